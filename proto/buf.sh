@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Runs buf, pinned in proto/tools, without a schema registry: generate | lint | breaking REF.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+  cat <<'TXT'
+Usage: proto/buf.sh generate        write the Go code of proto/
+       proto/buf.sh lint            check style and formatting
+       proto/buf.sh breaking REF    compare with the contract at a git revision
+TXT
+}
+
+# Not a tool and imported by no Go code, so no go.mod holds it.
+protovalidate=github.com/bufbuild/protovalidate@v1.2.2
+bin=$PWD/.cache/tools
+
+# The rules' proto comes out of the module cache; buf.yaml lists the folder as a module.
+prepare() {
+  local dir
+  dir=$(GOWORK=off go mod download -json "$protovalidate" | sed -n 's/.*"Dir": "\(.*\)",/\1/p')
+  mkdir -p .cache/protovalidate/buf/validate "$bin"
+  install -m 644 "$dir/proto/protovalidate/buf/validate/validate.proto" .cache/protovalidate/buf/validate/
+  GOWORK=off go -C proto/tools build -o "$bin/" tool
+}
+
+case "${1:-}" in
+  generate)
+    prepare
+    PATH="$bin:$PATH" buf generate --template proto/buf.gen.yaml proto
+    ;;
+  lint)
+    prepare
+    "$bin/buf" lint proto
+    "$bin/buf" format --diff --exit-code proto
+    ;;
+  breaking)
+    ref=${2:?breaking needs a git revision}
+    prepare
+    old=$(mktemp -d)
+    trap 'rm -rf "$old"' EXIT
+    git archive "$ref" buf.yaml proto | tar -x -C "$old"
+    mkdir -p "$old/.cache" && cp -r .cache/protovalidate "$old/.cache/"
+    (cd "$old" && "$bin/buf" build proto -o old.binpb)
+    "$bin/buf" breaking proto --against "$old/old.binpb"
+    ;;
+  -h | --help | help) usage ;;
+  *)
+    usage >&2
+    exit 2
+    ;;
+esac
