@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// Forwarder passes record calls on to the memory service, so that agents need one address only. Errors of the memory
+// service are already fit for clients and pass unchanged; its absence is told without its address.
+type Forwarder struct {
+	triskelev1.UnimplementedMemoryServiceServer
+	memory triskelev1.MemoryServiceClient
+}
+
+// NewForwarder returns a forwarder to a memory service.
+func NewForwarder(memory triskelev1.MemoryServiceClient) *Forwarder {
+	return &Forwarder{memory: memory}
+}
+
+func forwarded[T any](resp T, err error) (T, error) { return resp, hideAddress(err) }
+
+// hideAddress replaces the transport's text, which quotes the peer's address.
+func hideAddress(err error) error {
+	if status.Code(err) == codes.Unavailable {
+		return status.Error(codes.Unavailable, "the memory service cannot be reached")
+	}
+	return err
+}
+
+// Remember implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) Remember(ctx context.Context, req *triskelev1.RememberRequest) (*triskelev1.RememberResponse, error) {
+	return forwarded(f.memory.Remember(ctx, req))
+}
+
+// Update implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) Update(ctx context.Context, req *triskelev1.UpdateRequest) (*triskelev1.UpdateResponse, error) {
+	return forwarded(f.memory.Update(ctx, req))
+}
+
+// Supersede implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest) (*triskelev1.SupersedeResponse, error) {
+	return forwarded(f.memory.Supersede(ctx, req))
+}
+
+// Forget implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) Forget(ctx context.Context, req *triskelev1.ForgetRequest) (*triskelev1.ForgetResponse, error) {
+	return forwarded(f.memory.Forget(ctx, req))
+}
+
+// Get implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskelev1.GetResponse, error) {
+	return forwarded(f.memory.Get(ctx, req))
+}
+
+// List implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) List(ctx context.Context, req *triskelev1.ListRequest) (*triskelev1.ListResponse, error) {
+	return forwarded(f.memory.List(ctx, req))
+}
+
+// GetNamespace implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) GetNamespace(ctx context.Context, req *triskelev1.GetNamespaceRequest) (*triskelev1.GetNamespaceResponse, error) {
+	return forwarded(f.memory.GetNamespace(ctx, req))
+}
+
+// Import implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) Import(in grpc.ClientStreamingServer[triskelev1.ImportRequest, triskelev1.ImportResponse]) error {
+	ctx, cancel := context.WithCancel(in.Context()) // ends the inner call if the outer one breaks off
+	defer cancel()
+	out, err := f.memory.Import(ctx)
+	if err != nil {
+		return hideAddress(err)
+	}
+	for {
+		req, err := in.Recv()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		// A failed Send means the inner call has ended; CloseAndRecv says how.
+		if err != nil || out.Send(req) != nil {
+			resp, err := out.CloseAndRecv()
+			if err != nil {
+				return hideAddress(err)
+			}
+			return in.SendAndClose(resp)
+		}
+	}
+}
+
+// Export implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) Export(req *triskelev1.ExportRequest, out grpc.ServerStreamingServer[triskelev1.ExportResponse]) error {
+	in, err := f.memory.Export(out.Context(), req)
+	if err != nil {
+		return hideAddress(err)
+	}
+	for {
+		resp, err := in.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return hideAddress(err)
+		}
+		if err := out.Send(resp); err != nil {
+			return err
+		}
+	}
+}

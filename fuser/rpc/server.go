@@ -1,0 +1,239 @@
+// Package rpc is the gRPC scaffolding that every server and client of the project shares: validation, error mapping,
+// panics, health, reflection, telemetry, listeners and dialling. It knows no service and imports no database driver.
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"regexp"
+	"runtime/debug"
+	"time"
+
+	"buf.build/go/protovalidate"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc/filters"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/triskele/triskele/fuser/telemetry"
+)
+
+const (
+	// MaxMessageBytes is what a server reads at most. It lies above the declared bounds of every field, so that an
+	// oversized field is refused by name; only what is larger still is cut off by the transport.
+	MaxMessageBytes = 96 << 20
+	// drainTime is how long running calls may take to end at shutdown.
+	drainTime = 5 * time.Second
+)
+
+// Server is a gRPC server with health and reflection. It starts as NOT_SERVING; call Ready, or Watch to tie its health
+// to that of what it depends on.
+type Server struct {
+	*registrar
+	health *health.Server
+	log    *slog.Logger
+}
+
+// NewServer returns a server that validates requests, hides internal errors, survives panics and is traced.
+func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOption) (*Server, error) {
+	validator, err := protovalidate.New()
+	if err != nil {
+		return nil, fmt.Errorf("validator: %w", err)
+	}
+	guard := guard{validator: validator, log: log}
+	options := append([]grpc.ServerOption{
+		grpc.MaxRecvMsgSize(MaxMessageBytes),
+		grpc.StatsHandler(otelgrpc.NewServerHandler(
+			otelgrpc.WithTracerProvider(tel.TracerProvider),
+			otelgrpc.WithMeterProvider(tel.MeterProvider),
+			otelgrpc.WithPropagators(telemetry.Propagator),
+			otelgrpc.WithFilter(filters.Not(filters.HealthCheck())),
+		)),
+		grpc.ChainUnaryInterceptor(guard.unary),
+		grpc.ChainStreamInterceptor(guard.stream),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+	}, more...)
+	s := &Server{registrar: &registrar{grpc.NewServer(options...)}, health: health.NewServer(), log: log}
+	s.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
+	healthpb.RegisterHealthServer(s.Server, s.health)
+	reflection.Register(s.Server)
+	return s, nil
+}
+
+// Ready turns health to SERVING, for the whole server and each of its services.
+func (s *Server) Ready() {
+	s.setAll(healthpb.HealthCheckResponse_SERVING)
+}
+
+func (s *Server) setAll(status healthpb.HealthCheckResponse_ServingStatus) {
+	s.health.SetServingStatus("", status)
+	for name := range s.GetServiceInfo() {
+		s.health.SetServingStatus(name, status)
+	}
+}
+
+// Watch keeps health equal to the outcome of check, which it calls once before it returns and then every interval until
+// ctx ends.
+func (s *Server) Watch(ctx context.Context, interval time.Duration, check func(context.Context) error) {
+	healthy := false
+	update := func() {
+		ctx, cancel := context.WithTimeout(ctx, interval)
+		defer cancel()
+		err := check(ctx)
+		switch {
+		case err == nil && !healthy:
+			healthy = true
+			s.Ready()
+		case err != nil && healthy:
+			healthy = false
+			s.log.WarnContext(ctx, "not serving", "error", err.Error())
+			s.setAll(healthpb.HealthCheckResponse_NOT_SERVING)
+		}
+	}
+	update()
+	go func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				update()
+			}
+		}
+	}()
+}
+
+// Run serves until ctx ends, then says NOT_SERVING, lets running calls finish and returns.
+func (s *Server) Run(ctx context.Context, listener net.Listener) error {
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		s.health.Shutdown()
+		force := time.AfterFunc(drainTime, s.Stop)
+		defer force.Stop()
+		s.GracefulStop()
+	})
+	err := s.Serve(listener)
+	if !stop() {
+		<-stopped
+	}
+	if errors.Is(err, grpc.ErrServerStopped) {
+		return nil
+	}
+	return err
+}
+
+// Listen opens a TCP listener. An address that other machines can reach is refused unless allowRemote is set, because
+// there is no authentication yet.
+func Listen(address string, allowRemote bool) (net.Listener, error) {
+	resolved, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen address: %w", err)
+	}
+	if !resolved.IP.IsLoopback() && !allowRemote {
+		return nil, fmt.Errorf("listen address %s is not loopback and there is no authentication: use 127.0.0.1, or pass --allow-remote if the network keeps others out", address)
+	}
+	return net.Listen("tcp", address)
+}
+
+// registrar answers a request that is no valid message with INVALID_ARGUMENT, where grpc-go would say INTERNAL.
+type registrar struct{ *grpc.Server }
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
+	wrapped := *desc
+	wrapped.Methods = make([]grpc.MethodDesc, len(desc.Methods))
+	for i, method := range desc.Methods {
+		wrapped.Methods[i] = grpc.MethodDesc{
+			MethodName: method.MethodName,
+			Handler: func(service any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+				return method.Handler(service, ctx, func(message any) error { return malformed(decode(message)) }, interceptor)
+			},
+		}
+	}
+	r.Server.RegisterService(&wrapped, service)
+}
+
+var invalidUTF8 = regexp.MustCompile(`field [\w.]*?(\w+) contains invalid UTF-8`)
+
+// malformed maps an error of decoding a request: it is the sender's. The field is found in the decoder's text because
+// the decoder offers it nowhere else; if that text changes, only the name is lost.
+func malformed(err error) error {
+	if err == nil || status.Code(err) != codes.Internal {
+		return err
+	}
+	if match := invalidUTF8.FindStringSubmatch(err.Error()); match != nil {
+		return Invalid(match[1], "must be valid UTF-8")
+	}
+	return status.Error(codes.InvalidArgument, "the request is not a valid protobuf message")
+}
+
+// guard is what every call passes: validation on the way in, error mapping and panic recovery on the way out.
+type guard struct {
+	validator protovalidate.Validator
+	log       *slog.Logger
+}
+
+func (g guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	defer func() { err = g.outcome(ctx, info.FullMethod, recover(), err) }()
+	if err := g.validate(req); err != nil {
+		return nil, err
+	}
+	return handler(ctx, req)
+}
+
+func (g guard) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer func() { err = g.outcome(stream.Context(), info.FullMethod, recover(), err) }()
+	return handler(service, &validatedStream{ServerStream: stream, guard: g})
+}
+
+type validatedStream struct {
+	grpc.ServerStream
+	guard guard
+}
+
+func (s *validatedStream) RecvMsg(message any) error {
+	if err := s.ServerStream.RecvMsg(message); err != nil {
+		return malformed(err)
+	}
+	return s.guard.validate(message)
+}
+
+func (g guard) validate(req any) error {
+	message, ok := req.(proto.Message)
+	if !ok {
+		return nil
+	}
+	return FromViolations("", g.validator.Validate(message))
+}
+
+func (g guard) outcome(ctx context.Context, method string, panicked any, err error) error {
+	if panicked != nil {
+		g.log.ErrorContext(ctx, "panic", "method", method, "trace_id", traceID(ctx), "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+		return status.Error(codes.Internal, "internal error; the server's log has the cause")
+	}
+	if err == nil {
+		return nil
+	}
+	out, internal := public(ctx, err)
+	if internal {
+		g.log.ErrorContext(ctx, "call failed", "method", method, "trace_id", traceID(ctx), "error", err.Error())
+	}
+	return out
+}
+
+func traceID(ctx context.Context) string {
+	return trace.SpanContextFromContext(ctx).TraceID().String()
+}

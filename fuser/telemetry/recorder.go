@@ -1,0 +1,101 @@
+package telemetry
+
+import (
+	"context"
+	"sync"
+
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// maxSpansPerTrace bounds what one watched trace may hold.
+const maxSpansPerTrace = 1024
+
+// Recorder keeps the finished spans of the traces that somebody in this process watches, so that an answer can carry
+// its own waterfall without a collector. It is safe for concurrent use.
+type Recorder struct {
+	mu     sync.Mutex
+	traces map[trace.TraceID]*watched
+}
+
+type watched struct {
+	watchers int
+	spans    []*triskelev1.Span
+}
+
+var _ sdktrace.SpanProcessor = (*Recorder)(nil)
+
+// NewRecorder returns a recorder that watches nothing yet.
+func NewRecorder() *Recorder {
+	return &Recorder{traces: map[trace.TraceID]*watched{}}
+}
+
+// Watch starts keeping the spans of a trace. Each call must be followed by one call of the returned stop function, which
+// hands over the spans kept so far; services of one process that watch the same trace share them out.
+func (r *Recorder) Watch(id trace.TraceID) (stop func() []*triskelev1.Span) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.traces[id]
+	if w == nil {
+		w = &watched{}
+		r.traces[id] = w
+	}
+	w.watchers++
+	return func() []*triskelev1.Span {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		spans := w.spans
+		w.spans = nil
+		if w.watchers--; w.watchers == 0 {
+			delete(r.traces, id)
+		}
+		return spans
+	}
+}
+
+// OnEnd implements sdktrace.SpanProcessor.
+func (r *Recorder) OnEnd(span sdktrace.ReadOnlySpan) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.traces[span.SpanContext().TraceID()]
+	if w == nil || len(w.spans) == maxSpansPerTrace {
+		return
+	}
+	w.spans = append(w.spans, spanToProto(span))
+}
+
+func spanToProto(span sdktrace.ReadOnlySpan) *triskelev1.Span {
+	out := &triskelev1.Span{
+		Id:         span.SpanContext().SpanID().String(),
+		Name:       span.Name(),
+		Start:      timestamppb.New(span.StartTime()),
+		Duration:   durationpb.New(span.EndTime().Sub(span.StartTime())),
+		Attributes: make(map[string]string, len(span.Attributes())),
+		Failed:     span.Status().Code == codes.Error,
+	}
+	if span.Parent().HasSpanID() {
+		out.ParentId = span.Parent().SpanID().String()
+	}
+	if name, ok := span.Resource().Set().Value(semconv.ServiceNameKey); ok {
+		out.Service = name.AsString()
+	}
+	for _, kv := range span.Attributes() {
+		out.Attributes[string(kv.Key)] = kv.Value.String()
+	}
+	return out
+}
+
+// OnStart implements sdktrace.SpanProcessor.
+func (*Recorder) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+
+// Shutdown implements sdktrace.SpanProcessor.
+func (*Recorder) Shutdown(context.Context) error { return nil }
+
+// ForceFlush implements sdktrace.SpanProcessor.
+func (*Recorder) ForceFlush(context.Context) error { return nil }
