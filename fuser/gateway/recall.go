@@ -150,13 +150,16 @@ func (g *Gateway) checkLegs(req *triskelev1.RecallRequest) error {
 
 func (g *Gateway) fusionOptions(req *triskelev1.RecallRequest) fusion.Options {
 	options := fusion.Options{
-		Method: req.GetFusion().GetMethod(), K: g.config.K, Alpha: req.GetFusion().Alpha, Sort: req.GetSortBy(), Limit: defaultLimit,
+		Method: req.GetFusion().GetMethod(), K: g.config.K, Sort: req.GetSortBy(), Limit: defaultLimit,
 	}
 	if options.Method == triskelev1.FusionMethod_FUSION_METHOD_UNSPECIFIED {
 		options.Method = triskelev1.FusionMethod_FUSION_METHOD_RRF
 	}
-	if req.GetFusion() != nil && req.GetFusion().K != nil {
-		options.K = req.GetFusion().GetK()
+	if f := req.GetFusion(); f != nil {
+		options.Alpha = f.Alpha
+		if f.K != nil {
+			options.K = f.GetK()
+		}
 	}
 	if req.Limit != nil {
 		options.Limit = int(req.GetLimit())

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"regexp"
 	"runtime/debug"
 	"time"
 
@@ -53,6 +52,7 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 	guard := guard{validator: validator, log: log}
 	options := append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
+		grpc.ForceServerCodecV2(newServerCodec()),
 		grpc.StatsHandler(otelgrpc.NewServerHandler(
 			otelgrpc.WithTracerProvider(tel.TracerProvider),
 			otelgrpc.WithMeterProvider(tel.MeterProvider),
@@ -148,7 +148,7 @@ func Listen(address string, allowRemote bool) (net.Listener, error) {
 	return net.Listen("tcp", address)
 }
 
-// registrar answers a request that is no valid message with INVALID_ARGUMENT, where grpc-go would say INTERNAL.
+// registrar has the requests of unary methods decoded by receive.
 type registrar struct{ *grpc.Server }
 
 // RegisterService implements grpc.ServiceRegistrar.
@@ -159,25 +159,11 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 		wrapped.Methods[i] = grpc.MethodDesc{
 			MethodName: method.MethodName,
 			Handler: func(service any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-				return method.Handler(service, ctx, func(message any) error { return malformed(decode(message)) }, interceptor)
+				return method.Handler(service, ctx, func(message any) error { return receive(decode, message) }, interceptor)
 			},
 		}
 	}
 	r.Server.RegisterService(&wrapped, service)
-}
-
-var invalidUTF8 = regexp.MustCompile(`field [\w.]*?(\w+) contains invalid UTF-8`)
-
-// malformed maps an error of decoding a request: it is the sender's. The field is found in the decoder's text because
-// the decoder offers it nowhere else; if that text changes, only the name is lost.
-func malformed(err error) error {
-	if err == nil || status.Code(err) != codes.Internal {
-		return err
-	}
-	if match := invalidUTF8.FindStringSubmatch(err.Error()); match != nil {
-		return Invalid(match[1], "must be valid UTF-8")
-	}
-	return status.Error(codes.InvalidArgument, "the request is not a valid protobuf message")
 }
 
 // guard is what every call passes: validation on the way in, error mapping and panic recovery on the way out.
@@ -205,8 +191,8 @@ type validatedStream struct {
 }
 
 func (s *validatedStream) RecvMsg(message any) error {
-	if err := s.ServerStream.RecvMsg(message); err != nil {
-		return malformed(err)
+	if err := receive(s.ServerStream.RecvMsg, message); err != nil {
+		return err
 	}
 	return s.guard.validate(message)
 }

@@ -1,0 +1,101 @@
+package budget_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/triskele/triskele/fuser/budget"
+)
+
+const ms = time.Millisecond
+
+func TestTotal(t *testing.T) {
+	c := budget.DefaultConfig()
+	for name, x := range map[string]struct{ deadline, requested, want time.Duration }{
+		"nothing set":              {0, 0, 500 * ms},
+		"deadline below default":   {20 * ms, 0, 20 * ms},
+		"deadline above default":   {2 * time.Second, 0, 2 * time.Second},
+		"request below deadline":   {time.Second, 50 * ms, 50 * ms},
+		"request beyond deadline":  {50 * ms, time.Second, 50 * ms},
+		"request without deadline": {0, 30 * ms, 30 * ms},
+		"nobody gets more":         {time.Hour, time.Minute, 10 * time.Second},
+	} {
+		if got := c.Total(x.deadline, x.requested); got != x.want {
+			t.Errorf("%s: %v, want %v", name, got, x.want)
+		}
+	}
+}
+
+func TestSearchKeepsAReserve(t *testing.T) {
+	c := budget.DefaultConfig()
+	for total, want := range map[time.Duration]time.Duration{
+		5 * ms:           3 * ms, // the least reserve
+		20 * ms:          16 * ms,
+		100 * ms:         80 * ms,
+		time.Second:      950 * ms, // the greatest
+		4 * ms:           2 * ms,
+		10 * time.Second: 9950 * ms,
+	} {
+		if got, err := c.Search(total); got != want || err != nil {
+			t.Errorf("%v: %v, %v, want %v", total, got, err, want)
+		}
+	}
+	if _, err := c.Search(3 * ms); !errors.Is(err, budget.ErrTooSmall) {
+		t.Errorf("3 ms: %v", err)
+	}
+}
+
+func TestInnerBudgetsNest(t *testing.T) {
+	c := budget.DefaultConfig()
+	legs := []budget.Leg{{Share: 1}, {Share: .5}, {Share: 1, Cap: 40 * ms}, {Share: .01}}
+	for total := 4 * ms; total < c.Max; total += 37 * ms {
+		search, err := c.Search(total)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, leg := range legs {
+			for _, requested := range []time.Duration{0, 10 * ms, time.Minute} {
+				if got := leg.Of(search, requested); got > search || search >= total || requested > 0 && got > requested || leg.Cap > 0 && got > leg.Cap {
+					t.Fatalf("total %v, search %v, leg %+v asking %v: %v", total, search, leg, requested, got)
+				}
+			}
+		}
+	}
+}
+
+func TestCheckShowsTheArithmetic(t *testing.T) {
+	good := map[string]budget.Leg{"lexical": {Share: 1}}
+	for name, x := range map[string]struct {
+		change func(*budget.Config)
+		legs   map[string]budget.Leg
+		want   []string
+	}{
+		"default above maximum":  {func(c *budget.Config) { c.Default = time.Minute }, good, []string{"1m0s", "10s"}},
+		"default eaten up":       {func(c *budget.Config) { c.Default = 3 * ms }, good, []string{"3ms", "2ms", "1ms"}},
+		"reserve bounds crossed": {func(c *budget.Config) { c.ReserveMin = time.Second }, good, []string{"1s", "50ms"}},
+		"whole budget reserved":  {func(c *budget.Config) { c.ReserveShare = 1 }, good, []string{"1"}},
+		"cap above what is left": {nil, map[string]budget.Leg{"dense": {Share: 1, Cap: 10 * time.Second}}, []string{"dense", "10s", "9.95s", "50ms"}},
+		"share of nothing":       {nil, map[string]budget.Leg{"graph": {}}, []string{"graph", "share 0"}},
+		"too small a share":      {nil, map[string]budget.Leg{"graph": {Share: .001}}, []string{"graph", "450µs", "2ms"}},
+	} {
+		c := budget.DefaultConfig()
+		if x.change != nil {
+			x.change(&c)
+		}
+		err := c.Check(x.legs)
+		if err == nil {
+			t.Errorf("%s: accepted", name)
+			continue
+		}
+		for _, part := range x.want {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %q does not mention %s", name, err, part)
+			}
+		}
+	}
+	if err := budget.DefaultConfig().Check(good); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+}
