@@ -1,0 +1,67 @@
+package embed
+
+import (
+	"bytes"
+	"strings"
+)
+
+// stem cuts common English endings, so that "deploy", "deploys", "deployed" and "deploying" count as one word. It is
+// rougher than Porter's: a word cut wrongly is cut the same way in documents and queries, and its n-grams still tell.
+func stem(word []byte) []byte {
+	if len(word) < 4 {
+		return word
+	}
+	for _, c := range word {
+		if c < 'a' || c > 'z' {
+			return word
+		}
+	}
+	switch { // plurals, after Harman's S-stemmer
+	case ends(word, "ies") && len(word) > 4:
+		word = word[:len(word)-2] // and "y" below
+	case ends(word, "sses"), ends(word, "xes"), ends(word, "ches"), ends(word, "shes"):
+		word = word[:len(word)-2]
+	case ends(word, "s") && !ends(word, "ss") && !ends(word, "us") && !ends(word, "is"):
+		word = word[:len(word)-1]
+	}
+	for _, ending := range [...]string{"ing", "ed"} {
+		if ends(word, "eed") {
+			break
+		}
+		if cut := bytes.TrimSuffix(word, []byte(ending)); len(cut) < len(word) && len(cut) >= 3 && bytes.ContainsAny(cut, "aeiouy") {
+			word = cut
+			if last := word[len(word)-1]; last == word[len(word)-2] && !strings.ContainsRune("aeiouls", rune(last)) {
+				word = word[:len(word)-1] // running, planned
+			}
+			break
+		}
+	}
+	if len(word) > 3 {
+		switch word[len(word)-1] {
+		case 'e': // make, making
+			word = word[:len(word)-1]
+		case 'y': // reply, replied
+			word = word[:len(word)-1]
+		case 'i':
+			word = word[:len(word)-1]
+		}
+	}
+	return word
+}
+
+func ends(word []byte, suffix string) bool { return bytes.HasSuffix(word, []byte(suffix)) }
+
+// stopWords are English words that say little of what a text is about, with what an apostrophe leaves of them.
+var stopWords = func() map[string]bool {
+	words := map[string]bool{}
+	for _, word := range strings.Fields(`
+		a about above after again all also am an and any are as at be because been before being below between both but by
+		can could d did do does doing don down during each few for from further had has have having he her here hers him
+		his how i if in into is isn it its just ll m me more most my no nor not now of off on once only or other our ours
+		out over own re s same she should so some such t than that the their theirs them then there these they this those
+		through to too under until up us ve very was we were what when where which while who whom why will with would you
+		your yours`) {
+		words[word] = true
+	}
+	return words
+}()

@@ -1,0 +1,209 @@
+// Package leg serves LegService for any way of searching: it checks and decodes the request, keeps a reserve of the
+// caller's deadline to answer in, records the span, and encodes the result. It knows no database and no other leg.
+package leg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
+	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/record"
+)
+
+const (
+	// maxBudget bounds a search whose caller set no deadline.
+	maxBudget = 10 * time.Second
+	// maxReserve is what the answer's way back gets of the deadline at most; a tenth of it if that is less.
+	maxReserve = 2 * time.Millisecond
+	// minBudget is the least time a search is started with.
+	minBudget = time.Millisecond
+)
+
+// Query is one search. Text and Vector may each be empty.
+type Query struct {
+	Namespace    string
+	Text         string
+	Vector       []float32
+	Seeds        []Seed
+	Filter       record.Filter
+	Depth        int      // 1 to 1,000
+	MinScore     *float64 // on the searcher's raw scale
+	ReturnVector bool
+}
+
+// Seed is a memory that another leg found.
+type Seed struct {
+	ID    uuid.UUID
+	Score float64
+}
+
+// Hit is a memory found, without its contents.
+type Hit struct {
+	ID         uuid.UUID
+	Score      float64 // raw; higher is better
+	Importance float64
+	CreatedAt  time.Time
+}
+
+// Result is what a searcher found, best first: at most Query.Depth hits, none twice, none below Query.MinScore.
+type Result struct {
+	Hits      []Hit
+	State     triskelev1.LegState // OK, FALLBACK, TRUNCATED or ABSTAINED; unspecified means OK
+	Reason    string              // shown to the caller; never text of the query or of a memory
+	ScoreKind triskelev1.ScoreKind
+	Vector    []float32 // of the query, if Query.ReturnVector
+}
+
+// Status says how far an index is behind the records of a namespace.
+type Status struct {
+	Indexed, Pending, Dead int64
+	Lag                    time.Duration
+	Model                  string
+}
+
+// Searcher is one way of searching. Search must return when ctx ends, with what it has (TRUNCATED) or with ctx's error.
+type Searcher interface {
+	Search(ctx context.Context, q Query) (Result, error)
+	Status(ctx context.Context, namespace string) (Status, error)
+}
+
+// Server serves a Searcher as LegService.
+type Server struct {
+	triskelev1.UnimplementedLegServiceServer
+	searcher Searcher
+	tel      *telemetry.Service
+	log      *slog.Logger
+}
+
+// NewServer returns a server for one way of searching; its spans carry the telemetry's service name.
+func NewServer(searcher Searcher, tel *telemetry.Service, log *slog.Logger) *Server {
+	return &Server{searcher: searcher, tel: tel, log: log}
+}
+
+// Search implements triskelev1.LegServiceServer.
+func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+	start := time.Now()
+	query, err := fromProto(req)
+	if err != nil {
+		return nil, err
+	}
+	take := func() []*triskelev1.Span { return nil }
+	if sc := trace.SpanContextFromContext(ctx); req.GetReturnSpans() && sc.IsSampled() {
+		take = s.tel.Recorder.Watch(sc.TraceID())
+	}
+	result, err := s.search(ctx, start, query)
+	spans := take()
+	if err != nil {
+		return nil, err
+	}
+	resp := &triskelev1.SearchResponse{
+		Hits:      make([]*triskelev1.LegHit, len(result.Hits)),
+		State:     result.State,
+		Reason:    result.Reason,
+		ScoreKind: result.ScoreKind,
+		Vector:    result.Vector,
+		Spans:     spans,
+		Spent:     durationpb.New(time.Since(start)),
+	}
+	for i, hit := range result.Hits {
+		resp.Hits[i] = &triskelev1.LegHit{
+			Id: hit.ID.String(), Rank: int32(i + 1), Score: hit.Score, Importance: hit.Importance, CreatedAt: timestamppb.New(hit.CreatedAt),
+		}
+	}
+	return resp, nil
+}
+
+// search runs the searcher within the budget and under a span.
+func (s *Server) search(ctx context.Context, start time.Time, query Query) (Result, error) {
+	budget := maxBudget
+	if deadline, ok := ctx.Deadline(); ok {
+		left := deadline.Sub(start)
+		budget = min(budget, left-min(left/10, maxReserve))
+	}
+	ctx, span := s.tel.Tracer.Start(ctx, s.tel.Name+".search", trace.WithTimestamp(start), trace.WithAttributes(
+		attribute.Int("triskele.depth", query.Depth),
+		attribute.Int64("triskele.budget_us", budget.Microseconds()),
+		attribute.Bool("triskele.filtered", query.Filter.Narrow()),
+	))
+	defer span.End()
+	if budget < minBudget {
+		span.SetStatus(otelcodes.Error, "no time left")
+		return Result{}, status.Error(codes.DeadlineExceeded, "too little of the deadline was left to search")
+	}
+	ctx, cancel := context.WithDeadline(ctx, start.Add(budget))
+	defer cancel()
+	result, err := s.searcher.Search(ctx, query)
+	if result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED {
+		result.State = triskelev1.LegState_LEG_STATE_OK
+	}
+	if err != nil {
+		span.SetStatus(otelcodes.Error, "search failed") // the cause may quote data; it belongs in the log
+		if ctx.Err() != nil {
+			return Result{}, status.Error(codes.DeadlineExceeded, "the search did not finish within its budget")
+		}
+		var field *record.FieldError
+		if errors.As(err, &field) {
+			return Result{}, rpc.Invalid(field.Field, field.MustBe)
+		}
+		return Result{}, fmt.Errorf("%s: %w", s.tel.Name, err)
+	}
+	span.SetAttributes(
+		attribute.String("triskele.state", result.State.String()),
+		attribute.Int("triskele.hits", len(result.Hits)),
+		attribute.Int64("triskele.spent_us", time.Since(start).Microseconds()),
+	)
+	return result, nil
+}
+
+// GetIndexStatus implements triskelev1.LegServiceServer.
+func (s *Server) GetIndexStatus(ctx context.Context, req *triskelev1.GetIndexStatusRequest) (*triskelev1.GetIndexStatusResponse, error) {
+	st, err := s.searcher.Status(ctx, req.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	return &triskelev1.GetIndexStatusResponse{
+		Indexed: st.Indexed, Pending: st.Pending, Dead: st.Dead, Lag: durationpb.New(st.Lag), Model: st.Model,
+	}, nil
+}
+
+func fromProto(req *triskelev1.SearchRequest) (Query, error) {
+	filter, err := record.FilterFromProto(req.GetFilter())
+	if err != nil {
+		var field *record.FieldError
+		if errors.As(err, &field) {
+			return Query{}, rpc.Invalid(field.Field, field.MustBe)
+		}
+		return Query{}, err
+	}
+	query := Query{
+		Namespace:    req.GetNamespace(),
+		Text:         req.GetQuery(),
+		Vector:       req.GetVector(),
+		Filter:       filter,
+		Depth:        int(req.GetDepth()),
+		MinScore:     req.MinScore,
+		ReturnVector: req.GetReturnVector(),
+	}
+	for i, seed := range req.GetSeeds() {
+		id, err := uuid.Parse(seed.GetId())
+		if err != nil {
+			return Query{}, rpc.Invalid(fmt.Sprintf("seeds[%d].id", i), "must be a UUID")
+		}
+		query.Seeds = append(query.Seeds, Seed{id, seed.GetScore()})
+	}
+	return query, nil
+}

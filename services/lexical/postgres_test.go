@@ -1,0 +1,197 @@
+package lexical_test
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/storetest"
+)
+
+func TestBroadening(t *testing.T) {
+	t.Parallel()
+	c := newCorpus(storetest.Postgres(t))
+	// Some of the terms, many times: by rank alone it would come first.
+	c.add(t, "some", strings.Repeat("merlin hobby ", 30), nil)
+	c.add(t, "all", "merlin and many other words until at last there is a hobby and a harrier", nil)
+	c.add(t, "one", "a harrier", nil)
+	result := c.expect(t, "merlin hobby harrier", nil, "all", "some", "one")
+	if want := "all terms matched 1 memory, broadened to any term"; result.Reason != want {
+		t.Errorf("the reason is %q, want %q", result.Reason, want)
+	}
+	if result.State != triskelev1.LegState_LEG_STATE_UNSPECIFIED && result.State != triskelev1.LegState_LEG_STATE_OK {
+		t.Errorf("the state is %v, want OK", result.State)
+	}
+	// Enough with all terms: nothing else is looked for.
+	if result := c.expect(t, "merlin hobby harrier", func(q *leg.Query) { q.Depth = 1 }, "all"); result.Reason != "" {
+		t.Errorf("the reason is %q, want none", result.Reason)
+	}
+	c.expect(t, "merlin hobby harrier", func(q *leg.Query) { q.Depth = 2 }, "all", "some")
+}
+
+func TestBroadeningGate(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	c := newCorpus(f)
+	c.add(t, "weak", "note", func(r *record.Record) { r.Category = "twite" }) // 0.061 / terms
+	c.add(t, "strong", "twite", nil)                                          // 0.61 / terms
+	query := "twite linnet siskin serin redpoll crossbill bullfinch hawfinch"
+	c.expect(t, query, nil, "strong")
+	open, err := lexical.NewPostgres(f.Pool, lexical.Config{}).Search(t.Context(), leg.Query{Namespace: "ns", Text: query, Depth: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(open.Hits) != 2 {
+		t.Errorf("without a gate %d hits, want 2", len(open.Hits))
+	}
+	c.expect(t, "twite", nil, "strong", "weak") // has all terms: no gate
+}
+
+// TestMinScoreIsNoBackDoor: what has all terms but scores too low must not return among those with some.
+func TestMinScoreIsNoBackDoor(t *testing.T) {
+	t.Parallel()
+	c := newCorpus(storetest.Postgres(t))
+	c.add(t, "all", "ruff "+strings.Repeat("filler ", 500)+" reeve", nil)
+	all := c.expect(t, "ruff reeve", nil, "all")
+	above := all.Hits[0].Score + 1e-6
+	c.expect(t, "ruff reeve", func(q *leg.Query) { q.MinScore = &above })
+}
+
+// expiring is a context whose deadline passes when the test says so.
+type expiring struct {
+	context.Context
+	done chan struct{}
+}
+
+func (e expiring) Done() <-chan struct{} { return e.done }
+
+func (e expiring) Err() error {
+	select {
+	case <-e.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// tracer calls before with each statement, also of a batch, before it is sent.
+type tracer struct {
+	before func(ctx context.Context, conn *pgx.Conn, sql string, args []any)
+}
+
+func (tr tracer) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	tr.before(ctx, conn, data.SQL, data.Args)
+	return ctx
+}
+
+func (tr tracer) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	for _, q := range data.Batch.QueuedQueries {
+		tr.before(ctx, conn, q.SQL, q.Arguments)
+	}
+	return ctx
+}
+
+func (tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)     {}
+func (tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (tracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+// traced returns the leg on a pool of its own with a tracer.
+func traced(t *testing.T, f *storetest.Fixture, tr tracer) leg.Searcher {
+	t.Helper()
+	config := f.Pool.Config()
+	config.ConnConfig.Tracer = tr
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return lexical.NewPostgres(pool, lexical.DefaultConfig())
+}
+
+// TestTruncated ends the time between the two parts of a search.
+func TestTruncated(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	c := newCorpus(f)
+	c.add(t, "all", "sanderling and dunlin", nil)
+	c.add(t, "some", "dunlin", nil)
+	search := func(text string) (leg.Result, error) {
+		ctx := expiring{t.Context(), make(chan struct{})}
+		searcher := traced(t, f, tracer{func(_ context.Context, _ *pgx.Conn, sql string, _ []any) {
+			if strings.Contains(sql, "NOT tsv @@") {
+				close(ctx.done)
+			}
+		}})
+		return searcher.Search(ctx, leg.Query{Namespace: "ns", Text: text, Depth: 10})
+	}
+	result, err := search("sanderling dunlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Hits) != 1 || c.names[result.Hits[0].ID] != "all" || result.State != triskelev1.LegState_LEG_STATE_TRUNCATED || result.Reason == "" {
+		t.Errorf("the result is %+v, want the memory with all terms, TRUNCATED", result)
+	}
+	if _, err := search("sanderling turnstone"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("with nothing found yet the error is %v, want context.DeadlineExceeded", err)
+	}
+}
+
+// documentsIndex is in a plan that reads documents, through any index.
+var documentsIndex = regexp.MustCompile(`(Index Scan using|Bitmap Index Scan on) documents_\d`)
+
+// TestPlans has the server explain every statement of searches from rare to matching all of the corpus, with and without
+// statistics.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	seed(t, f, 2000)
+	plans := 0
+	searcher := traced(t, f, tracer{func(ctx context.Context, conn *pgx.Conn, sql string, args []any) {
+		if !strings.Contains(sql, "lexical.documents") || strings.HasPrefix(sql, "EXPLAIN") {
+			return
+		}
+		rows, err := conn.Query(ctx, "EXPLAIN "+sql, args...)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Error(err)
+		}
+		plan := strings.Join(lines, "\n")
+		if strings.Contains(plan, "Seq Scan") || !documentsIndex.MatchString(plan) {
+			t.Errorf("not an index scan of documents:\n%s", plan)
+		}
+		plans++
+	}})
+	for _, statistics := range []bool{false, true} {
+		if statistics {
+			if _, err := f.Pool.Exec(t.Context(), "ANALYZE lexical.documents, memory.memories"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, text := range []string{word(0), word(1900), word(0) + " " + word(1) + " unfindable", word(3) + " " + word(700), strings.Repeat("many words ", 900) + word(2)} {
+			for _, filter := range []record.Filter{{}, {TagsAny: []string{"x"}}} {
+				// Seven times, as the server may change to a generic plan after the fifth.
+				for range 7 {
+					if _, err := searcher.Search(t.Context(), leg.Query{Namespace: "ns", Text: text, Filter: filter, Depth: 1000}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+	if plans < 200 {
+		t.Errorf("only %d plans were seen", plans)
+	}
+}

@@ -1,0 +1,79 @@
+// Package memory owns the records: it is the only writer of memories. Server is its gRPC face; Store is what it needs of
+// a database, with one implementation for PostgreSQL and one for SQLite.
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/record"
+)
+
+// Errors that every Store returns, alone or wrapped.
+var (
+	// ErrNotFound: no such memory or namespace.
+	ErrNotFound = errors.New("not found")
+	// ErrRevision: the memory has changed since the revision the caller expected.
+	ErrRevision = errors.New("revision is not the expected one")
+	// ErrSuperseded: the memory has been replaced already and cannot be replaced twice.
+	ErrSuperseded = errors.New("already superseded")
+)
+
+// ConflictError says that an id or idempotency key belongs to a memory with different contents.
+type ConflictError struct {
+	Index int       // into the records given
+	ID    uuid.UUID // of the memory that holds it
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("record %d: its id or idempotency key belongs to memory %s, which differs", e.Index, e.ID)
+}
+
+// Inserted is the outcome for one record given to Insert.
+type Inserted struct {
+	Record record.Record // as stored, now or earlier
+	New    bool
+}
+
+// Namespace is what is known of a namespace.
+type Namespace struct {
+	Name      string
+	CreatedAt time.Time
+	Memories  int64
+}
+
+// Cursor is a position in a listing: everything older than it, or equally old with a smaller id, comes after.
+type Cursor struct {
+	CreatedAt time.Time
+	ID        uuid.UUID
+}
+
+// Store keeps records. Each writing method is one transaction that also writes the lexical index and enqueues the
+// derived ones; records come back as stored and belong to the caller.
+type Store interface {
+	// Insert stores records that are complete but for nothing: id, times and revision are set by the caller. One whose
+	// idempotency key, or whose id, is there already with the same contents is not stored again; with other contents
+	// nothing at all is stored and the error is a *ConflictError. Unknown namespaces are created.
+	// Results have the order of the records.
+	Insert(ctx context.Context, records []record.Record) ([]Inserted, error)
+	// Update changes one record: change is given the current one and edits it; the store sets UpdatedAt and counts the
+	// revision up. expected 0 accepts any revision. ErrNotFound, ErrRevision, or change's own error.
+	Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (record.Record, error)
+	// Supersede stores a complete replacement and links the old record and the new one. A repeat with the same
+	// idempotency key returns what the first call stored. ErrNotFound, ErrRevision, ErrSuperseded, *ConflictError.
+	Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error)
+	// Forget removes records and everything derived from them and returns how many there were.
+	Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error)
+	// Get returns records in the order of ids, leaving out those that do not exist.
+	Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error)
+	// List returns up to n records after the cursor, newest first; the zero Cursor starts. Expired records are left out.
+	List(ctx context.Context, namespace string, filter record.Filter, after Cursor, n int) ([]record.Record, error)
+	// Scan calls fn with batches of every record of a namespace, oldest first, until fn returns an error.
+	Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error
+	// Namespace returns what is known of a namespace; ErrNotFound when nothing was ever stored in it.
+	Namespace(ctx context.Context, name string) (Namespace, error)
+}

@@ -1,0 +1,296 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/queue"
+	"github.com/triskele/triskele/services/record"
+)
+
+// txAttempts is how often a transaction is tried that fails only because of others beside it.
+const txAttempts = 5
+
+// PostgresIndex is an index kept in the record's own transaction. Rows of forgotten records go by foreign key.
+type PostgresIndex interface {
+	// Put adds or replaces the records' entries.
+	Put(ctx context.Context, tx pgx.Tx, records []record.Record) error
+}
+
+// Postgres keeps records in PostgreSQL.
+type Postgres struct {
+	pool    *pgxpool.Pool
+	inline  PostgresIndex
+	derived []string
+}
+
+var _ Store = (*Postgres)(nil)
+
+// NewPostgres returns a store that keeps the inline index in each record's transaction and enqueues work for the
+// derived indexes by name.
+func NewPostgres(pool *pgxpool.Pool, inline PostgresIndex, derived []string) *Postgres {
+	return &Postgres{pool, inline, derived}
+}
+
+// update runs fn in a transaction, again if it lost against one beside it.
+func (s *Postgres) update(ctx context.Context, fn func(pgx.Tx) error) error {
+	var err error
+	for range txAttempts {
+		err = pgx.BeginFunc(ctx, s.pool, fn)
+		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// Insert implements Store.
+func (s *Postgres) Insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
+	var results []Inserted
+	err := s.update(ctx, func(tx pgx.Tx) error {
+		var err error
+		results, err = s.insert(ctx, tx, records)
+		return err
+	})
+	return results, err
+}
+
+func (s *Postgres) insert(ctx context.Context, tx pgx.Tx, records []record.Record) ([]Inserted, error) {
+	if err := createNamespaces(ctx, tx, records); err != nil {
+		return nil, err
+	}
+	plan, err := planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
+		rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m
+			WHERE m.namespace = $1 AND (m.id = ANY($2) OR m.idempotency_key = ANY($3))`, namespace, ids, keys)
+		if err != nil {
+			return nil, err
+		}
+		return pgx.CollectRows(rows, postgres.ScanRecord)
+	})
+	if err != nil || len(plan.fresh) == 0 {
+		return plan.results, err
+	}
+	batch := &pgx.Batch{}
+	for _, r := range plan.fresh {
+		queueInsert(batch, r)
+	}
+	for _, r := range plan.fresh {
+		if r.Supersedes != uuid.Nil {
+			batch.Queue(`UPDATE memory.memories SET superseded_by = $3, revision = revision + 1, updated_at = $4
+				WHERE namespace = $1 AND id = $2 AND superseded_by IS NULL`, r.Namespace, r.Supersedes, r.ID, record.Now())
+		}
+	}
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, err
+	}
+	return plan.results, s.index(ctx, tx, plan.fresh)
+}
+
+func createNamespaces(ctx context.Context, tx pgx.Tx, records []record.Record) error {
+	_, err := tx.Exec(ctx, `INSERT INTO memory.namespaces (name) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT DO NOTHING`, namespacesOf(records))
+	return err
+}
+
+func queueInsert(batch *pgx.Batch, r record.Record) {
+	batch.Queue(`
+		INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive,
+			source, created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`, columns(r)...)
+}
+
+// columns returns a record's values in the order of postgres.RecordColumns; what is unset becomes NULL.
+func columns(r record.Record) []any {
+	metadata := r.Metadata
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	return []any{
+		r.Namespace, r.ID, r.Content, r.Title, list(r.Keywords), list(r.Tags), r.Category, metadata, r.Importance, r.Sensitive,
+		r.Source, r.CreatedAt, r.UpdatedAt, orNull(r.OccurredAt), orNull(r.ExpiresAt), orNull(r.Supersedes), orNull(r.SupersededBy),
+		r.Revision, orNull(r.IdempotencyKey),
+	}
+}
+
+func list(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+// orNull returns a pointer to v, nil for the zero value.
+func orNull[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// index brings the inline index up to date and enqueues the derived ones.
+func (s *Postgres) index(ctx context.Context, tx pgx.Tx, records []record.Record) error {
+	if err := s.inline.Put(ctx, tx, records); err != nil {
+		return fmt.Errorf("lexical index: %w", err)
+	}
+	return queue.EnqueuePostgres(ctx, tx, s.derived, records)
+}
+
+// Update implements Store.
+func (s *Postgres) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (record.Record, error) {
+	var after record.Record
+	err := s.update(ctx, func(tx pgx.Tx) error {
+		current, err := lock(ctx, tx, namespace, id, expected)
+		if err != nil {
+			return err
+		}
+		if after, err = revise(current, change); err != nil {
+			return err
+		}
+		return s.replace(ctx, tx, after)
+	})
+	return after, err
+}
+
+// lock returns the current record and keeps others from changing it until the transaction ends.
+func lock(ctx context.Context, tx pgx.Tx, namespace string, id uuid.UUID, expected int64) (record.Record, error) {
+	rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1 AND m.id = $2 FOR UPDATE`, namespace, id)
+	if err != nil {
+		return record.Record{}, err
+	}
+	current, err := pgx.CollectExactlyOneRow(rows, postgres.ScanRecord)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return record.Record{}, ErrNotFound
+	}
+	if err != nil {
+		return record.Record{}, err
+	}
+	if expected != 0 && current.Revision != expected {
+		return record.Record{}, ErrRevision
+	}
+	return current, nil
+}
+
+// replace writes a changed record and brings its indexes along.
+func (s *Postgres) replace(ctx context.Context, tx pgx.Tx, r record.Record) error {
+	if _, err := tx.Exec(ctx, `
+		UPDATE memory.memories SET content = $3, title = $4, expanded_keywords = $5, tags = $6, category = $7, metadata = $8, importance = $9,
+			sensitive = $10, source = $11, created_at = $12, updated_at = $13, occurred_at = $14, expires_at = $15, supersedes = $16,
+			superseded_by = $17, revision = $18, idempotency_key = $19
+		WHERE namespace = $1 AND id = $2`, columns(r)...); err != nil {
+		return err
+	}
+	return s.index(ctx, tx, []record.Record{r})
+}
+
+// Supersede implements Store.
+func (s *Postgres) Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error) {
+	err = s.update(ctx, func(tx pgx.Tx) error {
+		current, err := lock(ctx, tx, replacement.Namespace, id, 0)
+		if err != nil {
+			return err
+		}
+		if current.SupersededBy != uuid.Nil && replacement.IdempotencyKey == "" {
+			return ErrSuperseded
+		}
+		replacement.Supersedes = id
+		inserted, err := s.insert(ctx, tx, []record.Record{replacement})
+		if err != nil {
+			return err
+		}
+		stored = inserted[0].Record
+		if old, err = supersede(current, stored, !inserted[0].New, expected); err != nil || old.Revision == current.Revision {
+			return err
+		}
+		return s.replace(ctx, tx, old)
+	})
+	return stored, old, err
+}
+
+// Forget implements Store.
+func (s *Postgres) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
+	var forgotten int64
+	err := s.update(ctx, func(tx pgx.Tx) error {
+		// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
+		if _, err := tx.Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `
+			DELETE FROM memory.memories m USING (
+				SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE
+			) doomed WHERE m.namespace = $1 AND m.id = doomed.id`, namespace, ids)
+		forgotten = tag.RowsAffected()
+		return err
+	})
+	return forgotten, err
+}
+
+// Get implements Store.
+func (s *Postgres) Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error) {
+	rows, err := s.pool.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM unnest($2::uuid[]) WITH ORDINALITY AS wanted (id, position)
+		JOIN memory.memories m ON m.namespace = $1 AND m.id = wanted.id ORDER BY wanted.position`, namespace, ids)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, postgres.ScanRecord)
+}
+
+// List implements Store.
+func (s *Postgres) List(ctx context.Context, namespace string, filter record.Filter, after Cursor, n int) ([]record.Record, error) {
+	args := postgres.Args{namespace}
+	where := postgres.Live(filter, "m", &args)
+	if after != (Cursor{}) {
+		where += fmt.Sprintf(" AND (m.created_at, m.id) < (%s, %s)", args.Add(after.CreatedAt), args.Add(after.ID))
+	}
+	rows, err := s.pool.Query(ctx, fmt.Sprintf(`SELECT %s FROM memory.memories m WHERE m.namespace = $1 AND %s
+		ORDER BY m.created_at DESC, m.id DESC LIMIT %s`, postgres.RecordColumns, where, args.Add(n)), args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, postgres.ScanRecord)
+}
+
+// Scan implements Store.
+func (s *Postgres) Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error {
+	// One snapshot for all batches, so that the export is of one moment.
+	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		var after Cursor
+		for {
+			args := postgres.Args{namespace, batch}
+			where := ""
+			if after != (Cursor{}) {
+				where = fmt.Sprintf(" AND (m.created_at, m.id) > (%s, %s)", args.Add(after.CreatedAt), args.Add(after.ID))
+			}
+			rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1`+where+`
+				ORDER BY m.created_at, m.id LIMIT $2`, args...)
+			if err != nil {
+				return err
+			}
+			records, err := pgx.CollectRows(rows, postgres.ScanRecord)
+			if err != nil || len(records) == 0 {
+				return err
+			}
+			if err := fn(records); err != nil {
+				return err
+			}
+			last := records[len(records)-1]
+			after = Cursor{last.CreatedAt, last.ID}
+		}
+	})
+}
+
+// Namespace implements Store.
+func (s *Postgres) Namespace(ctx context.Context, name string) (Namespace, error) {
+	n := Namespace{Name: name}
+	err := s.pool.QueryRow(ctx, `SELECT created_at, (SELECT count(*) FROM memory.memories WHERE namespace = $1) FROM memory.namespaces WHERE name = $1`, name).
+		Scan(&n.CreatedAt, &n.Memories)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Namespace{}, ErrNotFound
+	}
+	return n, err
+}

@@ -1,0 +1,367 @@
+package memory
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"buf.build/go/protovalidate"
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/triskele/triskele/fuser/rpc"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/record"
+)
+
+const (
+	defaultPageSize = 100
+	// exportBatch is how many memories one message of an export carries.
+	exportBatch = 200
+)
+
+// Server serves a Store as MemoryService. Declared bounds have been checked before a call gets here.
+type Server struct {
+	triskelev1.UnimplementedMemoryServiceServer
+	store Store
+}
+
+// NewServer returns a server over a store.
+func NewServer(store Store) *Server { return &Server{store: store} }
+
+// Remember implements triskelev1.MemoryServiceServer.
+func (s *Server) Remember(ctx context.Context, req *triskelev1.RememberRequest) (*triskelev1.RememberResponse, error) {
+	r, err := newRecord("memory", req.GetMemory())
+	if err != nil {
+		return nil, err
+	}
+	inserted, err := s.store.Insert(ctx, []record.Record{r})
+	if err != nil {
+		return nil, publicError("memory", err)
+	}
+	m, err := record.ToProto(inserted[0].Record)
+	if err != nil {
+		return nil, err
+	}
+	return &triskelev1.RememberResponse{Memory: m, Stored: inserted[0].New}, nil
+}
+
+// newRecord makes a complete record of a client's new memory.
+func newRecord(field string, m *triskelev1.Memory) (record.Record, error) {
+	for name, set := range map[string]bool{
+		"id": m.GetId() != "", "created_at": m.GetCreatedAt() != nil, "updated_at": m.GetUpdatedAt() != nil,
+		"supersedes": m.GetSupersedes() != "", "superseded_by": m.GetSupersededBy() != "", "revision": m.GetRevision() != 0,
+	} {
+		if set {
+			return record.Record{}, rpc.Invalid(field+"."+name, "is set by the server and must be unset")
+		}
+	}
+	r, err := fromProto(field, m)
+	if err != nil {
+		return record.Record{}, err
+	}
+	return complete(r)
+}
+
+func fromProto(field string, m *triskelev1.Memory) (record.Record, error) {
+	r, err := record.FromProto(m)
+	var wrong *record.FieldError
+	if errors.As(err, &wrong) {
+		return record.Record{}, rpc.Invalid(field+"."+wrong.Field, wrong.MustBe)
+	}
+	return r, err
+}
+
+// complete fills in what the server decides when the client has not.
+func complete(r record.Record) (record.Record, error) {
+	if r.ID == uuid.Nil {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return record.Record{}, fmt.Errorf("make an id: %w", err)
+		}
+		r.ID = id
+	}
+	if r.CreatedAt.IsZero() {
+		r.CreatedAt = record.Now()
+	}
+	if r.UpdatedAt.IsZero() {
+		r.UpdatedAt = r.CreatedAt
+	}
+	r.Revision = max(r.Revision, 1)
+	return r, nil
+}
+
+// publicError turns a store's error into what the client may know of it.
+func publicError(field string, err error) error {
+	var conflict *ConflictError
+	switch {
+	case errors.As(err, &conflict):
+		return status.Errorf(codes.AlreadyExists, "%s: its id or idempotency_key belongs to memory %s, whose contents differ", field, conflict.ID)
+	case errors.Is(err, ErrNotFound):
+		return status.Error(codes.NotFound, "no such memory in this namespace")
+	case errors.Is(err, ErrRevision):
+		return status.Error(codes.Aborted, "expected_revision: the memory has changed since; read it again")
+	case errors.Is(err, ErrSuperseded):
+		return status.Error(codes.FailedPrecondition, "id: the memory has been superseded already; supersede the newest one")
+	}
+	return err
+}
+
+// updatable are the paths an update mask may name, each with the way to take the new value over.
+var updatable = map[string]func(to *record.Record, from record.Record){
+	"content":           func(to *record.Record, from record.Record) { to.Content = from.Content },
+	"title":             func(to *record.Record, from record.Record) { to.Title = from.Title },
+	"expanded_keywords": func(to *record.Record, from record.Record) { to.Keywords = from.Keywords },
+	"tags":              func(to *record.Record, from record.Record) { to.Tags = from.Tags },
+	"category":          func(to *record.Record, from record.Record) { to.Category = from.Category },
+	"metadata":          func(to *record.Record, from record.Record) { to.Metadata = from.Metadata },
+	"importance":        func(to *record.Record, from record.Record) { to.Importance = from.Importance },
+	"sensitive":         func(to *record.Record, from record.Record) { to.Sensitive = from.Sensitive },
+	"source":            func(to *record.Record, from record.Record) { to.Source = from.Source },
+	"occurred_at":       func(to *record.Record, from record.Record) { to.OccurredAt = from.OccurredAt },
+	"expires_at":        func(to *record.Record, from record.Record) { to.ExpiresAt = from.ExpiresAt },
+}
+
+// Update implements triskelev1.MemoryServiceServer.
+func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (*triskelev1.UpdateResponse, error) {
+	paths := req.GetUpdateMask().GetPaths()
+	if len(paths) == 0 {
+		return nil, rpc.Invalid("update_mask", "must name at least one field")
+	}
+	for _, path := range paths {
+		if updatable[path] == nil {
+			return nil, rpc.Invalid("update_mask", "must name only fields that can be updated: content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, occurred_at, expires_at")
+		}
+	}
+	changed, err := fromProto("memory", req.GetMemory())
+	if err != nil {
+		return nil, err
+	}
+	id, err := uuid.Parse(req.GetId())
+	if err != nil {
+		return nil, rpc.Invalid("id", "must be a UUID")
+	}
+	after, err := s.store.Update(ctx, req.GetNamespace(), id, req.GetExpectedRevision(), func(r *record.Record) error {
+		for _, path := range paths {
+			updatable[path](r, changed)
+		}
+		return validateRecord(*r)
+	})
+	if err != nil {
+		return nil, publicError("memory", err)
+	}
+	m, err := record.ToProto(after)
+	if err != nil {
+		return nil, err
+	}
+	return &triskelev1.UpdateResponse{Memory: m}, nil
+}
+
+// validateRecord checks the declared bounds of a record that was put together here.
+func validateRecord(r record.Record) error {
+	m, err := record.ToProto(r)
+	if err != nil {
+		return err
+	}
+	return rpc.FromViolations("memory", protovalidate.Validate(m))
+}
+
+// Supersede implements triskelev1.MemoryServiceServer.
+func (s *Server) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest) (*triskelev1.SupersedeResponse, error) {
+	id, err := uuid.Parse(req.GetId())
+	if err != nil {
+		return nil, rpc.Invalid("id", "must be a UUID")
+	}
+	replacement, err := newRecord("replacement", req.GetReplacement())
+	if err != nil {
+		return nil, err
+	}
+	stored, old, err := s.store.Supersede(ctx, id, req.GetExpectedRevision(), replacement)
+	if err != nil {
+		return nil, publicError("replacement", err)
+	}
+	m, err := record.ToProto(stored)
+	if err != nil {
+		return nil, err
+	}
+	superseded, err := record.ToProto(old)
+	if err != nil {
+		return nil, err
+	}
+	return &triskelev1.SupersedeResponse{Memory: m, Superseded: superseded}, nil
+}
+
+// Forget implements triskelev1.MemoryServiceServer.
+func (s *Server) Forget(ctx context.Context, req *triskelev1.ForgetRequest) (*triskelev1.ForgetResponse, error) {
+	ids, err := parseIDs(req.GetIds())
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.store.Forget(ctx, req.GetNamespace(), ids)
+	if err != nil {
+		return nil, err
+	}
+	return &triskelev1.ForgetResponse{Forgotten: n}, nil
+}
+
+func parseIDs(texts []string) ([]uuid.UUID, error) {
+	ids := make([]uuid.UUID, len(texts))
+	for i, text := range texts {
+		id, err := uuid.Parse(text)
+		if err != nil {
+			return nil, rpc.Invalid(fmt.Sprintf("ids[%d]", i), "must be a UUID")
+		}
+		ids[i] = id
+	}
+	return ids, nil
+}
+
+func toProto(records []record.Record) ([]*triskelev1.Memory, error) {
+	out := make([]*triskelev1.Memory, len(records))
+	for i, r := range records {
+		m, err := record.ToProto(r)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = m
+	}
+	return out, nil
+}
+
+// Get implements triskelev1.MemoryServiceServer.
+func (s *Server) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskelev1.GetResponse, error) {
+	ids, err := parseIDs(req.GetIds())
+	if err != nil {
+		return nil, err
+	}
+	records, err := s.store.Get(ctx, req.GetNamespace(), ids)
+	if err != nil {
+		return nil, err
+	}
+	memories, err := toProto(records)
+	if err != nil {
+		return nil, err
+	}
+	return &triskelev1.GetResponse{Memories: memories}, nil
+}
+
+// List implements triskelev1.MemoryServiceServer.
+func (s *Server) List(ctx context.Context, req *triskelev1.ListRequest) (*triskelev1.ListResponse, error) {
+	filter, err := record.FilterFromProto(req.GetFilter())
+	var wrong *record.FieldError
+	if errors.As(err, &wrong) {
+		return nil, rpc.Invalid(wrong.Field, wrong.MustBe)
+	}
+	after, err := decodeCursor(req.GetPageToken())
+	if err != nil {
+		return nil, rpc.Invalid("page_token", "must be the next_page_token of an earlier page")
+	}
+	size := defaultPageSize
+	if req.PageSize != nil {
+		size = int(req.GetPageSize())
+	}
+	records, err := s.store.List(ctx, req.GetNamespace(), filter, after, size+1)
+	if err != nil {
+		return nil, err
+	}
+	resp := &triskelev1.ListResponse{}
+	if len(records) > size {
+		records = records[:size]
+		last := records[size-1]
+		resp.NextPageToken = encodeCursor(Cursor{last.CreatedAt, last.ID})
+	}
+	resp.Memories, err = toProto(records)
+	return resp, err
+}
+
+func encodeCursor(c Cursor) string {
+	return base64.RawURLEncoding.EncodeToString(append(binary.BigEndian.AppendUint64(nil, uint64(c.CreatedAt.UnixMicro())), c.ID[:]...))
+}
+
+func decodeCursor(token string) (Cursor, error) {
+	if token == "" {
+		return Cursor{}, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(raw) != 24 {
+		return Cursor{}, errors.New("not a cursor")
+	}
+	return Cursor{time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC(), uuid.UUID(raw[8:])}, nil
+}
+
+// Import implements triskelev1.MemoryServiceServer.
+func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportRequest, triskelev1.ImportResponse]) error {
+	resp := &triskelev1.ImportResponse{}
+	for {
+		req, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return stream.SendAndClose(resp)
+		}
+		if err != nil {
+			return err
+		}
+		records := make([]record.Record, len(req.GetMemories()))
+		for i, m := range req.GetMemories() {
+			r, err := fromProto(fmt.Sprintf("memories[%d]", i), m)
+			if err != nil {
+				return err
+			}
+			if records[i], err = complete(r); err != nil {
+				return err
+			}
+		}
+		inserted, err := s.store.Insert(stream.Context(), records)
+		if err != nil {
+			field := "memories"
+			var conflict *ConflictError
+			if errors.As(err, &conflict) {
+				field = fmt.Sprintf("memories[%d]", conflict.Index)
+			}
+			return publicError(field, err)
+		}
+		for _, r := range inserted {
+			if r.New {
+				resp.Stored++
+			} else {
+				resp.Unchanged++
+			}
+		}
+	}
+}
+
+// Export implements triskelev1.MemoryServiceServer.
+func (s *Server) Export(req *triskelev1.ExportRequest, stream grpc.ServerStreamingServer[triskelev1.ExportResponse]) error {
+	if _, err := s.store.Namespace(stream.Context(), req.GetNamespace()); err != nil {
+		return namespaceError(req.GetNamespace(), err)
+	}
+	return s.store.Scan(stream.Context(), req.GetNamespace(), exportBatch, func(records []record.Record) error {
+		memories, err := toProto(records)
+		if err != nil {
+			return err
+		}
+		return stream.Send(&triskelev1.ExportResponse{Memories: memories})
+	})
+}
+
+func namespaceError(name string, err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return status.Errorf(codes.NotFound, "namespace: %q is unknown; storing a memory in it creates it", name)
+	}
+	return err
+}
+
+// GetNamespace implements triskelev1.MemoryServiceServer.
+func (s *Server) GetNamespace(ctx context.Context, req *triskelev1.GetNamespaceRequest) (*triskelev1.GetNamespaceResponse, error) {
+	n, err := s.store.Namespace(ctx, req.GetNamespace())
+	if err != nil {
+		return nil, namespaceError(req.GetNamespace(), err)
+	}
+	return &triskelev1.GetNamespaceResponse{Namespace: n.Name, CreatedAt: timestamppb.New(n.CreatedAt), Memories: n.Memories}, nil
+}

@@ -1,0 +1,325 @@
+package memory
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/queue"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/sqlite"
+)
+
+// SQLiteIndex is an index kept in the record's own transaction. Rows of forgotten records go by foreign key.
+type SQLiteIndex interface {
+	// Put adds or replaces the records' entries.
+	Put(ctx context.Context, tx *sql.Tx, records []record.Record) error
+}
+
+// SQLite keeps records in a SQLite file.
+type SQLite struct {
+	db      *sqlite.DB
+	inline  SQLiteIndex
+	derived []string
+	wake    func()
+}
+
+var _ Store = (*SQLite)(nil)
+
+// NewSQLite returns a store that keeps the inline index in each record's transaction, enqueues work for the derived
+// indexes by name, and calls wake after each write.
+func NewSQLite(db *sqlite.DB, inline SQLiteIndex, derived []string, wake func()) *SQLite {
+	return &SQLite{db, inline, derived, wake}
+}
+
+func (s *SQLite) update(ctx context.Context, fn func(*sql.Tx) error) error {
+	if err := s.db.Update(ctx, fn); err != nil {
+		return err
+	}
+	s.wake()
+	return nil
+}
+
+// Insert implements Store.
+func (s *SQLite) Insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
+	var results []Inserted
+	err := s.update(ctx, func(tx *sql.Tx) error {
+		var err error
+		results, err = s.insert(ctx, tx, records)
+		return err
+	})
+	return results, err
+}
+
+func (s *SQLite) insert(ctx context.Context, tx *sql.Tx, records []record.Record) ([]Inserted, error) {
+	for _, namespace := range namespacesOf(records) {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO namespaces (name) VALUES (?) ON CONFLICT DO NOTHING`, namespace); err != nil {
+			return nil, err
+		}
+	}
+	plan, err := planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
+		args := sqlite.Args{namespace}
+		held := fmt.Sprintf("m.id IN (%s)", idList(&args, ids))
+		if len(keys) > 0 {
+			held += fmt.Sprintf(" OR m.idempotency_key IN (SELECT value FROM json_each(%s))", args.AddJSON(keys))
+		}
+		return query(ctx, tx, `SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ?1 AND (`+held+`)`, args...)
+	})
+	if err != nil || len(plan.fresh) == 0 {
+		return plan.results, err
+	}
+	insert, err := tx.PrepareContext(ctx, `
+		INSERT INTO memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source,
+			created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = insert.Close() }()
+	for _, r := range plan.fresh {
+		values, err := sqliteColumns(r)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := insert.ExecContext(ctx, values...); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range plan.fresh {
+		if r.Supersedes == uuid.Nil {
+			continue
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE memories SET superseded_by = ?, revision = revision + 1, updated_at = ?
+			WHERE namespace = ? AND id = ? AND superseded_by IS NULL`, r.ID[:], record.Now().UnixMicro(), r.Namespace, r.Supersedes[:]); err != nil {
+			return nil, err
+		}
+	}
+	return plan.results, s.index(ctx, tx, plan.fresh)
+}
+
+// idList returns placeholders for ids, for an IN. JSON, which serves for texts, cannot carry them: they are blobs.
+func idList(args *sqlite.Args, ids []uuid.UUID) string {
+	var list []byte
+	for i, id := range ids {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, args.Add(id[:])...)
+	}
+	return string(list)
+}
+
+// sqliteColumns returns a record's values in the order of sqlite.RecordColumns.
+func sqliteColumns(r record.Record) ([]any, error) {
+	metadata := r.Metadata
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	var texts [3]string
+	for i, v := range []any{list(r.Keywords), list(r.Tags), metadata} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("memory %s cannot be encoded: %w", r.ID, err)
+		}
+		texts[i] = string(text)
+	}
+	return []any{
+		r.Namespace, r.ID[:], r.Content, r.Title, texts[0], texts[1], r.Category, texts[2], r.Importance, r.Sensitive, r.Source,
+		sqlite.Micros(r.CreatedAt), sqlite.Micros(r.UpdatedAt), sqlite.Micros(r.OccurredAt), sqlite.Micros(r.ExpiresAt),
+		sqlite.ID(r.Supersedes), sqlite.ID(r.SupersededBy), r.Revision, orNull(r.IdempotencyKey),
+	}, nil
+}
+
+// index brings the inline index up to date and enqueues the derived ones.
+func (s *SQLite) index(ctx context.Context, tx *sql.Tx, records []record.Record) error {
+	if err := s.inline.Put(ctx, tx, records); err != nil {
+		return fmt.Errorf("lexical index: %w", err)
+	}
+	return queue.EnqueueSQLite(ctx, tx, s.derived, records)
+}
+
+// Update implements Store.
+func (s *SQLite) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (record.Record, error) {
+	var after record.Record
+	err := s.update(ctx, func(tx *sql.Tx) error {
+		current, err := currentSQLite(ctx, tx, namespace, id, expected)
+		if err != nil {
+			return err
+		}
+		if after, err = revise(current, change); err != nil {
+			return err
+		}
+		return s.replace(ctx, tx, after)
+	})
+	return after, err
+}
+
+// currentSQLite returns the current record; the transaction already keeps others from writing.
+func currentSQLite(ctx context.Context, tx *sql.Tx, namespace string, id uuid.UUID, expected int64) (record.Record, error) {
+	found, err := query(ctx, tx, `SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ? AND m.id = ?`, namespace, id[:])
+	switch {
+	case err != nil:
+		return record.Record{}, err
+	case len(found) == 0:
+		return record.Record{}, ErrNotFound
+	case expected != 0 && found[0].Revision != expected:
+		return record.Record{}, ErrRevision
+	}
+	return found[0], nil
+}
+
+// replace writes a changed record and brings its indexes along.
+func (s *SQLite) replace(ctx context.Context, tx *sql.Tx, r record.Record) error {
+	values, err := sqliteColumns(r)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `
+		UPDATE memories SET content = ?3, title = ?4, expanded_keywords = ?5, tags = ?6, category = ?7, metadata = ?8, importance = ?9,
+			sensitive = ?10, source = ?11, created_at = ?12, updated_at = ?13, occurred_at = ?14, expires_at = ?15, supersedes = ?16,
+			superseded_by = ?17, revision = ?18, idempotency_key = ?19
+		WHERE namespace = ?1 AND id = ?2`, values...); err != nil {
+		return err
+	}
+	return s.index(ctx, tx, []record.Record{r})
+}
+
+// Supersede implements Store.
+func (s *SQLite) Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error) {
+	err = s.update(ctx, func(tx *sql.Tx) error {
+		current, err := currentSQLite(ctx, tx, replacement.Namespace, id, 0)
+		if err != nil {
+			return err
+		}
+		if current.SupersededBy != uuid.Nil && replacement.IdempotencyKey == "" {
+			return ErrSuperseded
+		}
+		replacement.Supersedes = id
+		inserted, err := s.insert(ctx, tx, []record.Record{replacement})
+		if err != nil {
+			return err
+		}
+		stored = inserted[0].Record
+		if old, err = supersede(current, stored, !inserted[0].New, expected); err != nil || old.Revision == current.Revision {
+			return err
+		}
+		return s.replace(ctx, tx, old)
+	})
+	return stored, old, err
+}
+
+// Forget implements Store.
+func (s *SQLite) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
+	var forgotten int64
+	err := s.update(ctx, func(tx *sql.Tx) error {
+		args := sqlite.Args{namespace}
+		doomed := idList(&args, ids)
+		// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
+		if _, err := tx.ExecContext(ctx, `UPDATE memories SET supersedes = NULL WHERE namespace = ?1 AND supersedes IN (`+doomed+`)`, args...); err != nil {
+			return err
+		}
+		result, err := tx.ExecContext(ctx, `DELETE FROM memories WHERE namespace = ?1 AND id IN (`+doomed+`)`, args...)
+		if err != nil {
+			return err
+		}
+		forgotten, err = result.RowsAffected()
+		return err
+	})
+	return forgotten, err
+}
+
+// Get implements Store.
+func (s *SQLite) Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error) {
+	args := sqlite.Args{namespace}
+	found, err := query(ctx, s.db.Read, `SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ?1 AND m.id IN (`+idList(&args, ids)+`)`, args...)
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[uuid.UUID]record.Record, len(found))
+	for _, r := range found {
+		byID[r.ID] = r
+	}
+	ordered := make([]record.Record, 0, len(found))
+	for _, id := range ids {
+		if r, ok := byID[id]; ok {
+			ordered = append(ordered, r)
+		}
+	}
+	return ordered, nil
+}
+
+// List implements Store.
+func (s *SQLite) List(ctx context.Context, namespace string, filter record.Filter, after Cursor, n int) ([]record.Record, error) {
+	args := sqlite.Args{namespace}
+	where := sqlite.Live(filter, "m", &args)
+	if after != (Cursor{}) {
+		where += fmt.Sprintf(" AND (m.created_at, m.id) < (%s, %s)", args.Add(after.CreatedAt.UnixMicro()), args.Add(after.ID[:]))
+	}
+	return query(ctx, s.db.Read, fmt.Sprintf(`SELECT %s FROM memories m WHERE m.namespace = ?1 AND %s ORDER BY m.created_at DESC, m.id DESC LIMIT %s`,
+		sqlite.RecordColumns, where, args.Add(n)), args...)
+}
+
+// Scan implements Store.
+func (s *SQLite) Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error {
+	// One read transaction for all batches, so that the export is of one moment.
+	tx, err := s.db.Read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	var after Cursor
+	for {
+		args := sqlite.Args{namespace}
+		where := ""
+		if after != (Cursor{}) {
+			where = fmt.Sprintf(" AND (m.created_at, m.id) > (%s, %s)", args.Add(after.CreatedAt.UnixMicro()), args.Add(after.ID[:]))
+		}
+		records, err := query(ctx, tx, fmt.Sprintf(`SELECT %s FROM memories m WHERE m.namespace = ?1%s ORDER BY m.created_at, m.id LIMIT %s`,
+			sqlite.RecordColumns, where, args.Add(batch)), args...)
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		if err := fn(records); err != nil {
+			return err
+		}
+		last := records[len(records)-1]
+		after = Cursor{last.CreatedAt, last.ID}
+	}
+}
+
+// Namespace implements Store.
+func (s *SQLite) Namespace(ctx context.Context, name string) (Namespace, error) {
+	n := Namespace{Name: name}
+	var created sql.NullInt64
+	err := s.db.Read.QueryRowContext(ctx, `SELECT created_at, (SELECT count(*) FROM memories WHERE namespace = ?1) FROM namespaces WHERE name = ?1`, name).
+		Scan(&created, &n.Memories)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Namespace{}, ErrNotFound
+	}
+	n.CreatedAt = sqlite.Time(created)
+	return n, err
+}
+
+// query returns the records of a statement that selects sqlite.RecordColumns.
+func query(ctx context.Context, db interface {
+	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
+}, statement string, args ...any) ([]record.Record, error) {
+	rows, err := db.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var records []record.Record
+	for rows.Next() {
+		r, err := sqlite.ScanRecord(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	return records, rows.Err()
+}

@@ -1,0 +1,188 @@
+// Package postgres opens connection pools, runs searches inside their caller's budget, and translates records and
+// filters for PostgreSQL. It knows no service's tables but the filter columns of memory.memories.
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/exaring/otelpgx"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	pgvector "github.com/pgvector/pgvector-go/pgx"
+
+	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/services/record"
+)
+
+// Open returns a pool for a connection string in URL or keyword form. The service's name shows in pg_stat_activity.
+// It does not wait for the server.
+func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		// The cause repeats the connection string, password and all.
+		return nil, errors.New("the PostgreSQL connection string is not valid")
+	}
+	config.ConnConfig.RuntimeParams["application_name"] = "triskele-" + tel.Name
+	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	config.ConnConfig.Tracer = otelpgx.NewTracer(
+		otelpgx.WithTracerProvider(tel.TracerProvider),
+		otelpgx.WithMeterProvider(tel.MeterProvider),
+		otelpgx.WithTrimSQLInSpanName(),
+		otelpgx.WithDisableConnectionDetailsInAttributes(),
+	)
+	config.AfterConnect = registerVector
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// registerVector makes vector types known to a connection; before the extension is installed there are none.
+func registerVector(ctx context.Context, conn *pgx.Conn) error {
+	var installed bool
+	if err := conn.QueryRow(ctx, "SELECT to_regtype('halfvec') IS NOT NULL").Scan(&installed); err != nil {
+		return err
+	}
+	if !installed {
+		return nil
+	}
+	return pgvector.RegisterTypes(ctx, conn)
+}
+
+// SQL returns a database/sql handle over the pool, for the migration tool. Close it before the pool.
+func SQL(pool *pgxpool.Pool) *sql.DB { return stdlib.OpenDBFromPool(pool) }
+
+// Args collects the arguments of a statement while its text is put together.
+type Args []any
+
+// Add appends an argument and returns its placeholder.
+func (a *Args) Add(v any) string {
+	*a = append(*a, v)
+	return "$" + strconv.Itoa(len(*a))
+}
+
+// Search runs fn in a read-only transaction whose statements the server itself stops when ctx's deadline passes, so
+// that none outlives its caller even if the cancellation is lost. Extra settings hold for the transaction.
+func Search(ctx context.Context, pool *pgxpool.Pool, settings map[string]string, fn func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		if deadline, ok := ctx.Deadline(); ok {
+			left := max(time.Until(deadline).Milliseconds(), 1)
+			batch.Queue("SELECT set_config('statement_timeout', $1, true)", strconv.FormatInt(left, 10))
+		}
+		for name, value := range settings {
+			batch.Queue("SELECT set_config($1, $2, true)", name, value)
+		}
+		if batch.Len() > 0 {
+			if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+				return err
+			}
+		}
+		return fn(tx)
+	})
+}
+
+// IsTimeout says whether an error is the server's statement timeout or the end of the caller's own deadline.
+func IsTimeout(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || hasCode(err, "57014")
+}
+
+// IsRetryable says whether a transaction failed only because of others running beside it.
+func IsRetryable(err error) bool { return hasCode(err, "40001", "40P01") }
+
+// IsUniqueViolation says whether a row was there already.
+func IsUniqueViolation(err error) bool { return hasCode(err, "23505") }
+
+func hasCode(err error, codes ...string) bool {
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) {
+		return false
+	}
+	for _, code := range codes {
+		if pgErr.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
+// Live returns a condition on the memory.memories row called alias: it passes the filter and is neither expired nor,
+// unless asked for, superseded.
+func Live(f record.Filter, alias string, args *Args) string {
+	where := fmt.Sprintf("(%[1]s.expires_at IS NULL OR %[1]s.expires_at > now())", alias)
+	if !f.IncludeSuperseded {
+		where += fmt.Sprintf(" AND %s.superseded_by IS NULL", alias)
+	}
+	return where + Matches(f, alias, args)
+}
+
+// Matches returns the filter's conditions on the memory.memories row called alias, each with a leading AND.
+func Matches(f record.Filter, alias string, args *Args) string {
+	var where string
+	add := func(format string, v any) {
+		where += " AND " + fmt.Sprintf(format, alias, args.Add(v))
+	}
+	if len(f.TagsAny) > 0 {
+		add("%s.tags && %s", f.TagsAny)
+	}
+	if len(f.TagsAll) > 0 {
+		add("%s.tags @> %s", f.TagsAll)
+	}
+	if len(f.Categories) > 0 {
+		add("%s.category = ANY(%s)", f.Categories)
+	}
+	if !f.CreatedFrom.IsZero() {
+		add("%s.created_at >= %s", f.CreatedFrom)
+	}
+	if !f.CreatedBefore.IsZero() {
+		add("%s.created_at < %s", f.CreatedBefore)
+	}
+	if len(f.Metadata) > 0 {
+		add("%s.metadata @> %s", f.Metadata)
+	}
+	return where
+}
+
+// RecordColumns are the columns of memory.memories in the order that ScanRecord reads, for a row called m.
+const RecordColumns = `m.namespace, m.id, m.content, m.title, m.expanded_keywords, m.tags, m.category, m.metadata,
+	m.importance, m.sensitive, m.source, m.created_at, m.updated_at, m.occurred_at, m.expires_at, m.supersedes,
+	m.superseded_by, m.revision, m.idempotency_key`
+
+// RecordTargets returns scan targets for RecordColumns, and a function that completes the record after the scan.
+func RecordTargets(r *record.Record) (targets []any, finish func()) {
+	var occurred, expires pgtype.Timestamptz
+	var supersedes, supersededBy pgtype.UUID
+	var key pgtype.Text
+	targets = []any{
+		&r.Namespace, &r.ID, &r.Content, &r.Title, &r.Keywords, &r.Tags, &r.Category, &r.Metadata, &r.Importance,
+		&r.Sensitive, &r.Source, &r.CreatedAt, &r.UpdatedAt, &occurred, &expires, &supersedes, &supersededBy, &r.Revision, &key,
+	}
+	return targets, func() {
+		r.CreatedAt, r.UpdatedAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC()
+		r.OccurredAt, r.ExpiresAt = occurred.Time.UTC(), expires.Time.UTC()
+		if !occurred.Valid {
+			r.OccurredAt = time.Time{}
+		}
+		if !expires.Valid {
+			r.ExpiresAt = time.Time{}
+		}
+		r.Supersedes, r.SupersededBy = supersedes.Bytes, supersededBy.Bytes
+		r.IdempotencyKey = key.String
+	}
+}
+
+// ScanRecord reads a row of RecordColumns.
+func ScanRecord(row pgx.CollectableRow) (record.Record, error) {
+	var r record.Record
+	targets, finish := RecordTargets(&r)
+	if err := row.Scan(targets...); err != nil {
+		return record.Record{}, err
+	}
+	finish()
+	return r, nil
+}
