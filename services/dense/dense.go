@@ -1,0 +1,197 @@
+// Package dense finds memories whose vectors are close to the query's. Postgres and SQLite are its two stores: each
+// indexes records and searches them. Both keep vectors in half precision and score with the cosine of what they keep,
+// so they rank alike.
+package dense
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/x448/float16"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/record"
+)
+
+// indexName is what the queue calls this index.
+const indexName = "dense"
+
+// maxDimensions is how many an HNSW index of halfvec takes.
+const maxDimensions = 4000
+
+// scoreUnits is how many units of score make 1. Scores are rounded to whole units: beyond, vectors that are equally close
+// differ by the order of summation alone, which must not decide between them.
+const scoreUnits = 1_000_000
+
+// modelError says that the configured model is not the one whose vectors are stored.
+func modelError(active, configured embed.Model) error {
+	describe := func(m embed.Model) string {
+		return fmt.Sprintf("%s/%s (%d dimensions)", m.Provider, m.Name, m.Dimensions)
+	}
+	return fmt.Errorf("the stored vectors are of %s, but the configured embedding model is %s: configure the active model",
+		describe(active), describe(configured))
+}
+
+func checkModel(m embed.Model) error {
+	if m.Provider == "" || m.Name == "" || m.Dimensions < 1 || m.Dimensions > maxDimensions {
+		return fmt.Errorf("embedding model %q/%q has %d dimensions: it must have a provider, a name, and 1 to %d dimensions",
+			m.Provider, m.Name, m.Dimensions, maxDimensions)
+	}
+	return nil
+}
+
+var errNotFinite = errors.New("the vector has components that are not finite")
+
+// unit scales a vector to length 1 and rounds it to half precision. It returns nil for the zero vector.
+func unit(vector []float32) ([]float32, error) {
+	var squares float64
+	for _, x := range vector {
+		squares += float64(x) * float64(x)
+	}
+	if math.IsNaN(squares) || math.IsInf(squares, 0) {
+		return nil, errNotFinite
+	}
+	if squares == 0 {
+		return nil, nil
+	}
+	length := math.Sqrt(squares)
+	rounded := make([]float32, len(vector))
+	for i, x := range vector {
+		rounded[i] = float16.Fromfloat32(float32(float64(x) / length)).Float32()
+	}
+	return rounded, nil
+}
+
+// queryVector returns the vector to search with, as unit makes it; nil and the reason if there is none.
+func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vector []float32, reason string, err error) {
+	model := embedder.Model()
+	switch {
+	case len(q.Vector) == 0 && q.Text == "":
+		return nil, "there is neither text nor a vector to search with", nil
+	case len(q.Vector) == 0:
+		vector, err = embedder.EmbedQuery(ctx, q.Text)
+		if err != nil {
+			return nil, "", fmt.Errorf("embed the query: %w", err)
+		}
+		if len(vector) != model.Dimensions {
+			return nil, "", fmt.Errorf("embed the query: %s/%s returned %d dimensions, not %d", model.Provider, model.Name, len(vector), model.Dimensions)
+		}
+		if vector, err = unit(vector); err != nil {
+			return nil, "", fmt.Errorf("embed the query: %w", err)
+		}
+		reason = "the embedding model finds nothing in the query"
+	case len(q.Vector) != model.Dimensions:
+		return nil, "", &record.FieldError{
+			Field: "vector", MustBe: fmt.Sprintf("must have %d dimensions, those of model %s/%s", model.Dimensions, model.Provider, model.Name),
+		}
+	default:
+		if vector, err = unit(q.Vector); err != nil {
+			return nil, "", &record.FieldError{Field: "vector", MustBe: "must have finite components"}
+		}
+		reason = "the vector is zero and points nowhere"
+	}
+	if vector != nil {
+		reason = ""
+	}
+	return vector, reason, nil
+}
+
+// abstain is the result of a search without a vector.
+func abstain(reason string) leg.Result {
+	return leg.Result{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}
+}
+
+// embedding is the vector of a revision of a memory, as unit makes it; nil if the text has none.
+type embedding struct {
+	namespace string
+	id        uuid.UUID
+	revision  int64
+	vector    []float32
+}
+
+// embedRecords embeds all records but sensitive ones in one call. They are ordered by key, so that transactions that
+// write the same rows take their locks in the same order.
+func embedRecords(ctx context.Context, embedder embed.Embedder, records []record.Record) ([]embedding, error) {
+	embeddings := make([]embedding, 0, len(records))
+	texts := make([]string, 0, len(records))
+	records = slices.SortedFunc(slices.Values(records), func(a, b record.Record) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), bytes.Compare(a.ID[:], b.ID[:]), cmp.Compare(a.Revision, b.Revision))
+	})
+	for _, r := range records {
+		if r.Sensitive {
+			continue
+		}
+		embeddings = append(embeddings, embedding{namespace: r.Namespace, id: r.ID, revision: r.Revision})
+		texts = append(texts, text(r))
+	}
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	vectors, err := embedder.EmbedDocuments(ctx, texts)
+	if err != nil {
+		return nil, fmt.Errorf("embed %d memories: %w", len(texts), err)
+	}
+	model := embedder.Model()
+	if len(vectors) != len(texts) {
+		return nil, fmt.Errorf("%s/%s returned %d vectors for %d texts", model.Provider, model.Name, len(vectors), len(texts))
+	}
+	for i, vector := range vectors {
+		if len(vector) != model.Dimensions {
+			return nil, fmt.Errorf("%s/%s returned %d dimensions, not %d", model.Provider, model.Name, len(vector), model.Dimensions)
+		}
+		if embeddings[i].vector, err = unit(vector); err != nil {
+			return nil, fmt.Errorf("embed memory %s: %w", embeddings[i].id, err)
+		}
+	}
+	return embeddings, nil
+}
+
+// text is what is embedded of a record: what its author wrote. Keywords serve searching by words; in a vector they would
+// blur what the text is about.
+func text(r record.Record) string {
+	if r.Title == "" {
+		return r.Content
+	}
+	return r.Title + "\n" + r.Content
+}
+
+// aboveMinScore cuts hits that are ordered by score where they fall below the query's minimum.
+func aboveMinScore(hits []leg.Hit, q leg.Query) []leg.Hit {
+	if q.MinScore == nil {
+		return hits
+	}
+	for i, hit := range hits {
+		if hit.Score < *q.MinScore {
+			return hits[:i]
+		}
+	}
+	return hits
+}
+
+// compareHits orders hits as they are returned.
+func compareHits(a, b leg.Hit) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Importance, a.Importance), b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
+}
+
+// share returns the moment when a part of the time that is left until ctx's deadline has passed; the zero time if there
+// is no deadline.
+func share(ctx context.Context, part float64) time.Time {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return time.Time{}
+	}
+	now := time.Now()
+	return now.Add(time.Duration(float64(deadline.Sub(now)) * part))
+}
+
+// passed says whether a moment that share returned has come.
+func passed(moment time.Time) bool { return !moment.IsZero() && !time.Now().Before(moment) }

@@ -1,0 +1,158 @@
+package dense_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/dense"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/storetest"
+)
+
+func ids(hits []leg.Hit) []uuid.UUID {
+	ids := make([]uuid.UUID, len(hits))
+	for i, hit := range hits {
+		ids[i] = hit.ID
+	}
+	return ids
+}
+
+func TestIndexFindsWhatIsNearest(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	s := mustOpen(t, f, embed.NewHashed())
+	records := seed(t, f, "ns", 3000)
+	rng := rand.New(rand.NewPCG(3, 3))
+	queries := make([]string, 50)
+	exact := make([][]uuid.UUID, len(queries))
+	s.(*dense.Postgres).ExactUpTo = len(records)
+	for i := range queries {
+		queries[i] = sentence(rng, 6)
+		exact[i] = ids(search(t, s, queries[i], nil).Hits)
+	}
+	forceIndex(t, f, s, 0)
+	found := 0
+	for i, text := range queries {
+		hits := search(t, s, text, nil).Hits
+		if !slices.IsSortedFunc(hits, func(a, b leg.Hit) int { return int(1e6 * (b.Score - a.Score)) }) {
+			t.Errorf("query %d: not ordered by score", i)
+		}
+		for _, id := range ids(hits) {
+			if slices.Contains(exact[i], id) {
+				found++
+			}
+		}
+	}
+	if recall := float64(found) / float64(10*len(queries)); recall < 0.95 {
+		t.Errorf("recall@10 is %.3f, want 0.95", recall)
+	} else {
+		t.Logf("recall@10 %.3f", recall)
+	}
+	// A connection reports what it used when it ends.
+	f.Pool.Reset()
+	for count(t, f, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`, "") > 1 {
+	}
+	if n := count(t, f, `SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname LIKE 'vectors_%_embedding_idx'`, ""); n == 0 {
+		t.Error("the index was not used")
+	}
+}
+
+func TestIndexUnderFilter(t *testing.T) {
+	t.Parallel()
+	for name, tuples := range map[string]int{"the index finds all": 0, "the index gives up": 100} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := storetest.Postgres(t)
+			s := mustOpen(t, f, embed.NewHashed())
+			var rare []uuid.UUID
+			for _, r := range seed(t, f, "ns", 1000) {
+				if len(r.Tags) > 0 {
+					rare = append(rare, r.ID)
+				}
+			}
+			narrow := func(q *leg.Query) { q.Depth, q.Filter = 50, record.Filter{TagsAny: []string{"rare"}} }
+			half := func(q *leg.Query) {
+				q.Filter = record.Filter{CreatedFrom: time.Date(2025, 1, 1, 0, 0, 500, 0, time.UTC)}
+			}
+			exact, exactHalf := search(t, s, "soil sensor battery", narrow).Hits, search(t, s, "soil sensor battery", half).Hits
+			forceIndex(t, f, s, tuples)
+			hits := search(t, s, "soil sensor battery", narrow).Hits
+			if !slices.Equal(hits, exact) || len(hits) != len(rare) {
+				t.Errorf("found %d through the index and %d without, want %d alike", len(hits), len(exact), len(rare))
+			}
+			if hits := search(t, s, "soil sensor battery", half).Hits; !slices.Equal(hits, exactHalf) || len(hits) != 10 {
+				t.Errorf("found\n%v through the index and\n%v without", hits, exactHalf)
+			}
+		})
+	}
+}
+
+// A namespace that shares its partition with a larger one must be found whole.
+func TestIndexOfCrowdedPartition(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	s := mustOpen(t, f, embed.NewHashed())
+	var neighbour string
+	if err := f.Pool.QueryRow(t.Context(), `
+		SELECT name FROM generate_series(1, 1000) i, format('ns%s', i) name
+		WHERE satisfies_hash_partition('dense.vectors'::regclass, 8, (SELECT r FROM generate_series(0, 7) r WHERE satisfies_hash_partition('dense.vectors'::regclass, 8, r, 'ns'::text)), name::text)
+		LIMIT 1`).Scan(&neighbour); err != nil {
+		t.Fatal(err)
+	}
+	seed(t, f, neighbour, 1000)
+	seed(t, f, "ns", 40)
+	deep := func(q *leg.Query) { q.Depth = 50 }
+	exact := search(t, s, "soil sensor battery", deep).Hits
+	forceIndex(t, f, s, 200)
+	if hits := search(t, s, "soil sensor battery", deep).Hits; len(hits) != 40 || !slices.Equal(hits, exact) {
+		t.Errorf("found %d through the index and %d without, want 40 alike", len(hits), len(exact))
+	}
+}
+
+// A memory that is forgotten, or turned sensitive, while its vector is being written.
+func TestIndexingRacesWithTheRecord(t *testing.T) {
+	t.Parallel()
+	for name, statement := range map[string]string{
+		"forgotten": `DELETE FROM memory.memories WHERE namespace = $1 AND id = $2`,
+		"sensitive": `UPDATE memory.memories SET sensitive = true, revision = revision + 1 WHERE namespace = $1 AND id = $2`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := storetest.Postgres(t)
+			s := mustOpen(t, f, embed.NewHashed())
+			r := storetest.Record("ns", "the safe is in the hall", nil)
+			f.Insert(t, r)
+			tx, err := f.Pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(t.Context(), statement, r.Namespace, r.ID); err != nil {
+				t.Fatal(err)
+			}
+			indexed := make(chan error, 1)
+			go func() { indexed <- s.Index(t.Context(), []record.Record{r}) }()
+			for count(t, f, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`, "") == 0 {
+				select {
+				case err := <-indexed:
+					t.Fatalf("indexing did not wait for the other transaction: %v", err)
+				default:
+				}
+			}
+			if err := tx.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-indexed; err != nil {
+				t.Errorf("indexing failed: %v", err)
+			}
+			if n := vectors(t, f); n != 0 {
+				t.Errorf("%d vectors are stored, want none", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,363 @@
+package dense
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/x448/float16"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/queue"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/sqlite"
+)
+
+// SQLite searches the vectors in dense_vectors. It compares the query with every vector of a namespace in memory, and
+// asks the database only what has changed since it read them and which of the best may be returned.
+type SQLite struct {
+	// MaxBytes bounds the memory that vectors are kept in. The namespace used least recently goes first; one that does
+	// not fit alone is read from the database in each search. Set it before the first search.
+	MaxBytes int64
+
+	db       *sqlite.DB
+	embedder embed.Embedder
+	tasks    queue.Store
+	model    int64 // of the embedder, in dense_models
+	cache    cache
+	scratch  sync.Pool // of *[]candidate
+}
+
+var (
+	_ leg.Searcher  = (*SQLite)(nil)
+	_ queue.Indexer = (*SQLite)(nil)
+)
+
+// NewSQLite returns a store for the embedder's model, which it registers if the database has no active model yet.
+// Another active model is an error.
+func NewSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, tasks queue.Store) (*SQLite, error) {
+	if err := checkModel(embedder.Model()); err != nil {
+		return nil, err
+	}
+	model, err := registerSQLite(ctx, db, embedder.Model())
+	if err != nil {
+		return nil, err
+	}
+	return &SQLite{
+		MaxBytes: 512 << 20, db: db, embedder: embedder, tasks: tasks, model: model,
+		scratch: sync.Pool{New: func() any { return new([]candidate) }},
+	}, nil
+}
+
+func registerSQLite(ctx context.Context, db *sqlite.DB, model embed.Model) (id int64, err error) {
+	err = db.Update(ctx, func(tx *sql.Tx) error {
+		var active embed.Model
+		err := tx.QueryRowContext(ctx, `SELECT id, provider, name, dimensions FROM dense_models WHERE status = 'active'`).
+			Scan(&id, &active.Provider, &active.Name, &active.Dimensions)
+		if err == nil && active != model {
+			return modelError(active, model)
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		return tx.QueryRowContext(ctx, `
+			INSERT INTO dense_models (provider, name, dimensions, status) VALUES (?, ?, ?, 'active')
+			ON CONFLICT (provider, name, dimensions) DO UPDATE SET status = 'active' RETURNING id`,
+			model.Provider, model.Name, model.Dimensions).Scan(&id)
+	})
+	return id, err
+}
+
+// Index implements queue.Indexer.
+func (s *SQLite) Index(ctx context.Context, records []record.Record) error {
+	embeddings, err := embedRecords(ctx, s.embedder, records)
+	if err != nil || len(embeddings) == 0 {
+		return err
+	}
+	return s.db.Update(ctx, func(tx *sql.Tx) error {
+		for _, e := range embeddings {
+			if err := s.put(ctx, tx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// put replaces a memory's vector unless that is of a newer revision, or the memory is gone or sensitive.
+func (s *SQLite) put(ctx context.Context, tx *sql.Tx, e embedding) error {
+	var wanted bool
+	if err := tx.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT 1 FROM memories WHERE namespace = ?1 AND id = ?2 AND NOT sensitive) AND NOT EXISTS (
+			SELECT 1 FROM dense_vectors WHERE namespace = ?1 AND memory_id = ?2 AND model_id = ?3 AND revision > ?4)`,
+		e.namespace, e.id[:], s.model, e.revision).Scan(&wanted); err != nil || !wanted {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM dense_vectors WHERE namespace = ? AND memory_id = ? AND model_id = ?`,
+		e.namespace, e.id[:], s.model); err != nil || e.vector == nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO dense_vectors (namespace, memory_id, model_id, revision, embedding) VALUES (?, ?, ?, ?, ?)`,
+		e.namespace, e.id[:], s.model, e.revision, encode(e.vector))
+	return err
+}
+
+// encode returns a vector as dense_vectors keeps it.
+func encode(vector []float32) []byte {
+	b := make([]byte, 0, 2*len(vector))
+	for _, x := range vector {
+		b = binary.LittleEndian.AppendUint16(b, float16.Fromfloat32(x).Bits())
+	}
+	return b
+}
+
+// appendDecoded appends a vector that dense_vectors keeps, scaled to length 1 again after its rounding.
+func appendDecoded(vectors []float32, b []byte, dimensions int) ([]float32, error) {
+	if len(b) != 2*dimensions {
+		return vectors, fmt.Errorf("a stored vector has %d bytes, not %d", len(b), 2*dimensions)
+	}
+	start := len(vectors)
+	for ; len(b) > 0; b = b[2:] {
+		vectors = append(vectors, float16.Frombits(binary.LittleEndian.Uint16(b)).Float32())
+	}
+	rescale(vectors[start:])
+	return vectors, nil
+}
+
+// rescale gives a vector length 1 in single precision.
+func rescale(vector []float32) {
+	var squares float64
+	for _, x := range vector {
+		squares += float64(x) * float64(x)
+	}
+	scale := 1 / math.Sqrt(squares)
+	for i, x := range vector {
+		vector[i] = float32(float64(x) * scale)
+	}
+}
+
+// state is a row of dense_state.
+type state struct{ lastID, vectors, deleted int64 }
+
+// Search implements leg.Searcher. Of the time that is left, reading new vectors gets half and comparing half of the
+// rest; what has not been compared by then is not found and the result is TRUNCATED.
+func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
+	vector, reason, err := queryVector(ctx, s.embedder, q)
+	if err != nil {
+		return leg.Result{}, err
+	}
+	if vector == nil {
+		return abstain(reason), nil
+	}
+	result := leg.Result{ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}
+	if q.ReturnVector {
+		result.Vector = vector
+	}
+	query := slices.Clone(vector)
+	rescale(query)
+
+	var now state
+	err = s.db.Read.QueryRowContext(ctx, `SELECT last_id, vectors, deleted FROM dense_state WHERE namespace = ? AND model_id = ?`, q.Namespace, s.model).
+		Scan(&now.lastID, &now.vectors, &now.deleted)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && now.vectors == 0 {
+		s.cache.drop(q.Namespace)
+		return result, nil
+	}
+	if err != nil {
+		return leg.Result{}, err
+	}
+	if matrixBytes(now.vectors, len(query)) > s.MaxBytes {
+		s.cache.drop(q.Namespace)
+		result.Hits, reason, err = s.stream(ctx, q, query)
+	} else {
+		result.Hits, reason, err = s.scan(ctx, q, query, now)
+	}
+	if err != nil {
+		return leg.Result{}, err
+	}
+	if reason != "" {
+		result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, reason
+	}
+	return result, nil
+}
+
+// scan compares the query with the vectors in memory. A reason says what cut it short.
+func (s *SQLite) scan(ctx context.Context, q leg.Query, query []float32, now state) (hits []leg.Hit, reason string, err error) {
+	m, err := s.refresh(ctx, q.Namespace, now, len(query))
+	if err != nil {
+		return nil, "", err
+	}
+	if m.readTo < now.lastID {
+		reason = fmt.Sprintf("only %d of %d vectors had been read in time", len(m.ids), now.vectors)
+	}
+	buffer := s.scratch.Get().(*[]candidate)
+	defer s.scratch.Put(buffer)
+	if *buffer, err = m.compare(ctx, *buffer, query, share(ctx, 0.5)); err != nil {
+		return nil, "", err
+	}
+	if compared := len(*buffer); compared < len(m.ids) {
+		reason = fmt.Sprintf("only %d of %d vectors were compared in time", compared, len(m.ids))
+	}
+	remaining := newRanking(*buffer)
+	if !q.Filter.Narrow() {
+		hits, err = s.best(ctx, q, m, &remaining, nil, math.MaxInt)
+		return hits, reason, err
+	}
+	// Trying the best candidates is the cheapest if many memories pass the filter, and costs little if few do.
+	if hits, err = s.best(ctx, q, m, &remaining, nil, 20*q.Depth); err != nil || len(hits) == q.Depth || !remaining.eligible(q) {
+		return hits, reason, err
+	}
+	ids, err := s.allowed(ctx, q)
+	if err != nil {
+		return nil, "", err
+	}
+	remaining = newRanking(remaining.only(m.rows(ids)))
+	hits, err = s.best(ctx, q, m, &remaining, hits, math.MaxInt)
+	return hits, reason, err
+}
+
+// best adds to the hits the best of the remaining candidates that turn out to be live and to pass the filter, until there
+// are enough or about the given number have been tried. Those that score like the last one are tried too, because other
+// things than the score order them.
+func (s *SQLite) best(ctx context.Context, q leg.Query, m matrix, remaining *ranking, hits []leg.Hit, tries int) ([]leg.Hit, error) {
+	scores := map[int64]int32{}
+	for tried := 0; len(hits) < q.Depth && tried < tries && remaining.eligible(q); {
+		clear(scores)
+		// A few more than are missing, because most namespaces hold some superseded memories, and ever more under a filter.
+		n := q.Depth - len(hits) + 8 + tried
+		ids := make([]int64, 0, n)
+		for remaining.eligible(q) && (len(ids) < n || (*remaining)[0].score == scores[ids[len(ids)-1]]) {
+			c := remaining.pop()
+			id := m.ids[c.row]
+			ids, scores[id] = append(ids, id), c.score
+		}
+		tried += len(ids)
+		var args sqlite.Args
+		rows, err := s.db.Read.QueryContext(ctx, fmt.Sprintf(`
+			SELECT v.id, m.id, m.importance, m.created_at
+			FROM json_each(%s) c CROSS JOIN dense_vectors v ON v.id = c.value
+			CROSS JOIN memories m ON m.namespace = v.namespace AND m.id = v.memory_id
+			WHERE %s`, args.AddJSON(ids), sqlite.Live(q.Filter, "m", &args)), args...)
+		if err != nil {
+			return nil, err
+		}
+		if err := scanRows(rows, func() error {
+			var id, created int64
+			var hit leg.Hit
+			if err := rows.Scan(&id, &hit.ID, &hit.Importance, &created); err != nil {
+				return err
+			}
+			hit.Score, hit.CreatedAt = fromUnits(scores[id]), time.UnixMicro(created).UTC()
+			hits = append(hits, hit)
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(hits, compareHits)
+	return hits[:min(len(hits), q.Depth)], nil
+}
+
+// allowed returns the ids of the vectors whose memories pass the filter, ascending.
+func (s *SQLite) allowed(ctx context.Context, q leg.Query) ([]int64, error) {
+	var args sqlite.Args
+	rows, err := s.db.Read.QueryContext(ctx, fmt.Sprintf(`
+		SELECT v.id FROM memories m JOIN dense_vectors v ON v.namespace = m.namespace AND v.memory_id = m.id
+		WHERE m.namespace = %s AND v.model_id = %s AND %s`,
+		args.Add(q.Namespace), args.Add(s.model), sqlite.Live(q.Filter, "m", &args)), args...)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := scanIDs(rows)
+	slices.Sort(ids)
+	return ids, err
+}
+
+// stream compares the query with vectors as it reads them.
+func (s *SQLite) stream(ctx context.Context, q leg.Query, query []float32) (hits []leg.Hit, reason string, err error) {
+	var args sqlite.Args
+	rows, err := s.db.Read.QueryContext(ctx, fmt.Sprintf(`
+		SELECT v.embedding, m.id, m.importance, m.created_at
+		FROM dense_vectors v JOIN memories m ON m.namespace = v.namespace AND m.id = v.memory_id
+		WHERE v.namespace = %s AND v.model_id = %s AND %s`,
+		args.Add(q.Namespace), args.Add(s.model), sqlite.Live(q.Filter, "m", &args)), args...)
+	if err != nil {
+		return nil, "", err
+	}
+	until := share(ctx, 0.9)
+	vector := make([]float32, 0, len(query))
+	compared := 0
+	err = scanRows(rows, func() error {
+		if compared > 0 && compared%readRows == 0 && passed(until) {
+			return errEnough
+		}
+		compared++
+		var embedding sql.RawBytes
+		var hit leg.Hit
+		var created int64
+		if err := rows.Scan(&embedding, &hit.ID, &hit.Importance, &created); err != nil {
+			return err
+		}
+		var err error
+		if vector, err = appendDecoded(vector[:0], embedding, len(query)); err != nil {
+			return err
+		}
+		hit.Score, hit.CreatedAt = fromUnits(toUnits(dot(query, vector))), time.UnixMicro(created).UTC()
+		if q.MinScore != nil && hit.Score < *q.MinScore || len(hits) == q.Depth && compareHits(hit, hits[q.Depth-1]) > 0 {
+			return nil
+		}
+		at, _ := slices.BinarySearchFunc(hits, hit, compareHits)
+		hits = slices.Insert(hits[:min(len(hits), q.Depth-1)], at, hit)
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return hits, fmt.Sprintf("only %d vectors were compared in time", compared), nil
+	}
+	return hits, "", err
+}
+
+// Status implements leg.Searcher.
+func (s *SQLite) Status(ctx context.Context, namespace string) (leg.Status, error) {
+	tasks, err := s.tasks.Status(ctx, indexName, namespace)
+	if err != nil {
+		return leg.Status{}, err
+	}
+	model := s.embedder.Model()
+	status := leg.Status{Pending: tasks.Pending, Dead: tasks.Dead, Lag: tasks.Lag, Model: model.Provider + "/" + model.Name}
+	err = s.db.Read.QueryRowContext(ctx, `SELECT coalesce(sum(vectors), 0) FROM dense_state WHERE namespace = ? AND model_id = ?`, namespace, s.model).
+		Scan(&status.Indexed)
+	return status, err
+}
+
+// errEnough ends a scan of rows early.
+var errEnough = errors.New("enough")
+
+// scanRows calls fn for each row until it returns an error, and closes the rows.
+func scanRows(rows *sql.Rows, fn func() error) error {
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := fn(); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func scanIDs(rows *sql.Rows) ([]int64, error) {
+	var ids []int64
+	err := scanRows(rows, func() error {
+		var id int64
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	})
+	return ids, err
+}
