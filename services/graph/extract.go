@@ -1,0 +1,225 @@
+package graph
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/triskele/triskele/services/record"
+)
+
+const (
+	// maxDocumentWords is how much of a memory's text is read for names.
+	maxDocumentWords = 2000
+	// maxResolvedWords is the longest run of words of a text that is looked up among the concepts there are.
+	maxResolvedWords = 5
+	// maxRunWords is the longest run of capitalised words, connectors not counted, that is a name and not a headline.
+	maxRunWords = 5
+	// maxNameBytes is the longest name; what is longer is data.
+	maxNameBytes = 256
+)
+
+// How much a memory is about a concept, by where the concept was found in it.
+const (
+	salienceTitle    = 1.0
+	salienceTag      = 0.8
+	salienceKeyword  = 0.8
+	salienceName     = 0.6
+	salienceResolved = 0.5
+)
+
+// Kind says where a concept was first found.
+type Kind string
+
+// The kinds of concept.
+const (
+	KindTitle   Kind = "title"
+	KindTag     Kind = "tag"
+	KindKeyword Kind = "keyword"
+	KindName    Kind = "name"
+)
+
+// Concept is something a memory is about.
+type Concept struct {
+	Key      string // normal form of Name
+	Name     string
+	Kind     Kind
+	Salience float64 // 0 to 1
+}
+
+// Extract returns the concepts a memory brings with it, at most 32, the most salient first and then in the order of the
+// text: its title if that is short, tags, keywords, and the names in its text, which are runs of capitalised words,
+// identifiers (ERR_CONN_RESET, heron-db-2), and a speaker in front of a colon. Scripts without capitals have
+// no names to find, but for identifiers.
+func Extract(r record.Record) []Concept {
+	var out []Concept
+	seen := map[string]bool{}
+	add := func(name string, kind Kind, salience float64) {
+		if len(name) > maxNameBytes {
+			return
+		}
+		ws := words(name, maxNameWords+1)
+		if len(ws) == 0 || len(ws) > maxNameWords {
+			return
+		}
+		if k := key(ws); !seen[k] {
+			seen[k] = true
+			out = append(out, Concept{k, strings.Join(strings.Fields(name), " "), kind, salience})
+		}
+	}
+	add(r.Title, KindTitle, salienceTitle)
+	for _, tag := range r.Tags {
+		add(tag, KindTag, salienceTag)
+	}
+	for _, keyword := range r.Keywords {
+		add(keyword, KindKeyword, salienceKeyword)
+	}
+	text := words(r.Content, maxDocumentWords)
+	if title := words(r.Title, maxDocumentWords); len(title) > maxNameWords {
+		if len(text) > 0 {
+			text[0].gap = "\n"
+		}
+		text = append(title, text...)
+	}
+	for _, name := range names(text) {
+		add(name, KindName, salienceName)
+	}
+	slices.SortStableFunc(out, func(a, b Concept) int { return cmp.Compare(b.Salience, a.Salience) })
+	return out[:min(len(out), maxConcepts)]
+}
+
+// names returns the names among a text's words, some perhaps more than once.
+func names(ws []word) []string {
+	lower := map[string]bool{} // words that also occur in lower case are no names at the start of a sentence
+	for _, w := range ws {
+		if w.raw == w.fold {
+			lower[w.fold] = true
+		}
+	}
+	var out []string
+	var run []word
+	var opens bool // whether the run starts a sentence
+	flush := func() {
+		for len(run) > 0 && connectors[run[len(run)-1].fold] {
+			run = run[:len(run)-1]
+		}
+		for opens && len(run) > 1 && !plausible(run[0], lower) {
+			run, opens = run[1:], false
+			for len(run) > 0 && connectors[run[0].fold] {
+				run = run[1:]
+			}
+		}
+		single := len(run) == 1
+		content := 0
+		for _, w := range run {
+			if !connectors[w.fold] {
+				content++
+			}
+		}
+		switch {
+		case len(run) == 0, content > maxRunWords:
+		case single && (utf8.RuneCountInString(run[0].raw) < 2 || opens && !plausible(run[0], lower)):
+		default:
+			out = append(out, joined(run))
+		}
+		run = nil
+	}
+	for i, w := range ws {
+		id := identifier(w.raw)
+		adjacent := i > 0 && (w.gap == " " || w.gap == " & " || w.gap == ". " && abbreviated(ws[i-1]))
+		capital := capitalised(w.raw) && !stopWord(w.fold)
+		if !adjacent {
+			flush()
+		}
+		switch {
+		case honorifics[w.fold]:
+			flush()
+		case len(run) > 0 && (capital || number(w.raw) || connectors[w.fold] && w.fold != "the" || w.fold == "the" && connectors[run[len(run)-1].fold]):
+			run = append(run, w)
+		case capital:
+			flush()
+			run, opens = []word{w}, startsSentence(i, w.gap)
+		default:
+			flush()
+		}
+		if id {
+			out = append(out, w.raw)
+		}
+	}
+	flush()
+	return out
+}
+
+// joined spells a run as the text does, but for its line breaks.
+func joined(run []word) string {
+	var b strings.Builder
+	for i, w := range run {
+		if i > 0 {
+			b.WriteString(w.gap)
+		}
+		b.WriteString(w.raw)
+	}
+	return b.String()
+}
+
+// plausible says whether a capitalised word at the start of a sentence may be a name. In front of a colon it is a
+// speaker's, whatever else the text says in lower case.
+func plausible(w word, lower map[string]bool) bool {
+	if identifier(w.raw) {
+		return true
+	}
+	if commonWords[w.fold] || opener.MatchString(w.fold) {
+		return false
+	}
+	return w.next == ':' || !lower[w.fold]
+}
+
+func startsSentence(i int, gap string) bool {
+	return i == 0 || strings.ContainsAny(gap, ".!?:;\n\"“”‘'([*-–—•>#|…")
+}
+
+// abbreviated says whether the full stop after a word may be part of it: Dr. Vale, J. Okafor.
+func abbreviated(w word) bool {
+	return honorifics[w.fold] || utf8.RuneCountInString(w.raw) == 1 && capitalised(w.raw)
+}
+
+func capitalised(w string) bool {
+	r, _ := utf8.DecodeRuneInString(w)
+	return unicode.IsUpper(r) || unicode.IsTitle(r)
+}
+
+// number says whether a word can end a name as its number: Windows 11, Python 3.12.
+func number(w string) bool {
+	return len(w) <= 4 && strings.Trim(w, "0123456789.") == "" && !(len(w) == 4 && !strings.Contains(w, "."))
+}
+
+var (
+	// opener is the form of adverbs and gerunds.
+	opener = regexp.MustCompile(`(ing|.{3}ally|ently|antly|edly|ously|ively|tely|ctly|ckly|rely|bly)$`)
+
+	quantity = regexp.MustCompile(`^[0-9][0-9.,]*([a-z]{1,3}|-[a-z-]+)$`)           // 20ms, 3rd, 14-day
+	dotted   = regexp.MustCompile(`^([0-9]+\.){2,}[0-9]+$`)                         // 10.0.0.3
+	camel    = regexp.MustCompile(`\p{Ll}\p{Lu}`)                                   // getUserById
+	snake    = regexp.MustCompile(`[\p{L}\p{N}]_+[\p{L}\p{N}]`)                     // ERR_CONN_RESET
+	file     = regexp.MustCompile(`^[\p{L}\p{N}_-]{2,}(\.[a-z][a-z0-9]{1,4}){1,}$`) // values.yaml
+	address  = regexp.MustCompile(`^[^@]+@[^@]+\.[^@]+$`)
+)
+
+// identifier says whether a word is a name by its form alone.
+func identifier(w string) bool {
+	if len(w) > maxNameBytes {
+		return false
+	}
+	digit := strings.ContainsAny(w, "0123456789")
+	letter := strings.IndexFunc(w, unicode.IsLetter) >= 0
+	switch {
+	case digit && letter && !quantity.MatchString(w):
+		return true
+	case digit && dotted.MatchString(w):
+		return true
+	}
+	return letter && (camel.MatchString(w) || snake.MatchString(w) || file.MatchString(w) || address.MatchString(w))
+}

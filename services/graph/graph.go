@@ -1,0 +1,182 @@
+// Package graph finds memories through the names they share: concepts taken from titles, tags, keywords and names in
+// the text, linked when one memory mentions both. It needs no model, and abstains when a query names nothing known.
+package graph
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/queue"
+	"github.com/triskele/triskele/services/record"
+)
+
+const (
+	// indexName is what the queue calls this index, model what it is made with.
+	indexName = "graph"
+	model     = "names/hop-decay"
+	// coMention is the relation of two concepts that one memory mentions.
+	coMention = "co-mention"
+	// maxConcepts bounds the concepts of one memory, maxPaired those of them that are linked with each other.
+	maxConcepts = 32
+	maxPaired   = 12
+	// maxMentions bounds the memories that one concept of the query brings in: those with the largest ids, which are the
+	// newest.
+	maxMentions = 1000
+	// startDegree is how many times MaxDegree a concept of the query may be mentioned.
+	startDegree = 4
+	// precision is what scores are rounded to before they are compared, so that two orders of summation tie.
+	precision = 1e12
+)
+
+// Config sets how far and how wide a search goes.
+type Config struct {
+	Hops  int     // from the query's concepts; 0 finds only memories that mention one
+	Decay float64 // of a concept's weight with each hop, 0 to 1
+	// MaxDegree is how many memories may mention a concept that is passed through. One with more of them is a hub: it is
+	// reached, and brings in the newest so many of its memories, but it leads no further. A concept of the query may have
+	// four times as many.
+	MaxDegree int
+	Frontier  int // concepts kept after each hop, heaviest first
+}
+
+// DefaultConfig returns the settings that are used unless an operator knows better.
+func DefaultConfig() Config { return Config{Hops: 2, Decay: 0.5, MaxDegree: 32, Frontier: 32} }
+
+// specificity is how much a concept says that so many memories mention: 0.76 for one, 0.22 for a hundred.
+func specificity(mentions int64) float64 { return 1 / math.Log(math.E+float64(mentions)) }
+
+// conceptID is the id of a key: its hash, so that looking a concept up takes no look-up. 64 bits of SHA-256 make a
+// collision within a namespace of a million concepts a matter of one in 40 million.
+func conceptID(key string) int64 {
+	sum := sha256.Sum256([]byte(key))
+	return int64(binary.BigEndian.Uint64(sum[:8]))
+}
+
+// mention is a concept of one memory.
+type mention struct {
+	concept  int64
+	salience float64
+}
+
+// edge links two concepts of one memory, the smaller id first.
+type edge struct {
+	source, target int64
+	weight         float64
+}
+
+// document is a record on its way into the index.
+type document struct {
+	record   record.Record
+	concepts []Concept
+	phrases  []phrase // in the text, to be resolved against the concepts there are
+}
+
+// documents prepares records by namespace, in the order of their ids and without duplicates, so that concurrent
+// workers take locks in the same order.
+func documents(records []record.Record) (namespaces []string, byNamespace map[string][]document) {
+	sorted := slices.Clone(records)
+	slices.SortFunc(sorted, func(a, b record.Record) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), slices.Compare(a.ID[:], b.ID[:]), cmp.Compare(b.Revision, a.Revision))
+	})
+	sorted = slices.CompactFunc(sorted, func(a, b record.Record) bool { return a.Namespace == b.Namespace && a.ID == b.ID })
+	byNamespace = map[string][]document{}
+	for _, r := range sorted {
+		if r.Sensitive {
+			continue
+		}
+		if byNamespace[r.Namespace] == nil {
+			namespaces = append(namespaces, r.Namespace)
+		}
+		byNamespace[r.Namespace] = append(byNamespace[r.Namespace], document{r, Extract(r), phrases(words(r.Title+"\n"+r.Content, maxDocumentWords), maxResolvedWords)})
+	}
+	return namespaces, byNamespace
+}
+
+// mentions returns the document's own concepts and the known ones its text names, the most salient first.
+func (d document) mentions(known map[int64]int64) []mention {
+	var out []mention
+	seen := map[int64]bool{}
+	add := func(id int64, salience float64) {
+		if !seen[id] && len(out) < maxConcepts {
+			seen[id] = true
+			out = append(out, mention{id, salience})
+		}
+	}
+	for _, c := range d.concepts {
+		add(conceptID(c.Key), c.Salience)
+	}
+	for _, p := range longest(d.phrases, known) {
+		add(p.concept, salienceResolved)
+	}
+	return out
+}
+
+// edges links the most salient of a document's mentions with each other. The fewer they are, the more each link says:
+// the weights at one concept add up to at most 1.
+func edges(mentions []mention) []edge {
+	top := mentions[:min(len(mentions), maxPaired)]
+	var out []edge
+	for i, a := range top {
+		for _, b := range top[i+1:] {
+			out = append(out, edge{min(a.concept, b.concept), max(a.concept, b.concept), a.salience * b.salience / float64(len(top)-1)})
+		}
+	}
+	return out
+}
+
+// validity is the time in which what a record says holds: until it is superseded, as far as anyone knows.
+func validity(r record.Record) (from, to time.Time) {
+	from = r.OccurredAt
+	if from.IsZero() {
+		from = r.CreatedAt
+	}
+	if r.SupersededBy != uuid.Nil {
+		to = r.UpdatedAt
+	}
+	return from, to
+}
+
+// Why a search abstained.
+const (
+	reasonNoWords   = "the query has no words to link"
+	reasonNotLinked = "no concept of the namespace is named in the query"
+)
+
+// candidates is how many memories, best first, are checked against the filter: plenty where it only leaves out what has
+// been superseded or has expired.
+func candidates(q leg.Query) int {
+	if q.Filter.Narrow() {
+		return 5000
+	}
+	return max(8*q.Depth, 256)
+}
+
+// minScore is the least score asked for; scores are never negative.
+func minScore(q leg.Query) float64 {
+	if q.MinScore == nil {
+		return 0
+	}
+	return *q.MinScore
+}
+
+func found(hits []leg.Hit) leg.Result {
+	return leg.Result{Hits: hits, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY}
+}
+
+func abstained(reason string) leg.Result {
+	return leg.Result{
+		State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY,
+	}
+}
+
+func status(indexed int64, q queue.Status) leg.Status {
+	return leg.Status{Indexed: indexed, Pending: q.Pending, Dead: q.Dead, Lag: q.Lag, Model: model}
+}

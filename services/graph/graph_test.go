@@ -1,0 +1,627 @@
+package graph_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/graph"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/queue"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/schema"
+	"github.com/triskele/triskele/services/storetest"
+)
+
+const ns = "acme/assistant"
+
+type store interface {
+	leg.Searcher
+	queue.Indexer
+}
+
+func open(f *storetest.Fixture) store {
+	if f.Engine == schema.Postgres {
+		return graph.NewPostgres(f.Pool, f.Queue, graph.DefaultConfig())
+	}
+	return graph.NewSQLite(f.DB, f.Queue, graph.DefaultConfig())
+}
+
+// count returns a single number; the statement is written for PostgreSQL's table names.
+func count(t testing.TB, f *storetest.Fixture, table, where string) int {
+	t.Helper()
+	var n int
+	var err error
+	if f.Engine == schema.Postgres {
+		err = f.Pool.QueryRow(t.Context(), "SELECT count(*) FROM graph."+table+" WHERE "+where).Scan(&n)
+	} else {
+		err = f.DB.Read.QueryRowContext(t.Context(), "SELECT count(*) FROM graph_"+table+" WHERE "+where).Scan(&n)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// sizes counts the rows of all graph tables.
+func sizes(t testing.TB, f *storetest.Fixture) map[string]int {
+	t.Helper()
+	return map[string]int{
+		"concepts": count(t, f, "concepts", "true"), "memory_concepts": count(t, f, "memory_concepts", "true"), "concept_edges": count(t, f, "concept_edges", "true"),
+	}
+}
+
+// consistent fails the test unless each concept is mentioned as often as it says.
+func consistent(t testing.TB, f *storetest.Fixture) {
+	t.Helper()
+	mentions := "memory_concepts"
+	if f.Engine == schema.Postgres {
+		mentions = "graph." + mentions
+	} else {
+		mentions = "graph_" + mentions
+	}
+	// The concept's table has no alias, so its columns go by bare names that the inner table lacks or shadows.
+	if n := count(t, f, "concepts AS c", "mentions = 0 OR mentions <> (SELECT count(*) FROM "+mentions+" m WHERE m.namespace = c.namespace AND m.concept_id = c.id)"); n != 0 {
+		t.Errorf("%d concepts miscount their mentions", n)
+	}
+}
+
+func search(t testing.TB, s leg.Searcher, q leg.Query) leg.Result {
+	t.Helper()
+	if q.Namespace == "" {
+		q.Namespace = ns
+	}
+	if q.Depth == 0 {
+		q.Depth = 50
+	}
+	result, err := s.Search(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// expect fails the test unless a search finds exactly these memories in this order.
+func expect(t testing.TB, s leg.Searcher, q leg.Query, want ...record.Record) {
+	t.Helper()
+	result := search(t, s, q)
+	var got, ids []uuid.UUID
+	for _, h := range result.Hits {
+		got = append(got, h.ID)
+	}
+	for _, r := range want {
+		ids = append(ids, r.ID)
+	}
+	if !slices.Equal(got, ids) {
+		t.Errorf("%q found %v, want %v", q.Text, result.Hits, ids)
+	}
+	if len(want) > 0 && result.State != triskelev1.LegState_LEG_STATE_UNSPECIFIED && result.State != triskelev1.LegState_LEG_STATE_OK {
+		t.Errorf("state %v", result.State)
+	}
+	if result.ScoreKind != triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY {
+		t.Errorf("score kind %v", result.ScoreKind)
+	}
+}
+
+func tagged(content string, tags ...string) record.Record {
+	return storetest.Record(ns, content, func(r *record.Record) { r.Tags = tags })
+}
+
+func TestHops(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		one := storetest.Record(ns, "Yesterday Teo repaired the hull of Kittiwake.", nil)
+		two := storetest.Record(ns, "It was seen that Kittiwake lies in Aldermouth.", nil)
+		three := storetest.Record(ns, "We know that Aldermouth floods when Orsolya opens the lock.", nil)
+		four := storetest.Record(ns, "We heard that Orsolya collects Enigma machines.", nil)
+		other := storetest.Record(ns, "We ordered paper from Brackwater.", nil)
+		f.Insert(t, one, two, three, four, other)
+		f.Drain(t, "graph", s)
+
+		expect(t, s, leg.Query{Text: "what does teo do?"}, one, two, three)
+		expect(t, s, leg.Query{Text: "KITTIWAKE's history"}, one, two, three, four)
+		expect(t, s, leg.Query{Text: "Brackwater"}, other)
+
+		hits := search(t, s, leg.Query{Text: "Teo"}).Hits
+		if h := hits[0]; h.Importance != 0.5 || !h.CreatedAt.Equal(one.CreatedAt) || h.Score <= 0 {
+			t.Errorf("hit %+v", h)
+		}
+		for i := 1; i < len(hits); i++ {
+			if hits[i].Score >= hits[i-1].Score {
+				t.Errorf("hop %d scores %v, the one before %v", i, hits[i].Score, hits[i-1].Score)
+			}
+		}
+		floor := hits[1].Score
+		expect(t, s, leg.Query{Text: "Teo", MinScore: &floor}, one, two)
+		expect(t, s, leg.Query{Text: "Teo", Depth: 1}, one)
+
+		status, err := s.Status(t.Context(), ns)
+		if err != nil || status != (leg.Status{Indexed: 5, Model: "names/hop-decay"}) {
+			t.Errorf("status %+v, %v", status, err)
+		}
+		consistent(t, f)
+	})
+}
+
+func TestConfig(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		one := storetest.Record(ns, "Yesterday Teo repaired Kittiwake.", nil)
+		two := storetest.Record(ns, "We know that Kittiwake lies in Aldermouth.", nil)
+		three := storetest.Record(ns, "We know that Aldermouth has a lock.", nil)
+		f.Insert(t, one, two, three)
+		f.Drain(t, "graph", open(f))
+		for hops, want := range [][]record.Record{{one}, {one, two}, {one, two, three}} {
+			cfg := graph.DefaultConfig()
+			cfg.Hops = hops
+			var s leg.Searcher = graph.NewPostgres(f.Pool, f.Queue, cfg)
+			if f.Engine == schema.SQLite {
+				s = graph.NewSQLite(f.DB, f.Queue, cfg)
+			}
+			expect(t, s, leg.Query{Text: "Teo"}, want...)
+		}
+	})
+}
+
+func TestAbstain(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		plan := storetest.Record(ns, "we will sell fewer sensors", func(r *record.Record) { r.Title, r.Tags = "Roadmap", []string{"sales"} })
+		f.Insert(t, plan)
+		f.Drain(t, "graph", s)
+		for _, text := range []string{"", "?!", "what is this", "What Is The Plan For Q3", "Zanzibar", "the of a"} {
+			result := search(t, s, leg.Query{Text: text})
+			if result.State != triskelev1.LegState_LEG_STATE_ABSTAINED || result.Reason == "" || len(result.Hits) != 0 {
+				t.Errorf("%q: %+v", text, result)
+			}
+		}
+		if result := search(t, s, leg.Query{Namespace: "nobody/home", Text: "Roadmap"}); result.State != triskelev1.LegState_LEG_STATE_ABSTAINED {
+			t.Errorf("unknown namespace: %+v", result)
+		}
+		q3 := storetest.Record(ns, "We deliver sensors in Q3 at last.", nil)
+		f.Insert(t, q3)
+		f.Drain(t, "graph", s)
+		expect(t, s, leg.Query{Text: "What Is The Plan For Q3"}, q3)
+	})
+}
+
+func TestLongestMatchLinks(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		harbour, office := tagged("tide tables", "harbour"), tagged("opening hours", "Harbour Office")
+		f.Insert(t, harbour, office)
+		f.Drain(t, "graph", s)
+		expect(t, s, leg.Query{Text: "when does the harbour office open"}, office)
+		expect(t, s, leg.Query{Text: "ships in the harbours"}, harbour)
+		expect(t, s, leg.Query{Text: "the harbour office in another harbour"}, func() []record.Record {
+			ids := []record.Record{harbour, office} // equal scores and importance: the newer first, then by id
+			slices.SortFunc(ids, func(a, b record.Record) int {
+				if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
+					return c
+				}
+				return slices.Compare(a.ID[:], b.ID[:])
+			})
+			return ids
+		}()...)
+	})
+}
+
+func TestTextResolvesAgainstKnownConcepts(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		profile := tagged("sells sensors", "tide sensors")
+		lower := storetest.Record(ns, "a gull broke the tide sensor again", nil)
+		f.Insert(t, profile, lower)
+		f.Drain(t, "graph", s)
+		expect(t, s, leg.Query{Text: "Tide Sensors"}, profile, lower)
+	})
+}
+
+func TestNamespacesAreApart(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		mine := storetest.Record(ns, "We saw Teo in Aldermouth.", nil)
+		theirs := storetest.Record("other", "We saw Teo in Brackwater.", nil)
+		f.Insert(t, mine, theirs)
+		f.Drain(t, "graph", s)
+		expect(t, s, leg.Query{Text: "Teo"}, mine)
+		expect(t, s, leg.Query{Namespace: "other", Text: "Teo"}, theirs)
+		expect(t, s, leg.Query{Namespace: "other", Text: "Aldermouth"})
+		status, err := s.Status(t.Context(), "other")
+		if err != nil || status.Indexed != 1 {
+			t.Errorf("status %+v, %v", status, err)
+		}
+	})
+}
+
+func TestUpdateReplaces(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		r := storetest.Record(ns, "We saw Teo in Aldermouth.", nil)
+		f.Insert(t, r)
+		f.Drain(t, "graph", s)
+		r2, err := f.Memory.Update(t.Context(), ns, r.ID, 0, func(r *record.Record) error {
+			r.Content = "We saw Maren in Aldermouth."
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Drain(t, "graph", s)
+		expect(t, s, leg.Query{Text: "Teo"})
+		expect(t, s, leg.Query{Text: "Maren"}, r2)
+		if got, want := sizes(t, f), map[string]int{"concepts": 2, "memory_concepts": 2, "concept_edges": 1}; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%v rows, want %v", got, want)
+		}
+		if n := count(t, f, "memory_concepts", "revision <> 2"); n != 0 {
+			t.Errorf("%d mentions of the old revision", n)
+		}
+
+		t.Run("again changes nothing", func(t *testing.T) {
+			if err := s.Index(t.Context(), []record.Record{r2, r2}); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, s, leg.Query{Text: "Maren"}, r2)
+			consistent(t, f)
+		})
+		t.Run("a stale revision is skipped", func(t *testing.T) {
+			if err := s.Index(t.Context(), []record.Record{r}); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, s, leg.Query{Text: "Teo"})
+			expect(t, s, leg.Query{Text: "Maren"}, r2)
+		})
+		t.Run("a memory that is gone is skipped", func(t *testing.T) {
+			if err := s.Index(t.Context(), []record.Record{storetest.Record(ns, "We lost Zanzibar.", nil)}); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, s, leg.Query{Text: "Zanzibar"})
+		})
+		consistent(t, f)
+	})
+}
+
+func TestForgetLeavesNothing(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		one := storetest.Record(ns, "We saw Teo in Aldermouth with Orsolya.", nil)
+		two := storetest.Record(ns, "We saw Teo in Brackwater.", nil)
+		f.Insert(t, one, two)
+		f.Drain(t, "graph", s)
+		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{one.ID}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := sizes(t, f), map[string]int{"concepts": 2, "memory_concepts": 2, "concept_edges": 1}; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%v rows, want %v", got, want)
+		}
+		consistent(t, f)
+		expect(t, s, leg.Query{Text: "Orsolya"})
+		expect(t, s, leg.Query{Text: "Teo"}, two)
+		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{two.ID}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := sizes(t, f), map[string]int{"concepts": 0, "memory_concepts": 0, "concept_edges": 0}; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%v rows, want %v", got, want)
+		}
+	})
+}
+
+func TestSensitive(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		secret := storetest.Record(ns, "The password of Canarywharf is Xyzzy.", func(r *record.Record) { r.Sensitive = true })
+		open := storetest.Record(ns, "We met Teo in Aldermouth.", nil)
+		f.Insert(t, secret, open)
+		f.Drain(t, "graph", s)
+		pretended := secret
+		pretended.Sensitive = false
+		if err := s.Index(t.Context(), []record.Record{secret, pretended}); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, s, leg.Query{Text: "Canarywharf"})
+		if got, want := sizes(t, f), map[string]int{"concepts": 2, "memory_concepts": 2, "concept_edges": 1}; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%v rows, want %v", got, want)
+		}
+
+		t.Run("the database refuses it", func(t *testing.T) {
+			for _, sensitive := range []bool{false, true} {
+				for _, insert := range []string{
+					"%smemory_concepts (namespace, concept_id, memory_id, sensitive, salience, revision) SELECT namespace, concept_id, $1, $2, 1, 1 FROM %[1]smemory_concepts LIMIT 1",
+					"%sconcept_edges (namespace, source_id, target_id, relation, memory_id, sensitive, weight, valid_from) SELECT namespace, source_id, target_id, relation, $1, $2, 1, valid_from FROM %[1]sconcept_edges LIMIT 1",
+				} {
+					var err error
+					if f.Engine == schema.Postgres {
+						_, err = f.Pool.Exec(t.Context(), fmt.Sprintf("INSERT INTO "+insert, "graph."), secret.ID, sensitive)
+					} else {
+						_, err = f.DB.Write.ExecContext(t.Context(), fmt.Sprintf("INSERT INTO "+insert, "graph_"), secret.ID[:], sensitive)
+					}
+					if err == nil {
+						t.Errorf("stored: %s", insert)
+					}
+				}
+			}
+		})
+		t.Run("turning sensitive purges", func(t *testing.T) {
+			if _, err := f.Memory.Update(t.Context(), ns, open.ID, 0, func(r *record.Record) error {
+				r.Sensitive = true
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := sizes(t, f), map[string]int{"concepts": 0, "memory_concepts": 0, "concept_edges": 0}; fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%v rows, want %v", got, want)
+			}
+			f.Drain(t, "graph", s)
+			expect(t, s, leg.Query{Text: "Teo"})
+		})
+	})
+}
+
+func TestOnlyLiveMemories(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		expired := storetest.Record(ns, "We saw Teo in Aldermouth.", func(r *record.Record) { r.ExpiresAt = record.Now().Add(-time.Hour) })
+		old := storetest.Record(ns, "We think that Teo lives in Brackwater.", nil)
+		f.Insert(t, expired, old)
+		f.Drain(t, "graph", s)
+		expect(t, s, leg.Query{Text: "Teo"}, old)
+		current, _, err := f.Memory.Supersede(t.Context(), old.ID, 0, storetest.Record(ns, "We think that Teo lives in Kessel.", func(r *record.Record) { r.Importance = 0.9 }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Drain(t, "graph", s)
+		expect(t, s, leg.Query{Text: "Teo"}, current)
+		expect(t, s, leg.Query{Text: "Teo", Filter: record.Filter{IncludeSuperseded: true}}, current, old)
+		if n := count(t, f, "concept_edges", "valid_to IS NOT NULL"); n != 1 {
+			t.Errorf("%d edges are closed, want the superseded memory's", n)
+		}
+	})
+}
+
+func TestFilters(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+		a := storetest.Record(ns, "We saw Teo.", func(r *record.Record) {
+			r.Tags, r.Category, r.CreatedAt, r.Importance = []string{"x", "y"}, "fact", at, 0.9
+			r.Metadata = map[string]any{"room": "shed", "n": 1.0}
+		})
+		b := storetest.Record(ns, "We heard Teo.", func(r *record.Record) {
+			r.Tags, r.Category, r.CreatedAt = []string{"y", "z"}, "event", at.Add(time.Hour)
+		})
+		f.Insert(t, a, b)
+		f.Drain(t, "graph", s)
+		expect(t, s, leg.Query{Text: "Teo"}, a, b)
+		for _, tt := range []struct {
+			filter record.Filter
+			want   []record.Record
+		}{
+			{record.Filter{TagsAny: []string{"x", "q"}}, []record.Record{a}},
+			{record.Filter{TagsAll: []string{"z", "y"}}, []record.Record{b}},
+			{record.Filter{Categories: []string{"event"}}, []record.Record{b}},
+			{record.Filter{CreatedFrom: at.Add(time.Minute)}, []record.Record{b}},
+			{record.Filter{CreatedBefore: at.Add(time.Minute)}, []record.Record{a}},
+			{record.Filter{Metadata: map[string]any{"room": "shed", "n": 1.0}}, []record.Record{a}},
+			{record.Filter{Metadata: map[string]any{"n": "1"}}, nil},
+		} {
+			expect(t, s, leg.Query{Text: "Teo", Filter: tt.filter}, tt.want...)
+		}
+	})
+}
+
+func TestHubs(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		var crowd []record.Record
+		for i := range 300 {
+			crowd = append(crowd, storetest.Record(ns, fmt.Sprintf("we note that Maren saw Gull%d", i), nil))
+		}
+		teo := storetest.Record(ns, "we note that Maren met Teo", nil)
+		f.Insert(t, append(crowd, teo)...)
+		f.Drain(t, "graph", s)
+
+		// Teo is linked to the hub Maren: the newest of what mentions her is reached, but not what she is linked with.
+		hits := search(t, s, leg.Query{Text: "Teo", Depth: 1000}).Hits
+		if len(hits) != 32 || hits[0].ID != teo.ID {
+			t.Errorf("%d hits", len(hits))
+		}
+		for _, h := range hits[1:] {
+			if h.Score != hits[1].Score {
+				t.Fatalf("%v and %v: a gull was reached through the hub", h, hits[1])
+			}
+		}
+		// In a query she does not link beside something specific.
+		if named := search(t, s, leg.Query{Text: "Maren and Teo", Depth: 1000}).Hits; !slices.Equal(named, hits) {
+			t.Errorf("naming the hub changes the search: %v, %v", named[0], hits[0])
+		}
+		expect(t, s, leg.Query{Text: "Maren and Gull7", Depth: 1}, crowd[7])
+		if hits := search(t, s, leg.Query{Text: "Maren"}).Hits; len(hits) != 50 {
+			t.Errorf("the hub alone finds %d", len(hits))
+		}
+		consistent(t, f)
+	})
+}
+
+// world returns the same n memories for the same seed, ids and times included.
+func world(seed uint64, n int) []record.Record {
+	random := rand.New(rand.NewPCG(seed, 7))
+	zipf := rand.NewZipf(random, 1.1, 8, uint64(n))
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	name := func() string { return fmt.Sprintf("Name%dx", zipf.Uint64()) }
+	records := make([]record.Record, n)
+	for i := range records {
+		var id uuid.UUID
+		for j := range id {
+			id[j] = byte(random.Uint32())
+		}
+		id[6], id[8] = id[6]&0x0f|0x70, id[8]&0x3f|0x80
+		records[i] = record.Record{
+			ID: id, Namespace: ns, Importance: float64(random.IntN(11)) / 10, Revision: 1,
+			Content:   fmt.Sprintf("we noted that %s met %s in %s while name%dx and the boat of %s waited", name(), name(), name(), zipf.Uint64(), name()),
+			CreatedAt: at.Add(time.Duration(random.IntN(1000)) * time.Second), UpdatedAt: at,
+		}
+		if random.IntN(3) == 0 {
+			records[i].Title = "About " + name()
+		}
+		if random.IntN(2) == 0 {
+			records[i].Tags = []string{name(), "boat"}
+		}
+	}
+	return records
+}
+
+func TestEnginesAgree(t *testing.T) {
+	var results [2][]leg.Result
+	for i, f := range []*storetest.Fixture{storetest.Postgres(t), storetest.SQLite(t)} {
+		s := open(f)
+		records := world(1, 200)
+		f.Insert(t, records...)
+		for batch := range slices.Chunk(records, 32) {
+			if err := s.Index(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		random := rand.New(rand.NewPCG(3, 4))
+		for range 20 {
+			results[i] = append(results[i], search(t, s, leg.Query{
+				Text: fmt.Sprintf("where did Name%dx and name%dx go with the boats", random.IntN(60), random.IntN(200)), Depth: 1 + random.IntN(100),
+			}))
+		}
+	}
+	hits := 0
+	for i := range results[0] {
+		a, b := results[0][i], results[1][i]
+		if a.State != b.State || len(a.Hits) != len(b.Hits) {
+			t.Fatalf("query %d: %v with %d hits, %v with %d", i, a.State, len(a.Hits), b.State, len(b.Hits))
+		}
+		hits += len(a.Hits)
+		for j := range a.Hits {
+			x, y := a.Hits[j], b.Hits[j]
+			if x.ID != y.ID || math.Abs(x.Score-y.Score) > 1e-9*x.Score || x.Importance != y.Importance || !x.CreatedAt.Equal(y.CreatedAt) {
+				t.Fatalf("query %d, rank %d: %+v and %+v", i, j+1, x, y)
+			}
+		}
+	}
+	if hits < 500 {
+		t.Errorf("only %d hits compared", hits)
+	}
+}
+
+func TestConcurrentWriters(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		records := world(2, 240)
+		f.Insert(t, records...)
+		var wg sync.WaitGroup
+		errs := make(chan error, 1000)
+		for w := range 4 {
+			wg.Go(func() {
+				random := rand.New(rand.NewPCG(5, uint64(w)))
+				for range 6 {
+					batch := make([]record.Record, 40)
+					for i := range batch {
+						batch[i] = records[random.IntN(len(records))]
+					}
+					errs <- s.Index(t.Context(), batch)
+				}
+			})
+		}
+		for w := range 2 {
+			wg.Go(func() {
+				for batch := range slices.Chunk(records[w*60:(w+1)*60], 10) {
+					ids := make([]uuid.UUID, len(batch))
+					for i, r := range batch {
+						ids[len(batch)-1-i] = r.ID
+					}
+					_, err := f.Memory.Forget(t.Context(), ns, ids)
+					errs <- err
+				}
+			})
+		}
+		wg.Go(func() {
+			for _, r := range records[120:140] {
+				_, err := f.Memory.Update(t.Context(), ns, r.ID, 0, func(r *record.Record) error {
+					r.Sensitive = true
+					return nil
+				})
+				errs <- err
+				_, err = s.Search(t.Context(), leg.Query{Namespace: ns, Text: "the boat of name3x", Depth: 10})
+				errs <- err
+			}
+		})
+		wg.Wait()
+		close(errs)
+		for err := range errs {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		f.Drain(t, "graph", s)
+		consistent(t, f)
+		ids := make([]uuid.UUID, len(records))
+		for i, r := range records {
+			ids[i] = r.ID
+		}
+		if _, err := f.Memory.Forget(t.Context(), ns, ids); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := sizes(t, f), map[string]int{"concepts": 0, "memory_concepts": 0, "concept_edges": 0}; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%v rows, want %v", got, want)
+		}
+	})
+}
+
+func TestCancelledSearchFails(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := open(f).Search(ctx, leg.Query{Namespace: ns, Text: "Teo", Depth: 1}); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// BenchmarkSearch names two of the concepts of 5,000 memories; BenchmarkIndex writes batches of 100 of them.
+func BenchmarkSearch(b *testing.B) {
+	for _, engine := range []func(testing.TB) *storetest.Fixture{storetest.Postgres, storetest.SQLite} {
+		f := engine(b)
+		b.Run(string(f.Engine), func(b *testing.B) {
+			s := open(f)
+			records := world(1, 5000)
+			for batch := range slices.Chunk(records, 500) {
+				f.Insert(b, batch...)
+			}
+			start := time.Now()
+			for batch := range slices.Chunk(records, 100) {
+				if err := s.Index(b.Context(), batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			indexed := time.Since(start)
+			if f.Pool != nil {
+				if _, err := f.Pool.Exec(b.Context(), "VACUUM ANALYZE memory.memories, graph.concepts, graph.memory_concepts, graph.concept_edges"); err != nil {
+					b.Fatal(err)
+				}
+			}
+			random := rand.New(rand.NewPCG(3, 4))
+			var took []time.Duration
+			for b.Loop() {
+				start := time.Now()
+				search(b, s, leg.Query{Text: fmt.Sprintf("where did Name%dx and name%dx go", random.IntN(500), random.IntN(5000)), Depth: 50})
+				took = append(took, time.Since(start))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+			b.ReportMetric(float64(took[len(took)*95/100].Microseconds()), "p95-µs")
+			b.ReportMetric(float64(indexed.Microseconds())/float64(len(records)), "index-µs/memory")
+		})
+	}
+}

@@ -1,0 +1,184 @@
+package graph
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// word is one word of a text.
+type word struct {
+	raw  string // without possessive or contraction
+	fold string // raw in lower case, without accents
+	gap  string // what stands between the word before and this one
+	next rune   // what follows it, utf8.RuneError at the end
+}
+
+// words splits a text into at most n words. A word is made of letters, digits and marks; hyphens, dots, underscores,
+// apostrophes, @ and & belong to it between those, + and # also at the end (C++, F#).
+func words(text string, n int) []word {
+	var out []word
+	last := 0
+	for i := 0; i < len(text) && len(out) < n; {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if !inWord(r) {
+			i += size
+			continue
+		}
+		start, end := i, i+size
+		for end < len(text) {
+			r, size := utf8.DecodeRuneInString(text[end:])
+			if inWord(r) {
+				end += size
+				continue
+			}
+			after, _ := utf8.DecodeRuneInString(text[end+size:])
+			if !strings.ContainsRune("-.'’@&", r) || !inWord(after) {
+				break
+			}
+			end += size
+		}
+		for end < len(text) && (text[end] == '+' || text[end] == '#') {
+			end++
+		}
+		next, _ := utf8.DecodeRuneInString(text[end:])
+		raw := uncontracted(text[start:end])
+		out = append(out, word{raw, fold(raw), text[last:start], next})
+		i, last = end, end
+	}
+	return out
+}
+
+func inWord(r rune) bool {
+	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || r == '_')
+}
+
+// uncontracted drops a possessive or contracted ending: Maren's, we'll.
+func uncontracted(w string) string {
+	i := strings.LastIndexAny(w, "'’")
+	if i <= 0 {
+		return w
+	}
+	_, size := utf8.DecodeRuneInString(w[i:])
+	switch strings.ToLower(w[i+size:]) {
+	case "s", "m", "d", "re", "ve", "ll":
+		return w[:i]
+	}
+	return w
+}
+
+var letters = strings.NewReplacer("’", "'", "ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ð", "d", "þ", "th", "ı", "i")
+
+// fold makes spellings of one word equal: lower case, no accents.
+func fold(w string) string {
+	w = strings.ToLower(w)
+	if isASCII(w) {
+		return w
+	}
+	decomposed := strings.Map(func(r rune) rune {
+		if r >= 0x300 && r <= 0x36f { // the accents of Latin, Greek and Cyrillic; other scripts' marks make words
+			return -1
+		}
+		return r
+	}, norm.NFKD.String(w))
+	return letters.Replace(norm.NFC.String(decomposed))
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// singular folds simple English plurals. It only has to do the same everywhere, not to be right.
+func singular(w string) string {
+	if len(w) < 4 || !strings.HasSuffix(w, "s") || strings.IndexFunc(w, func(r rune) bool { return !unicode.IsLetter(r) && r != '-' }) >= 0 {
+		return w
+	}
+	switch stem := w[:len(w)-1]; {
+	case strings.HasSuffix(stem, "s"), strings.HasSuffix(stem, "u"), strings.HasSuffix(stem, "i"):
+		return w
+	case strings.HasSuffix(stem, "ie") && len(stem) > 4:
+		return stem[:len(stem)-2] + "y"
+	case strings.HasSuffix(stem, "sse"), strings.HasSuffix(stem, "she"), strings.HasSuffix(stem, "che"), strings.HasSuffix(stem, "xe"):
+		return stem[:len(stem)-1]
+	default:
+		return stem
+	}
+}
+
+// key is the normal form of consecutive words.
+func key(ws []word) string {
+	var b strings.Builder
+	for i, w := range ws {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		if i == len(ws)-1 {
+			b.WriteString(singular(w.fold))
+		} else {
+			b.WriteString(w.fold)
+		}
+	}
+	return b.String()
+}
+
+// Key returns the normal form of a name, by which concepts are told apart: lower case, without accents, punctuation and
+// possessive, single spaces, the last word in the singular. It is empty for a name without letters or digits.
+func Key(name string) string { return key(words(name, maxDocumentWords)) }
+
+// phrase is a run of a text's words that may name a concept.
+type phrase struct {
+	concept    int64
+	start, end int // words, half-open
+}
+
+// phrases returns every run of up to n words that does not consist of stop words alone.
+func phrases(ws []word, n int) []phrase {
+	var out []phrase
+	for i := range ws {
+		content := false
+		for j := i + 1; j <= min(i+n, len(ws)); j++ {
+			content = content || !stopWord(ws[j-1].fold)
+			if content {
+				out = append(out, phrase{conceptID(key(ws[i:j])), i, j})
+			}
+		}
+	}
+	return out
+}
+
+// longest returns the phrases that name a known concept, without those inside a longer one, each concept once, in the
+// order of the text.
+func longest(ps []phrase, known map[int64]int64) []phrase {
+	var matched []phrase
+	for _, p := range ps {
+		if _, ok := known[p.concept]; ok {
+			matched = append(matched, p)
+		}
+	}
+	// Phrases come by start, shorter first: one is contained in another exactly if a later one starts where it does, or
+	// one that started before reaches as far.
+	var out []phrase
+	seen := map[int64]bool{}
+	reach := 0
+	for i, p := range matched {
+		if i+1 < len(matched) && matched[i+1].start == p.start {
+			continue
+		}
+		if p.end <= reach {
+			continue
+		}
+		reach = p.end
+		if !seen[p.concept] {
+			seen[p.concept] = true
+			out = append(out, p)
+		}
+	}
+	return out
+}

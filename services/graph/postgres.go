@@ -1,0 +1,303 @@
+package graph
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/queue"
+	"github.com/triskele/triskele/services/record"
+)
+
+// maxIndexAttempts is how often a batch is tried that fails only because of others running beside it.
+const maxIndexAttempts = 5
+
+// Postgres is the graph in PostgreSQL.
+type Postgres struct {
+	pool   *pgxpool.Pool
+	queue  queue.Store
+	config Config
+}
+
+var (
+	_ leg.Searcher  = (*Postgres)(nil)
+	_ queue.Indexer = (*Postgres)(nil)
+)
+
+// NewPostgres returns the graph in a database; the queue is asked for what is pending.
+func NewPostgres(pool *pgxpool.Pool, q queue.Store, cfg Config) *Postgres {
+	return &Postgres{pool, q, cfg}
+}
+
+// Index implements queue.Indexer.
+func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
+	namespaces, documents := documents(records)
+	var err error
+	for range maxIndexAttempts {
+		err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+			// All rows of memories before the first lock of a namespace: whoever forgets a memory comes in this order too.
+			for _, ns := range namespaces {
+				var err error
+				if documents[ns], err = lockCurrent(ctx, tx, ns, documents[ns]); err != nil {
+					return err
+				}
+			}
+			for _, ns := range namespaces {
+				if err := putPostgres(ctx, tx, ns, documents[ns]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if !postgres.IsRetryable(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// lockCurrent locks the rows of the documents' memories against changes and returns those documents whose memory still
+// has their revision and is not sensitive.
+func lockCurrent(ctx context.Context, tx pgx.Tx, namespace string, docs []document) ([]document, error) {
+	ids := make([]uuid.UUID, len(docs))
+	for i, d := range docs {
+		ids[i] = d.record.ID
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT id, revision FROM memory.memories WHERE namespace = $1 AND id = ANY($2) AND NOT sensitive ORDER BY id FOR SHARE`,
+		namespace, ids)
+	if err != nil {
+		return nil, err
+	}
+	current := map[uuid.UUID]int64{}
+	var id uuid.UUID
+	var revision int64
+	if _, err := pgx.ForEachRow(rows, []any{&id, &revision}, func() error {
+		current[id] = revision
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(docs), func(d document) bool { return current[d.record.ID] != d.record.Revision }), nil
+}
+
+// putPostgres replaces what the graph knows from the documents, all of one namespace.
+func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []document) error {
+	if len(docs) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, "SELECT graph.lock_namespace($1)", namespace); err != nil {
+		return err
+	}
+	concepts := map[int64]Concept{}
+	var phrases []phrase
+	for _, d := range docs {
+		phrases = append(phrases, d.phrases...)
+		for _, c := range d.concepts {
+			if id := conceptID(c.Key); concepts[id].Key == "" {
+				concepts[id] = c
+			}
+		}
+	}
+	var ids []int64
+	var keys, names, kinds []string
+	for id, c := range concepts {
+		ids, keys, names, kinds = append(ids, id), append(keys, c.Key), append(names, c.Name), append(kinds, string(c.Kind))
+	}
+	if _, err := tx.Exec(ctx, `
+		INSERT INTO graph.concepts (namespace, id, key, name, kind)
+		SELECT $1, c.* FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS c
+		ON CONFLICT (namespace, id) DO NOTHING`, namespace, ids, keys, names, kinds); err != nil {
+		return err
+	}
+	known, err := knownPostgres(ctx, tx, namespace, conceptIDs(phrases))
+	if err != nil {
+		return err
+	}
+
+	var put struct {
+		memories  []uuid.UUID
+		concepts  []int64
+		mentioned []uuid.UUID
+		revisions []int64
+		saliences []float64
+		sources   []int64
+		targets   []int64
+		evidence  []uuid.UUID
+		weights   []float64
+		from      []time.Time
+		to        []*time.Time
+	}
+	for _, d := range docs {
+		put.memories = append(put.memories, d.record.ID)
+		mentions := d.mentions(known)
+		for _, m := range mentions {
+			put.concepts, put.saliences = append(put.concepts, m.concept), append(put.saliences, m.salience)
+			put.mentioned, put.revisions = append(put.mentioned, d.record.ID), append(put.revisions, d.record.Revision)
+		}
+		from, to := validity(d.record)
+		for _, e := range edges(mentions) {
+			put.sources, put.targets, put.weights = append(put.sources, e.source), append(put.targets, e.target), append(put.weights, e.weight)
+			put.evidence, put.from, put.to = append(put.evidence, d.record.ID), append(put.from, from), append(put.to, nil)
+			if !to.IsZero() {
+				put.to[len(put.to)-1] = &to
+			}
+		}
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(`
+		INSERT INTO graph.memory_concepts (namespace, concept_id, memory_id, salience, revision)
+		SELECT $1, m.* FROM unnest($2::bigint[], $3::uuid[], $4::float8[], $5::bigint[]) AS m
+		ON CONFLICT (namespace, concept_id, memory_id) DO UPDATE SET salience = excluded.salience, revision = excluded.revision`,
+		namespace, put.concepts, put.mentioned, put.saliences, put.revisions)
+	batch.Queue(`
+		DELETE FROM graph.memory_concepts mc WHERE mc.namespace = $1 AND mc.memory_id = ANY($2)
+			AND NOT EXISTS (SELECT FROM unnest($3::bigint[], $4::uuid[]) AS k (concept_id, memory_id) WHERE k.concept_id = mc.concept_id AND k.memory_id = mc.memory_id)`,
+		namespace, put.memories, put.concepts, put.mentioned)
+	batch.Queue("DELETE FROM graph.concept_edges WHERE namespace = $1 AND memory_id = ANY($2)", namespace, put.memories)
+	batch.Queue(`
+		INSERT INTO graph.concept_edges (namespace, source_id, target_id, relation, memory_id, weight, valid_from, valid_to)
+		SELECT $1, e.source_id, e.target_id, $2, e.memory_id, e.weight, e.valid_from, e.valid_to
+		FROM unnest($3::bigint[], $4::bigint[], $5::uuid[], $6::float8[], $7::timestamptz[], $8::timestamptz[])
+			AS e (source_id, target_id, memory_id, weight, valid_from, valid_to)`,
+		namespace, coMention, put.sources, put.targets, put.evidence, put.weights, put.from, put.to)
+	return tx.SendBatch(ctx, batch).Close()
+}
+
+// knownPostgres returns how many memories mention each of the given concepts that exist.
+func knownPostgres(ctx context.Context, tx pgx.Tx, namespace string, ids []int64) (map[int64]int64, error) {
+	rows, err := tx.Query(ctx, "SELECT id, mentions FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)", namespace, ids)
+	if err != nil {
+		return nil, err
+	}
+	known := map[int64]int64{}
+	var id, mentions int64
+	_, err = pgx.ForEachRow(rows, []any{&id, &mentions}, func() error {
+		known[id] = mentions
+		return nil
+	})
+	return known, err
+}
+
+// Search implements leg.Searcher.
+func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
+	phrases := queryPhrases(q.Text)
+	if len(phrases) == 0 {
+		return abstained(reasonNoWords), nil
+	}
+	result := abstained(reasonNotLinked)
+	err := postgres.Search(ctx, p.pool, nil, func(tx pgx.Tx) error {
+		known, err := knownPostgres(ctx, tx, q.Namespace, conceptIDs(phrases))
+		if err != nil {
+			return err
+		}
+		starts, err := link(phrases, known, func() (n int64, err error) {
+			err = tx.QueryRow(ctx, "SELECT count(*) FROM (SELECT FROM memory.memories WHERE namespace = $1 LIMIT $2) m", q.Namespace, hubCount).Scan(&n)
+			return n, err
+		})
+		if err != nil || len(starts) == 0 {
+			return err
+		}
+		hits, err := p.walk(ctx, tx, q, starts)
+		result = found(hits)
+		return err
+	})
+	return result, err
+}
+
+// walk spreads weight from the starts along the edges that hold, a whole hop per step of the recursion, and scores the
+// memories that mention what it reached. A concept counts at the first hop that reaches it.
+func (p *Postgres) walk(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
+	ids, weights := make([]int64, len(starts)), make([]float64, len(starts))
+	for i, s := range starts {
+		ids[i], weights[i] = s.concept, specificity(s.mentions)
+	}
+	var args postgres.Args
+	var (
+		namespace   = args.Add(q.Namespace)
+		startIDs    = args.Add(ids)
+		startW      = args.Add(weights)
+		hops        = args.Add(p.config.Hops)
+		decay       = args.Add(p.config.Decay)
+		degree      = args.Add(p.config.MaxDegree)
+		startDegree = args.Add(startDegree)
+		frontier    = args.Add(p.config.Frontier)
+		rounding    = args.Add(float64(precision))
+		e           = args.Add(math.E)
+		mentions    = args.Add(maxMentions)
+		candidates  = args.Add(candidates(q))
+		floor       = args.Add(minScore(q))
+		live        = postgres.Live(q.Filter, "m", &args)
+		depth       = args.Add(q.Depth)
+	)
+	rows, err := tx.Query(ctx, `
+		WITH RECURSIVE walk (hop, ids, weights, seen) AS (
+			SELECT 0, `+startIDs+`::bigint[], `+startW+`::float8[], `+startIDs+`::bigint[]
+			UNION ALL
+			SELECT w.hop + 1, n.ids, n.weights, w.seen || n.ids
+			FROM walk w CROSS JOIN LATERAL (
+				SELECT array_agg(b.id), array_agg(b.weight) FROM (
+					SELECT e.other AS id, `+decay+`::float8 * sum(f.weight * e.weight / c.mentions) AS weight
+					FROM unnest(w.ids, w.weights) AS f (id, weight)
+					JOIN graph.concepts c ON c.namespace = `+namespace+` AND c.id = f.id
+						AND c.mentions <= `+degree+`::bigint * CASE w.hop WHEN 0 THEN `+startDegree+`::bigint ELSE 1 END
+					CROSS JOIN LATERAL (
+						SELECT target_id AS other, weight FROM graph.concept_edges
+						WHERE namespace = `+namespace+` AND source_id = f.id AND valid_to IS NULL
+						UNION ALL
+						SELECT source_id, weight FROM graph.concept_edges
+						WHERE namespace = `+namespace+` AND target_id = f.id AND valid_to IS NULL
+					) e
+					GROUP BY e.other HAVING e.other <> ALL (w.seen)
+					ORDER BY round(`+decay+`::float8 * sum(f.weight * e.weight / c.mentions) * `+rounding+`::float8) DESC, e.other
+					LIMIT `+frontier+`
+				) b
+			) n (ids, weights)
+			WHERE w.hop < `+hops+`::integer AND n.ids IS NOT NULL
+		), reached AS MATERIALIZED (
+			SELECT c.id, f.weight / ln(`+e+`::float8 + c.mentions) AS weight, CASE w.hop WHEN 0 THEN `+mentions+`::bigint ELSE `+degree+` END AS bound
+			FROM walk w CROSS JOIN LATERAL unnest(w.ids, w.weights) AS f (id, weight)
+			JOIN graph.concepts c ON c.namespace = `+namespace+` AND c.id = f.id
+		), scored AS MATERIALIZED (
+			SELECT mc.memory_id, sum(r.weight * mc.salience) AS score
+			FROM reached r CROSS JOIN LATERAL (
+				SELECT memory_id, salience FROM graph.memory_concepts
+				WHERE namespace = `+namespace+` AND concept_id = r.id
+				ORDER BY memory_id DESC LIMIT r.bound
+			) mc
+			GROUP BY mc.memory_id
+			ORDER BY round(sum(r.weight * mc.salience) * `+rounding+`::float8) DESC, mc.memory_id DESC
+			LIMIT `+candidates+`
+		)
+		SELECT m.id, s.score, m.importance, m.created_at
+		FROM scored s JOIN memory.memories m ON m.namespace = `+namespace+` AND m.id = s.memory_id
+		WHERE s.score >= `+floor+`::float8 AND `+live+`
+		ORDER BY round(s.score * `+rounding+`::float8) DESC, m.importance DESC, m.created_at DESC, m.id
+		LIMIT `+depth, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (leg.Hit, error) {
+		var h leg.Hit
+		err := row.Scan(&h.ID, &h.Score, &h.Importance, &h.CreatedAt)
+		h.CreatedAt = h.CreatedAt.UTC()
+		return h, err
+	})
+}
+
+// Status implements leg.Searcher.
+func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, error) {
+	var indexed int64
+	if err := p.pool.QueryRow(ctx, "SELECT count(DISTINCT memory_id) FROM graph.memory_concepts WHERE namespace = $1", namespace).Scan(&indexed); err != nil {
+		return leg.Status{}, err
+	}
+	pending, err := p.queue.Status(ctx, indexName, namespace)
+	return status(indexed, pending), err
+}

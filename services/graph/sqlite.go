@@ -1,0 +1,283 @@
+package graph
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"math"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/queue"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/sqlite"
+)
+
+// SQLite is the graph in a SQLite file.
+type SQLite struct {
+	db     *sqlite.DB
+	queue  queue.Store
+	config Config
+}
+
+var (
+	_ leg.Searcher  = (*SQLite)(nil)
+	_ queue.Indexer = (*SQLite)(nil)
+)
+
+// NewSQLite returns the graph in a database; the queue is asked for what is pending.
+func NewSQLite(db *sqlite.DB, q queue.Store, cfg Config) *SQLite { return &SQLite{db, q, cfg} }
+
+// Index implements queue.Indexer.
+func (s *SQLite) Index(ctx context.Context, records []record.Record) error {
+	namespaces, documents := documents(records)
+	return s.db.Update(ctx, func(tx *sql.Tx) error {
+		for _, ns := range namespaces {
+			if err := putSQLite(ctx, tx, ns, documents[ns]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// putSQLite replaces what the graph knows from the documents, all of one namespace, leaving out those whose memory has
+// changed since or is sensitive.
+func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []document) error {
+	var current []document
+	var phrases []phrase
+	concepts := [][4]any{} // id, key, name, kind
+	for _, d := range docs {
+		var fresh bool
+		if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM memories WHERE namespace = ? AND id = ? AND revision = ? AND NOT sensitive)",
+			namespace, d.record.ID[:], d.record.Revision).Scan(&fresh); err != nil {
+			return err
+		}
+		if !fresh {
+			continue
+		}
+		current, phrases = append(current, d), append(phrases, d.phrases...)
+		for _, c := range d.concepts {
+			concepts = append(concepts, [4]any{conceptID(c.Key), c.Key, c.Name, c.Kind})
+		}
+	}
+	var args sqlite.Args
+	if _, err := tx.ExecContext(ctx, `
+		INSERT INTO graph_concepts (namespace, id, key, name, kind)
+		SELECT `+args.Add(namespace)+`, value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(`+args.AddJSON(concepts)+`) WHERE true
+		ON CONFLICT (namespace, id) DO NOTHING`, args...); err != nil {
+		return err
+	}
+	known, err := knownSQLite(ctx, tx, namespace, conceptIDs(phrases))
+	if err != nil {
+		return err
+	}
+	for _, d := range current {
+		if err := putDocument(ctx, tx, d, d.mentions(known)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func putDocument(ctx context.Context, tx *sql.Tx, d document, mentions []mention) error {
+	mentioned := make([][2]any, len(mentions)) // concept, salience
+	for i, m := range mentions {
+		mentioned[i] = [2]any{m.concept, m.salience}
+	}
+	linked := [][3]any{} // source, target, weight
+	for _, e := range edges(mentions) {
+		linked = append(linked, [3]any{e.source, e.target, e.weight})
+	}
+	from, to := validity(d.record)
+	var args sqlite.Args
+	var (
+		namespace = args.Add(d.record.Namespace)
+		memory    = args.Add(d.record.ID[:])
+		revision  = args.Add(d.record.Revision)
+		concepts  = args.AddJSON(mentioned)
+		relation  = args.Add(coMention)
+		pairs     = args.AddJSON(linked)
+		validFrom = args.Add(sqlite.Micros(from))
+		validTo   = args.Add(sqlite.Micros(to))
+	)
+	for _, statement := range []string{
+		`INSERT INTO graph_memory_concepts (namespace, concept_id, memory_id, salience, revision)
+			SELECT ` + namespace + `, value ->> 0, ` + memory + `, value ->> 1, ` + revision + ` FROM json_each(` + concepts + `) WHERE true
+			ON CONFLICT (namespace, concept_id, memory_id) DO UPDATE SET salience = excluded.salience, revision = excluded.revision`,
+		`DELETE FROM graph_memory_concepts INDEXED BY graph_memory_concepts_by_memory WHERE namespace = ` + namespace + ` AND memory_id = ` + memory + `
+			AND concept_id NOT IN (SELECT value ->> 0 FROM json_each(` + concepts + `))`,
+		`DELETE FROM graph_concept_edges INDEXED BY graph_concept_edges_by_memory WHERE namespace = ` + namespace + ` AND memory_id = ` + memory,
+		`INSERT INTO graph_concept_edges (namespace, source_id, target_id, relation, memory_id, weight, valid_from, valid_to)
+			SELECT ` + namespace + `, value ->> 0, value ->> 1, ` + relation + `, ` + memory + `, value ->> 2, ` + validFrom + `, ` + validTo + `
+			FROM json_each(` + pairs + `)`,
+	} {
+		if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// knownSQLite returns how many memories mention each of the given concepts that exist.
+func knownSQLite(ctx context.Context, tx *sql.Tx, namespace string, ids []int64) (map[int64]int64, error) {
+	var args sqlite.Args
+	rows, err := tx.QueryContext(ctx, `
+		SELECT c.id, c.mentions FROM json_each(`+args.AddJSON(ids)+`) j
+		CROSS JOIN graph_concepts c ON c.namespace = `+args.Add(namespace)+` AND c.id = j.value`, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	known := map[int64]int64{}
+	for rows.Next() {
+		var id, mentions int64
+		if err := rows.Scan(&id, &mentions); err != nil {
+			return nil, err
+		}
+		known[id] = mentions
+	}
+	return known, rows.Err()
+}
+
+// Search implements leg.Searcher.
+func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
+	phrases := queryPhrases(q.Text)
+	if len(phrases) == 0 {
+		return abstained(reasonNoWords), nil
+	}
+	tx, err := s.db.Read.BeginTx(ctx, nil)
+	if err != nil {
+		return leg.Result{}, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	known, err := knownSQLite(ctx, tx, q.Namespace, conceptIDs(phrases))
+	if err != nil {
+		return leg.Result{}, err
+	}
+	starts, err := link(phrases, known, func() (n int64, err error) {
+		err = tx.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM memories WHERE namespace = ? LIMIT ?)", q.Namespace, hubCount).Scan(&n)
+		return n, err
+	})
+	if err != nil {
+		return leg.Result{}, err
+	}
+	if len(starts) == 0 {
+		return abstained(reasonNotLinked), nil
+	}
+	hits, err := s.walk(ctx, tx, q, starts)
+	if err != nil {
+		return leg.Result{}, err
+	}
+	return found(hits), nil
+}
+
+// walk is Postgres.walk; a hop's concepts are a JSON object of weights by id, and those of the hops before it the start
+// of such an object.
+func (s *SQLite) walk(ctx context.Context, tx *sql.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
+	first := map[int64]float64{}
+	for _, c := range starts {
+		first[c.concept] = specificity(c.mentions)
+	}
+	text, err := json.Marshal(first)
+	if err != nil {
+		return nil, err
+	}
+	var args sqlite.Args
+	var (
+		namespace   = args.Add(q.Namespace)
+		startList   = args.Add(string(text))
+		hops        = args.Add(s.config.Hops)
+		decay       = args.Add(s.config.Decay)
+		degree      = args.Add(s.config.MaxDegree)
+		startDegree = args.Add(startDegree)
+		frontier    = args.Add(s.config.Frontier)
+		rounding    = args.Add(float64(precision))
+		e           = args.Add(math.E)
+		mentions    = args.Add(maxMentions)
+		candidates  = args.Add(candidates(q))
+		floor       = args.Add(minScore(q))
+		live        = sqlite.Live(q.Filter, "m", &args)
+		depth       = args.Add(q.Depth)
+	)
+	rows, err := tx.QueryContext(ctx, `
+		WITH RECURSIVE walk (hop, frontier, seen) AS (
+			SELECT 0, `+startList+`, ''
+			UNION ALL
+			SELECT w.hop + 1, (
+				SELECT json_group_object(b.id, b.weight) FROM (
+					SELECT n.other AS id, `+decay+` * sum(n.weight) AS weight
+					FROM (
+						SELECT e.target_id AS other, f.value * e.weight / c.mentions AS weight
+						FROM json_each(w.frontier) f
+						CROSS JOIN graph_concepts c ON c.namespace = `+namespace+` AND c.id = CAST(f.key AS INTEGER)
+							AND c.mentions <= `+degree+` * CASE w.hop WHEN 0 THEN `+startDegree+` ELSE 1 END
+						CROSS JOIN graph_concept_edges e INDEXED BY graph_concept_edges_by_source ON e.namespace = `+namespace+` AND e.source_id = c.id AND e.valid_to IS NULL
+						UNION ALL
+						SELECT e.source_id, f.value * e.weight / c.mentions
+						FROM json_each(w.frontier) f
+						CROSS JOIN graph_concepts c ON c.namespace = `+namespace+` AND c.id = CAST(f.key AS INTEGER)
+							AND c.mentions <= `+degree+` * CASE w.hop WHEN 0 THEN `+startDegree+` ELSE 1 END
+						CROSS JOIN graph_concept_edges e INDEXED BY graph_concept_edges_by_target ON e.namespace = `+namespace+` AND e.target_id = c.id AND e.valid_to IS NULL
+						UNION ALL -- what has been reached is marked by a NULL: a look-up per group would parse the list each time
+						SELECT CAST(key AS INTEGER), NULL FROM json_each('{' || w.seen || substr(w.frontier, 2))
+					) n
+					GROUP BY n.other HAVING count(n.weight) = count(*)
+					ORDER BY round(`+decay+` * sum(n.weight) * `+rounding+`) DESC, n.other
+					LIMIT `+frontier+`
+				) b
+			), w.seen || substr(w.frontier, 2, length(w.frontier) - 2) || ','
+			FROM walk w WHERE w.hop < `+hops+` AND w.frontier <> '{}'
+		), reached AS MATERIALIZED (
+			SELECT c.id, f.value / ln(`+e+` + c.mentions) AS weight,
+				coalesce(CASE w.hop
+					WHEN 0 THEN (
+						SELECT memory_id FROM graph_memory_concepts WHERE namespace = `+namespace+` AND concept_id = c.id
+						ORDER BY memory_id DESC LIMIT 1 OFFSET `+mentions+` - 1
+					) ELSE (
+						SELECT memory_id FROM graph_memory_concepts WHERE namespace = `+namespace+` AND concept_id = c.id
+						ORDER BY memory_id DESC LIMIT 1 OFFSET `+degree+` - 1
+					) END, x'') AS oldest
+			FROM walk w CROSS JOIN json_each(w.frontier) f
+			CROSS JOIN graph_concepts c ON c.namespace = `+namespace+` AND c.id = CAST(f.key AS INTEGER)
+		), scored AS MATERIALIZED (
+			SELECT mc.memory_id, sum(r.weight * mc.salience) AS score
+			FROM reached r
+			CROSS JOIN graph_memory_concepts mc ON mc.namespace = `+namespace+` AND mc.concept_id = r.id AND mc.memory_id >= r.oldest
+			GROUP BY mc.memory_id
+			ORDER BY round(sum(r.weight * mc.salience) * `+rounding+`) DESC, mc.memory_id DESC
+			LIMIT `+candidates+`
+		)
+		SELECT m.id, s.score, m.importance, m.created_at
+		FROM scored s CROSS JOIN memories m ON m.namespace = `+namespace+` AND m.id = s.memory_id
+		WHERE s.score >= `+floor+` AND `+live+`
+		ORDER BY round(s.score * `+rounding+`) DESC, m.importance DESC, m.created_at DESC, m.id
+		LIMIT `+depth, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var hits []leg.Hit
+	for rows.Next() {
+		var h leg.Hit
+		var id uuid.UUID
+		var created sql.NullInt64
+		if err := rows.Scan(&id, &h.Score, &h.Importance, &created); err != nil {
+			return nil, err
+		}
+		h.ID, h.CreatedAt = id, sqlite.Time(created)
+		hits = append(hits, h)
+	}
+	return hits, rows.Err()
+}
+
+// Status implements leg.Searcher.
+func (s *SQLite) Status(ctx context.Context, namespace string) (leg.Status, error) {
+	var indexed int64
+	if err := s.db.Read.QueryRowContext(ctx, "SELECT count(DISTINCT memory_id) FROM graph_memory_concepts WHERE namespace = ?", namespace).Scan(&indexed); err != nil {
+		return leg.Status{}, err
+	}
+	pending, err := s.queue.Status(ctx, indexName, namespace)
+	return status(indexed, pending), err
+}
