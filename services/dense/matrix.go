@@ -16,7 +16,7 @@ const (
 	// readRows is how many vectors are read at a time; about two milliseconds.
 	readRows = 512
 	// blockRows is how many vectors are compared between looks at the clock.
-	blockRows = 4096
+	blockRows = 2048
 )
 
 // matrix is a view of the vectors of one namespace and model, in the order of their ids. A view does not change: what is

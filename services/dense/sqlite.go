@@ -269,10 +269,12 @@ func (s *SQLite) best(ctx context.Context, q leg.Query, m matrix, remaining *ran
 // allowed returns the ids of the vectors whose memories pass the filter, ascending.
 func (s *SQLite) allowed(ctx context.Context, q leg.Query) ([]int64, error) {
 	var args sqlite.Args
+	namespace := args.Add(q.Namespace)
+	// Materialised, for the filter to be checked before vectors are looked up and not after.
 	rows, err := s.db.Read.QueryContext(ctx, fmt.Sprintf(`
-		SELECT v.id FROM memories m JOIN dense_vectors v ON v.namespace = m.namespace AND v.memory_id = m.id
-		WHERE m.namespace = %s AND v.model_id = %s AND %s`,
-		args.Add(q.Namespace), args.Add(s.model), sqlite.Live(q.Filter, "m", &args)), args...)
+		WITH passing AS MATERIALIZED (SELECT m.id FROM memories m WHERE m.namespace = %[1]s AND %[2]s)
+		SELECT v.id FROM passing p CROSS JOIN dense_vectors v ON v.namespace = %[1]s AND v.memory_id = p.id AND v.model_id = %[3]s`,
+		namespace, sqlite.Live(q.Filter, "m", &args), args.Add(s.model)), args...)
 	if err != nil {
 		return nil, err
 	}

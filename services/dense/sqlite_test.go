@@ -202,7 +202,7 @@ func TestSQLiteGivesWhatItHas(t *testing.T) {
 	t.Parallel()
 	f := storetest.SQLite(t)
 	s := mustOpen(t, f, embed.NewHashed()).(*dense.SQLite)
-	seed(t, f, "ns", 5000)
+	seed(t, f, "ns", 2500)
 	truncated := func(reason string, hits int) {
 		t.Helper()
 		result, err := s.Search(hurried{t.Context()}, leg.Query{Namespace: "ns", Text: "soil sensor", Depth: 10})
@@ -210,11 +210,11 @@ func TestSQLiteGivesWhatItHas(t *testing.T) {
 			t.Errorf("%d hits, state %v, reason %q, error %v", len(result.Hits), result.State, result.Reason, err)
 		}
 	}
-	truncated("0 of 5000 vectors had been read", 0)
+	truncated("0 of 2500 vectors had been read", 0)
 	if result := search(t, s, "soil sensor", nil); result.State > triskelev1.LegState_LEG_STATE_OK || len(result.Hits) != 10 {
 		t.Errorf("with time enough: %d hits, state %v", len(result.Hits), result.State)
 	}
-	truncated("4096 of 5000 vectors were compared", 10)
+	truncated("2048 of 2500 vectors were compared", 10)
 	s.MaxBytes = 1
 	truncated("512 vectors were compared", 10)
 }
