@@ -1,0 +1,100 @@
+// Package backend opens a database and builds every service's store on it. It is the one place that knows both engines
+// and all services; programs pick a backend and take from it what they serve.
+package backend
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/queue"
+	"github.com/triskele/triskele/services/schema"
+)
+
+// Derived names the indexes that follow the records through the queue.
+var Derived = []string{"dense", "graph"}
+
+// Index is a leg whose index is derived from the records by a queue worker.
+type Index interface {
+	leg.Searcher
+	queue.Indexer
+}
+
+// Backend is an open database.
+type Backend interface {
+	Memory() memory.Store
+	Lexical() leg.Searcher
+	// Dense fails if the database's vectors are of another model than the embedder's.
+	Dense(ctx context.Context, embedder embed.Embedder) (Index, error)
+	Graph() Index
+	// Worker returns the queue worker of a derived index.
+	Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker
+	// Ping says whether the database answers.
+	Ping(ctx context.Context) error
+	// Version names the engine and its extensions, each with its version.
+	Version(ctx context.Context) (string, error)
+	// Migrate applies missing migrations of all tracks, Status lists them all, Check fails if one of the tracks lacks any.
+	Migrate(ctx context.Context) ([]schema.Step, error)
+	Status(ctx context.Context) ([]schema.Step, error)
+	Check(ctx context.Context, tracks ...string) error
+	Close() error
+}
+
+// Open opens PostgreSQL if url is set, else the SQLite file at path.
+func Open(ctx context.Context, url, path string, tel *telemetry.Service) (Backend, error) {
+	if url != "" {
+		return OpenPostgres(ctx, url, tel)
+	}
+	return OpenSQLite(path, tel)
+}
+
+// batch is how many records an index worker takes at a time.
+const batch = 64
+
+// wakers lets a store in this process end the pauses of its workers.
+type wakers struct {
+	mu       sync.Mutex
+	channels []chan struct{}
+}
+
+func (w *wakers) add() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := make(chan struct{}, 1)
+	w.channels = append(w.channels, c)
+	return c
+}
+
+func (w *wakers) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.channels {
+		select {
+		case c <- struct{}{}:
+		default: // awake already
+		}
+	}
+}
+
+// WaitReady pings the database until it answers or ctx ends, and says so when that takes long.
+func WaitReady(ctx context.Context, b Backend, log *slog.Logger) error {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := b.Ping(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		log.WarnContext(ctx, "waiting for the database", "retry_in", wait.String(), "error", err.Error())
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package backend
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/services/dense"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/graph"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/queue"
+	"github.com/triskele/triskele/services/schema"
+)
+
+// Postgres is a PostgreSQL database with pgvector.
+type Postgres struct {
+	pool  *pgxpool.Pool
+	tasks *queue.Postgres
+}
+
+var _ Backend = (*Postgres)(nil)
+
+// OpenPostgres prepares a pool; it does not wait for the server.
+func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Postgres, error) {
+	pool, err := postgres.Open(ctx, url, tel)
+	if err != nil {
+		return nil, err
+	}
+	return &Postgres{pool: pool, tasks: queue.NewPostgres(pool)}, nil
+}
+
+// Memory implements Backend.
+func (b *Postgres) Memory() memory.Store {
+	return memory.NewPostgres(b.pool, lexical.PostgresIndex{}, Derived)
+}
+
+// Lexical implements Backend.
+func (b *Postgres) Lexical() leg.Searcher {
+	return lexical.NewPostgres(b.pool, lexical.DefaultConfig())
+}
+
+// Dense implements Backend.
+func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder) (Index, error) {
+	return dense.NewPostgres(ctx, b.pool, embedder, b.tasks)
+}
+
+// Graph implements Backend.
+func (b *Postgres) Graph() Index { return graph.NewPostgres(b.pool, b.tasks, graph.DefaultConfig()) }
+
+// Worker implements Backend.
+func (b *Postgres) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
+	return &queue.Worker{Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log}
+}
+
+// Ping implements Backend.
+func (b *Postgres) Ping(ctx context.Context) error { return b.pool.Ping(ctx) }
+
+// Version implements Backend.
+func (b *Postgres) Version(ctx context.Context) (version string, err error) {
+	err = b.pool.QueryRow(ctx, `SELECT 'PostgreSQL ' || current_setting('server_version') ||
+		coalesce((SELECT ', pgvector ' || extversion FROM pg_extension WHERE extname = 'vector'), ', without pgvector')`).Scan(&version)
+	return version, err
+}
+
+func (b *Postgres) withSQL(fn func(*sql.DB) error) error {
+	db := postgres.SQL(b.pool)
+	defer func() { _ = db.Close() }()
+	return fn(db)
+}
+
+// Migrate implements Backend.
+func (b *Postgres) Migrate(ctx context.Context) (steps []schema.Step, err error) {
+	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Up(ctx, db, schema.Postgres); return err })
+	b.pool.Reset() // connections made before the vector extension do not know its types
+	return steps, err
+}
+
+// Status implements Backend.
+func (b *Postgres) Status(ctx context.Context) (steps []schema.Step, err error) {
+	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Status(ctx, db, schema.Postgres); return err })
+	return steps, err
+}
+
+// Check implements Backend.
+func (b *Postgres) Check(ctx context.Context, tracks ...string) error {
+	return b.withSQL(func(db *sql.DB) error { return schema.Check(ctx, db, schema.Postgres, tracks...) })
+}
+
+// Close implements Backend.
+func (b *Postgres) Close() error {
+	b.pool.Close()
+	return nil
+}

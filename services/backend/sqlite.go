@@ -1,0 +1,83 @@
+package backend
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/services/dense"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/graph"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/queue"
+	"github.com/triskele/triskele/services/schema"
+	"github.com/triskele/triskele/services/sqlite"
+)
+
+// SQLite is one SQLite file.
+type SQLite struct {
+	db     *sqlite.DB
+	tasks  *queue.SQLite
+	wakers wakers
+}
+
+var _ Backend = (*SQLite)(nil)
+
+// OpenSQLite opens or creates the file.
+func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
+	db, err := sqlite.Open(path, tel)
+	if err != nil {
+		return nil, err
+	}
+	return &SQLite{db: db, tasks: queue.NewSQLite(db)}, nil
+}
+
+// Memory implements Backend.
+func (b *SQLite) Memory() memory.Store {
+	return memory.NewSQLite(b.db, lexical.SQLiteIndex{}, Derived, b.wakers.wake)
+}
+
+// Lexical implements Backend.
+func (b *SQLite) Lexical() leg.Searcher { return lexical.NewSQLite(b.db, lexical.DefaultConfig()) }
+
+// Dense implements Backend.
+func (b *SQLite) Dense(ctx context.Context, embedder embed.Embedder) (Index, error) {
+	return dense.NewSQLite(ctx, b.db, embedder, b.tasks)
+}
+
+// Graph implements Backend.
+func (b *SQLite) Graph() Index { return graph.NewSQLite(b.db, b.tasks, graph.DefaultConfig()) }
+
+// Worker implements Backend.
+func (b *SQLite) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
+	return &queue.Worker{Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add()}
+}
+
+// Ping implements Backend.
+func (b *SQLite) Ping(ctx context.Context) error { return b.db.Read.PingContext(ctx) }
+
+// Version implements Backend.
+func (b *SQLite) Version(ctx context.Context) (version string, err error) {
+	err = b.db.Read.QueryRowContext(ctx, "SELECT 'SQLite ' || sqlite_version()").Scan(&version)
+	return version, err
+}
+
+// Migrate implements Backend.
+func (b *SQLite) Migrate(ctx context.Context) ([]schema.Step, error) {
+	return schema.Up(ctx, b.db.Write, schema.SQLite)
+}
+
+// Status implements Backend.
+func (b *SQLite) Status(ctx context.Context) ([]schema.Step, error) {
+	return schema.Status(ctx, b.db.Write, schema.SQLite)
+}
+
+// Check implements Backend.
+func (b *SQLite) Check(ctx context.Context, tracks ...string) error {
+	return schema.Check(ctx, b.db.Write, schema.SQLite, tracks...)
+}
+
+// Close implements Backend.
+func (b *SQLite) Close() error { return b.db.Close() }

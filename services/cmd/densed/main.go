@@ -1,0 +1,29 @@
+// Command densed serves the dense leg: search by meaning, over PostgreSQL. It also keeps the leg's index in step with the records.
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/backend"
+	"github.com/triskele/triskele/services/daemon"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/leg"
+)
+
+func main() {
+	daemon.Main("dense", "Serves the dense leg, search by meaning, and keeps its index.", "127.0.0.1:7402", "dense",
+		func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+			index, err := b.Dense(ctx, embed.NewHashed())
+			if err != nil {
+				return daemon.Service{}, err
+			}
+			return daemon.Service{
+				Register: func(s *rpc.Server) { triskelev1.RegisterLegServiceServer(s, leg.NewServer(index, tel, log)) },
+				Work:     b.Worker("dense", index, log).Run,
+			}, nil
+		})
+}

@@ -1,0 +1,23 @@
+// Command lexicald serves the lexical leg: search by words, over PostgreSQL.
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/backend"
+	"github.com/triskele/triskele/services/daemon"
+	"github.com/triskele/triskele/services/leg"
+)
+
+func main() {
+	daemon.Main("lexical", "Serves the lexical leg: search by words.", "127.0.0.1:7401", "lexical",
+		func(_ context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+			return daemon.Service{Register: func(s *rpc.Server) {
+				triskelev1.RegisterLegServiceServer(s, leg.NewServer(b.Lexical(), tel, log))
+			}}, nil
+		})
+}

@@ -1,0 +1,179 @@
+// Package standalone runs all five services in one process: the same servers, interceptors, deadlines and error mapping
+// as in a deployment, joined by in-memory connections instead of TCP.
+package standalone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/backend"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/queue"
+)
+
+// pipeBytes is the buffer of an in-memory connection.
+const pipeBytes = 1 << 20
+
+// Config says what to run.
+type Config struct {
+	Postgres string // connection URL; empty means SQLite
+	SQLite   string // path of the file
+	Embedder embed.Embedder
+	Gateway  gateway.Config // without legs: they are this process's own
+	// Delay, if not nil, is asked before each search how long to hold it up: a fault to practise with.
+	Delay func(leg string) time.Duration
+}
+
+// System is a running set of services.
+type System struct {
+	Backend backend.Backend
+	Conn    *grpc.ClientConn // to the gateway, in memory
+	gateway *rpc.Server
+	legs    map[string]*rpc.Server
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	closers []func() error
+}
+
+// Start opens the database, applies its migrations and starts every service.
+func Start(ctx context.Context, config Config, process *telemetry.Process, log *slog.Logger) (_ *System, err error) {
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s := &System{legs: map[string]*rpc.Server{}, stop: stop}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	s.Backend, err = backend.Open(ctx, config.Postgres, config.SQLite, process.Service("store"))
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, s.Backend.Close)
+	if _, err := s.Backend.Migrate(ctx); err != nil {
+		return nil, err
+	}
+	dense, err := s.Backend.Dense(ctx, config.Embedder)
+	if err != nil {
+		return nil, err
+	}
+	graph := s.Backend.Graph()
+	for name, indexer := range map[string]queue.Indexer{"dense": dense, "graph": graph} {
+		worker := s.Backend.Worker(name, indexer, log)
+		s.running.Go(func() { worker.Run(run) })
+	}
+
+	gatewayTel := process.Service("fuser")
+	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(), "dense": dense, "graph": graph}
+	config.Gateway.Legs = gateway.DefaultLegs(nil)
+	clients := make([]triskelev1.LegServiceClient, len(config.Gateway.Legs))
+	for i, l := range config.Gateway.Legs {
+		tel := process.Service(l.Name)
+		server, err := rpc.NewServer(tel, log, grpc.ChainUnaryInterceptor(delay(l.Name, config.Delay)))
+		if err != nil {
+			return nil, err
+		}
+		triskelev1.RegisterLegServiceServer(server, leg.NewServer(searchers[l.Name], tel, log))
+		conn, err := s.serve(run, server, l.Name, gatewayTel)
+		if err != nil {
+			return nil, err
+		}
+		s.legs[l.Name] = server
+		clients[i] = triskelev1.NewLegServiceClient(conn)
+	}
+
+	records, err := rpc.NewServer(process.Service("memory"), log)
+	if err != nil {
+		return nil, err
+	}
+	triskelev1.RegisterMemoryServiceServer(records, memory.NewServer(s.Backend.Memory()))
+	conn, err := s.serve(run, records, "memory", gatewayTel)
+	if err != nil {
+		return nil, err
+	}
+	memories := triskelev1.NewMemoryServiceClient(conn)
+
+	s.gateway, err = rpc.NewServer(gatewayTel, log)
+	if err != nil {
+		return nil, err
+	}
+	g, err := gateway.New(config.Gateway, clients, memories, gatewayTel, log)
+	if err != nil {
+		return nil, err
+	}
+	triskelev1.RegisterRecallServiceServer(s.gateway, g)
+	triskelev1.RegisterMemoryServiceServer(s.gateway, gateway.NewForwarder(memories))
+	s.Conn, err = s.serve(run, s.gateway, "fuser", process.Service("client"))
+	return s, err
+}
+
+// serve runs a server on an in-memory listener and returns a connection to it.
+func (s *System) serve(ctx context.Context, server *rpc.Server, name string, tel *telemetry.Service) (*grpc.ClientConn, error) {
+	listener := bufconn.Listen(pipeBytes)
+	server.Ready()
+	s.running.Go(func() { _ = server.Run(ctx, listener) })
+	conn, err := rpc.Dial("passthrough:///"+name, tel, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return listener.DialContext(ctx)
+	}))
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, conn.Close)
+	return conn, nil
+}
+
+// delay holds searches up; one whose caller gives up meanwhile ends.
+func delay(name string, of func(string) time.Duration) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		if of != nil {
+			if wait := of(name); wait > 0 {
+				select {
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				case <-time.After(wait):
+				}
+			}
+		}
+		return handler(ctx, req)
+	}
+}
+
+// Serve serves the gateway on a listener too, until the system is closed.
+func (s *System) Serve(listener net.Listener) error { return s.gateway.Serve(listener) }
+
+// Kill stops a leg at once, as a crash would.
+func (s *System) Kill(leg string) error {
+	server, ok := s.legs[leg]
+	if !ok {
+		return fmt.Errorf("there is no leg %q", leg)
+	}
+	server.Stop()
+	return nil
+}
+
+// Close stops everything, running calls last, and closes the database.
+func (s *System) Close() error {
+	s.stop()
+	var errs []error
+	for i := len(s.closers) - 1; i > 0; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	s.running.Wait()
+	if len(s.closers) > 0 {
+		errs = append(errs, s.closers[0]()) // the database, which the services use until they have ended
+	}
+	return errors.Join(errs...)
+}
