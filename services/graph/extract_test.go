@@ -69,7 +69,7 @@ func TestExtractNames(t *testing.T) {
 		{"We moved from Bank of Aldermouth to Vincent van Gogh Savings.", []string{"bank of aldermouth", "vincent van gogh saving"}},
 		{"Caroline: Hey Mel! Good to see you! How have you been?", []string{"caroline", "mel"}},
 		{"Rose: I planted a rose near the wall", []string{"rose"}},
-		{"Note: never do this on Friday or in January.", nil},
+		{"Note: never do this on Fridays or in January.", nil},
 		{"Deployment failed because the deployment window had closed.", nil},
 		{"However, it's fine. Don't worry. I'm here. We'll see. Running it twice helps. Recently nothing changed. Emily disagrees.",
 			[]string{"emily"}},

@@ -39,7 +39,9 @@ var stopWords = set(`
 	january february march april may june july august september october november december
 	jan feb mar apr jun jul aug sep sept oct nov dec`)
 
-func stopWord(w string) bool { return stopWords[w] || strings.HasSuffix(w, "n't") }
+func stopWord(w string) bool {
+	return stopWords[w] || stopWords[singular(w)] || strings.HasSuffix(w, "n't")
+}
 
 // commonWords often start a sentence without being a name.
 var commonWords = set(`

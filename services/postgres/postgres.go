@@ -35,7 +35,6 @@ func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Poo
 	config.ConnConfig.Tracer = otelpgx.NewTracer(
 		otelpgx.WithTracerProvider(tel.TracerProvider),
 		otelpgx.WithMeterProvider(tel.MeterProvider),
-		otelpgx.WithTrimSQLInSpanName(),
 		otelpgx.WithDisableConnectionDetailsInAttributes(),
 	)
 	config.AfterConnect = registerVector

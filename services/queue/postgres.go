@@ -53,7 +53,7 @@ func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Du
 		WITH due AS MATERIALIZED (
 			SELECT namespace, memory_id FROM memory.index_queue
 			WHERE index_name = $1 AND NOT dead AND not_before <= now()
-			ORDER BY not_before LIMIT $2 FOR UPDATE SKIP LOCKED
+			ORDER BY not_before, namespace, memory_id LIMIT $2 FOR UPDATE SKIP LOCKED
 		), claimed AS (
 			UPDATE memory.index_queue q SET not_before = now() + $3::interval
 			FROM due WHERE q.namespace = due.namespace AND q.index_name = $1 AND q.memory_id = due.memory_id

@@ -38,7 +38,7 @@ type Status struct {
 
 // Store is the list of tasks. Enqueueing belongs to the memory store's transaction and is not part of it.
 type Store interface {
-	// Claim leases up to n due tasks of an index, oldest first. Nobody else is given them before the lease ends.
+	// Claim leases up to n due tasks of an index, oldest first, those of one transaction by id. Nobody else is given them before the lease ends.
 	Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error)
 	// Done removes tasks, except those whose memory has changed again since the claim.
 	Done(ctx context.Context, index string, tasks []Task) error

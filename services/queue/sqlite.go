@@ -55,7 +55,7 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Dura
 		rows, err := tx.QueryContext(ctx, `
 			SELECT `+sqlite.RecordColumns+`, q.attempts, q.enqueued_at
 			FROM index_queue q JOIN memories m ON m.namespace = q.namespace AND m.id = q.memory_id
-			WHERE q.index_name = ? AND NOT q.dead AND q.not_before <= ? ORDER BY q.not_before LIMIT ?`, index, now.UnixMicro(), n)
+			WHERE q.index_name = ? AND NOT q.dead AND q.not_before <= ? ORDER BY q.not_before, q.namespace, q.memory_id LIMIT ?`, index, now.UnixMicro(), n)
 		if err != nil {
 			return err
 		}

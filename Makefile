@@ -1,0 +1,96 @@
+# Everything a user or a contributor runs. `make help` lists it.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+MODULES := proto fuser services tests
+PROGRAMS := triskele lexicald densed graphd memoryd
+TOOLS := .cache/tools
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## Show recall at work on a temporary SQLite file: no services, nothing but Go needed
+	go run ./services/cmd/triskele demo
+
+.PHONY: build
+build: ## Put the programs into bin/
+	go build -trimpath -o bin/ $(PROGRAMS:%=./services/cmd/%) ./fuser/cmd/fuserd
+
+.PHONY: test
+test: ## Run all tests with the race detector, against a throwaway PostgreSQL with pgvector (installed if absent)
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go test -race -timeout 30m work
+
+.PHONY: bench
+bench: ## Run all benchmarks once
+	tests/postgres.sh run go test -run '^$$' -bench . -benchtime 1s work
+
+# Each fuzz target for a short while; a finding is written to testdata and fails from then on.
+FUZZTIME ?= 20s
+.PHONY: fuzz
+fuzz: ## Fuzz what parses, FUZZTIME each
+	for file in $$(grep -rl --include '*_test.go' '^func Fuzz' fuser services); do \
+	  for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' $$file); do \
+	    echo "$$target in $$(dirname $$file)"; \
+	    (cd $$(dirname $$file) && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) .); \
+	  done; \
+	done
+
+SETS ?= locomo-turn
+STORE ?= sqlite
+OUT ?= out/eval-$(STORE)
+EVAL := bin/triskele eval --data "$(DATA)" --sets "$(SETS)" --store $(STORE) --out "$(OUT)" $(if $(COMPARE),--compare "$(COMPARE)")
+.PHONY: eval
+eval: build ## Measure recall: make eval DATA=DIR [SETS=a,b] [STORE=sqlite|postgres] [OUT=DIR] [COMPARE=DIR of another run]
+	@test -n "$(DATA)" || { echo "make eval needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
+ifeq ($(STORE),postgres)
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run bash -c '$(EVAL) --postgres "$$TRISKELE_TEST_POSTGRES"'
+else
+	$(EVAL)
+endif
+
+.PHONY: generate
+generate: ## Write the Go code of proto/
+	proto/buf.sh generate
+
+.PHONY: format
+format: ## Format Go and proto files
+	gofmt -w $(MODULES)
+	$(TOOLS)/buf format -w proto
+
+.PHONY: tidy
+tidy: ## Bring every go.mod up to date, to the same versions
+	go work sync
+	for m in $(MODULES) proto/tools; do (cd $$m && GOWORK=off go mod tidy); done
+
+.PHONY: check
+check: check-generated check-lint check-modules ## Everything CI checks besides the tests
+
+.PHONY: check-generated
+check-generated: ## Generated code is what the proto files give; the contract breaks nobody (BASE=REV)
+	proto/buf.sh lint
+	proto/buf.sh generate
+	git diff --exit-code -- proto
+	@test -z "$$(git status --porcelain -- proto)" || { git status --porcelain -- proto; exit 1; }
+	proto/buf.sh breaking $${BASE:-HEAD}
+
+.PHONY: check-lint
+check-lint: ## gofmt, go vet, staticcheck
+	@test -z "$$(gofmt -l $(MODULES))" || { echo "gofmt would change:"; gofmt -l $(MODULES); exit 1; }
+	go vet work
+	@test -x $(TOOLS)/staticcheck || { mkdir -p $(TOOLS) && GOWORK=off go -C proto/tools build -o "$(CURDIR)/$(TOOLS)/" tool; }
+	for m in $(MODULES); do (cd $$m && "$(CURDIR)/$(TOOLS)/staticcheck" ./...); done
+
+.PHONY: check-modules
+check-modules: ## go.work names every module, and each builds alone with a tidy go.mod
+	diff <(git ls-files '*go.mod' | xargs -n1 dirname | grep -v '^proto/tools$$' | sort) <(go work edit -json | sed -n 's/.*"DiskPath": "\.\/\(.*\)".*/\1/p' | sort)
+	! grep -E 'pgx|sqlite|pgvector|goose' fuser/go.mod proto/go.mod
+	for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff && GOWORK=off go vet ./...); done
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin out .cache

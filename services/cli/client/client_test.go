@@ -1,0 +1,87 @@
+package client_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/cli/client"
+)
+
+func TestRefused(t *testing.T) {
+	for _, test := range []struct {
+		code   codes.Code
+		text   string
+		index  int
+		reason string
+		ok     bool
+	}{
+		{codes.InvalidArgument, "memories[17].importance: must be at most 1 (and 1 more)", 17, "importance: must be at most 1 (and 1 more)", true},
+		{codes.AlreadyExists, "memories[0]: its id is taken", 0, "its id is taken", true},
+		{codes.InvalidArgument, "memories: must have at most 1000 items", 0, "", false},
+		{codes.Unavailable, "memories[0]: no", 0, "", false},
+		{codes.InvalidArgument, "memories[99999999999999999999]: x", 0, "", false},
+	} {
+		index, reason, ok := client.Refused(status.Error(test.code, test.text))
+		if ok != test.ok || (ok && (index != test.index || reason != test.reason)) {
+			t.Errorf("%q: %d, %q, %t", test.text, index, reason, ok)
+		}
+	}
+	if _, _, ok := client.Refused(nil); ok {
+		t.Error("no error is no refusal")
+	}
+}
+
+// statuses answers GetIndexStatus with one response after the other, the last one again and again.
+type statuses struct {
+	triskelev1.RecallServiceClient
+	responses []*triskelev1.RecallServiceGetIndexStatusResponse
+	asked     int
+}
+
+func (s *statuses) GetIndexStatus(context.Context, *triskelev1.RecallServiceGetIndexStatusRequest, ...grpc.CallOption) (*triskelev1.RecallServiceGetIndexStatusResponse, error) {
+	s.asked++
+	return s.responses[min(s.asked, len(s.responses))-1], nil
+}
+
+func indexes(pending, dead int64, failure string) *triskelev1.RecallServiceGetIndexStatusResponse {
+	second := &triskelev1.LegIndexStatus{Leg: "dense", Error: failure}
+	if failure == "" {
+		second.Status = &triskelev1.GetIndexStatusResponse{Pending: pending, Dead: dead}
+	}
+	return &triskelev1.RecallServiceGetIndexStatusResponse{Legs: []*triskelev1.LegIndexStatus{{Leg: "lexical", Status: &triskelev1.GetIndexStatusResponse{}}, second}}
+}
+
+func TestWaitIndexed(t *testing.T) {
+	for name, test := range map[string]struct {
+		responses []*triskelev1.RecallServiceGetIndexStatusResponse
+		pending   []int64
+		err       string
+	}{
+		"caught up":    {[]*triskelev1.RecallServiceGetIndexStatusResponse{indexes(5, 0, ""), indexes(2, 1, ""), indexes(0, 0, "")}, []int64{5, 2}, ""},
+		"given up on":  {[]*triskelev1.RecallServiceGetIndexStatusResponse{indexes(5, 0, ""), indexes(0, 3, "")}, []int64{5}, "3 memories of namespace n could not be indexed"},
+		"out of reach": {[]*triskelev1.RecallServiceGetIndexStatusResponse{indexes(0, 0, "cannot be reached")}, nil, "dense leg cannot be asked: cannot be reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &client.Client{Recalls: &statuses{responses: test.responses}}
+			var pending []int64
+			err := c.WaitIndexed(t.Context(), "n", func(n int64) { pending = append(pending, n) })
+			if (err == nil) != (test.err == "") || (err != nil && !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("error %v", err)
+			}
+			if len(pending) != len(test.pending) {
+				t.Errorf("progress %v, want %v", pending, test.pending)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &client.Client{Recalls: &statuses{responses: []*triskelev1.RecallServiceGetIndexStatusResponse{indexes(1, 0, "")}}}
+	if err := c.WaitIndexed(ctx, "n", func(int64) { cancel() }); err == nil {
+		t.Error("waiting goes on after the caller has gone")
+	}
+}

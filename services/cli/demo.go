@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/services/demo"
+)
+
+type demoCmd struct{}
+
+// Run shows the demo; it fails if something it claims does not hold.
+func (demoCmd) Run(ctx context.Context, env *Env) error {
+	process, err := telemetry.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer flush(ctx, process)
+	// The demo provokes the warnings that the services would log.
+	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelError}))
+	return demo.Run(ctx, env.Out, env.style(), process, log)
+}

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/backend"
+	"github.com/triskele/triskele/services/cli/render"
+)
+
+type doctorCmd struct {
+	JSON      bool          `help:"Print the findings as JSON."`
+	Namespace namespaceFlag `embed:""`
+	Gateway   gatewayFlags  `embed:""`
+	Database  databaseFlags `embed:""`
+}
+
+// Help is shown below the flags.
+func (*doctorCmd) Help() string {
+	return "Asks the gateway and, through it, every leg. With --sqlite, --postgres or --store it also looks at the database itself. Warnings do not count as failure."
+}
+
+// Validate implements kong's interface.
+func (c *doctorCmd) Validate() error { return c.Database.check() }
+
+// verdict is how a check came out.
+type verdict string
+
+const (
+	ok   verdict = "ok"
+	warn verdict = "warn"
+	fail verdict = "fail"
+)
+
+// finding is the outcome of one check.
+type finding struct {
+	Check   string  `json:"check"`
+	Verdict verdict `json:"verdict"`
+	Detail  string  `json:"detail"`
+}
+
+type findings []finding
+
+func (f *findings) add(v verdict, check, detail string, args ...any) {
+	*f = append(*f, finding{check, v, fmt.Sprintf(detail, args...)})
+}
+
+// Run checks, prints what it found, and fails if a check did.
+func (c *doctorCmd) Run(ctx context.Context, env *Env) error {
+	var found findings
+	if err := c.Gateway.call(ctx, func(ctx context.Context, s *session) error { return c.gateway(ctx, s, &found) }); err != nil {
+		found.add(fail, "gateway", "%s", message(ctx, err))
+	}
+	if c.Database.given() {
+		c.database(ctx, env, &found)
+	}
+	if err := c.print(env, found); err != nil {
+		return err
+	}
+	var failed []string
+	for _, f := range found {
+		if f.Verdict == fail {
+			failed = append(failed, f.Check)
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("not in order: %s", strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+func (c *doctorCmd) print(env *Env, found findings) error {
+	if c.JSON {
+		text, err := json.MarshalIndent(found, "", "  ")
+		if err != nil {
+			return err
+		}
+		return env.print(string(text) + "\n")
+	}
+	style := env.style()
+	paint := map[verdict]func(string) string{ok: style.Good, warn: style.Warn, fail: style.Bad}
+	for _, f := range found {
+		if err := env.print(fmt.Sprintf("%s  %-13s  %s\n", paint[f.Verdict](fmt.Sprintf("%-4s", f.Verdict)), f.Check, render.Plain(f.Detail))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gateway checks what can be seen through the gateway. An error means that it cannot be asked at all.
+func (c *doctorCmd) gateway(ctx context.Context, s *session, found *findings) error {
+	start := time.Now()
+	health, err := healthpb.NewHealthClient(s.conn).Check(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		return err
+	}
+	v := ok
+	if health.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		v = fail
+	}
+	found.add(v, "gateway", "%s at %s, answered in %s", health.GetStatus(), c.Gateway.Address, render.Duration(time.Since(start)))
+
+	namespace := c.Namespace.Namespace
+	switch info, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace}); {
+	case status.Code(err) == codes.NotFound:
+		found.add(warn, "memories", "namespace %s is empty: nothing was ever stored in it", namespace)
+	case err != nil:
+		found.add(fail, "memories", "%s", message(ctx, err))
+	default:
+		found.add(ok, "memories", "%s in namespace %s", render.Count(info.GetMemories(), "memory", "memories"), namespace)
+	}
+
+	indexes, err := s.Recalls.GetIndexStatus(ctx, &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: namespace})
+	if err != nil {
+		found.add(fail, "indexes", "%s", message(ctx, err))
+	}
+	for _, leg := range indexes.GetLegs() {
+		checkIndex(leg, found)
+	}
+	checkRecall(ctx, s, namespace, found)
+	return nil
+}
+
+func checkIndex(leg *triskelev1.LegIndexStatus, found *findings) {
+	name := leg.GetLeg() + " index"
+	st := leg.GetStatus()
+	switch {
+	case st == nil:
+		found.add(fail, name, "cannot be asked: %s", leg.GetError())
+	case st.GetDead() > 0:
+		found.add(fail, name, "%s could not be indexed; the server's log has the cause", render.Count(st.GetDead(), "memory", "memories"))
+	case st.GetPending() > 0:
+		found.add(warn, name, "%s waiting, the oldest for %s", render.Count(st.GetPending(), "memory", "memories"), render.Duration(st.GetLag().AsDuration()))
+	default:
+		detail := render.Count(st.GetIndexed(), "memory", "memories")
+		if st.GetModel() != "" {
+			detail += ", model " + st.GetModel()
+		}
+		found.add(ok, name, "%s", detail)
+	}
+}
+
+// checkRecall asks one query and reports what each leg did.
+func checkRecall(ctx context.Context, s *session, namespace string, found *findings) {
+	resp, err := s.Recalls.Recall(ctx, &triskelev1.RecallRequest{Namespaces: []string{namespace}, Query: "does recall work", IdsOnly: true, Budget: durationpb.New(time.Second)})
+	switch {
+	case status.Code(err) == codes.InvalidArgument: // the namespace is unknown, which has been said
+		return
+	case err != nil:
+		found.add(fail, "recall", "%s", message(ctx, err))
+		return
+	}
+	for _, leg := range resp.GetLegs() {
+		v := ok
+		switch leg.GetState() {
+		case triskelev1.LegState_LEG_STATE_TIMED_OUT, triskelev1.LegState_LEG_STATE_FAILED:
+			v = fail
+		case triskelev1.LegState_LEG_STATE_TRUNCATED, triskelev1.LegState_LEG_STATE_SKIPPED:
+			v = warn
+		}
+		detail := fmt.Sprintf("%s, %s in %s of %s", render.LegState(leg.GetState()), render.Count(int64(leg.GetReturned()), "hit", "hits"),
+			render.Duration(leg.GetSpent().AsDuration()), render.Duration(leg.GetBudget().AsDuration()))
+		if leg.GetReason() != "" {
+			detail += ": " + leg.GetReason()
+		}
+		found.add(v, leg.GetLeg()+" leg", "%s", detail)
+	}
+	found.add(ok, "recall", "answered in %s", render.Duration(resp.GetSpent().AsDuration()))
+}
+
+// database checks the database without the gateway.
+func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
+	t, err := c.Database.target(env)
+	if err == nil {
+		err = t.exists()
+	}
+	if err != nil {
+		found.add(fail, "database", "%s", err.Error())
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Gateway.Timeout)
+	defer cancel()
+	err = t.with(ctx, func(b backend.Backend) error {
+		version, err := b.Version(ctx)
+		if err != nil {
+			return err
+		}
+		if t.path != "" {
+			version += ", " + t.path
+		}
+		found.add(ok, "database", "%s", version)
+		steps, err := b.Status(ctx)
+		if err != nil {
+			return err
+		}
+		missing := 0
+		for _, step := range steps {
+			if !step.Applied {
+				missing++
+			}
+		}
+		if missing > 0 {
+			found.add(fail, "schema", "%d of %d migrations are missing: run `triskele migrate up`", missing, len(steps))
+		} else {
+			found.add(ok, "schema", "all %d migrations applied", len(steps))
+		}
+		return nil
+	})
+	if err != nil {
+		found.add(fail, "database", "%s", err.Error())
+	}
+	checkMode(t, found)
+}
+
+// checkMode warns of a file that others on the machine can read.
+func checkMode(t target, found *findings) {
+	if t.url != "" || runtime.GOOS == "windows" {
+		return
+	}
+	info, err := os.Stat(t.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		found.add(fail, "file", "%s", err.Error())
+	} else if info.Mode().Perm()&0o077 != 0 {
+		found.add(warn, "file", "%s can be read by others: mode %v, want -rw-------", t.path, info.Mode().Perm())
+	}
+}

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// reportEvery is how often progress is told where no bar can be drawn.
+const reportEvery = 5 * time.Second
+
+// progress shows on standard error how far a transfer is: a bar on a terminal, a line now and then elsewhere. It counts
+// the bytes written to it.
+type progress struct {
+	env  *Env
+	bar  *progressbar.ProgressBar // nil if there is no terminal
+	last time.Time
+}
+
+// newProgress starts to show a transfer of size bytes, -1 if that is unknown.
+func newProgress(env *Env, size int64, what string) *progress {
+	p := &progress{env: env, last: env.Now()}
+	if file, ok := env.Err.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		p.bar = progressbar.NewOptions64(size, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription(what),
+			progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30),
+			progressbar.OptionClearOnFinish())
+	}
+	return p
+}
+
+var _ io.Writer = (*progress)(nil)
+
+// Write implements io.Writer.
+func (p *progress) Write(data []byte) (int, error) {
+	if p.bar != nil {
+		_ = p.bar.Add(len(data)) // a bar that cannot be drawn is no reason to stop
+	}
+	return len(data), nil
+}
+
+// stored tells of memories transferred so far.
+func (p *progress) stored(memories int64) { p.tell(fmt.Sprintf("%d memories", memories)) }
+
+// waiting tells of memories that are yet to be indexed.
+func (p *progress) waiting(pending int64) { p.tell(fmt.Sprintf("%d memories to be indexed", pending)) }
+
+func (p *progress) tell(what string) {
+	now := p.env.Now()
+	if p.bar == nil && now.Sub(p.last) < reportEvery {
+		return
+	}
+	p.last = now
+	if p.bar != nil {
+		p.bar.Describe(what)
+		return
+	}
+	_, _ = fmt.Fprintln(p.env.Err, what)
+}
+
+// done removes the bar.
+func (p *progress) done() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+	}
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/cli/client"
+	"github.com/triskele/triskele/services/cli/render"
+)
+
+type recallCmd struct {
+	Query     string             `arg:"" help:"What to look for, or - to read it from standard input."`
+	Namespace []string           `short:"n" help:"Namespaces to search." default:"default" env:"TRISKELE_NAMESPACE"`
+	Limit     int32              `help:"How many memories at most." default:"10"`
+	Sort      string             `help:"Order: relevance, importance or recency." enum:"relevance,importance,recency" default:"relevance"`
+	Filter    filterFlags        `embed:""`
+	Budget    time.Duration      `help:"Time the gateway may take; a leg that is later is left out." default:"500ms"`
+	NoLeg     []string           `help:"Legs not to ask." placeholder:"LEG"`
+	Require   []string           `help:"Legs without whose answer the call fails." placeholder:"LEG"`
+	Weight    map[string]float64 `help:"Weight of a leg." placeholder:"LEG=WEIGHT"`
+	Fusion    string             `help:"How to merge the legs' lists: rrf or convex." enum:"rrf,convex" default:"rrf"`
+	K         *float64           `help:"Rank constant of rrf."`
+	Alpha     *float64           `help:"Weight of the dense leg in convex, 0 to 1; the lexical leg gets the rest."`
+	IDsOnly   bool               `name:"ids-only" help:"Leave the contents out."`
+	Explain   bool               `help:"Show how each score came about."`
+	Trace     bool               `help:"Show where the time of this call went."`
+	JSON      bool               `help:"Print the server's answer as JSON."`
+	Gateway   gatewayFlags       `embed:""`
+}
+
+// Validate refuses combinations that contradict each other.
+func (c *recallCmd) Validate() error {
+	switch {
+	case c.Budget <= 0:
+		return fmt.Errorf("--budget must be more than 0")
+	case c.K != nil && c.Fusion != "rrf":
+		return fmt.Errorf("--k belongs to --fusion rrf")
+	case c.Alpha != nil && c.Fusion != "convex":
+		return fmt.Errorf("--alpha belongs to --fusion convex")
+	}
+	return nil
+}
+
+func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallRequest {
+	req := &triskelev1.RecallRequest{
+		Namespaces: c.Namespace, Query: query, Limit: &c.Limit, Filter: c.Filter.filter(now), Budget: durationpb.New(c.Budget),
+		SortBy: map[string]triskelev1.SortBy{
+			"relevance": triskelev1.SortBy_SORT_BY_RELEVANCE, "importance": triskelev1.SortBy_SORT_BY_IMPORTANCE, "recency": triskelev1.SortBy_SORT_BY_RECENCY,
+		}[c.Sort],
+		Fusion: &triskelev1.Fusion{K: c.K, Alpha: c.Alpha, Method: map[string]triskelev1.FusionMethod{
+			"rrf": triskelev1.FusionMethod_FUSION_METHOD_RRF, "convex": triskelev1.FusionMethod_FUSION_METHOD_CONVEX,
+		}[c.Fusion]},
+		RequiredLegs: c.Require, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
+		Explain: c.Explain || !c.JSON, // the table names the legs that found a memory
+	}
+	if len(c.Weight)+len(c.NoLeg) > 0 {
+		req.Legs = map[string]*triskelev1.LegOptions{}
+	}
+	for leg, weight := range c.Weight {
+		req.Legs[leg] = &triskelev1.LegOptions{Weight: &weight}
+	}
+	for _, leg := range c.NoLeg {
+		off := false
+		if req.Legs[leg] == nil {
+			req.Legs[leg] = &triskelev1.LegOptions{}
+		}
+		req.Legs[leg].Enabled = &off
+	}
+	return req
+}
+
+// Run asks and draws the answer.
+func (c *recallCmd) Run(ctx context.Context, env *Env) error {
+	query, err := env.text(c.Query)
+	if err != nil {
+		return err
+	}
+	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
+		var resp *triskelev1.RecallResponse
+		call := func(ctx context.Context) (_ []*triskelev1.Span, err error) {
+			resp, err = s.Recalls.Recall(ctx, c.request(query, env.Now()))
+			return resp.GetSpans(), err
+		}
+		if !c.Trace {
+			_, err = call(ctx)
+		} else if spans, failed := client.Trace(ctx, s.recorder, "triskele recall", call); failed != nil {
+			err = failed
+		} else {
+			resp.Spans = spans
+		}
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return env.printJSON(resp)
+		}
+		style := env.style()
+		text := style.Recall(resp, render.RecallOptions{Explain: c.Explain})
+		if c.Trace {
+			text += "\ntrace " + resp.GetTraceId() + "\n" + style.Waterfall(resp.GetSpans())
+		}
+		return env.print(text)
+	})
+}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// memoryFlags are what can be said of a new memory beside its text.
+type memoryFlags struct {
+	Title          string   `help:"Title."`
+	Tag            []string `help:"Tags." placeholder:"TAG"`
+	Category       string   `help:"Category."`
+	Keyword        []string `help:"Words the text lacks but a reader might search for." placeholder:"WORD"`
+	Importance     *float64 `help:"How much it matters, 0 to 1; 0.5 if not given."`
+	Sensitive      bool     `help:"Find it by its words only: never embed or link it, never send it to a model."`
+	Source         string   `help:"Where it comes from."`
+	IdempotencyKey string   `help:"Makes a repeated store harmless." placeholder:"KEY"`
+	Occurred       moment   `help:"When the thing happened: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN"`
+	Expires        moment   `help:"No longer recalled from then on: a date (UTC), a time, or a span from now such as 36h, 7d, 2w." placeholder:"WHEN"`
+}
+
+func (f memoryFlags) memory(namespace, content string, now time.Time) *triskelev1.Memory {
+	m := &triskelev1.Memory{
+		Namespace: namespace, Content: content, Title: f.Title, Tags: f.Tag, Category: f.Category, ExpandedKeywords: f.Keyword,
+		Importance: f.Importance, Sensitive: f.Sensitive, Source: f.Source, IdempotencyKey: f.IdempotencyKey,
+	}
+	if f.Occurred.set {
+		m.OccurredAt = timestamppb.New(f.Occurred.ago(now))
+	}
+	if f.Expires.set {
+		m.ExpiresAt = timestamppb.New(f.Expires.ahead(now))
+	}
+	return m
+}
+
+// maxText is more than a memory may hold; the server says so of what is longer than it may be.
+const maxText = 1 << 20
+
+// text is the argument itself, or standard input for "-", without the line end that most programs put last.
+func (e *Env) text(argument string) (string, error) {
+	if argument != "-" {
+		return argument, nil
+	}
+	text, err := io.ReadAll(io.LimitReader(e.In, maxText))
+	if err != nil {
+		return "", fmt.Errorf("read standard input: %w", err)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}
+
+type rememberCmd struct {
+	Text      string        `arg:"" help:"The text to remember, or - to read it from standard input."`
+	Memory    memoryFlags   `embed:""`
+	JSON      bool          `help:"Print the server's answer as JSON."`
+	Namespace namespaceFlag `embed:""`
+	Gateway   gatewayFlags  `embed:""`
+}
+
+// Run stores the memory and prints its id.
+func (c *rememberCmd) Run(ctx context.Context, env *Env) error {
+	text, err := env.text(c.Text)
+	if err != nil {
+		return err
+	}
+	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
+		resp, err := s.Memories.Remember(ctx, &triskelev1.RememberRequest{Memory: c.Memory.memory(c.Namespace.Namespace, text, env.Now())})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return env.printJSON(resp)
+		}
+		if !resp.GetStored() {
+			return env.print("remembered before as " + resp.GetMemory().GetId() + "\n")
+		}
+		return env.print("remembered " + resp.GetMemory().GetId() + "\n")
+	})
+}

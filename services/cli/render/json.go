@@ -1,0 +1,37 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// JSONLine is a message as one line of JSON with the names of the .proto files. Equal messages give equal lines, which
+// protojson alone does not promise: it varies the white space.
+func JSONLine(m proto.Message) ([]byte, error) {
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, text); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// JSON is JSONLine spread over lines.
+func JSON(m proto.Message) ([]byte, error) {
+	line, err := JSONLine(m)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, line, "", "  "); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,165 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// snippetLines is how much of a memory's text a ranking shows.
+const snippetLines = 2
+
+// RecallOptions say how much of an answer to draw.
+type RecallOptions struct {
+	Explain bool                       // show how each score came about and what each leg spent
+	Show    func(*triskelev1.Hit) bool // only these hits; nil shows all
+}
+
+// Recall draws the answer to a recall that was asked for with explain.
+func (s Style) Recall(resp *triskelev1.RecallResponse, options RecallOptions) string {
+	var b strings.Builder
+	if resp.GetDegraded() {
+		for i, line := range wrap(resp.GetDegradedReason(), s.width()-2, 0) {
+			mark := "  "
+			if i == 0 {
+				mark = "! "
+			}
+			b.WriteString(s.Warn(mark+line) + "\n")
+		}
+	}
+	if len(resp.GetHits()) == 0 {
+		b.WriteString("nothing found\n")
+	} else {
+		b.WriteString(s.Bold(fmt.Sprintf("%3s  %-7s  %-4s  %-10s  %s", "#", "score", "imp.", "created", "found by")) + "\n")
+	}
+	drawn := 0
+	for _, hit := range resp.GetHits() {
+		if options.Show == nil || options.Show(hit) {
+			s.hit(&b, hit, resp, options.Explain)
+			drawn++
+		}
+	}
+	for _, line := range wrap(summary(resp, drawn), s.width(), 0) {
+		b.WriteString(s.Dim(line) + "\n")
+	}
+	if options.Explain {
+		s.legs(&b, resp.GetLegs())
+	}
+	return b.String()
+}
+
+func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.RecallResponse, explain bool) {
+	legs := make([]string, len(hit.GetContributions()))
+	for i, c := range hit.GetContributions() {
+		legs[i] = fmt.Sprintf("%s %d", Plain(c.GetLeg()), c.GetRank())
+	}
+	fmt.Fprintf(b, "%s  %-7.5f  %4.2f  %s  %s\n", s.Bold(fmt.Sprintf("%3d", hit.GetRank())), hit.GetScore(), hit.GetImportance(),
+		hit.GetCreatedAt().AsTime().Format("2006-01-02"), strings.Join(legs, ", "))
+	const indent = 5
+	for i, line := range wrap(headline(hit.GetMemory()), s.width()-indent, snippetLines) {
+		if title := Plain(hit.GetMemory().GetTitle()); i == 0 && title != "" && strings.HasPrefix(line, title+": ") {
+			line = s.Bold(title) + strings.TrimPrefix(line, title)
+		}
+		b.WriteString(strings.Repeat(" ", indent) + line + "\n")
+	}
+	details := []string{hit.GetId()}
+	if slices.ContainsFunc(resp.GetLegs(), func(leg *triskelev1.LegReport) bool { return leg.GetNamespace() != hit.GetNamespace() }) {
+		details = append(details, Plain(hit.GetNamespace())) // several were searched
+	}
+	if hit.GetMemory().GetSensitive() {
+		details = append(details, "sensitive")
+	}
+	b.WriteString(strings.Repeat(" ", indent) + s.Dim(strings.Join(details, "  ")) + "\n")
+	if explain {
+		s.arithmetic(b, hit, resp.GetFusion(), indent)
+	}
+}
+
+// headline is a memory's title and text in one; the text alone if it begins with the title, or there is none.
+func headline(m *triskelev1.Memory) string {
+	if strings.HasPrefix(m.GetContent(), m.GetTitle()) {
+		return m.GetContent()
+	}
+	return m.GetTitle() + ": " + m.GetContent()
+}
+
+// arithmetic shows the sum behind a score, one line per leg.
+func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *triskelev1.Fusion, indent int) {
+	pad := strings.Repeat(" ", indent)
+	width := 0
+	for _, c := range hit.GetContributions() {
+		width = max(width, len(c.GetLeg()))
+	}
+	sum := 0.0
+	for _, c := range hit.GetContributions() {
+		term := fmt.Sprintf("%.2f / (%g + %d)", c.GetWeight(), fusion.GetK(), c.GetRank())
+		if fusion.GetMethod() == triskelev1.FusionMethod_FUSION_METHOD_CONVEX {
+			term = fmt.Sprintf("%.2f × %.4f", c.GetWeight(), c.GetNormalizedScore())
+		}
+		sum += c.GetValue()
+		fmt.Fprintf(b, "%s%-*s  %s × %.3f = %.5f  %s\n", pad, width, Plain(c.GetLeg()), fit(term, 16), hit.GetPrior(), c.GetValue(),
+			s.Dim(fmt.Sprintf("%s %.4g", scoreKind(c.GetScoreKind()), c.GetRawScore())))
+	}
+	fmt.Fprintf(b, "%s%-*s  %s   %5s = %.5f\n", pad, width, "sum", fit("", 16), "", sum)
+}
+
+// summary is one line on the whole call.
+func summary(resp *triskelev1.RecallResponse, drawn int) string {
+	legs := make([]string, len(resp.GetLegs()))
+	for i, leg := range resp.GetLegs() {
+		legs[i] = fmt.Sprintf("%s %s %d", Plain(leg.GetLeg()), LegState(leg.GetState()), leg.GetReturned())
+	}
+	found := Count(int64(len(resp.GetHits())), "memory", "memories")
+	if drawn < len(resp.GetHits()) {
+		found += fmt.Sprintf(", %d of them shown,", drawn)
+	}
+	return fmt.Sprintf("%s in %s: %s", found, Duration(resp.GetSpent().AsDuration()), strings.Join(legs, ", "))
+}
+
+func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport) {
+	width := 0
+	for _, leg := range legs {
+		width = max(width, len(leg.GetLeg()))
+	}
+	for _, leg := range legs {
+		fmt.Fprintf(b, "  %-*s  %s  %8s  %8s of %s", width, Plain(leg.GetLeg()), s.State(leg.GetState()), Count(int64(leg.GetReturned()), "hit", "hits"),
+			Duration(leg.GetSpent().AsDuration()), Duration(leg.GetBudget().AsDuration()))
+		if reason := Plain(leg.GetReason()); reason != "" {
+			b.WriteString("  " + s.Dim(reason))
+		}
+		b.WriteString("\n")
+	}
+}
+
+// LegState is a state as people read it: "TIMED_OUT".
+func LegState(state triskelev1.LegState) string {
+	return strings.TrimPrefix(state.String(), "LEG_STATE_")
+}
+
+// State is a leg's state in a column of its own, coloured by how much it matters.
+func (s Style) State(state triskelev1.LegState) string {
+	text := fit(LegState(state), len("TIMED_OUT"))
+	switch state {
+	case triskelev1.LegState_LEG_STATE_OK, triskelev1.LegState_LEG_STATE_FALLBACK:
+		return s.Good(text)
+	case triskelev1.LegState_LEG_STATE_ABSTAINED, triskelev1.LegState_LEG_STATE_SKIPPED:
+		return s.Dim(text)
+	case triskelev1.LegState_LEG_STATE_TRUNCATED:
+		return s.Warn(text)
+	}
+	return s.Bad(text)
+}
+
+func scoreKind(kind triskelev1.ScoreKind) string {
+	return strings.ToLower(strings.TrimPrefix(kind.String(), "SCORE_KIND_"))
+}
+
+// Count is a number and the right form of its noun.
+func Count(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

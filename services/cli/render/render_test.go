@@ -1,0 +1,146 @@
+package render_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/cli/render"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares text with a file of testdata.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, text, want)
+	}
+}
+
+var day = time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
+
+func answer() *triskelev1.RecallResponse {
+	k := 60.0
+	report := func(leg string, state triskelev1.LegState, reason string, returned int32, spent time.Duration) *triskelev1.LegReport {
+		return &triskelev1.LegReport{
+			Leg: leg, Namespace: "default", State: state, Reason: reason, Returned: returned,
+			Budget: durationpb.New(450 * time.Millisecond), Spent: durationpb.New(spent),
+		}
+	}
+	return &triskelev1.RecallResponse{
+		Degraded: true, DegradedReason: "This recall is incomplete: the dense leg timed out (no answer within 450ms).",
+		Fusion: &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_RRF, K: &k}, Spent: durationpb.New(455 * time.Millisecond),
+		Legs: []*triskelev1.LegReport{
+			report("lexical", triskelev1.LegState_LEG_STATE_OK, "", 2, 1230*time.Microsecond),
+			report("dense", triskelev1.LegState_LEG_STATE_TIMED_OUT, "no answer within 450ms", 0, 450*time.Millisecond),
+			report("graph", triskelev1.LegState_LEG_STATE_OK, "", 1, 21*time.Millisecond),
+		},
+		Hits: []*triskelev1.Hit{
+			{
+				Id: "0195942f-0000-7000-8000-000000000001", Namespace: "default", Rank: 1, Score: 0.0214672131, Importance: 0.9, Prior: 0.97,
+				CreatedAt: timestamppb.New(day), Memory: &triskelev1.Memory{
+					Title: "Never force-push release branches", Sensitive: true,
+					Content: "Never force-push on release branches, not even to fix a typo in a message.\n\nOther machines build from them, and Maren wants a visible revert commit instead.",
+				},
+				Contributions: []*triskelev1.Contribution{
+					{Leg: "lexical", Rank: 1, RawScore: 12.3456, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_BM25, Weight: 1, Value: 0.0159016393},
+					{Leg: "graph", Rank: 1, RawScore: 0.75, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY, Weight: 0.35, Value: 0.0055655738},
+				},
+			},
+			{
+				Id: "0195942f-0000-7000-8000-000000000002", Namespace: "default", Rank: 2, Score: 0.0137096774, Importance: 0.5, Prior: 0.85,
+				CreatedAt: timestamppb.New(day.AddDate(0, -1, 0)), Memory: &triskelev1.Memory{Content: "Ein kürzerer Text \x1b[2Johne Titel."},
+				Contributions: []*triskelev1.Contribution{
+					{Leg: "lexical", Rank: 2, RawScore: 3, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_BM25, Weight: 1, Value: 0.0137096774},
+				},
+			},
+		},
+	}
+}
+
+func TestRecall(t *testing.T) {
+	golden(t, "recall.golden", render.Style{}.Recall(answer(), render.RecallOptions{}))
+	golden(t, "explain.golden", render.Style{}.Recall(answer(), render.RecallOptions{Explain: true}))
+	golden(t, "excerpt.golden", render.Style{Width: 60}.Recall(answer(), render.RecallOptions{Show: func(hit *triskelev1.Hit) bool { return hit.GetRank() == 2 }}))
+
+	convex := answer()
+	convex.Fusion.Method = triskelev1.FusionMethod_FUSION_METHOD_CONVEX
+	convex.Hits[0].Score = 0.97*1 + 0.97*0.35*0.5
+	convex.Hits[0].Contributions[0].NormalizedScore, convex.Hits[0].Contributions[0].Value = 1, 0.97*1
+	convex.Hits[0].Contributions[1].NormalizedScore, convex.Hits[0].Contributions[1].Value = 0.5, 0.97*0.35*0.5
+	convex.Hits[1].Score, convex.Hits[1].Contributions[0].Value = 0, 0
+	convex.Legs[2].Namespace = "other"
+	golden(t, "convex.golden", render.Style{}.Recall(convex, render.RecallOptions{Explain: true}))
+	golden(t, "colour.golden", render.Style{Colour: true}.Recall(answer(), render.RecallOptions{Explain: true}))
+}
+
+func TestWaterfall(t *testing.T) {
+	span := func(id, parent, service, name string, start, took time.Duration, attributes map[string]string) *triskelev1.Span {
+		return &triskelev1.Span{
+			Id: id, ParentId: parent, Service: service, Name: name, Start: timestamppb.New(day.Add(start)), Duration: durationpb.New(took),
+			Attributes: attributes, Failed: attributes["triskele.state"] == "TIMED_OUT",
+		}
+	}
+	const ms = time.Millisecond
+	spans := []*triskelev1.Span{
+		span("05", "04", "lexical", "lexical.search", 3*ms, 5*ms, map[string]string{"triskele.state": "LEG_STATE_OK", "triskele.hits": "1", "triskele.budget_us": "448000"}),
+		span("01", "", "triskele", "triskele recall", 0, 460*ms, nil),
+		span("02", "01", "triskele", "triskele.v1.RecallService/Recall", ms, 458*ms, nil),
+		span("07", "missing", "store", "SELECT", 400*ms, ms/2, nil),
+		span("03", "02", "fuser", "leg dense", 2*ms, 450*ms, map[string]string{"triskele.state": "TIMED_OUT", "triskele.hits": "0", "triskele.budget_us": "450000"}),
+		span("04", "02", "fuser", "leg lexical", 2*ms, 8*ms, map[string]string{"triskele.state": "OK", "triskele.hits": "1", "triskele.budget_us": "450000"}),
+		span("06", "05", "store", "a name that is so long that no column of a terminal can hold it", 3*ms, 4*ms, nil),
+	}
+	golden(t, "waterfall.golden", render.Style{}.Waterfall(spans))
+	golden(t, "waterfall-wide.golden", render.Style{Width: 120}.Waterfall(spans))
+	if text := (render.Style{}).Waterfall(nil); text != "no spans were recorded\n" {
+		t.Errorf("no spans: %q", text)
+	}
+}
+
+func TestMemory(t *testing.T) {
+	importance := 0.9
+	m := &triskelev1.Memory{
+		Id: "0195942f-0000-7000-8000-000000000001", Namespace: "acme/notes", Title: "Crane", Content: "One paragraph.\n\nAnother, " + strings.Repeat("and so on ", 10),
+		Tags: []string{"a", "b"}, Importance: &importance, Sensitive: true, CreatedAt: timestamppb.New(day), Revision: 3,
+		SupersededBy: "0195942f-0000-7000-8000-000000000002",
+	}
+	golden(t, "memory.golden", render.Style{}.Memory(m))
+	golden(t, "list.golden", render.Style{}.List([]*triskelev1.Memory{m}))
+}
+
+// No line may be longer than what it is drawn for, whatever the text.
+func FuzzWidth(f *testing.F) {
+	f.Add("title", "some text with words of several lengths and averyveryveryveryveryveryveryverylongoneindeed", 40)
+	f.Add("", "\x1b[2J\u202e\t\n ", 80)
+	f.Fuzz(func(t *testing.T, title, content string, width int) {
+		width = max(40, min(width, 140))
+		text := render.Style{Width: width}.List([]*triskelev1.Memory{{Title: title, Content: content, CreatedAt: timestamppb.New(day)}})
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSuffix(line, "\n"); len([]rune(line)) > width {
+				t.Errorf("%d columns: %q", len([]rune(line)), line)
+			}
+			if strings.ContainsAny(line, "\x1b\x07\u009b\u202e\n") {
+				t.Errorf("control characters: %q", line)
+			}
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"syscall"
+
+	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/standalone"
+)
+
+type upCmd struct {
+	Listen      string        `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
+	AllowRemote bool          `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
+	Database    databaseFlags `embed:""`
+	LogLevel    slog.Level    `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
+}
+
+// Validate implements kong's interface.
+func (c *upCmd) Validate() error { return c.Database.check() }
+
+// Run serves until ctx ends, which is an orderly stop.
+func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
+	t, err := c.Database.target(env)
+	if err != nil {
+		return err
+	}
+	listener, err := rpc.Listen(c.Listen, c.AllowRemote)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is in use already, perhaps by another `triskele up`: stop that one, or choose another address with --listen", c.Listen)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }()
+	if err := t.create(); err != nil {
+		return err
+	}
+	process, err := telemetry.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer flush(ctx, process)
+	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
+	system, err := standalone.Start(ctx, standalone.Config{
+		Postgres: t.url, SQLite: t.path, Embedder: embed.NewHashed(), Gateway: gateway.DefaultConfig(),
+	}, process, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, system.Close()) }()
+	if err := env.print(welcome(listener.Addr(), t)); err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	go func() { served <- system.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+		return env.print("stopping\n")
+	}
+}
+
+func welcome(address net.Addr, t target) string {
+	flag := ""
+	if address.String() != "127.0.0.1:7400" {
+		flag = " --address " + address.String()
+	}
+	return fmt.Sprintf(`Triskele %s listens on %s; stop it with Ctrl-C.
+Memories are kept in %s.
+Try, in another terminal:
+  triskele remember%s "The staging password is rotated on the first Monday of the month."
+  triskele recall%s "when does the staging password change"
+`, telemetry.Version(), address, t, flag, flag)
+}

@@ -1,0 +1,334 @@
+package eval
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"buf.build/go/protovalidate"
+	"github.com/google/uuid"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/triskele/triskele/fuser/rpc"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+const (
+	corpusFile  = "corpus.jsonl"
+	queriesFile = "queries.jsonl"
+	qrelsFile   = "qrels.tsv"
+)
+
+// epoch is the time of the first document without a date; each further one is a second younger, so that the order of
+// equal scores does not depend on when the import ran.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Set is a retrieval collection: documents, queries, and judgments of which documents answer which query.
+type Set struct {
+	Name        string
+	Namespaces  []string             // sorted
+	Memories    []*triskelev1.Memory // the documents, in the file's order
+	Documents   map[string]string    // document ids by memory id
+	Queries     []Query              // those with a relevant document
+	Unjudged    int                  // queries without one, which are left out
+	Unreachable int                  // judgments of relevance that name no document of the query's namespace
+}
+
+// Query is a question with its judgments.
+type Query struct {
+	ID        string
+	Text      string
+	Namespace string
+	Stratum   string         // its category, or ""
+	Grades    map[string]int // by document id; above 0 is relevant
+}
+
+// label is a string, or a number or null that stands for one.
+type label string
+
+func (l *label) UnmarshalJSON(text []byte) error {
+	var v any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case nil:
+		*l = ""
+	case string:
+		*l = label(v)
+	case json.Number:
+		*l = label(v.String())
+	default:
+		return errors.New("must be a string")
+	}
+	return nil
+}
+
+// document and question hold what may be used of a line. All else stays unread: the metadata also has answers, evidence
+// and annotations, and a ranking that had seen those would measure nothing.
+type document struct {
+	ID       string `json:"_id"`
+	Title    string `json:"title"`
+	Text     string `json:"text"`
+	Metadata struct {
+		Scope label `json:"scope"`
+		Date  any   `json:"date"`
+	} `json:"metadata"`
+}
+
+type question struct {
+	ID       string `json:"_id"`
+	Text     string `json:"text"`
+	Metadata struct {
+		Scope    label `json:"scope"`
+		Category label `json:"category"`
+	} `json:"metadata"`
+}
+
+// Load reads the set in a folder, which gives it its name. Of the queries the first limit with a relevant document are
+// kept, all if limit is 0. Whatever is wrong with a file is an error that names the file and the line.
+func Load(folder string, limit int) (*Set, error) {
+	s := &Set{Name: filepath.Base(folder), Documents: map[string]string{}}
+	namespaceOf, err := s.loadCorpus(filepath.Join(folder, corpusFile))
+	if err != nil {
+		return nil, err
+	}
+	grades, err := loadJudgments(filepath.Join(folder, qrelsFile))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.loadQueries(filepath.Join(folder, queriesFile), grades, namespaceOf, limit); err != nil {
+		return nil, err
+	}
+	if len(s.Queries) == 0 {
+		return nil, fmt.Errorf("%s: no query has a relevant document", folder)
+	}
+	return s, nil
+}
+
+// loadCorpus fills in the documents and returns each one's namespace.
+func (s *Set) loadCorpus(path string) (namespaceOf map[string]string, err error) {
+	namespaceOf = map[string]string{}
+	scopes := map[string]label{}
+	err = eachLine(path, func(line []byte) error {
+		var d document
+		if err := json.Unmarshal(line, &d); err != nil {
+			return err
+		}
+		if err := checkID(d.ID); err != nil {
+			return err
+		}
+		if namespaceOf[d.ID] != "" {
+			return fmt.Errorf("document %q is there twice", d.ID)
+		}
+		namespace, err := Namespace(s.Name, string(d.Metadata.Scope))
+		if err != nil {
+			return err
+		}
+		if scope, known := scopes[namespace]; known && scope != d.Metadata.Scope {
+			return fmt.Errorf("scopes %q and %q would share the namespace %s", scope, d.Metadata.Scope, namespace)
+		}
+		m := s.memory(d, namespace)
+		if err := checkBounds(fmt.Sprintf("document %q", d.ID), m); err != nil {
+			return err
+		}
+		scopes[namespace], namespaceOf[d.ID], s.Documents[m.GetId()] = d.Metadata.Scope, namespace, d.ID
+		s.Memories = append(s.Memories, m)
+		return nil
+	})
+	if err == nil && len(s.Memories) == 0 {
+		err = fmt.Errorf("%s: no documents", path)
+	}
+	for namespace := range scopes {
+		s.Namespaces = append(s.Namespaces, namespace)
+	}
+	slices.Sort(s.Namespaces)
+	return namespaceOf, err
+}
+
+// memory is a document as it is stored. The id follows from the set and the document, so a repeated import changes
+// nothing.
+func (s *Set) memory(d document, namespace string) *triskelev1.Memory {
+	m := &triskelev1.Memory{
+		Id:        uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://github.com/triskele/triskele/eval/"+s.Name+"/"+d.ID)).String(),
+		Namespace: namespace,
+		Title:     d.Title,
+		Content:   d.Text,
+		CreatedAt: timestamppb.New(epoch.Add(time.Duration(len(s.Memories)) * time.Second)),
+	}
+	if m.GetContent() == "" {
+		m.Content = d.Title
+	}
+	if text, ok := d.Metadata.Date.(string); ok {
+		for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateTime, time.DateOnly} {
+			if at, err := time.Parse(layout, text); err == nil {
+				m.CreatedAt = timestamppb.New(at.UTC())
+				break
+			}
+		}
+	}
+	return m
+}
+
+var (
+	namespacePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)
+	notInNamespace   = regexp.MustCompile(`[^a-z0-9._-]+`)
+)
+
+// Namespace is where a set keeps the documents of a scope: "set/scope" in lower case, with what a namespace cannot hold
+// replaced by "-".
+func Namespace(set, scope string) (string, error) {
+	namespace := ""
+	for i, part := range []string{set, scope} {
+		if i == 1 && part == "" {
+			break
+		}
+		clean := strings.TrimLeft(notInNamespace.ReplaceAllString(strings.ToLower(part), "-"), "._-")
+		if !namespacePattern.MatchString(clean) {
+			return "", fmt.Errorf("%q cannot be made a namespace: a letter or digit is needed", part)
+		}
+		namespace += "/" + clean
+	}
+	return namespace[1:], nil
+}
+
+// loadJudgments returns the grades of documents by query.
+func loadJudgments(path string) (map[string]map[string]int, error) {
+	grades := map[string]map[string]int{}
+	header := true
+	err := eachLine(path, func(line []byte) error {
+		fields := strings.Split(string(line), "\t")
+		if len(fields) != 3 {
+			return fmt.Errorf("%d columns, want query-id, corpus-id and score between tabs", len(fields))
+		}
+		grade, err := strconv.Atoi(fields[2])
+		if header {
+			header = false
+			if err == nil {
+				return errors.New("want a header, not a judgment")
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("score %q is not a whole number", fields[2])
+		}
+		query, doc := fields[0], fields[1]
+		if grades[query] == nil {
+			grades[query] = map[string]int{}
+		}
+		if before, known := grades[query][doc]; known && before != grade {
+			return fmt.Errorf("query %q has document %q graded %d and %d", query, doc, before, grade)
+		}
+		grades[query][doc] = grade
+		return nil
+	})
+	return grades, err
+}
+
+func (s *Set) loadQueries(path string, grades map[string]map[string]int, namespaceOf map[string]string, limit int) error {
+	seen := map[string]bool{}
+	return eachLine(path, func(line []byte) error {
+		var q question
+		if err := json.Unmarshal(line, &q); err != nil {
+			return err
+		}
+		if err := checkID(q.ID); err != nil {
+			return err
+		}
+		switch {
+		case q.Text == "":
+			return fmt.Errorf("query %q has no text", q.ID)
+		case seen[q.ID]:
+			return fmt.Errorf("query %q is there twice", q.ID)
+		}
+		seen[q.ID] = true
+		namespace, err := Namespace(s.Name, string(q.Metadata.Scope))
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(s.Namespaces, namespace) {
+			return fmt.Errorf("query %q asks in namespace %s, which has no documents", q.ID, namespace)
+		}
+		relevant, unreachable := 0, 0
+		for id, grade := range grades[q.ID] {
+			if grade > 0 {
+				relevant++
+				if namespaceOf[id] != namespace {
+					unreachable++
+				}
+			}
+		}
+		switch {
+		case relevant == 0:
+			s.Unjudged++
+			return nil
+		case limit > 0 && len(s.Queries) == limit:
+			return nil
+		}
+		s.Unreachable += unreachable
+		query := Query{ID: q.ID, Text: q.Text, Namespace: namespace, Stratum: string(q.Metadata.Category), Grades: grades[q.ID]}
+		if err := checkBounds(fmt.Sprintf("query %q", q.ID), query.request(nil)); err != nil {
+			return err
+		}
+		s.Queries = append(s.Queries, query)
+		return nil
+	})
+}
+
+// checkBounds applies the bounds that the services will, before anything is imported.
+func checkBounds(what string, message proto.Message) error {
+	if err := rpc.FromViolations(what, protovalidate.Validate(message)); err != nil {
+		return errors.New(status.Convert(err).Message())
+	}
+	return nil
+}
+
+// checkID refuses what would not survive a run file, whose columns are separated by spaces.
+func checkID(id string) error {
+	if id == "" {
+		return errors.New("_id is missing")
+	}
+	if strings.ContainsFunc(id, unicode.IsSpace) {
+		return fmt.Errorf("_id %q has a space in it, which a TREC run file cannot hold", id)
+	}
+	return nil
+}
+
+// eachLine calls fn with every line that is not blank; an error comes back with the file's name and the line's number.
+func eachLine(path string, fn func(line []byte) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	reader := bufio.NewReaderSize(file, 1<<16)
+	for number := 1; ; number++ {
+		line, err := reader.ReadBytes('\n')
+		if line = bytes.TrimRight(line, "\r\n"); len(bytes.TrimSpace(line)) > 0 {
+			if err := fn(line); err != nil {
+				return fmt.Errorf("%s:%d: %w", path, number, err)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+}

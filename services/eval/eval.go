@@ -1,0 +1,400 @@
+// Package eval measures recall on retrieval collections in the BEIR layout. It imports the documents and asks the
+// queries through the same gateway, services and stores that an agent uses, so that what is measured is what is shipped;
+// nothing of a query but its text, and nothing of a document but title, text and date, reaches them.
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/standalone"
+)
+
+const (
+	// limit is how many hits a recall asks for; the measures look at ten, the run files keep all.
+	limit = 50
+	// budget is far more than a recall needs, so that quality is not mixed with timeouts. It is the gateway's maximum.
+	budget = 10 * time.Second
+	// patience is the client's deadline; it only ends a call that the budget should have ended.
+	patience = budget + 5*time.Second
+	// warmUp is how many queries are asked once without being measured before each configuration.
+	warmUp = 20
+	// importBatch is how many documents one message, and so one transaction, has.
+	importBatch = 200
+	// pollInterval is how often the legs are asked how far their indexes are.
+	pollInterval = 100 * time.Millisecond
+)
+
+// Options say what to measure.
+type Options struct {
+	Data        string    // folder with a sub-folder per set
+	Sets        []string  // empty means every sub-folder with a corpus.jsonl
+	Store       string    // "sqlite" or "postgres"
+	Postgres    string    // connection URL of a server to create databases on; for postgres only
+	Out         string    // folder for the results; created if absent, files of earlier runs are overwritten
+	Configs     []string  // names; empty means all
+	Limit       int       // queries per set; 0 means all
+	Concurrency int       // recalls at a time; 0 means 1, which is what latencies should be taken with
+	Progress    io.Writer // for progress bars; nil means none
+	Command     string    // the command line, for the report
+	Compare     string    // folder of an earlier run's results, to report how far the rankings agree; may be empty
+}
+
+// config is a selection of legs.
+type config struct {
+	name string
+	legs []string
+}
+
+var configs = []config{
+	{"A-all", []string{"lexical", "dense", "graph"}},
+	{"B-lexical+dense", []string{"lexical", "dense"}},
+	{"C-dense", []string{"dense"}},
+	{"D-lexical", []string{"lexical"}},
+	{"E-graph", []string{"graph"}},
+}
+
+// ConfigNames are the names of the configurations, each a selection of legs.
+func ConfigNames() []string {
+	names := make([]string, len(configs))
+	for i, c := range configs {
+		names[i] = c.name
+	}
+	return names
+}
+
+// overrides switches off the legs that are not selected.
+func (c config) overrides() map[string]*triskelev1.LegOptions {
+	off := false
+	out := map[string]*triskelev1.LegOptions{}
+	for _, leg := range legNames() {
+		if !slices.Contains(c.legs, leg) {
+			out[leg] = &triskelev1.LegOptions{Enabled: &off}
+		}
+	}
+	return out
+}
+
+func legNames() []string {
+	legs := gateway.DefaultLegs(nil)
+	names := make([]string, len(legs))
+	for i, leg := range legs {
+		names[i] = leg.Name
+	}
+	return names
+}
+
+// Run measures every set with every configuration and writes report.json, report.md and runs/SET/CONFIG.trec to
+// options.Out. Each set gets a fresh database of its own, which is removed afterwards: results do not depend on which
+// other sets are measured. Sets are read before the first is measured, so that a broken file is found early.
+func Run(ctx context.Context, options Options, process *telemetry.Process, log *slog.Logger) (*Report, error) {
+	r := &runner{options: options, process: process, log: log}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	sets := make([]*Set, len(r.options.Sets))
+	for i, name := range r.options.Sets {
+		set, err := Load(filepath.Join(options.Data, name), options.Limit)
+		if err != nil {
+			return nil, err
+		}
+		sets[i] = set
+	}
+	report := r.newReport()
+	for _, set := range sets {
+		if err := r.measure(ctx, set, report); err != nil {
+			return nil, fmt.Errorf("%s: %w", set.Name, err)
+		}
+		if err := report.write(options.Out); err != nil {
+			return nil, err
+		}
+	}
+	if options.Compare == "" {
+		return report, nil
+	}
+	comparisons, err := CompareRuns(options.Compare, options.Out)
+	if err != nil {
+		return nil, err
+	}
+	report.Comparisons = comparisons
+	return report, report.write(options.Out)
+}
+
+type runner struct {
+	options Options // checked, with defaults filled in
+	configs []config
+	process *telemetry.Process
+	log     *slog.Logger
+}
+
+// check refuses options that make no sense and fills in defaults.
+func (r *runner) check() error {
+	o := &r.options
+	switch {
+	case o.Store != "sqlite" && o.Store != "postgres":
+		return fmt.Errorf("store %q must be sqlite or postgres", o.Store)
+	case o.Store == "postgres" && o.Postgres == "":
+		return errors.New("store postgres needs a connection URL")
+	case o.Out == "":
+		return errors.New("a folder for the results is needed")
+	case o.Limit < 0:
+		return fmt.Errorf("limit %d must not be negative", o.Limit)
+	case o.Concurrency < 0:
+		return fmt.Errorf("concurrency %d must not be negative", o.Concurrency)
+	}
+	o.Concurrency = max(o.Concurrency, 1)
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	for _, name := range o.Configs {
+		i := slices.IndexFunc(configs, func(c config) bool { return c.name == name })
+		if i < 0 {
+			return fmt.Errorf("there is no configuration %q; there are %s", name, strings.Join(ConfigNames(), ", "))
+		}
+		r.configs = append(r.configs, configs[i])
+	}
+	if len(o.Configs) == 0 {
+		r.configs = configs
+	}
+	if len(o.Sets) > 0 {
+		return nil
+	}
+	entries, err := os.ReadDir(o.Data) // sorted
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if _, err := os.Stat(filepath.Join(o.Data, entry.Name(), corpusFile)); err == nil {
+			o.Sets = append(o.Sets, entry.Name())
+		}
+	}
+	if len(o.Sets) == 0 {
+		return fmt.Errorf("%s has no sub-folder with a %s", o.Data, corpusFile)
+	}
+	return nil
+}
+
+// measure imports one set and asks its queries with every configuration.
+func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err error) {
+	store, err := r.newStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.drop()) }()
+	system, err := standalone.Start(ctx, standalone.Config{
+		Postgres: store.postgres, SQLite: store.sqlite, Embedder: embed.Hashed{}, Gateway: gateway.DefaultConfig(),
+	}, r.process, r.log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, system.Close()) }()
+
+	result := SetReport{
+		Name: set.Name, Documents: len(set.Memories), Namespaces: len(set.Namespaces), Queries: len(set.Queries),
+		Unjudged: set.Unjudged, Unreachable: set.Unreachable,
+	}
+	start := time.Now()
+	if err := r.load(ctx, set, triskelev1.NewMemoryServiceClient(system.Conn)); err != nil {
+		return err
+	}
+	result.ImportSeconds = time.Since(start).Seconds()
+	result.ImportPerSecond = float64(result.Documents) / result.ImportSeconds
+	recall := triskelev1.NewRecallServiceClient(system.Conn)
+	start = time.Now()
+	if err := r.catchUp(ctx, set, recall); err != nil {
+		return err
+	}
+	result.CatchUpSeconds = time.Since(start).Seconds()
+	if err := store.settle(ctx); err != nil {
+		return err
+	}
+	if report.Database, err = store.version(ctx); err != nil {
+		return err
+	}
+	for _, c := range r.configs {
+		answers, err := r.ask(ctx, set, c, recall)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		if err := writeRun(filepath.Join(r.options.Out, "runs", set.Name, c.name+".trec"), c.name, set.Queries, answers); err != nil {
+			return err
+		}
+		result.Configs = append(result.Configs, summarize(c, set.Queries, answers))
+	}
+	report.Sets = append(report.Sets, result)
+	return nil
+}
+
+// load imports the documents, in one transaction per batch.
+func (r *runner) load(ctx context.Context, set *Set, memories triskelev1.MemoryServiceClient) error {
+	bar, done := r.bar(set.Name+" import", len(set.Memories))
+	defer done()
+	stream, err := memories.Import(ctx)
+	if err != nil {
+		return err
+	}
+	for batch := range slices.Chunk(set.Memories, importBatch) {
+		if stream.Send(&triskelev1.ImportRequest{Memories: batch}) != nil {
+			break // CloseAndRecv says why
+		}
+		_ = bar.Add(len(batch))
+	}
+	resp, err := stream.CloseAndRecv()
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	if n := resp.GetStored() + resp.GetUnchanged(); n != int64(len(set.Memories)) {
+		return fmt.Errorf("import: %d of %d documents were stored", n, len(set.Memories))
+	}
+	return nil
+}
+
+// catchUp waits until no leg has a document left to index.
+func (r *runner) catchUp(ctx context.Context, set *Set, recall triskelev1.RecallServiceClient) error {
+	all, err := pending(ctx, set, recall)
+	if err != nil {
+		return err
+	}
+	bar, done := r.bar(set.Name+" index", all)
+	defer done()
+	for left := all; left > 0; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pollInterval):
+		}
+		if left, err = pending(ctx, set, recall); err != nil {
+			return err
+		}
+		_ = bar.Set(all - left)
+	}
+	return nil
+}
+
+// pending counts the documents that the legs have yet to index; one counts once for each leg.
+func pending(ctx context.Context, set *Set, recall triskelev1.RecallServiceClient) (int, error) {
+	var left int64
+	for _, namespace := range set.Namespaces {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		resp, err := recall.GetIndexStatus(ctx, &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: namespace})
+		cancel()
+		if err != nil {
+			return 0, fmt.Errorf("index status: %w", err)
+		}
+		for _, leg := range resp.GetLegs() {
+			if leg.GetStatus() == nil {
+				return 0, fmt.Errorf("index status of the %s leg: %s", leg.GetLeg(), leg.GetError())
+			}
+			if dead := leg.GetStatus().GetDead(); dead > 0 {
+				return 0, fmt.Errorf("the %s leg gave up on %d documents in %s", leg.GetLeg(), dead, namespace)
+			}
+			left += leg.GetStatus().GetPending()
+		}
+	}
+	return int(left), nil
+}
+
+// answer is what came back for one query.
+type answer struct {
+	ranking []string // document ids, best first
+	scores  []float64
+	legs    []*triskelev1.LegReport // one per leg: a query has one namespace
+	spent   time.Duration           // as the client saw it
+}
+
+// ask asks every query once and returns the answers in the queries' order.
+func (r *runner) ask(ctx context.Context, set *Set, c config, recall triskelev1.RecallServiceClient) ([]answer, error) {
+	for _, query := range set.Queries[:min(warmUp, len(set.Queries))] {
+		if _, err := ask(ctx, set, query, c, recall); err != nil {
+			return nil, err
+		}
+	}
+	bar, done := r.bar(set.Name+" "+c.name, len(set.Queries))
+	defer done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		answers = make([]answer, len(set.Queries))
+		next    atomic.Int64
+		wg      sync.WaitGroup
+	)
+	for range r.options.Concurrency {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(set.Queries) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				got, err := ask(ctx, set, set.Queries[i], c, recall)
+				if err != nil {
+					cancel(err)
+					return
+				}
+				answers[i] = got
+				_ = bar.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return answers, context.Cause(ctx)
+}
+
+func ask(ctx context.Context, set *Set, query Query, c config, recall triskelev1.RecallServiceClient) (answer, error) {
+	req := query.request(c.overrides())
+	// The fused score of a single leg's list only counts its ranks. Its own score is wanted in the run file.
+	req.Explain = len(c.legs) == 1
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	start := time.Now()
+	resp, err := recall.Recall(ctx, req)
+	out := answer{spent: time.Since(start), legs: resp.GetLegs()}
+	if err != nil {
+		return answer{}, fmt.Errorf("query %q: %w", query.ID, err)
+	}
+	for _, hit := range resp.GetHits() {
+		id, known := set.Documents[hit.GetId()]
+		if !known {
+			return answer{}, fmt.Errorf("query %q: memory %s is no document of the set", query.ID, hit.GetId())
+		}
+		score := hit.GetScore()
+		if contributions := hit.GetContributions(); len(contributions) == 1 {
+			score = contributions[0].GetRawScore()
+		}
+		out.ranking, out.scores = append(out.ranking, id), append(out.scores, score)
+	}
+	return out, nil
+}
+
+// request is the recall of a query.
+func (q Query) request(legs map[string]*triskelev1.LegOptions) *triskelev1.RecallRequest {
+	hits := int32(limit)
+	return &triskelev1.RecallRequest{
+		Namespaces: []string{q.Namespace}, Query: q.Text, Limit: &hits, IdsOnly: true, Budget: durationpb.New(budget), Legs: legs,
+	}
+}
+
+// bar returns a progress bar and the function that ends its line.
+func (r *runner) bar(what string, total int) (bar *progressbar.ProgressBar, done func()) {
+	bar = progressbar.NewOptions(total,
+		progressbar.OptionSetWriter(r.options.Progress),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionSetWidth(24),
+		progressbar.OptionShowCount(),
+		progressbar.OptionShowIts(),
+		progressbar.OptionThrottle(100*time.Millisecond),
+	)
+	return bar, func() { _, _ = io.WriteString(r.options.Progress, "\n") }
+}

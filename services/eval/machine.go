@@ -1,0 +1,84 @@
+package eval
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// Machine is what latencies depend on.
+type Machine struct {
+	CPU      string  `json:"cpu"`
+	Cores    int     `json:"cores"` // logical ones that this process may use
+	MemoryGB float64 `json:"memory_gb"`
+	OS       string  `json:"os"`
+	Go       string  `json:"go"`
+}
+
+// thisMachine leaves out what the system does not tell. It has no host name and no path.
+func thisMachine() Machine {
+	m := Machine{CPU: runtime.GOARCH, Cores: runtime.GOMAXPROCS(0), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
+	if model := systemValue("/proc/cpuinfo", "model name", ":"); model != "" {
+		m.CPU = model
+	}
+	if name := systemValue("/etc/os-release", "PRETTY_NAME", "="); name != "" {
+		m.OS = strings.Trim(name, `"`) + ", " + m.OS
+	}
+	var kib float64
+	if _, err := fmt.Sscanf(systemValue("/proc/meminfo", "MemTotal", ":"), "%f kB", &kib); err == nil {
+		m.MemoryGB = kib * 1024 / 1e9
+	}
+	return m
+}
+
+// systemValue is the value of the first line "key<separator>value" of a file, or "".
+func systemValue(path, key, separator string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, separator); ok && strings.TrimSpace(name) == key {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// commit is the version control revision this program was built from, or "" if it does not know.
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	revision := settings["vcs.revision"]
+	if revision != "" && settings["vcs.modified"] == "true" {
+		revision += ", modified"
+	}
+	return revision
+}
+
+// publicCommand is the command line without what only says where things lie on this machine, and without passwords.
+func publicCommand(options Options) string {
+	command := options.Command
+	for _, flag := range []struct{ name, value string }{{"data", options.Data}, {"out", options.Out}, {"postgres", options.Postgres}, {"compare", options.Compare}} {
+		value := `\S+`
+		if flag.value != "" { // as it was given, since a path may have spaces
+			value = `['"]?` + regexp.QuoteMeta(flag.value) + `['"]?|\S+`
+		}
+		command = regexp.MustCompile(`(--`+flag.name+`[= ])(`+value+`)`).ReplaceAllString(command, "${1}"+strings.ToUpper(flag.name))
+	}
+	program, rest, more := strings.Cut(command, " ")
+	if command = filepath.Base(program); more {
+		command += " " + rest
+	}
+	return command
+}

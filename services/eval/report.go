@@ -1,0 +1,286 @@
+package eval
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/triskele/triskele/fuser/gateway"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/embed"
+)
+
+// all is the stratum that every query belongs to.
+const all = "all"
+
+// Report is the outcome of a run.
+type Report struct {
+	Command  string      `json:"command,omitempty"`
+	Commit   string      `json:"commit,omitempty"`
+	Date     string      `json:"date"` // UTC
+	Machine  Machine     `json:"machine"`
+	Store    string      `json:"store"`
+	Database string      `json:"database"` // engine and version
+	Settings Settings    `json:"settings"`
+	Sets     []SetReport `json:"sets"`
+	// Comparisons with an earlier run, if one was given.
+	Comparisons []Comparison `json:"comparisons,omitempty"`
+}
+
+// Settings are what rankings depend on.
+type Settings struct {
+	Embedder     string        `json:"embedder"`
+	Fusion       string        `json:"fusion"`
+	K            float64       `json:"k"`
+	Legs         []LegSettings `json:"legs"`
+	Limit        int           `json:"limit"`
+	Concurrency  int           `json:"concurrency"`
+	QueriesLimit int           `json:"queries_limit"` // per set; 0 means all
+	WarmUp       int           `json:"warm_up"`       // queries
+}
+
+// LegSettings are the gateway's defaults for a leg.
+type LegSettings struct {
+	Leg    string  `json:"leg"`
+	Weight float64 `json:"weight"`
+	Depth  int     `json:"depth"`
+}
+
+// SetReport is the outcome of one set.
+type SetReport struct {
+	Name            string         `json:"name"`
+	Documents       int            `json:"documents"`
+	Namespaces      int            `json:"namespaces"`
+	Queries         int            `json:"queries"`              // asked
+	Unjudged        int            `json:"queries_unjudged"`     // left out, having no relevant document
+	Unreachable     int            `json:"relevant_unreachable"` // judgments whose document is not in the query's namespace
+	ImportSeconds   float64        `json:"import_seconds"`
+	ImportPerSecond float64        `json:"import_per_second"`      // documents
+	CatchUpSeconds  float64        `json:"index_catch_up_seconds"` // after the import, until all legs had indexed everything
+	Configs         []ConfigReport `json:"configs"`
+}
+
+// ConfigReport is the outcome of one configuration on one set.
+type ConfigReport struct {
+	Name    string      `json:"name"`
+	Strata  []Stratum   `json:"strata"`  // "all" first, then by name
+	Latency Percentiles `json:"latency"` // of Recall as the client saw it
+	Legs    []LegReport `json:"legs"`
+}
+
+// Stratum is the outcome of the queries of one category.
+type Stratum struct {
+	Name    string  `json:"name"`
+	Queries int     `json:"queries"`
+	Metrics Metrics `json:"metrics"`
+}
+
+// LegReport is what a leg did in one configuration.
+type LegReport struct {
+	Leg     string         `json:"leg"`
+	States  map[string]int `json:"states"`  // how many searches ended so
+	Latency Percentiles    `json:"latency"` // as the gateway saw it, of the searches that were started
+}
+
+func (r *runner) newReport() *Report {
+	model := embed.Hashed{}.Model()
+	report := &Report{
+		Command: publicCommand(r.options), Commit: commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: thisMachine(), Store: r.options.Store,
+		Settings: Settings{
+			Embedder: fmt.Sprintf("%s/%s, %d dimensions", model.Provider, model.Name, model.Dimensions),
+			Fusion:   "RRF", K: gateway.DefaultConfig().K,
+			Limit: limit, Concurrency: r.options.Concurrency, QueriesLimit: r.options.Limit, WarmUp: warmUp,
+		},
+	}
+	for _, leg := range gateway.DefaultLegs(nil) {
+		report.Settings.Legs = append(report.Settings.Legs, LegSettings{Leg: leg.Name, Weight: leg.Weight, Depth: leg.Depth})
+	}
+	return report
+}
+
+func summarize(c config, queries []Query, answers []answer) ConfigReport {
+	byStratum := map[string][]Metrics{}
+	var spent []time.Duration
+	legSpent := map[string][]time.Duration{}
+	legStates := map[string]map[string]int{}
+	for i, query := range queries {
+		m := Measure(answers[i].ranking, query.Grades)
+		byStratum[all] = append(byStratum[all], m)
+		if query.Stratum != "" && query.Stratum != all {
+			byStratum[query.Stratum] = append(byStratum[query.Stratum], m)
+		}
+		spent = append(spent, answers[i].spent)
+		for _, leg := range answers[i].legs {
+			if legStates[leg.GetLeg()] == nil {
+				legStates[leg.GetLeg()] = map[string]int{}
+			}
+			legStates[leg.GetLeg()][stateName(leg.GetState())]++
+			if leg.GetState() != triskelev1.LegState_LEG_STATE_SKIPPED {
+				legSpent[leg.GetLeg()] = append(legSpent[leg.GetLeg()], leg.GetSpent().AsDuration())
+			}
+		}
+	}
+	out := ConfigReport{Name: c.name, Latency: NewPercentiles(spent)}
+	for name, metrics := range byStratum {
+		out.Strata = append(out.Strata, Stratum{Name: name, Queries: len(metrics), Metrics: Mean(metrics)})
+	}
+	slices.SortFunc(out.Strata, func(a, b Stratum) int {
+		if (a.Name == all) != (b.Name == all) {
+			if a.Name == all {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	for _, leg := range legNames() {
+		out.Legs = append(out.Legs, LegReport{Leg: leg, States: legStates[leg], Latency: NewPercentiles(legSpent[leg])})
+	}
+	return out
+}
+
+func stateName(s triskelev1.LegState) string { return strings.TrimPrefix(s.String(), "LEG_STATE_") }
+
+// write writes report.json and report.md.
+func (r *Report) write(folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	encoded, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, "report.json"), append(encoded, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "report.md"), r.Markdown(), 0o644)
+}
+
+// Markdown is the report for people.
+func (r *Report) Markdown() []byte {
+	var out bytes.Buffer
+	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
+	table := func(header string) {
+		line("\n| %s |\n|%s", header, strings.Repeat("---|", strings.Count(header, "|")+1))
+	}
+	line("# Recall on %s\n", r.Database)
+	if r.Command != "" {
+		line("    %s\n", r.Command)
+	}
+	if r.Commit != "" {
+		line("- Commit: %s", r.Commit)
+	}
+	line("- Date: %s", r.Date)
+	line("- Machine: %s, %d cores, %.1f GB; %s; %s", r.Machine.CPU, r.Machine.Cores, r.Machine.MemoryGB, r.Machine.OS, r.Machine.Go)
+	legs := make([]string, len(r.Settings.Legs))
+	for i, leg := range r.Settings.Legs {
+		legs[i] = fmt.Sprintf("%s %g (depth %d)", leg.Leg, leg.Weight, leg.Depth)
+	}
+	line("- Fusion: %s, k %g, weights %s, first %d kept", r.Settings.Fusion, r.Settings.K, strings.Join(legs, ", "), r.Settings.Limit)
+	line("- Embedder: %s", r.Settings.Embedder)
+	line("- Recalls at a time: %d, after a warm-up of %d queries; only ids are fetched", r.Settings.Concurrency, r.Settings.WarmUp)
+	if r.Settings.QueriesLimit > 0 {
+		line("- Only the first %d queries of each set", r.Settings.QueriesLimit)
+	}
+
+	line("\n## Quality\n\nMeans over all queries. Success is the share of queries with any relevant document among the first k.")
+	table("set | configuration | queries | " + metricsHeader)
+	for _, set := range r.Sets {
+		for _, c := range set.Configs {
+			line("| %s | %s | %d | %s |", set.Name, c.Name, c.Strata[0].Queries, c.Strata[0].Metrics.row())
+		}
+	}
+	for _, set := range r.Sets {
+		if len(set.Configs[0].Strata) < 3 { // one stratum beside "all" says the same again
+			continue
+		}
+		line("\n### %s by category", set.Name)
+		table("category | queries | configuration | " + metricsHeader)
+		for i, stratum := range set.Configs[0].Strata[1:] {
+			for _, c := range set.Configs {
+				line("| %s | %d | %s | %s |", cell(stratum.Name), stratum.Queries, c.Name, c.Strata[i+1].Metrics.row())
+			}
+		}
+	}
+
+	line("\n## Latency\n\nMilliseconds, p50 / p95 / p99: of the whole recall as the client saw it, and of each leg as the gateway saw it.")
+	table("set | configuration | recall | " + strings.Join(legNames(), " | "))
+	for _, set := range r.Sets {
+		for _, c := range set.Configs {
+			row := []string{c.Latency.String()}
+			for _, leg := range c.Legs {
+				row = append(row, leg.Latency.String())
+			}
+			line("| %s | %s | %s |", set.Name, c.Name, strings.Join(row, " | "))
+		}
+	}
+
+	line("\n## How the legs ended")
+	states := r.states()
+	table("set | configuration | leg | " + strings.Join(states, " | "))
+	for _, set := range r.Sets {
+		for _, c := range set.Configs {
+			for _, leg := range c.Legs {
+				row := make([]string, len(states))
+				for i, state := range states {
+					row[i] = fmt.Sprint(leg.States[state])
+				}
+				line("| %s | %s | %s | %s |", set.Name, c.Name, leg.Leg, strings.Join(row, " | "))
+			}
+		}
+	}
+
+	line("\n## Import\n\nCatch-up is the time from the end of the import until every leg had indexed everything.")
+	table("set | documents | namespaces | queries | without judgment | unreachable judgments | import s | documents/s | catch-up s")
+	for _, set := range r.Sets {
+		line("| %s | %d | %d | %d | %d | %d | %.2f | %.0f | %.2f |", set.Name, set.Documents, set.Namespaces, set.Queries, set.Unjudged,
+			set.Unreachable, set.ImportSeconds, set.ImportPerSecond, set.CatchUpSeconds)
+	}
+
+	if len(r.Comparisons) > 0 {
+		line("\n## Agreement with the other run\n\nOf the first ten documents of each query: the share of queries with the same ones in the same order, the same with tied documents (1e-4 relative) in any order, and the mean share of documents both have.")
+		table("set | configuration | queries | same | same but for ties | overlap")
+		for _, c := range r.Comparisons {
+			line("| %s | %s | %d | %.4f | %.4f | %.4f |", c.Set, c.Config, c.Queries, c.Same, c.Tied, c.Overlap)
+		}
+	}
+	return out.Bytes()
+}
+
+// states are those that occur, in the order of the contract.
+func (r *Report) states() []string {
+	var names []string
+	for number := range int32(len(triskelev1.LegState_name)) {
+		name := stateName(triskelev1.LegState(number))
+		if slices.ContainsFunc(r.Sets, func(set SetReport) bool {
+			return slices.ContainsFunc(set.Configs, func(c ConfigReport) bool {
+				return slices.ContainsFunc(c.Legs, func(leg LegReport) bool { return leg.States[name] > 0 })
+			})
+		}) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+const metricsHeader = "recall@5 | recall@10 | nDCG@10 | MRR@10 | success@5 | success@10"
+
+func (m Metrics) row() string {
+	return fmt.Sprintf("%.3f | %.3f | %.3f | %.3f | %.3f | %.3f", m.Recall5, m.Recall10, m.NDCG10, m.MRR10, m.Success5, m.Success10)
+}
+
+// String is "p50 / p95 / p99", or "–" if there was nothing to time.
+func (p Percentiles) String() string {
+	if p == (Percentiles{}) {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f / %.2f / %.2f", p.P50, p.P95, p.P99)
+}
+
+// cell keeps foreign text from breaking a table.
+func cell(text string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text) }

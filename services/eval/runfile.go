@@ -1,0 +1,168 @@
+package eval
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// writeRun writes rankings in the format of trec_eval: "query Q0 document rank score tag". Its score is a single leg's
+// own, else the fused one. trec_eval sorts by score, as a 32-bit number, and settles ties its own way; so that it sees
+// the order that was measured, a score that does not fall is lowered to the next smaller such number.
+func writeRun(name, config string, queries []Query, answers []answer) (err error) {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	out := bufio.NewWriter(file)
+	for i, query := range queries {
+		last := float32(math.Inf(1))
+		for at, id := range answers[i].ranking {
+			score := float32(answers[i].scores[at])
+			if score >= last {
+				score = math.Nextafter32(last, float32(math.Inf(-1)))
+			}
+			last = score
+			// A failed write comes back from Flush.
+			_, _ = fmt.Fprintf(out, "%s Q0 %s %d %s triskele-%s\n", query.ID, id, at+1, strconv.FormatFloat(float64(score), 'g', -1, 32), config)
+		}
+	}
+	return out.Flush()
+}
+
+// Comparison says how far two runs of the same set and configuration agree on the first ten documents.
+type Comparison struct {
+	Set     string  `json:"set"`
+	Config  string  `json:"config"`
+	Queries int     `json:"queries"`        // with a hit in at least one of the runs
+	Same    float64 `json:"same"`           // share of queries with the same documents in the same order
+	Tied    float64 `json:"same_but_ties"`  // as Same, but documents whose scores are tied may have changed places
+	Overlap float64 `json:"overlap_at_ten"` // mean share of documents that both runs have
+}
+
+const (
+	// comparedDepth is how many documents of a ranking are compared.
+	comparedDepth = 10
+	// tie is the relative difference up to which two scores count as equal.
+	tie = 1e-4
+)
+
+// CompareRuns compares the run files that two folders of results have in common. It is an error if there are none.
+func CompareRuns(dirA, dirB string) ([]Comparison, error) {
+	files, err := fs.Glob(os.DirFS(dirA), "runs/*/*.trec") // sorted
+	if err != nil {
+		return nil, err
+	}
+	var comparisons []Comparison
+	for _, file := range files {
+		if _, err := os.Stat(filepath.Join(dirB, file)); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		a, err := readRun(filepath.Join(dirA, file))
+		if err != nil {
+			return nil, err
+		}
+		b, err := readRun(filepath.Join(dirB, file))
+		if err != nil {
+			return nil, err
+		}
+		c := compare(a, b)
+		c.Set, c.Config = path.Base(path.Dir(file)), strings.TrimSuffix(path.Base(file), ".trec")
+		comparisons = append(comparisons, c)
+	}
+	if len(comparisons) == 0 {
+		return nil, fmt.Errorf("%s and %s have no run file in common", dirA, dirB)
+	}
+	return comparisons, nil
+}
+
+// ranked is one query's part of a run file.
+type ranked struct {
+	ids    []string
+	scores map[string]float64
+}
+
+func readRun(name string) (map[string]ranked, error) {
+	run := map[string]ranked{}
+	err := eachLine(name, func(line []byte) error {
+		fields := strings.Fields(string(line))
+		if len(fields) != 6 {
+			return fmt.Errorf("%d columns, want 6", len(fields))
+		}
+		score, err := strconv.ParseFloat(fields[4], 64)
+		if err != nil {
+			return fmt.Errorf("score %q is not a number", fields[4])
+		}
+		r, known := run[fields[0]]
+		if !known {
+			r.scores = map[string]float64{}
+		}
+		r.ids = append(r.ids, fields[2])
+		r.scores[fields[2]] = score
+		run[fields[0]] = r
+		return nil
+	})
+	return run, err
+}
+
+func compare(a, b map[string]ranked) Comparison {
+	queries := map[string]bool{}
+	for id := range a {
+		queries[id] = true
+	}
+	for id := range b {
+		queries[id] = true
+	}
+	same, tied, overlap := 0, 0, 0.0
+	for id := range queries {
+		a, b := a[id], b[id]
+		topA, topB := a.ids[:min(comparedDepth, len(a.ids))], b.ids[:min(comparedDepth, len(b.ids))]
+		if slices.Equal(topA, topB) {
+			same++
+		}
+		if sameButTies(topA, topB, a.scores, b.scores) {
+			tied++
+		}
+		shared := 0
+		for _, id := range topA {
+			if slices.Contains(topB, id) {
+				shared++
+			}
+		}
+		if longest := max(len(topA), len(topB)); longest > 0 {
+			overlap += float64(shared) / float64(longest)
+		}
+	}
+	n := float64(max(len(queries), 1))
+	return Comparison{Queries: len(queries), Same: float64(same) / n, Tied: float64(tied) / n, Overlap: overlap / n}
+}
+
+// sameButTies says whether, at every rank, the two documents are the same or each run scores both of them alike.
+func sameButTies(topA, topB []string, scoresA, scoresB map[string]float64) bool {
+	if len(topA) != len(topB) {
+		return false
+	}
+	tied := func(scores map[string]float64, x, y string) bool {
+		s, okX := scores[x]
+		t, okY := scores[y]
+		return okX && okY && math.Abs(s-t) <= tie*max(math.Abs(s), math.Abs(t))
+	}
+	for i := range topA {
+		if topA[i] != topB[i] && !(tied(scoresA, topA[i], topB[i]) && tied(scoresB, topA[i], topB[i])) {
+			return false
+		}
+	}
+	return true
+}

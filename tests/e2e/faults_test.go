@@ -1,0 +1,246 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+const ms = time.Millisecond
+
+var (
+	ok       = triskelev1.LegState_LEG_STATE_OK
+	timedOut = triskelev1.LegState_LEG_STATE_TIMED_OUT
+	failed   = triskelev1.LegState_LEG_STATE_FAILED
+)
+
+// TestKillEachLegUnderLoad kills each leg in turn while recalls run: none fails, the answers name the dead leg, and when
+// it is back it is used again without anybody's help.
+func TestKillEachLegUnderLoad(t *testing.T) {
+	s := start(t)
+	s.seed("load")
+	var recalls, errs, degraded atomic.Int64
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	for range 2 {
+		load.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				resp, err := s.ask("load", 300*ms)
+				recalls.Add(1)
+				switch {
+				case err != nil:
+					errs.Add(1)
+					t.Errorf("recall %d: %v", recalls.Load(), err)
+					return
+				case resp.GetDegraded():
+					degraded.Add(1)
+				}
+				if len(resp.GetHits()) == 0 {
+					t.Error("a recall came back empty")
+				}
+			}
+		})
+	}
+	defer load.Wait()
+	defer close(stop)
+	inState := func(leg string, states ...triskelev1.LegState) func() bool {
+		return func() bool {
+			resp, err := s.ask("load", 300*ms)
+			if err != nil {
+				t.Errorf("recall: %v", err)
+				return true
+			}
+			r := report(resp, leg)
+			if !slices.Contains(states, r.GetState()) {
+				return false
+			}
+			if lost := r.GetState() != ok; lost != resp.GetDegraded() || lost != strings.Contains(resp.GetDegradedReason(), leg) {
+				t.Errorf("%s is %v, yet degraded is %v: %s", leg, r.GetState(), resp.GetDegraded(), resp.GetDegradedReason())
+			}
+			for _, h := range resp.GetHits() {
+				if h.GetMemory().GetContent() == "" {
+					t.Error("a hit without its contents")
+				}
+			}
+			return true
+		}
+	}
+	for _, leg := range legs {
+		s.eventually(leg+" answers", inState(leg, ok))
+		s.signal(leg, syscall.SIGKILL)
+		s.eventually(leg+" is reported lost", inState(leg, failed, timedOut))
+		s.run(leg)
+		s.eventually(leg+" is used again", inState(leg, ok))
+	}
+	t.Logf("%d recalls, %d degraded, %d failed", recalls.Load(), degraded.Load(), errs.Load())
+	if degraded.Load() == 0 {
+		t.Error("the load did not notice any leg's death")
+	}
+}
+
+// TestPausedLegTimesOutAtItsBudget stops each leg in its tracks: connected, but silent.
+func TestPausedLegTimesOutAtItsBudget(t *testing.T) {
+	s := start(t)
+	s.seed("pause")
+	for _, leg := range legs {
+		if _, err := s.ask("pause", time.Second); err != nil { // connections are up
+			t.Fatal(err)
+		}
+		s.signal(leg, syscall.SIGSTOP)
+		var over []time.Duration
+		for range 21 {
+			resp, err := s.ask("pause", 100*ms)
+			if err != nil {
+				t.Fatalf("%s paused: %v", leg, err)
+			}
+			r := report(resp, leg)
+			if r.GetState() != timedOut || !resp.GetDegraded() || len(resp.GetHits()) == 0 {
+				t.Fatalf("%s paused: %v", leg, resp)
+			}
+			if r.GetSpent().AsDuration() < r.GetBudget().AsDuration() {
+				t.Errorf("%s gave up after %v of %v", leg, r.GetSpent().AsDuration(), r.GetBudget().AsDuration())
+			}
+			over = append(over, r.GetSpent().AsDuration()-r.GetBudget().AsDuration())
+		}
+		s.signal(leg, syscall.SIGCONT)
+		slices.Sort(over)
+		t.Logf("%s: beyond its budget by %v at the median, %v at most", leg, over[len(over)/2], over[len(over)-1])
+		if median := over[len(over)/2]; median > 5*ms {
+			t.Errorf("%s: %v beyond its budget at the median", leg, median)
+		}
+		s.eventually(leg+" answers again", func() bool {
+			resp, err := s.ask("pause", time.Second)
+			return err == nil && report(resp, leg).GetState() == ok
+		})
+	}
+}
+
+func TestAllLegsDeadIsUnavailable(t *testing.T) {
+	s := start(t)
+	s.seed("dead")
+	for _, leg := range legs {
+		s.signal(leg, syscall.SIGKILL)
+	}
+	_, err := s.ask("dead", 300*ms)
+	if status.Code(err) != codes.Unavailable {
+		t.Fatalf("want UNAVAILABLE, got %v", err)
+	}
+	for _, leg := range legs {
+		if !strings.Contains(err.Error(), leg) {
+			t.Errorf("the error does not name %s: %v", leg, err)
+		}
+		if strings.Contains(err.Error(), s.processes[leg].address) {
+			t.Errorf("the error leaks an address: %v", err)
+		}
+	}
+}
+
+func TestMemoryServiceDeadStillGivesIDs(t *testing.T) {
+	s := start(t)
+	s.seed("ids")
+	s.signal("memory", syscall.SIGKILL)
+	resp, err := s.ask("ids", 300*ms)
+	if err != nil || len(resp.GetHits()) == 0 || resp.GetHits()[0].GetMemory() != nil || !resp.GetDegraded() {
+		t.Errorf("%v, %v", resp, err)
+	}
+	s.run("memory")
+	s.eventually("contents are back", func() bool {
+		resp, err := s.ask("ids", time.Second)
+		return err == nil && resp.GetHits()[0].GetMemory() != nil
+	})
+}
+
+func TestEmptyCorpusIsAnEmptyList(t *testing.T) {
+	s := start(t)
+	resp, err := s.ask("default", time.Second)
+	if err != nil || len(resp.GetHits()) != 0 || resp.GetDegraded() {
+		t.Errorf("%v, %v", resp, err)
+	}
+}
+
+// TestDeadlineReachesSQL locks the legs' tables, so that every search would wait for minutes, and watches from inside
+// the server that no statement runs on after its caller has left.
+func TestDeadlineReachesSQL(t *testing.T) {
+	s := start(t)
+	s.seed("sql")
+	if _, err := s.ask("sql", time.Second); err != nil { // connections and plans are warm
+		t.Fatal(err)
+	}
+	locker, watcher := s.sql(), s.sql()
+	tx, err := locker.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE memory.memories IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	// Index workers read the locked table too, without a caller whose deadline they could miss.
+	const running = `SELECT count(*), coalesce(max(extract(epoch FROM clock_timestamp() - query_start) * 1000), 0)::float8
+		FROM pg_stat_activity WHERE application_name LIKE 'triskele-%' AND state = 'active' AND query NOT LIKE '%index_queue%'`
+	const deadline, slack = 20 * ms, 200 * ms
+	blocked := 0
+	for range 10 {
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		done := make(chan error, 1)
+		begun := time.Now()
+		go func() {
+			_, err := s.recall.Recall(ctx, &triskelev1.RecallRequest{Namespaces: []string{"sql"}, Query: "Where is the backup of Kestrel kept?"})
+			done <- err
+		}()
+		var ended bool
+		for {
+			var n int
+			var oldest float64
+			if err := watcher.QueryRow(t.Context(), running).Scan(&n, &oldest); err != nil {
+				t.Fatal(err)
+			}
+			blocked = max(blocked, n)
+			// The slack is for a busy machine; without the deadline the lock would hold the statement up for good.
+			if oldest > float64((deadline+slack)/ms) {
+				t.Fatalf("a statement has been running for %.0f ms under a deadline of %v", oldest, deadline)
+			}
+			select {
+			case err := <-done:
+				ended = true
+				if code := status.Code(err); code != codes.DeadlineExceeded && code != codes.Unavailable {
+					t.Fatalf("recall against locked tables: %v", err)
+				}
+			default:
+			}
+			if ended && n == 0 {
+				break
+			}
+			if time.Since(begun) > 10*time.Second {
+				t.Fatal("statements still run long after their caller left")
+			}
+		}
+		cancel()
+	}
+	if blocked == 0 {
+		t.Error("no statement was ever seen waiting: the test did not test anything")
+	}
+	if err := tx.Rollback(t.Context()); err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	s.eventually("recalls work again", func() bool {
+		resp, err := s.ask("sql", time.Second)
+		return err == nil && !resp.GetDegraded() && len(resp.GetHits()) > 0
+	})
+}

@@ -1,0 +1,293 @@
+// Package e2e tests the system as it is deployed: five processes on loopback TCP, a real PostgreSQL, real signals.
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/postgres/pgtest"
+)
+
+// programs is the folder with the built programs.
+var programs string
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "triskele-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	build := exec.Command("go", "build", "-o", dir,
+		"github.com/triskele/triskele/fuser/cmd/fuserd", "github.com/triskele/triskele/services/cmd/...")
+	if out, err := build.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("build the programs: %w\n%s", err, out)
+	}
+	programs = dir
+	return m.Run(), nil
+}
+
+// log collects what a process writes.
+type log struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.String()
+}
+
+// process is one service's program.
+type process struct {
+	name    string
+	args    []string
+	address string
+	cmd     *exec.Cmd
+	log     log
+}
+
+// legs are the programs that may be lost.
+var legs = []string{"lexical", "dense", "graph"}
+
+// system is the five processes over one database.
+type system struct {
+	t         *testing.T
+	url       string // of the database
+	processes map[string]*process
+	conn      *grpc.ClientConn
+	recall    triskelev1.RecallServiceClient
+	memory    triskelev1.MemoryServiceClient
+	tel       *telemetry.Service
+}
+
+// start runs everything on a fresh database and returns when all serve.
+func start(t *testing.T) *system {
+	t.Helper()
+	tel, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &system{t: t, url: pgtest.New(t), processes: map[string]*process{}, tel: tel.Service("client")}
+	for _, name := range append([]string{"memory"}, legs...) {
+		address := freeAddress(t)
+		s.processes[name] = &process{name: name, address: address, args: []string{"--listen", address, "--postgres", s.url, "--log-level", "debug"}}
+	}
+	gateway := freeAddress(t)
+	args := []string{"--listen", gateway, "--memory", s.processes["memory"].address, "--log-level", "debug"}
+	for _, name := range legs {
+		args = append(args, "--leg", name+"="+s.processes[name].address)
+	}
+	s.processes["fuser"] = &process{name: "fuser", address: gateway, args: args}
+	for name := range s.processes {
+		s.run(name)
+	}
+	for name := range s.processes {
+		s.awaitServing(name)
+	}
+	s.conn, err = rpc.Dial(gateway, s.tel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.conn.Close() })
+	s.recall, s.memory = triskelev1.NewRecallServiceClient(s.conn), triskelev1.NewMemoryServiceClient(s.conn)
+	return s
+}
+
+// freeAddress returns a loopback address nobody listens on, which a restarted process can take again.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// run starts a process, or starts it again.
+func (s *system) run(name string) {
+	s.t.Helper()
+	p := s.processes[name]
+	p.cmd = exec.Command(filepath.Join(programs, name+"d"), p.args...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	// A test that is killed must not leave its processes behind.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := p.cmd
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if s.t.Failed() {
+			s.t.Logf("log of %s:\n%s", name, last(p.log.String(), 4000))
+		}
+	})
+}
+
+func last(text string, n int) string { return text[max(0, len(text)-n):] }
+
+// awaitServing returns when a process's health says so.
+func (s *system) awaitServing(name string) {
+	s.t.Helper()
+	conn, err := rpc.Dial(s.processes[name].address, s.tel)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		watch, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
+		if err == nil {
+			for {
+				resp, err := watch.Recv()
+				if err != nil {
+					break
+				}
+				if resp.GetStatus() == healthpb.HealthCheckResponse_SERVING {
+					return
+				}
+			}
+		}
+		if ctx.Err() != nil {
+			s.t.Fatalf("%s does not serve:\n%s", name, s.processes[name].log.String())
+		}
+	}
+}
+
+// signal sends a signal to a process; after SIGKILL it is gone when signal returns.
+func (s *system) signal(name string, sig syscall.Signal) {
+	s.t.Helper()
+	p := s.processes[name]
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+	if sig == syscall.SIGKILL {
+		_ = p.cmd.Wait()
+	}
+}
+
+// remember stores a memory.
+func (s *system) remember(m *triskelev1.Memory) *triskelev1.Memory {
+	s.t.Helper()
+	resp, err := s.memory.Remember(s.t.Context(), &triskelev1.RememberRequest{Memory: m})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.GetMemory()
+}
+
+// awaitIndexes returns when no index has anything pending in the namespace.
+func (s *system) awaitIndexes(namespace string) {
+	s.t.Helper()
+	s.eventually("indexes catch up", func() bool {
+		resp, err := s.recall.GetIndexStatus(s.t.Context(), &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: namespace})
+		if err != nil {
+			return false
+		}
+		for _, leg := range resp.GetLegs() {
+			if leg.GetStatus() == nil || leg.GetStatus().GetPending() > 0 || leg.GetStatus().GetDead() > 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// eventually polls a condition of another process, which no channel here can signal.
+func (s *system) eventually(what string, condition func() bool) {
+	s.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for !condition() {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("not within 30 s: %s", what)
+		}
+		<-ticker.C
+	}
+}
+
+// seed stores a small corpus about kestrels in a namespace and waits for its indexes.
+func (s *system) seed(namespace string) {
+	s.t.Helper()
+	for i := range 20 {
+		s.remember(&triskelev1.Memory{
+			Namespace: namespace, Title: fmt.Sprintf("Kestrel %d", i), Tags: []string{"Kestrel"},
+			Content: fmt.Sprintf("The Kestrel project keeps its backup number %d on the host heron-db-%d.", i, i%3),
+		})
+	}
+	s.awaitIndexes(namespace)
+}
+
+// ask recalls with a budget, in its own trace.
+func (s *system) ask(namespace string, budget time.Duration) (*triskelev1.RecallResponse, error) {
+	return s.recall.Recall(s.t.Context(), &triskelev1.RecallRequest{
+		Namespaces: []string{namespace}, Query: "Where is the backup of Kestrel kept?", Budget: durationpb.New(budget),
+	})
+}
+
+// report returns what the answer says of a leg.
+func report(resp *triskelev1.RecallResponse, leg string) *triskelev1.LegReport {
+	for _, r := range resp.GetLegs() {
+		if r.GetLeg() == leg {
+			return r
+		}
+	}
+	return nil
+}
+
+// sql opens a connection to the system's database.
+func (s *system) sql() *pgx.Conn {
+	s.t.Helper()
+	conn, err := pgx.Connect(s.t.Context(), s.url)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// logs returns what all processes have written.
+func (s *system) logs() string {
+	var all strings.Builder
+	for _, p := range s.processes {
+		all.WriteString(p.log.String())
+	}
+	return all.String()
+}
