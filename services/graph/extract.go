@@ -193,7 +193,7 @@ func capitalised(w string) bool {
 
 // number says whether a word can end a name as its number: Windows 11, Python 3.12.
 func number(w string) bool {
-	return len(w) <= 4 && strings.Trim(w, "0123456789.") == "" && !(len(w) == 4 && !strings.Contains(w, "."))
+	return len(w) <= 4 && strings.Trim(w, "0123456789.") == "" && (len(w) < 4 || strings.Contains(w, "."))
 }
 
 var (
