@@ -86,31 +86,3 @@ func namespacesOf(records []record.Record) []string {
 	}
 	return slices.Sorted(maps.Keys(seen))
 }
-
-// revise returns the record as changed, one revision on.
-func revise(current record.Record, change func(*record.Record) error) (record.Record, error) {
-	after := current
-	if err := change(&after); err != nil {
-		return record.Record{}, err
-	}
-	after.Revision = current.Revision + 1
-	after.UpdatedAt = record.Now()
-	return after, nil
-}
-
-// supersede returns the old record linked to the one that replaces it. When the replacement had been stored by an
-// earlier call of the same kind, that call's outcome is returned as it is.
-func supersede(current, replacement record.Record, repeated bool, expected int64) (record.Record, error) {
-	switch {
-	case repeated && current.SupersededBy == replacement.ID:
-		return current, nil
-	case current.SupersededBy != uuid.Nil && current.SupersededBy != replacement.ID:
-		return record.Record{}, ErrSuperseded
-	case expected != 0 && current.Revision != expected:
-		return record.Record{}, ErrRevision
-	}
-	return revise(current, func(r *record.Record) error {
-		r.SupersededBy = replacement.ID
-		return nil
-	})
-}

@@ -38,11 +38,19 @@ func NewPostgres(pool *pgxpool.Pool, inline PostgresIndex, derived []string) *Po
 	return &Postgres{pool, inline, derived}
 }
 
-// update runs fn in a transaction, again if it lost against one beside it.
-func (s *Postgres) update(ctx context.Context, fn func(pgx.Tx) error) error {
+// postgresTx is a transaction of a Postgres store.
+type postgresTx struct {
+	*Postgres
+	pgx.Tx
+}
+
+var _ transaction = postgresTx{}
+
+// write runs fn in a transaction, again if it lost against one beside it.
+func (s *Postgres) write(ctx context.Context, fn func(postgresTx) error) error {
 	var err error
 	for range txAttempts {
-		err = pgx.BeginFunc(ctx, s.pool, fn)
+		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return fn(postgresTx{s, tx}) })
 		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) {
 			return err
 		}
@@ -53,16 +61,16 @@ func (s *Postgres) update(ctx context.Context, fn func(pgx.Tx) error) error {
 // Insert implements Store.
 func (s *Postgres) Insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
 	var results []Inserted
-	err := s.update(ctx, func(tx pgx.Tx) error {
+	err := s.write(ctx, func(tx postgresTx) error {
 		var err error
-		results, err = s.insert(ctx, tx, records)
+		results, err = tx.insert(ctx, records)
 		return err
 	})
 	return results, err
 }
 
-func (s *Postgres) insert(ctx context.Context, tx pgx.Tx, records []record.Record) ([]Inserted, error) {
-	if err := createNamespaces(ctx, tx, records); err != nil {
+func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
+	if err := createNamespaces(ctx, tx.Tx, records); err != nil {
 		return nil, err
 	}
 	plan, err := planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
@@ -89,7 +97,7 @@ func (s *Postgres) insert(ctx context.Context, tx pgx.Tx, records []record.Recor
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, err
 	}
-	return plan.results, s.index(ctx, tx, plan.fresh)
+	return plan.results, tx.index(ctx, plan.fresh)
 }
 
 func createNamespaces(ctx context.Context, tx pgx.Tx, records []record.Record) error {
@@ -134,31 +142,23 @@ func orNull[T comparable](v T) *T {
 }
 
 // index brings the inline index up to date and enqueues the derived ones.
-func (s *Postgres) index(ctx context.Context, tx pgx.Tx, records []record.Record) error {
-	if err := s.inline.Put(ctx, tx, records); err != nil {
+func (tx postgresTx) index(ctx context.Context, records []record.Record) error {
+	if err := tx.inline.Put(ctx, tx.Tx, records); err != nil {
 		return fmt.Errorf("lexical index: %w", err)
 	}
-	return queue.EnqueuePostgres(ctx, tx, s.derived, records)
+	return queue.EnqueuePostgres(ctx, tx.Tx, tx.derived, records)
 }
 
 // Update implements Store.
-func (s *Postgres) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (record.Record, error) {
-	var after record.Record
-	err := s.update(ctx, func(tx pgx.Tx) error {
-		current, err := lock(ctx, tx, namespace, id, expected)
-		if err != nil {
-			return err
-		}
-		if after, err = revise(current, change); err != nil {
-			return err
-		}
-		return s.replace(ctx, tx, after)
+func (s *Postgres) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (after record.Record, err error) {
+	err = s.write(ctx, func(tx postgresTx) error {
+		after, err = update(ctx, tx, namespace, id, expected, change)
+		return err
 	})
 	return after, err
 }
 
-// lock returns the current record and keeps others from changing it until the transaction ends.
-func lock(ctx context.Context, tx pgx.Tx, namespace string, id uuid.UUID, expected int64) (record.Record, error) {
+func (tx postgresTx) current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error) {
 	rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1 AND m.id = $2 FOR UPDATE`, namespace, id)
 	if err != nil {
 		return record.Record{}, err
@@ -167,17 +167,10 @@ func lock(ctx context.Context, tx pgx.Tx, namespace string, id uuid.UUID, expect
 	if errors.Is(err, pgx.ErrNoRows) {
 		return record.Record{}, ErrNotFound
 	}
-	if err != nil {
-		return record.Record{}, err
-	}
-	if expected != 0 && current.Revision != expected {
-		return record.Record{}, ErrRevision
-	}
-	return current, nil
+	return current, err
 }
 
-// replace writes a changed record and brings its indexes along.
-func (s *Postgres) replace(ctx context.Context, tx pgx.Tx, r record.Record) error {
+func (tx postgresTx) replace(ctx context.Context, r record.Record) error {
 	if _, err := tx.Exec(ctx, `
 		UPDATE memory.memories SET content = $3, title = $4, expanded_keywords = $5, tags = $6, category = $7, metadata = $8, importance = $9,
 			sensitive = $10, source = $11, created_at = $12, updated_at = $13, occurred_at = $14, expires_at = $15, supersedes = $16,
@@ -185,29 +178,14 @@ func (s *Postgres) replace(ctx context.Context, tx pgx.Tx, r record.Record) erro
 		WHERE namespace = $1 AND id = $2`, columns(r)...); err != nil {
 		return err
 	}
-	return s.index(ctx, tx, []record.Record{r})
+	return tx.index(ctx, []record.Record{r})
 }
 
 // Supersede implements Store.
 func (s *Postgres) Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error) {
-	err = s.update(ctx, func(tx pgx.Tx) error {
-		current, err := lock(ctx, tx, replacement.Namespace, id, 0)
-		if err != nil {
-			return err
-		}
-		if current.SupersededBy != uuid.Nil && replacement.IdempotencyKey == "" {
-			return ErrSuperseded
-		}
-		replacement.Supersedes = id
-		inserted, err := s.insert(ctx, tx, []record.Record{replacement})
-		if err != nil {
-			return err
-		}
-		stored = inserted[0].Record
-		if old, err = supersede(current, stored, !inserted[0].New, expected); err != nil || old.Revision == current.Revision {
-			return err
-		}
-		return s.replace(ctx, tx, old)
+	err = s.write(ctx, func(tx postgresTx) error {
+		stored, old, err = supersede(ctx, tx, id, expected, replacement)
+		return err
 	})
 	return stored, old, err
 }
@@ -215,7 +193,7 @@ func (s *Postgres) Supersede(ctx context.Context, id uuid.UUID, expected int64, 
 // Forget implements Store.
 func (s *Postgres) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
 	var forgotten int64
-	err := s.update(ctx, func(tx pgx.Tx) error {
+	err := s.write(ctx, func(tx postgresTx) error {
 		// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
 		if _, err := tx.Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
 			return err

@@ -36,8 +36,16 @@ func NewSQLite(db *sqlite.DB, inline SQLiteIndex, derived []string, wake func())
 	return &SQLite{db, inline, derived, wake}
 }
 
-func (s *SQLite) update(ctx context.Context, fn func(*sql.Tx) error) error {
-	if err := s.db.Update(ctx, fn); err != nil {
+// sqliteTx is a transaction of a SQLite store.
+type sqliteTx struct {
+	*SQLite
+	*sql.Tx
+}
+
+var _ transaction = sqliteTx{}
+
+func (s *SQLite) write(ctx context.Context, fn func(sqliteTx) error) error {
+	if err := s.db.Update(ctx, func(tx *sql.Tx) error { return fn(sqliteTx{s, tx}) }); err != nil {
 		return err
 	}
 	s.wake()
@@ -47,15 +55,15 @@ func (s *SQLite) update(ctx context.Context, fn func(*sql.Tx) error) error {
 // Insert implements Store.
 func (s *SQLite) Insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
 	var results []Inserted
-	err := s.update(ctx, func(tx *sql.Tx) error {
+	err := s.write(ctx, func(tx sqliteTx) error {
 		var err error
-		results, err = s.insert(ctx, tx, records)
+		results, err = tx.insert(ctx, records)
 		return err
 	})
 	return results, err
 }
 
-func (s *SQLite) insert(ctx context.Context, tx *sql.Tx, records []record.Record) ([]Inserted, error) {
+func (tx sqliteTx) insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
 	for _, namespace := range namespacesOf(records) {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO namespaces (name) VALUES (?) ON CONFLICT DO NOTHING`, namespace); err != nil {
 			return nil, err
@@ -98,7 +106,7 @@ func (s *SQLite) insert(ctx context.Context, tx *sql.Tx, records []record.Record
 			return nil, err
 		}
 	}
-	return plan.results, s.index(ctx, tx, plan.fresh)
+	return plan.results, tx.index(ctx, plan.fresh)
 }
 
 // idList returns placeholders for ids, for an IN. JSON, which serves for texts, cannot carry them: they are blobs.
@@ -135,45 +143,35 @@ func sqliteColumns(r record.Record) ([]any, error) {
 }
 
 // index brings the inline index up to date and enqueues the derived ones.
-func (s *SQLite) index(ctx context.Context, tx *sql.Tx, records []record.Record) error {
-	if err := s.inline.Put(ctx, tx, records); err != nil {
+func (tx sqliteTx) index(ctx context.Context, records []record.Record) error {
+	if err := tx.inline.Put(ctx, tx.Tx, records); err != nil {
 		return fmt.Errorf("lexical index: %w", err)
 	}
-	return queue.EnqueueSQLite(ctx, tx, s.derived, records)
+	return queue.EnqueueSQLite(ctx, tx.Tx, tx.derived, records)
 }
 
 // Update implements Store.
-func (s *SQLite) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (record.Record, error) {
-	var after record.Record
-	err := s.update(ctx, func(tx *sql.Tx) error {
-		current, err := currentSQLite(ctx, tx, namespace, id, expected)
-		if err != nil {
-			return err
-		}
-		if after, err = revise(current, change); err != nil {
-			return err
-		}
-		return s.replace(ctx, tx, after)
+func (s *SQLite) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (after record.Record, err error) {
+	err = s.write(ctx, func(tx sqliteTx) error {
+		after, err = update(ctx, tx, namespace, id, expected, change)
+		return err
 	})
 	return after, err
 }
 
-// currentSQLite returns the current record; the transaction already keeps others from writing.
-func currentSQLite(ctx context.Context, tx *sql.Tx, namespace string, id uuid.UUID, expected int64) (record.Record, error) {
+// current needs no lock: there is one writing connection, and its transaction has begun.
+func (tx sqliteTx) current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error) {
 	found, err := query(ctx, tx, `SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ? AND m.id = ?`, namespace, id[:])
 	switch {
 	case err != nil:
 		return record.Record{}, err
 	case len(found) == 0:
 		return record.Record{}, ErrNotFound
-	case expected != 0 && found[0].Revision != expected:
-		return record.Record{}, ErrRevision
 	}
 	return found[0], nil
 }
 
-// replace writes a changed record and brings its indexes along.
-func (s *SQLite) replace(ctx context.Context, tx *sql.Tx, r record.Record) error {
+func (tx sqliteTx) replace(ctx context.Context, r record.Record) error {
 	values, err := sqliteColumns(r)
 	if err != nil {
 		return err
@@ -185,29 +183,14 @@ func (s *SQLite) replace(ctx context.Context, tx *sql.Tx, r record.Record) error
 		WHERE namespace = ?1 AND id = ?2`, values...); err != nil {
 		return err
 	}
-	return s.index(ctx, tx, []record.Record{r})
+	return tx.index(ctx, []record.Record{r})
 }
 
 // Supersede implements Store.
 func (s *SQLite) Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error) {
-	err = s.update(ctx, func(tx *sql.Tx) error {
-		current, err := currentSQLite(ctx, tx, replacement.Namespace, id, 0)
-		if err != nil {
-			return err
-		}
-		if current.SupersededBy != uuid.Nil && replacement.IdempotencyKey == "" {
-			return ErrSuperseded
-		}
-		replacement.Supersedes = id
-		inserted, err := s.insert(ctx, tx, []record.Record{replacement})
-		if err != nil {
-			return err
-		}
-		stored = inserted[0].Record
-		if old, err = supersede(current, stored, !inserted[0].New, expected); err != nil || old.Revision == current.Revision {
-			return err
-		}
-		return s.replace(ctx, tx, old)
+	err = s.write(ctx, func(tx sqliteTx) error {
+		stored, old, err = supersede(ctx, tx, id, expected, replacement)
+		return err
 	})
 	return stored, old, err
 }
@@ -215,7 +198,7 @@ func (s *SQLite) Supersede(ctx context.Context, id uuid.UUID, expected int64, re
 // Forget implements Store.
 func (s *SQLite) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
 	var forgotten int64
-	err := s.update(ctx, func(tx *sql.Tx) error {
+	err := s.write(ctx, func(tx sqliteTx) error {
 		args := sqlite.Args{namespace}
 		doomed := idList(&args, ids)
 		// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
