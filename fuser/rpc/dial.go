@@ -29,7 +29,7 @@ func Dial(target string, tel *telemetry.Service, more ...grpc.DialOption) (*grpc
 		grpc.WithStatsHandler(otelgrpc.NewClientHandler(
 			otelgrpc.WithTracerProvider(tel.TracerProvider),
 			otelgrpc.WithMeterProvider(tel.MeterProvider),
-			otelgrpc.WithPropagators(telemetry.Propagator),
+			otelgrpc.WithPropagators(tel.Propagator),
 		)),
 	}, more...)
 	conn, err := grpc.NewClient(target, options...)

@@ -48,20 +48,20 @@ func (s service) Import(stream grpc.ClientStreamingServer[triskelev1.ImportReque
 
 // syncBuffer is a log that two goroutines may use.
 type syncBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
+	mu   sync.Mutex
+	text bytes.Buffer
 }
 
 func (b *syncBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
+	return b.text.Write(p)
 }
 
 func (b *syncBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.Buffer.String()
+	return b.text.String()
 }
 
 // start serves s on a real socket and returns the server, a connection, and the log.

@@ -56,7 +56,7 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 		grpc.StatsHandler(otelgrpc.NewServerHandler(
 			otelgrpc.WithTracerProvider(tel.TracerProvider),
 			otelgrpc.WithMeterProvider(tel.MeterProvider),
-			otelgrpc.WithPropagators(telemetry.Propagator),
+			otelgrpc.WithPropagators(tel.Propagator),
 			otelgrpc.WithFilter(filters.Not(filters.HealthCheck())),
 		)),
 		grpc.ChainUnaryInterceptor(guard.unary),

@@ -11,7 +11,6 @@ import (
 	"runtime/debug"
 
 	"go.opentelemetry.io/contrib/exporters/autoexport"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -24,8 +23,18 @@ import (
 // ScopeName is the instrumentation scope of all spans this project records itself.
 const ScopeName = "github.com/triskele/triskele"
 
-// Propagator carries W3C trace context and baggage between processes.
-var Propagator propagation.TextMapPropagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+// standard carries W3C trace context and baggage between processes.
+var standard = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+
+// sampledOnly passes on only the context of sampled traces. It is for processes that export nothing: their "not sampled"
+// is no decision, and must not keep the servers they call from recording.
+type sampledOnly struct{ propagation.TextMapPropagator }
+
+func (p sampledOnly) Inject(ctx context.Context, carrier propagation.TextMapCarrier) {
+	if trace.SpanContextFromContext(ctx).IsSampled() {
+		p.TextMapPropagator.Inject(ctx, carrier)
+	}
+}
 
 // Process holds what the services of one process share.
 type Process struct {
@@ -40,6 +49,7 @@ type Service struct {
 	Name           string
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
+	Propagator     propagation.TextMapPropagator
 	Tracer         trace.Tracer
 	Recorder       *Recorder
 }
@@ -61,7 +71,6 @@ func Start(ctx context.Context) (*Process, error) {
 		}
 		p.readers = append(p.readers, reader)
 	}
-	otel.SetTextMapPropagator(Propagator)
 	return p, nil
 }
 
@@ -87,12 +96,14 @@ func (p *Process) Service(name string) *Service {
 	if err != nil {
 		res = resource.NewSchemaless(semconv.ServiceName(name))
 	}
+	propagator := propagation.TextMapPropagator(standard)
 	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithSpanProcessor(p.recorder)}
 	switch {
 	case p.spans != nil:
 		options = append(options, sdktrace.WithBatcher(unclosable{p.spans}))
 	case os.Getenv("OTEL_TRACES_SAMPLER") == "":
 		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.NeverSample())))
+		propagator = sampledOnly{standard}
 	}
 	tracers := sdktrace.NewTracerProvider(options...)
 
@@ -108,6 +119,7 @@ func (p *Process) Service(name string) *Service {
 		Name:           name,
 		TracerProvider: tracers,
 		MeterProvider:  meters,
+		Propagator:     propagator,
 		Tracer:         tracers.Tracer(ScopeName),
 		Recorder:       p.recorder,
 	}

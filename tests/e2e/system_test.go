@@ -55,20 +55,20 @@ func run(m *testing.M) (int, error) {
 
 // log collects what a process writes.
 type log struct {
-	mu sync.Mutex
-	bytes.Buffer
+	mu   sync.Mutex
+	text bytes.Buffer // not embedded: its ReadFrom would pass the lock by
 }
 
 func (l *log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.Buffer.Write(p)
+	return l.text.Write(p)
 }
 
 func (l *log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.Buffer.String()
+	return l.text.String()
 }
 
 // process is one service's program.
@@ -87,6 +87,7 @@ var legs = []string{"lexical", "dense", "graph"}
 type system struct {
 	t         *testing.T
 	url       string // of the database
+	env       []string
 	processes map[string]*process
 	conn      *grpc.ClientConn
 	recall    triskelev1.RecallServiceClient
@@ -94,14 +95,14 @@ type system struct {
 	tel       *telemetry.Service
 }
 
-// start runs everything on a fresh database and returns when all serve.
-func start(t *testing.T) *system {
+// start runs everything on a fresh database, with more environment variables, and returns when all serve.
+func start(t *testing.T, env ...string) *system {
 	t.Helper()
 	tel, err := telemetry.Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &system{t: t, url: pgtest.New(t), processes: map[string]*process{}, tel: tel.Service("client")}
+	s := &system{t: t, env: env, url: pgtest.New(t), processes: map[string]*process{}, tel: tel.Service("client")}
 	for _, name := range append([]string{"memory"}, legs...) {
 		address := freeAddress(t)
 		s.processes[name] = &process{name: name, address: address, args: []string{"--listen", address, "--postgres", s.url, "--log-level", "debug"}}
@@ -143,6 +144,7 @@ func (s *system) run(name string) {
 	s.t.Helper()
 	p := s.processes[name]
 	p.cmd = exec.Command(filepath.Join(programs, name+"d"), p.args...)
+	p.cmd.Env = append(os.Environ(), s.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	// A test that is killed must not leave its processes behind.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
