@@ -37,11 +37,12 @@ type Service struct {
 type Build func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (Service, error)
 
 // Main parses the command line, runs the service until SIGINT or SIGTERM, and exits: 0 after an orderly stop, 1 on
-// failure, 80 if the command line is wrong. name is the service's, listen its default address, and track the schema
+// failure, 2 if the command line is wrong. name is the service's, listen its default address, and track the schema
 // track it needs.
 func Main(name, description, listen, track string, build Build) {
 	var flags Flags
-	kong.Parse(&flags, kong.Name(name+"d"), kong.Description(description), kong.Vars{"listen": listen, "version": telemetry.Version()})
+	kong.Parse(&flags, kong.Name(name+"d"), kong.Description(description), kong.Exit(exit),
+		kong.Vars{"listen": listen, "version": telemetry.Version()})
 	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: flags.LogLevel})).With("service", name)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -49,6 +50,14 @@ func Main(name, description, listen, track string, build Build) {
 		log.Error("stopped", "error", err.Error())
 		os.Exit(1)
 	}
+}
+
+// exit ends the program with 2 for a wrong command line, where kong would say 80.
+func exit(code int) {
+	if code != 0 {
+		code = 2
+	}
+	os.Exit(code)
 }
 
 func run(ctx context.Context, name, track string, flags Flags, build Build, log *slog.Logger) error {

@@ -36,7 +36,7 @@ const defaultLegs = "lexical=127.0.0.1:7401?weight=1;dense=127.0.0.1:7402?weight
 func main() {
 	var f flags
 	kong.Parse(&f, kong.Name("fuserd"), kong.Description("Serves the gateway: Recall, and the record calls it passes on."),
-		kong.Vars{"legs": defaultLegs, "version": telemetry.Version()})
+		kong.Exit(exit), kong.Vars{"legs": defaultLegs, "version": telemetry.Version()})
 	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: f.LogLevel})).With("service", "fuser")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -44,6 +44,14 @@ func main() {
 		log.Error("stopped", "error", err.Error())
 		os.Exit(1)
 	}
+}
+
+// exit ends the program with 2 for a wrong command line, where kong would say 80.
+func exit(code int) {
+	if code != 0 {
+		code = 2
+	}
+	os.Exit(code)
 }
 
 func run(ctx context.Context, f flags, log *slog.Logger) error {
