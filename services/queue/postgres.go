@@ -40,8 +40,8 @@ func EnqueuePostgres(ctx context.Context, tx pgx.Tx, indexes []string, records [
 	_, err := tx.Exec(ctx, `
 		INSERT INTO memory.index_queue (namespace, index_name, memory_id, revision)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::bigint[]) AS t (namespace, index_name, memory_id, revision)
-		ORDER BY namespace, index_name, memory_id
-		ON CONFLICT (namespace, index_name, memory_id) DO UPDATE
+		ORDER BY namespace, memory_id, index_name
+		ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
 		SET revision = excluded.revision, enqueued_at = now(), not_before = now(), attempts = 0, dead = false, last_error = ''`,
 		namespaces, names, ids, revisions)
 	return err

@@ -21,7 +21,7 @@ func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db} }
 func EnqueueSQLite(ctx context.Context, tx *sql.Tx, indexes []string, records []record.Record) error {
 	insert, err := tx.PrepareContext(ctx, `
 		INSERT INTO index_queue (namespace, index_name, memory_id, revision, enqueued_at, not_before) VALUES (?1, ?2, ?3, ?4, ?5, ?5)
-		ON CONFLICT (namespace, index_name, memory_id) DO UPDATE
+		ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
 		SET revision = excluded.revision, enqueued_at = excluded.enqueued_at, not_before = excluded.not_before, attempts = 0, dead = 0, last_error = ''`)
 	if err != nil {
 		return err

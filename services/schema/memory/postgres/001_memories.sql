@@ -58,7 +58,8 @@ CREATE TABLE memory.index_queue (
     attempts    integer     NOT NULL DEFAULT 0,
     dead        boolean     NOT NULL DEFAULT false,
     last_error  text        NOT NULL DEFAULT '',
-    PRIMARY KEY (namespace, index_name, memory_id),
+    -- In this order it also serves the foreign key's cascade and the purge.
+    PRIMARY KEY (namespace, memory_id, index_name),
     FOREIGN KEY (namespace, memory_id, sensitive) REFERENCES memory.memories (namespace, id, sensitive) ON DELETE CASCADE
 );
 CREATE INDEX index_queue_due ON memory.index_queue (index_name, not_before) WHERE NOT dead;

@@ -47,11 +47,11 @@ CREATE TABLE index_queue (
     attempts    INTEGER NOT NULL DEFAULT 0,
     dead        INTEGER NOT NULL DEFAULT 0,
     last_error  TEXT    NOT NULL DEFAULT '',
-    PRIMARY KEY (namespace, index_name, memory_id),
+    -- In this order it also serves the foreign key's cascade and the purge.
+    PRIMARY KEY (namespace, memory_id, index_name),
     FOREIGN KEY (namespace, memory_id, sensitive) REFERENCES memories (namespace, id, sensitive) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX index_queue_due ON index_queue (index_name, not_before) WHERE NOT dead;
-CREATE INDEX index_queue_by_memory ON index_queue (namespace, memory_id);
 
 -- +goose StatementBegin
 CREATE TRIGGER purge_queue BEFORE UPDATE OF sensitive ON memories WHEN NEW.sensitive AND NOT OLD.sensitive
