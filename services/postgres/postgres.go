@@ -65,8 +65,9 @@ func (a *Args) Add(v any) string {
 	return "$" + strconv.Itoa(len(*a))
 }
 
-// Search runs fn in a read-only transaction whose statements the server itself stops when ctx's deadline passes, so
-// that none outlives its caller even if the cancellation is lost. Extra settings hold for the transaction.
+// Search runs fn in a read-only transaction. When ctx ends, the running statement is cancelled; should the cancellation
+// be lost, the server itself stops any statement that runs for longer than was left of ctx's deadline at the start.
+// Extra settings hold for the transaction.
 func Search(ctx context.Context, pool *pgxpool.Pool, settings map[string]string, fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
