@@ -220,6 +220,17 @@ func TestSupersede(t *testing.T) {
 		if _, _, err := f.Memory.Supersede(t.Context(), old.ID, 0, storetest.Record("n", "red", nil)); !errors.Is(err, memory.ErrSuperseded) {
 			t.Errorf("second replacement: %v", err)
 		}
+		other, used := storetest.Record("n", "the gate is red", nil), storetest.Record("n", "used", func(r *record.Record) { r.IdempotencyKey = "used" })
+		f.Insert(t, other, used)
+		again := used
+		again.ID = uuid.New()
+		var conflict *memory.ConflictError
+		if _, _, err := f.Memory.Supersede(t.Context(), other.ID, 0, again); !errors.As(err, &conflict) || conflict.ID != used.ID {
+			t.Errorf("a key used for something else: %v", err)
+		}
+		if _, err := f.Memory.Forget(t.Context(), "n", []uuid.UUID{other.ID, used.ID}); err != nil {
+			t.Fatal(err)
+		}
 		if _, _, err := f.Memory.Supersede(t.Context(), uuid.New(), 0, storetest.Record("n", "red", nil)); !errors.Is(err, memory.ErrNotFound) {
 			t.Errorf("unknown id: %v", err)
 		}
@@ -242,6 +253,20 @@ func TestInsertLinksWhatItSupersedes(t *testing.T) {
 		f.Insert(t, old, newer)
 		if got := get(t, f, "n", old.ID); got.SupersededBy != newer.ID || got.Revision != 2 {
 			t.Errorf("old record: %+v", got)
+		}
+		// The derived indexes have to hear of the change, or they would take the old revision for one still to come.
+		elsewhere := storetest.Record("m", "old", nil)
+		f.Insert(t, elsewhere)
+		tasks, err := f.Queue.Claim(t.Context(), "graph", 10, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Insert(t, storetest.Record("m", "new", func(r *record.Record) { r.Supersedes = elsewhere.ID }))
+		if err := f.Queue.Done(t.Context(), "graph", tasks); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := f.Queue.Status(t.Context(), "graph", "m"); err != nil || st.Pending != 2 {
+			t.Errorf("pending in m: %+v, %v", st, err)
 		}
 	})
 }

@@ -88,16 +88,13 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 	for _, r := range plan.fresh {
 		queueInsert(batch, r)
 	}
-	for _, r := range plan.fresh {
-		if r.Supersedes != uuid.Nil {
-			batch.Queue(`UPDATE memory.memories SET superseded_by = $3, revision = revision + 1, updated_at = $4
-				WHERE namespace = $1 AND id = $2 AND superseded_by IS NULL`, r.Namespace, r.Supersedes, r.ID, record.Now())
-		}
-	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, err
 	}
-	return plan.results, tx.index(ctx, plan.fresh)
+	if err := tx.index(ctx, plan.fresh); err != nil {
+		return nil, err
+	}
+	return plan.results, link(ctx, tx, plan.fresh)
 }
 
 func createNamespaces(ctx context.Context, tx pgx.Tx, records []record.Record) error {

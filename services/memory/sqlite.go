@@ -97,16 +97,10 @@ func (tx sqliteTx) insert(ctx context.Context, records []record.Record) ([]Inser
 			return nil, err
 		}
 	}
-	for _, r := range plan.fresh {
-		if r.Supersedes == uuid.Nil {
-			continue
-		}
-		if _, err := tx.ExecContext(ctx, `UPDATE memories SET superseded_by = ?, revision = revision + 1, updated_at = ?
-			WHERE namespace = ? AND id = ? AND superseded_by IS NULL`, r.ID[:], record.Now().UnixMicro(), r.Namespace, r.Supersedes[:]); err != nil {
-			return nil, err
-		}
+	if err := tx.index(ctx, plan.fresh); err != nil {
+		return nil, err
 	}
-	return plan.results, tx.index(ctx, plan.fresh)
+	return plan.results, link(ctx, tx, plan.fresh)
 }
 
 // idList returns placeholders for ids, for an IN. JSON, which serves for texts, cannot carry them: they are blobs.

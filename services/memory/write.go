@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 
 	"github.com/google/uuid"
 
@@ -40,8 +41,12 @@ func supersede(ctx context.Context, tx transaction, id uuid.UUID, expected int64
 	if err != nil {
 		return stored, old, err
 	}
-	if current.SupersededBy != uuid.Nil && replacement.IdempotencyKey == "" {
+	replaced := current.SupersededBy != uuid.Nil
+	switch {
+	case replaced && replacement.IdempotencyKey == "":
 		return stored, old, ErrSuperseded
+	case !replaced && expected != 0 && current.Revision != expected:
+		return stored, old, ErrRevision
 	}
 	replacement.Supersedes = id
 	inserted, err := tx.insert(ctx, []record.Record{replacement})
@@ -50,21 +55,39 @@ func supersede(ctx context.Context, tx transaction, id uuid.UUID, expected int64
 	}
 	stored = inserted[0].Record
 	switch {
-	case !inserted[0].New && current.SupersededBy == stored.ID: // what an earlier call of the same kind has done
-		return stored, current, nil
-	case current.SupersededBy != uuid.Nil:
+	case replaced && current.SupersededBy != stored.ID: // if they are equal, an earlier call did this
 		return stored, old, ErrSuperseded
-	case expected != 0 && current.Revision != expected:
-		return stored, old, ErrRevision
+	case !replaced && !inserted[0].New: // stored already, but not to replace this
+		return stored, old, &ConflictError{0, stored.ID}
 	}
-	old, err = revise(current, func(r *record.Record) error {
-		r.SupersededBy = stored.ID
-		return nil
-	})
-	if err != nil {
-		return stored, old, err
+	old, err = tx.current(ctx, replacement.Namespace, id)
+	return stored, old, err
+}
+
+// link marks the records that new ones supersede, as far as they are there and nothing else has superseded them.
+func link(ctx context.Context, tx transaction, records []record.Record) error {
+	for _, r := range records {
+		if r.Supersedes == uuid.Nil {
+			continue
+		}
+		old, err := tx.current(ctx, r.Namespace, r.Supersedes)
+		if errors.Is(err, ErrNotFound) || err == nil && old.SupersededBy != uuid.Nil {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if old, err = revise(old, func(old *record.Record) error {
+			old.SupersededBy = r.ID
+			return nil
+		}); err != nil {
+			return err
+		}
+		if err := tx.replace(ctx, old); err != nil {
+			return err
+		}
 	}
-	return stored, old, tx.replace(ctx, old)
+	return nil
 }
 
 // revise returns the record as changed, one revision on.
