@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -94,10 +95,13 @@ func metadataFromProto(s *structpb.Struct) (map[string]any, error) {
 	if len(s.GetFields()) > maxMetadataKeys {
 		return nil, &FieldError{"metadata", fmt.Sprintf("must have at most %d keys", maxMetadataKeys)}
 	}
+	if !finite(structpb.NewStructValue(s)) {
+		return nil, &FieldError{"metadata", "must have finite numbers"}
+	}
 	metadata := s.AsMap()
 	encoded, err := json.Marshal(metadata)
 	if err != nil {
-		return nil, &FieldError{"metadata", "must be representable as JSON: no NaN or infinity"}
+		return nil, fmt.Errorf("encode metadata: %w", err)
 	}
 	if len(encoded) > maxMetadataBytes {
 		return nil, &FieldError{"metadata", fmt.Sprintf("must be at most %d bytes as JSON", maxMetadataBytes)}
@@ -106,6 +110,23 @@ func metadataFromProto(s *structpb.Struct) (map[string]any, error) {
 		return nil, &FieldError{"metadata", "must not contain NUL characters"}
 	}
 	return metadata, nil
+}
+
+// finite says whether all numbers in a value are; AsInterface would turn the others into texts.
+func finite(v *structpb.Value) bool {
+	switch kind := v.GetKind().(type) {
+	case *structpb.Value_NumberValue:
+		return !math.IsNaN(kind.NumberValue) && !math.IsInf(kind.NumberValue, 0)
+	case *structpb.Value_ListValue:
+		return !slices.ContainsFunc(kind.ListValue.GetValues(), func(v *structpb.Value) bool { return !finite(v) })
+	case *structpb.Value_StructValue:
+		for _, v := range kind.StructValue.GetFields() {
+			if !finite(v) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // ToProto converts a stored memory into a message.
@@ -177,11 +198,11 @@ func FilterFromProto(f *triskelev1.Filter) (Filter, error) {
 				return Filter{}, &FieldError{field, "must not contain NUL characters"}
 			}
 		case bool, float64:
-			if _, err := json.Marshal(v); err != nil {
-				return Filter{}, &FieldError{field, "must be a finite number"}
-			}
 		default:
 			return Filter{}, &FieldError{field, "must be a string, a number or a boolean"}
+		}
+		if !finite(value) {
+			return Filter{}, &FieldError{field, "must be a finite number"}
 		}
 		if out.Metadata == nil {
 			out.Metadata = map[string]any{}

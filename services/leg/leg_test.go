@@ -1,0 +1,142 @@
+package leg_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/record"
+)
+
+// searcher is a way of searching made of a function.
+type searcher func(ctx context.Context, q leg.Query) (leg.Result, error)
+
+func (s searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) { return s(ctx, q) }
+
+func (s searcher) Status(context.Context, string) (leg.Status, error) {
+	return leg.Status{Indexed: 3, Pending: 2, Dead: 1, Lag: time.Second, Model: "m"}, nil
+}
+
+func serve(t *testing.T, s searcher) *leg.Server {
+	t.Helper()
+	process, err := telemetry.Start(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leg.NewServer(s, process.Service("test"), slog.New(slog.DiscardHandler))
+}
+
+func TestSearchTranslates(t *testing.T) {
+	id, seed := uuid.New(), uuid.New()
+	minScore := .25
+	s := serve(t, func(_ context.Context, q leg.Query) (leg.Result, error) {
+		if q.Namespace != "n" || q.Text != "x" || len(q.Vector) != 2 || q.Depth != 7 || *q.MinScore != minScore || !q.ReturnVector ||
+			len(q.Seeds) != 1 || q.Seeds[0] != (leg.Seed{ID: seed, Score: .5}) || q.Filter.TagsAny[0] != "a" {
+			t.Errorf("query %+v", q)
+		}
+		return leg.Result{
+			Hits:  []leg.Hit{{ID: id, Score: 2, Importance: .5, CreatedAt: time.Unix(7, 0)}, {ID: seed, Score: 1}},
+			State: triskelev1.LegState_LEG_STATE_FALLBACK, Reason: "r", ScoreKind: triskelev1.ScoreKind_SCORE_KIND_BM25, Vector: []float32{1},
+		}, nil
+	})
+	resp, err := s.Search(t.Context(), &triskelev1.SearchRequest{
+		Namespace: "n", Query: "x", Vector: []float32{1, 2}, Depth: 7, MinScore: &minScore, ReturnVector: true,
+		Seeds: []*triskelev1.Seed{{Id: seed.String(), Score: .5}}, Filter: &triskelev1.Filter{TagsAny: []string{"a"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := resp.GetHits()[0], resp.GetHits()[1]
+	if first.GetId() != id.String() || first.GetRank() != 1 || first.GetScore() != 2 || first.GetImportance() != .5 || first.GetCreatedAt().GetSeconds() != 7 ||
+		second.GetRank() != 2 || resp.GetState() != triskelev1.LegState_LEG_STATE_FALLBACK || resp.GetReason() != "r" ||
+		resp.GetScoreKind() != triskelev1.ScoreKind_SCORE_KIND_BM25 || len(resp.GetVector()) != 1 {
+		t.Errorf("response %v", resp)
+	}
+}
+
+func TestSearchKeepsAReserveOfTheDeadline(t *testing.T) {
+	for left, want := range map[time.Duration]time.Duration{
+		10 * time.Millisecond:  9 * time.Millisecond,
+		100 * time.Millisecond: 98 * time.Millisecond,
+		time.Hour:              10 * time.Second,
+		0:                      10 * time.Second, // no deadline
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := t.Context(), func() {}
+			if left > 0 {
+				ctx, cancel = context.WithTimeout(ctx, left)
+			}
+			defer cancel()
+			s := serve(t, func(ctx context.Context, _ leg.Query) (leg.Result, error) {
+				deadline, ok := ctx.Deadline()
+				if got := time.Until(deadline); !ok || got != want {
+					t.Errorf("with %v left the search got %v, want %v", left, got, want)
+				}
+				return leg.Result{}, nil
+			})
+			if _, err := s.Search(ctx, &triskelev1.SearchRequest{Namespace: "n", Depth: 1}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestSearchRefusesWorkItHasNoTimeFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		s := serve(t, func(context.Context, leg.Query) (leg.Result, error) {
+			t.Error("the search was started")
+			return leg.Result{}, nil
+		})
+		if _, err := s.Search(ctx, &triskelev1.SearchRequest{Namespace: "n", Depth: 1}); status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestSearchErrors(t *testing.T) {
+	for name, x := range map[string]struct {
+		err  error
+		want codes.Code
+	}{
+		"field":    {&record.FieldError{Field: "vector", MustBe: "must have 3 dimensions"}, codes.InvalidArgument},
+		"internal": {errors.New("hunter2"), codes.Unknown}, // not a status: the server's guard hides it
+	} {
+		s := serve(t, func(context.Context, leg.Query) (leg.Result, error) { return leg.Result{}, x.err })
+		_, err := s.Search(t.Context(), &triskelev1.SearchRequest{Namespace: "n", Depth: 1})
+		if status.Code(err) != x.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s := serve(t, func(ctx context.Context, _ leg.Query) (leg.Result, error) {
+			<-ctx.Done()
+			return leg.Result{}, errors.New("hunter2: conn closed")
+		})
+		_, err := s.Search(ctx, &triskelev1.SearchRequest{Namespace: "n", Depth: 1})
+		if status.Code(err) != codes.DeadlineExceeded || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("out of time: %v", err)
+		}
+	})
+}
+
+func TestIndexStatus(t *testing.T) {
+	st, err := serve(t, nil).GetIndexStatus(t.Context(), &triskelev1.GetIndexStatusRequest{Namespace: "n"})
+	if err != nil || st.GetIndexed() != 3 || st.GetPending() != 2 || st.GetDead() != 1 || st.GetLag().AsDuration() != time.Second || st.GetModel() != "m" {
+		t.Errorf("%v, %v", st, err)
+	}
+}
