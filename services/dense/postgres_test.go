@@ -54,12 +54,12 @@ func TestIndexFindsWhatIsNearest(t *testing.T) {
 	} else {
 		t.Logf("recall@10 %.3f", recall)
 	}
-	// A connection reports what it used when it ends.
+	// A connection reports what it used when it has ended, which nothing here can wait for.
 	f.Pool.Reset()
-	for count(t, f, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`, "") > 1 {
-	}
-	if n := count(t, f, `SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname LIKE 'vectors_%_embedding_idx'`, ""); n == 0 {
-		t.Error("the index was not used")
+	for begun := time.Now(); count(t, f, `SELECT coalesce(sum(idx_scan), 0) FROM pg_stat_user_indexes WHERE indexrelname LIKE 'vectors_%_embedding_idx'`, "") == 0; {
+		if time.Since(begun) > 30*time.Second {
+			t.Fatal("the index was not used")
+		}
 	}
 }
 
