@@ -254,12 +254,13 @@ func TestTraceShowsEveryService(t *testing.T) {
 			services[fields[0]] = true
 		}
 	}
-	for _, service := range []string{"triskele", "fuser", "lexical", "dense", "graph", "store", "memory"} {
+	// The records' own span may be missing: a server's span ends when its answer is on the way, perhaps after ours.
+	for _, service := range []string{"triskele", "fuser", "lexical", "dense", "graph", "store"} {
 		if !services[service] {
 			t.Errorf("no span of %s:\n%s", service, out)
 		}
 	}
-	wantContains(t, "trace", tree, "search_memory", "OK, 1 hit, budget 7.95 s", "━")
+	wantContains(t, "trace", tree, "search_memory", "MemoryService/Get", "OK, 1 hit, budget 7.95 s", "━")
 }
 
 func TestWrongUsageExitsWith2(t *testing.T) {
