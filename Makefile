@@ -32,6 +32,10 @@ bench: ## Run all benchmarks once
 FUZZTIME ?= 20s
 .PHONY: fuzz
 fuzz: ## Fuzz what parses, FUZZTIME each
+	tests/postgres.sh run $(MAKE) --no-print-directory fuzz-targets
+
+.PHONY: fuzz-targets
+fuzz-targets:
 	for file in $$(grep -rl --include '*_test.go' '^func Fuzz' fuser services); do \
 	  for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' $$file); do \
 	    echo "$$target in $$(dirname $$file)"; \

@@ -48,7 +48,7 @@ func (c serverCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	r.err = status.Error(codes.InvalidArgument, "the request is not a valid protobuf message")
 	if message, ok := r.message.(proto.Message); ok {
-		if field, err := invalidUTF8(data.Materialize(), message.ProtoReflect().Descriptor(), ""); err == nil && field != "" {
+		if field, err := invalidUTF8(data.Materialize(), message.ProtoReflect().Descriptor(), "", maxNesting); err == nil && field != "" {
 			r.err = Invalid(field, "must be valid UTF-8")
 		}
 	}
@@ -57,9 +57,13 @@ func (c serverCodec) Unmarshal(data mem.BufferSlice, v any) error {
 
 var errWire = errors.New("not the wire format")
 
-// invalidUTF8 returns the path of the first string field in an encoded message that is not UTF-8, "" if all are.
+// maxNesting is how deep messages are looked into: the sender chooses how deep they are.
+const maxNesting = 32
+
+// invalidUTF8 returns the path of the first string field in an encoded message that is not UTF-8, "" if there is none
+// down to the given depth.
 // Decoding has failed already; this finds out where, which the decoder does not say.
-func invalidUTF8(data []byte, descriptor protoreflect.MessageDescriptor, prefix string) (string, error) {
+func invalidUTF8(data []byte, descriptor protoreflect.MessageDescriptor, prefix string, depth int) (string, error) {
 	seen := map[protowire.Number]int{}
 	for len(data) > 0 {
 		number, wire, n := protowire.ConsumeTag(data)
@@ -89,7 +93,10 @@ func invalidUTF8(data []byte, descriptor protoreflect.MessageDescriptor, prefix 
 				return path, nil
 			}
 		case protoreflect.MessageKind:
-			found, err := invalidUTF8(text, field.Message(), path+".")
+			if depth == 0 {
+				continue
+			}
+			found, err := invalidUTF8(text, field.Message(), path+".", depth-1)
 			if found != "" || err != nil {
 				return found, err
 			}

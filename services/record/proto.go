@@ -18,6 +18,7 @@ import (
 const (
 	maxMetadataKeys  = 64
 	maxMetadataBytes = 16 << 10
+	maxMetadataDepth = 32 // databases bound it too, at different depths
 )
 
 // FieldError says which field of a message is wrong and what it must be. Handlers turn it into INVALID_ARGUMENT.
@@ -95,8 +96,8 @@ func metadataFromProto(s *structpb.Struct) (map[string]any, error) {
 	if len(s.GetFields()) > maxMetadataKeys {
 		return nil, &FieldError{"metadata", fmt.Sprintf("must have at most %d keys", maxMetadataKeys)}
 	}
-	if !finite(structpb.NewStructValue(s)) {
-		return nil, &FieldError{"metadata", "must have finite numbers"}
+	if !finite(structpb.NewStructValue(s), maxMetadataDepth) {
+		return nil, &FieldError{"metadata", fmt.Sprintf("must have finite numbers and at most %d levels", maxMetadataDepth)}
 	}
 	metadata := s.AsMap()
 	encoded, err := json.Marshal(metadata)
@@ -112,19 +113,21 @@ func metadataFromProto(s *structpb.Struct) (map[string]any, error) {
 	return metadata, nil
 }
 
-// finite says whether all numbers in a value are; AsInterface would turn the others into texts.
-func finite(v *structpb.Value) bool {
+// finite says whether a value has at most so many levels and all its numbers are finite: AsInterface would turn the
+// others into texts.
+func finite(v *structpb.Value, levels int) bool {
 	switch kind := v.GetKind().(type) {
 	case *structpb.Value_NumberValue:
 		return !math.IsNaN(kind.NumberValue) && !math.IsInf(kind.NumberValue, 0)
 	case *structpb.Value_ListValue:
-		return !slices.ContainsFunc(kind.ListValue.GetValues(), func(v *structpb.Value) bool { return !finite(v) })
+		return levels > 0 && !slices.ContainsFunc(kind.ListValue.GetValues(), func(v *structpb.Value) bool { return !finite(v, levels-1) })
 	case *structpb.Value_StructValue:
 		for _, v := range kind.StructValue.GetFields() {
-			if !finite(v) {
+			if !finite(v, levels-1) {
 				return false
 			}
 		}
+		return levels > 0
 	}
 	return true
 }
@@ -201,7 +204,7 @@ func FilterFromProto(f *triskelev1.Filter) (Filter, error) {
 		default:
 			return Filter{}, &FieldError{field, "must be a string, a number or a boolean"}
 		}
-		if !finite(value) {
+		if !finite(value, 0) {
 			return Filter{}, &FieldError{field, "must be a finite number"}
 		}
 		if out.Metadata == nil {

@@ -54,10 +54,15 @@ func TestWhatCannotBeDeclaredIsChecked(t *testing.T) {
 	one := func(v *structpb.Value) *structpb.Struct {
 		return &structpb.Struct{Fields: map[string]*structpb.Value{"k": v}}
 	}
+	deep := structpb.NewNullValue()
+	for range 32 {
+		deep = structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{deep}})
+	}
 	for name, x := range map[string]struct {
 		m    *triskelev1.Memory
 		want string
 	}{
+		"metadata of 33 levels": {&triskelev1.Memory{Metadata: one(deep)}, "metadata: must have finite numbers and at most 32"},
 		"metadata with 65 keys": {&triskelev1.Memory{Metadata: &structpb.Struct{Fields: many}}, "metadata: must have at most 64"},
 		"metadata of 17 KB":     {&triskelev1.Memory{Metadata: one(structpb.NewStringValue(strings.Repeat("x", 17<<10)))}, "metadata: must be at most 16384"},
 		"metadata with NaN":     {&triskelev1.Memory{Metadata: one(structpb.NewNumberValue(math.NaN()))}, "metadata"},

@@ -39,7 +39,7 @@ type Memory struct {
 	ExpandedKeywords []string `protobuf:"bytes,5,rep,name=expanded_keywords,json=expandedKeywords,proto3" json:"expanded_keywords,omitempty"`
 	Tags             []string `protobuf:"bytes,6,rep,name=tags,proto3" json:"tags,omitempty"`
 	Category         string   `protobuf:"bytes,7,opt,name=category,proto3" json:"category,omitempty"`
-	// At most 64 top-level keys and 16 KiB as JSON.
+	// At most 64 top-level keys, 32 levels and 16 KiB as JSON.
 	Metadata *structpb.Struct `protobuf:"bytes,8,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// How much this memory matters, 0 to 1. Unset means 0.5.
 	Importance *float64 `protobuf:"fixed64,9,opt,name=importance,proto3,oneof" json:"importance,omitempty"`
