@@ -361,6 +361,10 @@ func TestMalformedAnswersAreAFailureOfTheLeg(t *testing.T) {
 		return &triskelev1.LegHit{Id: id, Rank: rank, Score: score, Importance: importance}
 	}
 	ok := triskelev1.LegState_LEG_STATE_OK
+	var surplus []*triskelev1.LegHit
+	for i := range int32(51) {
+		surplus = append(surplus, hit(fmt.Sprint("x", i), i+1, 1, 0))
+	}
 	for name, resp := range map[string]*triskelev1.SearchResponse{
 		"no state":               {},
 		"impossible state":       {State: triskelev1.LegState_LEG_STATE_TIMED_OUT},
@@ -369,7 +373,7 @@ func TestMalformedAnswersAreAFailureOfTheLeg(t *testing.T) {
 		"no id":                  {State: ok, Hits: []*triskelev1.LegHit{hit("", 1, 1, 0)}},
 		"score is not a number":  {State: ok, Hits: []*triskelev1.LegHit{hit("x", 1, math.NaN(), 0)}},
 		"importance above one":   {State: ok, Hits: []*triskelev1.LegHit{hit("x", 1, 1, 2)}},
-		"more hits than allowed": {State: ok, Hits: slices.Repeat([]*triskelev1.LegHit{hit("x", 1, 1, 0)}, 51)},
+		"more hits than allowed": {State: ok, Hits: surplus},
 	} {
 		g := newGateway(t, memories{}, finds(bm25, "a"), answers(resp), finds(hops))
 		got, err := g.Recall(t.Context(), request(nil))
