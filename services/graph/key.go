@@ -128,10 +128,6 @@ func key(ws []word) string {
 	return b.String()
 }
 
-// Key returns the normal form of a name, by which concepts are told apart: lower case, without accents, punctuation and
-// possessive, single spaces, the last word in the singular. It is empty for a name without letters or digits.
-func Key(name string) string { return key(words(name, maxDocumentWords)) }
-
 // phrase is a run of a text's words that may name a concept.
 type phrase struct {
 	concept    int64

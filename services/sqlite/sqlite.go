@@ -16,8 +16,7 @@ import (
 	"github.com/XSAM/otelsql"
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
-	driver "modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
+	_ "modernc.org/sqlite" // the driver
 
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/record"
@@ -105,12 +104,6 @@ func (a *Args) AddJSON(v any) string {
 		panic(fmt.Sprintf("sqlite: argument %T is not JSON: %v", v, err)) // only lists of strings and scalars come here
 	}
 	return a.Add(string(text))
-}
-
-// IsUniqueViolation says whether a row was there already.
-func IsUniqueViolation(err error) bool {
-	var e *driver.Error
-	return errors.As(err, &e) && (e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
 }
 
 // Micros is how a time is stored; the zero time is NULL.

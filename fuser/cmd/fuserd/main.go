@@ -5,68 +5,36 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/program"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 type flags struct {
-	Listen        string           `help:"Address to serve gRPC on." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
-	Leg           []string         `help:"A leg as name=target?weight=1&depth=50&cap=150ms&share=1; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
-	Memory        string           `help:"Target of the memory service." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
-	K             float64          `help:"Rank constant of reciprocal rank fusion." default:"60" env:"TRISKELE_K"`
-	DefaultBudget time.Duration    `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET"`
-	MaxBudget     time.Duration    `help:"No recall gets more." default:"10s" env:"TRISKELE_MAX_BUDGET"`
-	AllowRemote   bool             `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
-	LogLevel      slog.Level       `help:"Least level to log: debug, info, warn or error." default:"info" env:"TRISKELE_LOG_LEVEL"`
-	Version       kong.VersionFlag `help:"Print the version and exit."`
+	program.Flags
+	Leg           []string      `help:"A leg as name=target?weight=1&depth=50&cap=150ms&share=1; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
+	Memory        string        `help:"Target of the memory service." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
+	K             float64       `help:"Rank constant of reciprocal rank fusion." default:"60" env:"TRISKELE_K"`
+	DefaultBudget time.Duration `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET"`
+	MaxBudget     time.Duration `help:"No recall gets more." default:"10s" env:"TRISKELE_MAX_BUDGET"`
 }
 
 const defaultLegs = "lexical=127.0.0.1:7401?weight=1;dense=127.0.0.1:7402?weight=1;graph=127.0.0.1:7403?weight=0.35"
 
 func main() {
 	var f flags
-	kong.Parse(&f, kong.Name("fuserd"), kong.Description("Serves the gateway: Recall, and the record calls it passes on."),
-		kong.Exit(exit), kong.Vars{"legs": defaultLegs, "version": telemetry.Version()})
-	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: f.LogLevel})).With("service", "fuser")
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, f, log); err != nil {
-		log.Error("stopped", "error", err.Error())
-		os.Exit(1)
-	}
+	program.Main("fuser", "Serves the gateway: Recall, and the record calls it passes on.", &f, &f.Flags,
+		kong.Vars{"listen": "127.0.0.1:7400", "legs": defaultLegs}, f.run)
 }
 
-// exit ends the program with 2 for a wrong command line, where kong would say 80.
-func exit(code int) {
-	if code != 0 {
-		code = 2
-	}
-	os.Exit(code)
-}
-
-func run(ctx context.Context, f flags, log *slog.Logger) error {
-	process, err := telemetry.Start(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if err := process.Shutdown(ctx); err != nil {
-			log.Warn("telemetry was not flushed", "error", err.Error())
-		}
-	}()
-	tel := process.Service("fuser")
+func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logger) error {
 	config := gateway.Config{Budget: budget.DefaultConfig(), K: f.K}
 	config.Budget.Default, config.Budget.Max = f.DefaultBudget, f.MaxBudget
 	var clients []triskelev1.LegServiceClient
