@@ -16,9 +16,6 @@ import (
 	"github.com/triskele/triskele/services/schema"
 )
 
-// Derived names the indexes that follow the records through the queue.
-var Derived = []string{"dense", "graph"}
-
 // Index is a leg whose index is derived from the records by a queue worker.
 type Index interface {
 	leg.Searcher

@@ -38,7 +38,7 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Pos
 
 // Memory implements Backend.
 func (b *Postgres) Memory() memory.Store {
-	return memory.NewPostgres(b.pool, lexical.PostgresIndex{}, Derived)
+	return memory.NewPostgres(b.pool, lexical.PostgresIndex{})
 }
 
 // Lexical implements Backend.

@@ -36,7 +36,7 @@ func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
 
 // Memory implements Backend.
 func (b *SQLite) Memory() memory.Store {
-	return memory.NewSQLite(b.db, lexical.SQLiteIndex{}, Derived, b.wakers.wake)
+	return memory.NewSQLite(b.db, lexical.SQLiteIndex{}, b.wakers.wake)
 }
 
 // Lexical implements Backend.

@@ -25,18 +25,14 @@ type PostgresIndex interface {
 
 // Postgres keeps records in PostgreSQL.
 type Postgres struct {
-	pool    *pgxpool.Pool
-	inline  PostgresIndex
-	derived []string
+	pool   *pgxpool.Pool
+	inline PostgresIndex
 }
 
 var _ Store = (*Postgres)(nil)
 
-// NewPostgres returns a store that keeps the inline index in each record's transaction and enqueues work for the
-// derived indexes by name.
-func NewPostgres(pool *pgxpool.Pool, inline PostgresIndex, derived []string) *Postgres {
-	return &Postgres{pool, inline, derived}
-}
+// NewPostgres returns a store that keeps the inline index in each record's transaction.
+func NewPostgres(pool *pgxpool.Pool, inline PostgresIndex) *Postgres { return &Postgres{pool, inline} }
 
 // postgresTx is a transaction of a Postgres store.
 type postgresTx struct {
@@ -82,11 +78,15 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 		return pgx.CollectRows(rows, postgres.ScanRecord)
 	})
 	if err != nil || len(plan.fresh) == 0 {
-		return plan.results, err
+		return plan.outcome(), err
 	}
 	batch := &pgx.Batch{}
-	for _, r := range plan.fresh {
-		queueInsert(batch, r)
+	for i, r := range plan.fresh {
+		batch.Queue(`
+			INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive,
+				source, created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) RETURNING sequence`,
+			columns(r)...).QueryRow(func(row pgx.Row) error { return row.Scan(&plan.fresh[i].Sequence) })
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, err
@@ -94,19 +94,12 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 	if err := tx.index(ctx, plan.fresh); err != nil {
 		return nil, err
 	}
-	return plan.results, link(ctx, tx, plan.fresh)
+	return plan.outcome(), link(ctx, tx, plan.fresh)
 }
 
 func createNamespaces(ctx context.Context, tx pgx.Tx, records []record.Record) error {
 	_, err := tx.Exec(ctx, `INSERT INTO memory.namespaces (name) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT DO NOTHING`, namespacesOf(records))
 	return err
-}
-
-func queueInsert(batch *pgx.Batch, r record.Record) {
-	batch.Queue(`
-		INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive,
-			source, created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`, columns(r)...)
 }
 
 // columns returns a record's values in the order of postgres.RecordColumns; what is unset becomes NULL.
@@ -118,13 +111,14 @@ func columns(r record.Record) []any {
 	return []any{
 		r.Namespace, r.ID, r.Content, r.Title, list(r.Keywords), list(r.Tags), r.Category, metadata, r.Importance, r.Sensitive,
 		r.Source, r.CreatedAt, r.UpdatedAt, orNull(r.OccurredAt), orNull(r.ExpiresAt), orNull(r.Supersedes), orNull(r.SupersededBy),
-		r.Revision, orNull(r.IdempotencyKey),
+		r.Revision, orNull(r.IdempotencyKey), list(r.Links),
 	}
 }
 
-func list(s []string) []string {
+// list makes an empty list of nil, which would be stored as null.
+func list[T any](s []T) []T {
 	if s == nil {
-		return []string{}
+		return []T{}
 	}
 	return s
 }
@@ -143,7 +137,7 @@ func (tx postgresTx) index(ctx context.Context, records []record.Record) error {
 	if err := tx.inline.Put(ctx, tx.Tx, records); err != nil {
 		return fmt.Errorf("lexical index: %w", err)
 	}
-	return queue.EnqueuePostgres(ctx, tx.Tx, tx.derived, records)
+	return queue.EnqueuePostgres(ctx, tx.Tx, records)
 }
 
 // Update implements Store.
@@ -167,15 +161,16 @@ func (tx postgresTx) current(ctx context.Context, namespace string, id uuid.UUID
 	return current, err
 }
 
-func (tx postgresTx) replace(ctx context.Context, r record.Record) error {
-	if _, err := tx.Exec(ctx, `
+func (tx postgresTx) replace(ctx context.Context, r *record.Record) error {
+	if err := tx.QueryRow(ctx, `
 		UPDATE memory.memories SET content = $3, title = $4, expanded_keywords = $5, tags = $6, category = $7, metadata = $8, importance = $9,
 			sensitive = $10, source = $11, created_at = $12, updated_at = $13, occurred_at = $14, expires_at = $15, supersedes = $16,
-			superseded_by = $17, revision = $18, idempotency_key = $19
-		WHERE namespace = $1 AND id = $2`, columns(r)...); err != nil {
+			superseded_by = $17, revision = $18, idempotency_key = $19, links = $20,
+			sequence = nextval('memory.write_sequence')
+		WHERE namespace = $1 AND id = $2 RETURNING sequence`, columns(*r)...).Scan(&r.Sequence); err != nil {
 		return err
 	}
-	return tx.index(ctx, []record.Record{r})
+	return tx.index(ctx, []record.Record{*r})
 }
 
 // Supersede implements Store.

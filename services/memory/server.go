@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/record"
@@ -50,7 +51,16 @@ func (s *Server) Remember(ctx context.Context, req *triskelev1.RememberRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return &triskelev1.RememberResponse{Memory: m, Stored: inserted[0].New}, nil
+	return &triskelev1.RememberResponse{Memory: m, Stored: inserted[0].New, RevisionToken: token(inserted[0].Record)}, nil
+}
+
+// token is what a caller of recall may ask for to see records of one namespace at their revisions.
+func token(records ...record.Record) string {
+	t := revision.Token{Namespace: records[0].Namespace}
+	for _, r := range records {
+		t.Sequence = max(t.Sequence, r.Sequence)
+	}
+	return t.String()
 }
 
 // newRecord makes a complete record of a client's new memory.
@@ -127,6 +137,7 @@ var updatable = map[string]func(to *record.Record, from record.Record){
 	"source":            func(to *record.Record, from record.Record) { to.Source = from.Source },
 	"occurred_at":       func(to *record.Record, from record.Record) { to.OccurredAt = from.OccurredAt },
 	"expires_at":        func(to *record.Record, from record.Record) { to.ExpiresAt = from.ExpiresAt },
+	"links":             func(to *record.Record, from record.Record) { to.Links = from.Links },
 }
 
 // Update implements triskelev1.MemoryServiceServer.
@@ -137,7 +148,7 @@ func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (*tr
 	}
 	for _, path := range paths {
 		if updatable[path] == nil {
-			return nil, rpc.Invalid("update_mask", "must name only fields that can be updated: content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, occurred_at, expires_at")
+			return nil, rpc.Invalid("update_mask", "must name only fields that can be updated: content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, occurred_at, expires_at, links")
 		}
 	}
 	changed, err := fromProto("memory", req.GetMemory())
@@ -161,7 +172,7 @@ func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (*tr
 	if err != nil {
 		return nil, err
 	}
-	return &triskelev1.UpdateResponse{Memory: m}, nil
+	return &triskelev1.UpdateResponse{Memory: m, RevisionToken: token(after)}, nil
 }
 
 // validateRecord checks the declared bounds of a record that was put together here.
@@ -195,7 +206,7 @@ func (s *Server) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest
 	if err != nil {
 		return nil, err
 	}
-	return &triskelev1.SupersedeResponse{Memory: m, Superseded: superseded}, nil
+	return &triskelev1.SupersedeResponse{Memory: m, Superseded: superseded, RevisionToken: token(stored, old)}, nil
 }
 
 // Forget implements triskelev1.MemoryServiceServer.

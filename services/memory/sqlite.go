@@ -22,18 +22,16 @@ type SQLiteIndex interface {
 
 // SQLite keeps records in a SQLite file.
 type SQLite struct {
-	db      *sqlite.DB
-	inline  SQLiteIndex
-	derived []string
-	wake    func()
+	db     *sqlite.DB
+	inline SQLiteIndex
+	wake   func()
 }
 
 var _ Store = (*SQLite)(nil)
 
-// NewSQLite returns a store that keeps the inline index in each record's transaction, enqueues work for the derived
-// indexes by name, and calls wake after each write.
-func NewSQLite(db *sqlite.DB, inline SQLiteIndex, derived []string, wake func()) *SQLite {
-	return &SQLite{db, inline, derived, wake}
+// NewSQLite returns a store that keeps the inline index in each record's transaction and calls wake after each write.
+func NewSQLite(db *sqlite.DB, inline SQLiteIndex, wake func()) *SQLite {
+	return &SQLite{db, inline, wake}
 }
 
 // sqliteTx is a transaction of a SQLite store.
@@ -78,18 +76,22 @@ func (tx sqliteTx) insert(ctx context.Context, records []record.Record) ([]Inser
 		return query(ctx, tx, `SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ?1 AND (`+held+`)`, args...)
 	})
 	if err != nil || len(plan.fresh) == 0 {
-		return plan.results, err
+		return plan.outcome(), err
 	}
 	insert, err := tx.PrepareContext(ctx, `
 		INSERT INTO memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source,
-			created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+			created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links, sequence)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = insert.Close() }()
-	for _, r := range plan.fresh {
-		values, err := sqliteColumns(r)
+	for i := range plan.fresh {
+		r := &plan.fresh[i]
+		if err := tx.number(ctx, r); err != nil {
+			return nil, err
+		}
+		values, err := sqliteColumns(*r)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +102,7 @@ func (tx sqliteTx) insert(ctx context.Context, records []record.Record) ([]Inser
 	if err := tx.index(ctx, plan.fresh); err != nil {
 		return nil, err
 	}
-	return plan.results, link(ctx, tx, plan.fresh)
+	return plan.outcome(), link(ctx, tx, plan.fresh)
 }
 
 // idList returns placeholders for ids, for an IN. JSON, which serves for texts, cannot carry them: they are blobs.
@@ -121,8 +123,8 @@ func sqliteColumns(r record.Record) ([]any, error) {
 	if metadata == nil {
 		metadata = map[string]any{}
 	}
-	var texts [3]string
-	for i, v := range []any{list(r.Keywords), list(r.Tags), metadata} {
+	var texts [4]string
+	for i, v := range []any{list(r.Keywords), list(r.Tags), metadata, list(r.Links)} {
 		text, err := json.Marshal(v)
 		if err != nil {
 			return nil, fmt.Errorf("memory %s cannot be encoded: %w", r.ID, err)
@@ -133,7 +135,13 @@ func sqliteColumns(r record.Record) ([]any, error) {
 		r.Namespace, r.ID[:], r.Content, r.Title, texts[0], texts[1], r.Category, texts[2], r.Importance, r.Sensitive, r.Source,
 		sqlite.Micros(r.CreatedAt), sqlite.Micros(r.UpdatedAt), sqlite.Micros(r.OccurredAt), sqlite.Micros(r.ExpiresAt),
 		sqlite.ID(r.Supersedes), sqlite.ID(r.SupersededBy), r.Revision, orNull(r.IdempotencyKey),
+		texts[3], r.Sequence,
 	}, nil
+}
+
+// number gives a record the number of the write that is about to happen.
+func (tx sqliteTx) number(ctx context.Context, r *record.Record) error {
+	return tx.QueryRowContext(ctx, `UPDATE write_sequence SET last = last + 1 RETURNING last`).Scan(&r.Sequence)
 }
 
 // index brings the inline index up to date and enqueues the derived ones.
@@ -141,7 +149,7 @@ func (tx sqliteTx) index(ctx context.Context, records []record.Record) error {
 	if err := tx.inline.Put(ctx, tx.Tx, records); err != nil {
 		return fmt.Errorf("lexical index: %w", err)
 	}
-	return queue.EnqueueSQLite(ctx, tx.Tx, tx.derived, records)
+	return queue.EnqueueSQLite(ctx, tx.Tx, records)
 }
 
 // Update implements Store.
@@ -165,19 +173,22 @@ func (tx sqliteTx) current(ctx context.Context, namespace string, id uuid.UUID) 
 	return found[0], nil
 }
 
-func (tx sqliteTx) replace(ctx context.Context, r record.Record) error {
-	values, err := sqliteColumns(r)
+func (tx sqliteTx) replace(ctx context.Context, r *record.Record) error {
+	if err := tx.number(ctx, r); err != nil {
+		return err
+	}
+	values, err := sqliteColumns(*r)
 	if err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, `
 		UPDATE memories SET content = ?3, title = ?4, expanded_keywords = ?5, tags = ?6, category = ?7, metadata = ?8, importance = ?9,
 			sensitive = ?10, source = ?11, created_at = ?12, updated_at = ?13, occurred_at = ?14, expires_at = ?15, supersedes = ?16,
-			superseded_by = ?17, revision = ?18, idempotency_key = ?19
+			superseded_by = ?17, revision = ?18, idempotency_key = ?19, links = ?20, sequence = ?21
 		WHERE namespace = ?1 AND id = ?2`, values...); err != nil {
 		return err
 	}
-	return tx.index(ctx, []record.Record{r})
+	return tx.index(ctx, []record.Record{*r})
 }
 
 // Supersede implements Store.

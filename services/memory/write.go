@@ -15,8 +15,8 @@ type transaction interface {
 	current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error)
 	// insert is Store.Insert.
 	insert(ctx context.Context, records []record.Record) ([]Inserted, error)
-	// replace writes a changed record and brings its indexes along.
-	replace(ctx context.Context, r record.Record) error
+	// replace writes a changed record, sets its Sequence and brings its indexes along.
+	replace(ctx context.Context, r *record.Record) error
 }
 
 // update is Store.Update.
@@ -32,7 +32,8 @@ func update(ctx context.Context, tx transaction, namespace string, id uuid.UUID,
 	if err != nil {
 		return record.Record{}, err
 	}
-	return after, tx.replace(ctx, after)
+	err = tx.replace(ctx, &after)
+	return after, err
 }
 
 // supersede is Store.Supersede.
@@ -83,7 +84,7 @@ func link(ctx context.Context, tx transaction, records []record.Record) error {
 		}); err != nil {
 			return err
 		}
-		if err := tx.replace(ctx, old); err != nil {
+		if err := tx.replace(ctx, &old); err != nil {
 			return err
 		}
 	}

@@ -151,7 +151,7 @@ func Matches(f record.Filter, alias string, args *Args) string {
 // RecordColumns are the columns of memory.memories in the order that ScanRecord reads, for a row called m.
 const RecordColumns = `m.namespace, m.id, m.content, m.title, m.expanded_keywords, m.tags, m.category, m.metadata,
 	m.importance, m.sensitive, m.source, m.created_at, m.updated_at, m.occurred_at, m.expires_at, m.supersedes,
-	m.superseded_by, m.revision, m.idempotency_key`
+	m.superseded_by, m.revision, m.idempotency_key, m.links, m.sequence`
 
 // RecordTargets returns scan targets for RecordColumns, and a function that completes the record after the scan.
 func RecordTargets(r *record.Record) (targets []any, finish func()) {
@@ -161,6 +161,7 @@ func RecordTargets(r *record.Record) (targets []any, finish func()) {
 	targets = []any{
 		&r.Namespace, &r.ID, &r.Content, &r.Title, &r.Keywords, &r.Tags, &r.Category, &r.Metadata, &r.Importance,
 		&r.Sensitive, &r.Source, &r.CreatedAt, &r.UpdatedAt, &occurred, &expires, &supersedes, &supersededBy, &r.Revision, &key,
+		&r.Links, &r.Sequence,
 	}
 	return targets, func() {
 		r.CreatedAt, r.UpdatedAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC()

@@ -20,30 +20,24 @@ var _ Store = (*Postgres)(nil)
 // NewPostgres returns the list of tasks in a database.
 func NewPostgres(pool *pgxpool.Pool) *Postgres { return &Postgres{pool} }
 
-// EnqueuePostgres notes, in the transaction that changes the records, that the indexes have to catch up with them.
-// Sensitive records are left out: the database would refuse them.
-func EnqueuePostgres(ctx context.Context, tx pgx.Tx, indexes []string, records []record.Record) error {
-	var namespaces, names []string
-	var ids []uuid.UUID
-	var revisions []int64
-	for _, r := range records {
-		if r.Sensitive {
-			continue
-		}
-		for _, index := range indexes {
-			namespaces, names, ids, revisions = append(namespaces, r.Namespace), append(names, index), append(ids, r.ID), append(revisions, r.Revision)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
+// EnqueuePostgres notes, in the transaction that changes the records, that the indexes have to catch up with them: those
+// that memory.indexes has, and of sensitive records only those that it lets them into.
+func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record) error {
+	n := len(records)
+	namespaces, ids, sensitive := make([]string, n), make([]uuid.UUID, n), make([]bool, n)
+	revisions, sequences := make([]int64, n), make([]int64, n)
+	for i, r := range records {
+		namespaces[i], ids[i], sensitive[i], revisions[i], sequences[i] = r.Namespace, r.ID, r.Sensitive, r.Revision, r.Sequence
 	}
 	_, err := tx.Exec(ctx, `
-		INSERT INTO memory.index_queue (namespace, index_name, memory_id, revision)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::uuid[], $4::bigint[]) AS t (namespace, index_name, memory_id, revision)
-		ORDER BY namespace, memory_id, index_name
+		INSERT INTO memory.index_queue AS q (namespace, memory_id, index_name, sensitive, revision, sequence, since)
+		SELECT t.namespace, t.memory_id, i.name, t.sensitive, t.revision, t.sequence, t.sequence
+		FROM unnest($1::text[], $2::uuid[], $3::boolean[], $4::bigint[], $5::bigint[]) AS t (namespace, memory_id, sensitive, revision, sequence)
+		JOIN memory.indexes i ON i.sensitive = t.sensitive
+		ORDER BY t.namespace, t.memory_id, i.name
 		ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
-		SET revision = excluded.revision, enqueued_at = now(), not_before = now(), attempts = 0, dead = false, last_error = ''`,
-		namespaces, names, ids, revisions)
+		SET revision = excluded.revision, sequence = excluded.sequence, not_before = now(), attempts = 0, dead = false, last_error = ''`,
+		namespaces, ids, sensitive, revisions, sequences)
 	return err
 }
 
@@ -57,9 +51,9 @@ func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Du
 		), claimed AS (
 			UPDATE memory.index_queue q SET not_before = now() + $3::interval
 			FROM due WHERE q.namespace = due.namespace AND q.index_name = $1 AND q.memory_id = due.memory_id
-			RETURNING q.namespace, q.memory_id, q.attempts, q.enqueued_at
+			RETURNING q.namespace, q.memory_id, q.attempts, q.enqueued_at, q.sequence
 		)
-		SELECT `+postgres.RecordColumns+`, c.attempts, c.enqueued_at
+		SELECT `+postgres.RecordColumns+`, c.attempts, c.enqueued_at, c.sequence
 		FROM claimed c JOIN memory.memories m ON m.namespace = c.namespace AND m.id = c.memory_id
 		ORDER BY m.namespace, m.id`, index, n, lease)
 	if err != nil {
@@ -68,7 +62,7 @@ func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Du
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Task, error) {
 		var t Task
 		targets, finish := postgres.RecordTargets(&t.Record)
-		if err := row.Scan(append(targets, &t.Attempts, &t.EnqueuedAt)...); err != nil {
+		if err := row.Scan(append(targets, &t.Attempts, &t.EnqueuedAt, &t.Sequence)...); err != nil {
 			return Task{}, err
 		}
 		finish()
@@ -78,24 +72,26 @@ func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Du
 
 // Done implements Store.
 func (q *Postgres) Done(ctx context.Context, index string, tasks []Task) error {
-	namespaces, ids, revisions := make([]string, len(tasks)), make([]uuid.UUID, len(tasks)), make([]int64, len(tasks))
+	namespaces, ids := make([]string, len(tasks)), make([]uuid.UUID, len(tasks))
+	revisions, sequences := make([]int64, len(tasks)), make([]int64, len(tasks))
 	for i, t := range tasks {
-		namespaces[i], ids[i], revisions[i] = t.Record.Namespace, t.Record.ID, t.Record.Revision
+		namespaces[i], ids[i], revisions[i], sequences[i] = t.Record.Namespace, t.Record.ID, t.Record.Revision, t.Sequence
 	}
 	_, err := q.pool.Exec(ctx, `
 		DELETE FROM memory.index_queue q
-		USING unnest($2::text[], $3::uuid[], $4::bigint[]) AS d (namespace, memory_id, revision)
-		WHERE q.namespace = d.namespace AND q.index_name = $1 AND q.memory_id = d.memory_id AND q.revision <= d.revision`,
-		index, namespaces, ids, revisions)
+		USING unnest($2::text[], $3::uuid[], $4::bigint[], $5::bigint[]) AS d (namespace, memory_id, revision, sequence)
+		WHERE q.namespace = d.namespace AND q.index_name = $1 AND q.memory_id = d.memory_id
+			AND q.revision <= d.revision AND q.sequence <= d.sequence`,
+		index, namespaces, ids, revisions, sequences)
 	return err
 }
 
 // Fail implements Store.
 func (q *Postgres) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
 	_, err := q.pool.Exec(ctx, `
-		UPDATE memory.index_queue SET attempts = attempts + 1, not_before = $5, dead = $6, last_error = $7
-		WHERE namespace = $1 AND index_name = $2 AND memory_id = $3 AND revision <= $4`,
-		task.Record.Namespace, index, task.Record.ID, task.Record.Revision, retryAt, dead, reason)
+		UPDATE memory.index_queue SET attempts = attempts + 1, not_before = $6, dead = $7, last_error = $8
+		WHERE namespace = $1 AND index_name = $2 AND memory_id = $3 AND revision <= $4 AND sequence <= $5`,
+		task.Record.Namespace, index, task.Record.ID, task.Record.Revision, task.Sequence, retryAt, dead, reason)
 	return err
 }
 

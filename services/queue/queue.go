@@ -26,7 +26,10 @@ const (
 type Task struct {
 	Record     record.Record // as of the claim
 	Attempts   int           // earlier ones, all failed
-	EnqueuedAt time.Time
+	EnqueuedAt time.Time     // when the index fell behind
+	// Sequence is the newest request to index the memory that this task answers. A binary from before there were
+	// sequences counts up the revision alone.
+	Sequence int64
 }
 
 // Status counts the tasks of one index in one namespace.

@@ -18,24 +18,20 @@ var _ Store = (*SQLite)(nil)
 func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db} }
 
 // EnqueueSQLite is EnqueuePostgres for SQLite.
-func EnqueueSQLite(ctx context.Context, tx *sql.Tx, indexes []string, records []record.Record) error {
+func EnqueueSQLite(ctx context.Context, tx *sql.Tx, records []record.Record) error {
 	insert, err := tx.PrepareContext(ctx, `
-		INSERT INTO index_queue (namespace, index_name, memory_id, revision, enqueued_at, not_before) VALUES (?1, ?2, ?3, ?4, ?5, ?5)
+		INSERT INTO index_queue (namespace, memory_id, index_name, sensitive, revision, sequence, since, enqueued_at, not_before)
+		SELECT ?1, ?2, name, sensitive, ?4, ?5, ?5, ?6, ?6 FROM indexes WHERE sensitive = ?3
 		ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
-		SET revision = excluded.revision, enqueued_at = excluded.enqueued_at, not_before = excluded.not_before, attempts = 0, dead = 0, last_error = ''`)
+		SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = 0, last_error = ''`)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = insert.Close() }()
 	now := time.Now().UnixMicro()
 	for _, r := range records {
-		if r.Sensitive {
-			continue
-		}
-		for _, index := range indexes {
-			if _, err := insert.ExecContext(ctx, r.Namespace, index, r.ID[:], r.Revision, now); err != nil {
-				return err
-			}
+		if _, err := insert.ExecContext(ctx, r.Namespace, r.ID[:], r.Sensitive, r.Revision, r.Sequence, now); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -53,7 +49,7 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Dura
 	var tasks []Task
 	err := q.db.Update(ctx, func(tx *sql.Tx) error {
 		rows, err := tx.QueryContext(ctx, `
-			SELECT `+sqlite.RecordColumns+`, q.attempts, q.enqueued_at
+			SELECT `+sqlite.RecordColumns+`, q.attempts, q.enqueued_at, q.sequence
 			FROM index_queue q JOIN memories m ON m.namespace = q.namespace AND m.id = q.memory_id
 			WHERE q.index_name = ? AND NOT q.dead AND q.not_before <= ? ORDER BY q.not_before, q.namespace, q.memory_id LIMIT ?`, index, now.UnixMicro(), n)
 		if err != nil {
@@ -63,7 +59,7 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Dura
 		for rows.Next() {
 			var t Task
 			var enqueued sql.NullInt64
-			t.Record, err = sqlite.ScanRecord(rows.Scan, &t.Attempts, &enqueued)
+			t.Record, err = sqlite.ScanRecord(rows.Scan, &t.Attempts, &enqueued, &t.Sequence)
 			if err != nil {
 				return err
 			}
@@ -88,8 +84,8 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Dura
 func (q *SQLite) Done(ctx context.Context, index string, tasks []Task) error {
 	return q.db.Update(ctx, func(tx *sql.Tx) error {
 		for _, t := range tasks {
-			if _, err := tx.ExecContext(ctx, `DELETE FROM index_queue WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ?`,
-				t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision); err != nil {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM index_queue WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ?`,
+				t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision, t.Sequence); err != nil {
 				return err
 			}
 		}
@@ -101,8 +97,8 @@ func (q *SQLite) Done(ctx context.Context, index string, tasks []Task) error {
 func (q *SQLite) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
 	_, err := q.db.Write.ExecContext(ctx, `
 		UPDATE index_queue SET attempts = attempts + 1, not_before = ?, dead = ?, last_error = ?
-		WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ?`,
-		retryAt.UnixMicro(), dead, reason, task.Record.Namespace, index, task.Record.ID[:], task.Record.Revision)
+		WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ?`,
+		retryAt.UnixMicro(), dead, reason, task.Record.Namespace, index, task.Record.ID[:], task.Record.Revision, task.Sequence)
 	return err
 }
 

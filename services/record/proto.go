@@ -71,6 +71,13 @@ func FromProto(m *triskelev1.Memory) (Record, error) {
 		}
 		*at.to = parsed
 	}
+	for i, l := range m.GetLinks() {
+		target, err := uuid.Parse(l.GetTarget())
+		if err != nil {
+			return Record{}, &FieldError{fmt.Sprintf("links[%d].target", i), "must be a UUID"}
+		}
+		r.Links = append(r.Links, Link{target, l.GetRelation()})
+	}
 	metadata, err := metadataFromProto(m.GetMetadata())
 	if err != nil {
 		return Record{}, err
@@ -153,6 +160,9 @@ func ToProto(r Record) (*triskelev1.Memory, error) {
 		SupersededBy:     idToProto(r.SupersededBy),
 		Revision:         r.Revision,
 		IdempotencyKey:   r.IdempotencyKey,
+	}
+	for _, l := range r.Links {
+		m.Links = append(m.Links, &triskelev1.Link{Target: l.Target.String(), Relation: l.Relation})
 	}
 	if len(r.Metadata) > 0 {
 		metadata, err := structpb.NewStruct(r.Metadata)
