@@ -102,16 +102,19 @@ type Entry struct {
 
 // Follower says how far one index follows the records. Embedded in the index's searcher, it makes that a leg.Freshness.
 type Follower struct {
-	Index string
-	Tasks Progress
+	tasks Progress
+	index string
 }
+
+// Follow returns the Follower of an index.
+func Follow(tasks Progress, index string) Follower { return Follower{tasks, index} }
 
 // Knows says whether the index knows of a write to a namespace; see Progress.
 func (f Follower) Knows(ctx context.Context, namespace string, sequence int64) (knows, gaveUp bool, err error) {
-	return f.Tasks.Knows(ctx, f.Index, namespace, sequence)
+	return f.tasks.Knows(ctx, f.index, namespace, sequence)
 }
 
 // Behind counts what the index has to catch up with in a namespace, up to a limit.
 func (f Follower) Behind(ctx context.Context, namespace string, limit int) (int64, error) {
-	return f.Tasks.Behind(ctx, f.Index, namespace, limit)
+	return f.tasks.Behind(ctx, f.index, namespace, limit)
 }
