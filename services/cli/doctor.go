@@ -115,7 +115,7 @@ func (c *doctorCmd) gateway(ctx context.Context, s *session, found *findings) er
 	found.add(v, "gateway", "%s at %s, answered in %s", health.GetStatus(), c.Gateway.Address, render.Duration(time.Since(start)))
 
 	namespace := c.Namespace.Namespace
-	switch info, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace}); {
+	switch info, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace, Statistics: true}); {
 	case status.Code(err) == codes.NotFound:
 		found.add(warn, "memories", "namespace %s is empty: nothing was ever stored in it", namespace)
 	case err != nil:
