@@ -206,14 +206,8 @@ func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
 		if err != nil {
 			return err
 		}
-		missing := 0
-		for _, step := range steps {
-			if !step.Applied {
-				missing++
-			}
-		}
-		if missing > 0 {
-			found.add(fail, "schema", "%d of %d migrations are missing: run `triskele migrate up`", missing, len(steps))
+		if err := b.Check(ctx); err != nil {
+			found.add(fail, "schema", "%s", err.Error())
 		} else {
 			found.add(ok, "schema", "all %d migrations applied", len(steps))
 		}

@@ -43,7 +43,7 @@ func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record) er
 
 // Claim implements Store.
 func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error) {
-	rows, err := q.pool.Query(ctx, `
+	rows, err := postgres.In(q.pool, postgres.AllNamespaces).Query(ctx, `
 		WITH due AS MATERIALIZED (
 			SELECT namespace, memory_id FROM memory.index_queue
 			WHERE index_name = $1 AND NOT dead AND not_before <= now()
@@ -77,7 +77,7 @@ func (q *Postgres) Done(ctx context.Context, index string, tasks []Task) error {
 	for i, t := range tasks {
 		namespaces[i], ids[i], revisions[i], sequences[i] = t.Record.Namespace, t.Record.ID, t.Record.Revision, t.Sequence
 	}
-	_, err := q.pool.Exec(ctx, `
+	_, err := postgres.In(q.pool, postgres.AllNamespaces).Exec(ctx, `
 		DELETE FROM memory.index_queue q
 		USING unnest($2::text[], $3::uuid[], $4::bigint[], $5::bigint[]) AS d (namespace, memory_id, revision, sequence)
 		WHERE q.namespace = d.namespace AND q.index_name = $1 AND q.memory_id = d.memory_id
@@ -88,7 +88,7 @@ func (q *Postgres) Done(ctx context.Context, index string, tasks []Task) error {
 
 // Fail implements Store.
 func (q *Postgres) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
-	_, err := q.pool.Exec(ctx, `
+	_, err := postgres.In(q.pool, task.Record.Namespace).Exec(ctx, `
 		UPDATE memory.index_queue SET attempts = attempts + 1, not_before = $6, dead = $7, last_error = $8
 		WHERE namespace = $1 AND index_name = $2 AND memory_id = $3 AND revision <= $4 AND sequence <= $5`,
 		task.Record.Namespace, index, task.Record.ID, task.Record.Revision, task.Sequence, retryAt, dead, reason)
@@ -98,7 +98,7 @@ func (q *Postgres) Fail(ctx context.Context, index string, task Task, retryAt ti
 // Status implements Store.
 func (q *Postgres) Status(ctx context.Context, index, namespace string) (Status, error) {
 	var s Status
-	err := q.pool.QueryRow(ctx, `
+	err := postgres.In(q.pool, namespace).QueryRow(ctx, `
 		SELECT count(*) FILTER (WHERE NOT dead), count(*) FILTER (WHERE dead),
 			coalesce(now() - min(enqueued_at) FILTER (WHERE NOT dead), '0')
 		FROM memory.index_queue WHERE namespace = $1 AND index_name = $2`, namespace, index).Scan(&s.Pending, &s.Dead, &s.Lag)
