@@ -86,6 +86,20 @@ func (q *Postgres) Done(ctx context.Context, index string, tasks []Task) error {
 	return err
 }
 
+// Release implements Store.
+func (q *Postgres) Release(ctx context.Context, index string, tasks []Task) error {
+	namespaces, ids, sequences := make([]string, len(tasks)), make([]uuid.UUID, len(tasks)), make([]int64, len(tasks))
+	for i, t := range tasks {
+		namespaces[i], ids[i], sequences[i] = t.Record.Namespace, t.Record.ID, t.Sequence
+	}
+	_, err := q.pool.Exec(ctx, `
+		UPDATE memory.index_queue q SET not_before = now()
+		FROM unnest($2::text[], $3::uuid[], $4::bigint[]) AS r (namespace, memory_id, sequence)
+		WHERE q.namespace = r.namespace AND q.index_name = $1 AND q.memory_id = r.memory_id AND q.sequence = r.sequence`,
+		index, namespaces, ids, sequences)
+	return err
+}
+
 // Fail implements Store.
 func (q *Postgres) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
 	_, err := q.pool.Exec(ctx, `

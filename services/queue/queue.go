@@ -5,6 +5,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -20,7 +21,12 @@ const (
 	lease = time.Minute
 	// idlePoll is how long a worker sleeps when nothing is due and nobody wakes it.
 	idlePoll = 250 * time.Millisecond
+	// pausedPoll is how long a worker sleeps when its index takes nothing for now.
+	pausedPoll = 15 * time.Second
 )
+
+// ErrPaused is what an Indexer returns when it can take nothing for now, through no fault of the records.
+var ErrPaused = errors.New("indexing is paused")
 
 // Task is a memory whose derived index is out of date.
 type Task struct {
@@ -45,6 +51,8 @@ type Store interface {
 	Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error)
 	// Done removes tasks, except those whose memory has changed again since the claim.
 	Done(ctx context.Context, index string, tasks []Task) error
+	// Release gives tasks back as if they had not been claimed, except those whose memory has changed again since.
+	Release(ctx context.Context, index string, tasks []Task) error
 	// Fail puts a task back until retryAt, or sets it aside for good.
 	Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error
 	// Status counts an index's tasks in a namespace.
@@ -52,7 +60,8 @@ type Store interface {
 }
 
 // Indexer brings a derived index up to date with records of any namespaces. It must be idempotent, must not write over
-// the result of a newer revision, and stores either all of the records or none.
+// the result of a newer revision, and stores either all of the records or none. An error that is ErrPaused counts as no
+// attempt.
 type Indexer interface {
 	Index(ctx context.Context, records []record.Record) error
 }
@@ -72,6 +81,14 @@ type Worker struct {
 func (w *Worker) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		n, err := w.step(ctx)
+		if errors.Is(err, ErrPaused) {
+			w.Log.WarnContext(ctx, "index worker", "index", w.Index, "error", err.Error())
+			select {
+			case <-ctx.Done():
+			case <-time.After(pausedPoll):
+			}
+			continue
+		}
 		if err != nil && ctx.Err() == nil {
 			w.Log.ErrorContext(ctx, "index worker", "index", w.Index, "error", err.Error())
 		}
@@ -94,8 +111,12 @@ func (w *Worker) step(ctx context.Context) (n int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lease)
 	defer cancel()
-	if w.index(ctx, tasks) == nil {
+	err = w.index(ctx, tasks)
+	switch {
+	case err == nil:
 		return len(tasks), w.Store.Done(ctx, w.Index, tasks)
+	case errors.Is(err, ErrPaused):
+		return 0, errors.Join(err, w.Store.Release(ctx, w.Index, tasks))
 	}
 	// One bad record must not hold up its batch.
 	for _, task := range tasks {
@@ -105,6 +126,9 @@ func (w *Worker) step(ctx context.Context) (n int, err error) {
 				return len(tasks), err
 			}
 			continue
+		}
+		if errors.Is(failure, ErrPaused) {
+			return 0, failure // paused since: the leases of this task and the rest end
 		}
 		if ctx.Err() != nil {
 			return len(tasks), ctx.Err() // shutting down or out of time: the lease ends and the task is claimed again

@@ -93,6 +93,20 @@ func (q *SQLite) Done(ctx context.Context, index string, tasks []Task) error {
 	})
 }
 
+// Release implements Store.
+func (q *SQLite) Release(ctx context.Context, index string, tasks []Task) error {
+	now := time.Now().UnixMicro()
+	return q.db.Update(ctx, func(tx *sql.Tx) error {
+		for _, t := range tasks {
+			if _, err := tx.ExecContext(ctx, `UPDATE index_queue SET not_before = ? WHERE namespace = ? AND index_name = ? AND memory_id = ? AND sequence = ?`,
+				now, t.Record.Namespace, index, t.Record.ID[:], t.Sequence); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // Fail implements Store.
 func (q *SQLite) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
 	_, err := q.db.Write.ExecContext(ctx, `
