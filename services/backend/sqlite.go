@@ -21,6 +21,7 @@ type SQLite struct {
 	db     *sqlite.DB
 	tasks  *queue.SQLite
 	wakers wakers
+	tel    *telemetry.Service
 }
 
 var _ Backend = (*SQLite)(nil)
@@ -31,7 +32,7 @@ func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SQLite{db: db, tasks: queue.NewSQLite(db)}, nil
+	return &SQLite{db: db, tasks: queue.NewSQLite(db), tel: tel}, nil
 }
 
 // Memory implements Backend.
@@ -55,8 +56,14 @@ func (b *SQLite) Models() *dense.Models { return dense.NewSQLiteModels(b.db) }
 
 // Worker implements Backend.
 func (b *SQLite) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
-	return &queue.Worker{Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add()}
+	return &queue.Worker{
+		Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add(),
+		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName),
+	}
 }
+
+// Queue implements Backend.
+func (b *SQLite) Queue() queue.Store { return b.tasks }
 
 // Ping implements Backend.
 func (b *SQLite) Ping(ctx context.Context) error { return b.db.Read.PingContext(ctx) }

@@ -60,6 +60,7 @@ type commands struct {
 	Import    importCmd    `cmd:"" help:"Store memories from a JSONL file; running it again stores nothing twice."`
 	Export    exportCmd    `cmd:"" help:"Write every memory of a namespace as JSONL."`
 	Doctor    doctorCmd    `cmd:"" help:"Check that everything works."`
+	Queue     queueCmd     `cmd:"" help:"Look after what the indexes have yet to catch up with, in the database itself."`
 	Reembed   reembedCmd   `cmd:"" help:"Change the embedding model of a database, without downtime."`
 	Models    modelsCmd    `cmd:"" help:"List a database's embedding models, and care for them."`
 	Migrate   migrateCmd   `cmd:"" help:"Bring a database to this program's schema, or show how far it is."`

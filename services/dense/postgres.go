@@ -27,6 +27,7 @@ type Postgres struct {
 	// the index answers. Set it before the first search.
 	ExactUpTo int
 
+	queue.Follower
 	pool     *pgxpool.Pool
 	embedder embed.Embedder
 	tasks    queue.Store
@@ -36,6 +37,7 @@ type Postgres struct {
 
 var (
 	_ leg.Searcher  = (*Postgres)(nil)
+	_ leg.Freshness = (*Postgres)(nil)
 	_ queue.Indexer = (*Postgres)(nil)
 )
 
@@ -50,7 +52,7 @@ func NewPostgres(ctx context.Context, pool *pgxpool.Pool, embedder embed.Embedde
 	if err != nil {
 		return nil, err
 	}
-	return &Postgres{ExactUpTo: 2000, pool: pool, embedder: embedder, tasks: tasks, model: model, models: models}, nil
+	return &Postgres{ExactUpTo: 2000, Follower: queue.Follow(tasks, indexName), pool: pool, embedder: embedder, tasks: tasks, model: model, models: models}, nil
 }
 
 // Index implements queue.Indexer. It is paused when the model is no longer active.

@@ -21,6 +21,7 @@ const maxIndexAttempts = 5
 
 // Postgres is the graph in PostgreSQL.
 type Postgres struct {
+	queue.Follower
 	pool   *pgxpool.Pool
 	queue  queue.Store
 	config Config
@@ -28,12 +29,13 @@ type Postgres struct {
 
 var (
 	_ leg.Searcher  = (*Postgres)(nil)
+	_ leg.Freshness = (*Postgres)(nil)
 	_ queue.Indexer = (*Postgres)(nil)
 )
 
 // NewPostgres returns the graph in a database; the queue is asked for what is pending.
 func NewPostgres(pool *pgxpool.Pool, q queue.Store, cfg Config) *Postgres {
-	return &Postgres{pool, q, cfg}
+	return &Postgres{queue.Follow(q, indexName), pool, q, cfg}
 }
 
 // Index implements queue.Indexer.

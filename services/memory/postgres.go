@@ -42,12 +42,13 @@ type postgresTx struct {
 
 var _ transaction = postgresTx{}
 
-// write runs fn in a transaction, again if it lost against one beside it.
+// write runs fn in a transaction, again if it lost against one beside it: one that stored the same key, say, or took away
+// the namespace between its creation and the first memory.
 func (s *Postgres) write(ctx context.Context, fn func(postgresTx) error) error {
 	var err error
 	for range txAttempts {
 		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return fn(postgresTx{s, tx}) })
-		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) {
+		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) && !postgres.IsForeignKeyViolation(err) {
 			return err
 		}
 	}
@@ -252,15 +253,4 @@ func (s *Postgres) Scan(ctx context.Context, namespace string, batch int, fn fun
 			after = Cursor{last.CreatedAt, last.ID}
 		}
 	})
-}
-
-// Namespace implements Store.
-func (s *Postgres) Namespace(ctx context.Context, name string) (Namespace, error) {
-	n := Namespace{Name: name}
-	err := s.pool.QueryRow(ctx, `SELECT created_at, (SELECT count(*) FROM memory.memories WHERE namespace = $1) FROM memory.namespaces WHERE name = $1`, name).
-		Scan(&n.CreatedAt, &n.Memories)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Namespace{}, ErrNotFound
-	}
-	return n, err
 }

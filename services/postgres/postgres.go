@@ -101,6 +101,9 @@ func IsLockTimeout(err error) bool { return hasCode(err, "55P03") }
 // IsUniqueViolation says whether a row was there already.
 func IsUniqueViolation(err error) bool { return hasCode(err, "23505") }
 
+// IsForeignKeyViolation says whether a row that another one refers to was not there, or no longer.
+func IsForeignKeyViolation(err error) bool { return hasCode(err, "23503") }
+
 func hasCode(err error, codes ...string) bool {
 	var pgErr *pgconn.PgError
 	if !errors.As(err, &pgErr) {
