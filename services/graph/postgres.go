@@ -296,10 +296,12 @@ func (p *Postgres) walk(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 
 // Status implements leg.Searcher.
 func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	var indexed int64
-	if err := postgres.In(p.pool, namespace).QueryRow(ctx, "SELECT count(DISTINCT memory_id) FROM graph.memory_concepts WHERE namespace = $1", namespace).Scan(&indexed); err != nil {
+	var indexed, excluded int64
+	if err := postgres.In(p.pool, namespace).QueryRow(ctx, `
+		SELECT (SELECT count(DISTINCT memory_id) FROM graph.memory_concepts WHERE namespace = $1),
+			(SELECT count(*) FROM memory.memories WHERE namespace = $1 AND sensitive)`, namespace).Scan(&indexed, &excluded); err != nil {
 		return leg.Status{}, err
 	}
 	pending, err := p.queue.Status(ctx, indexName, namespace)
-	return status(indexed, pending), err
+	return status(indexed, excluded, pending), err
 }

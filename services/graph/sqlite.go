@@ -278,10 +278,12 @@ func (s *SQLite) walk(ctx context.Context, tx *sql.Tx, q leg.Query, starts []sta
 
 // Status implements leg.Searcher.
 func (s *SQLite) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	var indexed int64
-	if err := s.db.Read.QueryRowContext(ctx, "SELECT count(DISTINCT memory_id) FROM graph_memory_concepts WHERE namespace = ?", namespace).Scan(&indexed); err != nil {
+	var indexed, excluded int64
+	if err := s.db.Read.QueryRowContext(ctx, `
+		SELECT (SELECT count(DISTINCT memory_id) FROM graph_memory_concepts WHERE namespace = ?1),
+			(SELECT count(*) FROM memories WHERE namespace = ?1 AND sensitive)`, namespace).Scan(&indexed, &excluded); err != nil {
 		return leg.Status{}, err
 	}
 	pending, err := s.queue.Status(ctx, indexName, namespace)
-	return status(indexed, pending), err
+	return status(indexed, excluded, pending), err
 }
