@@ -204,6 +204,9 @@ func (s *SQLite) Supersede(ctx context.Context, id uuid.UUID, expected int64, re
 func (s *SQLite) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
 	var forgotten int64
 	err := s.write(ctx, func(tx sqliteTx) error {
+		if err := withdraw(ctx, tx, namespace, ids); err != nil {
+			return err
+		}
 		args := sqlite.Args{namespace}
 		doomed := idList(&args, ids)
 		// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
@@ -292,10 +295,13 @@ func (s *SQLite) Namespace(ctx context.Context, name string) (Namespace, error) 
 	return n, err
 }
 
+// querier is the reading side of a database, or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
+}
+
 // query returns the records of a statement that selects sqlite.RecordColumns.
-func query(ctx context.Context, db interface {
-	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
-}, statement string, args ...any) ([]record.Record, error) {
+func query(ctx context.Context, db querier, statement string, args ...any) ([]record.Record, error) {
 	rows, err := db.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return nil, err
