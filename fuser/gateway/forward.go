@@ -69,6 +69,16 @@ func (f *Forwarder) GetNamespace(ctx context.Context, req *triskelev1.GetNamespa
 	return forwarded(f.memory.GetNamespace(ctx, req))
 }
 
+// ListDecisions implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) ListDecisions(ctx context.Context, req *triskelev1.ListDecisionsRequest) (*triskelev1.ListDecisionsResponse, error) {
+	return forwarded(f.memory.ListDecisions(ctx, req))
+}
+
+// RevertDecision implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) RevertDecision(ctx context.Context, req *triskelev1.RevertDecisionRequest) (*triskelev1.RevertDecisionResponse, error) {
+	return forwarded(f.memory.RevertDecision(ctx, req))
+}
+
 // Import implements triskelev1.MemoryServiceServer.
 func (f *Forwarder) Import(in grpc.ClientStreamingServer[triskelev1.ImportRequest, triskelev1.ImportResponse]) error {
 	ctx, cancel := context.WithCancel(in.Context()) // ends the inner call if the outer one breaks off

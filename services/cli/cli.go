@@ -60,6 +60,7 @@ type commands struct {
 	Forget    forgetCmd    `cmd:"" help:"Remove memories and everything derived from them."`
 	Import    importCmd    `cmd:"" help:"Store memories from a JSONL file; running it again stores nothing twice."`
 	Export    exportCmd    `cmd:"" help:"Write every memory of a namespace as JSONL."`
+	Curation  curationCmd  `cmd:"" help:"See and undo what the curator's model decided about new memories."`
 	Doctor    doctorCmd    `cmd:"" help:"Check that everything works."`
 	Queue     queueCmd     `cmd:"" help:"Look after what the indexes have yet to catch up with, in the database itself."`
 	Migrate   migrateCmd   `cmd:"" help:"Bring a database to this program's schema, or show how far it is and what is to do."`

@@ -48,6 +48,7 @@ type Cursor struct {
 // Store keeps records. Each writing method is one transaction that also writes the lexical index and enqueues the
 // derived ones; records come back as stored and belong to the caller.
 type Store interface {
+	Decisions
 	// Insert stores records that are complete but for nothing: id, times and revision are set by the caller. One whose
 	// idempotency key, or whose id, is there already with the same contents is not stored again; with other contents
 	// nothing at all is stored and the error is a *ConflictError. Unknown namespaces are created.

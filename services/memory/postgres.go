@@ -212,6 +212,9 @@ func (s *Postgres) Supersede(ctx context.Context, id uuid.UUID, expected int64, 
 func (s *Postgres) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
 	var forgotten int64
 	err := s.write(ctx, func(tx postgresTx) error {
+		if err := withdraw(ctx, tx, namespace, ids); err != nil {
+			return err
+		}
 		// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
 		if _, err := postgres.In(tx, namespace).Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
 			return err

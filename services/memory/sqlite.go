@@ -215,6 +215,9 @@ func (s *SQLite) Supersede(ctx context.Context, id uuid.UUID, expected int64, re
 func (s *SQLite) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
 	var forgotten int64
 	err := s.write(ctx, func(tx sqliteTx) error {
+		if err := withdraw(ctx, tx, namespace, ids); err != nil {
+			return err
+		}
 		args := sqlite.Args{namespace}
 		doomed := idList(&args, ids)
 		// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.

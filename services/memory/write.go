@@ -17,6 +17,7 @@ type transaction interface {
 	insert(ctx context.Context, records []record.Record) ([]Inserted, error)
 	// replace writes a changed record, sets its Sequence and brings its indexes along.
 	replace(ctx context.Context, r *record.Record) error
+	decisionRows
 }
 
 // update is Store.Update.
@@ -31,6 +32,17 @@ func update(ctx context.Context, tx transaction, namespace string, id uuid.UUID,
 	after, err := revise(current, change)
 	if err != nil {
 		return record.Record{}, err
+	}
+	if after.Sensitive && !current.Sensitive {
+		if err := withdraw(ctx, tx, namespace, []uuid.UUID{id}); err != nil {
+			return record.Record{}, err
+		}
+		if current, err = tx.current(ctx, namespace, id); err != nil {
+			return record.Record{}, err
+		}
+		if after, err = revise(current, change); err != nil {
+			return record.Record{}, err
+		}
 	}
 	err = tx.replace(ctx, &after)
 	return after, err

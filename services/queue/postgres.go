@@ -42,6 +42,14 @@ func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record) er
 	return err
 }
 
+// DropPostgres takes a record out of an index's list if only the write that made its revision put it there. It is for a
+// write that is none of the index's business.
+func DropPostgres(ctx context.Context, tx pgx.Tx, index string, r record.Record) error {
+	_, err := tx.Exec(ctx, `DELETE FROM memory.index_queue WHERE namespace = $1 AND memory_id = $2 AND index_name = $3 AND since = $4`,
+		r.Namespace, r.ID, index, r.Sequence)
+	return err
+}
+
 // Claim implements Store.
 func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error) {
 	rows, err := postgres.In(q.pool, postgres.AllNamespaces).Query(ctx, `

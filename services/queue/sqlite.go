@@ -38,6 +38,13 @@ func EnqueueSQLite(ctx context.Context, tx *sql.Tx, records []record.Record) err
 	return nil
 }
 
+// DropSQLite is DropPostgres for SQLite.
+func DropSQLite(ctx context.Context, tx *sql.Tx, index string, r record.Record) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM index_queue WHERE namespace = ? AND memory_id = ? AND index_name = ? AND since = ?`,
+		r.Namespace, r.ID[:], index, r.Sequence)
+	return err
+}
+
 // Claim implements Store.
 func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error) {
 	now := time.Now()

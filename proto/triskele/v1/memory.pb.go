@@ -1953,13 +1953,15 @@ type Decision struct {
 	Action         CurationAction `protobuf:"varint,5,opt,name=action,proto3,enum=triskele.v1.CurationAction" json:"action,omitempty"`
 	// The older memory concerned; empty for ADD.
 	TargetId string `protobuf:"bytes,6,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
-	// Name of the model that decided.
+	// Name of the model that decided; empty when there was nothing to ask one about.
 	Model     string                 `protobuf:"bytes,7,opt,name=model,proto3" json:"model,omitempty"`
 	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
 	// Unset unless it was reverted.
-	RevertedAt    *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=reverted_at,json=revertedAt,proto3" json:"reverted_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RevertedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=reverted_at,json=revertedAt,proto3" json:"reverted_at,omitempty"`
+	// For UPDATE, until it is reverted: the older memory's content as it was before.
+	PreviousContent string `protobuf:"bytes,10,opt,name=previous_content,json=previousContent,proto3" json:"previous_content,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Decision) Reset() {
@@ -2055,13 +2057,22 @@ func (x *Decision) GetRevertedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Decision) GetPreviousContent() string {
+	if x != nil {
+		return x.PreviousContent
+	}
+	return ""
+}
+
 type ListDecisionsRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// 1 to 1,000; unset means 100.
 	PageSize *int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
 	// next_page_token of the page before; empty for the first page.
-	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only decisions about this memory, whether it was the new one or the older; empty for all.
+	MemoryId      string `protobuf:"bytes,4,opt,name=memory_id,json=memoryId,proto3" json:"memory_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2113,6 +2124,13 @@ func (x *ListDecisionsRequest) GetPageSize() int32 {
 func (x *ListDecisionsRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetMemoryId() string {
+	if x != nil {
+		return x.MemoryId
 	}
 	return ""
 }
@@ -2496,7 +2514,7 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\x16DeleteNamespaceRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"7\n" +
 	"\x17DeleteNamespaceResponse\x12\x1c\n" +
-	"\tforgotten\x18\x01 \x01(\x03R\tforgotten\"\xde\x02\n" +
+	"\tforgotten\x18\x01 \x01(\x03R\tforgotten\"\x89\x03\n" +
 	"\bDecision\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1b\n" +
@@ -2508,13 +2526,16 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\n" +
 	"decided_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tdecidedAt\x12;\n" +
 	"\vreverted_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"revertedAt\"\xd3\x01\n" +
+	"revertedAt\x12)\n" +
+	"\x10previous_content\x18\n" +
+	" \x01(\tR\x0fpreviousContent\"\xfd\x01\n" +
 	"\x14ListDecisionsRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12,\n" +
 	"\tpage_size\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x00R\bpageSize\x88\x01\x01\x12'\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\tpageTokenB\f\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\tpageToken\x12(\n" +
+	"\tmemory_id\x18\x04 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\bmemoryIdB\f\n" +
 	"\n" +
 	"_page_size\"t\n" +
 	"\x15ListDecisionsResponse\x123\n" +

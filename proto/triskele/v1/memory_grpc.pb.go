@@ -79,8 +79,8 @@ type MemoryServiceClient interface {
 	DeleteNamespace(ctx context.Context, in *DeleteNamespaceRequest, opts ...grpc.CallOption) (*DeleteNamespaceResponse, error)
 	// ListDecisions pages through what the curator decided in a namespace, newest first.
 	ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error)
-	// RevertDecision undoes what the curator did: the memories are as they were before. FAILED_PRECONDITION when they
-	// have changed since, or the decision was reverted already.
+	// RevertDecision undoes what the curator did: what it changed is as it was before, at a new revision, and is not judged
+	// again. FAILED_PRECONDITION when a memory that it changed has changed since, or it was reverted already.
 	RevertDecision(ctx context.Context, in *RevertDecisionRequest, opts ...grpc.CallOption) (*RevertDecisionResponse, error)
 }
 
@@ -288,8 +288,8 @@ type MemoryServiceServer interface {
 	DeleteNamespace(context.Context, *DeleteNamespaceRequest) (*DeleteNamespaceResponse, error)
 	// ListDecisions pages through what the curator decided in a namespace, newest first.
 	ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error)
-	// RevertDecision undoes what the curator did: the memories are as they were before. FAILED_PRECONDITION when they
-	// have changed since, or the decision was reverted already.
+	// RevertDecision undoes what the curator did: what it changed is as it was before, at a new revision, and is not judged
+	// again. FAILED_PRECONDITION when a memory that it changed has changed since, or it was reverted already.
 	RevertDecision(context.Context, *RevertDecisionRequest) (*RevertDecisionResponse, error)
 	mustEmbedUnimplementedMemoryServiceServer()
 }
