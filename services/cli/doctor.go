@@ -210,15 +210,9 @@ func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
 		if err != nil {
 			return err
 		}
-		missing := 0
-		for _, step := range steps {
-			if !step.Applied {
-				missing++
-			}
-		}
-		if missing > 0 {
-			found.add(fail, "schema", "%d of %d migrations are missing: run `triskele migrate up`", missing, len(steps))
-			return nil // the tables below may be among them
+		if err := b.Check(ctx); err != nil {
+			found.add(fail, "schema", "%s", err.Error())
+			return nil // tables that are read below may be missing
 		}
 		found.add(ok, "schema", "all %d migrations applied", len(steps))
 		backlog, err := b.Queue().Backlog(ctx, worstShown)

@@ -80,7 +80,7 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	}
 	var hits []leg.Hit
 	var status Status
-	err = postgres.Search(ctx, p.pool, settings, func(tx pgx.Tx) error {
+	err = postgres.Search(ctx, p.pool, q.Namespace, settings, func(tx pgx.Tx) error {
 		var n int
 		err := tx.QueryRow(ctx, fmt.Sprintf(`
 			SELECT count(*), coalesce((SELECT status FROM dense.models WHERE id = %[1]d), '')
@@ -198,7 +198,7 @@ func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, er
 		return leg.Status{}, err
 	}
 	var indexed, excluded int64
-	err = p.pool.QueryRow(ctx, `
+	err = postgres.In(p.pool, namespace).QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM dense.vectors WHERE namespace = $1 AND model_id = $2),
 			(SELECT count(*) FROM memory.memories m WHERE m.namespace = $1 AND m.sensitive
 				AND NOT EXISTS (SELECT FROM dense.model_rows r WHERE r.model_id = $2 AND r.sensitive))`, namespace, p.model).Scan(&indexed, &excluded)
