@@ -15,7 +15,8 @@ import (
 	"github.com/triskele/triskele/services/record"
 )
 
-// postgresModels is the catalog in dense.models.
+// postgresModels is the catalog in dense.models. Services start, ask for a model's state and put vectors under their own
+// role; the rest is for the owner of the tables, whom policies do not bind.
 type postgresModels struct{ pool *pgxpool.Pool }
 
 var _ catalog = postgresModels{}
@@ -109,7 +110,8 @@ func (p postgresModels) start(ctx context.Context, configured embed.Model) (id i
 	return id, err
 }
 
-// hnsw is the definition of a model's index. Searches have to repeat its expression and condition.
+// hnsw is the definition of a model's index, as dense.create_index has it. Searches have to repeat its expression and
+// condition.
 func hnsw(model int64, dimensions int) string {
 	return fmt.Sprintf(`USING hnsw ((embedding::halfvec(%d)) halfvec_cosine_ops) WITH (m = 16, ef_construction = 64) WHERE model_id = %d`, dimensions, model)
 }
@@ -198,8 +200,12 @@ func (p postgresModels) alone(ctx context.Context, fn func() error) error {
 	if !locked {
 		return errNotAlone
 	}
-	// Closed and not returned to the pool, because that is what gives the lock back whatever has happened.
-	defer func() { _ = conn.Conn().Close(context.WithoutCancel(ctx)) }()
+	defer func() {
+		ctx := context.WithoutCancel(ctx)
+		if _, err := conn.Exec(ctx, `SELECT pg_advisory_unlock($1)`, buildingLock); err != nil {
+			_ = conn.Conn().Close(ctx) // the lock must not go back to the pool
+		}
+	}()
 	return fn()
 }
 

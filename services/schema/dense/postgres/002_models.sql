@@ -20,8 +20,9 @@ CREATE TABLE dense.model_rows (
 );
 INSERT INTO dense.model_rows (model_id, sensitive, local) SELECT id, false, local FROM dense.models;
 
+-- Runs as its owner: who registers a model need not be allowed to decide what it may have.
 -- +goose StatementBegin
-CREATE FUNCTION dense.allow_plain_rows() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION dense.allow_plain_rows() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 BEGIN
     INSERT INTO dense.model_rows (model_id, sensitive, local) VALUES (NEW.id, false, NEW.local);
     RETURN NEW;
