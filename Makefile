@@ -24,6 +24,12 @@ test: ## Run all tests with the race detector, against a throwaway PostgreSQL wi
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go test -race -timeout 30m work
 
+RECALLS ?= 100000
+.PHONY: isolation
+isolation: ## Recall RECALLS times from two namespaces with the same texts, by each of the two locks alone and by both
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestNamespacesStayApart$$' ./e2e -recalls $(RECALLS)
+
 .PHONY: bench
 bench: ## Run all benchmarks once
 	tests/postgres.sh run go test -run '^$$' -bench . -benchtime 1s work

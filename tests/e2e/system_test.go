@@ -86,7 +86,7 @@ var legs = []string{"lexical", "dense", "graph"}
 // system is the five processes over one database.
 type system struct {
 	t         *testing.T
-	url       string // of the database
+	url       string // of the database, for its owner; each process logs in with the role of its service
 	env       []string
 	processes map[string]*process
 	conn      *grpc.ClientConn
@@ -105,7 +105,7 @@ func start(t *testing.T, env ...string) *system {
 	s := &system{t: t, env: env, url: pgtest.New(t), processes: map[string]*process{}, tel: tel.Service("client")}
 	for _, name := range append([]string{"memory"}, legs...) {
 		address := freeAddress(t)
-		s.processes[name] = &process{name: name, address: address, args: []string{"--listen", address, "--postgres", s.url, "--log-level", "debug"}}
+		s.processes[name] = &process{name: name, address: address, args: []string{"--listen", address, "--postgres", pgtest.Login(t, s.url, name), "--log-level", "debug"}}
 	}
 	gateway := freeAddress(t)
 	args := []string{"--listen", gateway, "--memory", s.processes["memory"].address, "--log-level", "debug"}
