@@ -59,6 +59,7 @@ type commands struct {
 	Forget    forgetCmd    `cmd:"" help:"Remove memories and everything derived from them."`
 	Import    importCmd    `cmd:"" help:"Store memories from a JSONL file; running it again stores nothing twice."`
 	Export    exportCmd    `cmd:"" help:"Write every memory of a namespace as JSONL."`
+	Namespace namespaceCmd `cmd:"" help:"List, count, rename or delete namespaces."`
 	Doctor    doctorCmd    `cmd:"" help:"Check that everything works."`
 	Migrate   migrateCmd   `cmd:"" help:"Bring a database to this program's schema, or show how far it is."`
 	Demo      demoCmd      `cmd:"" help:"Show what recall does, on a temporary database."`

@@ -145,7 +145,7 @@ func rescale(vector []float32) {
 }
 
 // state is a row of dense_state.
-type state struct{ lastID, vectors, deleted int64 }
+type state struct{ lastID, vectors int64 }
 
 // Search implements leg.Searcher. Of the time that is left, reading new vectors gets half and comparing half of the
 // rest; what has not been compared by then is not found and the result is TRUNCATED.
@@ -165,8 +165,8 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	rescale(query)
 
 	var now state
-	err = s.db.Read.QueryRowContext(ctx, `SELECT last_id, vectors, deleted FROM dense_state WHERE namespace = ? AND model_id = ?`, q.Namespace, s.model).
-		Scan(&now.lastID, &now.vectors, &now.deleted)
+	err = s.db.Read.QueryRowContext(ctx, `SELECT last_id, vectors FROM dense_state WHERE namespace = ? AND model_id = ?`, q.Namespace, s.model).
+		Scan(&now.lastID, &now.vectors)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && now.vectors == 0 {
 		s.cache.drop(q.Namespace)
 		return result, nil
