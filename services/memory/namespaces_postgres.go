@@ -5,12 +5,14 @@ import (
 	"errors"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/triskele/triskele/services/postgres"
 )
 
 // Namespace implements Namespaces.
 func (s *Postgres) Namespace(ctx context.Context, name string) (Namespace, error) {
 	n := Namespace{Name: name}
-	err := s.pool.QueryRow(ctx, `SELECT created_at FROM memory.namespaces WHERE name = $1`, name).Scan(&n.CreatedAt)
+	err := postgres.In(s.pool, name).QueryRow(ctx, `SELECT created_at FROM memory.namespaces WHERE name = $1`, name).Scan(&n.CreatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Namespace{}, ErrNotFound
 	}
@@ -20,7 +22,7 @@ func (s *Postgres) Namespace(ctx context.Context, name string) (Namespace, error
 
 // ListNamespaces implements Namespaces.
 func (s *Postgres) ListNamespaces(ctx context.Context, prefix, after string, n int) ([]Namespace, error) {
-	rows, err := s.pool.Query(ctx, `
+	rows, err := postgres.In(s.pool, postgres.AllNamespaces).Query(ctx, `
 		SELECT name, created_at FROM memory.namespaces
 		WHERE name COLLATE "C" >= $1 AND name COLLATE "C" < $2 AND name COLLATE "C" > $3
 		ORDER BY name COLLATE "C" LIMIT $4`, prefix, pastPrefix(prefix), after, n)
@@ -38,7 +40,7 @@ func (s *Postgres) ListNamespaces(ctx context.Context, prefix, after string, n i
 // Statistics implements Namespaces.
 func (s *Postgres) Statistics(ctx context.Context, name string) (Statistics, error) {
 	var st Statistics
-	if err := s.pool.QueryRow(ctx, `
+	if err := postgres.In(s.pool, name).QueryRow(ctx, `
 		SELECT count(*) FILTER (WHERE superseded_by IS NULL AND (expires_at IS NULL OR expires_at > now())),
 			count(*) FILTER (WHERE superseded_by IS NOT NULL),
 			count(*) FILTER (WHERE superseded_by IS NULL AND expires_at <= now()),
@@ -49,7 +51,7 @@ func (s *Postgres) Statistics(ctx context.Context, name string) (Statistics, err
 		Scan(&st.Live, &st.Superseded, &st.Expired, &st.Sensitive, &st.Bytes); err != nil {
 		return Statistics{}, err
 	}
-	rows, err := s.pool.Query(ctx, `
+	rows, err := postgres.In(s.pool, name).Query(ctx, `
 		SELECT i.name, count(q.namespace) FILTER (WHERE NOT q.dead), count(q.namespace) FILTER (WHERE q.dead),
 			coalesce(now() - min(q.enqueued_at) FILTER (WHERE NOT q.dead), '0')
 		FROM (SELECT DISTINCT name FROM memory.indexes) i
@@ -101,7 +103,7 @@ func (s *Postgres) DeleteNamespace(ctx context.Context, name string) (forgotten 
 // transaction's own are put off until all tables have followed.
 func (tx postgresTx) seize(ctx context.Context, name string) (memories int64, err error) {
 	var found string
-	err = tx.QueryRow(ctx, `SELECT name FROM memory.namespaces WHERE name = $1 FOR UPDATE`, name).Scan(&found)
+	err = postgres.In(tx, postgres.AllNamespaces).QueryRow(ctx, `SELECT name FROM memory.namespaces WHERE name = $1 FOR UPDATE`, name).Scan(&found)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, ErrNotFound
 	}

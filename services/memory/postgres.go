@@ -70,14 +70,7 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 	if err := createNamespaces(ctx, tx.Tx, records); err != nil {
 		return nil, err
 	}
-	plan, err := planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
-		rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m
-			WHERE m.namespace = $1 AND (m.id = ANY($2) OR m.idempotency_key = ANY($3))`, namespace, ids, keys)
-		if err != nil {
-			return nil, err
-		}
-		return pgx.CollectRows(rows, postgres.ScanRecord)
-	})
+	plan, err := tx.plan(ctx, records)
 	if err != nil || len(plan.fresh) == 0 {
 		return plan.outcome(), err
 	}
@@ -98,9 +91,41 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 	return plan.outcome(), link(ctx, tx, plan.fresh)
 }
 
+func (tx postgresTx) plan(ctx context.Context, records []record.Record) (insertPlan, error) {
+	return planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
+		rows, err := postgres.In(tx, scope(namespacesOf(records))).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m
+			WHERE m.namespace = $1 AND (m.id = ANY($2) OR m.idempotency_key = ANY($3))
+			UNION ALL SELECT `+postgres.RecordColumns+` FROM memory.memories m
+			WHERE m.namespace = $1 AND m.supersedes IS NOT NULL AND m.supersedes = ANY($2)`, namespace, ids, keys)
+		if err != nil {
+			return nil, err
+		}
+		return pgx.CollectRows(rows, postgres.ScanRecord)
+	})
+}
+
+// Plan implements Store.
+func (s *Postgres) Plan(ctx context.Context, records []record.Record) ([]Inserted, error) {
+	var plan insertPlan
+	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
+		plan, err = postgresTx{s, tx}.plan(ctx, records)
+		return err
+	})
+	return plan.outcome(), err
+}
+
 func createNamespaces(ctx context.Context, tx pgx.Tx, records []record.Record) error {
-	_, err := tx.Exec(ctx, `INSERT INTO memory.namespaces (name) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT DO NOTHING`, namespacesOf(records))
+	names := namespacesOf(records)
+	_, err := postgres.In(tx, scope(names)).Exec(ctx, `INSERT INTO memory.namespaces (name) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT DO NOTHING`, names)
 	return err
+}
+
+// scope is what a transaction about these namespaces says to postgres.In.
+func scope(namespaces []string) string {
+	if len(namespaces) == 1 {
+		return namespaces[0]
+	}
+	return postgres.AllNamespaces
 }
 
 // columns returns a record's values in the order of postgres.RecordColumns; what is unset becomes NULL.
@@ -151,7 +176,7 @@ func (s *Postgres) Update(ctx context.Context, namespace string, id uuid.UUID, e
 }
 
 func (tx postgresTx) current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error) {
-	rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1 AND m.id = $2 FOR UPDATE`, namespace, id)
+	rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1 AND m.id = $2 FOR UPDATE`, namespace, id)
 	if err != nil {
 		return record.Record{}, err
 	}
@@ -188,7 +213,7 @@ func (s *Postgres) Forget(ctx context.Context, namespace string, ids []uuid.UUID
 	var forgotten int64
 	err := s.write(ctx, func(tx postgresTx) error {
 		// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
-		if _, err := tx.Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
+		if _, err := postgres.In(tx, namespace).Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, `
@@ -203,7 +228,7 @@ func (s *Postgres) Forget(ctx context.Context, namespace string, ids []uuid.UUID
 
 // Get implements Store.
 func (s *Postgres) Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM unnest($2::uuid[]) WITH ORDINALITY AS wanted (id, position)
+	rows, err := postgres.In(s.pool, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM unnest($2::uuid[]) WITH ORDINALITY AS wanted (id, position)
 		JOIN memory.memories m ON m.namespace = $1 AND m.id = wanted.id ORDER BY wanted.position`, namespace, ids)
 	if err != nil {
 		return nil, err
@@ -218,7 +243,7 @@ func (s *Postgres) List(ctx context.Context, namespace string, filter record.Fil
 	if after != (Cursor{}) {
 		where += fmt.Sprintf(" AND (m.created_at, m.id) < (%s, %s)", args.Add(after.CreatedAt), args.Add(after.ID))
 	}
-	rows, err := s.pool.Query(ctx, fmt.Sprintf(`SELECT %s FROM memory.memories m WHERE m.namespace = $1 AND %s
+	rows, err := postgres.In(s.pool, namespace).Query(ctx, fmt.Sprintf(`SELECT %s FROM memory.memories m WHERE m.namespace = $1 AND %s
 		ORDER BY m.created_at DESC, m.id DESC LIMIT %s`, postgres.RecordColumns, where, args.Add(n)), args...)
 	if err != nil {
 		return nil, err
@@ -237,7 +262,7 @@ func (s *Postgres) Scan(ctx context.Context, namespace string, batch int, fn fun
 			if after != (Cursor{}) {
 				where = fmt.Sprintf(" AND (m.created_at, m.id) > (%s, %s)", args.Add(after.CreatedAt), args.Add(after.ID))
 			}
-			rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1`+where+`
+			rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1`+where+`
 				ORDER BY m.created_at, m.id LIMIT $2`, args...)
 			if err != nil {
 				return err
