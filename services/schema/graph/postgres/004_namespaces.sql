@@ -10,11 +10,7 @@ BEGIN
         PERFORM memory.copy_rows('graph.concept_edges', OLD.name, NEW.name);
         PERFORM memory.copy_rows('graph.memory_links', OLD.name, NEW.name);
         PERFORM memory.copy_rows('graph.link_ends', OLD.name, NEW.name);
-        PERFORM memory.copy_rows('graph.memory_links', OLD.name, NEW.name);
-        PERFORM memory.copy_rows('graph.link_ends', OLD.name, NEW.name);
     END IF;
-    DELETE FROM graph.memory_links WHERE namespace = OLD.name;
-    DELETE FROM graph.link_ends WHERE namespace = OLD.name;
     DELETE FROM graph.memory_links WHERE namespace = OLD.name;
     DELETE FROM graph.link_ends WHERE namespace = OLD.name;
     DELETE FROM graph.concept_edges WHERE namespace = OLD.name;
