@@ -2,8 +2,8 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -112,19 +112,23 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	for _, o := range outcomes {
 		resp.Spans = append(resp.Spans, o.spans...)
 	}
-	var contents map[string]*triskelev1.Memory
-	var lost []string
-	if !req.GetIdsOnly() && len(fused) > 0 {
-		if contents, err = g.contents(ctx, fused); err != nil {
-			lost = append(lost, "the contents could not be fetched in time, so only ids are given")
-		}
+	var contents map[string]fetched
+	if !req.GetIdsOnly() {
+		contents = g.contents(ctx, fused)
 	}
+	var lost []string
 	for _, f := range fused {
-		memory := contents[f.Namespace+" "+f.ID]
-		if contents != nil && memory == nil {
+		of, asked := contents[f.Namespace]
+		memory := of.memories[f.ID]
+		if asked && of.err == nil && memory == nil {
 			continue // forgotten since the leg found it
 		}
 		resp.Hits = append(resp.Hits, hit(f, len(resp.Hits)+1, memory, req.GetExplain()))
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(contents)) {
+		if contents[namespace].err != nil {
+			lost = append(lost, "the contents of hits in "+namespace+" could not be fetched, so only their ids are given")
+		}
 	}
 	resp.DegradedReason = degradation(outcomes, lost)
 	resp.Degraded = resp.GetDegradedReason() != ""
@@ -235,23 +239,35 @@ func reports(outcomes []outcome) []*triskelev1.LegReport {
 	return out
 }
 
-// checkNamespaces refuses a namespace in which nothing was ever stored. Asking costs a call, so only a namespace that
-// gave no hit is asked about, and an unreachable memory service is no reason to fail.
+// checkNamespaces refuses a namespace in which nothing was ever stored. Asking costs a call, so only those are asked about
+// that gave no hit, all at once, and an unreachable memory service is no reason to fail.
 func (g *Gateway) checkNamespaces(ctx context.Context, namespaces []string, outcomes []outcome) error {
+	unknown := make([]bool, len(namespaces))
+	var wg sync.WaitGroup
 	for i, namespace := range namespaces {
 		if slices.ContainsFunc(outcomes, func(o outcome) bool { return o.namespace == namespace && len(o.hits) > 0 }) {
 			continue
 		}
-		_, err := g.memory.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
-		if status.Code(err) == codes.NotFound {
-			return rpc.Invalid(fmt.Sprintf("namespaces[%d]", i), fmt.Sprintf("%q is unknown; storing a memory in it creates it", namespace))
-		}
+		wg.Go(func() {
+			_, err := g.memory.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
+			unknown[i] = status.Code(err) == codes.NotFound
+		})
+	}
+	wg.Wait()
+	if i := slices.Index(unknown, true); i >= 0 {
+		return rpc.Invalid(fmt.Sprintf("namespaces[%d]", i), fmt.Sprintf("%q is unknown; storing a memory in it creates it", namespaces[i]))
 	}
 	return nil
 }
 
-// contents fetches the winners, keyed by namespace and id.
-func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused) (map[string]*triskelev1.Memory, error) {
+// fetched is what came of fetching a namespace's winners: the memories by id, all that there are, or an error.
+type fetched struct {
+	memories map[string]*triskelev1.Memory
+	err      error
+}
+
+// contents fetches the winners of each namespace.
+func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused) map[string]fetched {
 	requests := map[string]*triskelev1.GetRequest{}
 	for _, f := range fused {
 		if requests[f.Namespace] == nil {
@@ -260,27 +276,27 @@ func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused) (map[strin
 		requests[f.Namespace].Ids = append(requests[f.Namespace].Ids, f.ID)
 	}
 	var (
-		wg   sync.WaitGroup
-		mu   sync.Mutex
-		errs []error
-		out  = make(map[string]*triskelev1.Memory, len(fused))
+		wg  sync.WaitGroup
+		mu  sync.Mutex
+		out = make(map[string]fetched, len(requests))
 	)
 	for namespace, req := range requests {
 		wg.Go(func() {
 			resp, err := g.memory.Get(ctx, req)
+			if err != nil {
+				g.log.WarnContext(ctx, "contents not fetched", "namespace", namespace, "error", err.Error())
+			}
+			memories := make(map[string]*triskelev1.Memory, len(req.GetIds()))
+			for _, m := range resp.GetMemories() {
+				memories[m.GetId()] = m
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			errs = append(errs, err)
-			for _, m := range resp.GetMemories() {
-				out[namespace+" "+m.GetId()] = m
-			}
+			out[namespace] = fetched{memories, err}
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out
 }
 
 func hit(f fusion.Fused, rank int, memory *triskelev1.Memory, explain bool) *triskelev1.Hit {

@@ -61,6 +61,7 @@ type commands struct {
 	Import    importCmd    `cmd:"" help:"Store memories from a JSONL file; running it again stores nothing twice."`
 	Export    exportCmd    `cmd:"" help:"Write every memory of a namespace as JSONL."`
 	Curation  curationCmd  `cmd:"" help:"See and undo what the curator's model decided about new memories."`
+	Namespace namespaceCmd `cmd:"" help:"List, count, rename or delete namespaces."`
 	Doctor    doctorCmd    `cmd:"" help:"Check that everything works."`
 	Queue     queueCmd     `cmd:"" help:"Look after what the indexes have yet to catch up with, in the database itself."`
 	Reembed   reembedCmd   `cmd:"" help:"Change the embedding model of a database, without downtime."`

@@ -101,7 +101,7 @@ func rescale(vector []float32) {
 }
 
 // state is a row of dense_state.
-type state struct{ lastID, vectors, deleted int64 }
+type state struct{ lastID, vectors int64 }
 
 // Search implements leg.Searcher. Of the time that is left, reading new vectors gets half and comparing half of the
 // rest; what has not been compared by then is not found and the result is TRUNCATED.
@@ -123,9 +123,9 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	var now state
 	var status Status
 	err = s.db.Read.QueryRowContext(ctx, `
-		SELECT coalesce((SELECT status FROM dense_models WHERE id = ?2), ''), coalesce(max(last_id), 0), coalesce(max(vectors), 0), coalesce(max(deleted), 0)
+		SELECT coalesce((SELECT status FROM dense_models WHERE id = ?2), ''), coalesce(max(last_id), 0), coalesce(max(vectors), 0)
 		FROM dense_state WHERE namespace = ?1 AND model_id = ?2`, q.Namespace, s.model).
-		Scan(&status, &now.lastID, &now.vectors, &now.deleted)
+		Scan(&status, &now.lastID, &now.vectors)
 	if err != nil {
 		return leg.Result{}, err
 	}

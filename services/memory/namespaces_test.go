@@ -38,7 +38,7 @@ type legs struct {
 	dense, graph index
 }
 
-func newLegs(t *testing.T, f *storetest.Fixture) legs {
+func newLegs(t testing.TB, f *storetest.Fixture) legs {
 	t.Helper()
 	if f.Engine == schema.Postgres {
 		d, err := dense.NewPostgres(context.Background(), f.Pool, embed.NewHashed(), f.Queue)

@@ -130,6 +130,22 @@ func TestMemory(t *testing.T) {
 	golden(t, "list.golden", render.Style{}.List([]*triskelev1.Memory{m}))
 }
 
+func TestNamespace(t *testing.T) {
+	n := &triskelev1.GetNamespaceResponse{
+		Namespace: "acme/notes", CreatedAt: timestamppb.New(day), Memories: 12,
+		Statistics: &triskelev1.NamespaceStatistics{
+			Live: 9, Superseded: 2, Expired: 1, Sensitive: 3, Bytes: 5_400_000,
+			Indexes: []*triskelev1.IndexLag{{Index: "dense", Pending: 4, Dead: 1, Lag: durationpb.New(83 * time.Second)}, {Index: "graph"}},
+		},
+	}
+	golden(t, "namespace.golden", render.Style{}.Namespace(n))
+	for size, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 3 << 40: "3.0 TiB", 5000 << 40: "5000.0 TiB"} {
+		if got := render.Bytes(size); got != want {
+			t.Errorf("%d: %q, want %q", size, got, want)
+		}
+	}
+}
+
 // No line may be longer than what it is drawn for, whatever the text.
 func FuzzWidth(f *testing.F) {
 	f.Add("title", "some text with words of several lengths and averyveryveryveryveryveryveryverylongoneindeed", 40)

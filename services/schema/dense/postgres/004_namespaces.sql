@@ -1,7 +1,7 @@
 -- +goose Up
 -- See the memory track: the vectors follow their namespace.
 -- +goose StatementBegin
-CREATE FUNCTION dense.follow_namespace() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+CREATE FUNCTION dense.follow_namespace() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF TG_OP = 'UPDATE' THEN
         PERFORM memory.copy_rows('dense.vectors', OLD.name, NEW.name);

@@ -2,7 +2,7 @@
 -- See the memory track: concepts, mentions, edges and links follow their namespace. Mentions are counted as they come and go,
 -- and a concept goes with its last mention.
 -- +goose StatementBegin
-CREATE FUNCTION graph.follow_namespace() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+CREATE FUNCTION graph.follow_namespace() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF TG_OP = 'UPDATE' THEN
         PERFORM memory.copy_rows('graph.concepts', OLD.name, NEW.name, '{mentions}');

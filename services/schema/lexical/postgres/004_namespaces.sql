@@ -1,7 +1,7 @@
 -- +goose Up
 -- See the memory track: the documents follow their namespace.
 -- +goose StatementBegin
-CREATE FUNCTION lexical.follow_namespace() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+CREATE FUNCTION lexical.follow_namespace() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF TG_OP = 'UPDATE' THEN
         PERFORM memory.copy_rows('lexical.documents', OLD.name, NEW.name);

@@ -14,7 +14,7 @@ CREATE INDEX namespaces_by_name ON memory.namespaces (name COLLATE "C");
 -- but for those that get their default.
 -- +goose StatementBegin
 CREATE FUNCTION memory.copy_rows(source regclass, old text, new text, but_for text[] DEFAULT '{}') RETURNS void
-    LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     columns text := (
         SELECT string_agg(quote_ident(attname), ', ') FROM pg_attribute
@@ -27,7 +27,7 @@ END $$;
 
 -- The tables of this track that have rows of a namespace, besides the memories.
 -- +goose StatementBegin
-CREATE FUNCTION memory.beside_memories() RETURNS SETOF regclass LANGUAGE sql STABLE SET search_path = pg_catalog AS $$
+CREATE FUNCTION memory.beside_memories() RETURNS SETOF regclass LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT c.oid::regclass FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'namespace' AND NOT a.attisdropped
     WHERE c.relnamespace = 'memory'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.oid <> 'memory.memories'::regclass
 $$;
@@ -35,7 +35,7 @@ $$;
 
 -- Whoever is changing a memory is waited for, and whoever comes later finds it gone.
 -- +goose StatementBegin
-CREATE FUNCTION memory.copy_namespace() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+CREATE FUNCTION memory.copy_namespace() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     beside regclass;
 BEGIN
@@ -50,7 +50,7 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE FUNCTION memory.empty_namespace() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+CREATE FUNCTION memory.empty_namespace() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     beside regclass;
 BEGIN
