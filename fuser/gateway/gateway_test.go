@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -329,6 +331,52 @@ func TestInvalidRequests(t *testing.T) {
 	g = newGateway(t, memories{}, finds(bm25, "a"), fails(codes.InvalidArgument), finds(hops))
 	if _, err := g.Recall(t.Context(), request(nil)); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a leg that refuses the request: %v", err)
+	}
+}
+
+func TestAtLeast(t *testing.T) {
+	of := func(namespace string, sequence int64) string {
+		return revision.Token{Namespace: namespace, Sequence: sequence}.String()
+	}
+	var mu sync.Mutex
+	got := map[string]string{}
+	dense := leg{search: func(_ context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		got[req.GetNamespace()] = req.GetAtLeast()
+		return &triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Behind: 12, Stale: req.GetAtLeast() != ""}, nil
+	}}
+	g := newGateway(t, memories{}, finds(bm25, "a"), dense, finds(hops))
+	resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+		r.Namespaces, r.AtLeast = []string{"n", "m"}, []string{of("m", 7)}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got["m"] != of("m", 7) || got["n"] != "" {
+		t.Errorf("tokens %q", got)
+	}
+	if want := "This recall is incomplete: the dense leg does not know of the latest writes to m yet (12 behind)."; !resp.GetDegraded() || resp.GetDegradedReason() != want {
+		t.Errorf("degraded %v: %s", resp.GetDegraded(), resp.GetDegradedReason())
+	}
+	for _, l := range resp.GetLegs() {
+		isDense := l.GetLeg() == "dense"
+		if l.GetStale() != (isDense && l.GetNamespace() == "m") || (l.GetBehind() == 12) != isDense {
+			t.Errorf("report %v", l)
+		}
+	}
+	for name, x := range map[string]struct {
+		tokens []string
+		want   string
+	}{
+		"no token":          {[]string{of("n", 1), "newest"}, "at_least[1]: must be a revision token"},
+		"foreign namespace": {[]string{of("m", 1)}, "at_least[0]: must be a revision token of one of the request's namespaces"},
+		"two":               {[]string{of("n", 1), of("n", 2)}, `at_least[1]: must be the only revision token of namespace "n"`},
+	} {
+		_, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) { r.AtLeast = x.tokens }))
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -71,6 +72,10 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	if err := g.checkLegs(req); err != nil {
 		return nil, err
 	}
+	tokens, err := tokensOf(req)
+	if err != nil {
+		return nil, err
+	}
 	var left time.Duration
 	if deadline, ok := ctx.Deadline(); ok {
 		if left = deadline.Sub(start); left <= 0 {
@@ -85,7 +90,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	ctx, cancel := context.WithDeadline(ctx, start.Add(total))
 	defer cancel()
 
-	outcomes := g.fanOut(ctx, req, g.plan(req, forLegs))
+	outcomes := g.fanOut(ctx, req, g.plan(req, tokens, forLegs))
 	if err := verdict(req, outcomes); err != nil {
 		return nil, err
 	}
@@ -148,6 +153,26 @@ func (g *Gateway) checkLegs(req *triskelev1.RecallRequest) error {
 	return nil
 }
 
+// tokensOf returns the revision tokens of a request by the namespaces they are of.
+func tokensOf(req *triskelev1.RecallRequest) (map[string]string, error) {
+	tokens := map[string]string{}
+	for i, text := range req.GetAtLeast() {
+		field := fmt.Sprintf("at_least[%d]", i)
+		token, err := revision.Parse(text)
+		if err != nil {
+			return nil, rpc.Invalid(field, "must be a revision token, as the writing calls return it")
+		}
+		if !slices.Contains(req.GetNamespaces(), token.Namespace) {
+			return nil, rpc.Invalid(field, "must be a revision token of one of the request's namespaces")
+		}
+		if tokens[token.Namespace] != "" {
+			return nil, rpc.Invalid(field, fmt.Sprintf("must be the only revision token of namespace %q", token.Namespace))
+		}
+		tokens[token.Namespace] = text
+	}
+	return tokens, nil
+}
+
 func (g *Gateway) fusionOptions(req *triskelev1.RecallRequest) fusion.Options {
 	options := fusion.Options{
 		Method: req.GetFusion().GetMethod(), K: g.config.K, Sort: req.GetSortBy(), Limit: defaultLimit,
@@ -204,6 +229,7 @@ func reports(outcomes []outcome) []*triskelev1.LegReport {
 		out[i] = &triskelev1.LegReport{
 			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(len(o.hits)),
 			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: o.weight, ScoreKind: o.kind,
+			Behind: o.behind, Stale: o.stale,
 		}
 	}
 	return out
@@ -276,6 +302,9 @@ func hit(f fusion.Fused, rank int, memory *triskelev1.Memory, explain bool) *tri
 func degradation(outcomes []outcome, more []string) string {
 	var parts []string
 	for _, o := range outcomes {
+		if o.stale {
+			parts = append(parts, staleness(o))
+		}
 		if !o.lost() {
 			continue
 		}
@@ -293,6 +322,15 @@ func degradation(outcomes []outcome, more []string) string {
 		return ""
 	}
 	return "This recall is incomplete: " + strings.Join(parts, "; ") + "."
+}
+
+// staleness says that a leg searched an index that did not know of the write it was to wait for.
+func staleness(o outcome) string {
+	sentence := fmt.Sprintf("the %s leg does not know of the latest writes to %s yet", o.name, o.namespace)
+	if o.behind > 0 {
+		sentence += fmt.Sprintf(" (%d behind)", o.behind)
+	}
+	return sentence
 }
 
 // stateName is a state as people read it: "TIMED_OUT".

@@ -21,8 +21,10 @@ import (
 
 // Postgres is a PostgreSQL database with pgvector.
 type Postgres struct {
-	pool  *pgxpool.Pool
-	tasks *queue.Postgres
+	pool   *pgxpool.Pool
+	tasks  queue.Store
+	wakers wakers
+	tel    *telemetry.Service
 }
 
 var _ Backend = (*Postgres)(nil)
@@ -33,7 +35,9 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Pos
 	if err != nil {
 		return nil, err
 	}
-	return &Postgres{pool: pool, tasks: queue.NewPostgres(pool)}, nil
+	b := &Postgres{pool: pool, tel: tel}
+	b.tasks = urging{queue.NewPostgres(pool), b.wakers.wake}
+	return b, nil
 }
 
 // Memory implements Backend.
@@ -56,8 +60,14 @@ func (b *Postgres) Graph() Index { return graph.NewPostgres(b.pool, b.tasks, gra
 
 // Worker implements Backend.
 func (b *Postgres) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
-	return &queue.Worker{Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log}
+	return &queue.Worker{
+		Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add(),
+		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName),
+	}
 }
+
+// Queue implements Backend.
+func (b *Postgres) Queue() queue.Store { return b.tasks }
 
 // Ping implements Backend.
 func (b *Postgres) Ping(ctx context.Context) error { return b.pool.Ping(ctx) }
@@ -79,6 +89,12 @@ func (b *Postgres) withSQL(fn func(*sql.DB) error) error {
 func (b *Postgres) Migrate(ctx context.Context) (steps []schema.Step, err error) {
 	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Up(ctx, db, schema.Postgres); return err })
 	b.pool.Reset() // connections made before the vector extension do not know its types
+	return steps, err
+}
+
+// Plan implements Backend.
+func (b *Postgres) Plan(ctx context.Context) (steps []schema.Planned, err error) {
+	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Plan(ctx, db, schema.Postgres); return err })
 	return steps, err
 }
 

@@ -21,6 +21,7 @@ type SQLite struct {
 	db     *sqlite.DB
 	tasks  *queue.SQLite
 	wakers wakers
+	tel    *telemetry.Service
 }
 
 var _ Backend = (*SQLite)(nil)
@@ -31,7 +32,7 @@ func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SQLite{db: db, tasks: queue.NewSQLite(db)}, nil
+	return &SQLite{db: db, tasks: queue.NewSQLite(db), tel: tel}, nil
 }
 
 // Memory implements Backend.
@@ -52,8 +53,14 @@ func (b *SQLite) Graph() Index { return graph.NewSQLite(b.db, b.tasks, graph.Def
 
 // Worker implements Backend.
 func (b *SQLite) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
-	return &queue.Worker{Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add()}
+	return &queue.Worker{
+		Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add(),
+		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName),
+	}
 }
+
+// Queue implements Backend.
+func (b *SQLite) Queue() queue.Store { return b.tasks }
 
 // Ping implements Backend.
 func (b *SQLite) Ping(ctx context.Context) error { return b.db.Read.PingContext(ctx) }
@@ -67,6 +74,11 @@ func (b *SQLite) Version(ctx context.Context) (version string, err error) {
 // Migrate implements Backend.
 func (b *SQLite) Migrate(ctx context.Context) ([]schema.Step, error) {
 	return schema.Up(ctx, b.db.Write, schema.SQLite)
+}
+
+// Plan implements Backend.
+func (b *SQLite) Plan(ctx context.Context) ([]schema.Planned, error) {
+	return schema.Plan(ctx, b.db.Read, schema.SQLite)
 }
 
 // Status implements Backend.

@@ -28,6 +28,7 @@ type SQLite struct {
 	// not fit alone is read from the database in each search. Set it before the first search.
 	MaxBytes int64
 
+	queue.Follower
 	db       *sqlite.DB
 	embedder embed.Embedder
 	tasks    queue.Store
@@ -38,6 +39,7 @@ type SQLite struct {
 
 var (
 	_ leg.Searcher  = (*SQLite)(nil)
+	_ leg.Freshness = (*SQLite)(nil)
 	_ queue.Indexer = (*SQLite)(nil)
 )
 
@@ -52,7 +54,7 @@ func NewSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, task
 		return nil, err
 	}
 	return &SQLite{
-		MaxBytes: 512 << 20, db: db, embedder: embedder, tasks: tasks, model: model,
+		MaxBytes: 512 << 20, Follower: queue.Follow(tasks, indexName), db: db, embedder: embedder, tasks: tasks, model: model,
 		scratch: sync.Pool{New: func() any { return new([]candidate) }},
 	}, nil
 }

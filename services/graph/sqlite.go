@@ -16,6 +16,7 @@ import (
 
 // SQLite is the graph in a SQLite file.
 type SQLite struct {
+	queue.Follower
 	db     *sqlite.DB
 	queue  queue.Store
 	config Config
@@ -23,11 +24,14 @@ type SQLite struct {
 
 var (
 	_ leg.Searcher  = (*SQLite)(nil)
+	_ leg.Freshness = (*SQLite)(nil)
 	_ queue.Indexer = (*SQLite)(nil)
 )
 
 // NewSQLite returns the graph in a database; the queue is asked for what is pending.
-func NewSQLite(db *sqlite.DB, q queue.Store, cfg Config) *SQLite { return &SQLite{db, q, cfg} }
+func NewSQLite(db *sqlite.DB, q queue.Store, cfg Config) *SQLite {
+	return &SQLite{queue.Follow(q, indexName), db, q, cfg}
+}
 
 // Index implements queue.Indexer.
 func (s *SQLite) Index(ctx context.Context, records []record.Record) error {

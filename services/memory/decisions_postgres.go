@@ -56,7 +56,7 @@ const settledPostgres = `SELECT coalesce(max(greatest(memory_revision, memory_af
 // Decided implements Decisions.
 func (s *Postgres) Decided(ctx context.Context, namespace string, memory Seen) (bool, error) {
 	var settled int64
-	err := s.pool.QueryRow(ctx, settledPostgres, namespace, memory.ID).Scan(&settled)
+	err := postgres.In(s.pool, namespace).QueryRow(ctx, settledPostgres, namespace, memory.ID).Scan(&settled)
 	return settled >= memory.Revision, err
 }
 
@@ -80,7 +80,7 @@ func (s *Postgres) ListDecisions(ctx context.Context, namespace string, about uu
 	if after != (Cursor{}) {
 		where += fmt.Sprintf(" AND (d.decided_at, d.id) < (%s, %s)", args.Add(after.CreatedAt), args.Add(after.ID))
 	}
-	rows, err := s.pool.Query(ctx, fmt.Sprintf(`SELECT %s FROM memory.curation_decisions d WHERE d.namespace = $1%s
+	rows, err := postgres.In(s.pool, namespace).Query(ctx, fmt.Sprintf(`SELECT %s FROM memory.curation_decisions d WHERE d.namespace = $1%s
 		ORDER BY d.decided_at DESC, d.id DESC LIMIT %s`, decisionColumns, where, args.Add(n)), args...)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (tx postgresTx) settled(ctx context.Context, namespace string, id uuid.UUID
 }
 
 func (tx postgresTx) decision(ctx context.Context, namespace string, id uuid.UUID) (Decision, error) {
-	rows, err := tx.Query(ctx, `SELECT `+decisionColumns+` FROM memory.curation_decisions d WHERE d.namespace = $1 AND d.id = $2`, namespace, id)
+	rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT `+decisionColumns+` FROM memory.curation_decisions d WHERE d.namespace = $1 AND d.id = $2`, namespace, id)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -133,7 +133,7 @@ func (tx postgresTx) setDecision(ctx context.Context, d Decision) error {
 
 func (tx postgresTx) rewrites(ctx context.Context, namespace string, ids []uuid.UUID) ([]Decision, error) {
 	// The locks first: who rewrites has both memories locked, so what is read afterwards is all there is.
-	if _, err := tx.Exec(ctx, `SELECT FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE`, namespace, ids); err != nil {
+	if _, err := postgres.In(tx, namespace).Exec(ctx, `SELECT FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE`, namespace, ids); err != nil {
 		return nil, err
 	}
 	const targets = `SELECT target_id FROM memory.curation_decisions

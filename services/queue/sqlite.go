@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/triskele/triskele/services/record"
@@ -87,6 +88,22 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Dura
 	return tasks, err
 }
 
+// Extend implements Store.
+func (q *SQLite) Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error {
+	until := time.Now().Add(lease).UnixMicro()
+	return q.db.Update(ctx, func(tx *sql.Tx) error {
+		for _, t := range tasks {
+			if _, err := tx.ExecContext(ctx, `
+				UPDATE index_queue SET not_before = ?
+				WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ? AND NOT dead`,
+				until, t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision, t.Sequence); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // Done implements Store.
 func (q *SQLite) Done(ctx context.Context, index string, tasks []Task) error {
 	return q.db.Update(ctx, func(tx *sql.Tx) error {
@@ -109,15 +126,103 @@ func (q *SQLite) Fail(ctx context.Context, index string, task Task, retryAt time
 	return err
 }
 
-// Status implements Store.
-func (q *SQLite) Status(ctx context.Context, index, namespace string) (Status, error) {
-	var s Status
+// sqliteCounts are the columns that scanStatus reads.
+const sqliteCounts = `count(*) FILTER (WHERE NOT dead), count(*) FILTER (WHERE dead), min(enqueued_at) FILTER (WHERE NOT dead)`
+
+func scanStatus(scan func(...any) error, s *Status, before ...any) error {
 	var oldest sql.NullInt64
-	err := q.db.Read.QueryRowContext(ctx, `
-		SELECT count(*) FILTER (WHERE NOT dead), count(*) FILTER (WHERE dead), min(enqueued_at) FILTER (WHERE NOT dead)
-		FROM index_queue WHERE namespace = ? AND index_name = ?`, namespace, index).Scan(&s.Pending, &s.Dead, &oldest)
-	if oldest.Valid {
-		s.Lag = time.Since(sqlite.Time(oldest))
+	if err := scan(append(before, &s.Pending, &s.Dead, &oldest)...); err != nil {
+		return err
 	}
+	if oldest.Valid {
+		s.Lag = max(time.Since(sqlite.Time(oldest)), 0)
+	}
+	return nil
+}
+
+// Status implements Store.
+func (q *SQLite) Status(ctx context.Context, index, namespace string) (s Status, err error) {
+	err = scanStatus(q.db.Read.QueryRowContext(ctx, `SELECT `+sqliteCounts+` FROM index_queue WHERE namespace = ? AND index_name = ?`, namespace, index).Scan, &s)
 	return s, err
+}
+
+// Total implements Store.
+func (q *SQLite) Total(ctx context.Context, index string) (s Status, err error) {
+	err = scanStatus(q.db.Read.QueryRowContext(ctx, `SELECT `+sqliteCounts+` FROM index_queue WHERE index_name = ?`, index).Scan, &s)
+	return s, err
+}
+
+// Knows implements Store.
+func (q *SQLite) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
+	err = q.db.Read.QueryRowContext(ctx, `
+		SELECT dead FROM index_queue WHERE namespace = ? AND index_name = ? AND since <= ? ORDER BY since LIMIT 1`,
+		namespace, index, sequence).Scan(&gaveUp)
+	if errors.Is(err, sql.ErrNoRows) {
+		return true, false, nil
+	}
+	return false, gaveUp, err
+}
+
+// Behind implements Store.
+func (q *SQLite) Behind(ctx context.Context, index, namespace string, limit int) (n int64, err error) {
+	err = q.db.Read.QueryRowContext(ctx, `
+		SELECT count(*) FROM (SELECT 1 FROM index_queue WHERE namespace = ? AND index_name = ? LIMIT ?)`, namespace, index, limit).Scan(&n)
+	return n, err
+}
+
+// Backlog implements Store.
+func (q *SQLite) Backlog(ctx context.Context, n int) ([]Backlog, error) {
+	rows, err := q.db.Read.QueryContext(ctx, `
+		SELECT index_name, namespace, `+sqliteCounts+` FROM index_queue GROUP BY index_name, namespace
+		ORDER BY count(*) FILTER (WHERE dead) > 0 DESC, min(enqueued_at) FILTER (WHERE NOT dead) NULLS LAST, 1, 2 LIMIT ?`, n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var out []Backlog
+	for rows.Next() {
+		var b Backlog
+		if err := scanStatus(rows.Scan, &b.Status, &b.Index, &b.Namespace); err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, rows.Err()
+}
+
+// sqliteSelected is the condition of a Selection, given as the arguments ?1 to ?3.
+const sqliteSelected = `(?1 = '' OR index_name = ?1) AND (?2 = '' OR namespace = ?2) AND (dead OR NOT ?3)`
+
+// List implements Store.
+func (q *SQLite) List(ctx context.Context, which Selection, n int) ([]Entry, error) {
+	rows, err := q.db.Read.QueryContext(ctx, `
+		SELECT index_name, namespace, memory_id, dead, attempts, last_error, enqueued_at FROM index_queue
+		WHERE `+sqliteSelected+` ORDER BY dead DESC, enqueued_at, namespace, memory_id, index_name LIMIT ?4`,
+		which.Index, which.Namespace, which.Dead, n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var out []Entry
+	for rows.Next() {
+		var e Entry
+		var enqueued sql.NullInt64
+		if err := rows.Scan(&e.Index, &e.Namespace, &e.ID, &e.Dead, &e.Attempts, &e.LastError, &enqueued); err != nil {
+			return nil, err
+		}
+		e.EnqueuedAt = sqlite.Time(enqueued)
+		out = append(out, e)
+	}
+	return out, rows.Err()
+}
+
+// Retry implements Store.
+func (q *SQLite) Retry(ctx context.Context, which Selection) (int64, error) {
+	result, err := q.db.Write.ExecContext(ctx, `
+		UPDATE index_queue SET dead = 0, attempts = 0, not_before = ?4, last_error = '' WHERE dead AND `+sqliteSelected,
+		which.Index, which.Namespace, which.Dead, time.Now().UnixMicro())
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }

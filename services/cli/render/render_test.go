@@ -89,6 +89,9 @@ func TestRecall(t *testing.T) {
 	convex.Hits[1].Score, convex.Hits[1].Contributions[0].Value = 0, 0
 	convex.Legs[2].Namespace = "other"
 	golden(t, "convex.golden", render.Style{}.Recall(convex, render.RecallOptions{Explain: true}))
+	behind := answer()
+	behind.Legs[0].Behind, behind.Legs[1].Behind, behind.Legs[1].Stale, behind.Legs[2].Stale = 10_000, 12, true, true
+	golden(t, "behind.golden", render.Style{}.Recall(behind, render.RecallOptions{Explain: true}))
 	golden(t, "colour.golden", render.Style{Colour: true}.Recall(answer(), render.RecallOptions{Explain: true}))
 }
 

@@ -50,6 +50,9 @@ END $$;
 CREATE TRIGGER purge_decisions BEFORE UPDATE OF sensitive ON memory.memories
     FOR EACH ROW WHEN (NEW.sensitive AND NOT OLD.sensitive) EXECUTE FUNCTION memory.purge_decisions();
 
+SELECT memory.isolate('memory');
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory.curation_decisions TO triskele_memory;
+
 -- +goose Down
 DELETE FROM memory.indexes WHERE name = 'curation';
 DROP TRIGGER purge_decisions ON memory.memories;
