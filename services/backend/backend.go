@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/memory"
@@ -30,6 +31,8 @@ type Backend interface {
 	// Dense fails if the database's vectors are of another model than the embedder's.
 	Dense(ctx context.Context, embedder embed.Embedder) (Index, error)
 	Graph() Index
+	// Models cares for the embedding models whose vectors the database has.
+	Models() *dense.Models
 	// Worker returns the queue worker of a derived index.
 	Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker
 	// Queue is the list of what the derived indexes have to catch up with.

@@ -58,6 +58,9 @@ func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder) (Index, e
 // Graph implements Backend.
 func (b *Postgres) Graph() Index { return graph.NewPostgres(b.pool, b.tasks, graph.DefaultConfig()) }
 
+// Models implements Backend.
+func (b *Postgres) Models() *dense.Models { return dense.NewPostgresModels(b.pool) }
+
 // Worker implements Backend.
 func (b *Postgres) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
 	return &queue.Worker{

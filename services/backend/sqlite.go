@@ -51,6 +51,9 @@ func (b *SQLite) Dense(ctx context.Context, embedder embed.Embedder) (Index, err
 // Graph implements Backend.
 func (b *SQLite) Graph() Index { return graph.NewSQLite(b.db, b.tasks, graph.DefaultConfig()) }
 
+// Models implements Backend.
+func (b *SQLite) Models() *dense.Models { return dense.NewSQLiteModels(b.db) }
+
 // Worker implements Backend.
 func (b *SQLite) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
 	return &queue.Worker{

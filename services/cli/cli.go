@@ -64,6 +64,8 @@ type commands struct {
 	Doctor    doctorCmd    `cmd:"" help:"Check that everything works."`
 	Queue     queueCmd     `cmd:"" help:"Look after what the indexes have yet to catch up with, in the database itself."`
 	Migrate   migrateCmd   `cmd:"" help:"Bring a database to this program's schema, or show how far it is and what is to do."`
+	Reembed   reembedCmd   `cmd:"" help:"Change the embedding model of a database, without downtime."`
+	Models    modelsCmd    `cmd:"" help:"List a database's embedding models, and care for them."`
 	Demo      demoCmd      `cmd:"" help:"Show what recall does, on a temporary database."`
 	Eval      evalCmd      `cmd:"" help:"Measure recall on a data set with known answers."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`

@@ -150,6 +150,9 @@ func checkIndex(leg *triskelev1.LegIndexStatus, found *findings) {
 		if st.GetModel() != "" {
 			detail += ", model " + st.GetModel()
 		}
+		if st.GetExcluded() > 0 {
+			detail += fmt.Sprintf(", %d kept out because they are sensitive", st.GetExcluded())
+		}
 		found.add(ok, name, "%s", detail)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"github.com/triskele/triskele/services/cli/render"
 )
 
 // reportEvery is how often progress is told where no bar can be drawn.
@@ -30,6 +32,31 @@ func newProgress(env *Env, size int64, what string) *progress {
 			progressbar.OptionClearOnFinish())
 	}
 	return p
+}
+
+// newCount starts to show the handling of a number of memories, with their rate and the time that is left.
+func newCount(env *Env, what string) *progress {
+	p := &progress{env: env, last: env.Now()}
+	if file, ok := env.Err.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		p.bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription(what),
+			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("memories"), progressbar.OptionSetPredictTime(true),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())
+	}
+	return p
+}
+
+// counted tells that done of total have been handled since begun.
+func (p *progress) counted(begun time.Time, done, total int64) {
+	if p.bar != nil {
+		p.bar.ChangeMax64(total)
+		_ = p.bar.Set64(done)
+		return
+	}
+	text := fmt.Sprintf("%d of %d memories", done, total)
+	if spent := p.env.Now().Sub(begun); done > 0 && spent > 0 {
+		text += fmt.Sprintf(", %.0f a second, %s left", float64(done)/spent.Seconds(), render.Duration(time.Duration(float64(spent)/float64(done)*float64(total-done))))
+	}
+	p.tell(text)
 }
 
 var _ io.Writer = (*progress)(nil)

@@ -73,6 +73,7 @@ type Result struct {
 // Status says how far an index is behind the records of a namespace.
 type Status struct {
 	Indexed, Pending, Dead int64
+	Excluded               int64 // memories kept out because they are sensitive
 	Lag                    time.Duration
 	Model                  string
 }
@@ -203,7 +204,7 @@ func (s *Server) GetIndexStatus(ctx context.Context, req *triskelev1.GetIndexSta
 		return nil, err
 	}
 	return &triskelev1.GetIndexStatusResponse{
-		Indexed: st.Indexed, Pending: st.Pending, Dead: st.Dead, Lag: durationpb.New(st.Lag), Model: st.Model,
+		Indexed: st.Indexed, Pending: st.Pending, Dead: st.Dead, Lag: durationpb.New(st.Lag), Model: st.Model, Excluded: st.Excluded,
 	}, nil
 }
 

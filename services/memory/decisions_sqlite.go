@@ -13,7 +13,7 @@ import (
 )
 
 // queryDecisions returns the decisions of a statement that selects decisionColumns.
-func queryDecisions(ctx context.Context, db querier, statement string, args ...any) ([]Decision, error) {
+func queryDecisions(ctx context.Context, db queryer, statement string, args ...any) ([]Decision, error) {
 	rows, err := db.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return nil, err

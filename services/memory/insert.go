@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -35,14 +36,15 @@ func (p insertPlan) outcome() []Inserted {
 }
 
 // planInsert tells records that are new from those that are there already, in the store or earlier among records
-// themselves. find returns the stored records of a namespace that hold any of the ids or idempotency keys.
+// themselves. find returns the stored records of a namespace that hold any of the ids or idempotency keys, and those that
+// supersede any of the ids: a record that comes after its replacement is superseded from the start.
 func planInsert(records []record.Record, find func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error)) (insertPlan, error) {
 	type keyName struct{ namespace, key string }
 	type idName struct {
 		namespace string
 		id        uuid.UUID
 	}
-	byID, byKey := map[idName]place{}, map[keyName]place{}
+	byID, byKey, replacements := map[idName]place{}, map[keyName]place{}, map[idName]record.Record{}
 	remember := func(r record.Record, at place) {
 		byID[idName{r.Namespace, r.ID}] = at
 		if r.IdempotencyKey != "" {
@@ -66,6 +68,10 @@ func planInsert(records []record.Record, find func(namespace string, ids []uuid.
 		}
 		for _, r := range found {
 			remember(r, place{fresh: -1, held: r})
+			old := idName{namespace, r.Supersedes}
+			if first, ok := replacements[old]; r.Supersedes != uuid.Nil && (!ok || older(r, first)) {
+				replacements[old] = r
+			}
 		}
 	}
 	plan := insertPlan{places: make([]place, len(records))}
@@ -76,6 +82,9 @@ func planInsert(records []record.Record, find func(namespace string, ids []uuid.
 		}
 		switch {
 		case !ok:
+			if by, replaced := replacements[idName{r.Namespace, r.ID}]; replaced && r.SupersededBy == uuid.Nil {
+				r.SupersededBy = by.ID
+			}
 			at = place{fresh: len(plan.fresh), held: r}
 			remember(r, at)
 			at.first = true
@@ -86,6 +95,11 @@ func planInsert(records []record.Record, find func(namespace string, ids []uuid.
 		plan.places[i] = at
 	}
 	return plan, nil
+}
+
+// older is the order of an export.
+func older(a, b record.Record) bool {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), slices.Compare(a.ID[:], b.ID[:])) < 0
 }
 
 // sameContents says whether two records hold the same memory, whatever the server has added to it since.

@@ -54,6 +54,8 @@ type Store interface {
 	// nothing at all is stored and the error is a *ConflictError. Unknown namespaces are created.
 	// Results have the order of the records.
 	Insert(ctx context.Context, records []record.Record) ([]Inserted, error)
+	// Plan returns what Insert would, and the same errors, and stores nothing. New records have no Sequence.
+	Plan(ctx context.Context, records []record.Record) ([]Inserted, error)
 	// Update changes one record: change is given the current one and edits it; the store sets UpdatedAt and counts the
 	// revision up. expected 0 accepts any revision. ErrNotFound, ErrRevision, or change's own error.
 	Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (record.Record, error)

@@ -70,14 +70,7 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 	if err := createNamespaces(ctx, tx.Tx, records); err != nil {
 		return nil, err
 	}
-	plan, err := planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
-		rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m
-			WHERE m.namespace = $1 AND (m.id = ANY($2) OR m.idempotency_key = ANY($3))`, namespace, ids, keys)
-		if err != nil {
-			return nil, err
-		}
-		return pgx.CollectRows(rows, postgres.ScanRecord)
-	})
+	plan, err := tx.plan(ctx, records)
 	if err != nil || len(plan.fresh) == 0 {
 		return plan.outcome(), err
 	}
@@ -96,6 +89,29 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 		return nil, err
 	}
 	return plan.outcome(), link(ctx, tx, plan.fresh)
+}
+
+func (tx postgresTx) plan(ctx context.Context, records []record.Record) (insertPlan, error) {
+	return planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
+		rows, err := postgres.In(tx, scope(namespacesOf(records))).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m
+			WHERE m.namespace = $1 AND (m.id = ANY($2) OR m.idempotency_key = ANY($3))
+			UNION ALL SELECT `+postgres.RecordColumns+` FROM memory.memories m
+			WHERE m.namespace = $1 AND m.supersedes IS NOT NULL AND m.supersedes = ANY($2)`, namespace, ids, keys)
+		if err != nil {
+			return nil, err
+		}
+		return pgx.CollectRows(rows, postgres.ScanRecord)
+	})
+}
+
+// Plan implements Store.
+func (s *Postgres) Plan(ctx context.Context, records []record.Record) ([]Inserted, error) {
+	var plan insertPlan
+	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
+		plan, err = postgresTx{s, tx}.plan(ctx, records)
+		return err
+	})
+	return plan.outcome(), err
 }
 
 func createNamespaces(ctx context.Context, tx pgx.Tx, records []record.Record) error {

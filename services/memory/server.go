@@ -25,6 +25,8 @@ const (
 	defaultPageSize = 100
 	// exportBatch is how many memories one message of an export carries.
 	exportBatch = 200
+	// maxReturnedIDs keeps the answer to an import well below the largest message.
+	maxReturnedIDs = 50_000
 )
 
 // Server serves a Store as MemoryService. Declared bounds have been checked before a call gets here.
@@ -309,7 +311,9 @@ func decodeCursor(token string) (Cursor, error) {
 // Import implements triskelev1.MemoryServiceServer.
 func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportRequest, triskelev1.ImportResponse]) error {
 	resp := &triskelev1.ImportResponse{}
-	for {
+	store := s.store.Insert
+	dryRun, returnIDs := false, false
+	for first := true; ; first = false {
 		req, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			return stream.SendAndClose(resp)
@@ -317,33 +321,68 @@ func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportReque
 		if err != nil {
 			return err
 		}
-		records := make([]record.Record, len(req.GetMemories()))
-		for i, m := range req.GetMemories() {
-			r, err := fromProto(fmt.Sprintf("memories[%d]", i), m)
-			if err != nil {
-				return err
-			}
-			if records[i], err = complete(r); err != nil {
-				return err
+		if first {
+			if dryRun, returnIDs = req.GetDryRun(), req.GetReturnIds(); dryRun {
+				store = s.store.Plan
 			}
 		}
-		inserted, err := s.store.Insert(stream.Context(), records)
+		if returnIDs && len(resp.Ids)+len(req.GetMemories()) > maxReturnedIDs {
+			return rpc.Invalid("return_ids", fmt.Sprintf("must not be set on a stream of more than %d memories", maxReturnedIDs))
+		}
+		inserted, err := importBatch(stream.Context(), store, req.GetMemories())
 		if err != nil {
-			field := "memories"
-			var conflict *ConflictError
-			if errors.As(err, &conflict) {
-				field = fmt.Sprintf("memories[%d]", conflict.Index)
-			}
-			return publicError(field, err)
+			return err
 		}
+		var fresh int64
 		for _, r := range inserted {
 			if r.New {
-				resp.Stored++
-			} else {
-				resp.Unchanged++
+				fresh++
+			}
+			if returnIDs {
+				resp.Ids = append(resp.Ids, r.Record.ID.String())
 			}
 		}
+		resp.Stored += fresh
+		resp.Unchanged += int64(len(inserted)) - fresh
+		if fresh > 0 && !dryRun {
+			resp.RevisionToken = batchToken(inserted)
+		}
 	}
+}
+
+// importBatch stores one message's memories, or plans to.
+func importBatch(ctx context.Context, store func(context.Context, []record.Record) ([]Inserted, error), memories []*triskelev1.Memory) ([]Inserted, error) {
+	records := make([]record.Record, len(memories))
+	for i, m := range memories {
+		r, err := fromProto(fmt.Sprintf("memories[%d]", i), m)
+		if err != nil {
+			return nil, err
+		}
+		if records[i], err = complete(r); err != nil {
+			return nil, err
+		}
+	}
+	inserted, err := store(ctx, records)
+	var conflict *ConflictError
+	switch {
+	case errors.As(err, &conflict):
+		return nil, publicError(fmt.Sprintf("memories[%d]", conflict.Index), err)
+	case err != nil:
+		return nil, publicError("memories", err)
+	}
+	return inserted, nil
+}
+
+// batchToken is the token of a batch's writes to the namespace of its last record.
+func batchToken(inserted []Inserted) string {
+	namespace := inserted[len(inserted)-1].Record.Namespace
+	var records []record.Record
+	for _, r := range inserted {
+		if r.Record.Namespace == namespace {
+			records = append(records, r.Record)
+		}
+	}
+	return token(records...)
 }
 
 // Export implements triskelev1.MemoryServiceServer.

@@ -66,14 +66,7 @@ func (tx sqliteTx) insert(ctx context.Context, records []record.Record) ([]Inser
 			return nil, err
 		}
 	}
-	plan, err := planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
-		args := sqlite.Args{namespace}
-		held := fmt.Sprintf("m.id IN (%s)", idList(&args, ids))
-		if len(keys) > 0 {
-			held += fmt.Sprintf(" OR m.idempotency_key IN (SELECT value FROM json_each(%s))", args.AddJSON(keys))
-		}
-		return query(ctx, tx, `SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ?1 AND (`+held+`)`, args...)
-	})
+	plan, err := planSQLite(ctx, tx, records)
 	if err != nil || len(plan.fresh) == 0 {
 		return plan.outcome(), err
 	}
@@ -102,6 +95,25 @@ func (tx sqliteTx) insert(ctx context.Context, records []record.Record) ([]Inser
 		return nil, err
 	}
 	return plan.outcome(), link(ctx, tx, plan.fresh)
+}
+
+func planSQLite(ctx context.Context, db queryer, records []record.Record) (insertPlan, error) {
+	return planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
+		args := sqlite.Args{namespace}
+		list := idList(&args, ids)
+		held := fmt.Sprintf("m.id IN (%s)", list)
+		if len(keys) > 0 {
+			held += fmt.Sprintf(" OR m.idempotency_key IN (SELECT value FROM json_each(%s))", args.AddJSON(keys))
+		}
+		return query(ctx, db, `SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ?1 AND (`+held+`)
+			UNION ALL SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ?1 AND m.supersedes IN (`+list+`)`, args...)
+	})
+}
+
+// Plan implements Store.
+func (s *SQLite) Plan(ctx context.Context, records []record.Record) ([]Inserted, error) {
+	plan, err := planSQLite(ctx, s.db.Read, records)
+	return plan.outcome(), err
 }
 
 // idList returns placeholders for ids, for an IN. JSON, which serves for texts, cannot carry them: they are blobs.
@@ -281,13 +293,13 @@ func (s *SQLite) Scan(ctx context.Context, namespace string, batch int, fn func(
 	}
 }
 
-// querier is the reading side of a database, or a transaction.
-type querier interface {
-	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
+// queryer is a transaction or a set of connections.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
 // query returns the records of a statement that selects sqlite.RecordColumns.
-func query(ctx context.Context, db querier, statement string, args ...any) ([]record.Record, error) {
+func query(ctx context.Context, db queryer, statement string, args ...any) ([]record.Record, error) {
 	rows, err := db.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return nil, err

@@ -94,6 +94,9 @@ func IsTimeout(err error) bool {
 // IsRetryable says whether a transaction failed only because of others running beside it.
 func IsRetryable(err error) bool { return hasCode(err, "40001", "40P01") }
 
+// IsLockTimeout says whether a statement waited longer for a lock than lock_timeout allows.
+func IsLockTimeout(err error) bool { return hasCode(err, "55P03") }
+
 // IsUniqueViolation says whether a row was there already.
 func IsUniqueViolation(err error) bool { return hasCode(err, "23505") }
 

@@ -42,7 +42,7 @@ func FromProto(m *triskelev1.Memory) (Record, error) {
 		IdempotencyKey: m.GetIdempotencyKey(),
 	}
 	if m.Importance != nil {
-		r.Importance = m.GetImportance()
+		r.Importance = positive(m.GetImportance())
 	}
 	for _, id := range []struct {
 		field, text string
@@ -107,6 +107,7 @@ func metadataFromProto(s *structpb.Struct) (map[string]any, error) {
 		return nil, &FieldError{"metadata", fmt.Sprintf("must have finite numbers and at most %d levels", maxMetadataDepth)}
 	}
 	metadata := s.AsMap()
+	unsign(metadata)
 	encoded, err := json.Marshal(metadata)
 	if err != nil {
 		return nil, fmt.Errorf("encode metadata: %w", err)
@@ -118,6 +119,31 @@ func metadataFromProto(s *structpb.Struct) (map[string]any, error) {
 		return nil, &FieldError{"metadata", "must not contain NUL characters"}
 	}
 	return metadata, nil
+}
+
+// positive makes 0 of -0, which only some databases keep.
+func positive(x float64) float64 {
+	if x == 0 {
+		return 0
+	}
+	return x
+}
+
+// unsign makes every -0 in a JSON value 0 and returns the value.
+func unsign(value any) any {
+	switch v := value.(type) {
+	case float64:
+		return positive(v)
+	case []any:
+		for i := range v {
+			v[i] = unsign(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = unsign(v[k])
+		}
+	}
+	return value
 }
 
 // finite says whether a value has at most so many levels and all its numbers are finite: AsInterface would turn the

@@ -1137,7 +1137,8 @@ type ImportRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One transaction. id, times, revision and links are stored as given; an unset id is made by the server.
 	Memories []*Memory `protobuf:"bytes,1,rep,name=memories,proto3" json:"memories,omitempty"`
-	// Check and count as if storing, but store nothing. Read from the first message of the stream.
+	// Check and count as if storing, but store nothing: each message is compared with what is stored and with itself.
+	// Read from the first message of the stream.
 	DryRun bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// Return ImportResponse.ids. Read from the first message of the stream.
 	ReturnIds     bool `protobuf:"varint,3,opt,name=return_ids,json=returnIds,proto3" json:"return_ids,omitempty"`

@@ -1,5 +1,5 @@
 -- +goose Up
--- See the memory track: concepts, mentions and edges follow their namespace. Mentions are counted as they come and go,
+-- See the memory track: concepts, mentions, edges and links follow their namespace. Mentions are counted as they come and go,
 -- and a concept goes with its last mention.
 -- +goose StatementBegin
 CREATE FUNCTION graph.follow_namespace() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
@@ -8,7 +8,11 @@ BEGIN
         PERFORM memory.copy_rows('graph.concepts', OLD.name, NEW.name, '{mentions}');
         PERFORM memory.copy_rows('graph.memory_concepts', OLD.name, NEW.name);
         PERFORM memory.copy_rows('graph.concept_edges', OLD.name, NEW.name);
+        PERFORM memory.copy_rows('graph.memory_links', OLD.name, NEW.name);
+        PERFORM memory.copy_rows('graph.link_ends', OLD.name, NEW.name);
     END IF;
+    DELETE FROM graph.memory_links WHERE namespace = OLD.name;
+    DELETE FROM graph.link_ends WHERE namespace = OLD.name;
     DELETE FROM graph.concept_edges WHERE namespace = OLD.name;
     DELETE FROM graph.memory_concepts WHERE namespace = OLD.name;
     RETURN NULL;
