@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 	"unicode/utf8"
@@ -20,6 +19,7 @@ import (
 	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -51,7 +51,7 @@ type Config struct {
 	Similarity float64       `help:"Ask only about memories with at least this cosine similarity to the new one; 0, the default, asks about the nearest whatever theirs is." env:"TRISKELE_CURATOR_SIMILARITY" placeholder:"COSINE"`
 	PerMinute  int           `help:"Requests a minute at most, 30 if not given." env:"TRISKELE_CURATOR_PER_MINUTE" placeholder:"N"`
 	MaxInput   int           `help:"Bytes of memory texts in a request at most, 16384 if not given. Memories that do not fit are not curated." env:"TRISKELE_CURATOR_MAX_INPUT" placeholder:"BYTES"`
-	Timeout    time.Duration `help:"Give up on a request after this long, 30s if not given." env:"TRISKELE_CURATOR_TIMEOUT" placeholder:"TIME"`
+	Timeout    time.Duration `help:"Give up on a request after this long, 30s if not given, 90s at most." env:"TRISKELE_CURATOR_TIMEOUT" placeholder:"TIME"`
 }
 
 // Store is what a curator needs of the memory store.
@@ -131,7 +131,7 @@ func (c *Curator) curate(ctx context.Context, r record.Record) (err error) {
 	case errors.Is(err, memory.ErrDecided):
 		return nil
 	case errors.Is(err, memory.ErrRevision), errors.Is(err, memory.ErrNotFound):
-		return fmt.Errorf("a memory changed while it was judged: %w", err)
+		return &failure{words: "a memory changed while it was judged"}
 	case err != nil:
 		return err
 	}
@@ -148,7 +148,7 @@ func (c *Curator) curate(ctx context.Context, r record.Record) (err error) {
 func (c *Curator) judge(ctx context.Context, r record.Record) (*memory.Verdict, error) {
 	ids, err := c.neighbours(ctx, r)
 	if err != nil {
-		return nil, fmt.Errorf("find the nearest memories: %w", err)
+		return nil, err
 	}
 	if len(ids) > 0 {
 		if err := c.model.pace.wait(ctx); err != nil {
@@ -171,7 +171,7 @@ func (c *Curator) judge(ctx context.Context, r record.Record) (*memory.Verdict, 
 	}
 	answer, err := c.model.ask(ctx, r, older)
 	if err != nil {
-		return nil, fmt.Errorf("curator's model: %w", err)
+		return nil, err
 	}
 	v.Model = c.config.Model
 	v.Action = answer.Action
@@ -203,7 +203,7 @@ func (c *Curator) neighbours(ctx context.Context, r record.Record) ([]uuid.UUID,
 		AtLeast: []string{revision.Token{Namespace: r.Namespace, Sequence: r.Sequence}.String()},
 	})
 	if err != nil {
-		return nil, err
+		return nil, &failure{words: "the search for the nearest memories failed: " + status.Code(err).String()}
 	}
 	hits := resp.GetHits()
 	if c.config.Similarity != 0 {
@@ -213,7 +213,7 @@ func (c *Curator) neighbours(ctx context.Context, r record.Record) ([]uuid.UUID,
 	for _, hit := range hits {
 		id, err := uuid.Parse(hit.GetId())
 		if err != nil {
-			return nil, errors.New("a hit has no id")
+			return nil, &failure{words: "the search for the nearest memories gave a hit without an id"}
 		}
 		created := hit.GetCreatedAt().AsTime()
 		if created.Before(r.CreatedAt) || created.Equal(r.CreatedAt) && bytes.Compare(id[:], r.ID[:]) < 0 {

@@ -20,7 +20,6 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/standalone"
 	"github.com/triskele/triskele/services/storetest"
 )
@@ -196,7 +195,7 @@ func TestWhatGoesWrong(t *testing.T) {
 			if n := len(s.all()); n != 2 {
 				t.Errorf("%d requests", n)
 			}
-			if text := sys.log.String(); !strings.Contains(text, "curated") || strings.Contains(text, "harbour") || strings.Contains(text, "key-7d1f") {
+			if text := sys.log.String(); !strings.Contains(text, "indexing failed") || strings.Contains(text, "of type") || strings.Contains(text, "harbour") || strings.Contains(text, "key-7d1f") {
 				t.Errorf("log:\n%s", text)
 			}
 			if got := s.all()[0].header.Get("Authorization"); got != "Bearer key-7d1f" {
@@ -351,7 +350,7 @@ func TestTurnedSensitiveWhileWaiting(t *testing.T) {
 // waiting is how many memories of namespace n have yet to be judged.
 func waiting(t *testing.T, sys *system) int64 {
 	t.Helper()
-	st, err := sys.Backend.Worker(memory.CurationQueue, nil, nil).Store.(queue.Store).Status(t.Context(), memory.CurationQueue, "n")
+	st, err := sys.Backend.Queue().Status(t.Context(), memory.CurationQueue, "n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -536,6 +535,7 @@ func TestConfig(t *testing.T) {
 		"rate":               {func(c *curator.Config) { c.PerMinute = -1 }, "requests a minute"},
 		"input":              {func(c *curator.Config) { c.MaxInput = -1 }, "1 byte or more"},
 		"timeout":            {func(c *curator.Config) { c.Timeout = -1 }, "timeout"},
+		"timeout of an hour": {func(c *curator.Config) { c.Timeout = time.Hour }, "at most 1m30s"},
 		"similarity above 1": {func(c *curator.Config) { c.Similarity = 1.1 }, "similarity"},
 	} {
 		config := good

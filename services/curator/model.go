@@ -15,8 +15,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/record"
 )
 
@@ -25,7 +27,31 @@ const (
 	maxResponse = 1 << 20
 	// maxHold is the longest that the server may ask to be left alone, in one go.
 	maxHold = 10 * time.Minute
+	// maxWait is how long a memory waits its turn before it goes back to the queue.
+	maxWait = time.Minute
+	// maxTimeout bounds a request, so that the queue's worker can have the outcome of it.
+	maxTimeout = 90 * time.Second
 )
+
+// failure is an error whose words are this package's own, so that logs and the queue can show them: neither the server,
+// which may quote its input, nor a memory has a say in them.
+type failure struct {
+	words    string
+	hopeless bool // asking many times more is not worth its price
+}
+
+func (f *failure) Error() string { return f.words }
+
+// Public is for the queue.
+func (f *failure) Public() string { return f.words }
+
+// Is implements errors.Is.
+func (f *failure) Is(target error) bool { return f.hopeless && target == queue.ErrHopeless }
+
+// wrong is a failure about an answer, which the same question would probably get again.
+func wrong(format string, args ...any) error {
+	return &failure{"the curator's model: " + fmt.Sprintf(format, args...), true}
+}
 
 // model is a chat model behind an OpenAI-compatible server, https://platform.openai.com/docs/api-reference/chat.
 type model struct {
@@ -64,8 +90,8 @@ func newModel(config Config) (*model, error) {
 		return nil, fmt.Errorf("the curator may send 1 to 60000 requests a minute, not %d", config.PerMinute)
 	case config.MaxInput < 1:
 		return nil, fmt.Errorf("the curator may send 1 byte or more, not %d", config.MaxInput)
-	case config.Timeout < 0:
-		return nil, fmt.Errorf("the curator's timeout must be positive, not %v", config.Timeout)
+	case config.Timeout < 0 || config.Timeout > maxTimeout:
+		return nil, fmt.Errorf("the curator's timeout must be above 0 and at most %v, not %v", maxTimeout, config.Timeout)
 	case config.Similarity < -1 || config.Similarity > 1:
 		return nil, fmt.Errorf("the curator's similarity must be from -1 to 1, not %g", config.Similarity)
 	}
@@ -107,8 +133,7 @@ type responseFormat struct {
 	} `json:"json_schema"`
 }
 
-// ask asks what to do about r, given the older memories. Errors, and so logs and the queue, have nothing of what the
-// server wrote: some servers quote the input.
+// ask asks what to do about r, given the older memories.
 func (m *model) ask(ctx context.Context, r record.Record, older []record.Record) (answer, error) {
 	text, err := question(r, older)
 	if err != nil {
@@ -124,8 +149,7 @@ func (m *model) ask(ctx context.Context, r record.Record, older []record.Record)
 		req.ResponseFormat.JSONSchema.Schema = schema(len(older))
 	}
 	said, err := m.complete(ctx, req)
-	var refused *statusError
-	if errors.As(err, &refused) && refused.request() && !m.plain.Load() {
+	if errors.Is(err, errRefused) && !m.plain.Load() {
 		if err := m.pace.wait(ctx); err != nil {
 			return answer{}, err
 		}
@@ -157,19 +181,25 @@ func (m *model) complete(ctx context.Context, body request) (string, error) {
 	}
 	resp, err := m.client.Do(req)
 	if err != nil {
-		return "", cause(err)
+		return "", unreachable(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return "", errRefused
+	case http.StatusRequestEntityTooLarge:
+		return "", wrong("the request is too large for it")
+	default:
 		m.pace.hold(retryAfter(resp.Header.Get("Retry-After"), time.Now()))
-		return "", &statusError{resp.StatusCode}
+		return "", &failure{words: fmt.Sprintf("the curator's model: HTTP status %d", resp.StatusCode)}
 	}
 	answered, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
 	if err != nil {
-		return "", cause(err)
+		return "", unreachable(err)
 	}
 	if len(answered) > maxResponse {
-		return "", fmt.Errorf("its response has more than %d bytes", maxResponse)
+		return "", wrong("its response has more than %d bytes", maxResponse)
 	}
 	var completion struct {
 		Choices []struct {
@@ -178,32 +208,32 @@ func (m *model) complete(ctx context.Context, body request) (string, error) {
 		} `json:"choices"`
 	}
 	if json.Unmarshal(answered, &completion) != nil || len(completion.Choices) != 1 {
-		return "", errors.New("its response is no chat completion with one choice")
+		return "", wrong("its response is no chat completion with one choice")
 	}
 	choice := completion.Choices[0]
 	if choice.FinishReason == "length" {
-		return "", errors.New("its answer was cut short")
+		return "", wrong("its answer was cut short")
 	}
 	return choice.Message.Content, nil
 }
 
-// cause takes the address out of an error of the HTTP client; what is left names what went wrong.
-func cause(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		return wrapped.Err
+// errRefused: the server found fault with the request itself.
+var errRefused = wrong("it refused the request")
+
+// unreachable says how a request failed, without the transport's words: these may quote what the server sent.
+func unreachable(err error) error {
+	why := "the connection broke"
+	var unresolved *net.DNSError
+	var slow net.Error
+	switch {
+	case errors.As(err, &unresolved):
+		why = "its server's name cannot be resolved"
+	case errors.As(err, &slow) && slow.Timeout():
+		why = "no answer in time"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		why = "its server refuses connections"
 	}
-	return err
-}
-
-// statusError is an answer other than 200.
-type statusError struct{ code int }
-
-func (e *statusError) Error() string { return "HTTP " + strconv.Itoa(e.code) }
-
-// request says whether the server found fault with the request itself.
-func (e *statusError) request() bool {
-	return e.code == http.StatusBadRequest || e.code == http.StatusUnprocessableEntity
+	return &failure{words: "the curator's model: " + why}
 }
 
 // retryAfter reads the header of this name, in seconds or as a date (RFC 9110, section 10.2.3); 0 if there is none.
@@ -224,7 +254,7 @@ type pace struct {
 	next  time.Time // no request before
 }
 
-// wait returns when a request may be sent, or with ctx's error.
+// wait returns when a request may be sent; with queue.ErrPaused if that is not soon, or with ctx's error.
 func (p *pace) wait(ctx context.Context) error {
 	for {
 		p.mu.Lock()
@@ -232,13 +262,17 @@ func (p *pace) wait(ctx context.Context) error {
 		left := p.next.Sub(now)
 		if left <= 0 {
 			p.next = now.Add(p.every)
-			p.mu.Unlock()
-			return nil
 		}
 		p.mu.Unlock()
+		switch {
+		case left <= 0:
+			return nil
+		case left > maxWait:
+			return queue.ErrPaused
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the curator's model is not to be asked for another %v: %w", left.Round(time.Second), ctx.Err())
+			return ctx.Err()
 		case <-time.After(left):
 		}
 	}

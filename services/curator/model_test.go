@@ -1,6 +1,7 @@
 package curator_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/record"
 )
 
@@ -32,6 +34,10 @@ func TestPace(t *testing.T) {
 		time.Sleep(time.Hour)
 		at(64*time.Second + time.Hour) // what was not used is not made up for
 		at(66*time.Second + time.Hour)
+		pace.Hold(2 * time.Minute)
+		if err := pace.Wait(t.Context()); !errors.Is(err, queue.ErrPaused) || time.Since(start) != 66*time.Second+time.Hour {
+			t.Errorf("a long hold: %v after %v", err, time.Since(start))
+		}
 	})
 }
 

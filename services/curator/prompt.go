@@ -3,8 +3,6 @@ package curator
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -86,7 +84,7 @@ type answer struct {
 }
 
 // readAnswer accepts an answer only if it chooses among what was offered. Models that do not know schemas may think aloud
-// first, or put a fence around the object. Errors quote nothing of it: it may repeat a memory.
+// first, or put a fence around the object.
 func readAnswer(text string, r record.Record, older []record.Record) (answer, error) {
 	if _, after, ok := strings.Cut(text, "</think>"); ok {
 		text = after
@@ -97,17 +95,17 @@ func readAnswer(text string, r record.Record, older []record.Record) (answer, er
 	}
 	var a answer
 	if json.Unmarshal([]byte(text), &a) != nil {
-		return answer{}, errors.New("its answer is not the JSON object that was asked for")
+		return answer{}, wrong("its answer is not the JSON object that was asked for")
 	}
 	switch a.Action {
 	case memory.ActionAdd:
 		return a, nil
 	case memory.ActionNoop, memory.ActionUpdate, memory.ActionSupersede:
 	default:
-		return answer{}, errors.New("its answer names no known action")
+		return answer{}, wrong("its answer names no known action")
 	}
 	if a.Target < 1 || a.Target > len(older) {
-		return answer{}, fmt.Errorf("its answer chooses number %d of %d memories", a.Target, len(older))
+		return answer{}, wrong("its answer chooses number %d of %d memories", a.Target, len(older))
 	}
 	if a.Action != memory.ActionUpdate {
 		return a, nil
@@ -115,9 +113,9 @@ func readAnswer(text string, r record.Record, older []record.Record) (answer, er
 	most := min(len(r.Content)+len(older[a.Target-1].Content)+slack, maxContent)
 	switch {
 	case strings.TrimSpace(a.Content) == "" || strings.ContainsRune(a.Content, 0) || !utf8.ValidString(a.Content):
-		return answer{}, errors.New("its answer has no usable text for the update")
+		return answer{}, wrong("its answer has no usable text for the update")
 	case len(a.Content) > most:
-		return answer{}, fmt.Errorf("its text for the update has %d bytes, more than the %d of both memories", len(a.Content), most)
+		return answer{}, wrong("its text for the update has %d bytes, more than the %d of both memories", len(a.Content), most)
 	}
 	return a, nil
 }

@@ -41,7 +41,7 @@ func onFile(t *testing.T) standalone.Config {
 
 // fast is a curator that asks a server as soon as it can.
 func fast(s *server) curator.Config {
-	return curator.Config{URL: s.URL, Model: "scripted", PerMinute: 60_000, Timeout: patience}
+	return curator.Config{URL: s.URL, Model: "scripted", PerMinute: 60_000, Timeout: 90 * time.Second}
 }
 
 // system is all services, with their log.

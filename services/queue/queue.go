@@ -17,6 +17,10 @@ import (
 // The worker gives the memories back and asks again a little later; no attempt is counted.
 var ErrPaused = errors.New("indexing is paused")
 
+// ErrHopeless is what an Indexer's error wraps that it expects no more from many attempts than from some: the memory is
+// given up on after maxAttempts, whether or not others went through.
+var ErrHopeless = errors.New("not worth many attempts")
+
 // Task is a memory whose derived index is out of date.
 type Task struct {
 	Record     record.Record // as of the claim

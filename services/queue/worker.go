@@ -153,7 +153,7 @@ func (w *Worker) step(ctx context.Context) (progress, error) {
 // fail puts a task back or gives it up. ownFault says that the index was in order when the task failed.
 func (w *Worker) fail(ctx context.Context, task Task, failure error, ownFault bool) error {
 	attempt, why := task.Attempts+1, reason(failure)
-	dead := attempt >= maxAttempts && (ownFault || time.Since(task.EnqueuedAt) > patience)
+	dead := attempt >= maxAttempts && (ownFault || errors.Is(failure, ErrHopeless) || time.Since(task.EnqueuedAt) > patience)
 	w.metrics.failed(ctx, dead)
 	w.Log.WarnContext(ctx, "indexing failed", "index", w.Index, "memory", task.Record.ID.String(), "attempt", attempt, "given_up", dead, "reason", why)
 	return w.Store.Fail(ctx, w.Index, task, time.Now().Add(backoff(task.Attempts)), dead, why)

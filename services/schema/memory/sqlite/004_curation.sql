@@ -34,7 +34,22 @@ BEGIN
 END;
 -- +goose StatementEnd
 
+-- +goose StatementBegin
+CREATE TRIGGER decisions_follow AFTER UPDATE OF name ON namespaces
+BEGIN
+    UPDATE curation_decisions SET namespace = NEW.name WHERE namespace = OLD.name;
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER decisions_go AFTER DELETE ON namespaces
+BEGIN
+    DELETE FROM curation_decisions WHERE namespace = OLD.name;
+END;
+-- +goose StatementEnd
+
 -- +goose Down
 DELETE FROM indexes WHERE name = 'curation';
+DROP TRIGGER decisions_go;
+DROP TRIGGER decisions_follow;
 DROP TRIGGER purge_decisions;
 DROP TABLE curation_decisions;
