@@ -23,11 +23,12 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	exitSkipped = 3
 )
 
 const description = `A recall service for agents: remembers short texts and finds the ones that matter.
 
-Start it with "triskele up". Exit codes: 0 success, 1 failure, 2 wrong usage.`
+Start it with "triskele up". Exit codes: 0 success, 1 failure, 2 wrong usage, 3 an import that had to leave something out.`
 
 // Env is what the program has of its surroundings.
 type Env struct {
@@ -57,7 +58,7 @@ type commands struct {
 	Update    updateCmd    `cmd:"" help:"Change a memory."`
 	Supersede supersedeCmd `cmd:"" help:"Replace a memory by a newer one and keep the old one on record."`
 	Forget    forgetCmd    `cmd:"" help:"Remove memories and everything derived from them."`
-	Import    importCmd    `cmd:"" help:"Store memories from a JSONL file; running it again stores nothing twice."`
+	Import    importCmd    `cmd:"" help:"Store memories from a JSONL file, a folder of notes or claude-memory-mcp; running it again stores nothing twice."`
 	Export    exportCmd    `cmd:"" help:"Write every memory of a namespace as JSONL."`
 	Doctor    doctorCmd    `cmd:"" help:"Check that everything works."`
 	Migrate   migrateCmd   `cmd:"" help:"Bring a database to this program's schema, or show how far it is."`
@@ -105,6 +106,9 @@ func Run(ctx context.Context, args []string, env Env) int {
 	if err := command.Run(); err != nil {
 		style := render.StyleOf(env.Err, env.plain())
 		_, _ = fmt.Fprint(env.Err, style.Bad("error:")+" "+message(ctx, err)+"\n")
+		if skipped := (*skippedError)(nil); errors.As(err, &skipped) {
+			return exitSkipped
+		}
 		return exitFailure
 	}
 	return exitOK
