@@ -108,7 +108,7 @@ func (s *ClaudeMemory) inspect(ctx context.Context) error {
 			s.ignored = append(s.ignored, c.name)
 		}
 	}
-	if s.columns["content"] == "" {
+	if !s.has("content") {
 		return fmt.Errorf("the table %s has no column content", s.name)
 	}
 	if _, found, err = s.dialect.columns(ctx, s.db, "memory_links"); err != nil {

@@ -48,14 +48,21 @@ func (x noteIndex) resolve(from string, l noteLink) (note string, found bool) {
 	if target == "" {
 		return "", false
 	}
-	// A path counts from the note or, in the manner of wikis, from the root.
-	for _, base := range []string{path.Dir(from), "."} {
+	// A path counts from the note, from the root if it begins with a slash, and in wikis from either.
+	bases := []string{path.Dir(from)}
+	switch {
+	case strings.HasPrefix(target, "/"):
+		bases[0] = "."
+	case l.wiki:
+		bases = append(bases, ".")
+	}
+	for _, base := range bases {
 		if note, found := x.at(path.Join(base, target)); found {
 			return note, true
 		}
-		if !l.wiki {
-			return "", false
-		}
+	}
+	if !l.wiki {
+		return "", false
 	}
 	lower := strings.ToLower(target)
 	name := path.Base(lower)
@@ -79,7 +86,7 @@ func (x noteIndex) resolve(from string, l noteLink) (note string, found bool) {
 
 // at returns the note with a path, which may lack its extension.
 func (x noteIndex) at(name string) (string, bool) {
-	name = strings.ToLower(strings.TrimPrefix(name, "/"))
+	name = strings.ToLower(name)
 	for _, extension := range []string{"", ".md", ".markdown"} {
 		if note, found := x.byPath[name+extension]; found {
 			return note, true
