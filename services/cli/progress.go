@@ -23,12 +23,12 @@ type progress struct {
 	last time.Time
 }
 
-// newProgress starts to show a transfer of size bytes, -1 if that is unknown.
-func newProgress(env *Env, size int64, what string) *progress {
+// newProgress starts to show a transfer of size bytes or other things, -1 if that is unknown.
+func newProgress(env *Env, size int64, bytes bool, what string) *progress {
 	p := &progress{env: env, last: env.Now()}
 	if file, ok := env.Err.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		p.bar = progressbar.NewOptions64(size, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription(what),
-			progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30),
+			progressbar.OptionShowBytes(bytes), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30),
 			progressbar.OptionClearOnFinish())
 	}
 	return p
@@ -67,6 +67,13 @@ func (p *progress) Write(data []byte) (int, error) {
 		_ = p.bar.Add(len(data)) // a bar that cannot be drawn is no reason to stop
 	}
 	return len(data), nil
+}
+
+// reached tells how far of the size the transfer is.
+func (p *progress) reached(done int64) {
+	if p.bar != nil {
+		_ = p.bar.Set64(done)
+	}
 }
 
 // stored tells of memories transferred so far.

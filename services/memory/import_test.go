@@ -1,22 +1,17 @@
 package memory_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/google/uuid"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/triskele/triskele/fuser/revision"
-	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/record"
@@ -84,34 +79,6 @@ func TestInsertAfterItsReplacement(t *testing.T) {
 	})
 }
 
-// client serves a fixture's memories and returns a client of the server.
-func client(t *testing.T, f *storetest.Fixture) triskelev1.MemoryServiceClient {
-	t.Helper()
-	server, err := rpc.NewServer(f.Tel, storetest.Log())
-	if err != nil {
-		t.Fatal(err)
-	}
-	triskelev1.RegisterMemoryServiceServer(server, memory.NewServer(f.Memory))
-	listener := bufconn.Listen(1 << 20)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx, listener) }()
-	conn, err := rpc.Dial("passthrough:///memory", f.Tel, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		return listener.DialContext(ctx)
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = conn.Close()
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	return triskelev1.NewMemoryServiceClient(conn)
-}
-
 func importAll(t *testing.T, c triskelev1.MemoryServiceClient, requests ...*triskelev1.ImportRequest) (*triskelev1.ImportResponse, error) {
 	t.Helper()
 	stream, err := c.Import(t.Context())
@@ -129,7 +96,7 @@ func importAll(t *testing.T, c triskelev1.MemoryServiceClient, requests ...*tris
 func TestImport(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		c := client(t, f)
+		c := f.Client(t)
 		request := func(edit func(*triskelev1.ImportRequest), memories ...*triskelev1.Memory) *triskelev1.ImportRequest {
 			req := &triskelev1.ImportRequest{Memories: memories}
 			edit(req)
