@@ -12,6 +12,7 @@ import (
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/standalone"
 )
 
@@ -19,6 +20,7 @@ type upCmd struct {
 	Listen      string        `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
 	AllowRemote bool          `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
 	Database    databaseFlags `embed:""`
+	Sweep       memory.Sweep  `embed:""`
 	LogLevel    slog.Level    `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 }
 
@@ -49,7 +51,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	defer flush(ctx, process)
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	system, err := standalone.Start(ctx, standalone.Config{
-		Postgres: t.url, SQLite: t.path, Embedder: embed.NewHashed(), Gateway: gateway.DefaultConfig(),
+		Postgres: t.url, SQLite: t.path, Embedder: embed.NewHashed(), Gateway: gateway.DefaultConfig(), Sweep: c.Sweep,
 	}, process, log)
 	if err != nil {
 		return err
