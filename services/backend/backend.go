@@ -38,8 +38,9 @@ type Backend interface {
 	Ping(ctx context.Context) error
 	// Version names the engine and its extensions, each with its version.
 	Version(ctx context.Context) (string, error)
-	// Migrate applies missing migrations of all tracks, Status lists them all, Check fails if one of the tracks lacks any.
+	// Migrate, Plan, Status and Check are the functions of package schema.
 	Migrate(ctx context.Context) ([]schema.Step, error)
+	Plan(ctx context.Context) ([]schema.Planned, error)
 	Status(ctx context.Context) ([]schema.Step, error)
 	Check(ctx context.Context, tracks ...string) error
 	Close() error

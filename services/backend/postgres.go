@@ -92,6 +92,12 @@ func (b *Postgres) Migrate(ctx context.Context) (steps []schema.Step, err error)
 	return steps, err
 }
 
+// Plan implements Backend.
+func (b *Postgres) Plan(ctx context.Context) (steps []schema.Planned, err error) {
+	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Plan(ctx, db, schema.Postgres); return err })
+	return steps, err
+}
+
 // Status implements Backend.
 func (b *Postgres) Status(ctx context.Context) (steps []schema.Step, err error) {
 	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Status(ctx, db, schema.Postgres); return err })

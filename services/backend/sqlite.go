@@ -76,6 +76,11 @@ func (b *SQLite) Migrate(ctx context.Context) ([]schema.Step, error) {
 	return schema.Up(ctx, b.db.Write, schema.SQLite)
 }
 
+// Plan implements Backend.
+func (b *SQLite) Plan(ctx context.Context) ([]schema.Planned, error) {
+	return schema.Plan(ctx, b.db.Read, schema.SQLite)
+}
+
 // Status implements Backend.
 func (b *SQLite) Status(ctx context.Context) ([]schema.Step, error) {
 	return schema.Status(ctx, b.db.Write, schema.SQLite)

@@ -23,6 +23,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	exitMissing = 3 // of migrate alone: there are migrations to apply
 )
 
 const description = `A recall service for agents: remembers short texts and finds the ones that matter.
@@ -61,7 +62,7 @@ type commands struct {
 	Export    exportCmd    `cmd:"" help:"Write every memory of a namespace as JSONL."`
 	Doctor    doctorCmd    `cmd:"" help:"Check that everything works."`
 	Queue     queueCmd     `cmd:"" help:"Look after what the indexes have yet to catch up with, in the database itself."`
-	Migrate   migrateCmd   `cmd:"" help:"Bring a database to this program's schema, or show how far it is."`
+	Migrate   migrateCmd   `cmd:"" help:"Bring a database to this program's schema, or show how far it is and what is to do."`
 	Demo      demoCmd      `cmd:"" help:"Show what recall does, on a temporary database."`
 	Eval      evalCmd      `cmd:"" help:"Measure recall on a data set with known answers."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
@@ -106,6 +107,9 @@ func Run(ctx context.Context, args []string, env Env) int {
 	if err := command.Run(); err != nil {
 		style := render.StyleOf(env.Err, env.plain())
 		_, _ = fmt.Fprint(env.Err, style.Bad("error:")+" "+message(ctx, err)+"\n")
+		if errors.Is(err, errMissing) {
+			return exitMissing
+		}
 		return exitFailure
 	}
 	return exitOK

@@ -115,7 +115,7 @@ func (c *doctorCmd) gateway(ctx context.Context, s *session, found *findings) er
 	found.add(v, "gateway", "%s at %s, answered in %s", health.GetStatus(), c.Gateway.Address, render.Duration(time.Since(start)))
 
 	namespace := c.Namespace.Namespace
-	switch info, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace}); {
+	switch info, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace, Statistics: true}); {
 	case status.Code(err) == codes.NotFound:
 		found.add(warn, "memories", "namespace %s is empty: nothing was ever stored in it", namespace)
 	case err != nil:
@@ -207,15 +207,9 @@ func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
 		if err != nil {
 			return err
 		}
-		missing := 0
-		for _, step := range steps {
-			if !step.Applied {
-				missing++
-			}
-		}
-		if missing > 0 {
-			found.add(fail, "schema", "%d of %d migrations are missing: run `triskele migrate up`", missing, len(steps))
-			return nil // the tables below may be among them
+		if err := b.Check(ctx); err != nil {
+			found.add(fail, "schema", "%s", err.Error())
+			return nil // tables that are read below may be missing
 		}
 		found.add(ok, "schema", "all %d migrations applied", len(steps))
 		backlog, err := b.Queue().Backlog(ctx, worstShown)

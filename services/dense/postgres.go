@@ -83,10 +83,7 @@ func registerPostgres(ctx context.Context, pool *pgxpool.Pool, model embed.Model
 			model.Provider, model.Name, model.Dimensions).Scan(&id); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, fmt.Sprintf(`
-			CREATE INDEX IF NOT EXISTS vectors_hnsw_%[1]d ON dense.vectors
-			USING hnsw ((embedding::halfvec(%[2]d)) halfvec_cosine_ops) WITH (m = 16, ef_construction = 64)
-			WHERE model_id = %[1]d`, id, model.Dimensions))
+		_, err := tx.Exec(ctx, `SELECT dense.create_index($1)`, id)
 		return err
 	})
 	return id, err
@@ -99,6 +96,7 @@ func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
 		return err
 	}
 	batch := &pgx.Batch{}
+	postgres.SetNamespace(batch, postgres.AllNamespaces)
 	for _, e := range embeddings {
 		if e.vector == nil {
 			batch.Queue(`DELETE FROM dense.vectors WHERE namespace = $1 AND memory_id = $2 AND model_id = $3 AND revision <= $4`,
@@ -137,7 +135,7 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 		settings["hnsw.iterative_scan"] = "off" // see nearest
 	}
 	var hits []leg.Hit
-	err = postgres.Search(ctx, p.pool, settings, func(tx pgx.Tx) (err error) {
+	err = postgres.Search(ctx, p.pool, q.Namespace, settings, func(tx pgx.Tx) (err error) {
 		hits, err = p.nearest(ctx, tx, q, pgvector.NewHalfVector(vector))
 		return err
 	})
@@ -252,6 +250,6 @@ func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, er
 	}
 	model := p.embedder.Model()
 	status := leg.Status{Pending: tasks.Pending, Dead: tasks.Dead, Lag: tasks.Lag, Model: model.Provider + "/" + model.Name}
-	err = p.pool.QueryRow(ctx, `SELECT count(*) FROM dense.vectors WHERE namespace = $1 AND model_id = $2`, namespace, p.model).Scan(&status.Indexed)
+	err = postgres.In(p.pool, namespace).QueryRow(ctx, `SELECT count(*) FROM dense.vectors WHERE namespace = $1 AND model_id = $2`, namespace, p.model).Scan(&status.Indexed)
 	return status, err
 }

@@ -72,7 +72,7 @@ func lockCurrent(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 	for i, d := range docs {
 		ids[i] = d.record.ID
 	}
-	rows, err := tx.Query(ctx, `
+	rows, err := postgres.In(tx, namespace).Query(ctx, `
 		SELECT id, revision FROM memory.memories WHERE namespace = $1 AND id = ANY($2) AND NOT sensitive ORDER BY id FOR SHARE`,
 		namespace, ids)
 	if err != nil {
@@ -95,7 +95,7 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 	if len(docs) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, "SELECT graph.lock_namespace($1)", namespace); err != nil {
+	if _, err := postgres.In(tx, namespace).Exec(ctx, "SELECT graph.lock_namespace($1)", namespace); err != nil {
 		return err
 	}
 	concepts := map[int64]Concept{}
@@ -195,7 +195,7 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 		return abstained(reasonNoWords), nil
 	}
 	result := abstained(reasonNotLinked)
-	err := postgres.Search(ctx, p.pool, nil, func(tx pgx.Tx) error {
+	err := postgres.Search(ctx, p.pool, q.Namespace, nil, func(tx pgx.Tx) error {
 		known, err := knownPostgres(ctx, tx, q.Namespace, conceptIDs(phrases))
 		if err != nil {
 			return err
@@ -297,7 +297,7 @@ func (p *Postgres) walk(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 // Status implements leg.Searcher.
 func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, error) {
 	var indexed int64
-	if err := p.pool.QueryRow(ctx, "SELECT count(DISTINCT memory_id) FROM graph.memory_concepts WHERE namespace = $1", namespace).Scan(&indexed); err != nil {
+	if err := postgres.In(p.pool, namespace).QueryRow(ctx, "SELECT count(DISTINCT memory_id) FROM graph.memory_concepts WHERE namespace = $1", namespace).Scan(&indexed); err != nil {
 		return leg.Status{}, err
 	}
 	pending, err := p.queue.Status(ctx, indexName, namespace)

@@ -72,7 +72,7 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 		distinct int // terms of the query
 		complete bool
 	)
-	err := postgres.Search(ctx, p.pool, planning, func(tx pgx.Tx) error {
+	err := postgres.Search(ctx, p.pool, q.Namespace, planning, func(tx pgx.Tx) error {
 		var terms []string
 		var err error
 		if terms, distinct, err = queryLexemes(ctx, tx, q.Text); err != nil || len(terms) == 0 {
@@ -197,6 +197,6 @@ func memories(n int) string {
 // Status implements leg.Searcher. Nothing is ever pending: the index is written with the record.
 func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, error) {
 	status := leg.Status{Model: "ts_rank/" + textSearch}
-	err := p.pool.QueryRow(ctx, `SELECT count(*) FROM lexical.documents WHERE namespace = $1`, namespace).Scan(&status.Indexed)
+	err := postgres.In(p.pool, namespace).QueryRow(ctx, `SELECT count(*) FROM lexical.documents WHERE namespace = $1`, namespace).Scan(&status.Indexed)
 	return status, err
 }

@@ -136,8 +136,8 @@ func TestConcurrentInsertStoresOnce(t *testing.T) {
 		if n != 1 {
 			t.Errorf("stored %d times", n)
 		}
-		if ns, err := f.Memory.Namespace(t.Context(), "new-namespace"); err != nil || ns.Memories != 1 {
-			t.Errorf("namespace: %+v, %v", ns, err)
+		if st, err := f.Memory.Statistics(t.Context(), "new-namespace"); err != nil || st.Live != 1 {
+			t.Errorf("statistics: %+v, %v", st, err)
 		}
 	})
 }
@@ -451,18 +451,6 @@ func TestScanSeesEverythingOnce(t *testing.T) {
 		stop := errors.New("stop")
 		if err := f.Memory.Scan(t.Context(), "n", 4, func([]record.Record) error { return stop }); !errors.Is(err, stop) {
 			t.Errorf("error of fn: %v", err)
-		}
-	})
-}
-
-func TestNamespace(t *testing.T) {
-	t.Parallel()
-	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		if _, err := f.Memory.Namespace(t.Context(), "nowhere"); !errors.Is(err, memory.ErrNotFound) {
-			t.Errorf("unknown: %v", err)
-		}
-		if ns, err := f.Memory.Namespace(t.Context(), "default"); err != nil || ns.Memories != 0 || ns.CreatedAt.IsZero() {
-			t.Errorf("default: %+v, %v", ns, err)
 		}
 	})
 }

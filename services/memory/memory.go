@@ -39,13 +39,6 @@ type Inserted struct {
 	New    bool
 }
 
-// Namespace is what is known of a namespace.
-type Namespace struct {
-	Name      string
-	CreatedAt time.Time
-	Memories  int64
-}
-
 // Cursor is a position in a listing: everything older than it, or equally old with a smaller id, comes after.
 type Cursor struct {
 	CreatedAt time.Time
@@ -77,6 +70,5 @@ type Store interface {
 	List(ctx context.Context, namespace string, filter record.Filter, after Cursor, n int) ([]record.Record, error)
 	// Scan calls fn with batches of every record of a namespace, oldest first, until fn returns an error.
 	Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error
-	// Namespace returns what is known of a namespace; ErrNotFound when nothing was ever stored in it.
-	Namespace(ctx context.Context, name string) (Namespace, error)
+	Namespaces
 }

@@ -43,12 +43,13 @@ type postgresTx struct {
 
 var _ transaction = postgresTx{}
 
-// write runs fn in a transaction, again if it lost against one beside it.
+// write runs fn in a transaction, again if it lost against one beside it: one that stored the same key, say, or took away
+// the namespace between its creation and the first memory.
 func (s *Postgres) write(ctx context.Context, fn func(postgresTx) error) error {
 	var err error
 	for range txAttempts {
 		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return fn(postgresTx{s, tx}) })
-		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) {
+		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) && !postgres.IsForeignKeyViolation(err) {
 			return err
 		}
 	}
@@ -99,8 +100,17 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 }
 
 func createNamespaces(ctx context.Context, tx pgx.Tx, records []record.Record) error {
-	_, err := tx.Exec(ctx, `INSERT INTO memory.namespaces (name) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT DO NOTHING`, namespacesOf(records))
+	names := namespacesOf(records)
+	_, err := postgres.In(tx, scope(names)).Exec(ctx, `INSERT INTO memory.namespaces (name) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT DO NOTHING`, names)
 	return err
+}
+
+// scope is what a transaction about these namespaces says to postgres.In.
+func scope(namespaces []string) string {
+	if len(namespaces) == 1 {
+		return namespaces[0]
+	}
+	return postgres.AllNamespaces
 }
 
 // columns returns a record's values in the order of postgres.RecordColumns; what is unset becomes NULL.
@@ -151,7 +161,7 @@ func (s *Postgres) Update(ctx context.Context, namespace string, id uuid.UUID, e
 }
 
 func (tx postgresTx) current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error) {
-	rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1 AND m.id = $2 FOR UPDATE`, namespace, id)
+	rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1 AND m.id = $2 FOR UPDATE`, namespace, id)
 	if err != nil {
 		return record.Record{}, err
 	}
@@ -194,7 +204,7 @@ func (s *Postgres) Forget(ctx context.Context, namespace string, ids []uuid.UUID
 
 func (tx postgresTx) forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
 	// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
-	if _, err := tx.Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
+	if _, err := postgres.In(tx, namespace).Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
 		return 0, err
 	}
 	tag, err := tx.Exec(ctx, `
@@ -207,7 +217,7 @@ func (tx postgresTx) forget(ctx context.Context, namespace string, ids []uuid.UU
 // Sweep implements Store.
 func (s *Postgres) Sweep(ctx context.Context, before time.Time, n int) (swept int64, err error) {
 	err = s.write(ctx, func(tx postgresTx) error {
-		rows, err := tx.Query(ctx, `SELECT namespace, id FROM memory.memories WHERE expires_at < $1
+		rows, err := postgres.In(tx, postgres.AllNamespaces).Query(ctx, `SELECT namespace, id FROM memory.memories WHERE expires_at < $1
 			ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED`, before, n)
 		if err != nil {
 			return err
@@ -229,7 +239,7 @@ func (s *Postgres) Sweep(ctx context.Context, before time.Time, n int) (swept in
 
 // Get implements Store.
 func (s *Postgres) Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM unnest($2::uuid[]) WITH ORDINALITY AS wanted (id, position)
+	rows, err := postgres.In(s.pool, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM unnest($2::uuid[]) WITH ORDINALITY AS wanted (id, position)
 		JOIN memory.memories m ON m.namespace = $1 AND m.id = wanted.id ORDER BY wanted.position`, namespace, ids)
 	if err != nil {
 		return nil, err
@@ -244,7 +254,7 @@ func (s *Postgres) List(ctx context.Context, namespace string, filter record.Fil
 	if after != (Cursor{}) {
 		where += fmt.Sprintf(" AND (m.created_at, m.id) < (%s, %s)", args.Add(after.CreatedAt), args.Add(after.ID))
 	}
-	rows, err := s.pool.Query(ctx, fmt.Sprintf(`SELECT %s FROM memory.memories m WHERE m.namespace = $1 AND %s
+	rows, err := postgres.In(s.pool, namespace).Query(ctx, fmt.Sprintf(`SELECT %s FROM memory.memories m WHERE m.namespace = $1 AND %s
 		ORDER BY m.created_at DESC, m.id DESC LIMIT %s`, postgres.RecordColumns, where, args.Add(n)), args...)
 	if err != nil {
 		return nil, err
@@ -263,7 +273,7 @@ func (s *Postgres) Scan(ctx context.Context, namespace string, batch int, fn fun
 			if after != (Cursor{}) {
 				where = fmt.Sprintf(" AND (m.created_at, m.id) > (%s, %s)", args.Add(after.CreatedAt), args.Add(after.ID))
 			}
-			rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1`+where+`
+			rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1`+where+`
 				ORDER BY m.created_at, m.id LIMIT $2`, args...)
 			if err != nil {
 				return err
@@ -279,15 +289,4 @@ func (s *Postgres) Scan(ctx context.Context, namespace string, batch int, fn fun
 			after = Cursor{last.CreatedAt, last.ID}
 		}
 	})
-}
-
-// Namespace implements Store.
-func (s *Postgres) Namespace(ctx context.Context, name string) (Namespace, error) {
-	n := Namespace{Name: name}
-	err := s.pool.QueryRow(ctx, `SELECT created_at, (SELECT count(*) FROM memory.memories WHERE namespace = $1) FROM memory.namespaces WHERE name = $1`, name).
-		Scan(&n.CreatedAt, &n.Memories)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Namespace{}, ErrNotFound
-	}
-	return n, err
 }

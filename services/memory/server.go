@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/rpc"
@@ -359,20 +358,4 @@ func (s *Server) Export(req *triskelev1.ExportRequest, stream grpc.ServerStreami
 		}
 		return stream.Send(&triskelev1.ExportResponse{Memories: memories})
 	})
-}
-
-func namespaceError(name string, err error) error {
-	if errors.Is(err, ErrNotFound) {
-		return status.Errorf(codes.NotFound, "namespace: %q is unknown; storing a memory in it creates it", name)
-	}
-	return err
-}
-
-// GetNamespace implements triskelev1.MemoryServiceServer.
-func (s *Server) GetNamespace(ctx context.Context, req *triskelev1.GetNamespaceRequest) (*triskelev1.GetNamespaceResponse, error) {
-	n, err := s.store.Namespace(ctx, req.GetNamespace())
-	if err != nil {
-		return nil, namespaceError(req.GetNamespace(), err)
-	}
-	return &triskelev1.GetNamespaceResponse{Namespace: n.Name, CreatedAt: timestamppb.New(n.CreatedAt), Memories: n.Memories}, nil
 }

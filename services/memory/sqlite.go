@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -312,19 +311,6 @@ func (s *SQLite) Scan(ctx context.Context, namespace string, batch int, fn func(
 		last := records[len(records)-1]
 		after = Cursor{last.CreatedAt, last.ID}
 	}
-}
-
-// Namespace implements Store.
-func (s *SQLite) Namespace(ctx context.Context, name string) (Namespace, error) {
-	n := Namespace{Name: name}
-	var created sql.NullInt64
-	err := s.db.Read.QueryRowContext(ctx, `SELECT created_at, (SELECT count(*) FROM memories WHERE namespace = ?1) FROM namespaces WHERE name = ?1`, name).
-		Scan(&created, &n.Memories)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Namespace{}, ErrNotFound
-	}
-	n.CreatedAt = sqlite.Time(created)
-	return n, err
 }
 
 // query returns the records of a statement that selects sqlite.RecordColumns.

@@ -24,11 +24,11 @@ func expiring(namespace, content string, ago time.Duration) record.Record {
 
 func count(t *testing.T, f *storetest.Fixture, namespace string) int64 {
 	t.Helper()
-	ns, err := f.Memory.Namespace(t.Context(), namespace)
+	st, err := f.Memory.Statistics(t.Context(), namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ns.Memories
+	return st.Live + st.Superseded + st.Expired
 }
 
 func TestSweep(t *testing.T) {

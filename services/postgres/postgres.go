@@ -65,12 +65,13 @@ func (a *Args) Add(v any) string {
 	return "$" + strconv.Itoa(len(*a))
 }
 
-// Search runs fn in a read-only transaction. When ctx ends, the running statement is cancelled; should the cancellation
+// Search runs fn in a read-only transaction about one namespace, as In. When ctx ends, the running statement is cancelled; should the cancellation
 // be lost, the server itself stops any statement that runs for longer than was left of ctx's deadline at the start.
 // Extra settings hold for the transaction.
-func Search(ctx context.Context, pool *pgxpool.Pool, settings map[string]string, fn func(pgx.Tx) error) error {
+func Search(ctx context.Context, pool *pgxpool.Pool, namespace string, settings map[string]string, fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
+		SetNamespace(batch, namespace)
 		if deadline, ok := ctx.Deadline(); ok {
 			left := max(time.Until(deadline).Milliseconds(), 1)
 			batch.Queue("SELECT set_config('statement_timeout', $1, true)", strconv.FormatInt(left, 10))
@@ -78,10 +79,8 @@ func Search(ctx context.Context, pool *pgxpool.Pool, settings map[string]string,
 		for name, value := range settings {
 			batch.Queue("SELECT set_config($1, $2, true)", name, value)
 		}
-		if batch.Len() > 0 {
-			if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-				return err
-			}
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return err
 		}
 		return fn(tx)
 	})
@@ -97,6 +96,9 @@ func IsRetryable(err error) bool { return hasCode(err, "40001", "40P01") }
 
 // IsUniqueViolation says whether a row was there already.
 func IsUniqueViolation(err error) bool { return hasCode(err, "23505") }
+
+// IsForeignKeyViolation says whether a row that another one refers to was not there, or no longer.
+func IsForeignKeyViolation(err error) bool { return hasCode(err, "23503") }
 
 func hasCode(err error, codes ...string) bool {
 	var pgErr *pgconn.PgError

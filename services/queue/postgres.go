@@ -44,7 +44,7 @@ func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record) er
 
 // Claim implements Store.
 func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error) {
-	rows, err := q.pool.Query(ctx, `
+	rows, err := postgres.In(q.pool, postgres.AllNamespaces).Query(ctx, `
 		WITH due AS MATERIALIZED (
 			SELECT namespace, memory_id FROM memory.index_queue
 			WHERE index_name = $1 AND NOT dead AND not_before <= now()
@@ -73,7 +73,7 @@ func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Du
 
 // Extend implements Store.
 func (q *Postgres) Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error {
-	_, err := q.pool.Exec(ctx, `
+	_, err := postgres.In(q.pool, postgres.AllNamespaces).Exec(ctx, `
 		UPDATE memory.index_queue q SET not_before = now() + $6::interval
 		FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::bigint[]) AS t (namespace, memory_id, revision, sequence)
 		WHERE q.namespace = t.namespace AND q.index_name = $1 AND q.memory_id = t.memory_id
@@ -93,7 +93,7 @@ func taskArgs(index string, tasks []Task) []any {
 
 // Done implements Store.
 func (q *Postgres) Done(ctx context.Context, index string, tasks []Task) error {
-	_, err := q.pool.Exec(ctx, `
+	_, err := postgres.In(q.pool, postgres.AllNamespaces).Exec(ctx, `
 		DELETE FROM memory.index_queue q
 		USING unnest($2::text[], $3::uuid[], $4::bigint[], $5::bigint[]) AS d (namespace, memory_id, revision, sequence)
 		WHERE q.namespace = d.namespace AND q.index_name = $1 AND q.memory_id = d.memory_id
@@ -103,7 +103,7 @@ func (q *Postgres) Done(ctx context.Context, index string, tasks []Task) error {
 
 // Fail implements Store.
 func (q *Postgres) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
-	_, err := q.pool.Exec(ctx, `
+	_, err := postgres.In(q.pool, task.Record.Namespace).Exec(ctx, `
 		UPDATE memory.index_queue SET attempts = attempts + 1, not_before = $6, dead = $7, last_error = $8
 		WHERE namespace = $1 AND index_name = $2 AND memory_id = $3 AND revision <= $4 AND sequence <= $5`,
 		task.Record.Namespace, index, task.Record.ID, task.Record.Revision, task.Sequence, retryAt, dead, reason)
@@ -117,7 +117,7 @@ const counts = `count(*) FILTER (WHERE NOT dead), count(*) FILTER (WHERE dead),
 // Status implements Store.
 func (q *Postgres) Status(ctx context.Context, index, namespace string) (Status, error) {
 	var s Status
-	err := q.pool.QueryRow(ctx, `SELECT `+counts+` FROM memory.index_queue WHERE namespace = $1 AND index_name = $2`, namespace, index).
+	err := postgres.In(q.pool, namespace).QueryRow(ctx, `SELECT `+counts+` FROM memory.index_queue WHERE namespace = $1 AND index_name = $2`, namespace, index).
 		Scan(&s.Pending, &s.Dead, &s.Lag)
 	return s, err
 }
@@ -125,13 +125,13 @@ func (q *Postgres) Status(ctx context.Context, index, namespace string) (Status,
 // Total implements Store.
 func (q *Postgres) Total(ctx context.Context, index string) (Status, error) {
 	var s Status
-	err := q.pool.QueryRow(ctx, `SELECT `+counts+` FROM memory.index_queue WHERE index_name = $1`, index).Scan(&s.Pending, &s.Dead, &s.Lag)
+	err := postgres.In(q.pool, postgres.AllNamespaces).QueryRow(ctx, `SELECT `+counts+` FROM memory.index_queue WHERE index_name = $1`, index).Scan(&s.Pending, &s.Dead, &s.Lag)
 	return s, err
 }
 
 // Knows implements Store.
 func (q *Postgres) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
-	err = q.pool.QueryRow(ctx, `
+	err = postgres.In(q.pool, namespace).QueryRow(ctx, `
 		SELECT dead FROM memory.index_queue WHERE namespace = $1 AND index_name = $2 AND since <= $3 ORDER BY since LIMIT 1`,
 		namespace, index, sequence).Scan(&gaveUp)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -142,7 +142,7 @@ func (q *Postgres) Knows(ctx context.Context, index, namespace string, sequence 
 
 // Behind implements Store.
 func (q *Postgres) Behind(ctx context.Context, index, namespace string, limit int) (n int64, err error) {
-	err = q.pool.QueryRow(ctx, `
+	err = postgres.In(q.pool, namespace).QueryRow(ctx, `
 		SELECT count(*) FROM (SELECT FROM memory.index_queue WHERE namespace = $1 AND index_name = $2 LIMIT $3) q`,
 		namespace, index, limit).Scan(&n)
 	return n, err
@@ -150,7 +150,7 @@ func (q *Postgres) Behind(ctx context.Context, index, namespace string, limit in
 
 // Backlog implements Store.
 func (q *Postgres) Backlog(ctx context.Context, n int) ([]Backlog, error) {
-	rows, err := q.pool.Query(ctx, `
+	rows, err := postgres.In(q.pool, postgres.AllNamespaces).Query(ctx, `
 		SELECT index_name, namespace, `+counts+` FROM memory.index_queue GROUP BY index_name, namespace
 		ORDER BY count(*) FILTER (WHERE dead) > 0 DESC, lag DESC, index_name, namespace LIMIT $1`, n)
 	if err != nil {
@@ -167,7 +167,7 @@ const selected = `($1 = '' OR index_name = $1) AND ($2 = '' OR namespace = $2) A
 
 // List implements Store.
 func (q *Postgres) List(ctx context.Context, which Selection, n int) ([]Entry, error) {
-	rows, err := q.pool.Query(ctx, `
+	rows, err := postgres.In(q.pool, postgres.AllNamespaces).Query(ctx, `
 		SELECT index_name, namespace, memory_id, dead, attempts, last_error, enqueued_at FROM memory.index_queue
 		WHERE `+selected+` ORDER BY dead DESC, enqueued_at, namespace, memory_id, index_name LIMIT $4`,
 		which.Index, which.Namespace, which.Dead, n)
@@ -183,7 +183,7 @@ func (q *Postgres) List(ctx context.Context, which Selection, n int) ([]Entry, e
 
 // Retry implements Store.
 func (q *Postgres) Retry(ctx context.Context, which Selection) (int64, error) {
-	tag, err := q.pool.Exec(ctx, `
+	tag, err := postgres.In(q.pool, postgres.AllNamespaces).Exec(ctx, `
 		UPDATE memory.index_queue SET dead = false, attempts = 0, not_before = now(), last_error = '' WHERE dead AND `+selected,
 		which.Index, which.Namespace, which.Dead)
 	return tag.RowsAffected(), err
