@@ -34,6 +34,14 @@ isolation: ## Recall RECALLS times from two namespaces with the same texts, by e
 bench: ## Run all benchmarks once
 	tests/postgres.sh run go test -run '^$$' -bench . -benchtime 1s work
 
+.PHONY: bench-write
+bench-write: ## Time storing a memory, with an embedder that works and with one that hangs
+	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 5s ./services/standalone
+
+.PHONY: bench-queue
+bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
+	tests/postgres.sh run go run ./tests/queuebench
+
 # Each fuzz target for a short while; a finding is written to testdata and fails from then on.
 FUZZTIME ?= 20s
 .PHONY: fuzz

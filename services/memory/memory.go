@@ -64,6 +64,9 @@ type Store interface {
 	Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error)
 	// Forget removes records and everything derived from them and returns how many there were.
 	Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error)
+	// Sweep forgets up to n memories of any namespaces that expired before a moment, and returns how many. Memories that
+	// another transaction is at are left for the next sweep.
+	Sweep(ctx context.Context, before time.Time, n int) (int64, error)
 	// Get returns records in the order of ids, leaving out those that do not exist.
 	Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error)
 	// List returns up to n records after the cursor, newest first; the zero Cursor starts. Expired records are left out.

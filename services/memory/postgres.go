@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -209,24 +210,50 @@ func (s *Postgres) Supersede(ctx context.Context, id uuid.UUID, expected int64, 
 }
 
 // Forget implements Store.
-func (s *Postgres) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
-	var forgotten int64
-	err := s.write(ctx, func(tx postgresTx) error {
-		if err := withdraw(ctx, tx, namespace, ids); err != nil {
-			return err
-		}
-		// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
-		if _, err := postgres.In(tx, namespace).Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
-			return err
-		}
-		tag, err := tx.Exec(ctx, `
-			DELETE FROM memory.memories m USING (
-				SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE
-			) doomed WHERE m.namespace = $1 AND m.id = doomed.id`, namespace, ids)
-		forgotten = tag.RowsAffected()
+func (s *Postgres) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (forgotten int64, err error) {
+	err = s.write(ctx, func(tx postgresTx) error {
+		forgotten, err = tx.forget(ctx, namespace, ids)
 		return err
 	})
 	return forgotten, err
+}
+
+func (tx postgresTx) forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
+	if err := withdraw(ctx, tx, namespace, ids); err != nil {
+		return 0, err
+	}
+	// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
+	if _, err := postgres.In(tx, namespace).Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
+		return 0, err
+	}
+	tag, err := tx.Exec(ctx, `
+		DELETE FROM memory.memories m USING (
+			SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE
+		) doomed WHERE m.namespace = $1 AND m.id = doomed.id`, namespace, ids)
+	return tag.RowsAffected(), err
+}
+
+// Sweep implements Store.
+func (s *Postgres) Sweep(ctx context.Context, before time.Time, n int) (swept int64, err error) {
+	err = s.write(ctx, func(tx postgresTx) error {
+		rows, err := postgres.In(tx, postgres.AllNamespaces).Query(ctx, `SELECT namespace, id FROM memory.memories WHERE expires_at < $1
+			ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED`, before, n)
+		if err != nil {
+			return err
+		}
+		expired := doomed{}
+		var namespace string
+		var id uuid.UUID
+		if _, err := pgx.ForEachRow(rows, []any{&namespace, &id}, func() error {
+			expired[namespace] = append(expired[namespace], id)
+			return nil
+		}); err != nil {
+			return err
+		}
+		swept, err = expired.forget(func(namespace string, ids []uuid.UUID) (int64, error) { return tx.forget(ctx, namespace, ids) })
+		return err
+	})
+	return swept, err
 }
 
 // Get implements Store.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -212,26 +213,60 @@ func (s *SQLite) Supersede(ctx context.Context, id uuid.UUID, expected int64, re
 }
 
 // Forget implements Store.
-func (s *SQLite) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
-	var forgotten int64
-	err := s.write(ctx, func(tx sqliteTx) error {
-		if err := withdraw(ctx, tx, namespace, ids); err != nil {
-			return err
-		}
-		args := sqlite.Args{namespace}
-		doomed := idList(&args, ids)
-		// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
-		if _, err := tx.ExecContext(ctx, `UPDATE memories SET supersedes = NULL WHERE namespace = ?1 AND supersedes IN (`+doomed+`)`, args...); err != nil {
-			return err
-		}
-		result, err := tx.ExecContext(ctx, `DELETE FROM memories WHERE namespace = ?1 AND id IN (`+doomed+`)`, args...)
-		if err != nil {
-			return err
-		}
-		forgotten, err = result.RowsAffected()
+func (s *SQLite) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (forgotten int64, err error) {
+	err = s.write(ctx, func(tx sqliteTx) error {
+		forgotten, err = tx.forget(ctx, namespace, ids)
 		return err
 	})
 	return forgotten, err
+}
+
+func (tx sqliteTx) forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
+	if err := withdraw(ctx, tx, namespace, ids); err != nil {
+		return 0, err
+	}
+	args := sqlite.Args{namespace}
+	list := idList(&args, ids)
+	// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
+	if _, err := tx.ExecContext(ctx, `UPDATE memories SET supersedes = NULL WHERE namespace = ?1 AND supersedes IN (`+list+`)`, args...); err != nil {
+		return 0, err
+	}
+	result, err := tx.ExecContext(ctx, `DELETE FROM memories WHERE namespace = ?1 AND id IN (`+list+`)`, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// Sweep implements Store.
+func (s *SQLite) Sweep(ctx context.Context, before time.Time, n int) (swept int64, err error) {
+	err = s.write(ctx, func(tx sqliteTx) error {
+		expired, err := tx.expired(ctx, before, n)
+		if err != nil {
+			return err
+		}
+		swept, err = expired.forget(func(namespace string, ids []uuid.UUID) (int64, error) { return tx.forget(ctx, namespace, ids) })
+		return err
+	})
+	return swept, err
+}
+
+func (tx sqliteTx) expired(ctx context.Context, before time.Time, n int) (doomed, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT namespace, id FROM memories WHERE expires_at < ? ORDER BY expires_at LIMIT ?`, before.UnixMicro(), n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	expired := doomed{}
+	for rows.Next() {
+		var namespace string
+		var id uuid.UUID
+		if err := rows.Scan(&namespace, &id); err != nil {
+			return nil, err
+		}
+		expired[namespace] = append(expired[namespace], id)
+	}
+	return expired, rows.Err()
 }
 
 // Get implements Store.

@@ -48,7 +48,7 @@ func DropSQLite(ctx context.Context, tx *sql.Tx, index string, r record.Record) 
 // Claim implements Store.
 func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error) {
 	now := time.Now()
-	// The reading side first: an idle worker must not take the only writing connection four times a second.
+	// The reading side first: an idle worker must not take the only writing connection ten times a second.
 	var due bool
 	if err := q.db.Read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM index_queue WHERE index_name = ? AND NOT dead AND not_before <= ?)`,
 		index, now.UnixMicro()).Scan(&due); err != nil || !due {

@@ -26,7 +26,7 @@ const (
 	callTime = 2 * time.Minute
 	// idlePoll is how long a worker sleeps when nothing is due and nobody wakes it, pausedPoll when its indexer refuses, and
 	// maxPause how long at most when nothing it tries succeeds.
-	idlePoll   = 250 * time.Millisecond
+	idlePoll   = 100 * time.Millisecond
 	pausedPoll = time.Second
 	maxPause   = 30 * time.Second
 	// handBack is how long giving tasks back may hold up the end of a worker.

@@ -36,6 +36,7 @@ type Config struct {
 	Embedder embed.Embedder
 	Gateway  gateway.Config // without legs: they are this process's own
 	Curator  curator.Config // without a URL nothing is curated
+	Sweep    memory.Sweep   // of expired memories; the zero value never removes any
 	// Delay, if not nil, is asked before each search how long to hold it up: a fault to practise with.
 	Delay func(leg string) time.Duration
 }
@@ -101,7 +102,9 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
-	triskelev1.RegisterMemoryServiceServer(records, memory.NewServer(s.Backend.Memory()))
+	store := s.Backend.Memory()
+	triskelev1.RegisterMemoryServiceServer(records, memory.NewServer(store))
+	s.running.Go(func() { config.Sweep.Run(run, store, log) })
 	conn, err := s.serve(run, records, "memory", gatewayTel)
 	if err != nil {
 		return nil, err

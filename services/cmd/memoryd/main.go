@@ -1,9 +1,11 @@
-// Command memoryd serves the records: MemoryService over PostgreSQL. It also curates them, if told with what model.
+// Command memoryd serves the records: MemoryService over PostgreSQL. It also removes those that expired long ago, and
+// curates new ones, if told with what model.
 package main
 
 import (
 	"context"
 	"log/slog"
+	"sync"
 
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
@@ -15,6 +17,7 @@ import (
 )
 
 type flags struct {
+	Sweep   memory.Sweep   `embed:""`
 	Curator curator.Config `embed:"" prefix:"curator-"`
 	Gateway string         `name:"curator-gateway" help:"Address of the gateway through which the curator finds the nearest memories, in gRPC's name syntax." default:"127.0.0.1:7400" env:"TRISKELE_CURATOR_GATEWAY" placeholder:"TARGET"`
 }
@@ -23,6 +26,7 @@ func main() {
 	var f flags
 	daemon.Main("memory", "Serves the records: remember, update, supersede, forget, get, list, import, export.", "127.0.0.1:7404", "memory",
 		func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+			store := b.Memory()
 			gateway, err := rpc.Dial(f.Gateway, tel) // connects when it is first called
 			if err != nil {
 				return daemon.Service{}, err
@@ -32,10 +36,13 @@ func main() {
 				return daemon.Service{}, err
 			}
 			return daemon.Service{
-				Register: func(s *rpc.Server) { triskelev1.RegisterMemoryServiceServer(s, memory.NewServer(b.Memory())) },
+				Register: func(s *rpc.Server) { triskelev1.RegisterMemoryServiceServer(s, memory.NewServer(store)) },
 				Work: func(ctx context.Context) {
 					defer func() { _ = gateway.Close() }()
-					curate(ctx)
+					var tasks sync.WaitGroup
+					tasks.Go(func() { f.Sweep.Run(ctx, store, log) })
+					tasks.Go(func() { curate(ctx) })
+					tasks.Wait()
 				},
 			}, nil
 		}, &f)
