@@ -3,6 +3,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -74,6 +75,7 @@ func (l *log) String() string {
 // process is one service's program.
 type process struct {
 	name    string
+	program string // if it is not called after the service
 	args    []string
 	address string
 	cmd     *exec.Cmd
@@ -93,6 +95,7 @@ type system struct {
 	recall    triskelev1.RecallServiceClient
 	memory    triskelev1.MemoryServiceClient
 	tel       *telemetry.Service
+	crashing  sync.Mutex // held while a process is killed and started again
 }
 
 // start runs everything on a fresh database, with more environment variables, and returns when all serve.
@@ -143,7 +146,7 @@ func freeAddress(t *testing.T) string {
 func (s *system) run(name string) {
 	s.t.Helper()
 	p := s.processes[name]
-	p.cmd = exec.Command(filepath.Join(programs, name+"d"), p.args...)
+	p.cmd = exec.Command(filepath.Join(programs, cmp.Or(p.program, name+"d")), p.args...)
 	p.cmd.Env = append(os.Environ(), s.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	// A test that is killed must not leave its processes behind.
