@@ -84,7 +84,11 @@ func (r *Report) String() string {
 		if g.skipped {
 			what = "skipped: "
 		}
-		fmt.Fprintf(&b, "%s%s, %d times\n", what, g.reason, len(problems))
+		times := "once"
+		if len(problems) > 1 {
+			times = fmt.Sprintf("%d times", len(problems))
+		}
+		fmt.Fprintf(&b, "%s%s, %s\n", what, g.reason, times)
 		for _, p := range problems[:min(len(problems), shown)] {
 			b.WriteString("  " + p.Position)
 			if p.Detail != "" {
