@@ -73,9 +73,9 @@ func TestImportDryRun(t *testing.T) {
 {"content": "another crane", "idempotency_key": "crane"}
 {"content": "tea", "metadata": {"order": 12345678901234567890}}
 `,
-		"vault/Crane.md":      "---\nsensitive: true\n---\nIts code is 4711. See [[Harbour]] and [[Nobody]].",
-		"vault/Harbour.md":    "# The harbour",
-		"vault/open.md":       "---\nsensitive: true",
+		"vault/Crane.md":       "---\nsensitive: true\n---\nIts code is 4711. See [[Harbour]] and [[Nobody]].",
+		"vault/Harbour.md":     "# The harbour",
+		"vault/open.md":        "---\nsensitive: true",
 		"vault/\x1b[31mred.md": "[[\x1b[2Jgone]]",
 	} {
 		if err := os.MkdirAll(filepath.Join(folder, filepath.Dir(name)), 0o700); err != nil {
