@@ -20,8 +20,10 @@ const (
 	maxAttempts = 10
 	patience    = 24 * time.Hour
 	maxBackoff  = 5 * time.Minute
-	// lease is how long after a worker's death its tasks are out of reach. A living one extends it.
-	lease = time.Minute
+	// lease is how long after a worker's death its tasks are out of reach. A living one extends it at each heartbeat, of
+	// which one may fail. A worker that is stopped for longer finds its work done by another: that costs time, nothing else.
+	lease     = 15 * time.Second
+	heartbeat = lease / 3
 	// callTime bounds one call of the indexer.
 	callTime = 2 * time.Minute
 	// idlePoll is how long a worker sleeps when nothing is due and nobody wakes it, pausedPoll when its indexer refuses, and
@@ -200,7 +202,7 @@ func (w *Worker) hold(ctx context.Context, tasks []Task) *holding {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(lease / 3):
+			case <-time.After(heartbeat):
 				h.extend(ctx)
 			}
 		}

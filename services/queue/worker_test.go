@@ -348,6 +348,41 @@ func TestSlowIndexerKeepsItsLease(t *testing.T) {
 	})
 }
 
+// cutOff is a list that a worker can claim from and then never reach again: it has died, as far as the list can tell.
+type cutOff struct{ *list }
+
+func (cutOff) Extend(context.Context, string, []queue.Task, time.Duration) error {
+	return errors.New("unreachable")
+}
+
+// TestDeadWorkersTasksAreTakenOver: what a dead worker has claimed is out of reach for a quarter of a minute.
+func TestDeadWorkersTasksAreTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tasks := &list{due: map[uuid.UUID]time.Time{uuid.New(): time.Now()}, tries: map[uuid.UUID]int{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		claimed := make(chan struct{})
+		dead := queue.Worker{Index: index, Store: cutOff{tasks}, Batch: 1, Log: slog.New(slog.DiscardHandler), Indexer: indexer(func(ctx context.Context, _ []record.Record) error {
+			close(claimed)
+			<-ctx.Done()
+			return ctx.Err()
+		})}
+		running.Go(func() { dead.Run(ctx) })
+		<-claimed
+		died, indexed := time.Now(), make(chan time.Time, 1)
+		living := queue.Worker{Index: index, Store: tasks, Batch: 1, Log: storetest.Log(), Indexer: indexer(func(context.Context, []record.Record) error {
+			indexed <- time.Now()
+			return nil
+		})}
+		running.Go(func() { living.Run(ctx) })
+		if after := (<-indexed).Sub(died); after < 14*time.Second || after > 16*time.Second {
+			t.Errorf("taken over after %v", after)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
 // TestHangingCallIsEnded has an indexer that hangs on any batch and answers for single memories: they go through.
 func TestHangingCallIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
