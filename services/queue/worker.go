@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -24,10 +25,14 @@ const (
 	// which one may fail. A worker that is stopped for longer finds its work done by another: that costs time, nothing else.
 	lease     = 15 * time.Second
 	heartbeat = lease / 3
-	// callTime bounds one call of the indexer.
+	// callTime bounds one call of the indexer. When the first maxHung memories of a batch have each taken so long, the
+	// rest are not tried one by one.
 	callTime = 2 * time.Minute
-	// idlePoll is how long a worker sleeps when nothing is due and nobody wakes it, pausedPoll when its indexer refuses, and
-	// maxPause how long at most when nothing it tries succeeds.
+	maxHung  = 2
+	// A worker that finds nothing due, and that nobody wakes, sleeps for busyPoll, since writes come in bursts, and then
+	// longer and longer up to idlePoll. pausedPoll is how long it sleeps when its indexer refuses, and maxPause how long at
+	// most when nothing it tries succeeds.
+	busyPoll   = 5 * time.Millisecond
 	idlePoll   = 100 * time.Millisecond
 	pausedPoll = time.Second
 	maxPause   = 30 * time.Second
@@ -62,7 +67,7 @@ type progress int
 const (
 	nothingDue progress = iota
 	indexed             // at least one task
-	stuck               // all tasks failed
+	stuck               // all tasks that were tried failed
 	paused
 )
 
@@ -73,7 +78,7 @@ func (w *Worker) Run(ctx context.Context) {
 		w.Log.ErrorContext(ctx, "metrics of the index worker", "index", w.Index, "error", err.Error())
 	}
 	defer stop()
-	pause := idlePoll
+	pause := idlePoll // before the next look
 	for ctx.Err() == nil {
 		came, err := w.step(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -82,14 +87,14 @@ func (w *Worker) Run(ctx context.Context) {
 		wake := w.Wake
 		switch {
 		case came == indexed && err == nil:
-			pause = idlePoll
+			pause = 0
 			continue
 		case came == stuck: // what comes in meanwhile would fare no better
-			pause, wake = min(2*pause, maxPause), nil
+			pause, wake = min(2*max(pause, idlePoll), maxPause), nil
 		case came == paused:
 			pause, wake = pausedPoll, nil
 		default:
-			pause = idlePoll
+			pause = min(max(2*pause, busyPoll), idlePoll)
 		}
 		select {
 		case <-ctx.Done():
@@ -116,9 +121,12 @@ func (w *Worker) step(ctx context.Context) (progress, error) {
 	case ctx.Err() != nil:
 		return nothingDue, nil
 	}
+	if len(tasks) > 1 {
+		w.Log.WarnContext(ctx, "indexing a batch failed, now one by one", "index", w.Index, "memories", len(tasks), "reason", reason(err))
+	}
 	// One bad record must not hold up its batch.
-	failures, failed := make([]error, len(tasks)), 0
-	for i := range tasks {
+	failures, failed, hung := make([]error, len(tasks)), 0, 0
+	for i := 0; i < len(tasks) && hung < maxHung; i++ {
 		alone := tasks[i : i+1]
 		if len(tasks) > 1 {
 			err = w.index(ctx, alone)
@@ -128,6 +136,7 @@ func (w *Worker) step(ctx context.Context) (progress, error) {
 			if err := held.settle(alone, func() error { return w.Store.Done(ctx, w.Index, alone) }); err != nil {
 				return stuck, err
 			}
+			hung = math.MinInt // the indexer works
 		case errors.Is(err, ErrPaused):
 			return paused, nil
 		case ctx.Err() != nil:
@@ -135,10 +144,13 @@ func (w *Worker) step(ctx context.Context) (progress, error) {
 		default:
 			failures[i] = err
 			failed++
+			if errors.Is(err, context.DeadlineExceeded) {
+				hung++
+			}
 		}
 	}
 	came := indexed
-	if failed == len(tasks) {
+	if failed == len(tasks) || hung == maxHung {
 		came = stuck
 	}
 	for i, failure := range failures {
