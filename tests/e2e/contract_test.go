@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -169,7 +170,8 @@ func TestRecordsThroughTheGateway(t *testing.T) {
 	}
 }
 
-// TestReadYourWrites stores in two namespaces and asks both at once: each leg of each knows of both writes.
+// TestReadYourWrites stores in two namespaces and asks both at once: each leg of each knows of both writes. Then the
+// embedding model changes: a dense leg that has not been restarted says that it does not, and one that has been does.
 func TestReadYourWrites(t *testing.T) {
 	s := start(t)
 	namespaces, stored := []string{"mine", "yours"}, map[string]bool{}
@@ -181,22 +183,37 @@ func TestReadYourWrites(t *testing.T) {
 		}
 		tokens, stored[resp.GetMemory().GetId()] = append(tokens, resp.GetRevisionToken()), true
 	}
-	resp, err := s.recall.Recall(t.Context(), &triskelev1.RecallRequest{
-		Namespaces: namespaces, Query: "when is the Heron crane serviced", AtLeast: tokens, Explain: true, Budget: durationpb.New(20 * time.Second),
+	check := func(when string, staleDense bool) {
+		t.Helper()
+		resp, err := s.recall.Recall(t.Context(), &triskelev1.RecallRequest{
+			Namespaces: namespaces, Query: "when is the Heron crane serviced", AtLeast: tokens, Explain: true, Budget: durationpb.New(20 * time.Second),
+		})
+		if err != nil || resp.GetDegraded() != staleDense || len(resp.GetHits()) != 2 || len(resp.GetLegs()) != 6 {
+			t.Fatalf("%s: %v, %v", when, err, resp)
+		}
+		for _, hit := range resp.GetHits() {
+			if !stored[hit.GetId()] || len(hit.GetContributions()) != 3 {
+				t.Errorf("%s: hit %v", when, hit)
+			}
+		}
+		for _, l := range resp.GetLegs() {
+			if l.GetStale() != (staleDense && l.GetLeg() == "dense") {
+				t.Errorf("%s: %v", when, l)
+			}
+		}
+	}
+	check("at once", false)
+	up{s, []string{"--postgres", s.url}}.must("reembed", "--embedder", "hashed?dims=128")
+	check("searching the retired model", true)
+	s.signal("dense", syscall.SIGTERM)
+	s.processes["dense"].args = append(s.processes["dense"].args, "--embedder", "hashed?dims=128")
+	s.run("dense")
+	s.awaitServing("dense")
+	s.eventually("the gateway uses the dense leg again", func() bool {
+		resp, err := s.ask("mine", 5*time.Second)
+		return err == nil && report(resp, "dense").GetState() == triskelev1.LegState_LEG_STATE_OK
 	})
-	if err != nil || resp.GetDegraded() || len(resp.GetHits()) != 2 || len(resp.GetLegs()) != 6 {
-		t.Fatalf("%v, %v", err, resp)
-	}
-	for _, hit := range resp.GetHits() {
-		if !stored[hit.GetId()] || len(hit.GetContributions()) != 3 {
-			t.Errorf("hit %v", hit)
-		}
-	}
-	for _, l := range resp.GetLegs() {
-		if l.GetStale() {
-			t.Errorf("stale: %v", l)
-		}
-	}
+	check("searching the active model", false)
 }
 
 // TestNamespacesThroughTheGateway lists, counts, renames and deletes over the wire.
