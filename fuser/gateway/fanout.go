@@ -29,6 +29,7 @@ type search struct {
 	depth     int
 	budget    time.Duration
 	minScore  *float64
+	scorer    triskelev1.Scorer
 	disabled  string // why it is not started, or ""
 }
 
@@ -71,7 +72,7 @@ func (g *Gateway) plan(req *triskelev1.RecallRequest, time time.Duration) []sear
 		override := req.GetLegs()[leg.Name]
 		s := search{leg: i, name: leg.Name, weight: leg.Weight, depth: leg.Depth}
 		if override != nil {
-			s.minScore = override.MinScore
+			s.minScore, s.scorer = override.MinScore, override.GetScorer()
 			if override.Weight != nil {
 				s.weight = override.GetWeight()
 			}
@@ -146,6 +147,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		Filter:      req.GetFilter(),
 		Depth:       int32(s.depth),
 		MinScore:    s.minScore,
+		Scorer:      s.scorer,
 		ReturnSpans: req.GetReturnSpans(),
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/schema"
@@ -28,7 +29,9 @@ type Index interface {
 // Backend is an open database.
 type Backend interface {
 	Memory() memory.Store
-	Lexical() leg.Searcher
+	Lexical(config lexical.Config) leg.Searcher
+	// FoldLexical keeps the lexical index in good order until ctx ends; where that needs no work it returns at once.
+	FoldLexical(ctx context.Context, log *slog.Logger)
 	// Dense fails if the database's vectors are of another model than the embedder's.
 	Dense(ctx context.Context, embedder embed.Embedder) (Index, error)
 	Graph() Index

@@ -42,9 +42,12 @@ func (b *Postgres) Memory() memory.Store {
 }
 
 // Lexical implements Backend.
-func (b *Postgres) Lexical() leg.Searcher {
-	return lexical.NewPostgres(b.pool, lexical.DefaultConfig())
+func (b *Postgres) Lexical(config lexical.Config) leg.Searcher {
+	return lexical.NewPostgres(b.pool, config)
 }
+
+// FoldLexical implements Backend.
+func (b *Postgres) FoldLexical(ctx context.Context, log *slog.Logger) { lexical.Fold(ctx, b.pool, log) }
 
 // Dense implements Backend.
 func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder) (Index, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/cli/render"
 	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/services/lexical"
 )
 
 // Exit codes.
@@ -80,7 +81,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 		kong.Name("triskele"), kong.Description(description),
 		kong.Writers(env.Out, env.Err), kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"version": telemetry.Version(), "configs": strings.Join(eval.ConfigNames(), ", ")},
+		kong.Vars{"version": telemetry.Version(), "configs": strings.Join(eval.ConfigNames(), ", "), "scorers": strings.Join(lexical.ScorerNames, ",")},
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&env))
 	if err != nil {
 		_, _ = fmt.Fprintln(env.Err, "error:", err)

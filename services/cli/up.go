@@ -12,6 +12,7 @@ import (
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/standalone"
 )
 
@@ -19,6 +20,7 @@ type upCmd struct {
 	Listen      string        `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
 	AllowRemote bool          `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
 	Database    databaseFlags `embed:""`
+	Scorer      string        `help:"How the lexical leg ranks when a request doesn't say: ${scorers}." enum:"${scorers}" default:"bm25" env:"TRISKELE_SCORER"`
 	LogLevel    slog.Level    `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 }
 
@@ -49,7 +51,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	defer flush(ctx, process)
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	system, err := standalone.Start(ctx, standalone.Config{
-		Postgres: t.url, SQLite: t.path, Embedder: embed.NewHashed(), Gateway: gateway.DefaultConfig(),
+		Postgres: t.url, SQLite: t.path, Embedder: embed.NewHashed(), Gateway: gateway.DefaultConfig(), Lexical: lexicalConfig(c.Scorer),
 	}, process, log)
 	if err != nil {
 		return err
@@ -79,4 +81,11 @@ Try, in another terminal:
   triskele remember%s "The staging password is rotated on the first Monday of the month."
   triskele recall%s "when does the staging password change"
 `, telemetry.Version(), address, t, flag, flag)
+}
+
+// lexicalConfig is the lexical leg's configuration with one of lexical.ScorerNames.
+func lexicalConfig(scorer string) lexical.Config {
+	config := lexical.DefaultConfig()
+	config.Scorer = lexical.ScorerByName(scorer)
+	return config
 }

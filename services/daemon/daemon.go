@@ -19,7 +19,8 @@ import (
 
 type flags struct {
 	program.Flags
-	Postgres string `help:"PostgreSQL connection URL." required:"" env:"TRISKELE_POSTGRES" placeholder:"URL"`
+	kong.Plugins        // flags of the one service
+	Postgres     string `help:"PostgreSQL connection URL." required:"" env:"TRISKELE_POSTGRES" placeholder:"URL"`
 }
 
 // Service is what a program builds on the database.
@@ -32,9 +33,9 @@ type Service struct {
 type Build func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (Service, error)
 
 // Main runs a service as program.Main does. name is the service's, listen its default address, and track the schema
-// track it needs.
-func Main(name, description, listen, track string, build Build) {
-	var f flags
+// track it needs. own are pointers to structs of flags that only this service has.
+func Main(name, description, listen, track string, build Build, own ...any) {
+	f := flags{Plugins: own}
 	program.Main(name, description, &f, &f.Flags, kong.Vars{"listen": listen},
 		func(ctx context.Context, tel *telemetry.Service, log *slog.Logger) error {
 			return run(ctx, track, f, build, tel, log)

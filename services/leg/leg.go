@@ -43,6 +43,7 @@ type Query struct {
 	Depth        int      // 1 to 1,000
 	MinScore     *float64 // on the searcher's raw scale
 	ReturnVector bool
+	Scorer       triskelev1.Scorer // for a searcher that has several
 }
 
 // Seed is a memory that another leg found.
@@ -197,6 +198,7 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 		Depth:        int(req.GetDepth()),
 		MinScore:     req.MinScore,
 		ReturnVector: req.GetReturnVector(),
+		Scorer:       req.GetScorer(),
 	}
 	for i, seed := range req.GetSeeds() {
 		id, err := uuid.Parse(seed.GetId())

@@ -3,6 +3,7 @@ package lexical
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -11,10 +12,6 @@ import (
 	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/sqlite"
 )
-
-// spareCandidates is how many candidates beyond twice the depth are first looked up: they make up for memories that are
-// no longer live and leave room for ties.
-const spareCandidates = 100
 
 // SQLiteIndex writes the index in the record's own transaction.
 type SQLiteIndex struct{}
@@ -39,19 +36,87 @@ func (SQLiteIndex) Put(ctx context.Context, tx *sql.Tx, records []record.Record)
 		statements[i] = statement
 	}
 	number, document, entry := statements[0], statements[1], statements[2]
+	settings := map[string]Settings{}
 	for _, r := range records {
+		if _, known := settings[r.Namespace]; !known {
+			s, err := settingsOf(ctx, tx, r.Namespace)
+			if err != nil {
+				return err
+			}
+			settings[r.Namespace] = s
+		}
+		language := settings[r.Namespace].language()
 		if _, err := number.ExecContext(ctx, r.Namespace); err != nil {
 			return err
 		}
 		if _, err := document.ExecContext(ctx, r.Namespace, r.ID[:]); err != nil {
 			return err
 		}
-		if _, err := entry.ExecContext(ctx, r.Namespace, r.ID[:], r.Content+"\n"+r.Title, strings.Join(r.Keywords, "\n"),
-			strings.Join(r.Tags, "\n"), r.Category); err != nil {
+		texts := fields(r)
+		if _, err := entry.ExecContext(ctx, r.Namespace, r.ID[:], language.terms(texts[0].text), language.terms(texts[1].text),
+			language.terms(texts[2].text), language.terms(texts[3].text)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// catchUpBatch is how many memories are indexed in one transaction.
+const catchUpBatch = 200
+
+// CatchUpSQLite indexes the memories that have no document: those from before a change of the index.
+func CatchUpSQLite(ctx context.Context, db *sqlite.DB) error {
+	var after record.Record
+	for more := true; more; {
+		err := db.Update(ctx, func(tx *sql.Tx) error {
+			rows, err := tx.QueryContext(ctx, `SELECT `+sqlite.RecordColumns+` FROM memories m
+				WHERE (m.namespace, m.id) > (?, ?) AND NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id)
+				ORDER BY m.namespace, m.id LIMIT ?`, after.Namespace, after.ID[:], catchUpBatch)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = rows.Close() }()
+			var records []record.Record
+			for rows.Next() {
+				r, err := sqlite.ScanRecord(rows.Scan)
+				if err != nil {
+					return err
+				}
+				records, after = append(records, r), r
+			}
+			if err := rows.Err(); err != nil {
+				return err
+			}
+			more = len(records) == catchUpBatch
+			return SQLiteIndex{}.Put(ctx, tx, records)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// terms returns a text's terms, separated by spaces.
+func (l language) terms(text string) string {
+	var b strings.Builder
+	for _, t := range l.tokens(text) {
+		b.WriteString(t.term)
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+// settingsOf returns a namespace's settings.
+func settingsOf(ctx context.Context, db interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}, namespace string) (Settings, error) {
+	var s Settings
+	err := db.QueryRowContext(ctx, `SELECT language, k1, b, prefix FROM lexical_settings WHERE namespace = ?`, namespace).Scan(&s.Language, &s.K1, &s.B, &s.Prefix)
+	if errors.Is(err, sql.ErrNoRows) {
+		return DefaultSettings(), nil
+	}
+	return s, err
 }
 
 // SQLite searches by BM25 over an FTS5 index. How rare a term is, and how long a document is on average, is taken over
@@ -60,22 +125,27 @@ type SQLite struct{ db *sqlite.DB }
 
 var _ leg.Searcher = (*SQLite)(nil)
 
-// NewSQLite returns the leg for a database. The settings there are concern ts_rank.
-func NewSQLite(db *sqlite.DB, _ Config) *SQLite { return &SQLite{db} }
+// NewSQLite returns the leg for a database.
+func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db} }
 
 // Search implements leg.Searcher: memories with any term of the query, by BM25.
 func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	const kind = triskelev1.ScoreKind_SCORE_KIND_BM25
-	if q.Text == "" {
-		return abstained(kind, "the query has no text"), nil
+	settings, err := settingsOf(ctx, s.db.Read, q.Namespace)
+	if err != nil {
+		return leg.Result{}, err
 	}
-	terms, distinct := queryTerms(q.Text)
-	if len(terms) == 0 {
-		return abstained(kind, "the query has no searchable words"), nil
+	understood := understand(q.Text, settings)
+	if understood.distinct == 0 {
+		return abstained(kind, noWords), nil
 	}
+	terms := mostUsed(understood.terms, maxTerms)
 	result := leg.Result{ScoreKind: kind}
-	if len(terms) < distinct {
-		result.Reason = fmt.Sprintf("searched for %d of the %d terms", len(terms), distinct)
+	if q.Scorer == triskelev1.Scorer_SCORER_TS_RANK {
+		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: this store has no ts_rank"
+	}
+	if len(terms) < understood.distinct {
+		result.Reason = fmt.Sprintf("searched for %d of the %d terms", len(terms), understood.distinct)
 	}
 	candidates := 2*q.Depth + spareCandidates
 	if q.Filter.Narrow() {
@@ -138,11 +208,17 @@ func (s *SQLite) search(ctx context.Context, q leg.Query, match string, candidat
 }
 
 // match returns an FTS5 query for any of the terms. Each is quoted, so none can be taken for syntax.
-func match(terms []string) string { return `"` + strings.Join(terms, `" OR "`) + `"` }
+func match(terms []wanted) string {
+	quoted := make([]string, len(terms))
+	for i, t := range terms {
+		quoted[i] = `"` + t.term + `"`
+	}
+	return strings.Join(quoted, " OR ")
+}
 
 // Status implements leg.Searcher. Nothing is ever pending: the index is written with the record.
 func (s *SQLite) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	status := leg.Status{Model: "fts5 bm25/porter"}
+	status := leg.Status{Model: "fts5 bm25"}
 	err := s.db.Read.QueryRowContext(ctx, `SELECT count(*) FROM lexical_documents WHERE namespace = ?`, namespace).Scan(&status.Indexed)
 	return status, err
 }
