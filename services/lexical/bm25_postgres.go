@@ -65,6 +65,7 @@ type bm25Search struct {
 	removed    []uint32
 	scores     scores
 	fresh      map[uuid.UUID]float64
+	phrases    []phraseMatches
 	cut        string // why the result is incomplete, if it is
 }
 
@@ -82,7 +83,13 @@ func (p *Postgres) searchByBM25(ctx context.Context, q leg.Query) (leg.Result, e
 		if s.query.distinct == 0 {
 			return nil
 		}
+		if err := s.expand(ctx); err != nil {
+			return err
+		}
 		if err := s.lookUp(ctx); err != nil {
+			return err
+		}
+		if err := s.findPhrases(ctx); err != nil {
 			return err
 		}
 		result.Hits, complete, err = s.rank(ctx)
@@ -161,8 +168,18 @@ func (s *bm25Search) lookUp(ctx context.Context) error {
 		return err
 	}
 	s.terms = slices.DeleteFunc(s.terms, func(t *sought) bool { return t.df <= 0 })
+	var prefixed int64 // words that begin alike count as one
 	for _, t := range s.terms {
-		t.weight = idf(s.documents, t.df) * float64(t.uses)
+		if t.prefixed {
+			prefixed += t.df
+		}
+	}
+	for _, t := range s.terms {
+		df := t.df
+		if t.prefixed {
+			df = min(prefixed, s.documents)
+		}
+		t.weight = idf(s.documents, df) * float64(t.uses)
 	}
 	slices.SortStableFunc(s.terms, func(a, b *sought) int { return cmp.Compare(b.weight, a.weight) })
 	if len(s.terms) > maxTerms {
@@ -213,6 +230,14 @@ func (s *bm25Search) addUp(ctx context.Context, n int, prune bool) (pruned bool,
 	for _, number := range s.removed {
 		s.scores.exclude(number)
 	}
+	for _, phrase := range s.phrases {
+		for _, number := range phrase.numbers {
+			s.scores.page(number)[number%pageSize] += phrase.weight
+		}
+		for _, id := range phrase.fresh {
+			s.fresh[id] += phrase.weight
+		}
+	}
 	var bound float64 // the most that the terms not added yet can give
 	for _, t := range s.terms {
 		for _, f := range t.fresh {
@@ -232,7 +257,7 @@ func (s *bm25Search) addUp(ctx context.Context, n int, prune bool) (pruned bool,
 			return pruned, nil
 		}
 		budget -= size
-		if err := s.read(ctx, s.terms[from:i], nil); err != nil {
+		if err := s.read(ctx, &s.scores, s.saturation, s.terms[from:i], nil); err != nil {
 			return pruned, err
 		}
 		if !prune || i == len(s.terms) {
@@ -243,13 +268,13 @@ func (s *bm25Search) addUp(ctx context.Context, n int, prune bool) (pruned bool,
 			continue
 		}
 		// No document that has not been seen can be among the best any more.
-		return true, s.read(ctx, s.terms[i:], s.scores.above(best[n-1].score-bound))
+		return true, s.read(ctx, &s.scores, s.saturation, s.terms[i:], s.scores.above(best[n-1].score-bound))
 	}
 	return pruned, nil
 }
 
-// read adds the terms' shares to scores, of the blocks that may hold one of the documents only, if these are given.
-func (s *bm25Search) read(ctx context.Context, terms []*sought, documents []uint32) error {
+// read adds the terms' shares to the scores, of the blocks that may hold one of the documents only, if these are given.
+func (s *bm25Search) read(ctx context.Context, into *scores, sat saturation, terms []*sought, documents []uint32) error {
 	var words []string
 	var firsts, places []int32
 	for place, t := range terms {
@@ -278,7 +303,7 @@ func (s *bm25Search) read(ctx context.Context, terms []*sought, documents []uint
 		if err := rows.Scan(&place, &data); err != nil {
 			return err
 		}
-		s.scores.add(data, terms[place].weight, s.saturation)
+		into.add(data, terms[place].weight, sat)
 	}
 	return rows.Err()
 }

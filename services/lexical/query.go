@@ -21,6 +21,8 @@ type wanted struct {
 	term string
 	uses int // in the query
 	stop bool
+	// prefixed marks a word that was not in the query but begins as its last word does.
+	prefixed bool
 }
 
 // query is a text understood. Nothing in it is an operator but quotation marks.
@@ -33,8 +35,8 @@ type query struct {
 
 // understand splits a text into terms and quoted phrases of two words or more.
 func understand(text string, s Settings) query {
-	tokens := s.language().tokens(text)
-	tokens = slices.DeleteFunc(tokens, func(t token) bool { return t.grammed })
+	all := s.language().tokens(text)
+	tokens := slices.DeleteFunc(slices.Clone(all), func(t token) bool { return t.grammed })
 	var q query
 	if s.Prefix && len(tokens) > 0 {
 		if last := tokens[len(tokens)-1]; last.end == len(strings.TrimRightFunc(text, unicode.IsSpace)) {
@@ -42,7 +44,7 @@ func understand(text string, s Settings) query {
 		}
 	}
 	for _, quoted := range quotations(text) {
-		inside := slices.DeleteFunc(slices.Clone(tokens), func(t token) bool { return t.start < quoted.start || t.end > quoted.end })
+		inside := slices.DeleteFunc(slices.Clone(all), func(t token) bool { return t.start < quoted.start || t.end > quoted.end })
 		if len(inside) > 1 && len(q.phrases) < maxPhrases {
 			q.phrases = append(q.phrases, inside)
 		}

@@ -1,10 +1,12 @@
 package lexical
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -139,7 +141,11 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if understood.distinct == 0 {
 		return abstained(kind, noWords), nil
 	}
-	terms := mostUsed(understood.terms, maxTerms)
+	terms, err := s.rarest(ctx, understood.terms)
+	if err != nil {
+		return leg.Result{}, err
+	}
+	matching := match(terms, understood)
 	result := leg.Result{ScoreKind: kind}
 	if q.Scorer == triskelev1.Scorer_SCORER_TS_RANK {
 		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: this store has no ts_rank"
@@ -151,9 +157,9 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if q.Filter.Narrow() {
 		candidates = -1
 	}
-	hits, complete, err := s.search(ctx, q, match(terms), candidates)
+	hits, complete, err := s.search(ctx, q, matching, candidates)
 	if err == nil && !complete {
-		hits, _, err = s.search(ctx, q, match(terms), -1)
+		hits, _, err = s.search(ctx, q, matching, -1)
 	}
 	if err != nil {
 		return leg.Result{}, err
@@ -207,13 +213,56 @@ func (s *SQLite) search(ctx context.Context, q leg.Query, match string, candidat
 	return hits, complete || candidates < 0, rows.Err()
 }
 
-// match returns an FTS5 query for any of the terms. Each is quoted, so none can be taken for syntax.
-func match(terms []wanted) string {
-	quoted := make([]string, len(terms))
-	for i, t := range terms {
-		quoted[i] = `"` + t.term + `"`
+// rarest returns the terms to search for: of more than maxTerms, those that tell most.
+func (s *SQLite) rarest(ctx context.Context, terms []wanted) ([]wanted, error) {
+	if len(terms) <= maxTerms {
+		return terms, nil
 	}
-	return strings.Join(quoted, " OR ")
+	words := make([]string, len(terms))
+	for i, t := range terms {
+		words[i] = t.term
+	}
+	var args sqlite.Args
+	rows, err := s.db.Read.QueryContext(ctx, `SELECT term, doc, (SELECT count(*) FROM lexical_documents) FROM lexical_vocabulary
+		WHERE term IN (SELECT value FROM json_each(`+args.AddJSON(words)+`))`, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	weights := make(map[string]float64, len(terms))
+	for rows.Next() {
+		var term string
+		var df, n int64
+		if err := rows.Scan(&term, &df, &n); err != nil {
+			return nil, err
+		}
+		weights[term] = idf(n, df)
+	}
+	terms = slices.Clone(terms)
+	slices.SortStableFunc(terms, func(a, b wanted) int {
+		return cmp.Compare(weights[b.term]*float64(b.uses), weights[a.term]*float64(a.uses))
+	})
+	return terms[:maxTerms], rows.Err()
+}
+
+// match returns an FTS5 query for any of the terms, and the query's phrases, which count as terms. All is quoted, so
+// that nothing can be taken for syntax; terms have no quotation marks.
+func match(terms []wanted, q query) string {
+	var alternatives []string
+	for _, t := range terms {
+		alternatives = append(alternatives, `"`+t.term+`"`)
+	}
+	for _, phrase := range q.phrases {
+		words := make([]string, len(phrase))
+		for i, t := range phrase {
+			words[i] = t.term
+		}
+		alternatives = append(alternatives, `"`+strings.Join(words, " ")+`"`)
+	}
+	if q.prefix != "" {
+		alternatives = append(alternatives, `"`+q.prefix+`" *`)
+	}
+	return strings.Join(alternatives, " OR ")
 }
 
 // Status implements leg.Searcher. Nothing is ever pending: the index is written with the record.

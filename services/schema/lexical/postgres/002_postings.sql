@@ -95,19 +95,21 @@ CREATE TABLE lexical.totals (
 CREATE TABLE lexical.due (namespace text NOT NULL);
 CREATE INDEX due_by_namespace ON lexical.due (namespace);
 
--- The postings of a document, and a row with an empty term for the document itself. Terms at one position, such as an
--- identifier and its first part, count once in the length.
+-- The postings of a document, and a row with an empty term for the document itself.
 -- +goose StatementBegin
 CREATE FUNCTION lexical.postings_of(tsv tsvector) RETURNS TABLE (term text, tf integer, length integer) LANGUAGE sql IMMUTABLE AS $$
-    WITH occurrences AS MATERIALIZED (
-        SELECT l.lexeme, p.position, CASE p.weight WHEN 'A' THEN 10 WHEN 'B' THEN 4 WHEN 'C' THEN 2 ELSE 1 END AS weight
-        FROM pg_catalog.unnest(tsv) l CROSS JOIN LATERAL unnest(l.positions, l.weights) AS p (position, weight)
-    ), length AS MATERIALIZED (
-        SELECT least(coalesce(sum(weight), 0), 65535)::integer AS length FROM (SELECT position, max(weight) AS weight FROM occurrences GROUP BY position) places
+    WITH terms AS MATERIALIZED (
+        SELECT lexeme, CASE WHEN cardinality(weights) = 1 -- as most
+            THEN CASE weights[1] WHEN 'A' THEN 10 WHEN 'B' THEN 4 WHEN 'C' THEN 2 ELSE 1 END
+            ELSE 10 * cardinality(array_positions(weights, 'A')) + 4 * cardinality(array_positions(weights, 'B'))
+                + 2 * cardinality(array_positions(weights, 'C')) + cardinality(array_positions(weights, 'D')) END AS tf
+        FROM unnest(tsv)
+    ), total AS MATERIALIZED (
+        SELECT least(coalesce(sum(tf), 0), 65535)::integer AS length FROM terms
     )
-    SELECT lexeme, least(sum(weight), 65535)::integer, length.length FROM occurrences CROSS JOIN length GROUP BY lexeme, length.length
+    SELECT lexeme, tf, length FROM terms CROSS JOIN total
     UNION ALL
-    SELECT '', 0, length FROM length
+    SELECT '', 0, length FROM total
 $$;
 -- +goose StatementEnd
 
@@ -225,6 +227,34 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
+-- Makes a namespace's entries and blocks anew from its documents, while nobody writes any.
+-- +goose StatementBegin
+CREATE FUNCTION lexical.rebuild(wanted text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET jit = off AS $$
+BEGIN
+    LOCK TABLE lexical.documents IN SHARE ROW EXCLUSIVE MODE;
+    INSERT INTO lexical.totals (namespace) VALUES (wanted) ON CONFLICT DO NOTHING;
+    PERFORM FROM lexical.totals WHERE namespace = wanted FOR UPDATE;
+    DELETE FROM lexical.due WHERE namespace = wanted;
+    DELETE FROM lexical.postings WHERE namespace = wanted;
+    DELETE FROM lexical.removals WHERE namespace = wanted;
+    DELETE FROM lexical.blocks WHERE namespace = wanted;
+    DELETE FROM lexical.entries WHERE namespace = wanted;
+    INSERT INTO lexical.entries (namespace, memory_id, number)
+    SELECT wanted, memory_id, row_number() OVER (ORDER BY memory_id) FROM lexical.documents WHERE namespace = wanted;
+    WITH found AS MATERIALIZED (
+        SELECT p.term, e.number, p.tf, p.length
+        FROM lexical.entries e JOIN lexical.documents d ON d.namespace = e.namespace AND d.memory_id = e.memory_id
+        CROSS JOIN LATERAL lexical.postings_of(d.tsv) p WHERE e.namespace = wanted
+    ), packed AS (
+        INSERT INTO lexical.blocks (namespace, term, first, count, data)
+        SELECT wanted, term, min(number), count(*), string_agg(int8send((number::bigint << 32) | (tf::bigint << 16) | length), ''::bytea ORDER BY number)
+        FROM (SELECT *, (row_number() OVER (PARTITION BY term ORDER BY number) - 1) / 512 AS chunk FROM found WHERE term <> '') p GROUP BY term, chunk
+    )
+    UPDATE lexical.totals t SET documents = f.documents, length = f.length, numbers = f.documents
+    FROM (SELECT count(*) AS documents, coalesce(sum(length), 0) AS length FROM found WHERE term = '') f WHERE t.namespace = wanted;
+END $$;
+-- +goose StatementEnd
+
 CREATE TRIGGER index_inserted AFTER INSERT ON lexical.documents REFERENCING NEW TABLE AS latter
     FOR EACH STATEMENT EXECUTE FUNCTION lexical.index_documents();
 CREATE TRIGGER index_updated AFTER UPDATE ON lexical.documents REFERENCING OLD TABLE AS former NEW TABLE AS latter
@@ -233,24 +263,13 @@ CREATE TRIGGER index_deleted AFTER DELETE ON lexical.documents REFERENCING OLD T
     FOR EACH STATEMENT EXECUTE FUNCTION lexical.index_documents();
 
 -- The documents that are there already. The triggers keep writers away until this is committed.
-INSERT INTO lexical.entries (namespace, memory_id, number)
-SELECT namespace, memory_id, row_number() OVER (PARTITION BY namespace ORDER BY memory_id) FROM lexical.documents;
-WITH all_postings AS MATERIALIZED (
-    SELECT e.namespace, p.term, e.number, p.tf, p.length
-    FROM lexical.documents d JOIN lexical.entries e USING (namespace, memory_id) CROSS JOIN LATERAL lexical.postings_of(d.tsv) p
-), totals AS (
-    INSERT INTO lexical.totals (namespace, documents, length, numbers)
-    SELECT namespace, count(*), sum(length), count(*) FROM all_postings WHERE term = '' GROUP BY namespace
-)
-INSERT INTO lexical.blocks (namespace, term, first, count, data)
-SELECT namespace, term, min(number), count(*), string_agg(int8send((number::bigint << 32) | (tf::bigint << 16) | length), ''::bytea ORDER BY number)
-FROM (SELECT *, (row_number() OVER (PARTITION BY namespace, term ORDER BY number) - 1) / 512 AS chunk FROM all_postings WHERE term <> '') p
-GROUP BY namespace, term, chunk;
+SELECT lexical.rebuild(namespace) FROM (SELECT DISTINCT namespace FROM lexical.documents) n;
 
 -- +goose Down
 DROP TRIGGER index_inserted ON lexical.documents;
 DROP TRIGGER index_updated ON lexical.documents;
 DROP TRIGGER index_deleted ON lexical.documents;
+DROP FUNCTION lexical.rebuild;
 DROP FUNCTION lexical.fold_next;
 DROP FUNCTION lexical.fold;
 DROP FUNCTION lexical.is_due;

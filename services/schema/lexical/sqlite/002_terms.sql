@@ -16,6 +16,7 @@ CREATE VIRTUAL TABLE lexical_fts USING fts5 (
     content, keywords, tags, category,
     content = '', contentless_delete = 1, tokenize = "ascii tokenchars '._-/\:@+'"
 );
+CREATE VIRTUAL TABLE lexical_vocabulary USING fts5vocab (lexical_fts, row);
 
 -- +goose StatementBegin
 CREATE TRIGGER lexical_forget AFTER DELETE ON lexical_documents
@@ -25,6 +26,7 @@ END;
 -- +goose StatementEnd
 
 -- +goose Down
+DROP TABLE lexical_vocabulary;
 DROP TRIGGER lexical_forget;
 DELETE FROM lexical_documents;
 DROP TABLE lexical_fts;
