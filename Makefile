@@ -28,6 +28,11 @@ test: ## Run all tests with the race detector, against a throwaway PostgreSQL wi
 bench: ## Run all benchmarks once
 	tests/postgres.sh run go test -run '^$$' -bench . -benchtime 1s work
 
+SIZES ?= 20000,200000,1000000
+.PHONY: bench-lexical
+bench-lexical: ## Measure lexical search by number of memories and write docs/bench/lexical.md: [SIZES=20000,200000]
+	tests/postgres.sh run go run ./services/lexical/benchlexical --sizes $(SIZES) --out docs/bench
+
 # Each fuzz target for a short while; a finding is written to testdata and fails from then on.
 FUZZTIME ?= 20s
 .PHONY: fuzz

@@ -29,7 +29,7 @@ type Index interface {
 // Backend is an open database.
 type Backend interface {
 	Memory() memory.Store
-	Lexical(config lexical.Config) leg.Searcher
+	Lexical(config lexical.Config) lexical.Leg
 	// FoldLexical keeps the lexical index in good order until ctx ends; where that needs no work it returns at once.
 	FoldLexical(ctx context.Context, log *slog.Logger)
 	// Dense fails if the database's vectors are of another model than the embedder's.

@@ -11,7 +11,6 @@ import (
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
-	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/postgres"
@@ -42,7 +41,7 @@ func (b *Postgres) Memory() memory.Store {
 }
 
 // Lexical implements Backend.
-func (b *Postgres) Lexical(config lexical.Config) leg.Searcher {
+func (b *Postgres) Lexical(config lexical.Config) lexical.Leg {
 	return lexical.NewPostgres(b.pool, config)
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
-	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/queue"
@@ -40,7 +39,7 @@ func (b *SQLite) Memory() memory.Store {
 }
 
 // Lexical implements Backend.
-func (b *SQLite) Lexical(lexical.Config) leg.Searcher { return lexical.NewSQLite(b.db) }
+func (b *SQLite) Lexical(lexical.Config) lexical.Leg { return lexical.NewSQLite(b.db) }
 
 // FoldLexical implements Backend.
 func (b *SQLite) FoldLexical(context.Context, *slog.Logger) {}

@@ -62,6 +62,7 @@ type commands struct {
 	Export    exportCmd    `cmd:"" help:"Write every memory of a namespace as JSONL."`
 	Doctor    doctorCmd    `cmd:"" help:"Check that everything works."`
 	Migrate   migrateCmd   `cmd:"" help:"Bring a database to this program's schema, or show how far it is."`
+	Lexical   lexicalCmd   `cmd:"" help:"Care for the index of words."`
 	Demo      demoCmd      `cmd:"" help:"Show what recall does, on a temporary database."`
 	Eval      evalCmd      `cmd:"" help:"Measure recall on a data set with known answers."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
@@ -81,7 +82,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 		kong.Name("triskele"), kong.Description(description),
 		kong.Writers(env.Out, env.Err), kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"version": telemetry.Version(), "configs": strings.Join(eval.ConfigNames(), ", "), "scorers": strings.Join(lexical.ScorerNames, ",")},
+		kong.Vars{"version": telemetry.Version(), "configs": strings.Join(eval.ConfigNames(), ", "), "scorers": strings.Join(lexical.ScorerNames, ","), "languages": strings.Join(lexical.Languages(), ", ")},
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&env))
 	if err != nil {
 		_, _ = fmt.Fprintln(env.Err, "error:", err)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"sync"
 )
 
 // idf is how much a term tells that df of n documents have: ln(1 + (n - df + 0.5) / (df + 0.5)), which is above 0 for
@@ -46,13 +47,27 @@ const (
 // small where they are not.
 type scores struct{ pages []*[pageSize]float64 }
 
+// pagePool has pages of zeros.
+var pagePool = sync.Pool{New: func() any { return new([pageSize]float64) }}
+
+// release empties the scores.
+func (s *scores) release() {
+	for _, page := range s.pages {
+		if page != nil {
+			clear(page[:])
+			pagePool.Put(page)
+		}
+	}
+	s.pages = nil
+}
+
 func (s *scores) page(number uint32) *[pageSize]float64 {
 	i := int(number >> pageBits)
 	if i >= len(s.pages) {
 		s.pages = append(s.pages, make([]*[pageSize]float64, i+1-len(s.pages))...)
 	}
 	if s.pages[i] == nil {
-		s.pages[i] = new([pageSize]float64)
+		s.pages[i] = pagePool.Get().(*[pageSize]float64)
 	}
 	return s.pages[i]
 }
@@ -81,30 +96,60 @@ type scored struct {
 	score  float64
 }
 
+// compareScored orders by score, best first, and then by number.
+func compareScored(a, b scored) int {
+	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.number, b.number))
+}
+
 // best returns the n documents with the highest scores above 0, best first; among equals, the lower number.
 func (s *scores) best(n int) []scored {
-	order := func(a, b scored) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.number, b.number))
-	}
-	var kept []scored
-	floor := 0.0
+	var kept []scored // a heap once it has n, the worst on top
 	for i, page := range s.pages {
 		if page == nil {
 			continue
 		}
+		floor := 0.0
+		if len(kept) == n {
+			floor = kept[0].score
+		}
 		for j, score := range page {
-			if score > floor {
-				kept = append(kept, scored{uint32(i<<pageBits | j), score})
-				if len(kept) >= 2*n+1024 {
-					slices.SortFunc(kept, order)
-					kept = kept[:n]
-					floor = kept[n-1].score
-				}
+			if score <= floor {
+				continue
 			}
+			found := scored{uint32(i<<pageBits | j), score}
+			if len(kept) < n {
+				if kept = append(kept, found); len(kept) == n {
+					for k := n/2 - 1; k >= 0; k-- {
+						sink(kept, k)
+					}
+					floor = kept[0].score
+				}
+				continue
+			}
+			kept[0] = found
+			sink(kept, 0)
+			floor = kept[0].score
 		}
 	}
-	slices.SortFunc(kept, order)
-	return kept[:min(n, len(kept))]
+	slices.SortFunc(kept, compareScored)
+	return kept
+}
+
+// sink restores the order of a heap with the worst on top below its i-th element.
+func sink(heap []scored, i int) {
+	for {
+		worst := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(heap); child++ {
+			if compareScored(heap[child], heap[worst]) > 0 {
+				worst = child
+			}
+		}
+		if worst == i {
+			return
+		}
+		heap[i], heap[worst] = heap[worst], heap[i]
+		i = worst
+	}
 }
 
 // above returns the numbers of the documents that score at least least, in order.

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// spareCandidates is how many candidates beyond twice the depth are looked up first: they make up for memories that
-	// are not live and leave room for ties.
-	spareCandidates = 100
+	// spareCandidates is how many candidates beyond the depth and a quarter are looked up first: they make up for
+	// memories that are not live and leave room for ties.
+	spareCandidates = 16
 	// firstRound is how many postings are read before bounds are looked at; each round reads up to four times as many.
 	firstRound = 8192
 )
@@ -72,6 +72,7 @@ type bm25Search struct {
 func (p *Postgres) searchByBM25(ctx context.Context, q leg.Query) (leg.Result, error) {
 	const kind = triskelev1.ScoreKind_SCORE_KIND_BM25
 	s := &bm25Search{q: q, budget: p.cfg.MaxPostings}
+	defer s.scores.release()
 	result := leg.Result{ScoreKind: kind}
 	var complete bool
 	err := postgres.Search(ctx, p.pool, bm25Planning, func(tx pgx.Tx) (err error) {
@@ -196,7 +197,7 @@ func (s *bm25Search) lookUp(ctx context.Context) error {
 // rank returns the best live memories. First it may leave out postings that cannot matter to the best candidates; should
 // too few of those be live, it reads all and looks at ever more candidates.
 func (s *bm25Search) rank(ctx context.Context) (hits []leg.Hit, complete bool, err error) {
-	candidates := 2*s.q.Depth + spareCandidates
+	candidates := s.q.Depth + s.q.Depth/4 + spareCandidates
 	prune := !s.q.Filter.Narrow()
 	pruned, err := s.addUp(ctx, candidates, prune)
 	if err != nil {
@@ -226,7 +227,8 @@ func (s *bm25Search) rank(ctx context.Context) (hits []leg.Hit, complete bool, e
 // document among the best n, and reads of their postings only the blocks of documents that may still be: MaxScore, by
 // H. Turtle and J. Flood, "Query evaluation: strategies and optimizations", 1995. It returns whether it left any out.
 func (s *bm25Search) addUp(ctx context.Context, n int, prune bool) (pruned bool, err error) {
-	s.scores, s.fresh = scores{}, map[uuid.UUID]float64{}
+	s.scores.release()
+	s.fresh = map[uuid.UUID]float64{}
 	for _, number := range s.removed {
 		s.scores.exclude(number)
 	}
@@ -248,7 +250,7 @@ func (s *bm25Search) addUp(ctx context.Context, n int, prune bool) (pruned bool,
 	budget, round := s.budget, int64(firstRound)
 	for i := 0; i < len(s.terms); round *= 4 {
 		from, size := i, int64(0)
-		for ; i < len(s.terms) && (i == from || size+s.terms[i].df <= round); i++ {
+		for ; i < len(s.terms) && (i == from || size+s.terms[i].df <= min(round, budget)); i++ {
 			size += s.terms[i].df
 			bound -= s.terms[i].weight * s.saturation.scale
 		}
@@ -333,9 +335,10 @@ func (s *bm25Search) live(ctx context.Context, n int) (hits []leg.Hit, complete 
 			return err
 		}
 	}
-	batch.Queue(`SELECT e.number, m.id, m.importance, m.created_at FROM lexical.entries e
-		JOIN memory.memories m ON m.namespace = $1 AND m.id = e.memory_id
-		WHERE e.namespace = $1 AND e.number = ANY($2) AND `+postgres.Live(s.q.Filter, "m", &args), args...).Query(collect(func(number int32, _ uuid.UUID) float64 {
+	// OFFSET 0 keeps the planner from beginning with the memories, which it may think few.
+	batch.Queue(`SELECT e.number, m.id, m.importance, m.created_at FROM lexical.entries e CROSS JOIN LATERAL (
+			SELECT id, importance, created_at FROM memory.memories m WHERE m.namespace = $1 AND m.id = e.memory_id AND `+postgres.Live(s.q.Filter, "m", &args)+` OFFSET 0
+		) m WHERE e.namespace = $1 AND e.number = ANY($2)`, args...).Query(collect(func(number int32, _ uuid.UUID) float64 {
 		return scoreOf[number]
 	}))
 	if len(s.fresh) > 0 {

@@ -26,7 +26,7 @@ var (
 	_ memory.SQLiteIndex   = lexical.SQLiteIndex{}
 )
 
-func searcher(f *storetest.Fixture) leg.Searcher {
+func searcher(f *storetest.Fixture) lexical.Leg {
 	if f.Engine == schema.Postgres {
 		return lexical.NewPostgres(f.Pool, lexical.DefaultConfig())
 	}
@@ -562,14 +562,11 @@ func TestSettings(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		set := func(s lexical.Settings) {
 			t.Helper()
-			var err error
-			if f.Engine == schema.Postgres {
-				err = lexical.SetPostgres(t.Context(), f.Pool, "ns", s)
-			} else {
-				err = lexical.SetSQLite(t.Context(), f.DB, "ns", s)
-			}
-			if err != nil {
+			if err := searcher(f).Set(t.Context(), "ns", s); err != nil {
 				t.Fatal(err)
+			}
+			if got, err := searcher(f).Settings(t.Context(), "ns"); got != s || err != nil {
+				t.Errorf("the settings are %+v and %v, want %+v", got, err, s)
 			}
 		}
 		c := newCorpus(f)

@@ -62,6 +62,7 @@ func (s *bm25Search) findPhrases(ctx context.Context) error {
 			return err
 		}
 		candidates := counts.above(float64(len(words)))
+		counts.release()
 		candidates = candidates[max(0, len(candidates)-maxPhraseDocuments):]
 		fresh := map[uuid.UUID]int{}
 		var ids []uuid.UUID

@@ -84,7 +84,7 @@ type Postgres struct {
 	cfg  Config
 }
 
-var _ leg.Searcher = (*Postgres)(nil)
+var _ Leg = (*Postgres)(nil)
 
 // NewPostgres returns the leg for a database.
 func NewPostgres(pool *pgxpool.Pool, cfg Config) *Postgres {

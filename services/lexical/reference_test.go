@@ -95,7 +95,7 @@ func TestReference(t *testing.T) {
 		t.Run(corpus.name, func(t *testing.T) {
 			t.Parallel()
 			f := storetest.Postgres(t)
-			if err := lexical.SetPostgres(t.Context(), f.Pool, "ns", corpus.settings); err != nil {
+			if err := searcher(f).Set(t.Context(), "ns", corpus.settings); err != nil {
 				t.Fatal(err)
 			}
 			records := write(t, f, uint64(i), corpus.words, corpus.record)

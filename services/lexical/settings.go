@@ -1,8 +1,11 @@
 package lexical
 
 import (
+	"context"
 	"fmt"
 	"strings"
+
+	"github.com/triskele/triskele/services/leg"
 )
 
 // Settings say how a namespace is indexed and searched.
@@ -11,6 +14,18 @@ type Settings struct {
 	K1       float64 // how slowly repetition saturates, 0 to 10
 	B        float64 // how much length counts against a memory, 0 to 1
 	Prefix   bool    // the last word of a query also finds longer words
+}
+
+// Leg is the lexical leg on one engine.
+type Leg interface {
+	leg.Searcher
+	// Settings returns a namespace's settings, the default ones if it has none of its own.
+	Settings(ctx context.Context, namespace string) (Settings, error)
+	// Set changes a namespace's settings, and indexes its memories again if their language changed. The namespace need
+	// not exist yet.
+	Set(ctx context.Context, namespace string, s Settings) error
+	// Reindex indexes a namespace's memories again, as the present program and settings would have it.
+	Reindex(ctx context.Context, namespace string) error
 }
 
 // DefaultSettings hold for a namespace without its own; docs/adr/0022 says where k1 and b come from.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/triskele/triskele/services/postgres"
 )
@@ -13,13 +12,22 @@ import (
 // reindexBatch is how many memories are indexed in one transaction.
 const reindexBatch = 200
 
-// SetPostgres changes a namespace's settings, and indexes its memories again if their language changed.
-func SetPostgres(ctx context.Context, pool *pgxpool.Pool, namespace string, s Settings) error {
+// Settings implements Leg.
+func (p *Postgres) Settings(ctx context.Context, namespace string) (s Settings, err error) {
+	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		s, err = readSettings(ctx, tx, namespace)
+		return err
+	})
+	return s, err
+}
+
+// Set implements Leg.
+func (p *Postgres) Set(ctx context.Context, namespace string, s Settings) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
 	var former Settings
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
+	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) (err error) {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(`+settingsLock+`) FROM (SELECT $1::text AS namespace) n`, namespace); err != nil {
 			return err
 		}
@@ -34,14 +42,14 @@ func SetPostgres(ctx context.Context, pool *pgxpool.Pool, namespace string, s Se
 	if err != nil || s.Language == former.Language {
 		return err
 	}
-	return ReindexPostgres(ctx, pool, namespace)
+	return p.Reindex(ctx, namespace)
 }
 
-// ReindexPostgres indexes a namespace's memories again, as the present program and settings would have it.
-func ReindexPostgres(ctx context.Context, pool *pgxpool.Pool, namespace string) error {
+// Reindex implements Leg.
+func (p *Postgres) Reindex(ctx context.Context, namespace string) error {
 	var after uuid.UUID
 	for more := true; more; {
-		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 			rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m
 				WHERE m.namespace = $1 AND m.id > $2 ORDER BY m.id LIMIT $3 FOR NO KEY UPDATE`, namespace, after, reindexBatch)
 			if err != nil {

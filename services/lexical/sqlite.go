@@ -63,42 +63,6 @@ func (SQLiteIndex) Put(ctx context.Context, tx *sql.Tx, records []record.Record)
 	return nil
 }
 
-// catchUpBatch is how many memories are indexed in one transaction.
-const catchUpBatch = 200
-
-// CatchUpSQLite indexes the memories that have no document: those from before a change of the index.
-func CatchUpSQLite(ctx context.Context, db *sqlite.DB) error {
-	var after record.Record
-	for more := true; more; {
-		err := db.Update(ctx, func(tx *sql.Tx) error {
-			rows, err := tx.QueryContext(ctx, `SELECT `+sqlite.RecordColumns+` FROM memories m
-				WHERE (m.namespace, m.id) > (?, ?) AND NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id)
-				ORDER BY m.namespace, m.id LIMIT ?`, after.Namespace, after.ID[:], catchUpBatch)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = rows.Close() }()
-			var records []record.Record
-			for rows.Next() {
-				r, err := sqlite.ScanRecord(rows.Scan)
-				if err != nil {
-					return err
-				}
-				records, after = append(records, r), r
-			}
-			if err := rows.Err(); err != nil {
-				return err
-			}
-			more = len(records) == catchUpBatch
-			return SQLiteIndex{}.Put(ctx, tx, records)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // terms returns a text's terms, separated by spaces.
 func (l language) terms(text string) string {
 	var b strings.Builder
@@ -125,7 +89,7 @@ func settingsOf(ctx context.Context, db interface {
 // all namespaces of the file.
 type SQLite struct{ db *sqlite.DB }
 
-var _ leg.Searcher = (*SQLite)(nil)
+var _ Leg = (*SQLite)(nil)
 
 // NewSQLite returns the leg for a database.
 func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db} }
@@ -153,7 +117,7 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if len(terms) < understood.distinct {
 		result.Reason = fmt.Sprintf("searched for %d of the %d terms", len(terms), understood.distinct)
 	}
-	candidates := 2*q.Depth + spareCandidates
+	candidates := 2*q.Depth + 100 // memories that are not live, and ties
 	if q.Filter.Narrow() {
 		candidates = -1
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -63,13 +64,15 @@ func run(ctx context.Context, f flags) error {
 
 // measurement is what one size gave.
 type measurement struct {
-	size     int
-	load     time.Duration
-	scorers  []scorerMeasurement
-	postings float64 // of the query's words, mean
-	bytes    map[string]float64
-	write1   [2]time.Duration // per memory, with and without the index, alone
-	write100 [2]time.Duration // and a hundred at a time
+	size        int
+	server      string // its version
+	loadAverage string
+	load        time.Duration
+	scorers     []scorerMeasurement
+	postings    float64 // of the query's words, mean
+	bytes       map[string]float64
+	write1      [2]time.Duration // per memory, with and without the index, alone
+	write100    [2]time.Duration // and a hundred at a time
 }
 
 // scorerMeasurement is what one scorer gave.
@@ -105,6 +108,13 @@ func measure(ctx context.Context, f flags, size int, tel *telemetry.Service) (me
 		return m, err
 	}
 	if err := m.search(ctx, f, pool, l); err != nil {
+		return m, err
+	}
+	m.loadAverage = "unknown"
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		m.loadAverage, _, _ = strings.Cut(string(text), " ")
+	}
+	if err := pool.QueryRow(ctx, "SELECT 'PostgreSQL ' || current_setting('server_version')").Scan(&m.server); err != nil {
 		return m, err
 	}
 	for _, w := range []struct {
