@@ -139,13 +139,13 @@ func TestPostingsBudget(t *testing.T) {
 func TestPruning(t *testing.T) {
 	t.Parallel()
 	f := storetest.Postgres(t)
-	seed(t, f, 12000)
+	seed(t, f, 4000)
 	fold(t, f, "ns")
 	if _, err := f.Pool.Exec(t.Context(), "ANALYZE"); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 40 {
-		text := word(0) + " " + word(1) + " " + word(2) + " " + word(40+i*10) + " " + word(400+i*20)
+		text := "w0o w1o w2o w3o w4o w5o w6o " + word(40+i*10) + " " + word(400+i*20)
 		few := search(t, f, text, func(q *leg.Query) { q.Depth = 5 }).Hits
 		all := search(t, f, text, func(q *leg.Query) {
 			q.Depth = 5
