@@ -24,6 +24,12 @@ test: ## Run all tests with the race detector, against a throwaway PostgreSQL wi
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go test -race -timeout 30m work
 
+RECALLS ?= 100000
+.PHONY: isolation
+isolation: ## Recall RECALLS times from two namespaces with the same texts, by each of the two locks alone and by both
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestNamespacesStayApart$$' ./e2e -recalls $(RECALLS)
+
 .PHONY: bench
 bench: ## Run all benchmarks once
 	tests/postgres.sh run go test -run '^$$' -bench . -benchtime 1s work
@@ -32,6 +38,14 @@ SIZES ?= 20000,200000,1000000
 .PHONY: bench-lexical
 bench-lexical: ## Measure lexical search by number of memories and write docs/bench/lexical.md: [SIZES=20000,200000]
 	tests/postgres.sh run go run ./services/lexical/benchlexical --sizes $(SIZES) --out docs/bench
+
+.PHONY: bench-write
+bench-write: ## Time storing a memory, with an embedder that works and with one that hangs
+	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 5s ./services/standalone
+
+.PHONY: bench-queue
+bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
+	tests/postgres.sh run go run ./tests/queuebench
 
 # Each fuzz target for a short while; a finding is written to testdata and fails from then on.
 FUZZTIME ?= 20s

@@ -30,6 +30,7 @@ type search struct {
 	budget    time.Duration
 	minScore  *float64
 	scorer    triskelev1.Scorer
+	atLeast   string // the token of the write that the leg is to wait for, or ""
 	disabled  string // why it is not started, or ""
 }
 
@@ -42,6 +43,8 @@ type outcome struct {
 	kind   triskelev1.ScoreKind
 	hits   []fusion.Hit
 	spans  []*triskelev1.Span
+	behind int64 // memories that the leg's index has yet to catch up with
+	stale  bool  // the leg's index did not know of the write asked for
 	err    error // the leg refused the request itself
 }
 
@@ -65,8 +68,9 @@ func (o outcome) lost() bool {
 	return false
 }
 
-// plan lists the searches of a request: every leg in every namespace, in the order of the configuration.
-func (g *Gateway) plan(req *triskelev1.RecallRequest, time time.Duration) []search {
+// plan lists the searches of a request: every leg in every namespace, in the order of the configuration. tokens are
+// those of at_least, by namespace.
+func (g *Gateway) plan(req *triskelev1.RecallRequest, tokens map[string]string, time time.Duration) []search {
 	searches := make([]search, 0, len(g.config.Legs)*len(req.GetNamespaces()))
 	for i, leg := range g.config.Legs {
 		override := req.GetLegs()[leg.Name]
@@ -85,7 +89,7 @@ func (g *Gateway) plan(req *triskelev1.RecallRequest, time time.Duration) []sear
 		}
 		s.budget = leg.Budget.Of(time, override.GetDeadline().AsDuration())
 		for _, namespace := range req.GetNamespaces() {
-			s.namespace = namespace
+			s.namespace, s.atLeast = namespace, tokens[namespace]
 			searches = append(searches, s)
 		}
 	}
@@ -131,8 +135,12 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		span.SetAttributes(
 			attribute.String("triskele.state", stateName(out.state)),
 			attribute.Int("triskele.hits", len(out.hits)),
+			attribute.Int64("triskele.behind", out.behind),
 			attribute.Int64("triskele.spent_us", out.spent.Microseconds()),
 		)
+		if s.atLeast != "" {
+			span.SetAttributes(attribute.Bool("triskele.stale", out.stale))
+		}
 		if out.lost() {
 			span.SetStatus(otelcodes.Error, out.reason)
 		}
@@ -148,6 +156,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		Depth:       int32(s.depth),
 		MinScore:    s.minScore,
 		Scorer:      s.scorer,
+		AtLeast:     s.atLeast,
 		ReturnSpans: req.GetReturnSpans(),
 	})
 	if err != nil {
@@ -160,6 +169,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		return out
 	}
 	out.state, out.reason, out.kind, out.spans = resp.GetState(), resp.GetReason(), resp.GetScoreKind(), resp.GetSpans()
+	out.behind, out.stale = resp.GetBehind(), resp.GetStale()
 	return out
 }
 

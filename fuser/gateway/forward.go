@@ -69,6 +69,31 @@ func (f *Forwarder) GetNamespace(ctx context.Context, req *triskelev1.GetNamespa
 	return forwarded(f.memory.GetNamespace(ctx, req))
 }
 
+// ListNamespaces implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) ListNamespaces(ctx context.Context, req *triskelev1.ListNamespacesRequest) (*triskelev1.ListNamespacesResponse, error) {
+	return forwarded(f.memory.ListNamespaces(ctx, req))
+}
+
+// RenameNamespace implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) RenameNamespace(ctx context.Context, req *triskelev1.RenameNamespaceRequest) (*triskelev1.RenameNamespaceResponse, error) {
+	return forwarded(f.memory.RenameNamespace(ctx, req))
+}
+
+// DeleteNamespace implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) DeleteNamespace(ctx context.Context, req *triskelev1.DeleteNamespaceRequest) (*triskelev1.DeleteNamespaceResponse, error) {
+	return forwarded(f.memory.DeleteNamespace(ctx, req))
+}
+
+// ListDecisions implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) ListDecisions(ctx context.Context, req *triskelev1.ListDecisionsRequest) (*triskelev1.ListDecisionsResponse, error) {
+	return forwarded(f.memory.ListDecisions(ctx, req))
+}
+
+// RevertDecision implements triskelev1.MemoryServiceServer.
+func (f *Forwarder) RevertDecision(ctx context.Context, req *triskelev1.RevertDecisionRequest) (*triskelev1.RevertDecisionResponse, error) {
+	return forwarded(f.memory.RevertDecision(ctx, req))
+}
+
 // Import implements triskelev1.MemoryServiceServer.
 func (f *Forwarder) Import(in grpc.ClientStreamingServer[triskelev1.ImportRequest, triskelev1.ImportResponse]) error {
 	ctx, cancel := context.WithCancel(in.Context()) // ends the inner call if the outer one breaks off

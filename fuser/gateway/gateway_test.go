@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -66,7 +69,8 @@ func answers(resp *triskelev1.SearchResponse) leg {
 	return leg{search: func(context.Context, *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) { return resp, nil }}
 }
 
-// memories serves contents: every id but those in forgotten exists, in namespace "n".
+// memories serves contents: every id but those in forgotten exists, in namespaces "n", "m" and "unreadable", where Get
+// fails.
 type memories struct {
 	triskelev1.MemoryServiceClient
 	forgotten []string
@@ -76,6 +80,9 @@ type memories struct {
 func (m memories) Get(_ context.Context, req *triskelev1.GetRequest, _ ...grpc.CallOption) (*triskelev1.GetResponse, error) {
 	if m.down {
 		return nil, status.Error(codes.Unavailable, "down")
+	}
+	if req.GetNamespace() == "unreadable" {
+		return nil, status.Error(codes.Internal, "internal error; the server's log has the cause")
 	}
 	resp := &triskelev1.GetResponse{}
 	for _, id := range req.GetIds() {
@@ -90,10 +97,10 @@ func (m memories) GetNamespace(_ context.Context, req *triskelev1.GetNamespaceRe
 	switch {
 	case m.down:
 		return nil, status.Error(codes.Unavailable, "down")
-	case req.GetNamespace() != "n":
+	case req.GetNamespace() == "nowhere":
 		return nil, status.Error(codes.NotFound, "unknown")
 	}
-	return &triskelev1.GetNamespaceResponse{Namespace: "n"}, nil
+	return &triskelev1.GetNamespaceResponse{Namespace: req.GetNamespace()}, nil
 }
 
 func newGateway(t *testing.T, memory triskelev1.MemoryServiceClient, legs ...leg) *gateway.Gateway {
@@ -332,6 +339,52 @@ func TestInvalidRequests(t *testing.T) {
 	}
 }
 
+func TestAtLeast(t *testing.T) {
+	of := func(namespace string, sequence int64) string {
+		return revision.Token{Namespace: namespace, Sequence: sequence}.String()
+	}
+	var mu sync.Mutex
+	got := map[string]string{}
+	dense := leg{search: func(_ context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		got[req.GetNamespace()] = req.GetAtLeast()
+		return &triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Behind: 12, Stale: req.GetAtLeast() != ""}, nil
+	}}
+	g := newGateway(t, memories{}, finds(bm25, "a"), dense, finds(hops))
+	resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+		r.Namespaces, r.AtLeast = []string{"n", "m"}, []string{of("m", 7)}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got["m"] != of("m", 7) || got["n"] != "" {
+		t.Errorf("tokens %q", got)
+	}
+	if want := "This recall is incomplete: the dense leg does not know of the latest writes to m yet (12 behind)."; !resp.GetDegraded() || resp.GetDegradedReason() != want {
+		t.Errorf("degraded %v: %s", resp.GetDegraded(), resp.GetDegradedReason())
+	}
+	for _, l := range resp.GetLegs() {
+		isDense := l.GetLeg() == "dense"
+		if l.GetStale() != (isDense && l.GetNamespace() == "m") || (l.GetBehind() == 12) != isDense {
+			t.Errorf("report %v", l)
+		}
+	}
+	for name, x := range map[string]struct {
+		tokens []string
+		want   string
+	}{
+		"no token":          {[]string{of("n", 1), "newest"}, "at_least[1]: must be a revision token"},
+		"foreign namespace": {[]string{of("m", 1)}, "at_least[0]: must be a revision token of one of the request's namespaces"},
+		"two":               {[]string{of("n", 1), of("n", 2)}, `at_least[1]: must be the only revision token of namespace "n"`},
+	} {
+		_, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) { r.AtLeast = x.tokens }))
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestNothingFoundIsNoError(t *testing.T) {
 	g := newGateway(t, memories{}, finds(bm25), finds(cosine), finds(hops))
 	resp, err := g.Recall(t.Context(), request(nil))
@@ -345,6 +398,65 @@ func TestMemoryServiceDownLeavesIDs(t *testing.T) {
 	resp, err := g.Recall(t.Context(), request(nil))
 	if err != nil || order(resp) != "a" || resp.GetHits()[0].GetMemory() != nil || !resp.GetDegraded() {
 		t.Errorf("%v, %v", resp, err)
+	}
+}
+
+// Contents that cannot be read are said to be missing, and those of other namespaces come all the same.
+func TestUnreadableContentsAreNotPassedOver(t *testing.T) {
+	g := newGateway(t, memories{forgotten: []string{"b"}}, finds(bm25, "a", "b"), finds(cosine), finds(hops))
+	resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) { r.Namespaces = []string{"n", "unreadable"} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, h := range resp.GetHits() {
+		got[h.GetNamespace()+" "+h.GetId()] = h.GetMemory() != nil
+	}
+	if want := map[string]bool{"n a": true, "unreadable a": false, "unreadable b": false}; !maps.Equal(got, want) {
+		t.Errorf("hits with contents: %v, want %v", got, want)
+	}
+	if !resp.GetDegraded() || !strings.Contains(resp.GetDegradedReason(), "unreadable") || strings.Contains(resp.GetDegradedReason(), "internal") {
+		t.Errorf("reason %q", resp.GetDegradedReason())
+	}
+}
+
+// Several namespaces are merged into one order by score. Ranks count within a namespace, so the first of each scores
+// alike, and an id that two namespaces have is two memories.
+func TestNamespacesAreMergedByScore(t *testing.T) {
+	hits := map[string][]string{"n": {"a", "b", "c"}, "m": {"d", "a"}}
+	search := func(kind triskelev1.ScoreKind, of map[string][]string) leg {
+		return leg{search: func(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+			return finds(kind, of[req.GetNamespace()]...).search(ctx, req)
+		}}
+	}
+	g := newGateway(t, memories{}, search(bm25, hits), search(cosine, map[string][]string{"m": {"a"}}), finds(hops))
+	resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+		r.Namespaces = []string{"n", "m"}
+		r.Limit = new(int32(4))
+	}))
+	if err != nil || resp.GetDegraded() || len(resp.GetLegs()) != 6 {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	var got []string
+	for i, h := range resp.GetHits() {
+		got = append(got, h.GetNamespace()+h.GetId())
+		if i > 0 && h.GetScore() > resp.GetHits()[i-1].GetScore() {
+			t.Errorf("score %v after %v", h.GetScore(), resp.GetHits()[i-1].GetScore())
+		}
+	}
+	if want := []string{"ma", "na", "md", "nb"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+
+	many := request(func(r *triskelev1.RecallRequest) {
+		r.Namespaces = nil
+		for i := range 16 {
+			r.Namespaces = append(r.Namespaces, fmt.Sprintf("n%d", i))
+		}
+	})
+	g = newGateway(t, memories{}, finds(bm25, "a"), finds(cosine), finds(hops))
+	if resp, err := g.Recall(t.Context(), many); err != nil || len(resp.GetHits()) != 10 || len(resp.GetLegs()) != 48 {
+		t.Errorf("16 namespaces: %v, %v", resp, err)
 	}
 }
 

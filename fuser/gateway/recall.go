@@ -2,8 +2,8 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -71,6 +72,10 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	if err := g.checkLegs(req); err != nil {
 		return nil, err
 	}
+	tokens, err := tokensOf(req)
+	if err != nil {
+		return nil, err
+	}
 	var left time.Duration
 	if deadline, ok := ctx.Deadline(); ok {
 		if left = deadline.Sub(start); left <= 0 {
@@ -85,7 +90,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	ctx, cancel := context.WithDeadline(ctx, start.Add(total))
 	defer cancel()
 
-	outcomes := g.fanOut(ctx, req, g.plan(req, forLegs))
+	outcomes := g.fanOut(ctx, req, g.plan(req, tokens, forLegs))
 	if err := verdict(req, outcomes); err != nil {
 		return nil, err
 	}
@@ -107,19 +112,23 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	for _, o := range outcomes {
 		resp.Spans = append(resp.Spans, o.spans...)
 	}
-	var contents map[string]*triskelev1.Memory
-	var lost []string
-	if !req.GetIdsOnly() && len(fused) > 0 {
-		if contents, err = g.contents(ctx, fused); err != nil {
-			lost = append(lost, "the contents could not be fetched in time, so only ids are given")
-		}
+	var contents map[string]fetched
+	if !req.GetIdsOnly() {
+		contents = g.contents(ctx, fused)
 	}
+	var lost []string
 	for _, f := range fused {
-		memory := contents[f.Namespace+" "+f.ID]
-		if contents != nil && memory == nil {
+		of, asked := contents[f.Namespace]
+		memory := of.memories[f.ID]
+		if asked && of.err == nil && memory == nil {
 			continue // forgotten since the leg found it
 		}
 		resp.Hits = append(resp.Hits, hit(f, len(resp.Hits)+1, memory, req.GetExplain()))
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(contents)) {
+		if contents[namespace].err != nil {
+			lost = append(lost, "the contents of hits in "+namespace+" could not be fetched, so only their ids are given")
+		}
 	}
 	resp.DegradedReason = degradation(outcomes, lost)
 	resp.Degraded = resp.GetDegradedReason() != ""
@@ -146,6 +155,26 @@ func (g *Gateway) checkLegs(req *triskelev1.RecallRequest) error {
 		}
 	}
 	return nil
+}
+
+// tokensOf returns the revision tokens of a request by the namespaces they are of.
+func tokensOf(req *triskelev1.RecallRequest) (map[string]string, error) {
+	tokens := map[string]string{}
+	for i, text := range req.GetAtLeast() {
+		field := fmt.Sprintf("at_least[%d]", i)
+		token, err := revision.Parse(text)
+		if err != nil {
+			return nil, rpc.Invalid(field, "must be a revision token, as the writing calls return it")
+		}
+		if !slices.Contains(req.GetNamespaces(), token.Namespace) {
+			return nil, rpc.Invalid(field, "must be a revision token of one of the request's namespaces")
+		}
+		if tokens[token.Namespace] != "" {
+			return nil, rpc.Invalid(field, fmt.Sprintf("must be the only revision token of namespace %q", token.Namespace))
+		}
+		tokens[token.Namespace] = text
+	}
+	return tokens, nil
 }
 
 func (g *Gateway) fusionOptions(req *triskelev1.RecallRequest) fusion.Options {
@@ -204,28 +233,41 @@ func reports(outcomes []outcome) []*triskelev1.LegReport {
 		out[i] = &triskelev1.LegReport{
 			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(len(o.hits)),
 			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: o.weight, ScoreKind: o.kind,
+			Behind: o.behind, Stale: o.stale,
 		}
 	}
 	return out
 }
 
-// checkNamespaces refuses a namespace in which nothing was ever stored. Asking costs a call, so only a namespace that
-// gave no hit is asked about, and an unreachable memory service is no reason to fail.
+// checkNamespaces refuses a namespace in which nothing was ever stored. Asking costs a call, so only those are asked about
+// that gave no hit, all at once, and an unreachable memory service is no reason to fail.
 func (g *Gateway) checkNamespaces(ctx context.Context, namespaces []string, outcomes []outcome) error {
+	unknown := make([]bool, len(namespaces))
+	var wg sync.WaitGroup
 	for i, namespace := range namespaces {
 		if slices.ContainsFunc(outcomes, func(o outcome) bool { return o.namespace == namespace && len(o.hits) > 0 }) {
 			continue
 		}
-		_, err := g.memory.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
-		if status.Code(err) == codes.NotFound {
-			return rpc.Invalid(fmt.Sprintf("namespaces[%d]", i), fmt.Sprintf("%q is unknown; storing a memory in it creates it", namespace))
-		}
+		wg.Go(func() {
+			_, err := g.memory.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
+			unknown[i] = status.Code(err) == codes.NotFound
+		})
+	}
+	wg.Wait()
+	if i := slices.Index(unknown, true); i >= 0 {
+		return rpc.Invalid(fmt.Sprintf("namespaces[%d]", i), fmt.Sprintf("%q is unknown; storing a memory in it creates it", namespaces[i]))
 	}
 	return nil
 }
 
-// contents fetches the winners, keyed by namespace and id.
-func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused) (map[string]*triskelev1.Memory, error) {
+// fetched is what came of fetching a namespace's winners: the memories by id, all that there are, or an error.
+type fetched struct {
+	memories map[string]*triskelev1.Memory
+	err      error
+}
+
+// contents fetches the winners of each namespace.
+func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused) map[string]fetched {
 	requests := map[string]*triskelev1.GetRequest{}
 	for _, f := range fused {
 		if requests[f.Namespace] == nil {
@@ -234,27 +276,27 @@ func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused) (map[strin
 		requests[f.Namespace].Ids = append(requests[f.Namespace].Ids, f.ID)
 	}
 	var (
-		wg   sync.WaitGroup
-		mu   sync.Mutex
-		errs []error
-		out  = make(map[string]*triskelev1.Memory, len(fused))
+		wg  sync.WaitGroup
+		mu  sync.Mutex
+		out = make(map[string]fetched, len(requests))
 	)
 	for namespace, req := range requests {
 		wg.Go(func() {
 			resp, err := g.memory.Get(ctx, req)
+			if err != nil {
+				g.log.WarnContext(ctx, "contents not fetched", "namespace", namespace, "error", err.Error())
+			}
+			memories := make(map[string]*triskelev1.Memory, len(req.GetIds()))
+			for _, m := range resp.GetMemories() {
+				memories[m.GetId()] = m
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			errs = append(errs, err)
-			for _, m := range resp.GetMemories() {
-				out[namespace+" "+m.GetId()] = m
-			}
+			out[namespace] = fetched{memories, err}
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out
 }
 
 func hit(f fusion.Fused, rank int, memory *triskelev1.Memory, explain bool) *triskelev1.Hit {
@@ -276,6 +318,9 @@ func hit(f fusion.Fused, rank int, memory *triskelev1.Memory, explain bool) *tri
 func degradation(outcomes []outcome, more []string) string {
 	var parts []string
 	for _, o := range outcomes {
+		if o.stale {
+			parts = append(parts, staleness(o))
+		}
 		if !o.lost() {
 			continue
 		}
@@ -293,6 +338,15 @@ func degradation(outcomes []outcome, more []string) string {
 		return ""
 	}
 	return "This recall is incomplete: " + strings.Join(parts, "; ") + "."
+}
+
+// staleness says that a leg searched an index that did not know of the write it was to wait for.
+func staleness(o outcome) string {
+	sentence := fmt.Sprintf("the %s leg does not know of the latest writes to %s yet", o.name, o.namespace)
+	if o.behind > 0 {
+		sentence += fmt.Sprintf(" (%d behind)", o.behind)
+	}
+	return sentence
 }
 
 // stateName is a state as people read it: "TIMED_OUT".

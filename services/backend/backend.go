@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
@@ -17,12 +18,10 @@ import (
 	"github.com/triskele/triskele/services/schema"
 )
 
-// Derived names the indexes that follow the records through the queue.
-var Derived = []string{"dense", "graph"}
-
 // Index is a leg whose index is derived from the records by a queue worker.
 type Index interface {
 	leg.Searcher
+	leg.Freshness
 	queue.Indexer
 }
 
@@ -35,14 +34,19 @@ type Backend interface {
 	// Dense fails if the database's vectors are of another model than the embedder's.
 	Dense(ctx context.Context, embedder embed.Embedder) (Index, error)
 	Graph() Index
+	// Models cares for the embedding models whose vectors the database has.
+	Models() *dense.Models
 	// Worker returns the queue worker of a derived index.
 	Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker
+	// Queue is the list of what the derived indexes have to catch up with.
+	Queue() queue.Store
 	// Ping says whether the database answers.
 	Ping(ctx context.Context) error
 	// Version names the engine and its extensions, each with its version.
 	Version(ctx context.Context) (string, error)
-	// Migrate applies missing migrations of all tracks, Status lists them all, Check fails if one of the tracks lacks any.
+	// Migrate, Plan, Status and Check are the functions of package schema.
 	Migrate(ctx context.Context) ([]schema.Step, error)
+	Plan(ctx context.Context) ([]schema.Planned, error)
 	Status(ctx context.Context) ([]schema.Step, error)
 	Check(ctx context.Context, tracks ...string) error
 	Close() error
@@ -59,7 +63,7 @@ func Open(ctx context.Context, url, path string, tel *telemetry.Service) (Backen
 // batch is how many records an index worker takes at a time.
 const batch = 64
 
-// wakers lets a store in this process end the pauses of its workers.
+// wakers ends the pauses of this process's workers.
 type wakers struct {
 	mu       sync.Mutex
 	channels []chan struct{}
@@ -82,6 +86,22 @@ func (w *wakers) wake() {
 		default: // awake already
 		}
 	}
+}
+
+// urging is a queue that wakes this process's workers when somebody waits for an index: on PostgreSQL they would notice a
+// write of another process only when they look next.
+type urging struct {
+	queue.Store
+	wake func()
+}
+
+// Knows implements queue.Store.
+func (u urging) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
+	knows, gaveUp, err = u.Store.Knows(ctx, index, namespace, sequence)
+	if err == nil && !knows && !gaveUp {
+		u.wake()
+	}
+	return knows, gaveUp, err
 }
 
 // WaitReady pings the database until it answers or ctx ends, and says so when that takes long.

@@ -20,8 +20,10 @@ import (
 
 // Postgres is a PostgreSQL database with pgvector.
 type Postgres struct {
-	pool  *pgxpool.Pool
-	tasks *queue.Postgres
+	pool   *pgxpool.Pool
+	tasks  queue.Store
+	wakers wakers
+	tel    *telemetry.Service
 }
 
 var _ Backend = (*Postgres)(nil)
@@ -32,12 +34,14 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Pos
 	if err != nil {
 		return nil, err
 	}
-	return &Postgres{pool: pool, tasks: queue.NewPostgres(pool)}, nil
+	b := &Postgres{pool: pool, tel: tel}
+	b.tasks = urging{queue.NewPostgres(pool), b.wakers.wake}
+	return b, nil
 }
 
 // Memory implements Backend.
 func (b *Postgres) Memory() memory.Store {
-	return memory.NewPostgres(b.pool, lexical.PostgresIndex{}, Derived)
+	return memory.NewPostgres(b.pool, lexical.PostgresIndex{})
 }
 
 // Lexical implements Backend.
@@ -56,10 +60,19 @@ func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder) (Index, e
 // Graph implements Backend.
 func (b *Postgres) Graph() Index { return graph.NewPostgres(b.pool, b.tasks, graph.DefaultConfig()) }
 
+// Models implements Backend.
+func (b *Postgres) Models() *dense.Models { return dense.NewPostgresModels(b.pool) }
+
 // Worker implements Backend.
 func (b *Postgres) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
-	return &queue.Worker{Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log}
+	return &queue.Worker{
+		Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add(),
+		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName),
+	}
 }
+
+// Queue implements Backend.
+func (b *Postgres) Queue() queue.Store { return b.tasks }
 
 // Ping implements Backend.
 func (b *Postgres) Ping(ctx context.Context) error { return b.pool.Ping(ctx) }
@@ -81,6 +94,12 @@ func (b *Postgres) withSQL(fn func(*sql.DB) error) error {
 func (b *Postgres) Migrate(ctx context.Context) (steps []schema.Step, err error) {
 	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Up(ctx, db, schema.Postgres); return err })
 	b.pool.Reset() // connections made before the vector extension do not know its types
+	return steps, err
+}
+
+// Plan implements Backend.
+func (b *Postgres) Plan(ctx context.Context) (steps []schema.Planned, err error) {
+	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Plan(ctx, db, schema.Postgres); return err })
 	return steps, err
 }
 

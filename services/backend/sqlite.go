@@ -20,6 +20,7 @@ type SQLite struct {
 	db     *sqlite.DB
 	tasks  *queue.SQLite
 	wakers wakers
+	tel    *telemetry.Service
 }
 
 var _ Backend = (*SQLite)(nil)
@@ -30,12 +31,12 @@ func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SQLite{db: db, tasks: queue.NewSQLite(db)}, nil
+	return &SQLite{db: db, tasks: queue.NewSQLite(db), tel: tel}, nil
 }
 
 // Memory implements Backend.
 func (b *SQLite) Memory() memory.Store {
-	return memory.NewSQLite(b.db, lexical.SQLiteIndex{}, Derived, b.wakers.wake)
+	return memory.NewSQLite(b.db, lexical.SQLiteIndex{}, b.wakers.wake)
 }
 
 // Lexical implements Backend.
@@ -52,10 +53,19 @@ func (b *SQLite) Dense(ctx context.Context, embedder embed.Embedder) (Index, err
 // Graph implements Backend.
 func (b *SQLite) Graph() Index { return graph.NewSQLite(b.db, b.tasks, graph.DefaultConfig()) }
 
+// Models implements Backend.
+func (b *SQLite) Models() *dense.Models { return dense.NewSQLiteModels(b.db) }
+
 // Worker implements Backend.
 func (b *SQLite) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
-	return &queue.Worker{Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add()}
+	return &queue.Worker{
+		Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add(),
+		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName),
+	}
 }
+
+// Queue implements Backend.
+func (b *SQLite) Queue() queue.Store { return b.tasks }
 
 // Ping implements Backend.
 func (b *SQLite) Ping(ctx context.Context) error { return b.db.Read.PingContext(ctx) }
@@ -73,6 +83,11 @@ func (b *SQLite) Migrate(ctx context.Context) ([]schema.Step, error) {
 		return steps, err
 	}
 	return steps, lexical.CatchUpSQLite(ctx, b.db)
+}
+
+// Plan implements Backend.
+func (b *SQLite) Plan(ctx context.Context) ([]schema.Planned, error) {
+	return schema.Plan(ctx, b.db.Read, schema.SQLite)
 }
 
 // Status implements Backend.

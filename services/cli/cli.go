@@ -24,11 +24,12 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	exitPartly  = 3 // there is more to do: migrations to apply, records that an import skipped
 )
 
 const description = `A recall service for agents: remembers short texts and finds the ones that matter.
 
-Start it with "triskele up". Exit codes: 0 success, 1 failure, 2 wrong usage.`
+Start it with "triskele up". Exit codes: 0 success, 1 failure, 2 wrong usage, 3 an import that had to leave something out.`
 
 // Env is what the program has of its surroundings.
 type Env struct {
@@ -58,11 +59,16 @@ type commands struct {
 	Update    updateCmd    `cmd:"" help:"Change a memory."`
 	Supersede supersedeCmd `cmd:"" help:"Replace a memory by a newer one and keep the old one on record."`
 	Forget    forgetCmd    `cmd:"" help:"Remove memories and everything derived from them."`
-	Import    importCmd    `cmd:"" help:"Store memories from a JSONL file; running it again stores nothing twice."`
+	Import    importCmd    `cmd:"" help:"Store memories from a JSONL file, a folder of notes or claude-memory-mcp; running it again stores nothing twice."`
 	Export    exportCmd    `cmd:"" help:"Write every memory of a namespace as JSONL."`
+	Curation  curationCmd  `cmd:"" help:"See and undo what the curator's model decided about new memories."`
+	Namespace namespaceCmd `cmd:"" help:"List, count, rename or delete namespaces."`
 	Doctor    doctorCmd    `cmd:"" help:"Check that everything works."`
-	Migrate   migrateCmd   `cmd:"" help:"Bring a database to this program's schema, or show how far it is."`
+	Queue     queueCmd     `cmd:"" help:"Look after what the indexes have yet to catch up with, in the database itself."`
+	Reembed   reembedCmd   `cmd:"" help:"Change the embedding model of a database, without downtime."`
+	Models    modelsCmd    `cmd:"" help:"List a database's embedding models, and care for them."`
 	Lexical   lexicalCmd   `cmd:"" help:"Care for the index of words."`
+	Migrate   migrateCmd   `cmd:"" help:"Bring a database to this program's schema, or show how far it is and what is to do."`
 	Demo      demoCmd      `cmd:"" help:"Show what recall does, on a temporary database."`
 	Eval      evalCmd      `cmd:"" help:"Measure recall on a data set with known answers."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
@@ -107,6 +113,9 @@ func Run(ctx context.Context, args []string, env Env) int {
 	if err := command.Run(); err != nil {
 		style := render.StyleOf(env.Err, env.plain())
 		_, _ = fmt.Fprint(env.Err, style.Bad("error:")+" "+message(ctx, err)+"\n")
+		if skipped := (*skippedError)(nil); errors.Is(err, errMissing) || errors.As(err, &skipped) {
+			return exitPartly
+		}
 		return exitFailure
 	}
 	return exitOK

@@ -229,15 +229,34 @@ func TestBadLineIsNamed(t *testing.T) {
 			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			got := run("", "import", file, namespace, to)
+			got := run("", "import", file, "--strict", namespace, to)
 			if got.code != 1 || !strings.Contains(got.err, file+":6: ") || !strings.Contains(got.err, test.want) {
 				t.Errorf("exit code %d, errors %q", got.code, got.err)
 			}
-			if got.out != "stored 2, unchanged 2\n" { // the three good lines are equal
-				t.Errorf("output %q", got.out)
-			}
-			if listed := must(t, "", "list", "--json", namespace, to); strings.Count(listed, "\n") != 2 || strings.Contains(listed, "after") {
+			wantContains(t, "strict", got.out, "stored 4, unchanged 0, skipped 1\n")
+			if listed := must(t, "", "list", "--json", namespace, to); strings.Count(listed, "\n") != 4 || strings.Contains(listed, "after") {
 				t.Errorf("stored:\n%s", listed)
+			}
+			report := filepath.Join(t.TempDir(), "report.json")
+			got = run("", "import", file, "--report="+report, namespace, to)
+			if got.code != 3 || !strings.Contains(got.err, "1 could not be imported") {
+				t.Errorf("exit code %d, errors %q", got.code, got.err)
+			}
+			wantContains(t, "report", got.out, "stored 1, unchanged 4, skipped 1\n", "  "+file+":6: ", test.want)
+			if listed := must(t, "", "list", "--json", namespace, to); strings.Count(listed, "\n") != 5 || !strings.Contains(listed, "after") {
+				t.Errorf("stored:\n%s", listed)
+			}
+			text, err := os.ReadFile(report)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var written struct {
+				Stored, Unchanged, Skipped int
+				Problems                   []struct{ Position, Detail string }
+			}
+			if err := json.Unmarshal(text, &written); err != nil || written.Stored != 1 || written.Unchanged != 4 || written.Skipped != 1 ||
+				len(written.Problems) != 1 || written.Problems[0].Position != file+":6" || !strings.Contains(written.Problems[0].Detail, strings.TrimPrefix(test.want, ": ")) {
+				t.Errorf("%s: %v", text, err)
 			}
 		})
 	}

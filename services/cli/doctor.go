@@ -19,6 +19,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/cli/render"
+	"github.com/triskele/triskele/services/queue"
 )
 
 type doctorCmd struct {
@@ -114,7 +115,7 @@ func (c *doctorCmd) gateway(ctx context.Context, s *session, found *findings) er
 	found.add(v, "gateway", "%s at %s, answered in %s", health.GetStatus(), c.Gateway.Address, render.Duration(time.Since(start)))
 
 	namespace := c.Namespace.Namespace
-	switch info, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace}); {
+	switch info, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace, Statistics: true}); {
 	case status.Code(err) == codes.NotFound:
 		found.add(warn, "memories", "namespace %s is empty: nothing was ever stored in it", namespace)
 	case err != nil:
@@ -141,13 +142,16 @@ func checkIndex(leg *triskelev1.LegIndexStatus, found *findings) {
 	case st == nil:
 		found.add(fail, name, "cannot be asked: %s", leg.GetError())
 	case st.GetDead() > 0:
-		found.add(fail, name, "%s could not be indexed; the server's log has the cause", render.Count(st.GetDead(), "memory", "memories"))
+		found.add(fail, name, "%s given up on: `triskele queue list --dead` shows why", render.Count(st.GetDead(), "memory", "memories"))
 	case st.GetPending() > 0:
 		found.add(warn, name, "%s waiting, the oldest for %s", render.Count(st.GetPending(), "memory", "memories"), render.Duration(st.GetLag().AsDuration()))
 	default:
 		detail := render.Count(st.GetIndexed(), "memory", "memories")
 		if st.GetModel() != "" {
 			detail += ", model " + st.GetModel()
+		}
+		if st.GetExcluded() > 0 {
+			detail += fmt.Sprintf(", %d kept out because they are sensitive", st.GetExcluded())
 		}
 		found.add(ok, name, "%s", detail)
 	}
@@ -206,23 +210,50 @@ func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
 		if err != nil {
 			return err
 		}
-		missing := 0
-		for _, step := range steps {
-			if !step.Applied {
-				missing++
-			}
+		if err := b.Check(ctx); err != nil {
+			found.add(fail, "schema", "%s", err.Error())
+			return nil // tables that are read below may be missing
 		}
-		if missing > 0 {
-			found.add(fail, "schema", "%d of %d migrations are missing: run `triskele migrate up`", missing, len(steps))
-		} else {
-			found.add(ok, "schema", "all %d migrations applied", len(steps))
+		found.add(ok, "schema", "all %d migrations applied", len(steps))
+		backlog, err := b.Queue().Backlog(ctx, worstShown)
+		if err != nil {
+			return err
 		}
+		checkBacklog(backlog, found)
 		return nil
 	})
 	if err != nil {
 		found.add(fail, "database", "%s", err.Error())
 	}
 	checkMode(t, found)
+}
+
+const (
+	// worstShown is how many indexes of namespaces are named, the worst first.
+	worstShown = 5
+	// longLag is how long a memory may wait for an index before something must be wrong: its worker does not run, say.
+	longLag = 10 * time.Minute
+)
+
+// checkBacklog reports the indexes that have something to catch up with.
+func checkBacklog(backlog []queue.Backlog, found *findings) {
+	if len(backlog) == 0 {
+		found.add(ok, "queue", "all indexes of all namespaces are up to date")
+	}
+	for _, b := range backlog {
+		v, advice := warn, ""
+		switch {
+		case b.Dead > 0:
+			v, advice = fail, "; `triskele queue list --dead` shows why, `triskele queue retry` tries again"
+		case b.Lag > longLag:
+			v, advice = fail, "; does its service run?"
+		}
+		lag := ""
+		if b.Pending > 0 {
+			lag = ", the oldest for " + render.Duration(b.Lag)
+		}
+		found.add(v, "queue", "%s of %s: %d waiting%s, %d given up on%s", b.Index, b.Namespace, b.Pending, lag, b.Dead, advice)
+	}
 }
 
 // checkMode warns of a file that others on the machine can read.

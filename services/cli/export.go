@@ -55,7 +55,7 @@ func (c *exportCmd) export(ctx context.Context, env *Env, s *session, out io.Wri
 	if err != nil {
 		return 0, err
 	}
-	bar := newProgress(env, -1, "export")
+	bar := newProgress(env, -1, true, "export")
 	defer bar.done()
 	buffered := bufio.NewWriter(out)
 	for {

@@ -2,19 +2,33 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/triskele/triskele/services/backend"
+	"github.com/triskele/triskele/services/schema"
 )
 
 type migrateCmd struct {
 	Up     migrateUpCmd     `cmd:"" help:"Apply the migrations that are missing."`
 	Status migrateStatusCmd `cmd:"" help:"List the migrations and whether they have been applied."`
+	Plan   migratePlanCmd   `cmd:"" help:"Print the SQL that up would run, and change nothing."`
 }
+
+// migrateHelp is shown below the flags of what looks and changes nothing.
+const migrateHelp = "Exit codes: 0 nothing is missing, 1 failure, 2 wrong usage, 3 migrations are missing."
+
+// errMissing: there are steps to apply. It has an exit code of its own.
+var errMissing = errors.New("migrations are missing: run `triskele migrate up`")
 
 type migrateUpCmd struct {
 	Database databaseFlags `embed:""`
+}
+
+// Help is shown below the flags.
+func (*migrateUpCmd) Help() string {
+	return "Safe to run again, and by several at once. Exit codes: 0 up to date now, 1 failure, 2 wrong usage."
 }
 
 // Validate implements kong's interface.
@@ -50,6 +64,9 @@ type migrateStatusCmd struct {
 	Database databaseFlags `embed:""`
 }
 
+// Help is shown below the flags.
+func (*migrateStatusCmd) Help() string { return migrateHelp }
+
 // Validate implements kong's interface.
 func (c *migrateStatusCmd) Validate() error { return c.Database.check() }
 
@@ -68,13 +85,52 @@ func (c *migrateStatusCmd) Run(ctx context.Context, env *Env) error {
 			return err
 		}
 		var out strings.Builder
+		var missing error
 		for _, step := range steps {
-			state := "missing"
-			if step.Applied {
-				state = "applied"
+			fmt.Fprintf(&out, "%-7s  %-8s %s\n", step.State, step.Track, step.Name)
+			if step.State == schema.Missing {
+				missing = errMissing
 			}
-			fmt.Fprintf(&out, "%s  %-8s %s\n", state, step.Track, step.Name)
 		}
-		return env.print(out.String())
+		return errors.Join(env.print(out.String()), missing)
+	})
+}
+
+type migratePlanCmd struct {
+	Database databaseFlags `embed:""`
+}
+
+// Help is shown below the flags.
+func (*migratePlanCmd) Help() string { return migrateHelp }
+
+// Validate implements kong's interface.
+func (c *migratePlanCmd) Validate() error { return c.Database.check() }
+
+// Run prints what is missing as SQL.
+func (c *migratePlanCmd) Run(ctx context.Context, env *Env) error {
+	t, err := c.Database.target(env)
+	if err != nil {
+		return err
+	}
+	if err := t.exists(); err != nil {
+		return err
+	}
+	return t.with(ctx, func(b backend.Backend) error {
+		steps, err := b.Plan(ctx)
+		if err != nil {
+			return err
+		}
+		if len(steps) == 0 {
+			return env.print("-- nothing to do: the schema is up to date\n")
+		}
+		var out strings.Builder
+		for _, step := range steps {
+			how := "in a transaction"
+			if !step.Transaction {
+				how = "without a transaction: safe to run again if it is interrupted"
+			}
+			fmt.Fprintf(&out, "-- %s %s, %s\n\n%s\n", step.Track, step.Name, how, step.SQL)
+		}
+		return errors.Join(env.print(out.String()), errMissing)
 	})
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"github.com/triskele/triskele/services/cli/render"
 )
 
 // reportEvery is how often progress is told where no bar can be drawn.
@@ -21,15 +23,40 @@ type progress struct {
 	last time.Time
 }
 
-// newProgress starts to show a transfer of size bytes, -1 if that is unknown.
-func newProgress(env *Env, size int64, what string) *progress {
+// newProgress starts to show a transfer of size bytes or other things, -1 if that is unknown.
+func newProgress(env *Env, size int64, bytes bool, what string) *progress {
 	p := &progress{env: env, last: env.Now()}
 	if file, ok := env.Err.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		p.bar = progressbar.NewOptions64(size, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription(what),
-			progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30),
+			progressbar.OptionShowBytes(bytes), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30),
 			progressbar.OptionClearOnFinish())
 	}
 	return p
+}
+
+// newCount starts to show the handling of a number of memories, with their rate and the time that is left.
+func newCount(env *Env, what string) *progress {
+	p := &progress{env: env, last: env.Now()}
+	if file, ok := env.Err.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		p.bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription(what),
+			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("memories"), progressbar.OptionSetPredictTime(true),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())
+	}
+	return p
+}
+
+// counted tells that done of total have been handled since begun.
+func (p *progress) counted(begun time.Time, done, total int64) {
+	if p.bar != nil {
+		p.bar.ChangeMax64(total)
+		_ = p.bar.Set64(done)
+		return
+	}
+	text := fmt.Sprintf("%d of %d memories", done, total)
+	if spent := p.env.Now().Sub(begun); done > 0 && spent > 0 {
+		text += fmt.Sprintf(", %.0f a second, %s left", float64(done)/spent.Seconds(), render.Duration(time.Duration(float64(spent)/float64(done)*float64(total-done))))
+	}
+	p.tell(text)
 }
 
 var _ io.Writer = (*progress)(nil)
@@ -40,6 +67,13 @@ func (p *progress) Write(data []byte) (int, error) {
 		_ = p.bar.Add(len(data)) // a bar that cannot be drawn is no reason to stop
 	}
 	return len(data), nil
+}
+
+// reached tells how far of the size the transfer is.
+func (p *progress) reached(done int64) {
+	if p.bar != nil {
+		_ = p.bar.Set64(done)
+	}
 }
 
 // stored tells of memories transferred so far.

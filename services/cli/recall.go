@@ -20,6 +20,7 @@ type recallCmd struct {
 	Filter    filterFlags        `embed:""`
 	Budget    time.Duration      `help:"Time the gateway may take; a leg that is later is left out." default:"500ms"`
 	NoLeg     []string           `help:"Legs not to ask." placeholder:"LEG"`
+	AtLeast   []string           `help:"Wait, within the budget, for the indexes to know of the write that returned this revision token." placeholder:"TOKEN"`
 	Require   []string           `help:"Legs without whose answer the call fails." placeholder:"LEG"`
 	Weight    map[string]float64 `help:"Weight of a leg." placeholder:"LEG=WEIGHT"`
 	Fusion    string             `help:"How to merge the legs' lists: rrf or convex." enum:"rrf,convex" default:"rrf"`
@@ -54,7 +55,7 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 		Fusion: &triskelev1.Fusion{K: c.K, Alpha: c.Alpha, Method: map[string]triskelev1.FusionMethod{
 			"rrf": triskelev1.FusionMethod_FUSION_METHOD_RRF, "convex": triskelev1.FusionMethod_FUSION_METHOD_CONVEX,
 		}[c.Fusion]},
-		RequiredLegs: c.Require, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
+		AtLeast: c.AtLeast, RequiredLegs: c.Require, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
 		Explain: c.Explain || !c.JSON, // the table names the legs that found a memory
 	}
 	if len(c.Weight)+len(c.NoLeg) > 0 {

@@ -11,17 +11,22 @@ import (
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
-	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/curator"
+	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/standalone"
 )
 
 type upCmd struct {
-	Listen      string        `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
-	AllowRemote bool          `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
-	Database    databaseFlags `embed:""`
-	Scorer      string        `help:"How the lexical leg ranks when a request doesn't say: ${scorers}." enum:"${scorers}" default:"bm25" env:"TRISKELE_SCORER"`
-	LogLevel    slog.Level    `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
+	Listen      string         `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
+	AllowRemote bool           `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
+	Database    databaseFlags  `embed:""`
+	Embedder    open.Flags     `embed:""`
+	Scorer      string         `help:"How the lexical leg ranks when a request doesn't say: ${scorers}." enum:"${scorers}" default:"bm25" env:"TRISKELE_SCORER"`
+	Curator     curator.Config `embed:"" prefix:"curator-"`
+	Sweep       memory.Sweep   `embed:""`
+	LogLevel    slog.Level     `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 }
 
 // Validate implements kong's interface.
@@ -44,6 +49,10 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	if err := t.create(); err != nil {
 		return err
 	}
+	embedder, err := c.Embedder.Open()
+	if err != nil {
+		return err
+	}
 	process, err := telemetry.Start(ctx)
 	if err != nil {
 		return err
@@ -51,7 +60,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	defer flush(ctx, process)
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	system, err := standalone.Start(ctx, standalone.Config{
-		Postgres: t.url, SQLite: t.path, Embedder: embed.NewHashed(), Gateway: gateway.DefaultConfig(), Lexical: lexicalConfig(c.Scorer),
+		Postgres: t.url, SQLite: t.path, Embedder: embedder, Gateway: gateway.DefaultConfig(), Curator: c.Curator, Sweep: c.Sweep,
 	}, process, log)
 	if err != nil {
 		return err

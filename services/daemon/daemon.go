@@ -15,6 +15,7 @@ import (
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/backend"
+	"github.com/triskele/triskele/services/schema"
 )
 
 type flags struct {
@@ -33,7 +34,7 @@ type Service struct {
 type Build func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (Service, error)
 
 // Main runs a service as program.Main does. name is the service's, listen its default address, and track the schema
-// track it needs. own are pointers to structs of flags that only this service has.
+// track it owns. own are pointers to structs of flags that only this service has.
 func Main(name, description, listen, track string, build Build, own ...any) {
 	f := flags{Plugins: own}
 	program.Main(name, description, &f, &f.Flags, kong.Vars{"listen": listen},
@@ -51,7 +52,7 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 	if err := backend.WaitReady(ctx, b, log); err != nil {
 		return nil // told to stop while waiting
 	}
-	if err := b.Check(ctx, track); err != nil {
+	if err := b.Check(ctx, schema.Needs(track)...); err != nil {
 		return err
 	}
 	service, err := build(ctx, b, tel, log)

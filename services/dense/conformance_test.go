@@ -403,7 +403,7 @@ func TestOneModel(t *testing.T) {
 			if err == nil {
 				t.Fatal("a second model was accepted")
 			}
-			for _, part := range []string{"builtin/hashed-ngrams-v1 (256", fmt.Sprintf("%s/%s (%d", model.Provider, model.Name, model.Dimensions), "configure the active model"} {
+			for _, part := range []string{"builtin/hashed-ngrams-v1 (256", fmt.Sprintf("%s/%s (%d", model.Provider, model.Name, model.Dimensions), "run `triskele reembed` with the same --embedder"} {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("the error %q does not say %q", err, part)
 				}
@@ -489,7 +489,7 @@ func TestStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if status.Indexed != 1 || status.Pending != 1 || status.Dead != 0 || status.Lag <= 0 || status.Model != "builtin/hashed-ngrams-v1" {
+		if status.Indexed != 1 || status.Pending != 1 || status.Dead != 0 || status.Lag <= 0 || status.Model != "builtin/hashed-ngrams-v1 (256 dimensions)" {
 			t.Errorf("%+v", status)
 		}
 		if status, err = s.Status(t.Context(), "nobody"); err != nil || status.Indexed != 0 || status.Pending != 0 {

@@ -19,6 +19,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/record"
 )
 
@@ -31,15 +32,6 @@ const maxDimensions = 4000
 // scoreUnits is how many units of score make 1. Scores are rounded to whole units: beyond, vectors that are equally close
 // differ by the order of summation alone, which must not decide between them.
 const scoreUnits = 1_000_000
-
-// modelError says that the configured model is not the one whose vectors are stored.
-func modelError(active, configured embed.Model) error {
-	describe := func(m embed.Model) string {
-		return fmt.Sprintf("%s/%s (%d dimensions)", m.Provider, m.Name, m.Dimensions)
-	}
-	return fmt.Errorf("the stored vectors are of %s, but the configured embedding model is %s: configure the active model",
-		describe(active), describe(configured))
-}
 
 func checkModel(m embed.Model) error {
 	if m.Provider == "" || m.Name == "" || m.Dimensions < 1 || m.Dimensions > maxDimensions {
@@ -78,7 +70,7 @@ func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vec
 	case len(q.Vector) == 0 && q.Text == "":
 		return nil, "there is neither text nor a vector to search with", nil
 	case len(q.Vector) == 0:
-		vector, err = embedder.EmbedQuery(ctx, q.Text)
+		vector, err = embedder.EmbedQuery(ctx, model.QueryPrefix+q.Text)
 		if err != nil {
 			return nil, "", fmt.Errorf("embed the query: %w", err)
 		}
@@ -114,13 +106,15 @@ func abstain(reason string) leg.Result {
 type embedding struct {
 	namespace string
 	id        uuid.UUID
+	sensitive bool
 	revision  int64
 	vector    []float32
 }
 
-// embedRecords embeds all records but sensitive ones in one call. They are ordered by key, so that transactions that
-// write the same rows take their locks in the same order.
-func embedRecords(ctx context.Context, embedder embed.Embedder, records []record.Record) ([]embedding, error) {
+// embedRecords embeds records in one call, sensitive ones only if they are allowed and the model is local. They are
+// ordered by key, so that transactions that write the same rows take their locks in the same order.
+func embedRecords(ctx context.Context, embedder embed.Embedder, records []record.Record, sensitive bool) ([]embedding, error) {
+	model := embedder.Model()
 	embeddings := make([]embedding, 0, len(records))
 	texts := make([]string, 0, len(records))
 	records = slices.SortedFunc(slices.Values(records), func(a, b record.Record) int {
@@ -128,10 +122,15 @@ func embedRecords(ctx context.Context, embedder embed.Embedder, records []record
 	})
 	for _, r := range records {
 		if r.Sensitive {
-			continue
+			if !sensitive {
+				continue
+			}
+			if !model.Local {
+				return nil, fmt.Errorf("%w: %w", queue.ErrPaused, errLocalTexts)
+			}
 		}
-		embeddings = append(embeddings, embedding{namespace: r.Namespace, id: r.ID, revision: r.Revision})
-		texts = append(texts, text(r))
+		embeddings = append(embeddings, embedding{namespace: r.Namespace, id: r.ID, sensitive: r.Sensitive, revision: r.Revision})
+		texts = append(texts, model.DocumentPrefix+text(r))
 	}
 	if len(texts) == 0 {
 		return nil, nil
@@ -140,7 +139,6 @@ func embedRecords(ctx context.Context, embedder embed.Embedder, records []record
 	if err != nil {
 		return nil, fmt.Errorf("embed %d memories: %w", len(texts), err)
 	}
-	model := embedder.Model()
 	if len(vectors) != len(texts) {
 		return nil, fmt.Errorf("%s/%s returned %d vectors for %d texts", model.Provider, model.Name, len(vectors), len(texts))
 	}
@@ -162,6 +160,13 @@ func text(r record.Record) string {
 		return r.Content
 	}
 	return r.Title + "\n" + r.Content
+}
+
+// status says how far the index is.
+func status(model embed.Model, tasks queue.Status, indexed, excluded int64) leg.Status {
+	return leg.Status{
+		Indexed: indexed, Excluded: excluded, Pending: tasks.Pending, Dead: tasks.Dead, Lag: tasks.Lag, Model: model.String(),
+	}
 }
 
 // aboveMinScore cuts hits that are ordered by score where they fall below the query's minimum.

@@ -25,7 +25,6 @@ type matrix struct {
 	ids     []int64
 	vectors []float32 // one row per id, each of length 1
 	readTo  int64     // every vector with an id up to this has been read
-	deleted int64     // state.deleted when there were no deleted vectors in it
 }
 
 // matrixBytes is the memory that a number of vectors takes.
@@ -242,9 +241,6 @@ func (s *SQLite) refresh(ctx context.Context, namespace string, now state, dimen
 		return matrix{}, ctx.Err()
 	}
 	m = s.cache.view(e) // as whoever had the turn before left it
-	if len(m.ids) == 0 {
-		m.deleted = now.deleted
-	}
 	if mostlyDeleted(m, now) {
 		var err error
 		if m, err = s.compact(ctx, namespace, m, now, dimensions); err != nil {
@@ -265,7 +261,7 @@ func (s *SQLite) refresh(ctx context.Context, namespace string, now state, dimen
 // mostlyDeleted says whether a matrix should be compacted. Deleted vectors do no harm until then: they are never
 // returned, because the database no longer knows them.
 func mostlyDeleted(m matrix, now state) bool {
-	return now.deleted-m.deleted > max(1024, int64(len(m.ids))/4)
+	return int64(len(m.ids))-now.vectors > max(1024, int64(len(m.ids))/4)
 }
 
 // compact returns the matrix without the vectors that have been deleted.
@@ -281,7 +277,7 @@ func (s *SQLite) compact(ctx context.Context, namespace string, m matrix, now st
 	}
 	kept := m.rows(ids)
 	compacted := matrix{
-		ids: make([]int64, 0, len(kept)), vectors: make([]float32, 0, len(kept)*dimensions), readTo: m.readTo, deleted: now.deleted,
+		ids: make([]int64, 0, len(kept)), vectors: make([]float32, 0, len(kept)*dimensions), readTo: m.readTo,
 	}
 	for _, row := range kept {
 		start := int(row) * dimensions

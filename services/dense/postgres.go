@@ -2,7 +2,6 @@ package dense
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -28,14 +27,17 @@ type Postgres struct {
 	// the index answers. Set it before the first search.
 	ExactUpTo int
 
+	queue.Follower
 	pool     *pgxpool.Pool
 	embedder embed.Embedder
 	tasks    queue.Store
-	model    int // of the embedder, in dense.models
+	model    int64 // of the embedder, in dense.models
+	models   postgresModels
 }
 
 var (
 	_ leg.Searcher  = (*Postgres)(nil)
+	_ leg.Freshness = (*Postgres)(nil)
 	_ queue.Indexer = (*Postgres)(nil)
 )
 
@@ -45,75 +47,17 @@ func NewPostgres(ctx context.Context, pool *pgxpool.Pool, embedder embed.Embedde
 	if err := checkModel(embedder.Model()); err != nil {
 		return nil, err
 	}
-	model, err := registerPostgres(ctx, pool, embedder.Model())
+	models := postgresModels{pool}
+	model, err := models.start(ctx, embedder.Model())
 	if err != nil {
 		return nil, err
 	}
-	return &Postgres{ExactUpTo: 2000, pool: pool, embedder: embedder, tasks: tasks, model: model}, nil
+	return &Postgres{ExactUpTo: 2000, Follower: queue.Follow(tasks, indexName), pool: pool, embedder: embedder, tasks: tasks, model: model, models: models}, nil
 }
 
-func registerPostgres(ctx context.Context, pool *pgxpool.Pool, model embed.Model) (id int, err error) {
-	active := func(q interface {
-		QueryRow(context.Context, string, ...any) pgx.Row
-	}) error {
-		var m embed.Model
-		err := q.QueryRow(ctx, `SELECT id, provider, name, dimensions FROM dense.models WHERE status = 'active'`).
-			Scan(&id, &m.Provider, &m.Name, &m.Dimensions)
-		if err == nil && m != model {
-			return modelError(m, model)
-		}
-		return err
-	}
-	if err := active(pool); !errors.Is(err, pgx.ErrNoRows) {
-		return id, err
-	}
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		// Two processes that start at once must not both find the table empty.
-		if _, err := tx.Exec(ctx, `LOCK TABLE dense.models IN SHARE ROW EXCLUSIVE MODE`); err != nil {
-			return err
-		}
-		if err := active(tx); !errors.Is(err, pgx.ErrNoRows) {
-			return err
-		}
-		if err := tx.QueryRow(ctx, `
-			INSERT INTO dense.models (provider, name, dimensions, status) VALUES ($1, $2, $3, 'active')
-			ON CONFLICT (provider, name, dimensions) DO UPDATE SET status = 'active' RETURNING id`,
-			model.Provider, model.Name, model.Dimensions).Scan(&id); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, fmt.Sprintf(`
-			CREATE INDEX IF NOT EXISTS vectors_hnsw_%[1]d ON dense.vectors
-			USING hnsw ((embedding::halfvec(%[2]d)) halfvec_cosine_ops) WITH (m = 16, ef_construction = 64)
-			WHERE model_id = %[1]d`, id, model.Dimensions))
-		return err
-	})
-	return id, err
-}
-
-// Index implements queue.Indexer.
+// Index implements queue.Indexer. It is paused when the model is no longer active.
 func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
-	embeddings, err := embedRecords(ctx, p.embedder, records)
-	if err != nil || len(embeddings) == 0 {
-		return err
-	}
-	batch := &pgx.Batch{}
-	for _, e := range embeddings {
-		if e.vector == nil {
-			batch.Queue(`DELETE FROM dense.vectors WHERE namespace = $1 AND memory_id = $2 AND model_id = $3 AND revision <= $4`,
-				e.namespace, e.id, p.model, e.revision)
-			continue
-		}
-		// The lock waits for whoever is deleting the memory or turning it sensitive, and then finds nothing to insert. The
-		// memory may have a newer revision: if its text has changed, that is to be indexed yet and will replace this.
-		batch.Queue(`
-			INSERT INTO dense.vectors AS v (namespace, memory_id, model_id, revision, embedding)
-			SELECT m.namespace, m.id, $3::integer, $4::bigint, $5::halfvec FROM memory.memories m
-			WHERE m.namespace = $1 AND m.id = $2 AND NOT m.sensitive FOR KEY SHARE
-			ON CONFLICT (namespace, memory_id, model_id) DO UPDATE SET revision = excluded.revision, embedding = excluded.embedding
-			WHERE v.revision <= excluded.revision`,
-			e.namespace, e.id, p.model, e.revision, pgvector.NewHalfVector(e.vector))
-	}
-	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { return tx.SendBatch(ctx, batch).Close() })
+	return index(ctx, p.models, p.embedder, p.model, records)
 }
 
 // Search implements leg.Searcher.
@@ -135,8 +79,17 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 		settings["hnsw.iterative_scan"] = "off" // see nearest
 	}
 	var hits []leg.Hit
-	err = postgres.Search(ctx, p.pool, settings, func(tx pgx.Tx) (err error) {
-		hits, err = p.nearest(ctx, tx, q, pgvector.NewHalfVector(vector))
+	var status Status
+	err = postgres.Search(ctx, p.pool, q.Namespace, settings, func(tx pgx.Tx) error {
+		var n int
+		err := tx.QueryRow(ctx, fmt.Sprintf(`
+			SELECT count(*), coalesce((SELECT status FROM dense.models WHERE id = %[1]d), '')
+			FROM (SELECT FROM dense.vectors WHERE namespace = $1 AND model_id = %[1]d LIMIT $2) v`, p.model),
+			q.Namespace, p.ExactUpTo+1).Scan(&n, &status)
+		if err != nil {
+			return err
+		}
+		hits, err = p.nearest(ctx, tx, q, pgvector.NewHalfVector(vector), n)
 		return err
 	})
 	if err != nil {
@@ -146,16 +99,12 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	if q.ReturnVector {
 		result.Vector = vector
 	}
-	return result, nil
+	return result, markOutdated(ctx, p.models, p.embedder.Model(), status, &result)
 }
 
-// nearest chooses the way that is likely to be cheapest, and the next one if that finds too little.
-func (p *Postgres) nearest(ctx context.Context, tx pgx.Tx, q leg.Query, vector pgvector.HalfVector) ([]leg.Hit, error) {
-	var n int
-	if err := tx.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM dense.vectors WHERE namespace = $1 AND model_id = %d LIMIT $2) v`, p.model),
-		q.Namespace, p.ExactUpTo+1).Scan(&n); err != nil {
-		return nil, err
-	}
+// nearest chooses the way that is likely to be cheapest, and the next one if that finds too little. n is how many vectors
+// the namespace has, counted up to one more than are compared one by one.
+func (p *Postgres) nearest(ctx context.Context, tx pgx.Tx, q leg.Query, vector pgvector.HalfVector, n int) ([]leg.Hit, error) {
 	if n <= p.ExactUpTo {
 		hits, _, err := p.exact(ctx, tx, q, vector, math.MaxInt32)
 		return hits, err
@@ -248,8 +197,10 @@ func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, er
 	if err != nil {
 		return leg.Status{}, err
 	}
-	model := p.embedder.Model()
-	status := leg.Status{Pending: tasks.Pending, Dead: tasks.Dead, Lag: tasks.Lag, Model: model.Provider + "/" + model.Name}
-	err = p.pool.QueryRow(ctx, `SELECT count(*) FROM dense.vectors WHERE namespace = $1 AND model_id = $2`, namespace, p.model).Scan(&status.Indexed)
-	return status, err
+	var indexed, excluded int64
+	err = postgres.In(p.pool, namespace).QueryRow(ctx, `
+		SELECT (SELECT count(*) FROM dense.vectors WHERE namespace = $1 AND model_id = $2),
+			(SELECT count(*) FROM memory.memories m WHERE m.namespace = $1 AND m.sensitive
+				AND NOT EXISTS (SELECT FROM dense.model_rows r WHERE r.model_id = $2 AND r.sensitive))`, namespace, p.model).Scan(&indexed, &excluded)
+	return status(p.embedder.Model(), tasks, indexed, excluded), err
 }

@@ -1,6 +1,7 @@
 package dense_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -154,5 +155,47 @@ func TestIndexingRacesWithTheRecord(t *testing.T) {
 				t.Errorf("%d vectors are stored, want none", n)
 			}
 		})
+	}
+}
+
+// A killed reembed may leave an index that is not valid: the next one must not take it for done.
+func TestReembedBuildsTheIndex(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	s := mustOpen(t, f, embed.NewHashed())
+	records := seed(t, f, "ns", 500)
+	valid := func() bool {
+		return count(t, f, `SELECT count(*) FROM pg_index WHERE indisvalid AND indexrelid = to_regclass('dense.vectors_hnsw_2')`, "") == 1
+	}
+	died := errors.New("killed")
+	e := &watched{Embedder: small(t), before: func([]string) error { return died }}
+	if _, err := models(f).Reembed(t.Context(), e, 0, ignore); !errors.Is(err, died) || valid() {
+		t.Fatalf("the first attempt: %v, index valid %v", err, valid())
+	}
+	for _, statement := range []string{
+		`CREATE INDEX vectors_3_hnsw_2 ON dense.vectors_3 USING hnsw ((embedding::halfvec(128)) halfvec_cosine_ops) WITH (m = 16, ef_construction = 64) WHERE model_id = 2`,
+		`UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'dense.vectors_3_hnsw_2'::regclass`,
+	} {
+		if _, err := f.Pool.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reembed(t, f, small(t))
+	if !valid() {
+		t.Error("the index is not valid")
+	}
+	after := mustOpen(t, f, small(t))
+	forceIndex(t, f, after, 0)
+	if hits := search(t, after, records[0].Content, nil).Hits; len(hits) != 10 || hits[0].ID != records[0].ID {
+		t.Errorf("found %v", hits)
+	}
+	if len(search(t, s, records[0].Content, nil).Hits) != 10 {
+		t.Error("the retired model finds nothing")
+	}
+	if _, err := models(f).Prune(t.Context(), ignore); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, f, `SELECT count(*) FROM pg_indexes WHERE schemaname = 'dense' AND indexdef LIKE '%model_id = 1%'`, ""); n != 0 {
+		t.Errorf("%d indexes of the removed model are left", n)
 	}
 }

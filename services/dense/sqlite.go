@@ -28,16 +28,19 @@ type SQLite struct {
 	// not fit alone is read from the database in each search. Set it before the first search.
 	MaxBytes int64
 
+	queue.Follower
 	db       *sqlite.DB
 	embedder embed.Embedder
 	tasks    queue.Store
 	model    int64 // of the embedder, in dense_models
+	models   sqliteModels
 	cache    cache
 	scratch  sync.Pool // of *[]candidate
 }
 
 var (
 	_ leg.Searcher  = (*SQLite)(nil)
+	_ leg.Freshness = (*SQLite)(nil)
 	_ queue.Indexer = (*SQLite)(nil)
 )
 
@@ -47,67 +50,20 @@ func NewSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, task
 	if err := checkModel(embedder.Model()); err != nil {
 		return nil, err
 	}
-	model, err := registerSQLite(ctx, db, embedder.Model())
+	models := sqliteModels{db}
+	model, err := models.start(ctx, embedder.Model())
 	if err != nil {
 		return nil, err
 	}
 	return &SQLite{
-		MaxBytes: 512 << 20, db: db, embedder: embedder, tasks: tasks, model: model,
+		MaxBytes: 512 << 20, Follower: queue.Follow(tasks, indexName), db: db, embedder: embedder, tasks: tasks, model: model, models: models,
 		scratch: sync.Pool{New: func() any { return new([]candidate) }},
 	}, nil
 }
 
-func registerSQLite(ctx context.Context, db *sqlite.DB, model embed.Model) (id int64, err error) {
-	err = db.Update(ctx, func(tx *sql.Tx) error {
-		var active embed.Model
-		err := tx.QueryRowContext(ctx, `SELECT id, provider, name, dimensions FROM dense_models WHERE status = 'active'`).
-			Scan(&id, &active.Provider, &active.Name, &active.Dimensions)
-		if err == nil && active != model {
-			return modelError(active, model)
-		}
-		if !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
-		return tx.QueryRowContext(ctx, `
-			INSERT INTO dense_models (provider, name, dimensions, status) VALUES (?, ?, ?, 'active')
-			ON CONFLICT (provider, name, dimensions) DO UPDATE SET status = 'active' RETURNING id`,
-			model.Provider, model.Name, model.Dimensions).Scan(&id)
-	})
-	return id, err
-}
-
-// Index implements queue.Indexer.
+// Index implements queue.Indexer. It is paused when the model is no longer active.
 func (s *SQLite) Index(ctx context.Context, records []record.Record) error {
-	embeddings, err := embedRecords(ctx, s.embedder, records)
-	if err != nil || len(embeddings) == 0 {
-		return err
-	}
-	return s.db.Update(ctx, func(tx *sql.Tx) error {
-		for _, e := range embeddings {
-			if err := s.put(ctx, tx, e); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// put replaces a memory's vector unless that is of a newer revision, or the memory is gone or sensitive.
-func (s *SQLite) put(ctx context.Context, tx *sql.Tx, e embedding) error {
-	var wanted bool
-	if err := tx.QueryRowContext(ctx, `
-		SELECT EXISTS (SELECT 1 FROM memories WHERE namespace = ?1 AND id = ?2 AND NOT sensitive) AND NOT EXISTS (
-			SELECT 1 FROM dense_vectors WHERE namespace = ?1 AND memory_id = ?2 AND model_id = ?3 AND revision > ?4)`,
-		e.namespace, e.id[:], s.model, e.revision).Scan(&wanted); err != nil || !wanted {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, `DELETE FROM dense_vectors WHERE namespace = ? AND memory_id = ? AND model_id = ?`,
-		e.namespace, e.id[:], s.model); err != nil || e.vector == nil {
-		return err
-	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO dense_vectors (namespace, memory_id, model_id, revision, embedding) VALUES (?, ?, ?, ?, ?)`,
-		e.namespace, e.id[:], s.model, e.revision, encode(e.vector))
-	return err
+	return index(ctx, s.models, s.embedder, s.model, records)
 }
 
 // encode returns a vector as dense_vectors keeps it.
@@ -145,7 +101,7 @@ func rescale(vector []float32) {
 }
 
 // state is a row of dense_state.
-type state struct{ lastID, vectors, deleted int64 }
+type state struct{ lastID, vectors int64 }
 
 // Search implements leg.Searcher. Of the time that is left, reading new vectors gets half and comparing half of the
 // rest; what has not been compared by then is not found and the result is TRUNCATED.
@@ -165,14 +121,17 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	rescale(query)
 
 	var now state
-	err = s.db.Read.QueryRowContext(ctx, `SELECT last_id, vectors, deleted FROM dense_state WHERE namespace = ? AND model_id = ?`, q.Namespace, s.model).
-		Scan(&now.lastID, &now.vectors, &now.deleted)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && now.vectors == 0 {
-		s.cache.drop(q.Namespace)
-		return result, nil
-	}
+	var status Status
+	err = s.db.Read.QueryRowContext(ctx, `
+		SELECT coalesce((SELECT status FROM dense_models WHERE id = ?2), ''), coalesce(max(last_id), 0), coalesce(max(vectors), 0)
+		FROM dense_state WHERE namespace = ?1 AND model_id = ?2`, q.Namespace, s.model).
+		Scan(&status, &now.lastID, &now.vectors)
 	if err != nil {
 		return leg.Result{}, err
+	}
+	if now.vectors == 0 {
+		s.cache.drop(q.Namespace)
+		return result, markOutdated(ctx, s.models, s.embedder.Model(), status, &result)
 	}
 	if matrixBytes(now.vectors, len(query)) > s.MaxBytes {
 		s.cache.drop(q.Namespace)
@@ -186,7 +145,7 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if reason != "" {
 		result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, reason
 	}
-	return result, nil
+	return result, markOutdated(ctx, s.models, s.embedder.Model(), status, &result)
 }
 
 // scan compares the query with the vectors in memory. A reason says what cut it short.
@@ -332,11 +291,12 @@ func (s *SQLite) Status(ctx context.Context, namespace string) (leg.Status, erro
 	if err != nil {
 		return leg.Status{}, err
 	}
-	model := s.embedder.Model()
-	status := leg.Status{Pending: tasks.Pending, Dead: tasks.Dead, Lag: tasks.Lag, Model: model.Provider + "/" + model.Name}
-	err = s.db.Read.QueryRowContext(ctx, `SELECT coalesce(sum(vectors), 0) FROM dense_state WHERE namespace = ? AND model_id = ?`, namespace, s.model).
-		Scan(&status.Indexed)
-	return status, err
+	var indexed, excluded int64
+	err = s.db.Read.QueryRowContext(ctx, `
+		SELECT (SELECT coalesce(sum(vectors), 0) FROM dense_state WHERE namespace = ?1 AND model_id = ?2),
+			(SELECT count(*) FROM memories WHERE namespace = ?1 AND sensitive
+				AND NOT EXISTS (SELECT 1 FROM dense_model_rows WHERE model_id = ?2 AND sensitive))`, namespace, s.model).Scan(&indexed, &excluded)
+	return status(s.embedder.Model(), tasks, indexed, excluded), err
 }
 
 // errEnough ends a scan of rows early.

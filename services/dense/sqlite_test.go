@@ -162,6 +162,27 @@ func TestSQLiteBoundsItsMemory(t *testing.T) {
 	}
 }
 
+// What a process has read of a namespace that was deleted must neither be found nor be kept when one of the same name
+// comes to be before it looks again.
+func TestSQLiteForgetsADeletedNamespace(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	s := mustOpen(t, f, embed.NewHashed()).(*dense.SQLite)
+	seed(t, f, "ns", 1500)
+	search(t, s, "soil sensor", nil)
+	if n, err := f.Memory.DeleteNamespace(t.Context(), "ns"); err != nil || n != 1500 {
+		t.Fatalf("deleted %d, %v", n, err)
+	}
+	c := corpus{}
+	c.add(t, f, s, "new", "soil sensor", nil)
+	for range 2 {
+		c.expect(t, search(t, s, "soil sensor", nil), "new")
+	}
+	if kept := s.CachedVectors()["ns"]; kept != 1 {
+		t.Errorf("%d vectors are kept, want 1", kept)
+	}
+}
+
 // However many memories pass a filter, what is found does not depend on the way it is found.
 func TestSQLiteFilters(t *testing.T) {
 	t.Parallel()

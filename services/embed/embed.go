@@ -1,13 +1,31 @@
 // Package embed turns texts into vectors. Embedder is the seam for every kind of model; Hashed is the built-in one.
 package embed
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Model identifies the space that vectors live in: vectors of different models cannot be compared.
 type Model struct {
 	Provider   string
 	Name       string
 	Dimensions int
+	// DocumentPrefix and QueryPrefix are put before what is embedded, by whoever calls the embedder. They are part of the
+	// space: the same model with other prefixes gives vectors that do not match.
+	DocumentPrefix string
+	QueryPrefix    string
+	// Local says that the embedder sends texts to nobody outside this host. It is not part of the space.
+	Local bool
+}
+
+// String names the model for people.
+func (m Model) String() string {
+	text := fmt.Sprintf("%s/%s (%d dimensions", m.Provider, m.Name, m.Dimensions)
+	if m.DocumentPrefix != "" || m.QueryPrefix != "" {
+		text += fmt.Sprintf(", prefixes %q and %q", m.DocumentPrefix, m.QueryPrefix)
+	}
+	return text + ")"
 }
 
 // Embedder makes vectors of Model().Dimensions with length 1 (or 0, for a text it has nothing to say about).

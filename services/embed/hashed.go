@@ -36,7 +36,7 @@ func NewHashed() Hashed { return Hashed{} }
 
 // Model implements Embedder.
 func (Hashed) Model() Model {
-	return Model{Provider: "builtin", Name: "hashed-ngrams-v1", Dimensions: dimensions}
+	return Model{Provider: "builtin", Name: "hashed-ngrams-v1", Dimensions: dimensions, Local: true}
 }
 
 // EmbedDocuments implements Embedder. Its only error is ctx's.

@@ -177,6 +177,6 @@ func abstained(reason string) leg.Result {
 	}
 }
 
-func status(indexed int64, q queue.Status) leg.Status {
-	return leg.Status{Indexed: indexed, Pending: q.Pending, Dead: q.Dead, Lag: q.Lag, Model: model}
+func status(indexed, excluded int64, q queue.Status) leg.Status {
+	return leg.Status{Indexed: indexed, Excluded: excluded, Pending: q.Pending, Dead: q.Dead, Lag: q.Lag, Model: model}
 }

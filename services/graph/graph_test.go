@@ -473,6 +473,10 @@ func world(seed uint64, n int) []record.Record {
 		if random.IntN(2) == 0 {
 			records[i].Tags = []string{name(), "boat"}
 		}
+		for range random.IntN(4) {
+			target := records[random.IntN(i+1)]
+			records[i].Links = append(records[i].Links, record.Link{Target: target.ID, Relation: "links_to"})
+		}
 	}
 	return records
 }
@@ -606,7 +610,7 @@ func BenchmarkSearch(b *testing.B) {
 			}
 			indexed := time.Since(start)
 			if f.Pool != nil {
-				if _, err := f.Pool.Exec(b.Context(), "VACUUM ANALYZE memory.memories, graph.concepts, graph.memory_concepts, graph.concept_edges"); err != nil {
+				if _, err := f.Pool.Exec(b.Context(), "VACUUM ANALYZE memory.memories, graph.concepts, graph.memory_concepts, graph.concept_edges, graph.memory_links, graph.link_ends"); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -21,6 +21,7 @@ const maxIndexAttempts = 5
 
 // Postgres is the graph in PostgreSQL.
 type Postgres struct {
+	queue.Follower
 	pool   *pgxpool.Pool
 	queue  queue.Store
 	config Config
@@ -28,12 +29,13 @@ type Postgres struct {
 
 var (
 	_ leg.Searcher  = (*Postgres)(nil)
+	_ leg.Freshness = (*Postgres)(nil)
 	_ queue.Indexer = (*Postgres)(nil)
 )
 
 // NewPostgres returns the graph in a database; the queue is asked for what is pending.
 func NewPostgres(pool *pgxpool.Pool, q queue.Store, cfg Config) *Postgres {
-	return &Postgres{pool, q, cfg}
+	return &Postgres{queue.Follow(q, indexName), pool, q, cfg}
 }
 
 // Index implements queue.Indexer.
@@ -70,7 +72,7 @@ func lockCurrent(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 	for i, d := range docs {
 		ids[i] = d.record.ID
 	}
-	rows, err := tx.Query(ctx, `
+	rows, err := postgres.In(tx, namespace).Query(ctx, `
 		SELECT id, revision FROM memory.memories WHERE namespace = $1 AND id = ANY($2) AND NOT sensitive ORDER BY id FOR SHARE`,
 		namespace, ids)
 	if err != nil {
@@ -93,7 +95,7 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 	if len(docs) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, "SELECT graph.lock_namespace($1)", namespace); err != nil {
+	if _, err := postgres.In(tx, namespace).Exec(ctx, "SELECT graph.lock_namespace($1)", namespace); err != nil {
 		return err
 	}
 	concepts := map[int64]Concept{}
@@ -134,9 +136,16 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 		weights   []float64
 		from      []time.Time
 		to        []*time.Time
+		ends      []int64 // of memories
+		linkers   []uuid.UUID
+		linked    []int64
+		relations []string
 	}
 	for _, d := range docs {
-		put.memories = append(put.memories, d.record.ID)
+		put.memories, put.ends = append(put.memories, d.record.ID), append(put.ends, endKey(d.record.ID))
+		for _, l := range authorLinks(d.record) {
+			put.linkers, put.linked, put.relations = append(put.linkers, d.record.ID), append(put.linked, l.target), append(put.relations, l.relation)
+		}
 		mentions := d.mentions(known)
 		for _, m := range mentions {
 			put.concepts, put.saliences = append(put.concepts, m.concept), append(put.saliences, m.salience)
@@ -168,6 +177,13 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 		FROM unnest($3::bigint[], $4::bigint[], $5::uuid[], $6::float8[], $7::timestamptz[], $8::timestamptz[])
 			AS e (source_id, target_id, memory_id, weight, valid_from, valid_to)`,
 		namespace, coMention, put.sources, put.targets, put.evidence, put.weights, put.from, put.to)
+	batch.Queue(`
+		INSERT INTO graph.link_ends (namespace, memory_id, key) SELECT $1, e.* FROM unnest($2::uuid[], $3::bigint[]) AS e
+		ON CONFLICT DO NOTHING`, namespace, put.memories, put.ends)
+	batch.Queue("DELETE FROM graph.memory_links WHERE namespace = $1 AND source_id = ANY($2)", namespace, put.memories)
+	batch.Queue(`
+		INSERT INTO graph.memory_links (namespace, source_id, target_key, relation)
+		SELECT $1, l.* FROM unnest($2::uuid[], $3::bigint[], $4::text[]) AS l`, namespace, put.linkers, put.linked, put.relations)
 	return tx.SendBatch(ctx, batch).Close()
 }
 
@@ -193,7 +209,7 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 		return abstained(reasonNoWords), nil
 	}
 	result := abstained(reasonNotLinked)
-	err := postgres.Search(ctx, p.pool, nil, func(tx pgx.Tx) error {
+	err := postgres.Search(ctx, p.pool, q.Namespace, nil, func(tx pgx.Tx) error {
 		known, err := knownPostgres(ctx, tx, q.Namespace, conceptIDs(phrases))
 		if err != nil {
 			return err
@@ -213,7 +229,8 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 }
 
 // walk spreads weight from the starts along the edges that hold, a whole hop per step of the recursion, and scores the
-// memories that mention what it reached. A concept counts at the first hop that reaches it.
+// memories that mention what it reached. A concept counts at the first hop that reaches it. The best of these memories
+// pass part of their scores on along the links of their authors, in either direction.
 func (p *Postgres) walk(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
 	ids, weights := make([]int64, len(starts)), make([]float64, len(starts))
 	for i, s := range starts {
@@ -234,6 +251,7 @@ func (p *Postgres) walk(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 		mentions    = args.Add(maxMentions)
 		candidates  = args.Add(candidates(q))
 		floor       = args.Add(minScore(q))
+		leading     = postgres.Live(record.Filter{IncludeSuperseded: q.Filter.IncludeSuperseded}, "m", &args)
 		live        = postgres.Live(q.Filter, "m", &args)
 		depth       = args.Add(q.Depth)
 	)
@@ -275,9 +293,32 @@ func (p *Postgres) walk(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 			GROUP BY mc.memory_id
 			ORDER BY round(sum(r.weight * mc.salience) * `+rounding+`::float8) DESC, mc.memory_id DESC
 			LIMIT `+candidates+`
+		), leads AS MATERIALIZED (
+			SELECT s.memory_id, s.score, e.key
+			FROM (SELECT * FROM scored LIMIT `+frontier+`) s
+			JOIN memory.memories m ON m.namespace = `+namespace+` AND m.id = s.memory_id AND `+leading+`
+			JOIN graph.link_ends e ON e.namespace = `+namespace+` AND e.memory_id = s.memory_id
+		), total AS (
+			SELECT memory_id, sum(score) AS score FROM (
+				SELECT memory_id, score FROM scored
+				UNION ALL
+				SELECT unnest(n.others), `+decay+`::float8 * l.score / n.degree
+				FROM leads l CROSS JOIN LATERAL (
+					SELECT array_agg(b.other) FILTER (WHERE b.other IS NOT NULL), count(*) FROM (
+						(SELECT e.memory_id AS other FROM (
+							SELECT target_key FROM graph.memory_links
+							WHERE namespace = `+namespace+` AND source_id = l.memory_id LIMIT `+degree+` + 1
+						) o LEFT JOIN graph.link_ends e ON e.namespace = `+namespace+` AND e.key = o.target_key)
+						UNION ALL
+						(SELECT source_id FROM graph.memory_links
+						WHERE namespace = `+namespace+` AND target_key = l.key LIMIT `+degree+` + 1)
+					) b
+				) n (others, degree)
+				WHERE n.degree BETWEEN 1 AND `+degree+`
+			) p GROUP BY memory_id
 		)
 		SELECT m.id, s.score, m.importance, m.created_at
-		FROM scored s JOIN memory.memories m ON m.namespace = `+namespace+` AND m.id = s.memory_id
+		FROM total s JOIN memory.memories m ON m.namespace = `+namespace+` AND m.id = s.memory_id
 		WHERE s.score >= `+floor+`::float8 AND `+live+`
 		ORDER BY round(s.score * `+rounding+`::float8) DESC, m.importance DESC, m.created_at DESC, m.id
 		LIMIT `+depth, args...)
@@ -294,10 +335,12 @@ func (p *Postgres) walk(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 
 // Status implements leg.Searcher.
 func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	var indexed int64
-	if err := p.pool.QueryRow(ctx, "SELECT count(DISTINCT memory_id) FROM graph.memory_concepts WHERE namespace = $1", namespace).Scan(&indexed); err != nil {
+	var indexed, excluded int64
+	if err := postgres.In(p.pool, namespace).QueryRow(ctx, `
+		SELECT (SELECT count(DISTINCT memory_id) FROM graph.memory_concepts WHERE namespace = $1),
+			(SELECT count(*) FROM memory.memories WHERE namespace = $1 AND sensitive)`, namespace).Scan(&indexed, &excluded); err != nil {
 		return leg.Status{}, err
 	}
 	pending, err := p.queue.Status(ctx, indexName, namespace)
-	return status(indexed, pending), err
+	return status(indexed, excluded, pending), err
 }

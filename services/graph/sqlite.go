@@ -16,6 +16,7 @@ import (
 
 // SQLite is the graph in a SQLite file.
 type SQLite struct {
+	queue.Follower
 	db     *sqlite.DB
 	queue  queue.Store
 	config Config
@@ -23,11 +24,14 @@ type SQLite struct {
 
 var (
 	_ leg.Searcher  = (*SQLite)(nil)
+	_ leg.Freshness = (*SQLite)(nil)
 	_ queue.Indexer = (*SQLite)(nil)
 )
 
 // NewSQLite returns the graph in a database; the queue is asked for what is pending.
-func NewSQLite(db *sqlite.DB, q queue.Store, cfg Config) *SQLite { return &SQLite{db, q, cfg} }
+func NewSQLite(db *sqlite.DB, q queue.Store, cfg Config) *SQLite {
+	return &SQLite{queue.Follow(q, indexName), db, q, cfg}
+}
 
 // Index implements queue.Indexer.
 func (s *SQLite) Index(ctx context.Context, records []record.Record) error {
@@ -90,6 +94,10 @@ func putDocument(ctx context.Context, tx *sql.Tx, d document, mentions []mention
 	for _, e := range edges(mentions) {
 		linked = append(linked, [3]any{e.source, e.target, e.weight})
 	}
+	authored := [][2]any{} // target, relation
+	for _, l := range authorLinks(d.record) {
+		authored = append(authored, [2]any{l.target, l.relation})
+	}
 	from, to := validity(d.record)
 	var args sqlite.Args
 	var (
@@ -101,6 +109,8 @@ func putDocument(ctx context.Context, tx *sql.Tx, d document, mentions []mention
 		pairs     = args.AddJSON(linked)
 		validFrom = args.Add(sqlite.Micros(from))
 		validTo   = args.Add(sqlite.Micros(to))
+		end       = args.Add(endKey(d.record.ID))
+		links     = args.AddJSON(authored)
 	)
 	for _, statement := range []string{
 		`INSERT INTO graph_memory_concepts (namespace, concept_id, memory_id, salience, revision)
@@ -112,6 +122,10 @@ func putDocument(ctx context.Context, tx *sql.Tx, d document, mentions []mention
 		`INSERT INTO graph_concept_edges (namespace, source_id, target_id, relation, memory_id, weight, valid_from, valid_to)
 			SELECT ` + namespace + `, value ->> 0, value ->> 1, ` + relation + `, ` + memory + `, value ->> 2, ` + validFrom + `, ` + validTo + `
 			FROM json_each(` + pairs + `)`,
+		`INSERT INTO graph_link_ends (namespace, memory_id, key) VALUES (` + namespace + `, ` + memory + `, ` + end + `) ON CONFLICT DO NOTHING`,
+		`DELETE FROM graph_memory_links WHERE namespace = ` + namespace + ` AND source_id = ` + memory,
+		`INSERT INTO graph_memory_links (namespace, source_id, target_key, relation)
+			SELECT ` + namespace + `, ` + memory + `, value ->> 0, value ->> 1 FROM json_each(` + links + `)`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
 			return err
@@ -198,6 +212,7 @@ func (s *SQLite) walk(ctx context.Context, tx *sql.Tx, q leg.Query, starts []sta
 		mentions    = args.Add(maxMentions)
 		candidates  = args.Add(candidates(q))
 		floor       = args.Add(minScore(q))
+		leading     = sqlite.Live(record.Filter{IncludeSuperseded: q.Filter.IncludeSuperseded}, "m", &args)
 		live        = sqlite.Live(q.Filter, "m", &args)
 		depth       = args.Add(q.Depth)
 	)
@@ -248,9 +263,36 @@ func (s *SQLite) walk(ctx context.Context, tx *sql.Tx, q leg.Query, starts []sta
 			GROUP BY mc.memory_id
 			ORDER BY round(sum(r.weight * mc.salience) * `+rounding+`) DESC, mc.memory_id DESC
 			LIMIT `+candidates+`
+		), leads AS MATERIALIZED (
+			SELECT s.memory_id, s.score, e.key
+			FROM (SELECT * FROM scored LIMIT `+frontier+`) s
+			CROSS JOIN memories m ON m.namespace = `+namespace+` AND m.id = s.memory_id AND `+leading+`
+			CROSS JOIN graph_link_ends e ON e.namespace = `+namespace+` AND e.memory_id = s.memory_id
+		), spread AS MATERIALIZED (
+			SELECT memory_id, key, score, (
+				SELECT count(*) FROM (SELECT 1 FROM graph_memory_links WHERE namespace = `+namespace+` AND source_id = l.memory_id LIMIT `+degree+` + 1)
+			) + (
+				SELECT count(*) FROM (SELECT 1 FROM graph_memory_links WHERE namespace = `+namespace+` AND target_key = l.key LIMIT `+degree+` + 1)
+			) AS degree
+			FROM leads l
+		), total AS MATERIALIZED (
+			SELECT memory_id, sum(score) AS score FROM (
+				SELECT memory_id, score FROM scored
+				UNION ALL
+				SELECT e.memory_id, `+decay+` * s.score / s.degree
+				FROM spread s
+				CROSS JOIN graph_memory_links l ON l.namespace = `+namespace+` AND l.source_id = s.memory_id
+				CROSS JOIN graph_link_ends e ON e.namespace = `+namespace+` AND e.key = l.target_key
+				WHERE s.degree <= `+degree+`
+				UNION ALL
+				SELECT l.source_id, `+decay+` * s.score / s.degree
+				FROM spread s
+				CROSS JOIN graph_memory_links l ON l.namespace = `+namespace+` AND l.target_key = s.key
+				WHERE s.degree <= `+degree+`
+			) GROUP BY memory_id
 		)
 		SELECT m.id, s.score, m.importance, m.created_at
-		FROM scored s CROSS JOIN memories m ON m.namespace = `+namespace+` AND m.id = s.memory_id
+		FROM total s CROSS JOIN memories m ON m.namespace = `+namespace+` AND m.id = s.memory_id
 		WHERE s.score >= `+floor+` AND `+live+`
 		ORDER BY round(s.score * `+rounding+`) DESC, m.importance DESC, m.created_at DESC, m.id
 		LIMIT `+depth, args...)
@@ -274,10 +316,12 @@ func (s *SQLite) walk(ctx context.Context, tx *sql.Tx, q leg.Query, starts []sta
 
 // Status implements leg.Searcher.
 func (s *SQLite) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	var indexed int64
-	if err := s.db.Read.QueryRowContext(ctx, "SELECT count(DISTINCT memory_id) FROM graph_memory_concepts WHERE namespace = ?", namespace).Scan(&indexed); err != nil {
+	var indexed, excluded int64
+	if err := s.db.Read.QueryRowContext(ctx, `
+		SELECT (SELECT count(DISTINCT memory_id) FROM graph_memory_concepts WHERE namespace = ?1),
+			(SELECT count(*) FROM memories WHERE namespace = ?1 AND sensitive)`, namespace).Scan(&indexed, &excluded); err != nil {
 		return leg.Status{}, err
 	}
 	pending, err := s.queue.Status(ctx, indexName, namespace)
-	return status(indexed, pending), err
+	return status(indexed, excluded, pending), err
 }

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -44,6 +45,7 @@ type Query struct {
 	MinScore     *float64 // on the searcher's raw scale
 	ReturnVector bool
 	Scorer       triskelev1.Scorer // for a searcher that has several
+	AtLeast      int64             // the write to wait for before searching; 0 if none
 }
 
 // Seed is a memory that another leg found.
@@ -72,6 +74,7 @@ type Result struct {
 // Status says how far an index is behind the records of a namespace.
 type Status struct {
 	Indexed, Pending, Dead int64
+	Excluded               int64 // memories kept out because they are sensitive
 	Lag                    time.Duration
 	Model                  string
 }
@@ -86,13 +89,19 @@ type Searcher interface {
 type Server struct {
 	triskelev1.UnimplementedLegServiceServer
 	searcher Searcher
+	behind   *gauge // nil for an index that is always current
 	tel      *telemetry.Service
 	log      *slog.Logger
 }
 
-// NewServer returns a server for one way of searching; its spans carry the telemetry's service name.
+// NewServer returns a server for one way of searching; its spans carry the telemetry's service name. If the searcher is
+// a Freshness too, its index can be waited for.
 func NewServer(searcher Searcher, tel *telemetry.Service, log *slog.Logger) *Server {
-	return &Server{searcher: searcher, tel: tel, log: log}
+	s := &Server{searcher: searcher, tel: tel, log: log}
+	if index, ok := searcher.(Freshness); ok {
+		s.behind = newGauge(index)
+	}
+	return s
 }
 
 // Search implements triskelev1.LegServiceServer.
@@ -106,7 +115,7 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 	if sc := trace.SpanContextFromContext(ctx); req.GetReturnSpans() && sc.IsSampled() {
 		take = s.tel.Recorder.Watch(sc.TraceID())
 	}
-	result, err := s.search(ctx, start, query)
+	result, fresh, err := s.search(ctx, start, query)
 	spans := take()
 	if err != nil {
 		return nil, err
@@ -118,6 +127,8 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 		ScoreKind: result.ScoreKind,
 		Vector:    result.Vector,
 		Spans:     spans,
+		Behind:    fresh.behind,
+		Stale:     fresh.stale,
 		Spent:     durationpb.New(time.Since(start)),
 	}
 	for i, hit := range result.Hits {
@@ -128,8 +139,14 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 	return resp, nil
 }
 
-// search runs the searcher within the budget and under a span.
-func (s *Server) search(ctx context.Context, start time.Time, query Query) (Result, error) {
+// freshness is how far the index was behind the records when it was searched.
+type freshness struct {
+	behind int64 // memories
+	stale  bool  // it did not know of the write asked for
+}
+
+// search waits for the index if it is to, and runs the searcher, within the budget and under a span.
+func (s *Server) search(ctx context.Context, start time.Time, query Query) (Result, freshness, error) {
 	budget := maxBudget
 	if deadline, ok := ctx.Deadline(); ok {
 		left := deadline.Sub(start)
@@ -143,10 +160,19 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 	defer span.End()
 	if budget < minBudget {
 		span.SetStatus(otelcodes.Error, "no time left")
-		return Result{}, status.Error(codes.DeadlineExceeded, "too little of the deadline was left to search")
+		return Result{}, freshness{}, status.Error(codes.DeadlineExceeded, "too little of the deadline was left to search")
 	}
 	ctx, cancel := context.WithDeadline(ctx, start.Add(budget))
 	defer cancel()
+	var fresh freshness
+	readBehind := func() int64 { return 0 }
+	if s.behind != nil {
+		readBehind = s.behind.start(ctx, query.Namespace)
+		if query.AtLeast > 0 {
+			fresh.stale = !await(ctx, s.behind.index, query.Namespace, query.AtLeast, s.log)
+			span.SetAttributes(attribute.Bool("triskele.stale", fresh.stale), attribute.Int64("triskele.waited_us", time.Since(start).Microseconds()))
+		}
+	}
 	result, err := s.searcher.Search(ctx, query)
 	if result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED {
 		result.State = triskelev1.LegState_LEG_STATE_OK
@@ -154,20 +180,22 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 	if err != nil {
 		span.SetStatus(otelcodes.Error, "search failed") // the cause may quote data; it belongs in the log
 		if ctx.Err() != nil {
-			return Result{}, status.Error(codes.DeadlineExceeded, "the search did not finish within its budget")
+			return Result{}, freshness{}, status.Error(codes.DeadlineExceeded, "the search did not finish within its budget")
 		}
 		var field *record.FieldError
 		if errors.As(err, &field) {
-			return Result{}, rpc.Invalid(field.Field, field.MustBe)
+			return Result{}, freshness{}, rpc.Invalid(field.Field, field.MustBe)
 		}
-		return Result{}, fmt.Errorf("%s: %w", s.tel.Name, err)
+		return Result{}, freshness{}, fmt.Errorf("%s: %w", s.tel.Name, err)
 	}
+	fresh.behind = readBehind()
 	span.SetAttributes(
 		attribute.String("triskele.state", result.State.String()),
 		attribute.Int("triskele.hits", len(result.Hits)),
+		attribute.Int64("triskele.behind", fresh.behind),
 		attribute.Int64("triskele.spent_us", time.Since(start).Microseconds()),
 	)
-	return result, nil
+	return result, fresh, nil
 }
 
 // GetIndexStatus implements triskelev1.LegServiceServer.
@@ -177,7 +205,7 @@ func (s *Server) GetIndexStatus(ctx context.Context, req *triskelev1.GetIndexSta
 		return nil, err
 	}
 	return &triskelev1.GetIndexStatusResponse{
-		Indexed: st.Indexed, Pending: st.Pending, Dead: st.Dead, Lag: durationpb.New(st.Lag), Model: st.Model,
+		Indexed: st.Indexed, Pending: st.Pending, Dead: st.Dead, Lag: durationpb.New(st.Lag), Model: st.Model, Excluded: st.Excluded,
 	}, nil
 }
 
@@ -199,6 +227,13 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 		MinScore:     req.MinScore,
 		ReturnVector: req.GetReturnVector(),
 		Scorer:       req.GetScorer(),
+	}
+	if req.GetAtLeast() != "" {
+		token, err := revision.Parse(req.GetAtLeast())
+		if err != nil || token.Namespace != query.Namespace {
+			return Query{}, rpc.Invalid("at_least", "must be a revision token of the namespace")
+		}
+		query.AtLeast = token.Sequence
 	}
 	for i, seed := range req.GetSeeds() {
 		id, err := uuid.Parse(seed.GetId())

@@ -28,13 +28,18 @@ func (s searcher) Status(context.Context, string) (leg.Status, error) {
 	return leg.Status{Indexed: 3, Pending: 2, Dead: 1, Lag: time.Second, Model: "m"}, nil
 }
 
-func serve(t *testing.T, s searcher) *leg.Server {
+func tel(t *testing.T) *telemetry.Service {
 	t.Helper()
 	process, err := telemetry.Start(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return leg.NewServer(s, process.Service("test"), slog.New(slog.DiscardHandler))
+	return process.Service("test")
+}
+
+func serve(t *testing.T, s searcher) *leg.Server {
+	t.Helper()
+	return leg.NewServer(s, tel(t), slog.New(slog.DiscardHandler))
 }
 
 func TestSearchTranslates(t *testing.T) {

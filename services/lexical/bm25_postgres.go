@@ -75,7 +75,7 @@ func (p *Postgres) searchByBM25(ctx context.Context, q leg.Query) (leg.Result, e
 	defer s.scores.release()
 	result := leg.Result{ScoreKind: kind}
 	var complete bool
-	err := postgres.Search(ctx, p.pool, bm25Planning, func(tx pgx.Tx) (err error) {
+	err := postgres.Search(ctx, p.pool, q.Namespace, bm25Planning, func(tx pgx.Tx) (err error) {
 		s.tx = tx
 		if s.settings, err = readSettings(ctx, tx, q.Namespace); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/postgres"
 	"github.com/triskele/triskele/services/record"
 )
 
@@ -51,6 +52,11 @@ func (PostgresIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record
 func lockSettings(ctx context.Context, tx pgx.Tx, namespaces []string) (map[string]Settings, error) {
 	namespaces = slices.Compact(slices.Sorted(slices.Values(namespaces)))
 	batch := &pgx.Batch{}
+	if len(namespaces) == 1 {
+		postgres.SetNamespace(batch, namespaces[0])
+	} else {
+		postgres.SetNamespace(batch, postgres.AllNamespaces)
+	}
 	batch.Queue(`SELECT pg_advisory_xact_lock_shared(`+settingsLock+`) FROM unnest($1::text[]) namespace`, namespaces)
 	found := make(map[string]Settings, len(namespaces))
 	for _, namespace := range namespaces {
@@ -69,9 +75,9 @@ func lockSettings(ctx context.Context, tx pgx.Tx, namespaces []string) (map[stri
 }
 
 // readSettings returns a namespace's settings.
-func readSettings(ctx context.Context, tx pgx.Tx, namespace string) (Settings, error) {
+func readSettings(ctx context.Context, db postgres.Batcher, namespace string) (Settings, error) {
 	var s Settings
-	err := tx.QueryRow(ctx, `SELECT language, k1, b, prefix FROM lexical.settings WHERE namespace = $1`, namespace).Scan(&s.Language, &s.K1, &s.B, &s.Prefix)
+	err := postgres.In(db, namespace).QueryRow(ctx, `SELECT language, k1, b, prefix FROM lexical.settings WHERE namespace = $1`, namespace).Scan(&s.Language, &s.K1, &s.B, &s.Prefix)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return DefaultSettings(), nil
 	}
@@ -104,6 +110,6 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 // Status implements leg.Searcher. Nothing is ever pending: the index is written with the record.
 func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, error) {
 	status := leg.Status{Model: "bm25"}
-	err := p.pool.QueryRow(ctx, `SELECT count(*) FROM lexical.documents WHERE namespace = $1`, namespace).Scan(&status.Indexed)
+	err := postgres.In(p.pool, namespace).QueryRow(ctx, `SELECT count(*) FROM lexical.documents WHERE namespace = $1`, namespace).Scan(&status.Indexed)
 	return status, err
 }

@@ -3,7 +3,6 @@ package lexical_test
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -190,7 +189,7 @@ func compare(t *testing.T, f *storetest.Fixture, ref reference, query string) {
 	}
 	for i, hit := range result.Hits {
 		if math.Abs(hit.Score-want[hit.ID]) > 1e-9 || math.Abs(hit.Score-best[i]) > 1e-9 {
-			t.Fatal(fmt.Sprintf("%q: hit %d scores %v, by the definition it has %v and the rank %v", query, i+1, hit.Score, want[hit.ID], best[i]))
+			t.Fatalf("%q: hit %d scores %v, by the definition it has %v and the rank %v", query, i+1, hit.Score, want[hit.ID], best[i])
 		}
 	}
 }

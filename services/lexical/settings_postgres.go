@@ -13,12 +13,8 @@ import (
 const reindexBatch = 200
 
 // Settings implements Leg.
-func (p *Postgres) Settings(ctx context.Context, namespace string) (s Settings, err error) {
-	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-		s, err = readSettings(ctx, tx, namespace)
-		return err
-	})
-	return s, err
+func (p *Postgres) Settings(ctx context.Context, namespace string) (Settings, error) {
+	return readSettings(ctx, p.pool, namespace)
 }
 
 // Set implements Leg.
@@ -50,7 +46,7 @@ func (p *Postgres) Reindex(ctx context.Context, namespace string) error {
 	var after uuid.UUID
 	for more := true; more; {
 		err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m
+			rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m
 				WHERE m.namespace = $1 AND m.id > $2 ORDER BY m.id LIMIT $3 FOR NO KEY UPDATE`, namespace, after, reindexBatch)
 			if err != nil {
 				return err

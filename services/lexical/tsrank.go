@@ -27,7 +27,7 @@ func (p *Postgres) searchByRank(ctx context.Context, q leg.Query) (leg.Result, e
 		distinct int // terms of the query
 		complete bool
 	)
-	err := postgres.Search(ctx, p.pool, rankPlanning, func(tx pgx.Tx) error {
+	err := postgres.Search(ctx, p.pool, q.Namespace, rankPlanning, func(tx pgx.Tx) error {
 		settings, err := readSettings(ctx, tx, q.Namespace)
 		if err != nil {
 			return err

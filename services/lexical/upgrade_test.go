@@ -37,7 +37,7 @@ func TestFormerProgram(t *testing.T) {
 	f := storetest.Postgres(t)
 	c := newCorpus(f)
 	c.add(t, "present", "a deployment of the present", nil)
-	f.Memory = memory.NewPostgres(f.Pool, formerIndex{}, storetest.Derived)
+	f.Memory = memory.NewPostgres(f.Pool, formerIndex{})
 	c.add(t, "former", "the deployments of the former getUserById", func(r *record.Record) { r.Category = "ops" })
 	c.add(t, "gone", "deployment", nil)
 	c.expect(t, "deploying formerly", nil, "former", "gone", "present")

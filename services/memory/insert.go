@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -12,23 +13,42 @@ import (
 
 // insertPlan says which of the records given to Insert are to be stored.
 type insertPlan struct {
-	results []Inserted
-	fresh   []record.Record
+	fresh  []record.Record // to be stored
+	places []place         // for each record given
+}
+
+// place is where a record given to Insert is found.
+type place struct {
+	fresh int           // in insertPlan.fresh, if it or its twin is stored now; else -1
+	held  record.Record // as stored earlier
+	first bool          // not the twin of one before it
+}
+
+// outcome returns a result for each record given, once the fresh ones are as they were stored.
+func (p insertPlan) outcome() []Inserted {
+	results := make([]Inserted, len(p.places))
+	for i, at := range p.places {
+		if results[i].Record = at.held; at.fresh >= 0 {
+			results[i] = Inserted{p.fresh[at.fresh], at.first}
+		}
+	}
+	return results
 }
 
 // planInsert tells records that are new from those that are there already, in the store or earlier among records
-// themselves. find returns the stored records of a namespace that hold any of the ids or idempotency keys.
+// themselves. find returns the stored records of a namespace that hold any of the ids or idempotency keys, and those that
+// supersede any of the ids: a record that comes after its replacement is superseded from the start.
 func planInsert(records []record.Record, find func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error)) (insertPlan, error) {
-	type name struct{ namespace, key string }
-	type place struct {
+	type keyName struct{ namespace, key string }
+	type idName struct {
 		namespace string
 		id        uuid.UUID
 	}
-	byID, byKey := map[place]record.Record{}, map[name]record.Record{}
-	remember := func(r record.Record) {
-		byID[place{r.Namespace, r.ID}] = r
+	byID, byKey, replacements := map[idName]place{}, map[keyName]place{}, map[idName]record.Record{}
+	remember := func(r record.Record, at place) {
+		byID[idName{r.Namespace, r.ID}] = at
 		if r.IdempotencyKey != "" {
-			byKey[name{r.Namespace, r.IdempotencyKey}] = r
+			byKey[keyName{r.Namespace, r.IdempotencyKey}] = at
 		}
 	}
 	for _, namespace := range namespacesOf(records) {
@@ -47,34 +67,46 @@ func planInsert(records []record.Record, find func(namespace string, ids []uuid.
 			return insertPlan{}, err
 		}
 		for _, r := range found {
-			remember(r)
+			remember(r, place{fresh: -1, held: r})
+			old := idName{namespace, r.Supersedes}
+			if first, ok := replacements[old]; r.Supersedes != uuid.Nil && (!ok || older(r, first)) {
+				replacements[old] = r
+			}
 		}
 	}
-	plan := insertPlan{results: make([]Inserted, len(records))}
+	plan := insertPlan{places: make([]place, len(records))}
 	for i, r := range records {
-		held, ok := byKey[name{r.Namespace, r.IdempotencyKey}]
+		at, ok := byKey[keyName{r.Namespace, r.IdempotencyKey}]
 		if !ok {
-			held, ok = byID[place{r.Namespace, r.ID}]
+			at, ok = byID[idName{r.Namespace, r.ID}]
 		}
 		switch {
 		case !ok:
+			if by, replaced := replacements[idName{r.Namespace, r.ID}]; replaced && r.SupersededBy == uuid.Nil {
+				r.SupersededBy = by.ID
+			}
+			at = place{fresh: len(plan.fresh), held: r}
+			remember(r, at)
+			at.first = true
 			plan.fresh = append(plan.fresh, r)
-			plan.results[i] = Inserted{r, true}
-			remember(r)
-		case sameContents(held, r):
-			plan.results[i] = Inserted{held, false}
-		default:
-			return insertPlan{}, &ConflictError{i, held.ID}
+		case !sameContents(at.held, r):
+			return insertPlan{}, &ConflictError{i, at.held.ID}
 		}
+		plan.places[i] = at
 	}
 	return plan, nil
+}
+
+// older is the order of an export.
+func older(a, b record.Record) bool {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), slices.Compare(a.ID[:], b.ID[:])) < 0
 }
 
 // sameContents says whether two records hold the same memory, whatever the server has added to it since.
 func sameContents(a, b record.Record) bool {
 	return a.Namespace == b.Namespace && a.Content == b.Content && a.Title == b.Title && a.Category == b.Category &&
 		a.Importance == b.Importance && a.Sensitive == b.Sensitive && a.Source == b.Source && a.IdempotencyKey == b.IdempotencyKey &&
-		slices.Equal(a.Keywords, b.Keywords) && slices.Equal(a.Tags, b.Tags) &&
+		slices.Equal(a.Keywords, b.Keywords) && slices.Equal(a.Tags, b.Tags) && slices.Equal(a.Links, b.Links) &&
 		a.OccurredAt.Equal(b.OccurredAt) && a.ExpiresAt.Equal(b.ExpiresAt) &&
 		maps.EqualFunc(a.Metadata, b.Metadata, func(x, y any) bool { return reflect.DeepEqual(x, y) })
 }

@@ -39,13 +39,6 @@ type Inserted struct {
 	New    bool
 }
 
-// Namespace is what is known of a namespace.
-type Namespace struct {
-	Name      string
-	CreatedAt time.Time
-	Memories  int64
-}
-
 // Cursor is a position in a listing: everything older than it, or equally old with a smaller id, comes after.
 type Cursor struct {
 	CreatedAt time.Time
@@ -55,11 +48,14 @@ type Cursor struct {
 // Store keeps records. Each writing method is one transaction that also writes the lexical index and enqueues the
 // derived ones; records come back as stored and belong to the caller.
 type Store interface {
+	Decisions
 	// Insert stores records that are complete but for nothing: id, times and revision are set by the caller. One whose
 	// idempotency key, or whose id, is there already with the same contents is not stored again; with other contents
 	// nothing at all is stored and the error is a *ConflictError. Unknown namespaces are created.
 	// Results have the order of the records.
 	Insert(ctx context.Context, records []record.Record) ([]Inserted, error)
+	// Plan returns what Insert would, and the same errors, and stores nothing. New records have no Sequence.
+	Plan(ctx context.Context, records []record.Record) ([]Inserted, error)
 	// Update changes one record: change is given the current one and edits it; the store sets UpdatedAt and counts the
 	// revision up. expected 0 accepts any revision. ErrNotFound, ErrRevision, or change's own error.
 	Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (record.Record, error)
@@ -68,12 +64,14 @@ type Store interface {
 	Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error)
 	// Forget removes records and everything derived from them and returns how many there were.
 	Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error)
+	// Sweep forgets up to n memories of any namespaces that expired before a moment, and returns how many. Memories that
+	// another transaction is at are left for the next sweep.
+	Sweep(ctx context.Context, before time.Time, n int) (int64, error)
 	// Get returns records in the order of ids, leaving out those that do not exist.
 	Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error)
 	// List returns up to n records after the cursor, newest first; the zero Cursor starts. Expired records are left out.
 	List(ctx context.Context, namespace string, filter record.Filter, after Cursor, n int) ([]record.Record, error)
 	// Scan calls fn with batches of every record of a namespace, oldest first, until fn returns an error.
 	Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error
-	// Namespace returns what is known of a namespace; ErrNotFound when nothing was ever stored in it.
-	Namespace(ctx context.Context, name string) (Namespace, error)
+	Namespaces
 }

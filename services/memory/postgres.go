@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -25,18 +26,14 @@ type PostgresIndex interface {
 
 // Postgres keeps records in PostgreSQL.
 type Postgres struct {
-	pool    *pgxpool.Pool
-	inline  PostgresIndex
-	derived []string
+	pool   *pgxpool.Pool
+	inline PostgresIndex
 }
 
 var _ Store = (*Postgres)(nil)
 
-// NewPostgres returns a store that keeps the inline index in each record's transaction and enqueues work for the
-// derived indexes by name.
-func NewPostgres(pool *pgxpool.Pool, inline PostgresIndex, derived []string) *Postgres {
-	return &Postgres{pool, inline, derived}
-}
+// NewPostgres returns a store that keeps the inline index in each record's transaction.
+func NewPostgres(pool *pgxpool.Pool, inline PostgresIndex) *Postgres { return &Postgres{pool, inline} }
 
 // postgresTx is a transaction of a Postgres store.
 type postgresTx struct {
@@ -46,12 +43,13 @@ type postgresTx struct {
 
 var _ transaction = postgresTx{}
 
-// write runs fn in a transaction, again if it lost against one beside it.
+// write runs fn in a transaction, again if it lost against one beside it: one that stored the same key, say, or took away
+// the namespace between its creation and the first memory.
 func (s *Postgres) write(ctx context.Context, fn func(postgresTx) error) error {
 	var err error
 	for range txAttempts {
 		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return fn(postgresTx{s, tx}) })
-		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) {
+		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) && !postgres.IsForeignKeyViolation(err) {
 			return err
 		}
 	}
@@ -73,20 +71,17 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 	if err := createNamespaces(ctx, tx.Tx, records); err != nil {
 		return nil, err
 	}
-	plan, err := planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
-		rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m
-			WHERE m.namespace = $1 AND (m.id = ANY($2) OR m.idempotency_key = ANY($3))`, namespace, ids, keys)
-		if err != nil {
-			return nil, err
-		}
-		return pgx.CollectRows(rows, postgres.ScanRecord)
-	})
+	plan, err := tx.plan(ctx, records)
 	if err != nil || len(plan.fresh) == 0 {
-		return plan.results, err
+		return plan.outcome(), err
 	}
 	batch := &pgx.Batch{}
-	for _, r := range plan.fresh {
-		queueInsert(batch, r)
+	for i, r := range plan.fresh {
+		batch.Queue(`
+			INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive,
+				source, created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) RETURNING sequence`,
+			columns(r)...).QueryRow(func(row pgx.Row) error { return row.Scan(&plan.fresh[i].Sequence) })
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, err
@@ -94,19 +89,44 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 	if err := tx.index(ctx, plan.fresh); err != nil {
 		return nil, err
 	}
-	return plan.results, link(ctx, tx, plan.fresh)
+	return plan.outcome(), link(ctx, tx, plan.fresh)
+}
+
+func (tx postgresTx) plan(ctx context.Context, records []record.Record) (insertPlan, error) {
+	return planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
+		rows, err := postgres.In(tx, scope(namespacesOf(records))).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m
+			WHERE m.namespace = $1 AND (m.id = ANY($2) OR m.idempotency_key = ANY($3))
+			UNION ALL SELECT `+postgres.RecordColumns+` FROM memory.memories m
+			WHERE m.namespace = $1 AND m.supersedes IS NOT NULL AND m.supersedes = ANY($2)`, namespace, ids, keys)
+		if err != nil {
+			return nil, err
+		}
+		return pgx.CollectRows(rows, postgres.ScanRecord)
+	})
+}
+
+// Plan implements Store.
+func (s *Postgres) Plan(ctx context.Context, records []record.Record) ([]Inserted, error) {
+	var plan insertPlan
+	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
+		plan, err = postgresTx{s, tx}.plan(ctx, records)
+		return err
+	})
+	return plan.outcome(), err
 }
 
 func createNamespaces(ctx context.Context, tx pgx.Tx, records []record.Record) error {
-	_, err := tx.Exec(ctx, `INSERT INTO memory.namespaces (name) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT DO NOTHING`, namespacesOf(records))
+	names := namespacesOf(records)
+	_, err := postgres.In(tx, scope(names)).Exec(ctx, `INSERT INTO memory.namespaces (name) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT DO NOTHING`, names)
 	return err
 }
 
-func queueInsert(batch *pgx.Batch, r record.Record) {
-	batch.Queue(`
-		INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive,
-			source, created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`, columns(r)...)
+// scope is what a transaction about these namespaces says to postgres.In.
+func scope(namespaces []string) string {
+	if len(namespaces) == 1 {
+		return namespaces[0]
+	}
+	return postgres.AllNamespaces
 }
 
 // columns returns a record's values in the order of postgres.RecordColumns; what is unset becomes NULL.
@@ -118,13 +138,14 @@ func columns(r record.Record) []any {
 	return []any{
 		r.Namespace, r.ID, r.Content, r.Title, list(r.Keywords), list(r.Tags), r.Category, metadata, r.Importance, r.Sensitive,
 		r.Source, r.CreatedAt, r.UpdatedAt, orNull(r.OccurredAt), orNull(r.ExpiresAt), orNull(r.Supersedes), orNull(r.SupersededBy),
-		r.Revision, orNull(r.IdempotencyKey),
+		r.Revision, orNull(r.IdempotencyKey), list(r.Links),
 	}
 }
 
-func list(s []string) []string {
+// list makes an empty list of nil, which would be stored as null.
+func list[T any](s []T) []T {
 	if s == nil {
-		return []string{}
+		return []T{}
 	}
 	return s
 }
@@ -143,7 +164,7 @@ func (tx postgresTx) index(ctx context.Context, records []record.Record) error {
 	if err := tx.inline.Put(ctx, tx.Tx, records); err != nil {
 		return fmt.Errorf("lexical index: %w", err)
 	}
-	return queue.EnqueuePostgres(ctx, tx.Tx, tx.derived, records)
+	return queue.EnqueuePostgres(ctx, tx.Tx, records)
 }
 
 // Update implements Store.
@@ -156,7 +177,7 @@ func (s *Postgres) Update(ctx context.Context, namespace string, id uuid.UUID, e
 }
 
 func (tx postgresTx) current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error) {
-	rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1 AND m.id = $2 FOR UPDATE`, namespace, id)
+	rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1 AND m.id = $2 FOR UPDATE`, namespace, id)
 	if err != nil {
 		return record.Record{}, err
 	}
@@ -167,15 +188,16 @@ func (tx postgresTx) current(ctx context.Context, namespace string, id uuid.UUID
 	return current, err
 }
 
-func (tx postgresTx) replace(ctx context.Context, r record.Record) error {
-	if _, err := tx.Exec(ctx, `
+func (tx postgresTx) replace(ctx context.Context, r *record.Record) error {
+	if err := tx.QueryRow(ctx, `
 		UPDATE memory.memories SET content = $3, title = $4, expanded_keywords = $5, tags = $6, category = $7, metadata = $8, importance = $9,
 			sensitive = $10, source = $11, created_at = $12, updated_at = $13, occurred_at = $14, expires_at = $15, supersedes = $16,
-			superseded_by = $17, revision = $18, idempotency_key = $19
-		WHERE namespace = $1 AND id = $2`, columns(r)...); err != nil {
+			superseded_by = $17, revision = $18, idempotency_key = $19, links = $20,
+			sequence = nextval('memory.write_sequence')
+		WHERE namespace = $1 AND id = $2 RETURNING sequence`, columns(*r)...).Scan(&r.Sequence); err != nil {
 		return err
 	}
-	return tx.index(ctx, []record.Record{r})
+	return tx.index(ctx, []record.Record{*r})
 }
 
 // Supersede implements Store.
@@ -188,26 +210,55 @@ func (s *Postgres) Supersede(ctx context.Context, id uuid.UUID, expected int64, 
 }
 
 // Forget implements Store.
-func (s *Postgres) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
-	var forgotten int64
-	err := s.write(ctx, func(tx postgresTx) error {
-		// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
-		if _, err := tx.Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
-			return err
-		}
-		tag, err := tx.Exec(ctx, `
-			DELETE FROM memory.memories m USING (
-				SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE
-			) doomed WHERE m.namespace = $1 AND m.id = doomed.id`, namespace, ids)
-		forgotten = tag.RowsAffected()
+func (s *Postgres) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (forgotten int64, err error) {
+	err = s.write(ctx, func(tx postgresTx) error {
+		forgotten, err = tx.forget(ctx, namespace, ids)
 		return err
 	})
 	return forgotten, err
 }
 
+func (tx postgresTx) forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
+	if err := withdraw(ctx, tx, namespace, ids); err != nil {
+		return 0, err
+	}
+	// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
+	if _, err := postgres.In(tx, namespace).Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
+		return 0, err
+	}
+	tag, err := tx.Exec(ctx, `
+		DELETE FROM memory.memories m USING (
+			SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE
+		) doomed WHERE m.namespace = $1 AND m.id = doomed.id`, namespace, ids)
+	return tag.RowsAffected(), err
+}
+
+// Sweep implements Store.
+func (s *Postgres) Sweep(ctx context.Context, before time.Time, n int) (swept int64, err error) {
+	err = s.write(ctx, func(tx postgresTx) error {
+		rows, err := postgres.In(tx, postgres.AllNamespaces).Query(ctx, `SELECT namespace, id FROM memory.memories WHERE expires_at < $1
+			ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED`, before, n)
+		if err != nil {
+			return err
+		}
+		expired := doomed{}
+		var namespace string
+		var id uuid.UUID
+		if _, err := pgx.ForEachRow(rows, []any{&namespace, &id}, func() error {
+			expired[namespace] = append(expired[namespace], id)
+			return nil
+		}); err != nil {
+			return err
+		}
+		swept, err = expired.forget(func(namespace string, ids []uuid.UUID) (int64, error) { return tx.forget(ctx, namespace, ids) })
+		return err
+	})
+	return swept, err
+}
+
 // Get implements Store.
 func (s *Postgres) Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM unnest($2::uuid[]) WITH ORDINALITY AS wanted (id, position)
+	rows, err := postgres.In(s.pool, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM unnest($2::uuid[]) WITH ORDINALITY AS wanted (id, position)
 		JOIN memory.memories m ON m.namespace = $1 AND m.id = wanted.id ORDER BY wanted.position`, namespace, ids)
 	if err != nil {
 		return nil, err
@@ -222,7 +273,7 @@ func (s *Postgres) List(ctx context.Context, namespace string, filter record.Fil
 	if after != (Cursor{}) {
 		where += fmt.Sprintf(" AND (m.created_at, m.id) < (%s, %s)", args.Add(after.CreatedAt), args.Add(after.ID))
 	}
-	rows, err := s.pool.Query(ctx, fmt.Sprintf(`SELECT %s FROM memory.memories m WHERE m.namespace = $1 AND %s
+	rows, err := postgres.In(s.pool, namespace).Query(ctx, fmt.Sprintf(`SELECT %s FROM memory.memories m WHERE m.namespace = $1 AND %s
 		ORDER BY m.created_at DESC, m.id DESC LIMIT %s`, postgres.RecordColumns, where, args.Add(n)), args...)
 	if err != nil {
 		return nil, err
@@ -241,7 +292,7 @@ func (s *Postgres) Scan(ctx context.Context, namespace string, batch int, fn fun
 			if after != (Cursor{}) {
 				where = fmt.Sprintf(" AND (m.created_at, m.id) > (%s, %s)", args.Add(after.CreatedAt), args.Add(after.ID))
 			}
-			rows, err := tx.Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1`+where+`
+			rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1`+where+`
 				ORDER BY m.created_at, m.id LIMIT $2`, args...)
 			if err != nil {
 				return err
@@ -257,15 +308,4 @@ func (s *Postgres) Scan(ctx context.Context, namespace string, batch int, fn fun
 			after = Cursor{last.CreatedAt, last.ID}
 		}
 	})
-}
-
-// Namespace implements Store.
-func (s *Postgres) Namespace(ctx context.Context, name string) (Namespace, error) {
-	n := Namespace{Name: name}
-	err := s.pool.QueryRow(ctx, `SELECT created_at, (SELECT count(*) FROM memory.memories WHERE namespace = $1) FROM memory.namespaces WHERE name = $1`, name).
-		Scan(&n.CreatedAt, &n.Memories)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Namespace{}, ErrNotFound
-	}
-	return n, err
 }

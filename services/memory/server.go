@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/record"
@@ -25,6 +25,8 @@ const (
 	defaultPageSize = 100
 	// exportBatch is how many memories one message of an export carries.
 	exportBatch = 200
+	// maxReturnedIDs keeps the answer to an import well below the largest message.
+	maxReturnedIDs = 50_000
 )
 
 // Server serves a Store as MemoryService. Declared bounds have been checked before a call gets here.
@@ -50,7 +52,16 @@ func (s *Server) Remember(ctx context.Context, req *triskelev1.RememberRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return &triskelev1.RememberResponse{Memory: m, Stored: inserted[0].New}, nil
+	return &triskelev1.RememberResponse{Memory: m, Stored: inserted[0].New, RevisionToken: token(inserted[0].Record)}, nil
+}
+
+// token is what a caller of recall may ask for to see records of one namespace at their revisions.
+func token(records ...record.Record) string {
+	t := revision.Token{Namespace: records[0].Namespace}
+	for _, r := range records {
+		t.Sequence = max(t.Sequence, r.Sequence)
+	}
+	return t.String()
 }
 
 // newRecord makes a complete record of a client's new memory.
@@ -127,6 +138,7 @@ var updatable = map[string]func(to *record.Record, from record.Record){
 	"source":            func(to *record.Record, from record.Record) { to.Source = from.Source },
 	"occurred_at":       func(to *record.Record, from record.Record) { to.OccurredAt = from.OccurredAt },
 	"expires_at":        func(to *record.Record, from record.Record) { to.ExpiresAt = from.ExpiresAt },
+	"links":             func(to *record.Record, from record.Record) { to.Links = from.Links },
 }
 
 // Update implements triskelev1.MemoryServiceServer.
@@ -137,7 +149,7 @@ func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (*tr
 	}
 	for _, path := range paths {
 		if updatable[path] == nil {
-			return nil, rpc.Invalid("update_mask", "must name only fields that can be updated: content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, occurred_at, expires_at")
+			return nil, rpc.Invalid("update_mask", "must name only fields that can be updated: content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, occurred_at, expires_at, links")
 		}
 	}
 	changed, err := fromProto("memory", req.GetMemory())
@@ -161,7 +173,7 @@ func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (*tr
 	if err != nil {
 		return nil, err
 	}
-	return &triskelev1.UpdateResponse{Memory: m}, nil
+	return &triskelev1.UpdateResponse{Memory: m, RevisionToken: token(after)}, nil
 }
 
 // validateRecord checks the declared bounds of a record that was put together here.
@@ -195,7 +207,7 @@ func (s *Server) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest
 	if err != nil {
 		return nil, err
 	}
-	return &triskelev1.SupersedeResponse{Memory: m, Superseded: superseded}, nil
+	return &triskelev1.SupersedeResponse{Memory: m, Superseded: superseded, RevisionToken: token(stored, old)}, nil
 }
 
 // Forget implements triskelev1.MemoryServiceServer.
@@ -299,7 +311,9 @@ func decodeCursor(token string) (Cursor, error) {
 // Import implements triskelev1.MemoryServiceServer.
 func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportRequest, triskelev1.ImportResponse]) error {
 	resp := &triskelev1.ImportResponse{}
-	for {
+	store := s.store.Insert
+	dryRun, returnIDs := false, false
+	for first := true; ; first = false {
 		req, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			return stream.SendAndClose(resp)
@@ -307,33 +321,68 @@ func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportReque
 		if err != nil {
 			return err
 		}
-		records := make([]record.Record, len(req.GetMemories()))
-		for i, m := range req.GetMemories() {
-			r, err := fromProto(fmt.Sprintf("memories[%d]", i), m)
-			if err != nil {
-				return err
-			}
-			if records[i], err = complete(r); err != nil {
-				return err
+		if first {
+			if dryRun, returnIDs = req.GetDryRun(), req.GetReturnIds(); dryRun {
+				store = s.store.Plan
 			}
 		}
-		inserted, err := s.store.Insert(stream.Context(), records)
+		if returnIDs && len(resp.Ids)+len(req.GetMemories()) > maxReturnedIDs {
+			return rpc.Invalid("return_ids", fmt.Sprintf("must not be set on a stream of more than %d memories", maxReturnedIDs))
+		}
+		inserted, err := importBatch(stream.Context(), store, req.GetMemories())
 		if err != nil {
-			field := "memories"
-			var conflict *ConflictError
-			if errors.As(err, &conflict) {
-				field = fmt.Sprintf("memories[%d]", conflict.Index)
-			}
-			return publicError(field, err)
+			return err
 		}
+		var fresh int64
 		for _, r := range inserted {
 			if r.New {
-				resp.Stored++
-			} else {
-				resp.Unchanged++
+				fresh++
+			}
+			if returnIDs {
+				resp.Ids = append(resp.Ids, r.Record.ID.String())
 			}
 		}
+		resp.Stored += fresh
+		resp.Unchanged += int64(len(inserted)) - fresh
+		if fresh > 0 && !dryRun {
+			resp.RevisionToken = batchToken(inserted)
+		}
 	}
+}
+
+// importBatch stores one message's memories, or plans to.
+func importBatch(ctx context.Context, store func(context.Context, []record.Record) ([]Inserted, error), memories []*triskelev1.Memory) ([]Inserted, error) {
+	records := make([]record.Record, len(memories))
+	for i, m := range memories {
+		r, err := fromProto(fmt.Sprintf("memories[%d]", i), m)
+		if err != nil {
+			return nil, err
+		}
+		if records[i], err = complete(r); err != nil {
+			return nil, err
+		}
+	}
+	inserted, err := store(ctx, records)
+	var conflict *ConflictError
+	switch {
+	case errors.As(err, &conflict):
+		return nil, publicError(fmt.Sprintf("memories[%d]", conflict.Index), err)
+	case err != nil:
+		return nil, publicError("memories", err)
+	}
+	return inserted, nil
+}
+
+// batchToken is the token of a batch's writes to the namespace of its last record.
+func batchToken(inserted []Inserted) string {
+	namespace := inserted[len(inserted)-1].Record.Namespace
+	var records []record.Record
+	for _, r := range inserted {
+		if r.Record.Namespace == namespace {
+			records = append(records, r.Record)
+		}
+	}
+	return token(records...)
 }
 
 // Export implements triskelev1.MemoryServiceServer.
@@ -348,20 +397,4 @@ func (s *Server) Export(req *triskelev1.ExportRequest, stream grpc.ServerStreami
 		}
 		return stream.Send(&triskelev1.ExportResponse{Memories: memories})
 	})
-}
-
-func namespaceError(name string, err error) error {
-	if errors.Is(err, ErrNotFound) {
-		return status.Errorf(codes.NotFound, "namespace: %q is unknown; storing a memory in it creates it", name)
-	}
-	return err
-}
-
-// GetNamespace implements triskelev1.MemoryServiceServer.
-func (s *Server) GetNamespace(ctx context.Context, req *triskelev1.GetNamespaceRequest) (*triskelev1.GetNamespaceResponse, error) {
-	n, err := s.store.Namespace(ctx, req.GetNamespace())
-	if err != nil {
-		return nil, namespaceError(req.GetNamespace(), err)
-	}
-	return &triskelev1.GetNamespaceResponse{Namespace: n.Name, CreatedAt: timestamppb.New(n.CreatedAt), Memories: n.Memories}, nil
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -22,18 +22,16 @@ type SQLiteIndex interface {
 
 // SQLite keeps records in a SQLite file.
 type SQLite struct {
-	db      *sqlite.DB
-	inline  SQLiteIndex
-	derived []string
-	wake    func()
+	db     *sqlite.DB
+	inline SQLiteIndex
+	wake   func()
 }
 
 var _ Store = (*SQLite)(nil)
 
-// NewSQLite returns a store that keeps the inline index in each record's transaction, enqueues work for the derived
-// indexes by name, and calls wake after each write.
-func NewSQLite(db *sqlite.DB, inline SQLiteIndex, derived []string, wake func()) *SQLite {
-	return &SQLite{db, inline, derived, wake}
+// NewSQLite returns a store that keeps the inline index in each record's transaction and calls wake after each write.
+func NewSQLite(db *sqlite.DB, inline SQLiteIndex, wake func()) *SQLite {
+	return &SQLite{db, inline, wake}
 }
 
 // sqliteTx is a transaction of a SQLite store.
@@ -69,27 +67,24 @@ func (tx sqliteTx) insert(ctx context.Context, records []record.Record) ([]Inser
 			return nil, err
 		}
 	}
-	plan, err := planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
-		args := sqlite.Args{namespace}
-		held := fmt.Sprintf("m.id IN (%s)", idList(&args, ids))
-		if len(keys) > 0 {
-			held += fmt.Sprintf(" OR m.idempotency_key IN (SELECT value FROM json_each(%s))", args.AddJSON(keys))
-		}
-		return query(ctx, tx, `SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ?1 AND (`+held+`)`, args...)
-	})
+	plan, err := planSQLite(ctx, tx, records)
 	if err != nil || len(plan.fresh) == 0 {
-		return plan.results, err
+		return plan.outcome(), err
 	}
 	insert, err := tx.PrepareContext(ctx, `
 		INSERT INTO memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source,
-			created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+			created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links, sequence)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = insert.Close() }()
-	for _, r := range plan.fresh {
-		values, err := sqliteColumns(r)
+	for i := range plan.fresh {
+		r := &plan.fresh[i]
+		if err := tx.number(ctx, r); err != nil {
+			return nil, err
+		}
+		values, err := sqliteColumns(*r)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +95,26 @@ func (tx sqliteTx) insert(ctx context.Context, records []record.Record) ([]Inser
 	if err := tx.index(ctx, plan.fresh); err != nil {
 		return nil, err
 	}
-	return plan.results, link(ctx, tx, plan.fresh)
+	return plan.outcome(), link(ctx, tx, plan.fresh)
+}
+
+func planSQLite(ctx context.Context, db queryer, records []record.Record) (insertPlan, error) {
+	return planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
+		args := sqlite.Args{namespace}
+		list := idList(&args, ids)
+		held := fmt.Sprintf("m.id IN (%s)", list)
+		if len(keys) > 0 {
+			held += fmt.Sprintf(" OR m.idempotency_key IN (SELECT value FROM json_each(%s))", args.AddJSON(keys))
+		}
+		return query(ctx, db, `SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ?1 AND (`+held+`)
+			UNION ALL SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ?1 AND m.supersedes IN (`+list+`)`, args...)
+	})
+}
+
+// Plan implements Store.
+func (s *SQLite) Plan(ctx context.Context, records []record.Record) ([]Inserted, error) {
+	plan, err := planSQLite(ctx, s.db.Read, records)
+	return plan.outcome(), err
 }
 
 // idList returns placeholders for ids, for an IN. JSON, which serves for texts, cannot carry them: they are blobs.
@@ -121,8 +135,8 @@ func sqliteColumns(r record.Record) ([]any, error) {
 	if metadata == nil {
 		metadata = map[string]any{}
 	}
-	var texts [3]string
-	for i, v := range []any{list(r.Keywords), list(r.Tags), metadata} {
+	var texts [4]string
+	for i, v := range []any{list(r.Keywords), list(r.Tags), metadata, list(r.Links)} {
 		text, err := json.Marshal(v)
 		if err != nil {
 			return nil, fmt.Errorf("memory %s cannot be encoded: %w", r.ID, err)
@@ -133,7 +147,13 @@ func sqliteColumns(r record.Record) ([]any, error) {
 		r.Namespace, r.ID[:], r.Content, r.Title, texts[0], texts[1], r.Category, texts[2], r.Importance, r.Sensitive, r.Source,
 		sqlite.Micros(r.CreatedAt), sqlite.Micros(r.UpdatedAt), sqlite.Micros(r.OccurredAt), sqlite.Micros(r.ExpiresAt),
 		sqlite.ID(r.Supersedes), sqlite.ID(r.SupersededBy), r.Revision, orNull(r.IdempotencyKey),
+		texts[3], r.Sequence,
 	}, nil
+}
+
+// number gives a record the number of the write that is about to happen.
+func (tx sqliteTx) number(ctx context.Context, r *record.Record) error {
+	return tx.QueryRowContext(ctx, `UPDATE write_sequence SET last = last + 1 RETURNING last`).Scan(&r.Sequence)
 }
 
 // index brings the inline index up to date and enqueues the derived ones.
@@ -141,7 +161,7 @@ func (tx sqliteTx) index(ctx context.Context, records []record.Record) error {
 	if err := tx.inline.Put(ctx, tx.Tx, records); err != nil {
 		return fmt.Errorf("lexical index: %w", err)
 	}
-	return queue.EnqueueSQLite(ctx, tx.Tx, tx.derived, records)
+	return queue.EnqueueSQLite(ctx, tx.Tx, records)
 }
 
 // Update implements Store.
@@ -165,19 +185,22 @@ func (tx sqliteTx) current(ctx context.Context, namespace string, id uuid.UUID) 
 	return found[0], nil
 }
 
-func (tx sqliteTx) replace(ctx context.Context, r record.Record) error {
-	values, err := sqliteColumns(r)
+func (tx sqliteTx) replace(ctx context.Context, r *record.Record) error {
+	if err := tx.number(ctx, r); err != nil {
+		return err
+	}
+	values, err := sqliteColumns(*r)
 	if err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, `
 		UPDATE memories SET content = ?3, title = ?4, expanded_keywords = ?5, tags = ?6, category = ?7, metadata = ?8, importance = ?9,
 			sensitive = ?10, source = ?11, created_at = ?12, updated_at = ?13, occurred_at = ?14, expires_at = ?15, supersedes = ?16,
-			superseded_by = ?17, revision = ?18, idempotency_key = ?19
+			superseded_by = ?17, revision = ?18, idempotency_key = ?19, links = ?20, sequence = ?21
 		WHERE namespace = ?1 AND id = ?2`, values...); err != nil {
 		return err
 	}
-	return tx.index(ctx, []record.Record{r})
+	return tx.index(ctx, []record.Record{*r})
 }
 
 // Supersede implements Store.
@@ -190,23 +213,60 @@ func (s *SQLite) Supersede(ctx context.Context, id uuid.UUID, expected int64, re
 }
 
 // Forget implements Store.
-func (s *SQLite) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
-	var forgotten int64
-	err := s.write(ctx, func(tx sqliteTx) error {
-		args := sqlite.Args{namespace}
-		doomed := idList(&args, ids)
-		// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
-		if _, err := tx.ExecContext(ctx, `UPDATE memories SET supersedes = NULL WHERE namespace = ?1 AND supersedes IN (`+doomed+`)`, args...); err != nil {
-			return err
-		}
-		result, err := tx.ExecContext(ctx, `DELETE FROM memories WHERE namespace = ?1 AND id IN (`+doomed+`)`, args...)
-		if err != nil {
-			return err
-		}
-		forgotten, err = result.RowsAffected()
+func (s *SQLite) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (forgotten int64, err error) {
+	err = s.write(ctx, func(tx sqliteTx) error {
+		forgotten, err = tx.forget(ctx, namespace, ids)
 		return err
 	})
 	return forgotten, err
+}
+
+func (tx sqliteTx) forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
+	if err := withdraw(ctx, tx, namespace, ids); err != nil {
+		return 0, err
+	}
+	args := sqlite.Args{namespace}
+	list := idList(&args, ids)
+	// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
+	if _, err := tx.ExecContext(ctx, `UPDATE memories SET supersedes = NULL WHERE namespace = ?1 AND supersedes IN (`+list+`)`, args...); err != nil {
+		return 0, err
+	}
+	result, err := tx.ExecContext(ctx, `DELETE FROM memories WHERE namespace = ?1 AND id IN (`+list+`)`, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// Sweep implements Store.
+func (s *SQLite) Sweep(ctx context.Context, before time.Time, n int) (swept int64, err error) {
+	err = s.write(ctx, func(tx sqliteTx) error {
+		expired, err := tx.expired(ctx, before, n)
+		if err != nil {
+			return err
+		}
+		swept, err = expired.forget(func(namespace string, ids []uuid.UUID) (int64, error) { return tx.forget(ctx, namespace, ids) })
+		return err
+	})
+	return swept, err
+}
+
+func (tx sqliteTx) expired(ctx context.Context, before time.Time, n int) (doomed, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT namespace, id FROM memories WHERE expires_at < ? ORDER BY expires_at LIMIT ?`, before.UnixMicro(), n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	expired := doomed{}
+	for rows.Next() {
+		var namespace string
+		var id uuid.UUID
+		if err := rows.Scan(&namespace, &id); err != nil {
+			return nil, err
+		}
+		expired[namespace] = append(expired[namespace], id)
+	}
+	return expired, rows.Err()
 }
 
 // Get implements Store.
@@ -268,23 +328,13 @@ func (s *SQLite) Scan(ctx context.Context, namespace string, batch int, fn func(
 	}
 }
 
-// Namespace implements Store.
-func (s *SQLite) Namespace(ctx context.Context, name string) (Namespace, error) {
-	n := Namespace{Name: name}
-	var created sql.NullInt64
-	err := s.db.Read.QueryRowContext(ctx, `SELECT created_at, (SELECT count(*) FROM memories WHERE namespace = ?1) FROM namespaces WHERE name = ?1`, name).
-		Scan(&created, &n.Memories)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Namespace{}, ErrNotFound
-	}
-	n.CreatedAt = sqlite.Time(created)
-	return n, err
+// queryer is a transaction or a set of connections.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
 // query returns the records of a statement that selects sqlite.RecordColumns.
-func query(ctx context.Context, db interface {
-	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
-}, statement string, args ...any) ([]record.Record, error) {
+func query(ctx context.Context, db queryer, statement string, args ...any) ([]record.Record, error) {
 	rows, err := db.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return nil, err

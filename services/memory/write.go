@@ -15,8 +15,9 @@ type transaction interface {
 	current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error)
 	// insert is Store.Insert.
 	insert(ctx context.Context, records []record.Record) ([]Inserted, error)
-	// replace writes a changed record and brings its indexes along.
-	replace(ctx context.Context, r record.Record) error
+	// replace writes a changed record, sets its Sequence and brings its indexes along.
+	replace(ctx context.Context, r *record.Record) error
+	decisionRows
 }
 
 // update is Store.Update.
@@ -32,7 +33,19 @@ func update(ctx context.Context, tx transaction, namespace string, id uuid.UUID,
 	if err != nil {
 		return record.Record{}, err
 	}
-	return after, tx.replace(ctx, after)
+	if after.Sensitive && !current.Sensitive {
+		if err := withdraw(ctx, tx, namespace, []uuid.UUID{id}); err != nil {
+			return record.Record{}, err
+		}
+		if current, err = tx.current(ctx, namespace, id); err != nil {
+			return record.Record{}, err
+		}
+		if after, err = revise(current, change); err != nil {
+			return record.Record{}, err
+		}
+	}
+	err = tx.replace(ctx, &after)
+	return after, err
 }
 
 // supersede is Store.Supersede.
@@ -83,7 +96,7 @@ func link(ctx context.Context, tx transaction, records []record.Record) error {
 		}); err != nil {
 			return err
 		}
-		if err := tx.replace(ctx, old); err != nil {
+		if err := tx.replace(ctx, &old); err != nil {
 			return err
 		}
 	}

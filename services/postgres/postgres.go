@@ -65,12 +65,13 @@ func (a *Args) Add(v any) string {
 	return "$" + strconv.Itoa(len(*a))
 }
 
-// Search runs fn in a read-only transaction that sees one state of the database throughout. When ctx ends, the running statement is cancelled; should the cancellation
+// Search runs fn in a read-only transaction about one namespace, as In, that sees one state of the database throughout. When ctx ends, the running statement is cancelled; should the cancellation
 // be lost, the server itself stops any statement that runs for longer than was left of ctx's deadline at the start.
 // Extra settings hold for the transaction.
-func Search(ctx context.Context, pool *pgxpool.Pool, settings map[string]string, fn func(pgx.Tx) error) error {
+func Search(ctx context.Context, pool *pgxpool.Pool, namespace string, settings map[string]string, fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
+		SetNamespace(batch, namespace)
 		if deadline, ok := ctx.Deadline(); ok {
 			left := max(time.Until(deadline).Milliseconds(), 1)
 			batch.Queue("SELECT set_config('statement_timeout', $1, true)", strconv.FormatInt(left, 10))
@@ -78,10 +79,8 @@ func Search(ctx context.Context, pool *pgxpool.Pool, settings map[string]string,
 		for name, value := range settings {
 			batch.Queue("SELECT set_config($1, $2, true)", name, value)
 		}
-		if batch.Len() > 0 {
-			if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-				return err
-			}
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return err
 		}
 		return fn(tx)
 	})
@@ -95,8 +94,14 @@ func IsTimeout(err error) bool {
 // IsRetryable says whether a transaction failed only because of others running beside it.
 func IsRetryable(err error) bool { return hasCode(err, "40001", "40P01") }
 
+// IsLockTimeout says whether a statement waited longer for a lock than lock_timeout allows.
+func IsLockTimeout(err error) bool { return hasCode(err, "55P03") }
+
 // IsUniqueViolation says whether a row was there already.
 func IsUniqueViolation(err error) bool { return hasCode(err, "23505") }
+
+// IsForeignKeyViolation says whether a row that another one refers to was not there, or no longer.
+func IsForeignKeyViolation(err error) bool { return hasCode(err, "23503") }
 
 func hasCode(err error, codes ...string) bool {
 	var pgErr *pgconn.PgError
@@ -151,7 +156,7 @@ func Matches(f record.Filter, alias string, args *Args) string {
 // RecordColumns are the columns of memory.memories in the order that ScanRecord reads, for a row called m.
 const RecordColumns = `m.namespace, m.id, m.content, m.title, m.expanded_keywords, m.tags, m.category, m.metadata,
 	m.importance, m.sensitive, m.source, m.created_at, m.updated_at, m.occurred_at, m.expires_at, m.supersedes,
-	m.superseded_by, m.revision, m.idempotency_key`
+	m.superseded_by, m.revision, m.idempotency_key, m.links, m.sequence`
 
 // RecordTargets returns scan targets for RecordColumns, and a function that completes the record after the scan.
 func RecordTargets(r *record.Record) (targets []any, finish func()) {
@@ -161,6 +166,7 @@ func RecordTargets(r *record.Record) (targets []any, finish func()) {
 	targets = []any{
 		&r.Namespace, &r.ID, &r.Content, &r.Title, &r.Keywords, &r.Tags, &r.Category, &r.Metadata, &r.Importance,
 		&r.Sensitive, &r.Source, &r.CreatedAt, &r.UpdatedAt, &occurred, &expires, &supersedes, &supersededBy, &r.Revision, &key,
+		&r.Links, &r.Sequence,
 	}
 	return targets, func() {
 		r.CreatedAt, r.UpdatedAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC()

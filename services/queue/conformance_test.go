@@ -1,10 +1,6 @@
 package queue_test
 
 import (
-	"context"
-	"errors"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -172,70 +168,5 @@ func TestForgottenMemoriesHaveNoTasks(t *testing.T) {
 		if s := status(t, f, "n"); s.Pending != 0 {
 			t.Errorf("status %+v", s)
 		}
-	})
-}
-
-// indexer is an index made of a function.
-type indexer func(ctx context.Context, records []record.Record) error
-
-func (i indexer) Index(ctx context.Context, records []record.Record) error { return i(ctx, records) }
-
-func TestWorkerIsolatesABadRecord(t *testing.T) {
-	t.Parallel()
-	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		good := []record.Record{storetest.Record("n", "good 1", nil), storetest.Record("n", "good 2", nil)}
-		f.Insert(t, good[0], storetest.Record("n", "bad", nil), good[1])
-		var mu sync.Mutex
-		var indexed []string
-		ctx, cancel := context.WithCancel(t.Context())
-		tried := make(chan struct{}, 100)
-		worker := queue.Worker{Index: index, Store: f.Queue, Batch: 10, Log: storetest.Log(), Indexer: indexer(func(_ context.Context, records []record.Record) error {
-			if slices.ContainsFunc(records, func(r record.Record) bool { return r.Content == "bad" }) {
-				if len(records) == 1 {
-					tried <- struct{}{}
-				}
-				return errors.New("cannot index this")
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for _, r := range records {
-				indexed = append(indexed, r.Content)
-			}
-			return nil
-		})}
-		ended := make(chan struct{})
-		go func() { worker.Run(ctx); close(ended) }()
-		<-tried
-		<-tried // once more after the backoff: it was put back, and nothing else was
-		cancel()
-		<-ended
-		slices.Sort(indexed)
-		if got := strings.Join(indexed, ", "); got != "good 1, good 2" {
-			t.Errorf("indexed %s", got)
-		}
-		if s := status(t, f, "n"); s.Pending != 1 || s.Lag <= 0 {
-			t.Errorf("status %+v", s)
-		}
-	})
-}
-
-func TestWorkerWakesForNewWork(t *testing.T) {
-	t.Parallel()
-	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		ctx, cancel := context.WithCancel(t.Context())
-		wake, indexed := make(chan struct{}, 1), make(chan string, 1)
-		worker := queue.Worker{Index: index, Store: f.Queue, Batch: 10, Log: storetest.Log(), Wake: wake, Indexer: indexer(func(_ context.Context, records []record.Record) error {
-			indexed <- records[0].Content
-			return nil
-		})}
-		ended := make(chan struct{})
-		go func() { worker.Run(ctx); close(ended) }()
-		f.Insert(t, storetest.Record("n", "new", nil))
-		wake <- struct{}{}
-		if got := <-indexed; got != "new" {
-			t.Errorf("indexed %q", got)
-		}
-		cancel()
-		<-ended
 	})
 }

@@ -5,129 +5,120 @@ package queue
 
 import (
 	"context"
-	"log/slog"
-	"math/rand/v2"
+	"errors"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/record"
 )
 
-const (
-	// maxAttempts is how often a memory is tried before it is given up on; with the backoff, about half an hour.
-	maxAttempts = 10
-	maxBackoff  = 5 * time.Minute
-	// lease is how long a worker may take over a batch before another may claim it.
-	lease = time.Minute
-	// idlePoll is how long a worker sleeps when nothing is due and nobody wakes it.
-	idlePoll = 250 * time.Millisecond
-)
+// ErrPaused is what an Indexer returns, alone or wrapped, that must not index just now: its model is being switched, say.
+// The worker gives the memories back and asks again a little later; no attempt is counted.
+var ErrPaused = errors.New("indexing is paused")
+
+// ErrHopeless is what an Indexer's error wraps that it expects no more from many attempts than from some: the memory is
+// given up on after maxAttempts, whether or not others went through.
+var ErrHopeless = errors.New("not worth many attempts")
 
 // Task is a memory whose derived index is out of date.
 type Task struct {
 	Record     record.Record // as of the claim
 	Attempts   int           // earlier ones, all failed
-	EnqueuedAt time.Time
+	EnqueuedAt time.Time     // when the index fell behind
+	// Sequence is the newest request to index the memory that this task answers. A binary from before there were
+	// sequences counts up the revision alone.
+	Sequence int64
 }
 
-// Status counts the tasks of one index in one namespace.
+// Status counts tasks of one index.
 type Status struct {
 	Pending int64
-	Dead    int64
+	Dead    int64         // given up on
 	Lag     time.Duration // since the oldest pending task was enqueued
+}
+
+// Work is what a worker needs of the list of tasks.
+type Work interface {
+	// Claim leases up to n due tasks of an index, oldest first, those of one transaction by id. Nobody else is given them
+	// before the lease ends.
+	Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error)
+	// Extend lets the leases of tasks end when the given time has passed from now; with 0 the tasks are due at once. Those
+	// whose memory has changed since the claim stay as they are.
+	Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error
+	// Done removes tasks, except those whose memory has changed again since the claim.
+	Done(ctx context.Context, index string, tasks []Task) error
+	// Fail puts a task back until retryAt, or sets it aside for good. The reason is kept and shown: no text of a memory.
+	Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error
+	// Total counts an index's tasks in all namespaces. It reads them all: for measuring, not for every call.
+	Total(ctx context.Context, index string) (Status, error)
+}
+
+// Progress says how far the indexes have followed the records.
+type Progress interface {
+	// Status counts an index's tasks in a namespace.
+	Status(ctx context.Context, index, namespace string) (Status, error)
+	// Knows says whether an index knows of a write, and so of every write acknowledged before it began. It looks at the
+	// oldest task that stands in the way: if that one is dead, gaveUp is true and waiting is in vain.
+	Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error)
+	// Behind counts an index's tasks in a namespace, dead ones included, up to a limit.
+	Behind(ctx context.Context, index, namespace string, limit int) (int64, error)
+}
+
+// Care is what an operator needs who looks after the indexes. Its methods read the tasks of all namespaces.
+type Care interface {
+	// Backlog returns the n indexes of namespaces that are in the worst state: those with dead tasks, then by lag.
+	Backlog(ctx context.Context, n int) ([]Backlog, error)
+	// List returns up to n tasks, dead ones first, then the oldest.
+	List(ctx context.Context, which Selection, n int) ([]Entry, error)
+	// Retry makes dead tasks due again with a clean slate, and returns how many there were.
+	Retry(ctx context.Context, which Selection) (int64, error)
 }
 
 // Store is the list of tasks. Enqueueing belongs to the memory store's transaction and is not part of it.
 type Store interface {
-	// Claim leases up to n due tasks of an index, oldest first, those of one transaction by id. Nobody else is given them before the lease ends.
-	Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error)
-	// Done removes tasks, except those whose memory has changed again since the claim.
-	Done(ctx context.Context, index string, tasks []Task) error
-	// Fail puts a task back until retryAt, or sets it aside for good.
-	Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error
-	// Status counts an index's tasks in a namespace.
-	Status(ctx context.Context, index, namespace string) (Status, error)
+	Work
+	Progress
+	Care
 }
 
-// Indexer brings a derived index up to date with records of any namespaces. It must be idempotent, must not write over
-// the result of a newer revision, and stores either all of the records or none.
-type Indexer interface {
-	Index(ctx context.Context, records []record.Record) error
+// Backlog is the state of one index of one namespace.
+type Backlog struct {
+	Index, Namespace string
+	Status
 }
 
-// Worker works off the tasks of one index.
-type Worker struct {
-	Index   string
-	Store   Store
-	Indexer Indexer
-	Batch   int // records per call of the indexer
-	Log     *slog.Logger
-	// Wake, if not nil, ends a pause early: a store in the same process signals it after each write.
-	Wake <-chan struct{}
+// Selection says which tasks are meant; what is empty excludes none.
+type Selection struct {
+	Index, Namespace string
+	Dead             bool // only those given up on
 }
 
-// Run works until ctx ends.
-func (w *Worker) Run(ctx context.Context) {
-	for ctx.Err() == nil {
-		n, err := w.step(ctx)
-		if err != nil && ctx.Err() == nil {
-			w.Log.ErrorContext(ctx, "index worker", "index", w.Index, "error", err.Error())
-		}
-		if n > 0 && err == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-		case <-w.Wake:
-		case <-time.After(idlePoll):
-		}
-	}
+// Entry is a task as an operator sees it.
+type Entry struct {
+	Index, Namespace string
+	ID               uuid.UUID
+	Dead             bool
+	Attempts         int
+	LastError        string
+	EnqueuedAt       time.Time
 }
 
-// step claims one batch and indexes it; n is how many tasks were claimed.
-func (w *Worker) step(ctx context.Context) (n int, err error) {
-	tasks, err := w.Store.Claim(ctx, w.Index, w.Batch, lease)
-	if err != nil || len(tasks) == 0 {
-		return 0, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, lease)
-	defer cancel()
-	if w.index(ctx, tasks) == nil {
-		return len(tasks), w.Store.Done(ctx, w.Index, tasks)
-	}
-	// One bad record must not hold up its batch.
-	for _, task := range tasks {
-		failure := w.index(ctx, []Task{task})
-		if failure == nil {
-			if err := w.Store.Done(ctx, w.Index, []Task{task}); err != nil {
-				return len(tasks), err
-			}
-			continue
-		}
-		if ctx.Err() != nil {
-			return len(tasks), ctx.Err() // shutting down or out of time: the lease ends and the task is claimed again
-		}
-		dead := task.Attempts+1 >= maxAttempts
-		w.Log.WarnContext(ctx, "indexing failed", "index", w.Index, "memory", task.Record.ID.String(), "attempt", task.Attempts+1, "given_up", dead, "error", failure.Error())
-		if err := w.Store.Fail(ctx, w.Index, task, time.Now().Add(backoff(task.Attempts)), dead, failure.Error()); err != nil {
-			return len(tasks), err
-		}
-	}
-	return len(tasks), nil
+// Follower says how far one index follows the records. Embedded in the index's searcher, it makes that a leg.Freshness.
+type Follower struct {
+	tasks Progress
+	index string
 }
 
-func (w *Worker) index(ctx context.Context, tasks []Task) error {
-	records := make([]record.Record, len(tasks))
-	for i, t := range tasks {
-		records[i] = t.Record
-	}
-	return w.Indexer.Index(ctx, records)
+// Follow returns the Follower of an index.
+func Follow(tasks Progress, index string) Follower { return Follower{tasks, index} }
+
+// Knows says whether the index knows of a write to a namespace; see Progress.
+func (f Follower) Knows(ctx context.Context, namespace string, sequence int64) (knows, gaveUp bool, err error) {
+	return f.tasks.Knows(ctx, f.index, namespace, sequence)
 }
 
-// backoff doubles from one second to five minutes, with up to half as much again at random so that retries spread out.
-func backoff(attempts int) time.Duration {
-	wait := maxBackoff
-	if attempts < 9 {
-		wait = min(wait, time.Second<<attempts)
-	}
-	return wait + rand.N(wait/2)
+// Behind counts what the index has to catch up with in a namespace, up to a limit.
+func (f Follower) Behind(ctx context.Context, namespace string, limit int) (int64, error) {
+	return f.tasks.Behind(ctx, f.index, namespace, limit)
 }

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/triskele/triskele/services/record"
@@ -18,33 +19,36 @@ var _ Store = (*SQLite)(nil)
 func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db} }
 
 // EnqueueSQLite is EnqueuePostgres for SQLite.
-func EnqueueSQLite(ctx context.Context, tx *sql.Tx, indexes []string, records []record.Record) error {
+func EnqueueSQLite(ctx context.Context, tx *sql.Tx, records []record.Record) error {
 	insert, err := tx.PrepareContext(ctx, `
-		INSERT INTO index_queue (namespace, index_name, memory_id, revision, enqueued_at, not_before) VALUES (?1, ?2, ?3, ?4, ?5, ?5)
+		INSERT INTO index_queue (namespace, memory_id, index_name, sensitive, revision, sequence, since, enqueued_at, not_before)
+		SELECT ?1, ?2, name, sensitive, ?4, ?5, ?5, ?6, ?6 FROM indexes WHERE sensitive = ?3
 		ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
-		SET revision = excluded.revision, enqueued_at = excluded.enqueued_at, not_before = excluded.not_before, attempts = 0, dead = 0, last_error = ''`)
+		SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = 0, last_error = ''`)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = insert.Close() }()
 	now := time.Now().UnixMicro()
 	for _, r := range records {
-		if r.Sensitive {
-			continue
-		}
-		for _, index := range indexes {
-			if _, err := insert.ExecContext(ctx, r.Namespace, index, r.ID[:], r.Revision, now); err != nil {
-				return err
-			}
+		if _, err := insert.ExecContext(ctx, r.Namespace, r.ID[:], r.Sensitive, r.Revision, r.Sequence, now); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// DropSQLite is DropPostgres for SQLite.
+func DropSQLite(ctx context.Context, tx *sql.Tx, index string, r record.Record) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM index_queue WHERE namespace = ? AND memory_id = ? AND index_name = ? AND since = ?`,
+		r.Namespace, r.ID[:], index, r.Sequence)
+	return err
+}
+
 // Claim implements Store.
 func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error) {
 	now := time.Now()
-	// The reading side first: an idle worker must not take the only writing connection four times a second.
+	// The reading side first: an idle worker must not take the only writing connection ten times a second.
 	var due bool
 	if err := q.db.Read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM index_queue WHERE index_name = ? AND NOT dead AND not_before <= ?)`,
 		index, now.UnixMicro()).Scan(&due); err != nil || !due {
@@ -53,7 +57,7 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Dura
 	var tasks []Task
 	err := q.db.Update(ctx, func(tx *sql.Tx) error {
 		rows, err := tx.QueryContext(ctx, `
-			SELECT `+sqlite.RecordColumns+`, q.attempts, q.enqueued_at
+			SELECT `+sqlite.RecordColumns+`, q.attempts, q.enqueued_at, q.sequence
 			FROM index_queue q JOIN memories m ON m.namespace = q.namespace AND m.id = q.memory_id
 			WHERE q.index_name = ? AND NOT q.dead AND q.not_before <= ? ORDER BY q.not_before, q.namespace, q.memory_id LIMIT ?`, index, now.UnixMicro(), n)
 		if err != nil {
@@ -63,7 +67,7 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Dura
 		for rows.Next() {
 			var t Task
 			var enqueued sql.NullInt64
-			t.Record, err = sqlite.ScanRecord(rows.Scan, &t.Attempts, &enqueued)
+			t.Record, err = sqlite.ScanRecord(rows.Scan, &t.Attempts, &enqueued, &t.Sequence)
 			if err != nil {
 				return err
 			}
@@ -84,12 +88,28 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Dura
 	return tasks, err
 }
 
+// Extend implements Store.
+func (q *SQLite) Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error {
+	until := time.Now().Add(lease).UnixMicro()
+	return q.db.Update(ctx, func(tx *sql.Tx) error {
+		for _, t := range tasks {
+			if _, err := tx.ExecContext(ctx, `
+				UPDATE index_queue SET not_before = ?
+				WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ? AND NOT dead`,
+				until, t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision, t.Sequence); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // Done implements Store.
 func (q *SQLite) Done(ctx context.Context, index string, tasks []Task) error {
 	return q.db.Update(ctx, func(tx *sql.Tx) error {
 		for _, t := range tasks {
-			if _, err := tx.ExecContext(ctx, `DELETE FROM index_queue WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ?`,
-				t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision); err != nil {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM index_queue WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ?`,
+				t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision, t.Sequence); err != nil {
 				return err
 			}
 		}
@@ -101,20 +121,108 @@ func (q *SQLite) Done(ctx context.Context, index string, tasks []Task) error {
 func (q *SQLite) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
 	_, err := q.db.Write.ExecContext(ctx, `
 		UPDATE index_queue SET attempts = attempts + 1, not_before = ?, dead = ?, last_error = ?
-		WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ?`,
-		retryAt.UnixMicro(), dead, reason, task.Record.Namespace, index, task.Record.ID[:], task.Record.Revision)
+		WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ?`,
+		retryAt.UnixMicro(), dead, reason, task.Record.Namespace, index, task.Record.ID[:], task.Record.Revision, task.Sequence)
 	return err
 }
 
-// Status implements Store.
-func (q *SQLite) Status(ctx context.Context, index, namespace string) (Status, error) {
-	var s Status
+// sqliteCounts are the columns that scanStatus reads.
+const sqliteCounts = `count(*) FILTER (WHERE NOT dead), count(*) FILTER (WHERE dead), min(enqueued_at) FILTER (WHERE NOT dead)`
+
+func scanStatus(scan func(...any) error, s *Status, before ...any) error {
 	var oldest sql.NullInt64
-	err := q.db.Read.QueryRowContext(ctx, `
-		SELECT count(*) FILTER (WHERE NOT dead), count(*) FILTER (WHERE dead), min(enqueued_at) FILTER (WHERE NOT dead)
-		FROM index_queue WHERE namespace = ? AND index_name = ?`, namespace, index).Scan(&s.Pending, &s.Dead, &oldest)
-	if oldest.Valid {
-		s.Lag = time.Since(sqlite.Time(oldest))
+	if err := scan(append(before, &s.Pending, &s.Dead, &oldest)...); err != nil {
+		return err
 	}
+	if oldest.Valid {
+		s.Lag = max(time.Since(sqlite.Time(oldest)), 0)
+	}
+	return nil
+}
+
+// Status implements Store.
+func (q *SQLite) Status(ctx context.Context, index, namespace string) (s Status, err error) {
+	err = scanStatus(q.db.Read.QueryRowContext(ctx, `SELECT `+sqliteCounts+` FROM index_queue WHERE namespace = ? AND index_name = ?`, namespace, index).Scan, &s)
 	return s, err
+}
+
+// Total implements Store.
+func (q *SQLite) Total(ctx context.Context, index string) (s Status, err error) {
+	err = scanStatus(q.db.Read.QueryRowContext(ctx, `SELECT `+sqliteCounts+` FROM index_queue WHERE index_name = ?`, index).Scan, &s)
+	return s, err
+}
+
+// Knows implements Store.
+func (q *SQLite) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
+	err = q.db.Read.QueryRowContext(ctx, `
+		SELECT dead FROM index_queue WHERE namespace = ? AND index_name = ? AND since <= ? ORDER BY since LIMIT 1`,
+		namespace, index, sequence).Scan(&gaveUp)
+	if errors.Is(err, sql.ErrNoRows) {
+		return true, false, nil
+	}
+	return false, gaveUp, err
+}
+
+// Behind implements Store.
+func (q *SQLite) Behind(ctx context.Context, index, namespace string, limit int) (n int64, err error) {
+	err = q.db.Read.QueryRowContext(ctx, `
+		SELECT count(*) FROM (SELECT 1 FROM index_queue WHERE namespace = ? AND index_name = ? LIMIT ?)`, namespace, index, limit).Scan(&n)
+	return n, err
+}
+
+// Backlog implements Store.
+func (q *SQLite) Backlog(ctx context.Context, n int) ([]Backlog, error) {
+	rows, err := q.db.Read.QueryContext(ctx, `
+		SELECT index_name, namespace, `+sqliteCounts+` FROM index_queue GROUP BY index_name, namespace
+		ORDER BY count(*) FILTER (WHERE dead) > 0 DESC, min(enqueued_at) FILTER (WHERE NOT dead) NULLS LAST, 1, 2 LIMIT ?`, n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var out []Backlog
+	for rows.Next() {
+		var b Backlog
+		if err := scanStatus(rows.Scan, &b.Status, &b.Index, &b.Namespace); err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, rows.Err()
+}
+
+// sqliteSelected is the condition of a Selection, given as the arguments ?1 to ?3.
+const sqliteSelected = `(?1 = '' OR index_name = ?1) AND (?2 = '' OR namespace = ?2) AND (dead OR NOT ?3)`
+
+// List implements Store.
+func (q *SQLite) List(ctx context.Context, which Selection, n int) ([]Entry, error) {
+	rows, err := q.db.Read.QueryContext(ctx, `
+		SELECT index_name, namespace, memory_id, dead, attempts, last_error, enqueued_at FROM index_queue
+		WHERE `+sqliteSelected+` ORDER BY dead DESC, enqueued_at, namespace, memory_id, index_name LIMIT ?4`,
+		which.Index, which.Namespace, which.Dead, n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var out []Entry
+	for rows.Next() {
+		var e Entry
+		var enqueued sql.NullInt64
+		if err := rows.Scan(&e.Index, &e.Namespace, &e.ID, &e.Dead, &e.Attempts, &e.LastError, &enqueued); err != nil {
+			return nil, err
+		}
+		e.EnqueuedAt = sqlite.Time(enqueued)
+		out = append(out, e)
+	}
+	return out, rows.Err()
+}
+
+// Retry implements Store.
+func (q *SQLite) Retry(ctx context.Context, which Selection) (int64, error) {
+	result, err := q.db.Write.ExecContext(ctx, `
+		UPDATE index_queue SET dead = 0, attempts = 0, not_before = ?4, last_error = '' WHERE dead AND `+sqliteSelected,
+		which.Index, which.Namespace, which.Dead, time.Now().UnixMicro())
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }

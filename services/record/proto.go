@@ -42,7 +42,7 @@ func FromProto(m *triskelev1.Memory) (Record, error) {
 		IdempotencyKey: m.GetIdempotencyKey(),
 	}
 	if m.Importance != nil {
-		r.Importance = m.GetImportance()
+		r.Importance = positive(m.GetImportance())
 	}
 	for _, id := range []struct {
 		field, text string
@@ -70,6 +70,13 @@ func FromProto(m *triskelev1.Memory) (Record, error) {
 			return Record{}, err
 		}
 		*at.to = parsed
+	}
+	for i, l := range m.GetLinks() {
+		target, err := uuid.Parse(l.GetTarget())
+		if err != nil {
+			return Record{}, &FieldError{fmt.Sprintf("links[%d].target", i), "must be a UUID"}
+		}
+		r.Links = append(r.Links, Link{target, l.GetRelation()})
 	}
 	metadata, err := metadataFromProto(m.GetMetadata())
 	if err != nil {
@@ -100,6 +107,7 @@ func metadataFromProto(s *structpb.Struct) (map[string]any, error) {
 		return nil, &FieldError{"metadata", fmt.Sprintf("must have finite numbers and at most %d levels", maxMetadataDepth)}
 	}
 	metadata := s.AsMap()
+	unsign(metadata)
 	encoded, err := json.Marshal(metadata)
 	if err != nil {
 		return nil, fmt.Errorf("encode metadata: %w", err)
@@ -111,6 +119,31 @@ func metadataFromProto(s *structpb.Struct) (map[string]any, error) {
 		return nil, &FieldError{"metadata", "must not contain NUL characters"}
 	}
 	return metadata, nil
+}
+
+// positive makes 0 of -0, which only some databases keep.
+func positive(x float64) float64 {
+	if x == 0 {
+		return 0
+	}
+	return x
+}
+
+// unsign makes every -0 in a JSON value 0 and returns the value.
+func unsign(value any) any {
+	switch v := value.(type) {
+	case float64:
+		return positive(v)
+	case []any:
+		for i := range v {
+			v[i] = unsign(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = unsign(v[k])
+		}
+	}
+	return value
 }
 
 // finite says whether a value has at most so many levels and all its numbers are finite: AsInterface would turn the
@@ -153,6 +186,9 @@ func ToProto(r Record) (*triskelev1.Memory, error) {
 		SupersededBy:     idToProto(r.SupersededBy),
 		Revision:         r.Revision,
 		IdempotencyKey:   r.IdempotencyKey,
+	}
+	for _, l := range r.Links {
+		m.Links = append(m.Links, &triskelev1.Link{Target: l.Target.String(), Relation: l.Relation})
 	}
 	if len(r.Metadata) > 0 {
 		metadata, err := structpb.NewStruct(r.Metadata)

@@ -32,6 +32,14 @@ type Record struct {
 	SupersededBy   uuid.UUID
 	Revision       int64 // from 1
 	IdempotencyKey string
+	Links          []Link
+	Sequence       int64 // number of the write that made this revision, from 1; set by the store
+}
+
+// Link is an edge that the author of a memory drew to another one of the same namespace, which need not exist.
+type Link struct {
+	Target   uuid.UUID `json:"target"`
+	Relation string    `json:"relation"`
 }
 
 // Filter narrows a search or a listing; the zero Filter lets every live memory pass. A memory is live while it is

@@ -169,7 +169,7 @@ func Matches(f record.Filter, alias string, args *Args) string {
 // RecordColumns are the columns of memories in the order that ScanRecord reads, for a row called m.
 const RecordColumns = `m.namespace, m.id, m.content, m.title, m.expanded_keywords, m.tags, m.category, m.metadata,
 	m.importance, m.sensitive, m.source, m.created_at, m.updated_at, m.occurred_at, m.expires_at, m.supersedes,
-	m.superseded_by, m.revision, m.idempotency_key`
+	m.superseded_by, m.revision, m.idempotency_key, m.links, m.sequence`
 
 // ScanRecord reads a row of RecordColumns, followed by any other targets. A row that cannot be read is an error that
 // names its id.
@@ -177,13 +177,13 @@ func ScanRecord(scan func(...any) error, more ...any) (record.Record, error) {
 	var (
 		r                                  record.Record
 		created, updated, occurred, expiry sql.NullInt64
-		keywords, tags, metadata           string
+		keywords, tags, metadata, links    string
 		key                                sql.NullString
 		supersedes, supersededBy           uuid.NullUUID
 	)
 	targets := []any{
 		&r.Namespace, &r.ID, &r.Content, &r.Title, &keywords, &tags, &r.Category, &metadata, &r.Importance, &r.Sensitive,
-		&r.Source, &created, &updated, &occurred, &expiry, &supersedes, &supersededBy, &r.Revision, &key,
+		&r.Source, &created, &updated, &occurred, &expiry, &supersedes, &supersededBy, &r.Revision, &key, &links, &r.Sequence,
 	}
 	if err := scan(append(targets, more...)...); err != nil {
 		return record.Record{}, err
@@ -191,7 +191,7 @@ func ScanRecord(scan func(...any) error, more ...any) (record.Record, error) {
 	for _, column := range []struct {
 		text string
 		to   any
-	}{{keywords, &r.Keywords}, {tags, &r.Tags}, {metadata, &r.Metadata}} {
+	}{{keywords, &r.Keywords}, {tags, &r.Tags}, {metadata, &r.Metadata}, {links, &r.Links}} {
 		if err := json.Unmarshal([]byte(column.text), column.to); err != nil {
 			return record.Record{}, fmt.Errorf("memory %s cannot be decoded: %w", r.ID, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/backend"
+	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
@@ -36,6 +37,8 @@ type Config struct {
 	Embedder embed.Embedder
 	Lexical  lexical.Config
 	Gateway  gateway.Config // without legs: they are this process's own
+	Curator  curator.Config // without a URL nothing is curated
+	Sweep    memory.Sweep   // of expired memories; the zero value never removes any
 	// Delay, if not nil, is asked before each search how long to hold it up: a fault to practise with.
 	Delay func(leg string) time.Duration
 }
@@ -103,7 +106,9 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
-	triskelev1.RegisterMemoryServiceServer(records, memory.NewServer(s.Backend.Memory()))
+	store := s.Backend.Memory()
+	triskelev1.RegisterMemoryServiceServer(records, memory.NewServer(store))
+	s.running.Go(func() { config.Sweep.Run(run, store, log) })
 	conn, err := s.serve(run, records, "memory", gatewayTel)
 	if err != nil {
 		return nil, err
@@ -120,8 +125,15 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	}
 	triskelev1.RegisterRecallServiceServer(s.gateway, g)
 	triskelev1.RegisterMemoryServiceServer(s.gateway, gateway.NewForwarder(memories))
-	s.Conn, err = s.serve(run, s.gateway, "fuser", process.Service("client"))
-	return s, err
+	if s.Conn, err = s.serve(run, s.gateway, "fuser", process.Service("client")); err != nil {
+		return nil, err
+	}
+	work, err := backend.Curation(ctx, s.Backend, config.Curator, s.Conn, process.Service("curator"), log)
+	if err != nil {
+		return nil, err
+	}
+	s.running.Go(func() { work(run) })
+	return s, nil
 }
 
 // serve runs a server on an in-memory listener and returns a connection to it.

@@ -23,9 +23,6 @@ import (
 	"github.com/triskele/triskele/services/sqlite"
 )
 
-// Derived are the indexes whose work the memory store enqueues.
-var Derived = []string{"dense", "graph"}
-
 // Fixture is a database and the stores every service shares. Of Pool and DB only the engine's own is set.
 type Fixture struct {
 	Engine schema.Engine
@@ -58,7 +55,7 @@ func Postgres(t testing.TB) *Fixture {
 	t.Cleanup(pool.Close)
 	return &Fixture{
 		Engine: schema.Postgres, Pool: pool, Tel: tel,
-		Memory: memory.NewPostgres(pool, lexical.PostgresIndex{}, Derived),
+		Memory: memory.NewPostgres(pool, lexical.PostgresIndex{}),
 		Queue:  queue.NewPostgres(pool),
 	}
 }
@@ -76,7 +73,7 @@ func SQLite(t testing.TB) *Fixture {
 	}
 	return &Fixture{
 		Engine: schema.SQLite, DB: db, Tel: tel,
-		Memory: memory.NewSQLite(db, lexical.SQLiteIndex{}, Derived, func() {}),
+		Memory: memory.NewSQLite(db, lexical.SQLiteIndex{}, func() {}),
 		Queue:  queue.NewSQLite(db),
 	}
 }

@@ -2,7 +2,9 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,11 +77,17 @@ func TestBadInputIsNamed(t *testing.T) {
 		field string
 		bound string
 	}{
-		"oversized content":    {remember(&triskelev1.Memory{Namespace: "known", Content: strings.Repeat("x", 65537)}), "memory.content", "65536"},
-		"no content":           {remember(&triskelev1.Memory{Namespace: "known"}), "memory.content", "1"},
-		"importance 1.5":       {remember(&triskelev1.Memory{Namespace: "known", Content: "x", Importance: number(1.5)}), "memory.importance", "1"},
-		"importance NaN":       {remember(&triskelev1.Memory{Namespace: "known", Content: "x", Importance: number(math.NaN())}), "memory.importance", "1"},
-		"server's field":       {remember(&triskelev1.Memory{Namespace: "known", Content: "x", Revision: 3}), "memory.revision", "unset"},
+		"oversized content": {remember(&triskelev1.Memory{Namespace: "known", Content: strings.Repeat("x", 65537)}), "memory.content", "65536"},
+		"no content":        {remember(&triskelev1.Memory{Namespace: "known"}), "memory.content", "1"},
+		"importance 1.5":    {remember(&triskelev1.Memory{Namespace: "known", Content: "x", Importance: number(1.5)}), "memory.importance", "1"},
+		"importance NaN":    {remember(&triskelev1.Memory{Namespace: "known", Content: "x", Importance: number(math.NaN())}), "memory.importance", "1"},
+		"server's field":    {remember(&triskelev1.Memory{Namespace: "known", Content: "x", Revision: 3}), "memory.revision", "unset"},
+		"17 namespaces": {recall(func(r *triskelev1.RecallRequest) {
+			r.Namespaces = nil
+			for i := range 17 {
+				r.Namespaces = append(r.Namespaces, fmt.Sprint("n", i))
+			}
+		}), "namespaces", "16"},
 		"unknown namespace":    {recall(func(r *triskelev1.RecallRequest) { r.Namespaces = []string{"nowhere"} }), "namespaces[0]", "unknown"},
 		"malformed UTF-8":      {malformed, "query", "UTF-8"},
 		"limit 0":              {recall(func(r *triskelev1.RecallRequest) { r.Limit = count(0) }), "limit", "1"},
@@ -107,7 +115,7 @@ func TestBadInputIsNamed(t *testing.T) {
 			t.Errorf("%s: no violation of %s that mentions %s in %v", name, x.field, x.bound, st.Proto())
 		}
 	}
-	if ns, err := s.memory.GetNamespace(t.Context(), &triskelev1.GetNamespaceRequest{Namespace: "known"}); err != nil || ns.GetMemories() != 20 {
+	if ns, err := s.memory.GetNamespace(t.Context(), &triskelev1.GetNamespaceRequest{Namespace: "known", Statistics: true}); err != nil || ns.GetMemories() != 20 {
 		t.Errorf("something was stored by a refused call: %v, %v", ns, err)
 	}
 }
@@ -154,6 +162,84 @@ func TestRecordsThroughTheGateway(t *testing.T) {
 	}
 	if _, err := s.memory.GetNamespace(t.Context(), &triskelev1.GetNamespaceRequest{Namespace: "nowhere"}); status.Code(err) != codes.NotFound {
 		t.Errorf("unknown namespace: %v", err)
+	}
+}
+
+// TestNamespacesThroughTheGateway lists, counts, renames and deletes over the wire.
+func TestNamespacesThroughTheGateway(t *testing.T) {
+	s := start(t)
+	m := s.remember(&triskelev1.Memory{Namespace: "team/herons", Title: "Heron", Content: "The heron nests by the weir."})
+	s.remember(&triskelev1.Memory{Namespace: "team/terns", Content: "The tern nests on the roof."})
+	s.awaitIndexes("team/herons")
+	size := int32(1)
+	var names []string
+	req := &triskelev1.ListNamespacesRequest{Prefix: "team/", PageSize: &size}
+	for {
+		page, err := s.memory.ListNamespaces(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range page.GetNamespaces() {
+			names = append(names, n.GetNamespace())
+		}
+		if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
+			break
+		}
+	}
+	if !slices.Equal(names, []string{"team/herons", "team/terns"}) {
+		t.Errorf("listed %v", names)
+	}
+	if _, err := s.memory.ListNamespaces(t.Context(), &triskelev1.ListNamespacesRequest{PageToken: "?"}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("bad token: %v", err)
+	}
+	info, err := s.memory.GetNamespace(t.Context(), &triskelev1.GetNamespaceRequest{Namespace: "team/herons"})
+	if err != nil || info.GetStatistics() != nil || info.GetMemories() != 0 {
+		t.Errorf("without statistics: %v, %v", info, err)
+	}
+	info, err = s.memory.GetNamespace(t.Context(), &triskelev1.GetNamespaceRequest{Namespace: "team/herons", Statistics: true})
+	if err != nil || info.GetMemories() != 1 || info.GetStatistics().GetLive() != 1 || len(info.GetStatistics().GetIndexes()) != 2 {
+		t.Errorf("with statistics: %v, %v", info, err)
+	}
+	rename := func(from, to string) (*triskelev1.RenameNamespaceResponse, error) {
+		return s.memory.RenameNamespace(t.Context(), &triskelev1.RenameNamespaceRequest{Namespace: from, NewName: to})
+	}
+	if _, err := rename("team/herons", "team/terns"); status.Code(err) != codes.AlreadyExists {
+		t.Errorf("to a name that is taken: %v", err)
+	}
+	if _, err := rename("team/gulls", "team/auks"); status.Code(err) != codes.NotFound {
+		t.Errorf("of an unknown one: %v", err)
+	}
+	if _, err := rename("team/herons", "Team"); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("to a bad name: %v", err)
+	}
+	if resp, err := rename("team/herons", "team/egrets"); err != nil || resp.GetMemories() != 1 {
+		t.Fatalf("rename: %v, %v", resp, err)
+	}
+	find := func(namespace string) (*triskelev1.RecallResponse, error) {
+		return s.recall.Recall(t.Context(), &triskelev1.RecallRequest{
+			Namespaces: []string{namespace, "team/terns"}, Query: "Heron weir", Explain: true, Budget: durationpb.New(5 * time.Second),
+			RequiredLegs: []string{"lexical", "dense", "graph"},
+		})
+	}
+	resp, err := find("team/egrets")
+	if err != nil || len(resp.GetHits()) == 0 || resp.GetHits()[0].GetMemory().GetId() != m.GetId() || len(resp.GetHits()[0].GetContributions()) != 3 {
+		t.Errorf("after the rename: %v, %v", resp, err)
+	}
+	if _, err := find("team/herons"); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("by the old name: %v", err)
+	}
+	remove := func() int64 {
+		resp, err := s.memory.DeleteNamespace(t.Context(), &triskelev1.DeleteNamespaceRequest{Namespace: "team/egrets"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.GetForgotten()
+	}
+	if first, again := remove(), remove(); first != 1 || again != 0 {
+		t.Errorf("forgot %d, then %d", first, again)
+	}
+	if got, err := s.memory.Get(t.Context(), &triskelev1.GetRequest{Namespace: "team/egrets", Ids: []string{m.GetId()}}); err != nil || len(got.GetMemories()) != 0 {
+		t.Errorf("after the deletion: %v, %v", got, err)
 	}
 }
 

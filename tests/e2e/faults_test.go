@@ -193,7 +193,7 @@ func TestDeadlineReachesSQL(t *testing.T) {
 	}
 	// Index workers read the locked table too, without a caller whose deadline they could miss.
 	const running = `SELECT count(*), coalesce(max(extract(epoch FROM clock_timestamp() - query_start) * 1000), 0)::float8
-		FROM pg_stat_activity WHERE application_name LIKE 'triskele-%' AND state = 'active' AND query NOT LIKE '%index_queue%'`
+		FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'triskele-%' AND state = 'active' AND query NOT LIKE '%index_queue%'`
 	const deadline, slack = 20 * ms, 200 * ms
 	blocked := 0
 	for range 10 {

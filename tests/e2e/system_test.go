@@ -3,6 +3,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -74,6 +75,7 @@ func (l *log) String() string {
 // process is one service's program.
 type process struct {
 	name    string
+	program string // if it is not called after the service
 	args    []string
 	address string
 	cmd     *exec.Cmd
@@ -86,13 +88,14 @@ var legs = []string{"lexical", "dense", "graph"}
 // system is the five processes over one database.
 type system struct {
 	t         *testing.T
-	url       string // of the database
+	url       string // of the database, for its owner; each process logs in with the role of its service
 	env       []string
 	processes map[string]*process
 	conn      *grpc.ClientConn
 	recall    triskelev1.RecallServiceClient
 	memory    triskelev1.MemoryServiceClient
 	tel       *telemetry.Service
+	crashing  sync.Mutex // held while a process is killed and started again
 }
 
 // start runs everything on a fresh database, with more environment variables, and returns when all serve.
@@ -105,7 +108,7 @@ func start(t *testing.T, env ...string) *system {
 	s := &system{t: t, env: env, url: pgtest.New(t), processes: map[string]*process{}, tel: tel.Service("client")}
 	for _, name := range append([]string{"memory"}, legs...) {
 		address := freeAddress(t)
-		s.processes[name] = &process{name: name, address: address, args: []string{"--listen", address, "--postgres", s.url, "--log-level", "debug"}}
+		s.processes[name] = &process{name: name, address: address, args: []string{"--listen", address, "--postgres", pgtest.Login(t, s.url, name), "--log-level", "debug"}}
 	}
 	gateway := freeAddress(t)
 	args := []string{"--listen", gateway, "--memory", s.processes["memory"].address, "--log-level", "debug"}
@@ -143,7 +146,7 @@ func freeAddress(t *testing.T) string {
 func (s *system) run(name string) {
 	s.t.Helper()
 	p := s.processes[name]
-	p.cmd = exec.Command(filepath.Join(programs, name+"d"), p.args...)
+	p.cmd = exec.Command(filepath.Join(programs, cmp.Or(p.program, name+"d")), p.args...)
 	p.cmd.Env = append(os.Environ(), s.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	// A test that is killed must not leave its processes behind.

@@ -276,8 +276,10 @@ type SearchRequest struct {
 	ReturnVector bool `protobuf:"varint,8,opt,name=return_vector,json=returnVector,proto3" json:"return_vector,omitempty"`
 	// Return the spans this search recorded, for a sampled trace.
 	ReturnSpans bool `protobuf:"varint,9,opt,name=return_spans,json=returnSpans,proto3" json:"return_spans,omitempty"`
+	// A revision token of the namespace: wait for the index to know of that write as long as the budget allows.
+	AtLeast string `protobuf:"bytes,10,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	// For the lexical leg; FALLBACK from a leg that doesn't have the scorer.
-	Scorer        Scorer `protobuf:"varint,20,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
+	Scorer        Scorer `protobuf:"varint,11,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +377,13 @@ func (x *SearchRequest) GetReturnSpans() bool {
 	return false
 }
 
+func (x *SearchRequest) GetAtLeast() string {
+	if x != nil {
+		return x.AtLeast
+	}
+	return ""
+}
+
 func (x *SearchRequest) GetScorer() Scorer {
 	if x != nil {
 		return x.Scorer
@@ -469,9 +478,14 @@ type SearchResponse struct {
 	Reason    string    `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	ScoreKind ScoreKind `protobuf:"varint,4,opt,name=score_kind,json=scoreKind,proto3,enum=triskele.v1.ScoreKind" json:"score_kind,omitempty"`
 	// Time spent inside the leg.
-	Spent         *durationpb.Duration `protobuf:"bytes,5,opt,name=spent,proto3" json:"spent,omitempty"`
-	Vector        []float32            `protobuf:"fixed32,6,rep,packed,name=vector,proto3" json:"vector,omitempty"`
-	Spans         []*Span              `protobuf:"bytes,7,rep,name=spans,proto3" json:"spans,omitempty"`
+	Spent  *durationpb.Duration `protobuf:"bytes,5,opt,name=spent,proto3" json:"spent,omitempty"`
+	Vector []float32            `protobuf:"fixed32,6,rep,packed,name=vector,proto3" json:"vector,omitempty"`
+	Spans  []*Span              `protobuf:"bytes,7,rep,name=spans,proto3" json:"spans,omitempty"`
+	// Memories of the namespace that the index had yet to catch up with, as of the last second; those given up on count.
+	// Counted up to 10,000.
+	Behind int64 `protobuf:"varint,8,opt,name=behind,proto3" json:"behind,omitempty"`
+	// True when the index did not know of the write in at_least when it was searched.
+	Stale         bool `protobuf:"varint,9,opt,name=stale,proto3" json:"stale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -555,6 +569,20 @@ func (x *SearchResponse) GetSpans() []*Span {
 	return nil
 }
 
+func (x *SearchResponse) GetBehind() int64 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
+func (x *SearchResponse) GetStale() bool {
+	if x != nil {
+		return x.Stale
+	}
+	return false
+}
+
 type GetIndexStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -610,7 +638,9 @@ type GetIndexStatusResponse struct {
 	// How long the oldest pending memory has waited.
 	Lag *durationpb.Duration `protobuf:"bytes,4,opt,name=lag,proto3" json:"lag,omitempty"`
 	// What the index is made with, for instance the embedding model.
-	Model         string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	// Memories kept out of the index because they are sensitive.
+	Excluded      int64 `protobuf:"varint,6,opt,name=excluded,proto3" json:"excluded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -680,6 +710,13 @@ func (x *GetIndexStatusResponse) GetModel() string {
 	return ""
 }
 
+func (x *GetIndexStatusResponse) GetExcluded() int64 {
+	if x != nil {
+		return x.Excluded
+	}
+	return 0
+}
+
 var File_triskele_v1_leg_proto protoreflect.FileDescriptor
 
 const file_triskele_v1_leg_proto_rawDesc = "" +
@@ -687,7 +724,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x15triskele/v1/leg.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"?\n" +
 	"\x04Seed\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\x1d\n" +
-	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\xf0\x03\n" +
+	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\x95\x04\n" +
 	"\rSearchRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
@@ -700,8 +737,10 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01R\x05depth\x12)\n" +
 	"\tmin_score\x18\a \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x00R\bminScore\x88\x01\x01\x12#\n" +
 	"\rreturn_vector\x18\b \x01(\bR\freturnVector\x12!\n" +
-	"\freturn_spans\x18\t \x01(\bR\vreturnSpans\x125\n" +
-	"\x06scorer\x18\x14 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorerB\f\n" +
+	"\freturn_spans\x18\t \x01(\bR\vreturnSpans\x12#\n" +
+	"\bat_least\x18\n" +
+	" \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aatLeast\x125\n" +
+	"\x06scorer\x18\v \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorerB\f\n" +
 	"\n" +
 	"_min_score\"\x9d\x01\n" +
 	"\x06LegHit\x12\x0e\n" +
@@ -712,7 +751,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"importance\x18\x04 \x01(\x01R\n" +
 	"importance\x129\n" +
 	"\n" +
-	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xa7\x02\n" +
+	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xd5\x02\n" +
 	"\x0eSearchResponse\x12'\n" +
 	"\x04hits\x18\x01 \x03(\v2\x13.triskele.v1.LegHitR\x04hits\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.triskele.v1.LegStateR\x05state\x12\x16\n" +
@@ -721,15 +760,18 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"score_kind\x18\x04 \x01(\x0e2\x16.triskele.v1.ScoreKindR\tscoreKind\x12/\n" +
 	"\x05spent\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05spent\x12\x16\n" +
 	"\x06vector\x18\x06 \x03(\x02R\x06vector\x12'\n" +
-	"\x05spans\x18\a \x03(\v2\x11.triskele.v1.SpanR\x05spans\"o\n" +
+	"\x05spans\x18\a \x03(\v2\x11.triskele.v1.SpanR\x05spans\x12\x16\n" +
+	"\x06behind\x18\b \x01(\x03R\x06behind\x12\x14\n" +
+	"\x05stale\x18\t \x01(\bR\x05stale\"o\n" +
 	"\x15GetIndexStatusRequest\x12V\n" +
-	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"\xa3\x01\n" +
+	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"\xbf\x01\n" +
 	"\x16GetIndexStatusResponse\x12\x18\n" +
 	"\aindexed\x18\x01 \x01(\x03R\aindexed\x12\x18\n" +
 	"\apending\x18\x02 \x01(\x03R\apending\x12\x12\n" +
 	"\x04dead\x18\x03 \x01(\x03R\x04dead\x12+\n" +
 	"\x03lag\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03lag\x12\x14\n" +
-	"\x05model\x18\x05 \x01(\tR\x05model*\xc7\x01\n" +
+	"\x05model\x18\x05 \x01(\tR\x05model\x12\x1a\n" +
+	"\bexcluded\x18\x06 \x01(\x03R\bexcluded*\xc7\x01\n" +
 	"\bLegState\x12\x19\n" +
 	"\x15LEG_STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fLEG_STATE_OK\x10\x01\x12\x16\n" +

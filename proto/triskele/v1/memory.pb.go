@@ -10,6 +10,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -24,6 +25,121 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// What a curator may decide about a new memory and its nearest neighbours. Nothing is deleted by any of it.
+type CurationAction int32
+
+const (
+	CurationAction_CURATION_ACTION_UNSPECIFIED CurationAction = 0
+	// The memory says something new and stays as it is.
+	CurationAction_CURATION_ACTION_ADD CurationAction = 1
+	// It completes an older memory: that one's content was rewritten, and the new one is superseded by it.
+	CurationAction_CURATION_ACTION_UPDATE CurationAction = 2
+	// It replaces an older memory, which is now superseded by it.
+	CurationAction_CURATION_ACTION_SUPERSEDE CurationAction = 3
+	// It says nothing that an older memory does not: it is superseded by that one.
+	CurationAction_CURATION_ACTION_NOOP CurationAction = 4
+)
+
+// Enum value maps for CurationAction.
+var (
+	CurationAction_name = map[int32]string{
+		0: "CURATION_ACTION_UNSPECIFIED",
+		1: "CURATION_ACTION_ADD",
+		2: "CURATION_ACTION_UPDATE",
+		3: "CURATION_ACTION_SUPERSEDE",
+		4: "CURATION_ACTION_NOOP",
+	}
+	CurationAction_value = map[string]int32{
+		"CURATION_ACTION_UNSPECIFIED": 0,
+		"CURATION_ACTION_ADD":         1,
+		"CURATION_ACTION_UPDATE":      2,
+		"CURATION_ACTION_SUPERSEDE":   3,
+		"CURATION_ACTION_NOOP":        4,
+	}
+)
+
+func (x CurationAction) Enum() *CurationAction {
+	p := new(CurationAction)
+	*p = x
+	return p
+}
+
+func (x CurationAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CurationAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_triskele_v1_memory_proto_enumTypes[0].Descriptor()
+}
+
+func (CurationAction) Type() protoreflect.EnumType {
+	return &file_triskele_v1_memory_proto_enumTypes[0]
+}
+
+func (x CurationAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CurationAction.Descriptor instead.
+func (CurationAction) EnumDescriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{0}
+}
+
+// Link is an edge that the author of a memory drew to another one.
+type Link struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the memory linked to, in the same namespace. It need not exist (yet).
+	Target string `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	// What the edge says, for instance "mentions" or "caused_by".
+	Relation      string `protobuf:"bytes,2,opt,name=relation,proto3" json:"relation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Link) Reset() {
+	*x = Link{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Link) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Link) ProtoMessage() {}
+
+func (x *Link) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Link.ProtoReflect.Descriptor instead.
+func (*Link) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Link) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *Link) GetRelation() string {
+	if x != nil {
+		return x.Relation
+	}
+	return ""
+}
 
 // Memory is one short text that an agent wants to find again.
 type Memory struct {
@@ -61,14 +177,15 @@ type Memory struct {
 	// 1 when stored, one more with each change. Set by the server.
 	Revision int64 `protobuf:"varint,18,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Chosen by the client to make a retried store harmless; unique within the namespace.
-	IdempotencyKey string `protobuf:"bytes,19,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	IdempotencyKey string  `protobuf:"bytes,19,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	Links          []*Link `protobuf:"bytes,20,rep,name=links,proto3" json:"links,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Memory) Reset() {
 	*x = Memory{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[0]
+	mi := &file_triskele_v1_memory_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -80,7 +197,7 @@ func (x *Memory) String() string {
 func (*Memory) ProtoMessage() {}
 
 func (x *Memory) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[0]
+	mi := &file_triskele_v1_memory_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -93,7 +210,7 @@ func (x *Memory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Memory.ProtoReflect.Descriptor instead.
 func (*Memory) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{0}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Memory) GetId() string {
@@ -229,6 +346,13 @@ func (x *Memory) GetIdempotencyKey() string {
 	return ""
 }
 
+func (x *Memory) GetLinks() []*Link {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
 // Filter narrows a search or a listing. Conditions are joined by AND; an absent condition does not narrow.
 type Filter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -250,7 +374,7 @@ type Filter struct {
 
 func (x *Filter) Reset() {
 	*x = Filter{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[1]
+	mi := &file_triskele_v1_memory_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -262,7 +386,7 @@ func (x *Filter) String() string {
 func (*Filter) ProtoMessage() {}
 
 func (x *Filter) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[1]
+	mi := &file_triskele_v1_memory_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -275,7 +399,7 @@ func (x *Filter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Filter.ProtoReflect.Descriptor instead.
 func (*Filter) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{1}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Filter) GetTagsAny() []string {
@@ -337,7 +461,7 @@ type RememberRequest struct {
 
 func (x *RememberRequest) Reset() {
 	*x = RememberRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[2]
+	mi := &file_triskele_v1_memory_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -349,7 +473,7 @@ func (x *RememberRequest) String() string {
 func (*RememberRequest) ProtoMessage() {}
 
 func (x *RememberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[2]
+	mi := &file_triskele_v1_memory_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,7 +486,7 @@ func (x *RememberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberRequest.ProtoReflect.Descriptor instead.
 func (*RememberRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{2}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RememberRequest) GetMemory() *Memory {
@@ -376,14 +500,16 @@ type RememberResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Memory *Memory                `protobuf:"bytes,1,opt,name=memory,proto3" json:"memory,omitempty"`
 	// False when the idempotency key had been used before and nothing was stored.
-	Stored        bool `protobuf:"varint,2,opt,name=stored,proto3" json:"stored,omitempty"`
+	Stored bool `protobuf:"varint,2,opt,name=stored,proto3" json:"stored,omitempty"`
+	// For RecallRequest.at_least: recall then knows of this write.
+	RevisionToken string `protobuf:"bytes,3,opt,name=revision_token,json=revisionToken,proto3" json:"revision_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RememberResponse) Reset() {
 	*x = RememberResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[3]
+	mi := &file_triskele_v1_memory_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -395,7 +521,7 @@ func (x *RememberResponse) String() string {
 func (*RememberResponse) ProtoMessage() {}
 
 func (x *RememberResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[3]
+	mi := &file_triskele_v1_memory_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -408,7 +534,7 @@ func (x *RememberResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberResponse.ProtoReflect.Descriptor instead.
 func (*RememberResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{3}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RememberResponse) GetMemory() *Memory {
@@ -425,6 +551,13 @@ func (x *RememberResponse) GetStored() bool {
 	return false
 }
 
+func (x *RememberResponse) GetRevisionToken() string {
+	if x != nil {
+		return x.RevisionToken
+	}
+	return ""
+}
+
 type UpdateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// namespace and id say which memory; of the rest only the fields named in the mask are read.
@@ -433,7 +566,7 @@ type UpdateRequest struct {
 	// New values, for the fields named in the mask. Checked after they are merged into the stored memory.
 	Memory *Memory `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
 	// Paths of: content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, occurred_at,
-	// expires_at.
+	// expires_at, links.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// The revision the caller has seen; 0 updates whatever is current.
 	ExpectedRevision int64 `protobuf:"varint,5,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
@@ -443,7 +576,7 @@ type UpdateRequest struct {
 
 func (x *UpdateRequest) Reset() {
 	*x = UpdateRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[4]
+	mi := &file_triskele_v1_memory_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -455,7 +588,7 @@ func (x *UpdateRequest) String() string {
 func (*UpdateRequest) ProtoMessage() {}
 
 func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[4]
+	mi := &file_triskele_v1_memory_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -468,7 +601,7 @@ func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{4}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *UpdateRequest) GetNamespace() string {
@@ -507,15 +640,17 @@ func (x *UpdateRequest) GetExpectedRevision() int64 {
 }
 
 type UpdateResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Memory        *Memory                `protobuf:"bytes,1,opt,name=memory,proto3" json:"memory,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Memory *Memory                `protobuf:"bytes,1,opt,name=memory,proto3" json:"memory,omitempty"`
+	// For RecallRequest.at_least: recall then knows of this write.
+	RevisionToken string `protobuf:"bytes,2,opt,name=revision_token,json=revisionToken,proto3" json:"revision_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpdateResponse) Reset() {
 	*x = UpdateResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[5]
+	mi := &file_triskele_v1_memory_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -527,7 +662,7 @@ func (x *UpdateResponse) String() string {
 func (*UpdateResponse) ProtoMessage() {}
 
 func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[5]
+	mi := &file_triskele_v1_memory_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -540,7 +675,7 @@ func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateResponse.ProtoReflect.Descriptor instead.
 func (*UpdateResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{5}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *UpdateResponse) GetMemory() *Memory {
@@ -548,6 +683,13 @@ func (x *UpdateResponse) GetMemory() *Memory {
 		return x.Memory
 	}
 	return nil
+}
+
+func (x *UpdateResponse) GetRevisionToken() string {
+	if x != nil {
+		return x.RevisionToken
+	}
+	return ""
 }
 
 type SupersedeRequest struct {
@@ -564,7 +706,7 @@ type SupersedeRequest struct {
 
 func (x *SupersedeRequest) Reset() {
 	*x = SupersedeRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[6]
+	mi := &file_triskele_v1_memory_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +718,7 @@ func (x *SupersedeRequest) String() string {
 func (*SupersedeRequest) ProtoMessage() {}
 
 func (x *SupersedeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[6]
+	mi := &file_triskele_v1_memory_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +731,7 @@ func (x *SupersedeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SupersedeRequest.ProtoReflect.Descriptor instead.
 func (*SupersedeRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{6}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SupersedeRequest) GetId() string {
@@ -618,14 +760,16 @@ type SupersedeResponse struct {
 	// The stored replacement.
 	Memory *Memory `protobuf:"bytes,1,opt,name=memory,proto3" json:"memory,omitempty"`
 	// The old memory with its superseded_by set.
-	Superseded    *Memory `protobuf:"bytes,2,opt,name=superseded,proto3" json:"superseded,omitempty"`
+	Superseded *Memory `protobuf:"bytes,2,opt,name=superseded,proto3" json:"superseded,omitempty"`
+	// For RecallRequest.at_least: recall then knows of this write.
+	RevisionToken string `protobuf:"bytes,3,opt,name=revision_token,json=revisionToken,proto3" json:"revision_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SupersedeResponse) Reset() {
 	*x = SupersedeResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[7]
+	mi := &file_triskele_v1_memory_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -637,7 +781,7 @@ func (x *SupersedeResponse) String() string {
 func (*SupersedeResponse) ProtoMessage() {}
 
 func (x *SupersedeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[7]
+	mi := &file_triskele_v1_memory_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -650,7 +794,7 @@ func (x *SupersedeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SupersedeResponse.ProtoReflect.Descriptor instead.
 func (*SupersedeResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{7}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SupersedeResponse) GetMemory() *Memory {
@@ -667,6 +811,13 @@ func (x *SupersedeResponse) GetSuperseded() *Memory {
 	return nil
 }
 
+func (x *SupersedeResponse) GetRevisionToken() string {
+	if x != nil {
+		return x.RevisionToken
+	}
+	return ""
+}
+
 type ForgetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -677,7 +828,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[8]
+	mi := &file_triskele_v1_memory_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -689,7 +840,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[8]
+	mi := &file_triskele_v1_memory_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -702,7 +853,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{8}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ForgetRequest) GetNamespace() string {
@@ -728,7 +879,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[9]
+	mi := &file_triskele_v1_memory_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +891,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[9]
+	mi := &file_triskele_v1_memory_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +904,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{9}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ForgetResponse) GetForgotten() int64 {
@@ -773,7 +924,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[10]
+	mi := &file_triskele_v1_memory_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +936,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[10]
+	mi := &file_triskele_v1_memory_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +949,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{10}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetRequest) GetNamespace() string {
@@ -824,7 +975,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[11]
+	mi := &file_triskele_v1_memory_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -836,7 +987,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[11]
+	mi := &file_triskele_v1_memory_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,7 +1000,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{11}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetResponse) GetMemories() []*Memory {
@@ -873,7 +1024,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[12]
+	mi := &file_triskele_v1_memory_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +1036,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[12]
+	mi := &file_triskele_v1_memory_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +1049,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{12}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListRequest) GetNamespace() string {
@@ -940,7 +1091,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[13]
+	mi := &file_triskele_v1_memory_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -952,7 +1103,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[13]
+	mi := &file_triskele_v1_memory_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -965,7 +1116,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{13}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListResponse) GetMemories() []*Memory {
@@ -985,14 +1136,19 @@ func (x *ListResponse) GetNextPageToken() string {
 type ImportRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One transaction. id, times, revision and links are stored as given; an unset id is made by the server.
-	Memories      []*Memory `protobuf:"bytes,1,rep,name=memories,proto3" json:"memories,omitempty"`
+	Memories []*Memory `protobuf:"bytes,1,rep,name=memories,proto3" json:"memories,omitempty"`
+	// Check and count as if storing, but store nothing: each message is compared with what is stored and with itself.
+	// Read from the first message of the stream.
+	DryRun bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Return ImportResponse.ids. Read from the first message of the stream.
+	ReturnIds     bool `protobuf:"varint,3,opt,name=return_ids,json=returnIds,proto3" json:"return_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ImportRequest) Reset() {
 	*x = ImportRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[14]
+	mi := &file_triskele_v1_memory_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +1160,7 @@ func (x *ImportRequest) String() string {
 func (*ImportRequest) ProtoMessage() {}
 
 func (x *ImportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[14]
+	mi := &file_triskele_v1_memory_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +1173,7 @@ func (x *ImportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRequest.ProtoReflect.Descriptor instead.
 func (*ImportRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{14}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ImportRequest) GetMemories() []*Memory {
@@ -1027,18 +1183,36 @@ func (x *ImportRequest) GetMemories() []*Memory {
 	return nil
 }
 
+func (x *ImportRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+func (x *ImportRequest) GetReturnIds() bool {
+	if x != nil {
+		return x.ReturnIds
+	}
+	return false
+}
+
 type ImportResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Stored int64                  `protobuf:"varint,1,opt,name=stored,proto3" json:"stored,omitempty"`
 	// Records that were there already.
-	Unchanged     int64 `protobuf:"varint,2,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	Unchanged int64 `protobuf:"varint,2,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
+	// Of the last batch that stored something. Its namespace is that of the batch's last memory.
+	RevisionToken string `protobuf:"bytes,3,opt,name=revision_token,json=revisionToken,proto3" json:"revision_token,omitempty"`
+	// With return_ids, the id of each memory in the order sent, as stored now or earlier; at most 50,000.
+	Ids           []string `protobuf:"bytes,4,rep,name=ids,proto3" json:"ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ImportResponse) Reset() {
 	*x = ImportResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[15]
+	mi := &file_triskele_v1_memory_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1050,7 +1224,7 @@ func (x *ImportResponse) String() string {
 func (*ImportResponse) ProtoMessage() {}
 
 func (x *ImportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[15]
+	mi := &file_triskele_v1_memory_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1063,7 +1237,7 @@ func (x *ImportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportResponse.ProtoReflect.Descriptor instead.
 func (*ImportResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{15}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ImportResponse) GetStored() int64 {
@@ -1080,6 +1254,20 @@ func (x *ImportResponse) GetUnchanged() int64 {
 	return 0
 }
 
+func (x *ImportResponse) GetRevisionToken() string {
+	if x != nil {
+		return x.RevisionToken
+	}
+	return ""
+}
+
+func (x *ImportResponse) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
 type ExportRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -1089,7 +1277,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[16]
+	mi := &file_triskele_v1_memory_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1289,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[16]
+	mi := &file_triskele_v1_memory_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1302,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{16}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExportRequest) GetNamespace() string {
@@ -1133,7 +1321,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[17]
+	mi := &file_triskele_v1_memory_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +1333,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[17]
+	mi := &file_triskele_v1_memory_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,7 +1346,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{17}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExportResponse) GetMemories() []*Memory {
@@ -1169,15 +1357,17 @@ func (x *ExportResponse) GetMemories() []*Memory {
 }
 
 type GetNamespaceRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Count what is in it: reads the whole namespace.
+	Statistics    bool `protobuf:"varint,2,opt,name=statistics,proto3" json:"statistics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetNamespaceRequest) Reset() {
 	*x = GetNamespaceRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[18]
+	mi := &file_triskele_v1_memory_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1189,7 +1379,7 @@ func (x *GetNamespaceRequest) String() string {
 func (*GetNamespaceRequest) ProtoMessage() {}
 
 func (x *GetNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[18]
+	mi := &file_triskele_v1_memory_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1202,7 +1392,7 @@ func (x *GetNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*GetNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{18}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetNamespaceRequest) GetNamespace() string {
@@ -1212,19 +1402,28 @@ func (x *GetNamespaceRequest) GetNamespace() string {
 	return ""
 }
 
+func (x *GetNamespaceRequest) GetStatistics() bool {
+	if x != nil {
+		return x.Statistics
+	}
+	return false
+}
+
 type GetNamespaceResponse struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// Memories stored, superseded and expired ones included.
-	Memories      int64 `protobuf:"varint,3,opt,name=memories,proto3" json:"memories,omitempty"`
+	// Memories stored, superseded and expired ones included. Only with statistics.
+	Memories int64 `protobuf:"varint,3,opt,name=memories,proto3" json:"memories,omitempty"`
+	// Only when asked for.
+	Statistics    *NamespaceStatistics `protobuf:"bytes,4,opt,name=statistics,proto3" json:"statistics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetNamespaceResponse) Reset() {
 	*x = GetNamespaceResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[19]
+	mi := &file_triskele_v1_memory_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1236,7 +1435,7 @@ func (x *GetNamespaceResponse) String() string {
 func (*GetNamespaceResponse) ProtoMessage() {}
 
 func (x *GetNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[19]
+	mi := &file_triskele_v1_memory_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1249,7 +1448,7 @@ func (x *GetNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*GetNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{19}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetNamespaceResponse) GetNamespace() string {
@@ -1273,11 +1472,887 @@ func (x *GetNamespaceResponse) GetMemories() int64 {
 	return 0
 }
 
+func (x *GetNamespaceResponse) GetStatistics() *NamespaceStatistics {
+	if x != nil {
+		return x.Statistics
+	}
+	return nil
+}
+
+// NamespaceStatistics counts the memories of a namespace by state. A memory that is superseded and expired counts as
+// superseded.
+type NamespaceStatistics struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Live       int64                  `protobuf:"varint,1,opt,name=live,proto3" json:"live,omitempty"`
+	Superseded int64                  `protobuf:"varint,2,opt,name=superseded,proto3" json:"superseded,omitempty"`
+	// Expired and not yet swept.
+	Expired int64 `protobuf:"varint,3,opt,name=expired,proto3" json:"expired,omitempty"`
+	// Of any state.
+	Sensitive int64 `protobuf:"varint,4,opt,name=sensitive,proto3" json:"sensitive,omitempty"`
+	// Of the texts and metadata, without indexes.
+	Bytes int64 `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// By index name.
+	Indexes       []*IndexLag `protobuf:"bytes,6,rep,name=indexes,proto3" json:"indexes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamespaceStatistics) Reset() {
+	*x = NamespaceStatistics{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamespaceStatistics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamespaceStatistics) ProtoMessage() {}
+
+func (x *NamespaceStatistics) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamespaceStatistics.ProtoReflect.Descriptor instead.
+func (*NamespaceStatistics) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *NamespaceStatistics) GetLive() int64 {
+	if x != nil {
+		return x.Live
+	}
+	return 0
+}
+
+func (x *NamespaceStatistics) GetSuperseded() int64 {
+	if x != nil {
+		return x.Superseded
+	}
+	return 0
+}
+
+func (x *NamespaceStatistics) GetExpired() int64 {
+	if x != nil {
+		return x.Expired
+	}
+	return 0
+}
+
+func (x *NamespaceStatistics) GetSensitive() int64 {
+	if x != nil {
+		return x.Sensitive
+	}
+	return 0
+}
+
+func (x *NamespaceStatistics) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *NamespaceStatistics) GetIndexes() []*IndexLag {
+	if x != nil {
+		return x.Indexes
+	}
+	return nil
+}
+
+// IndexLag says how far a derived index is behind the memories of a namespace.
+type IndexLag struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Index string                 `protobuf:"bytes,1,opt,name=index,proto3" json:"index,omitempty"`
+	// Memories waiting to be indexed, those being retried included.
+	Pending int64 `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
+	// Memories given up on after the last retry.
+	Dead int64 `protobuf:"varint,3,opt,name=dead,proto3" json:"dead,omitempty"`
+	// How long the oldest pending memory has waited.
+	Lag           *durationpb.Duration `protobuf:"bytes,4,opt,name=lag,proto3" json:"lag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IndexLag) Reset() {
+	*x = IndexLag{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IndexLag) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IndexLag) ProtoMessage() {}
+
+func (x *IndexLag) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IndexLag.ProtoReflect.Descriptor instead.
+func (*IndexLag) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *IndexLag) GetIndex() string {
+	if x != nil {
+		return x.Index
+	}
+	return ""
+}
+
+func (x *IndexLag) GetPending() int64 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *IndexLag) GetDead() int64 {
+	if x != nil {
+		return x.Dead
+	}
+	return 0
+}
+
+func (x *IndexLag) GetLag() *durationpb.Duration {
+	if x != nil {
+		return x.Lag
+	}
+	return nil
+}
+
+type ListNamespacesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only names that begin so; empty for all.
+	Prefix string `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// 1 to 1,000; unset means 100.
+	PageSize *int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// next_page_token of the page before; empty for the first page.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNamespacesRequest) Reset() {
+	*x = ListNamespacesRequest{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNamespacesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNamespacesRequest) ProtoMessage() {}
+
+func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNamespacesRequest.ProtoReflect.Descriptor instead.
+func (*ListNamespacesRequest) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ListNamespacesRequest) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *ListNamespacesRequest) GetPageSize() int32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListNamespacesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListNamespacesResponse struct {
+	state      protoimpl.MessageState              `protogen:"open.v1"`
+	Namespaces []*ListNamespacesResponse_Namespace `protobuf:"bytes,1,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNamespacesResponse) Reset() {
+	*x = ListNamespacesResponse{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNamespacesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNamespacesResponse) ProtoMessage() {}
+
+func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNamespacesResponse.ProtoReflect.Descriptor instead.
+func (*ListNamespacesResponse) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ListNamespacesResponse) GetNamespaces() []*ListNamespacesResponse_Namespace {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *ListNamespacesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type RenameNamespaceRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	NewName       string                 `protobuf:"bytes,2,opt,name=new_name,json=newName,proto3" json:"new_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenameNamespaceRequest) Reset() {
+	*x = RenameNamespaceRequest{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenameNamespaceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenameNamespaceRequest) ProtoMessage() {}
+
+func (x *RenameNamespaceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenameNamespaceRequest.ProtoReflect.Descriptor instead.
+func (*RenameNamespaceRequest) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *RenameNamespaceRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *RenameNamespaceRequest) GetNewName() string {
+	if x != nil {
+		return x.NewName
+	}
+	return ""
+}
+
+type RenameNamespaceResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Memories that moved.
+	Memories      int64 `protobuf:"varint,1,opt,name=memories,proto3" json:"memories,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenameNamespaceResponse) Reset() {
+	*x = RenameNamespaceResponse{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenameNamespaceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenameNamespaceResponse) ProtoMessage() {}
+
+func (x *RenameNamespaceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenameNamespaceResponse.ProtoReflect.Descriptor instead.
+func (*RenameNamespaceResponse) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *RenameNamespaceResponse) GetMemories() int64 {
+	if x != nil {
+		return x.Memories
+	}
+	return 0
+}
+
+type DeleteNamespaceRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteNamespaceRequest) Reset() {
+	*x = DeleteNamespaceRequest{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteNamespaceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteNamespaceRequest) ProtoMessage() {}
+
+func (x *DeleteNamespaceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteNamespaceRequest.ProtoReflect.Descriptor instead.
+func (*DeleteNamespaceRequest) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *DeleteNamespaceRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+type DeleteNamespaceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Forgotten     int64                  `protobuf:"varint,1,opt,name=forgotten,proto3" json:"forgotten,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteNamespaceResponse) Reset() {
+	*x = DeleteNamespaceResponse{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteNamespaceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteNamespaceResponse) ProtoMessage() {}
+
+func (x *DeleteNamespaceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteNamespaceResponse.ProtoReflect.Descriptor instead.
+func (*DeleteNamespaceResponse) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *DeleteNamespaceResponse) GetForgotten() int64 {
+	if x != nil {
+		return x.Forgotten
+	}
+	return 0
+}
+
+// Decision is what the curator did about one memory.
+type Decision struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Id        string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Namespace string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The new memory, at the revision that was judged.
+	MemoryId       string         `protobuf:"bytes,3,opt,name=memory_id,json=memoryId,proto3" json:"memory_id,omitempty"`
+	MemoryRevision int64          `protobuf:"varint,4,opt,name=memory_revision,json=memoryRevision,proto3" json:"memory_revision,omitempty"`
+	Action         CurationAction `protobuf:"varint,5,opt,name=action,proto3,enum=triskele.v1.CurationAction" json:"action,omitempty"`
+	// The older memory concerned; empty for ADD.
+	TargetId string `protobuf:"bytes,6,opt,name=target_id,json=targetId,proto3" json:"target_id,omitempty"`
+	// Name of the model that decided; empty when there was nothing to ask one about.
+	Model     string                 `protobuf:"bytes,7,opt,name=model,proto3" json:"model,omitempty"`
+	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
+	// Unset unless it was reverted.
+	RevertedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=reverted_at,json=revertedAt,proto3" json:"reverted_at,omitempty"`
+	// For UPDATE, until it is reverted: the older memory's content as it was before.
+	PreviousContent string `protobuf:"bytes,10,opt,name=previous_content,json=previousContent,proto3" json:"previous_content,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Decision) Reset() {
+	*x = Decision{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decision) ProtoMessage() {}
+
+func (x *Decision) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decision.ProtoReflect.Descriptor instead.
+func (*Decision) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Decision) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Decision) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Decision) GetMemoryId() string {
+	if x != nil {
+		return x.MemoryId
+	}
+	return ""
+}
+
+func (x *Decision) GetMemoryRevision() int64 {
+	if x != nil {
+		return x.MemoryRevision
+	}
+	return 0
+}
+
+func (x *Decision) GetAction() CurationAction {
+	if x != nil {
+		return x.Action
+	}
+	return CurationAction_CURATION_ACTION_UNSPECIFIED
+}
+
+func (x *Decision) GetTargetId() string {
+	if x != nil {
+		return x.TargetId
+	}
+	return ""
+}
+
+func (x *Decision) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Decision) GetDecidedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DecidedAt
+	}
+	return nil
+}
+
+func (x *Decision) GetRevertedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RevertedAt
+	}
+	return nil
+}
+
+func (x *Decision) GetPreviousContent() string {
+	if x != nil {
+		return x.PreviousContent
+	}
+	return ""
+}
+
+type ListDecisionsRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// 1 to 1,000; unset means 100.
+	PageSize *int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// next_page_token of the page before; empty for the first page.
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only decisions about this memory, whether it was the new one or the older; empty for all.
+	MemoryId      string `protobuf:"bytes,4,opt,name=memory_id,json=memoryId,proto3" json:"memory_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsRequest) Reset() {
+	*x = ListDecisionsRequest{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsRequest) ProtoMessage() {}
+
+func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
+func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ListDecisionsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetPageSize() int32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListDecisionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetMemoryId() string {
+	if x != nil {
+		return x.MemoryId
+	}
+	return ""
+}
+
+type ListDecisionsResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Decisions []*Decision            `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsResponse) Reset() {
+	*x = ListDecisionsResponse{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsResponse) ProtoMessage() {}
+
+func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
+func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ListDecisionsResponse) GetDecisions() []*Decision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *ListDecisionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type RevertDecisionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevertDecisionRequest) Reset() {
+	*x = RevertDecisionRequest{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevertDecisionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevertDecisionRequest) ProtoMessage() {}
+
+func (x *RevertDecisionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevertDecisionRequest.ProtoReflect.Descriptor instead.
+func (*RevertDecisionRequest) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *RevertDecisionRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *RevertDecisionRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type RevertDecisionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Decision      *Decision              `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
+	RevisionToken string                 `protobuf:"bytes,2,opt,name=revision_token,json=revisionToken,proto3" json:"revision_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevertDecisionResponse) Reset() {
+	*x = RevertDecisionResponse{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevertDecisionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevertDecisionResponse) ProtoMessage() {}
+
+func (x *RevertDecisionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevertDecisionResponse.ProtoReflect.Descriptor instead.
+func (*RevertDecisionResponse) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *RevertDecisionResponse) GetDecision() *Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
+func (x *RevertDecisionResponse) GetRevisionToken() string {
+	if x != nil {
+		return x.RevisionToken
+	}
+	return ""
+}
+
+type ListNamespacesResponse_Namespace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListNamespacesResponse_Namespace) Reset() {
+	*x = ListNamespacesResponse_Namespace{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListNamespacesResponse_Namespace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListNamespacesResponse_Namespace) ProtoMessage() {}
+
+func (x *ListNamespacesResponse_Namespace) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListNamespacesResponse_Namespace.ProtoReflect.Descriptor instead.
+func (*ListNamespacesResponse_Namespace) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{24, 0}
+}
+
+func (x *ListNamespacesResponse_Namespace) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListNamespacesResponse_Namespace) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
 var File_triskele_v1_memory_proto protoreflect.FileDescriptor
 
 const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\n" +
-	"\x18triskele/v1/memory.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd4\a\n" +
+	"\x18triskele/v1/memory.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"S\n" +
+	"\x04Link\x12 \n" +
+	"\x06target\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06target\x12)\n" +
+	"\brelation\x18\x02 \x01(\tB\r\xbaH\n" +
+	"r\b \x01(@\xba\x01\x01\x00R\brelation\"\x88\b\n" +
 	"\x06Memory\x12\x1b\n" +
 	"\x02id\x18\x01 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x02id\x12V\n" +
 	"\tnamespace\x18\x02 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12)\n" +
@@ -1307,7 +2382,8 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"supersedes\x120\n" +
 	"\rsuperseded_by\x18\x11 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\fsupersededBy\x12#\n" +
 	"\brevision\x18\x12 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\brevision\x125\n" +
-	"\x0fidempotency_key\x18\x13 \x01(\tB\f\xbaH\tr\a(\x80\x01\xba\x01\x01\x00R\x0eidempotencyKeyB\r\n" +
+	"\x0fidempotency_key\x18\x13 \x01(\tB\f\xbaH\tr\a(\x80\x01\xba\x01\x01\x00R\x0eidempotencyKey\x122\n" +
+	"\x05links\x18\x14 \x03(\v2\x11.triskele.v1.LinkB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x05linksB\r\n" +
 	"\v_importance\"\xfe\x03\n" +
 	"\x06Filter\x120\n" +
 	"\btags_any\x18\x01 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10@\"\vr\t \x01(\x80\x01\xba\x01\x01\x00R\atagsAny\x120\n" +
@@ -1324,28 +2400,31 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"F\n" +
 	"\x0fRememberRequest\x123\n" +
-	"\x06memory\x18\x01 \x01(\v2\x13.triskele.v1.MemoryB\x06\xbaH\x03\xc8\x01\x01R\x06memory\"W\n" +
+	"\x06memory\x18\x01 \x01(\v2\x13.triskele.v1.MemoryB\x06\xbaH\x03\xc8\x01\x01R\x06memory\"~\n" +
 	"\x10RememberResponse\x12+\n" +
 	"\x06memory\x18\x01 \x01(\v2\x13.triskele.v1.MemoryR\x06memory\x12\x16\n" +
-	"\x06stored\x18\x02 \x01(\bR\x06stored\"\xb1\x02\n" +
+	"\x06stored\x18\x02 \x01(\bR\x06stored\x12%\n" +
+	"\x0erevision_token\x18\x03 \x01(\tR\rrevisionToken\"\xb1\x02\n" +
 	"\rUpdateRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12\x18\n" +
 	"\x02id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x123\n" +
 	"\x06memory\x18\x03 \x01(\v2\x13.triskele.v1.MemoryB\x06\xbaH\x03\xd8\x01\x03R\x06memory\x12C\n" +
 	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskB\x06\xbaH\x03\xc8\x01\x01R\n" +
 	"updateMask\x124\n" +
-	"\x11expected_revision\x18\x05 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x10expectedRevision\"=\n" +
+	"\x11expected_revision\x18\x05 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x10expectedRevision\"d\n" +
 	"\x0eUpdateResponse\x12+\n" +
-	"\x06memory\x18\x01 \x01(\v2\x13.triskele.v1.MemoryR\x06memory\"\xa1\x01\n" +
+	"\x06memory\x18\x01 \x01(\v2\x13.triskele.v1.MemoryR\x06memory\x12%\n" +
+	"\x0erevision_token\x18\x02 \x01(\tR\rrevisionToken\"\xa1\x01\n" +
 	"\x10SupersedeRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12=\n" +
 	"\vreplacement\x18\x02 \x01(\v2\x13.triskele.v1.MemoryB\x06\xbaH\x03\xc8\x01\x01R\vreplacement\x124\n" +
-	"\x11expected_revision\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x10expectedRevision\"u\n" +
+	"\x11expected_revision\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\x10expectedRevision\"\x9c\x01\n" +
 	"\x11SupersedeResponse\x12+\n" +
 	"\x06memory\x18\x01 \x01(\v2\x13.triskele.v1.MemoryR\x06memory\x123\n" +
 	"\n" +
 	"superseded\x18\x02 \x01(\v2\x13.triskele.v1.MemoryR\n" +
-	"superseded\"\x8d\x01\n" +
+	"superseded\x12%\n" +
+	"\x0erevision_token\x18\x03 \x01(\tR\rrevisionToken\"\x8d\x01\n" +
 	"\rForgetRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12$\n" +
 	"\x03ids\x18\x02 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x10\xe8\a\"\x05r\x03\xb0\x01\x01R\x03ids\".\n" +
@@ -1368,23 +2447,112 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"_page_size\"g\n" +
 	"\fListResponse\x12/\n" +
 	"\bmemories\x18\x01 \x03(\v2\x13.triskele.v1.MemoryR\bmemories\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"M\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x85\x01\n" +
 	"\rImportRequest\x12<\n" +
-	"\bmemories\x18\x01 \x03(\v2\x13.triskele.v1.MemoryB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\bmemories\"F\n" +
+	"\bmemories\x18\x01 \x03(\v2\x13.triskele.v1.MemoryB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\bmemories\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\x12\x1d\n" +
+	"\n" +
+	"return_ids\x18\x03 \x01(\bR\treturnIds\"\x7f\n" +
 	"\x0eImportResponse\x12\x16\n" +
 	"\x06stored\x18\x01 \x01(\x03R\x06stored\x12\x1c\n" +
-	"\tunchanged\x18\x02 \x01(\x03R\tunchanged\"g\n" +
+	"\tunchanged\x18\x02 \x01(\x03R\tunchanged\x12%\n" +
+	"\x0erevision_token\x18\x03 \x01(\tR\rrevisionToken\x12\x10\n" +
+	"\x03ids\x18\x04 \x03(\tR\x03ids\"g\n" +
 	"\rExportRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"A\n" +
 	"\x0eExportResponse\x12/\n" +
-	"\bmemories\x18\x01 \x03(\v2\x13.triskele.v1.MemoryR\bmemories\"m\n" +
+	"\bmemories\x18\x01 \x03(\v2\x13.triskele.v1.MemoryR\bmemories\"\x8d\x01\n" +
 	"\x13GetNamespaceRequest\x12V\n" +
-	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"\x8b\x01\n" +
+	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12\x1e\n" +
+	"\n" +
+	"statistics\x18\x02 \x01(\bR\n" +
+	"statistics\"\xcd\x01\n" +
 	"\x14GetNamespaceResponse\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x129\n" +
 	"\n" +
 	"created_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x1a\n" +
-	"\bmemories\x18\x03 \x01(\x03R\bmemories2\x80\x05\n" +
+	"\bmemories\x18\x03 \x01(\x03R\bmemories\x12@\n" +
+	"\n" +
+	"statistics\x18\x04 \x01(\v2 .triskele.v1.NamespaceStatisticsR\n" +
+	"statistics\"\xc8\x01\n" +
+	"\x13NamespaceStatistics\x12\x12\n" +
+	"\x04live\x18\x01 \x01(\x03R\x04live\x12\x1e\n" +
+	"\n" +
+	"superseded\x18\x02 \x01(\x03R\n" +
+	"superseded\x12\x18\n" +
+	"\aexpired\x18\x03 \x01(\x03R\aexpired\x12\x1c\n" +
+	"\tsensitive\x18\x04 \x01(\x03R\tsensitive\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12/\n" +
+	"\aindexes\x18\x06 \x03(\v2\x15.triskele.v1.IndexLagR\aindexes\"{\n" +
+	"\bIndexLag\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\tR\x05index\x12\x18\n" +
+	"\apending\x18\x02 \x01(\x03R\apending\x12\x12\n" +
+	"\x04dead\x18\x03 \x01(\x03R\x04dead\x12+\n" +
+	"\x03lag\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03lag\"\xa2\x01\n" +
+	"\x15ListNamespacesRequest\x12$\n" +
+	"\x06prefix\x18\x01 \x01(\tB\f\xbaH\tr\a(\x80\x01\xba\x01\x01\x00R\x06prefix\x12,\n" +
+	"\tpage_size\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x00R\bpageSize\x88\x01\x01\x12'\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\tpageTokenB\f\n" +
+	"\n" +
+	"_page_size\"\xf5\x01\n" +
+	"\x16ListNamespacesResponse\x12M\n" +
+	"\n" +
+	"namespaces\x18\x01 \x03(\v2-.triskele.v1.ListNamespacesResponse.NamespaceR\n" +
+	"namespaces\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x1ad\n" +
+	"\tNamespace\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x129\n" +
+	"\n" +
+	"created_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xc5\x01\n" +
+	"\x16RenameNamespaceRequest\x12V\n" +
+	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12S\n" +
+	"\bnew_name\x18\x02 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\anewName\"5\n" +
+	"\x17RenameNamespaceResponse\x12\x1a\n" +
+	"\bmemories\x18\x01 \x01(\x03R\bmemories\"p\n" +
+	"\x16DeleteNamespaceRequest\x12V\n" +
+	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"7\n" +
+	"\x17DeleteNamespaceResponse\x12\x1c\n" +
+	"\tforgotten\x18\x01 \x01(\x03R\tforgotten\"\x89\x03\n" +
+	"\bDecision\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1b\n" +
+	"\tmemory_id\x18\x03 \x01(\tR\bmemoryId\x12'\n" +
+	"\x0fmemory_revision\x18\x04 \x01(\x03R\x0ememoryRevision\x123\n" +
+	"\x06action\x18\x05 \x01(\x0e2\x1b.triskele.v1.CurationActionR\x06action\x12\x1b\n" +
+	"\ttarget_id\x18\x06 \x01(\tR\btargetId\x12\x14\n" +
+	"\x05model\x18\a \x01(\tR\x05model\x129\n" +
+	"\n" +
+	"decided_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tdecidedAt\x12;\n" +
+	"\vreverted_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"revertedAt\x12)\n" +
+	"\x10previous_content\x18\n" +
+	" \x01(\tR\x0fpreviousContent\"\xfd\x01\n" +
+	"\x14ListDecisionsRequest\x12V\n" +
+	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12,\n" +
+	"\tpage_size\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x00R\bpageSize\x88\x01\x01\x12'\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\tpageToken\x12(\n" +
+	"\tmemory_id\x18\x04 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\bmemoryIdB\f\n" +
+	"\n" +
+	"_page_size\"t\n" +
+	"\x15ListDecisionsResponse\x123\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x15.triskele.v1.DecisionR\tdecisions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x89\x01\n" +
+	"\x15RevertDecisionRequest\x12V\n" +
+	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12\x18\n" +
+	"\x02id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\"r\n" +
+	"\x16RevertDecisionResponse\x121\n" +
+	"\bdecision\x18\x01 \x01(\v2\x15.triskele.v1.DecisionR\bdecision\x12%\n" +
+	"\x0erevision_token\x18\x02 \x01(\tR\rrevisionToken*\x9f\x01\n" +
+	"\x0eCurationAction\x12\x1f\n" +
+	"\x1bCURATION_ACTION_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13CURATION_ACTION_ADD\x10\x01\x12\x1a\n" +
+	"\x16CURATION_ACTION_UPDATE\x10\x02\x12\x1d\n" +
+	"\x19CURATION_ACTION_SUPERSEDE\x10\x03\x12\x18\n" +
+	"\x14CURATION_ACTION_NOOP\x10\x042\xca\b\n" +
 	"\rMemoryService\x12G\n" +
 	"\bRemember\x12\x1c.triskele.v1.RememberRequest\x1a\x1d.triskele.v1.RememberResponse\x12A\n" +
 	"\x06Update\x12\x1a.triskele.v1.UpdateRequest\x1a\x1b.triskele.v1.UpdateResponse\x12J\n" +
@@ -1394,7 +2562,12 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\x04List\x12\x18.triskele.v1.ListRequest\x1a\x19.triskele.v1.ListResponse\x12C\n" +
 	"\x06Import\x12\x1a.triskele.v1.ImportRequest\x1a\x1b.triskele.v1.ImportResponse(\x01\x12C\n" +
 	"\x06Export\x12\x1a.triskele.v1.ExportRequest\x1a\x1b.triskele.v1.ExportResponse0\x01\x12S\n" +
-	"\fGetNamespace\x12 .triskele.v1.GetNamespaceRequest\x1a!.triskele.v1.GetNamespaceResponseB;Z9github.com/triskele/triskele/proto/triskele/v1;triskelev1b\x06proto3"
+	"\fGetNamespace\x12 .triskele.v1.GetNamespaceRequest\x1a!.triskele.v1.GetNamespaceResponse\x12Y\n" +
+	"\x0eListNamespaces\x12\".triskele.v1.ListNamespacesRequest\x1a#.triskele.v1.ListNamespacesResponse\x12\\\n" +
+	"\x0fRenameNamespace\x12#.triskele.v1.RenameNamespaceRequest\x1a$.triskele.v1.RenameNamespaceResponse\x12\\\n" +
+	"\x0fDeleteNamespace\x12#.triskele.v1.DeleteNamespaceRequest\x1a$.triskele.v1.DeleteNamespaceResponse\x12V\n" +
+	"\rListDecisions\x12!.triskele.v1.ListDecisionsRequest\x1a\".triskele.v1.ListDecisionsResponse\x12Y\n" +
+	"\x0eRevertDecision\x12\".triskele.v1.RevertDecisionRequest\x1a#.triskele.v1.RevertDecisionResponseB;Z9github.com/triskele/triskele/proto/triskele/v1;triskelev1b\x06proto3"
 
 var (
 	file_triskele_v1_memory_proto_rawDescOnce sync.Once
@@ -1408,81 +2581,120 @@ func file_triskele_v1_memory_proto_rawDescGZIP() []byte {
 	return file_triskele_v1_memory_proto_rawDescData
 }
 
-var file_triskele_v1_memory_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_triskele_v1_memory_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_triskele_v1_memory_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_triskele_v1_memory_proto_goTypes = []any{
-	(*Memory)(nil),                // 0: triskele.v1.Memory
-	(*Filter)(nil),                // 1: triskele.v1.Filter
-	(*RememberRequest)(nil),       // 2: triskele.v1.RememberRequest
-	(*RememberResponse)(nil),      // 3: triskele.v1.RememberResponse
-	(*UpdateRequest)(nil),         // 4: triskele.v1.UpdateRequest
-	(*UpdateResponse)(nil),        // 5: triskele.v1.UpdateResponse
-	(*SupersedeRequest)(nil),      // 6: triskele.v1.SupersedeRequest
-	(*SupersedeResponse)(nil),     // 7: triskele.v1.SupersedeResponse
-	(*ForgetRequest)(nil),         // 8: triskele.v1.ForgetRequest
-	(*ForgetResponse)(nil),        // 9: triskele.v1.ForgetResponse
-	(*GetRequest)(nil),            // 10: triskele.v1.GetRequest
-	(*GetResponse)(nil),           // 11: triskele.v1.GetResponse
-	(*ListRequest)(nil),           // 12: triskele.v1.ListRequest
-	(*ListResponse)(nil),          // 13: triskele.v1.ListResponse
-	(*ImportRequest)(nil),         // 14: triskele.v1.ImportRequest
-	(*ImportResponse)(nil),        // 15: triskele.v1.ImportResponse
-	(*ExportRequest)(nil),         // 16: triskele.v1.ExportRequest
-	(*ExportResponse)(nil),        // 17: triskele.v1.ExportResponse
-	(*GetNamespaceRequest)(nil),   // 18: triskele.v1.GetNamespaceRequest
-	(*GetNamespaceResponse)(nil),  // 19: triskele.v1.GetNamespaceResponse
-	nil,                           // 20: triskele.v1.Filter.MetadataEntry
-	(*structpb.Struct)(nil),       // 21: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*fieldmaskpb.FieldMask)(nil), // 23: google.protobuf.FieldMask
-	(*structpb.Value)(nil),        // 24: google.protobuf.Value
+	(CurationAction)(0),                      // 0: triskele.v1.CurationAction
+	(*Link)(nil),                             // 1: triskele.v1.Link
+	(*Memory)(nil),                           // 2: triskele.v1.Memory
+	(*Filter)(nil),                           // 3: triskele.v1.Filter
+	(*RememberRequest)(nil),                  // 4: triskele.v1.RememberRequest
+	(*RememberResponse)(nil),                 // 5: triskele.v1.RememberResponse
+	(*UpdateRequest)(nil),                    // 6: triskele.v1.UpdateRequest
+	(*UpdateResponse)(nil),                   // 7: triskele.v1.UpdateResponse
+	(*SupersedeRequest)(nil),                 // 8: triskele.v1.SupersedeRequest
+	(*SupersedeResponse)(nil),                // 9: triskele.v1.SupersedeResponse
+	(*ForgetRequest)(nil),                    // 10: triskele.v1.ForgetRequest
+	(*ForgetResponse)(nil),                   // 11: triskele.v1.ForgetResponse
+	(*GetRequest)(nil),                       // 12: triskele.v1.GetRequest
+	(*GetResponse)(nil),                      // 13: triskele.v1.GetResponse
+	(*ListRequest)(nil),                      // 14: triskele.v1.ListRequest
+	(*ListResponse)(nil),                     // 15: triskele.v1.ListResponse
+	(*ImportRequest)(nil),                    // 16: triskele.v1.ImportRequest
+	(*ImportResponse)(nil),                   // 17: triskele.v1.ImportResponse
+	(*ExportRequest)(nil),                    // 18: triskele.v1.ExportRequest
+	(*ExportResponse)(nil),                   // 19: triskele.v1.ExportResponse
+	(*GetNamespaceRequest)(nil),              // 20: triskele.v1.GetNamespaceRequest
+	(*GetNamespaceResponse)(nil),             // 21: triskele.v1.GetNamespaceResponse
+	(*NamespaceStatistics)(nil),              // 22: triskele.v1.NamespaceStatistics
+	(*IndexLag)(nil),                         // 23: triskele.v1.IndexLag
+	(*ListNamespacesRequest)(nil),            // 24: triskele.v1.ListNamespacesRequest
+	(*ListNamespacesResponse)(nil),           // 25: triskele.v1.ListNamespacesResponse
+	(*RenameNamespaceRequest)(nil),           // 26: triskele.v1.RenameNamespaceRequest
+	(*RenameNamespaceResponse)(nil),          // 27: triskele.v1.RenameNamespaceResponse
+	(*DeleteNamespaceRequest)(nil),           // 28: triskele.v1.DeleteNamespaceRequest
+	(*DeleteNamespaceResponse)(nil),          // 29: triskele.v1.DeleteNamespaceResponse
+	(*Decision)(nil),                         // 30: triskele.v1.Decision
+	(*ListDecisionsRequest)(nil),             // 31: triskele.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),            // 32: triskele.v1.ListDecisionsResponse
+	(*RevertDecisionRequest)(nil),            // 33: triskele.v1.RevertDecisionRequest
+	(*RevertDecisionResponse)(nil),           // 34: triskele.v1.RevertDecisionResponse
+	nil,                                      // 35: triskele.v1.Filter.MetadataEntry
+	(*ListNamespacesResponse_Namespace)(nil), // 36: triskele.v1.ListNamespacesResponse.Namespace
+	(*structpb.Struct)(nil),                  // 37: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),            // 38: google.protobuf.Timestamp
+	(*fieldmaskpb.FieldMask)(nil),            // 39: google.protobuf.FieldMask
+	(*durationpb.Duration)(nil),              // 40: google.protobuf.Duration
+	(*structpb.Value)(nil),                   // 41: google.protobuf.Value
 }
 var file_triskele_v1_memory_proto_depIdxs = []int32{
-	21, // 0: triskele.v1.Memory.metadata:type_name -> google.protobuf.Struct
-	22, // 1: triskele.v1.Memory.created_at:type_name -> google.protobuf.Timestamp
-	22, // 2: triskele.v1.Memory.updated_at:type_name -> google.protobuf.Timestamp
-	22, // 3: triskele.v1.Memory.occurred_at:type_name -> google.protobuf.Timestamp
-	22, // 4: triskele.v1.Memory.expires_at:type_name -> google.protobuf.Timestamp
-	22, // 5: triskele.v1.Filter.created_from:type_name -> google.protobuf.Timestamp
-	22, // 6: triskele.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
-	20, // 7: triskele.v1.Filter.metadata:type_name -> triskele.v1.Filter.MetadataEntry
-	0,  // 8: triskele.v1.RememberRequest.memory:type_name -> triskele.v1.Memory
-	0,  // 9: triskele.v1.RememberResponse.memory:type_name -> triskele.v1.Memory
-	0,  // 10: triskele.v1.UpdateRequest.memory:type_name -> triskele.v1.Memory
-	23, // 11: triskele.v1.UpdateRequest.update_mask:type_name -> google.protobuf.FieldMask
-	0,  // 12: triskele.v1.UpdateResponse.memory:type_name -> triskele.v1.Memory
-	0,  // 13: triskele.v1.SupersedeRequest.replacement:type_name -> triskele.v1.Memory
-	0,  // 14: triskele.v1.SupersedeResponse.memory:type_name -> triskele.v1.Memory
-	0,  // 15: triskele.v1.SupersedeResponse.superseded:type_name -> triskele.v1.Memory
-	0,  // 16: triskele.v1.GetResponse.memories:type_name -> triskele.v1.Memory
-	1,  // 17: triskele.v1.ListRequest.filter:type_name -> triskele.v1.Filter
-	0,  // 18: triskele.v1.ListResponse.memories:type_name -> triskele.v1.Memory
-	0,  // 19: triskele.v1.ImportRequest.memories:type_name -> triskele.v1.Memory
-	0,  // 20: triskele.v1.ExportResponse.memories:type_name -> triskele.v1.Memory
-	22, // 21: triskele.v1.GetNamespaceResponse.created_at:type_name -> google.protobuf.Timestamp
-	24, // 22: triskele.v1.Filter.MetadataEntry.value:type_name -> google.protobuf.Value
-	2,  // 23: triskele.v1.MemoryService.Remember:input_type -> triskele.v1.RememberRequest
-	4,  // 24: triskele.v1.MemoryService.Update:input_type -> triskele.v1.UpdateRequest
-	6,  // 25: triskele.v1.MemoryService.Supersede:input_type -> triskele.v1.SupersedeRequest
-	8,  // 26: triskele.v1.MemoryService.Forget:input_type -> triskele.v1.ForgetRequest
-	10, // 27: triskele.v1.MemoryService.Get:input_type -> triskele.v1.GetRequest
-	12, // 28: triskele.v1.MemoryService.List:input_type -> triskele.v1.ListRequest
-	14, // 29: triskele.v1.MemoryService.Import:input_type -> triskele.v1.ImportRequest
-	16, // 30: triskele.v1.MemoryService.Export:input_type -> triskele.v1.ExportRequest
-	18, // 31: triskele.v1.MemoryService.GetNamespace:input_type -> triskele.v1.GetNamespaceRequest
-	3,  // 32: triskele.v1.MemoryService.Remember:output_type -> triskele.v1.RememberResponse
-	5,  // 33: triskele.v1.MemoryService.Update:output_type -> triskele.v1.UpdateResponse
-	7,  // 34: triskele.v1.MemoryService.Supersede:output_type -> triskele.v1.SupersedeResponse
-	9,  // 35: triskele.v1.MemoryService.Forget:output_type -> triskele.v1.ForgetResponse
-	11, // 36: triskele.v1.MemoryService.Get:output_type -> triskele.v1.GetResponse
-	13, // 37: triskele.v1.MemoryService.List:output_type -> triskele.v1.ListResponse
-	15, // 38: triskele.v1.MemoryService.Import:output_type -> triskele.v1.ImportResponse
-	17, // 39: triskele.v1.MemoryService.Export:output_type -> triskele.v1.ExportResponse
-	19, // 40: triskele.v1.MemoryService.GetNamespace:output_type -> triskele.v1.GetNamespaceResponse
-	32, // [32:41] is the sub-list for method output_type
-	23, // [23:32] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	37, // 0: triskele.v1.Memory.metadata:type_name -> google.protobuf.Struct
+	38, // 1: triskele.v1.Memory.created_at:type_name -> google.protobuf.Timestamp
+	38, // 2: triskele.v1.Memory.updated_at:type_name -> google.protobuf.Timestamp
+	38, // 3: triskele.v1.Memory.occurred_at:type_name -> google.protobuf.Timestamp
+	38, // 4: triskele.v1.Memory.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 5: triskele.v1.Memory.links:type_name -> triskele.v1.Link
+	38, // 6: triskele.v1.Filter.created_from:type_name -> google.protobuf.Timestamp
+	38, // 7: triskele.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
+	35, // 8: triskele.v1.Filter.metadata:type_name -> triskele.v1.Filter.MetadataEntry
+	2,  // 9: triskele.v1.RememberRequest.memory:type_name -> triskele.v1.Memory
+	2,  // 10: triskele.v1.RememberResponse.memory:type_name -> triskele.v1.Memory
+	2,  // 11: triskele.v1.UpdateRequest.memory:type_name -> triskele.v1.Memory
+	39, // 12: triskele.v1.UpdateRequest.update_mask:type_name -> google.protobuf.FieldMask
+	2,  // 13: triskele.v1.UpdateResponse.memory:type_name -> triskele.v1.Memory
+	2,  // 14: triskele.v1.SupersedeRequest.replacement:type_name -> triskele.v1.Memory
+	2,  // 15: triskele.v1.SupersedeResponse.memory:type_name -> triskele.v1.Memory
+	2,  // 16: triskele.v1.SupersedeResponse.superseded:type_name -> triskele.v1.Memory
+	2,  // 17: triskele.v1.GetResponse.memories:type_name -> triskele.v1.Memory
+	3,  // 18: triskele.v1.ListRequest.filter:type_name -> triskele.v1.Filter
+	2,  // 19: triskele.v1.ListResponse.memories:type_name -> triskele.v1.Memory
+	2,  // 20: triskele.v1.ImportRequest.memories:type_name -> triskele.v1.Memory
+	2,  // 21: triskele.v1.ExportResponse.memories:type_name -> triskele.v1.Memory
+	38, // 22: triskele.v1.GetNamespaceResponse.created_at:type_name -> google.protobuf.Timestamp
+	22, // 23: triskele.v1.GetNamespaceResponse.statistics:type_name -> triskele.v1.NamespaceStatistics
+	23, // 24: triskele.v1.NamespaceStatistics.indexes:type_name -> triskele.v1.IndexLag
+	40, // 25: triskele.v1.IndexLag.lag:type_name -> google.protobuf.Duration
+	36, // 26: triskele.v1.ListNamespacesResponse.namespaces:type_name -> triskele.v1.ListNamespacesResponse.Namespace
+	0,  // 27: triskele.v1.Decision.action:type_name -> triskele.v1.CurationAction
+	38, // 28: triskele.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	38, // 29: triskele.v1.Decision.reverted_at:type_name -> google.protobuf.Timestamp
+	30, // 30: triskele.v1.ListDecisionsResponse.decisions:type_name -> triskele.v1.Decision
+	30, // 31: triskele.v1.RevertDecisionResponse.decision:type_name -> triskele.v1.Decision
+	41, // 32: triskele.v1.Filter.MetadataEntry.value:type_name -> google.protobuf.Value
+	38, // 33: triskele.v1.ListNamespacesResponse.Namespace.created_at:type_name -> google.protobuf.Timestamp
+	4,  // 34: triskele.v1.MemoryService.Remember:input_type -> triskele.v1.RememberRequest
+	6,  // 35: triskele.v1.MemoryService.Update:input_type -> triskele.v1.UpdateRequest
+	8,  // 36: triskele.v1.MemoryService.Supersede:input_type -> triskele.v1.SupersedeRequest
+	10, // 37: triskele.v1.MemoryService.Forget:input_type -> triskele.v1.ForgetRequest
+	12, // 38: triskele.v1.MemoryService.Get:input_type -> triskele.v1.GetRequest
+	14, // 39: triskele.v1.MemoryService.List:input_type -> triskele.v1.ListRequest
+	16, // 40: triskele.v1.MemoryService.Import:input_type -> triskele.v1.ImportRequest
+	18, // 41: triskele.v1.MemoryService.Export:input_type -> triskele.v1.ExportRequest
+	20, // 42: triskele.v1.MemoryService.GetNamespace:input_type -> triskele.v1.GetNamespaceRequest
+	24, // 43: triskele.v1.MemoryService.ListNamespaces:input_type -> triskele.v1.ListNamespacesRequest
+	26, // 44: triskele.v1.MemoryService.RenameNamespace:input_type -> triskele.v1.RenameNamespaceRequest
+	28, // 45: triskele.v1.MemoryService.DeleteNamespace:input_type -> triskele.v1.DeleteNamespaceRequest
+	31, // 46: triskele.v1.MemoryService.ListDecisions:input_type -> triskele.v1.ListDecisionsRequest
+	33, // 47: triskele.v1.MemoryService.RevertDecision:input_type -> triskele.v1.RevertDecisionRequest
+	5,  // 48: triskele.v1.MemoryService.Remember:output_type -> triskele.v1.RememberResponse
+	7,  // 49: triskele.v1.MemoryService.Update:output_type -> triskele.v1.UpdateResponse
+	9,  // 50: triskele.v1.MemoryService.Supersede:output_type -> triskele.v1.SupersedeResponse
+	11, // 51: triskele.v1.MemoryService.Forget:output_type -> triskele.v1.ForgetResponse
+	13, // 52: triskele.v1.MemoryService.Get:output_type -> triskele.v1.GetResponse
+	15, // 53: triskele.v1.MemoryService.List:output_type -> triskele.v1.ListResponse
+	17, // 54: triskele.v1.MemoryService.Import:output_type -> triskele.v1.ImportResponse
+	19, // 55: triskele.v1.MemoryService.Export:output_type -> triskele.v1.ExportResponse
+	21, // 56: triskele.v1.MemoryService.GetNamespace:output_type -> triskele.v1.GetNamespaceResponse
+	25, // 57: triskele.v1.MemoryService.ListNamespaces:output_type -> triskele.v1.ListNamespacesResponse
+	27, // 58: triskele.v1.MemoryService.RenameNamespace:output_type -> triskele.v1.RenameNamespaceResponse
+	29, // 59: triskele.v1.MemoryService.DeleteNamespace:output_type -> triskele.v1.DeleteNamespaceResponse
+	32, // 60: triskele.v1.MemoryService.ListDecisions:output_type -> triskele.v1.ListDecisionsResponse
+	34, // 61: triskele.v1.MemoryService.RevertDecision:output_type -> triskele.v1.RevertDecisionResponse
+	48, // [48:62] is the sub-list for method output_type
+	34, // [34:48] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_memory_proto_init() }
@@ -1490,20 +2702,23 @@ func file_triskele_v1_memory_proto_init() {
 	if File_triskele_v1_memory_proto != nil {
 		return
 	}
-	file_triskele_v1_memory_proto_msgTypes[0].OneofWrappers = []any{}
-	file_triskele_v1_memory_proto_msgTypes[12].OneofWrappers = []any{}
+	file_triskele_v1_memory_proto_msgTypes[1].OneofWrappers = []any{}
+	file_triskele_v1_memory_proto_msgTypes[13].OneofWrappers = []any{}
+	file_triskele_v1_memory_proto_msgTypes[23].OneofWrappers = []any{}
+	file_triskele_v1_memory_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_memory_proto_rawDesc), len(file_triskele_v1_memory_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   21,
+			NumEnums:      1,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_triskele_v1_memory_proto_goTypes,
 		DependencyIndexes: file_triskele_v1_memory_proto_depIdxs,
+		EnumInfos:         file_triskele_v1_memory_proto_enumTypes,
 		MessageInfos:      file_triskele_v1_memory_proto_msgTypes,
 	}.Build()
 	File_triskele_v1_memory_proto = out.File

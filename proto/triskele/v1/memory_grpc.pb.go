@@ -19,15 +19,20 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	MemoryService_Remember_FullMethodName     = "/triskele.v1.MemoryService/Remember"
-	MemoryService_Update_FullMethodName       = "/triskele.v1.MemoryService/Update"
-	MemoryService_Supersede_FullMethodName    = "/triskele.v1.MemoryService/Supersede"
-	MemoryService_Forget_FullMethodName       = "/triskele.v1.MemoryService/Forget"
-	MemoryService_Get_FullMethodName          = "/triskele.v1.MemoryService/Get"
-	MemoryService_List_FullMethodName         = "/triskele.v1.MemoryService/List"
-	MemoryService_Import_FullMethodName       = "/triskele.v1.MemoryService/Import"
-	MemoryService_Export_FullMethodName       = "/triskele.v1.MemoryService/Export"
-	MemoryService_GetNamespace_FullMethodName = "/triskele.v1.MemoryService/GetNamespace"
+	MemoryService_Remember_FullMethodName        = "/triskele.v1.MemoryService/Remember"
+	MemoryService_Update_FullMethodName          = "/triskele.v1.MemoryService/Update"
+	MemoryService_Supersede_FullMethodName       = "/triskele.v1.MemoryService/Supersede"
+	MemoryService_Forget_FullMethodName          = "/triskele.v1.MemoryService/Forget"
+	MemoryService_Get_FullMethodName             = "/triskele.v1.MemoryService/Get"
+	MemoryService_List_FullMethodName            = "/triskele.v1.MemoryService/List"
+	MemoryService_Import_FullMethodName          = "/triskele.v1.MemoryService/Import"
+	MemoryService_Export_FullMethodName          = "/triskele.v1.MemoryService/Export"
+	MemoryService_GetNamespace_FullMethodName    = "/triskele.v1.MemoryService/GetNamespace"
+	MemoryService_ListNamespaces_FullMethodName  = "/triskele.v1.MemoryService/ListNamespaces"
+	MemoryService_RenameNamespace_FullMethodName = "/triskele.v1.MemoryService/RenameNamespace"
+	MemoryService_DeleteNamespace_FullMethodName = "/triskele.v1.MemoryService/DeleteNamespace"
+	MemoryService_ListDecisions_FullMethodName   = "/triskele.v1.MemoryService/ListDecisions"
+	MemoryService_RevertDecision_FullMethodName  = "/triskele.v1.MemoryService/RevertDecision"
 )
 
 // MemoryServiceClient is the client API for MemoryService service.
@@ -64,6 +69,19 @@ type MemoryServiceClient interface {
 	Export(ctx context.Context, in *ExportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportResponse], error)
 	// GetNamespace returns what is known of a namespace; NOT_FOUND when nothing was ever stored in it.
 	GetNamespace(ctx context.Context, in *GetNamespaceRequest, opts ...grpc.CallOption) (*GetNamespaceResponse, error)
+	// ListNamespaces pages through the namespaces by name.
+	ListNamespaces(ctx context.Context, in *ListNamespacesRequest, opts ...grpc.CallOption) (*ListNamespacesResponse, error)
+	// RenameNamespace gives a namespace another name, with everything in it and everything derived from that, in one
+	// transaction. ALREADY_EXISTS when the new name is taken.
+	RenameNamespace(ctx context.Context, in *RenameNamespaceRequest, opts ...grpc.CallOption) (*RenameNamespaceResponse, error)
+	// DeleteNamespace forgets a namespace with everything in it, in one transaction. One that does not exist is not an
+	// error.
+	DeleteNamespace(ctx context.Context, in *DeleteNamespaceRequest, opts ...grpc.CallOption) (*DeleteNamespaceResponse, error)
+	// ListDecisions pages through what the curator decided in a namespace, newest first.
+	ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error)
+	// RevertDecision undoes what the curator did: what it changed is as it was before, at a new revision, and is not judged
+	// again. FAILED_PRECONDITION when a memory that it changed has changed since, or it was reverted already.
+	RevertDecision(ctx context.Context, in *RevertDecisionRequest, opts ...grpc.CallOption) (*RevertDecisionResponse, error)
 }
 
 type memoryServiceClient struct {
@@ -176,6 +194,56 @@ func (c *memoryServiceClient) GetNamespace(ctx context.Context, in *GetNamespace
 	return out, nil
 }
 
+func (c *memoryServiceClient) ListNamespaces(ctx context.Context, in *ListNamespacesRequest, opts ...grpc.CallOption) (*ListNamespacesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListNamespacesResponse)
+	err := c.cc.Invoke(ctx, MemoryService_ListNamespaces_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *memoryServiceClient) RenameNamespace(ctx context.Context, in *RenameNamespaceRequest, opts ...grpc.CallOption) (*RenameNamespaceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RenameNamespaceResponse)
+	err := c.cc.Invoke(ctx, MemoryService_RenameNamespace_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *memoryServiceClient) DeleteNamespace(ctx context.Context, in *DeleteNamespaceRequest, opts ...grpc.CallOption) (*DeleteNamespaceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteNamespaceResponse)
+	err := c.cc.Invoke(ctx, MemoryService_DeleteNamespace_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *memoryServiceClient) ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDecisionsResponse)
+	err := c.cc.Invoke(ctx, MemoryService_ListDecisions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *memoryServiceClient) RevertDecision(ctx context.Context, in *RevertDecisionRequest, opts ...grpc.CallOption) (*RevertDecisionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevertDecisionResponse)
+	err := c.cc.Invoke(ctx, MemoryService_RevertDecision_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MemoryServiceServer is the server API for MemoryService service.
 // All implementations must embed UnimplementedMemoryServiceServer
 // for forward compatibility.
@@ -210,6 +278,19 @@ type MemoryServiceServer interface {
 	Export(*ExportRequest, grpc.ServerStreamingServer[ExportResponse]) error
 	// GetNamespace returns what is known of a namespace; NOT_FOUND when nothing was ever stored in it.
 	GetNamespace(context.Context, *GetNamespaceRequest) (*GetNamespaceResponse, error)
+	// ListNamespaces pages through the namespaces by name.
+	ListNamespaces(context.Context, *ListNamespacesRequest) (*ListNamespacesResponse, error)
+	// RenameNamespace gives a namespace another name, with everything in it and everything derived from that, in one
+	// transaction. ALREADY_EXISTS when the new name is taken.
+	RenameNamespace(context.Context, *RenameNamespaceRequest) (*RenameNamespaceResponse, error)
+	// DeleteNamespace forgets a namespace with everything in it, in one transaction. One that does not exist is not an
+	// error.
+	DeleteNamespace(context.Context, *DeleteNamespaceRequest) (*DeleteNamespaceResponse, error)
+	// ListDecisions pages through what the curator decided in a namespace, newest first.
+	ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error)
+	// RevertDecision undoes what the curator did: what it changed is as it was before, at a new revision, and is not judged
+	// again. FAILED_PRECONDITION when a memory that it changed has changed since, or it was reverted already.
+	RevertDecision(context.Context, *RevertDecisionRequest) (*RevertDecisionResponse, error)
 	mustEmbedUnimplementedMemoryServiceServer()
 }
 
@@ -246,6 +327,21 @@ func (UnimplementedMemoryServiceServer) Export(*ExportRequest, grpc.ServerStream
 }
 func (UnimplementedMemoryServiceServer) GetNamespace(context.Context, *GetNamespaceRequest) (*GetNamespaceResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetNamespace not implemented")
+}
+func (UnimplementedMemoryServiceServer) ListNamespaces(context.Context, *ListNamespacesRequest) (*ListNamespacesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListNamespaces not implemented")
+}
+func (UnimplementedMemoryServiceServer) RenameNamespace(context.Context, *RenameNamespaceRequest) (*RenameNamespaceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RenameNamespace not implemented")
+}
+func (UnimplementedMemoryServiceServer) DeleteNamespace(context.Context, *DeleteNamespaceRequest) (*DeleteNamespaceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteNamespace not implemented")
+}
+func (UnimplementedMemoryServiceServer) ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDecisions not implemented")
+}
+func (UnimplementedMemoryServiceServer) RevertDecision(context.Context, *RevertDecisionRequest) (*RevertDecisionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevertDecision not implemented")
 }
 func (UnimplementedMemoryServiceServer) mustEmbedUnimplementedMemoryServiceServer() {}
 func (UnimplementedMemoryServiceServer) testEmbeddedByValue()                       {}
@@ -412,6 +508,96 @@ func _MemoryService_GetNamespace_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MemoryService_ListNamespaces_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListNamespacesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MemoryServiceServer).ListNamespaces(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MemoryService_ListNamespaces_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MemoryServiceServer).ListNamespaces(ctx, req.(*ListNamespacesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MemoryService_RenameNamespace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RenameNamespaceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MemoryServiceServer).RenameNamespace(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MemoryService_RenameNamespace_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MemoryServiceServer).RenameNamespace(ctx, req.(*RenameNamespaceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MemoryService_DeleteNamespace_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteNamespaceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MemoryServiceServer).DeleteNamespace(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MemoryService_DeleteNamespace_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MemoryServiceServer).DeleteNamespace(ctx, req.(*DeleteNamespaceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MemoryService_ListDecisions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDecisionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MemoryServiceServer).ListDecisions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MemoryService_ListDecisions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MemoryServiceServer).ListDecisions(ctx, req.(*ListDecisionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MemoryService_RevertDecision_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevertDecisionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MemoryServiceServer).RevertDecision(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MemoryService_RevertDecision_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MemoryServiceServer).RevertDecision(ctx, req.(*RevertDecisionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // MemoryService_ServiceDesc is the grpc.ServiceDesc for MemoryService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -446,6 +632,26 @@ var MemoryService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetNamespace",
 			Handler:    _MemoryService_GetNamespace_Handler,
+		},
+		{
+			MethodName: "ListNamespaces",
+			Handler:    _MemoryService_ListNamespaces_Handler,
+		},
+		{
+			MethodName: "RenameNamespace",
+			Handler:    _MemoryService_RenameNamespace_Handler,
+		},
+		{
+			MethodName: "DeleteNamespace",
+			Handler:    _MemoryService_DeleteNamespace_Handler,
+		},
+		{
+			MethodName: "ListDecisions",
+			Handler:    _MemoryService_ListDecisions_Handler,
+		},
+		{
+			MethodName: "RevertDecision",
+			Handler:    _MemoryService_RevertDecision_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -257,7 +257,7 @@ type LegOptions struct {
 	// On the leg's own raw scale.
 	MinScore *float64 `protobuf:"fixed64,5,opt,name=min_score,json=minScore,proto3,oneof" json:"min_score,omitempty"`
 	// How the lexical leg ranks; other legs take no notice.
-	Scorer        Scorer `protobuf:"varint,20,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
+	Scorer        Scorer `protobuf:"varint,6,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -357,7 +357,10 @@ type RecallRequest struct {
 	// Fill Hit.contributions.
 	Explain bool `protobuf:"varint,12,opt,name=explain,proto3" json:"explain,omitempty"`
 	// Return the spans of this call, if its trace is sampled.
-	ReturnSpans   bool `protobuf:"varint,13,opt,name=return_spans,json=returnSpans,proto3" json:"return_spans,omitempty"`
+	ReturnSpans bool `protobuf:"varint,13,opt,name=return_spans,json=returnSpans,proto3" json:"return_spans,omitempty"`
+	// Revision tokens of earlier writes, at most one per namespace: each leg waits for its index to know of them as long
+	// as its budget allows, and says so in its report if it did not.
+	AtLeast       []string `protobuf:"bytes,14,rep,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -481,6 +484,13 @@ func (x *RecallRequest) GetReturnSpans() bool {
 		return x.ReturnSpans
 	}
 	return false
+}
+
+func (x *RecallRequest) GetAtLeast() []string {
+	if x != nil {
+		return x.AtLeast
+	}
+	return nil
 }
 
 // Contribution is one leg's share of a hit's score. The values of a hit add up to its score.
@@ -700,10 +710,14 @@ type LegReport struct {
 	Reason    string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	Returned  int32                  `protobuf:"varint,5,opt,name=returned,proto3" json:"returned,omitempty"`
 	// What the gateway gave the leg, and what it took as the gateway saw it.
-	Budget        *durationpb.Duration `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
-	Spent         *durationpb.Duration `protobuf:"bytes,7,opt,name=spent,proto3" json:"spent,omitempty"`
-	Weight        float64              `protobuf:"fixed64,8,opt,name=weight,proto3" json:"weight,omitempty"`
-	ScoreKind     ScoreKind            `protobuf:"varint,9,opt,name=score_kind,json=scoreKind,proto3,enum=triskele.v1.ScoreKind" json:"score_kind,omitempty"`
+	Budget    *durationpb.Duration `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
+	Spent     *durationpb.Duration `protobuf:"bytes,7,opt,name=spent,proto3" json:"spent,omitempty"`
+	Weight    float64              `protobuf:"fixed64,8,opt,name=weight,proto3" json:"weight,omitempty"`
+	ScoreKind ScoreKind            `protobuf:"varint,9,opt,name=score_kind,json=scoreKind,proto3,enum=triskele.v1.ScoreKind" json:"score_kind,omitempty"`
+	// Memories of the namespace that the leg's index had yet to catch up with; see SearchResponse.
+	Behind int64 `protobuf:"varint,10,opt,name=behind,proto3" json:"behind,omitempty"`
+	// True when the leg's index did not know of the write in at_least when it was searched.
+	Stale         bool `protobuf:"varint,11,opt,name=stale,proto3" json:"stale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -799,6 +813,20 @@ func (x *LegReport) GetScoreKind() ScoreKind {
 		return x.ScoreKind
 	}
 	return ScoreKind_SCORE_KIND_UNSPECIFIED
+}
+
+func (x *LegReport) GetBehind() int64 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
+func (x *LegReport) GetStale() bool {
+	if x != nil {
+		return x.Stale
+	}
+	return false
 }
 
 type RecallResponse struct {
@@ -1090,13 +1118,13 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x02R\x05depth\x88\x01\x01\x12C\n" +
 	"\bdeadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<*\x00R\bdeadline\x12)\n" +
 	"\tmin_score\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x03R\bminScore\x88\x01\x01\x125\n" +
-	"\x06scorer\x18\x14 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorerB\n" +
+	"\x06scorer\x18\x06 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorerB\n" +
 	"\n" +
 	"\b_enabledB\t\n" +
 	"\a_weightB\b\n" +
 	"\x06_depthB\f\n" +
 	"\n" +
-	"_min_score\"\xd8\x06\n" +
+	"_min_score\"\x86\a\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -1116,7 +1144,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	" \x01(\v2\x13.triskele.v1.FusionR\x06fusion\x12\x19\n" +
 	"\bids_only\x18\v \x01(\bR\aidsOnly\x12\x18\n" +
 	"\aexplain\x18\f \x01(\bR\aexplain\x12!\n" +
-	"\freturn_spans\x18\r \x01(\bR\vreturnSpans\x1aP\n" +
+	"\freturn_spans\x18\r \x01(\bR\vreturnSpans\x12,\n" +
+	"\bat_least\x18\x0e \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05 \x01(\x80\x02R\aatLeast\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01:s\xbaHp\x1an\n" +
@@ -1143,7 +1172,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12+\n" +
 	"\x06memory\x18\a \x01(\v2\x13.triskele.v1.MemoryR\x06memory\x12\x14\n" +
 	"\x05prior\x18\b \x01(\x01R\x05prior\x12?\n" +
-	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\"\xcf\x02\n" +
+	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\"\xfd\x02\n" +
 	"\tLegReport\x12\x10\n" +
 	"\x03leg\x18\x01 \x01(\tR\x03leg\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12+\n" +
@@ -1154,7 +1183,10 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05spent\x18\a \x01(\v2\x19.google.protobuf.DurationR\x05spent\x12\x16\n" +
 	"\x06weight\x18\b \x01(\x01R\x06weight\x125\n" +
 	"\n" +
-	"score_kind\x18\t \x01(\x0e2\x16.triskele.v1.ScoreKindR\tscoreKind\"\xb6\x03\n" +
+	"score_kind\x18\t \x01(\x0e2\x16.triskele.v1.ScoreKindR\tscoreKind\x12\x16\n" +
+	"\x06behind\x18\n" +
+	" \x01(\x03R\x06behind\x12\x14\n" +
+	"\x05stale\x18\v \x01(\bR\x05stale\"\xb6\x03\n" +
 	"\x0eRecallResponse\x12$\n" +
 	"\x04hits\x18\x01 \x03(\v2\x10.triskele.v1.HitR\x04hits\x12*\n" +
 	"\x04legs\x18\x02 \x03(\v2\x16.triskele.v1.LegReportR\x04legs\x12\x1a\n" +

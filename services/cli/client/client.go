@@ -7,16 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"strconv"
 	"time"
 
 	sdkresource "go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -47,23 +43,6 @@ func (c *Client) Import(ctx context.Context, memories []*triskelev1.Memory) (*tr
 		return nil, err
 	}
 	return stream.CloseAndRecv()
-}
-
-var refused = regexp.MustCompile(`^memories\[(\d+)\][.:]?\s*(.*)$`)
-
-// Refused says which of the memories given to Import was the reason for an error, and what was wrong with it.
-func Refused(err error) (index int, reason string, ok bool) {
-	switch status.Code(err) {
-	case codes.InvalidArgument, codes.AlreadyExists:
-	default:
-		return 0, "", false
-	}
-	match := refused.FindStringSubmatch(status.Convert(err).Message())
-	if match == nil {
-		return 0, "", false
-	}
-	index, err = strconv.Atoi(match[1])
-	return index, match[2], err == nil
 }
 
 // WaitIndexed returns when no index of a namespace has anything pending. Between two looks it calls progress, if not

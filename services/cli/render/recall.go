@@ -126,11 +126,33 @@ func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport) {
 	for _, leg := range legs {
 		fmt.Fprintf(b, "  %-*s  %s  %8s  %8s of %s", width, Plain(leg.GetLeg()), s.State(leg.GetState()), Count(int64(leg.GetReturned()), "hit", "hits"),
 			Duration(leg.GetSpent().AsDuration()), Duration(leg.GetBudget().AsDuration()))
+		b.WriteString(s.freshness(leg))
 		if reason := Plain(leg.GetReason()); reason != "" {
 			b.WriteString("  " + s.Dim(reason))
 		}
 		b.WriteString("\n")
 	}
+}
+
+// mostCounted is where a leg stops to count what its index lacks.
+const mostCounted = 10_000
+
+// freshness says how far a leg's index was behind, or nothing if it was not.
+func (s Style) freshness(leg *triskelev1.LegReport) string {
+	var parts []string
+	switch n := leg.GetBehind(); {
+	case n >= mostCounted:
+		parts = append(parts, fmt.Sprintf("%d or more behind", mostCounted))
+	case n > 0:
+		parts = append(parts, fmt.Sprintf("%d behind", n))
+	}
+	if leg.GetStale() {
+		parts = append(parts, "stale")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "  " + s.Warn(strings.Join(parts, ", "))
 }
 
 // LegState is a state as people read it: "TIMED_OUT".

@@ -89,6 +89,9 @@ func TestRecall(t *testing.T) {
 	convex.Hits[1].Score, convex.Hits[1].Contributions[0].Value = 0, 0
 	convex.Legs[2].Namespace = "other"
 	golden(t, "convex.golden", render.Style{}.Recall(convex, render.RecallOptions{Explain: true}))
+	behind := answer()
+	behind.Legs[0].Behind, behind.Legs[1].Behind, behind.Legs[1].Stale, behind.Legs[2].Stale = 10_000, 12, true, true
+	golden(t, "behind.golden", render.Style{}.Recall(behind, render.RecallOptions{Explain: true}))
 	golden(t, "colour.golden", render.Style{Colour: true}.Recall(answer(), render.RecallOptions{Explain: true}))
 }
 
@@ -125,6 +128,22 @@ func TestMemory(t *testing.T) {
 	}
 	golden(t, "memory.golden", render.Style{}.Memory(m))
 	golden(t, "list.golden", render.Style{}.List([]*triskelev1.Memory{m}))
+}
+
+func TestNamespace(t *testing.T) {
+	n := &triskelev1.GetNamespaceResponse{
+		Namespace: "acme/notes", CreatedAt: timestamppb.New(day), Memories: 12,
+		Statistics: &triskelev1.NamespaceStatistics{
+			Live: 9, Superseded: 2, Expired: 1, Sensitive: 3, Bytes: 5_400_000,
+			Indexes: []*triskelev1.IndexLag{{Index: "dense", Pending: 4, Dead: 1, Lag: durationpb.New(83 * time.Second)}, {Index: "graph"}},
+		},
+	}
+	golden(t, "namespace.golden", render.Style{}.Namespace(n))
+	for size, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 3 << 40: "3.0 TiB", 5000 << 40: "5000.0 TiB"} {
+		if got := render.Bytes(size); got != want {
+			t.Errorf("%d: %q, want %q", size, got, want)
+		}
+	}
 }
 
 // No line may be longer than what it is drawn for, whatever the text.

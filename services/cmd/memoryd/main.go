@@ -1,23 +1,49 @@
-// Command memoryd serves the records: MemoryService over PostgreSQL.
+// Command memoryd serves the records: MemoryService over PostgreSQL. It also removes those that expired long ago, and
+// curates new ones, if told with what model.
 package main
 
 import (
 	"context"
 	"log/slog"
+	"sync"
 
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/backend"
+	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/daemon"
 	"github.com/triskele/triskele/services/memory"
 )
 
+type flags struct {
+	Sweep   memory.Sweep   `embed:""`
+	Curator curator.Config `embed:"" prefix:"curator-"`
+	Gateway string         `name:"curator-gateway" help:"Address of the gateway through which the curator finds the nearest memories, in gRPC's name syntax." default:"127.0.0.1:7400" env:"TRISKELE_CURATOR_GATEWAY" placeholder:"TARGET"`
+}
+
 func main() {
+	var f flags
 	daemon.Main("memory", "Serves the records: remember, update, supersede, forget, get, list, import, export.", "127.0.0.1:7404", "memory",
-		func(_ context.Context, b backend.Backend, _ *telemetry.Service, _ *slog.Logger) (daemon.Service, error) {
-			return daemon.Service{Register: func(s *rpc.Server) {
-				triskelev1.RegisterMemoryServiceServer(s, memory.NewServer(b.Memory()))
-			}}, nil
-		})
+		func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+			store := b.Memory()
+			gateway, err := rpc.Dial(f.Gateway, tel) // connects when it is first called
+			if err != nil {
+				return daemon.Service{}, err
+			}
+			curate, err := backend.Curation(ctx, b, f.Curator, gateway, tel, log)
+			if err != nil {
+				return daemon.Service{}, err
+			}
+			return daemon.Service{
+				Register: func(s *rpc.Server) { triskelev1.RegisterMemoryServiceServer(s, memory.NewServer(store)) },
+				Work: func(ctx context.Context) {
+					defer func() { _ = gateway.Close() }()
+					var tasks sync.WaitGroup
+					tasks.Go(func() { f.Sweep.Run(ctx, store, log) })
+					tasks.Go(func() { curate(ctx) })
+					tasks.Wait()
+				},
+			}, nil
+		}, &f)
 }

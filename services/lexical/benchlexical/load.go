@@ -119,7 +119,7 @@ func writeCost(ctx context.Context, pool *pgxpool.Pool, seed uint64, n, batch in
 		for _, store := range []struct {
 			spent *time.Duration
 			store *memory.Postgres
-		}{{&with, memory.NewPostgres(pool, lexical.PostgresIndex{}, nil)}, {&without, memory.NewPostgres(pool, none{}, nil)}} {
+		}{{&with, memory.NewPostgres(pool, lexical.PostgresIndex{})}, {&without, memory.NewPostgres(pool, none{})}} {
 			records := make([]record.Record, batch)
 			for i := range records {
 				now := record.Now()

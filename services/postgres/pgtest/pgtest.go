@@ -20,9 +20,31 @@ import (
 // Variable names the environment variable with the connection URL of a server the tests may create databases on.
 const Variable = "TRISKELE_TEST_POSTGRES"
 
-// New creates a database with the whole schema and returns its connection URL. It is dropped when the test ends. A
-// missing server fails the test: a skip would look like a pass.
+// New creates a database with the whole schema and returns its connection URL. It is dropped when the test ends.
 func New(t testing.TB) string {
+	t.Helper()
+	database := Empty(t)
+	ctx := context.Background()
+	process, err := telemetry.Start(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := postgres.Open(ctx, database, process.Service("pgtest"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	db := postgres.SQL(pool)
+	defer func() { _ = db.Close() }()
+	if _, err := schema.Up(ctx, db, schema.Postgres); err != nil {
+		t.Fatal(err)
+	}
+	return database
+}
+
+// Empty creates a database and returns its connection URL. It is dropped when the test ends. A missing server fails the
+// test: a skip would look like a pass.
+func Empty(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv(Variable)
 	if server == "" {
@@ -50,20 +72,5 @@ func New(t testing.TB) string {
 		t.Fatalf("%s: %v", Variable, err)
 	}
 	u.Path = "/" + name
-
-	process, err := telemetry.Start(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := postgres.Open(ctx, u.String(), process.Service("pgtest"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	db := postgres.SQL(pool)
-	defer func() { _ = db.Close() }()
-	if _, err := schema.Up(ctx, db, schema.Postgres); err != nil {
-		t.Fatal(err)
-	}
 	return u.String()
 }

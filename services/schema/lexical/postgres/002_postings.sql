@@ -91,8 +91,11 @@ CREATE TABLE lexical.totals (
     numbers   integer NOT NULL DEFAULT 0
 );
 
--- Namespaces that have enough to fold.
-CREATE TABLE lexical.due (namespace text NOT NULL);
+-- Namespaces that are to be folded.
+CREATE TABLE lexical.due (
+    namespace text        NOT NULL,
+    since     timestamptz NOT NULL DEFAULT now()
+);
 CREATE INDEX due_by_namespace ON lexical.due (namespace);
 
 -- The postings of a document, and a row with an empty term for the document itself.
@@ -115,7 +118,7 @@ $$;
 
 -- Keeps postings in step with documents, for whoever writes those.
 -- +goose StatementBegin
-CREATE FUNCTION lexical.index_documents() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+CREATE FUNCTION lexical.index_documents() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF TG_OP <> 'INSERT' THEN
         -- Waits for a fold that holds the entry, and then sees the number that the fold gave it.
@@ -133,23 +136,27 @@ BEGIN
         INSERT INTO lexical.due (namespace) SELECT namespace FROM (SELECT DISTINCT namespace FROM former) n WHERE lexical.is_due(namespace);
     END IF;
     IF TG_OP <> 'DELETE' THEN
-        INSERT INTO lexical.entries (namespace, memory_id) SELECT namespace, memory_id FROM latter;
+        -- A document whose entry is there already came with it, from under another name of the namespace.
+        WITH fresh AS (
+            INSERT INTO lexical.entries (namespace, memory_id) SELECT namespace, memory_id FROM latter ON CONFLICT DO NOTHING
+            RETURNING namespace, memory_id
+        )
         INSERT INTO lexical.postings (namespace, term, memory_id, tf, length)
-        SELECT l.namespace, p.term, l.memory_id, p.tf, p.length FROM latter l CROSS JOIN LATERAL lexical.postings_of(l.tsv) p;
+        SELECT namespace, p.term, memory_id, p.tf, p.length FROM fresh JOIN latter l USING (namespace, memory_id) CROSS JOIN LATERAL lexical.postings_of(l.tsv) p;
         INSERT INTO lexical.due (namespace) SELECT namespace FROM (SELECT DISTINCT namespace FROM latter) n WHERE lexical.is_due(namespace);
     END IF;
     RETURN NULL;
 END $$;
 -- +goose StatementEnd
 
--- Whether a namespace has enough to fold and nobody has said so yet.
+-- Whether a namespace is to be folded and nobody has said so yet: at 256 fresh documents, or at any removal, since the
+-- words of what was forgotten are to leave the blocks soon.
 -- +goose StatementBegin
-CREATE FUNCTION lexical.is_due(wanted text) RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog AS $$
+CREATE FUNCTION lexical.is_due(wanted text) RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN NOT EXISTS (SELECT FROM lexical.due WHERE namespace = wanted)
-        AND (SELECT count(*) FROM (
-                (SELECT FROM lexical.postings WHERE namespace = wanted AND term = '' LIMIT 256)
-                UNION ALL (SELECT FROM lexical.removals WHERE namespace = wanted AND term = '' LIMIT 256)) changes) >= 256;
+        AND (EXISTS (SELECT FROM lexical.removals WHERE namespace = wanted AND term = '')
+            OR (SELECT count(*) FROM (SELECT FROM lexical.postings WHERE namespace = wanted AND term = '' LIMIT 256) fresh) >= 256);
 END $$;
 -- +goose StatementEnd
 
@@ -157,10 +164,15 @@ END $$;
 -- in blocks of 512 and a little more. One at a time per namespace; writers of other documents do not wait.
 -- +goose StatementBegin
 CREATE FUNCTION lexical.fold(wanted text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog SET enable_seqscan = off SET enable_nestloop = off SET jit = off AS $$
+    SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_nestloop = off SET jit = off AS $$
 DECLARE
     total lexical.totals;
 BEGIN
+    -- Whoever renames or deletes the namespace has locked it; what is due then goes by another name, or is no more.
+    PERFORM FROM memory.namespaces WHERE name = wanted FOR KEY SHARE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
     INSERT INTO lexical.totals (namespace) VALUES (wanted) ON CONFLICT DO NOTHING;
     SELECT * INTO total FROM lexical.totals WHERE namespace = wanted FOR UPDATE;
     DELETE FROM lexical.due WHERE namespace = wanted;
@@ -215,11 +227,12 @@ END $$;
 
 -- Folds one namespace that is due, and names it; NULL when none is.
 -- +goose StatementBegin
-CREATE FUNCTION lexical.fold_next() RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+CREATE FUNCTION lexical.fold_next() RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     found text;
 BEGIN
-    SELECT namespace INTO found FROM lexical.due LIMIT 1 FOR UPDATE SKIP LOCKED;
+    SELECT d.namespace INTO found FROM lexical.due d JOIN memory.namespaces n ON n.name = d.namespace ORDER BY d.since LIMIT 1
+    FOR UPDATE OF d SKIP LOCKED FOR KEY SHARE OF n SKIP LOCKED;
     IF found IS NOT NULL THEN
         PERFORM lexical.fold(found);
     END IF;
@@ -229,7 +242,7 @@ END $$;
 
 -- Makes a namespace's entries and blocks anew from its documents, while nobody writes any.
 -- +goose StatementBegin
-CREATE FUNCTION lexical.rebuild(wanted text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog SET jit = off AS $$
+CREATE FUNCTION lexical.rebuild(wanted text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 BEGIN
     LOCK TABLE lexical.documents IN SHARE ROW EXCLUSIVE MODE;
     INSERT INTO lexical.totals (namespace) VALUES (wanted) ON CONFLICT DO NOTHING;

@@ -1,0 +1,34 @@
+// Package revision has the tokens by which a caller asks for an answer that knows of a write it made.
+package revision
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// Token names a write to a namespace. Writes are numbered by the database; one that began after another was acknowledged
+// has the higher number, so a token also stands for every write that its holder had seen acknowledged before.
+type Token struct {
+	Namespace string
+	Sequence  int64 // from 1; 0 is before every write
+}
+
+// version lets the form change, for instance to carry a replica's position as well.
+const version = "1"
+
+// String is the form that callers keep. It is opaque to them.
+func (t Token) String() string {
+	return version + ":" + strconv.FormatInt(t.Sequence, 36) + ":" + t.Namespace
+}
+
+// Parse is the inverse of String.
+func Parse(text string) (Token, error) {
+	form, rest, _ := strings.Cut(text, ":")
+	number, namespace, ok := strings.Cut(rest, ":")
+	sequence, err := strconv.ParseInt(number, 36, 64)
+	if form != version || !ok || namespace == "" || err != nil || sequence < 0 {
+		return Token{}, errors.New("not a revision token")
+	}
+	return Token{namespace, sequence}, nil
+}

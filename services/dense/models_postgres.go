@@ -1,0 +1,473 @@
+package dense
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/pgvector/pgvector-go"
+
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/record"
+)
+
+// postgresModels is the catalog in dense.models. Services start, ask for a model's state and put vectors under their own
+// role; the rest is for the owner of the tables, whom policies do not bind.
+type postgresModels struct{ pool *pgxpool.Pool }
+
+var _ catalog = postgresModels{}
+
+// NewPostgresModels returns the models of a database.
+func NewPostgresModels(pool *pgxpool.Pool) *Models { return &Models{postgresModels{pool}} }
+
+// maxModelAttempts is how often a transaction is tried that fails only because of others running beside it.
+const maxModelAttempts = 5
+
+// modelColumns are what identifies a model, for scanModel.
+const modelColumns = `id, provider, name, dimensions, document_prefix, query_prefix, local, status`
+
+func scanModel(row interface{ Scan(...any) error }, more ...any) (info ModelInfo, err error) {
+	m := &info.Model
+	err = row.Scan(append([]any{&info.ID, &m.Provider, &m.Name, &m.Dimensions, &m.DocumentPrefix, &m.QueryPrefix, &m.Local, &info.Status}, more...)...)
+	return info, err
+}
+
+// change runs fn in a transaction that keeps others from writing vectors and from changing models.
+func (p postgresModels) change(ctx context.Context, fn func(pgx.Tx) error) error {
+	var err error
+	for range maxModelAttempts {
+		err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, `LOCK TABLE dense.models IN EXCLUSIVE MODE`); err != nil {
+				return err
+			}
+			return fn(tx)
+		})
+		if !postgres.IsRetryable(err) {
+			return err
+		}
+	}
+	return err
+}
+
+type postgresQuerier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// withStatus returns the model that has a status which only one can have; false if none has.
+func (postgresModels) withStatus(ctx context.Context, q postgresQuerier, status Status) (ModelInfo, bool, error) {
+	info, err := scanModel(q.QueryRow(ctx, `SELECT `+modelColumns+` FROM dense.models WHERE status = $1`, status))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return info, false, nil
+	}
+	return info, err == nil, err
+}
+
+// register writes a model's row with a status and returns its id.
+func (postgresModels) register(ctx context.Context, tx pgx.Tx, m embed.Model, status Status) (id int64, err error) {
+	if !m.Local {
+		var sensitive bool
+		if err := tx.QueryRow(ctx, `
+			SELECT EXISTS (SELECT FROM dense.models JOIN dense.model_rows r ON r.model_id = id AND r.sensitive
+				WHERE (provider, name, dimensions, document_prefix, query_prefix) = ($1, $2, $3, $4, $5))`,
+			m.Provider, m.Name, m.Dimensions, m.DocumentPrefix, m.QueryPrefix).Scan(&sensitive); err != nil {
+			return 0, err
+		}
+		if sensitive {
+			return 0, errLocalTexts
+		}
+	}
+	err = tx.QueryRow(ctx, `
+		INSERT INTO dense.models (provider, name, dimensions, document_prefix, query_prefix, local, status) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (provider, name, dimensions, document_prefix, query_prefix) DO UPDATE SET status = excluded.status, local = excluded.local
+		RETURNING id`, m.Provider, m.Name, m.Dimensions, m.DocumentPrefix, m.QueryPrefix, m.Local, status).Scan(&id)
+	return id, err
+}
+
+// start returns the id of the active model if that is the configured one, and makes it so if none is active.
+func (p postgresModels) start(ctx context.Context, configured embed.Model) (id int64, err error) {
+	active, ok, err := p.withStatus(ctx, p.pool, Active)
+	if err != nil || ok && active.Model == configured {
+		return active.ID, err
+	}
+	err = p.change(ctx, func(tx pgx.Tx) error {
+		active, ok, err := p.withStatus(ctx, tx, Active) // two processes that start at once must not both find none
+		if err != nil {
+			return err
+		}
+		if ok && !sameSpace(active.Model, configured) {
+			return modelError(active.Model, configured)
+		}
+		if id, err = p.register(ctx, tx, configured, Active); err != nil || ok {
+			return err
+		}
+		_, err = tx.Exec(ctx, `SELECT dense.create_index($1)`, id)
+		return err
+	})
+	return id, err
+}
+
+// hnsw is the definition of a model's index, as dense.create_index has it. Searches have to repeat its expression and
+// condition.
+func hnsw(model int64, dimensions int) string {
+	return fmt.Sprintf(`USING hnsw ((embedding::halfvec(%d)) halfvec_cosine_ops) WITH (m = 16, ef_construction = 64) WHERE model_id = %d`, dimensions, model)
+}
+
+func (p postgresModels) list(ctx context.Context) ([]ModelInfo, error) {
+	rows, err := p.pool.Query(ctx, `
+		SELECT `+modelColumns+`, created_at, coalesce(n, 0), EXISTS (SELECT FROM dense.model_rows r WHERE r.model_id = id AND r.sensitive)
+		FROM dense.models LEFT JOIN (SELECT model_id, count(*) AS n FROM dense.vectors GROUP BY model_id) v ON model_id = id ORDER BY id`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (ModelInfo, error) {
+		var more ModelInfo
+		info, err := scanModel(row, &more.CreatedAt, &more.Vectors, &more.Sensitive)
+		info.CreatedAt, info.Vectors, info.Sensitive = more.CreatedAt.UTC(), more.Vectors, more.Sensitive
+		return info, err
+	})
+}
+
+func (p postgresModels) active(ctx context.Context) (embed.Model, bool, error) {
+	info, ok, err := p.withStatus(ctx, p.pool, Active)
+	return info.Model, ok, err
+}
+
+func (p postgresModels) state(ctx context.Context, model int64) (modelState, error) {
+	return p.stateIn(ctx, p.pool, model, "")
+}
+
+func (postgresModels) stateIn(ctx context.Context, q postgresQuerier, model int64, lock string) (s modelState, err error) {
+	err = q.QueryRow(ctx, `
+		SELECT status, EXISTS (SELECT FROM dense.model_rows r WHERE r.model_id = m.id AND r.sensitive)
+		FROM dense.models m WHERE id = $1 `+lock, model).Scan(&s.status, &s.sensitive)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return modelState{}, nil
+	}
+	return s, err
+}
+
+func (p postgresModels) put(ctx context.Context, model int64, embeddings []embedding, status Status) error {
+	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		state, err := p.stateIn(ctx, tx, model, "FOR SHARE OF m")
+		if err != nil {
+			return err
+		}
+		if state.status != status {
+			return &statusError{state.status}
+		}
+		batch := &pgx.Batch{}
+		postgres.SetNamespace(batch, postgres.AllNamespaces)
+		for _, e := range embeddings {
+			switch {
+			case e.sensitive && !state.sensitive:
+			case e.vector == nil:
+				batch.Queue(`DELETE FROM dense.vectors WHERE namespace = $1 AND memory_id = $2 AND model_id = $3 AND revision <= $4`,
+					e.namespace, e.id, model, e.revision)
+			default:
+				// The lock waits for whoever is deleting the memory or changing its sensitivity, and then finds nothing to
+				// insert. The memory may have a newer revision: if its text has changed, that is to be indexed yet and will
+				// replace this.
+				batch.Queue(`
+					INSERT INTO dense.vectors AS v (namespace, memory_id, model_id, sensitive, revision, embedding)
+					SELECT m.namespace, m.id, $3::integer, m.sensitive, $4::bigint, $5::halfvec FROM memory.memories m
+					WHERE m.namespace = $1 AND m.id = $2 AND m.sensitive = $6 FOR KEY SHARE
+					ON CONFLICT (namespace, memory_id, model_id) DO UPDATE SET revision = excluded.revision, embedding = excluded.embedding
+					WHERE v.revision <= excluded.revision`,
+					e.namespace, e.id, model, e.revision, pgvector.NewHalfVector(e.vector), e.sensitive)
+			}
+		}
+		return tx.SendBatch(ctx, batch).Close()
+	})
+}
+
+// buildingLock names the lock of the process that re-embeds, among the database's advisory locks.
+const buildingLock = 0x7472_6973_6b65_6c65
+
+func (p postgresModels) alone(ctx context.Context, fn func() error) error {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	var locked bool
+	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, buildingLock).Scan(&locked); err != nil {
+		return err
+	}
+	if !locked {
+		return errNotAlone
+	}
+	defer func() {
+		ctx := context.WithoutCancel(ctx)
+		if _, err := conn.Exec(ctx, `SELECT pg_advisory_unlock($1)`, buildingLock); err != nil {
+			_ = conn.Conn().Close(ctx) // the lock must not go back to the pool
+		}
+	}()
+	return fn()
+}
+
+func (p postgresModels) build(ctx context.Context, model embed.Model) (id int64, status Status, err error) {
+	err = p.change(ctx, func(tx pgx.Tx) error {
+		active, isActive, err := p.withStatus(ctx, tx, Active)
+		if err != nil {
+			return err
+		}
+		other, isBuilding, err := p.withStatus(ctx, tx, Building)
+		if err != nil {
+			return err
+		}
+		switch {
+		case isActive && sameSpace(active.Model, model):
+			status = Active
+		case isBuilding && !sameSpace(other.Model, model):
+			return buildingError(other.Model)
+		default:
+			status = Building
+		}
+		if id, err = p.register(ctx, tx, model, status); err != nil || !model.Local {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			INSERT INTO dense.model_rows (model_id, sensitive, local) SELECT $1, true, true FROM memory.indexes WHERE name = 'dense' AND sensitive
+			ON CONFLICT DO NOTHING`, id)
+		return err
+	})
+	return id, status, err
+}
+
+func (p postgresModels) namespaces(ctx context.Context) ([]string, error) {
+	rows, err := p.pool.Query(ctx, `SELECT name FROM memory.namespaces ORDER BY name`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// lackingPostgres selects what a model $1 lacks.
+const lackingPostgres = `FROM memory.memories m
+	WHERE EXISTS (SELECT FROM dense.model_rows r WHERE r.model_id = $1 AND r.sensitive = m.sensitive)
+		AND NOT EXISTS (SELECT FROM dense.vectors v
+			WHERE v.namespace = m.namespace AND v.memory_id = m.id AND v.model_id = $1 AND v.revision >= m.revision)`
+
+func (p postgresModels) countLacking(ctx context.Context, model int64, namespace string) (n int64, err error) {
+	err = p.pool.QueryRow(ctx, `SELECT count(*) `+lackingPostgres+` AND m.namespace = $2`, model, namespace).Scan(&n)
+	return n, err
+}
+
+func (p postgresModels) lacking(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) ([]record.Record, error) {
+	rows, err := p.pool.Query(ctx, `SELECT `+postgres.RecordColumns+` `+lackingPostgres+` AND m.namespace = $2 AND m.id > $3 ORDER BY m.id LIMIT $4`,
+		model, namespace, after, n)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, postgres.ScanRecord)
+}
+
+// prepare builds the index of each partition beside writers, and then joins them to one of the whole table.
+func (p postgresModels) prepare(ctx context.Context, model int64, dimensions int) error {
+	if _, err := p.pool.Exec(ctx, fmt.Sprintf(`CREATE INDEX IF NOT EXISTS vectors_hnsw_%d ON ONLY dense.vectors %s`, model, hnsw(model, dimensions))); err != nil {
+		return err
+	}
+	parts, err := p.parts(ctx, model)
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if part.attached {
+			continue
+		}
+		if part.broken { // left by one who was stopped
+			if _, err := p.pool.Exec(ctx, `DROP INDEX CONCURRENTLY dense.`+part.index); err != nil {
+				return err
+			}
+		}
+		if part.broken || !part.exists {
+			if _, err := p.pool.Exec(ctx, fmt.Sprintf(`CREATE INDEX CONCURRENTLY %s ON dense.%s %s`, part.index, part.table, hnsw(model, dimensions))); err != nil {
+				return err
+			}
+		}
+		if _, err := p.pool.Exec(ctx, fmt.Sprintf(`ALTER INDEX dense.vectors_hnsw_%d ATTACH PARTITION dense.%s`, model, part.index)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part is a partition of dense.vectors and its part of a model's index.
+type part struct {
+	table, index             string
+	exists, broken, attached bool
+}
+
+// parts returns the partitions. One whose index is attached under another name counts as attached.
+func (p postgresModels) parts(ctx context.Context, model int64) ([]part, error) {
+	rows, err := p.pool.Query(ctx, `
+		SELECT t.relname, t.relname || $1, i.indexrelid IS NOT NULL, coalesce(NOT i.indisvalid, false),
+			EXISTS (SELECT FROM pg_inherits ti JOIN pg_index x ON x.indexrelid = ti.inhrelid
+				WHERE ti.inhparent = to_regclass('dense.vectors' || $1) AND x.indrelid = t.oid)
+		FROM pg_inherits h JOIN pg_class t ON t.oid = h.inhrelid
+		LEFT JOIN pg_index i ON i.indexrelid = to_regclass('dense.' || t.relname || $1)
+		WHERE h.inhparent = 'dense.vectors'::regclass ORDER BY t.relname`, fmt.Sprintf("_hnsw_%d", model))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (part part, err error) {
+		err = row.Scan(&part.table, &part.index, &part.exists, &part.broken, &part.attached)
+		return part, err
+	})
+}
+
+func (p postgresModels) activate(ctx context.Context, model int64) (queued int64, err error) {
+	err = p.change(ctx, func(tx pgx.Tx) error {
+		state, err := p.stateIn(ctx, tx, model, "")
+		if err != nil {
+			return err
+		}
+		if state.status != Building {
+			return &statusError{state.status}
+		}
+		if _, err := tx.Exec(ctx, `UPDATE dense.models SET status = 'retired' WHERE status = 'active'`); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE dense.models SET status = 'active' WHERE id = $1`, model); err != nil {
+			return err
+		}
+		if !state.sensitive {
+			if _, err := p.forbid(ctx, tx); err != nil {
+				return err
+			}
+		}
+		queued, err = p.enqueueLacking(ctx, tx, model, "")
+		return err
+	})
+	return queued, err
+}
+
+// enqueueLacking enqueues what a model lacks as new requests, so that a worker which has indexed an earlier one for
+// another model does not remove them. The memory comes first, then its task: whoever writes it locks them in this order.
+func (postgresModels) enqueueLacking(ctx context.Context, tx pgx.Tx, model int64, and string) (int64, error) {
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO memory.index_queue AS q (namespace, memory_id, index_name, sensitive, revision, sequence, since)
+		SELECT m.namespace, m.id, 'dense', m.sensitive, m.revision, (SELECT nextval('memory.write_sequence')), m.sequence `+lackingPostgres+` `+and+`
+		ORDER BY m.namespace, m.id FOR KEY SHARE OF m
+		ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
+		SET revision = greatest(q.revision, excluded.revision), sequence = greatest(q.sequence, excluded.sequence),
+			since = least(q.since, excluded.since), not_before = now(), attempts = 0, dead = false, last_error = ''`, model)
+	return tag.RowsAffected(), err
+}
+
+func (p postgresModels) retire(ctx context.Context) (info ModelInfo, ok bool, err error) {
+	err = p.change(ctx, func(tx pgx.Tx) error {
+		if info, ok, err = p.withStatus(ctx, tx, Building); err != nil || !ok {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE dense.models SET status = 'retired' WHERE id = $1`, info.ID); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `SELECT count(*) FROM dense.vectors WHERE model_id = $1`, info.ID).Scan(&info.Vectors)
+	})
+	return info, ok, err
+}
+
+// unprepare drops the index. It waits for searches that are under way, but not so long that others would pile up.
+func (p postgresModels) unprepare(ctx context.Context, model int64) error {
+	parts, err := p.parts(ctx, model)
+	if err != nil {
+		return err
+	}
+	for range 10 * maxModelAttempts {
+		err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '200ms'`); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, fmt.Sprintf(`DROP INDEX IF EXISTS dense.vectors_hnsw_%d`, model))
+			return err
+		})
+		if !postgres.IsLockTimeout(err) {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if !part.exists || part.attached {
+			continue
+		}
+		if _, err := p.pool.Exec(ctx, `DROP INDEX CONCURRENTLY IF EXISTS dense.`+part.index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p postgresModels) deleteVectors(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) (last uuid.UUID, deleted int64, err error) {
+	err = p.pool.QueryRow(ctx, `
+		WITH doomed AS MATERIALIZED (
+			SELECT memory_id FROM dense.vectors WHERE namespace = $2 AND model_id = $1 AND memory_id > $3 ORDER BY memory_id LIMIT $4
+		), deleted AS (
+			DELETE FROM dense.vectors v USING doomed d WHERE v.namespace = $2 AND v.model_id = $1 AND v.memory_id = d.memory_id
+		)
+		SELECT count(*), coalesce((SELECT memory_id FROM doomed ORDER BY memory_id DESC LIMIT 1), $3) FROM doomed`,
+		model, namespace, after, n).Scan(&deleted, &last)
+	return last, deleted, err
+}
+
+func (p postgresModels) forget(ctx context.Context, model int64) error {
+	return p.change(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `DELETE FROM dense.models WHERE id = $1 AND status = 'retired'`, model)
+		return err
+	})
+}
+
+func (p postgresModels) allowSensitive(ctx context.Context) (queued int64, err error) {
+	err = p.change(ctx, func(tx pgx.Tx) error {
+		active, ok, err := p.withStatus(ctx, tx, Active)
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			return errNoActive
+		case !active.Model.Local:
+			return errNotLocal
+		}
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO dense.model_rows (model_id, sensitive, local)
+			SELECT id, true, local FROM dense.models WHERE local AND status <> 'retired' ON CONFLICT DO NOTHING`); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO memory.indexes (name, sensitive) VALUES ('dense', true) ON CONFLICT DO NOTHING`); err != nil {
+			return err
+		}
+		queued, err = p.enqueueLacking(ctx, tx, active.ID, "AND m.sensitive")
+		return err
+	})
+	return queued, err
+}
+
+func (p postgresModels) forbidSensitive(ctx context.Context) (deleted int64, err error) {
+	err = p.change(ctx, func(tx pgx.Tx) error {
+		deleted, err = p.forbid(ctx, tx)
+		return err
+	})
+	return deleted, err
+}
+
+func (postgresModels) forbid(ctx context.Context, tx pgx.Tx) (int64, error) {
+	tag, err := tx.Exec(ctx, `DELETE FROM dense.vectors WHERE sensitive`)
+	if err != nil {
+		return 0, err
+	}
+	for _, statement := range []string{
+		`DELETE FROM dense.model_rows WHERE sensitive`,
+		`DELETE FROM memory.indexes WHERE name = 'dense' AND sensitive`, // tasks go by foreign key
+	} {
+		if _, err := tx.Exec(ctx, statement); err != nil {
+			return 0, err
+		}
+	}
+	return tag.RowsAffected(), nil
+}

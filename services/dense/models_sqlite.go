@@ -1,0 +1,358 @@
+package dense
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/sqlite"
+)
+
+// sqliteModels is the catalog in dense_models. There is one writer at a time, so a transaction that has begun keeps
+// everybody else from writing vectors.
+type sqliteModels struct{ db *sqlite.DB }
+
+var _ catalog = sqliteModels{}
+
+// NewSQLiteModels returns the models of a database.
+func NewSQLiteModels(db *sqlite.DB) *Models { return &Models{sqliteModels{db}} }
+
+type sqliteQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// withStatus returns the model that has a status which only one can have; false if none has.
+func (sqliteModels) withStatus(ctx context.Context, q sqliteQuerier, status Status) (ModelInfo, bool, error) {
+	info, err := scanModel(q.QueryRowContext(ctx, `SELECT `+modelColumns+` FROM dense_models WHERE status = ?`, status))
+	if errors.Is(err, sql.ErrNoRows) {
+		return info, false, nil
+	}
+	return info, err == nil, err
+}
+
+// register writes a model's row with a status and returns its id.
+func (sqliteModels) register(ctx context.Context, tx *sql.Tx, m embed.Model, status Status) (id int64, err error) {
+	if !m.Local {
+		var sensitive bool
+		if err := tx.QueryRowContext(ctx, `
+			SELECT EXISTS (SELECT 1 FROM dense_models JOIN dense_model_rows r ON r.model_id = id AND r.sensitive
+				WHERE (provider, name, dimensions, document_prefix, query_prefix) = (?, ?, ?, ?, ?))`,
+			m.Provider, m.Name, m.Dimensions, m.DocumentPrefix, m.QueryPrefix).Scan(&sensitive); err != nil {
+			return 0, err
+		}
+		if sensitive {
+			return 0, errLocalTexts
+		}
+	}
+	err = tx.QueryRowContext(ctx, `
+		INSERT INTO dense_models (provider, name, dimensions, document_prefix, query_prefix, local, status) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (provider, name, dimensions, document_prefix, query_prefix) DO UPDATE SET status = excluded.status, local = excluded.local
+		RETURNING id`, m.Provider, m.Name, m.Dimensions, m.DocumentPrefix, m.QueryPrefix, m.Local, status).Scan(&id)
+	return id, err
+}
+
+// start returns the id of the active model if that is the configured one, and makes it so if none is active.
+func (s sqliteModels) start(ctx context.Context, configured embed.Model) (id int64, err error) {
+	err = s.db.Update(ctx, func(tx *sql.Tx) error {
+		active, ok, err := s.withStatus(ctx, tx, Active)
+		if err != nil {
+			return err
+		}
+		if ok && !sameSpace(active.Model, configured) {
+			return modelError(active.Model, configured)
+		}
+		id, err = s.register(ctx, tx, configured, Active)
+		return err
+	})
+	return id, err
+}
+
+func (s sqliteModels) list(ctx context.Context) ([]ModelInfo, error) {
+	rows, err := s.db.Read.QueryContext(ctx, `
+		SELECT `+modelColumns+`, created_at, coalesce((SELECT sum(vectors) FROM dense_state WHERE model_id = id), 0),
+			EXISTS (SELECT 1 FROM dense_model_rows WHERE model_id = id AND sensitive)
+		FROM dense_models ORDER BY id`)
+	if err != nil {
+		return nil, err
+	}
+	var models []ModelInfo
+	err = scanRows(rows, func() error {
+		var created sql.NullInt64
+		var vectors int64
+		var sensitive bool
+		info, err := scanModel(rows, &created, &vectors, &sensitive)
+		info.CreatedAt, info.Vectors, info.Sensitive = sqlite.Time(created), vectors, sensitive
+		models = append(models, info)
+		return err
+	})
+	return models, err
+}
+
+func (s sqliteModels) active(ctx context.Context) (embed.Model, bool, error) {
+	info, ok, err := s.withStatus(ctx, s.db.Read, Active)
+	return info.Model, ok, err
+}
+
+func (s sqliteModels) state(ctx context.Context, model int64) (modelState, error) {
+	return s.stateIn(ctx, s.db.Read, model)
+}
+
+func (sqliteModels) stateIn(ctx context.Context, q sqliteQuerier, model int64) (s modelState, err error) {
+	err = q.QueryRowContext(ctx, `
+		SELECT status, EXISTS (SELECT 1 FROM dense_model_rows WHERE model_id = id AND sensitive) FROM dense_models WHERE id = ?`, model).
+		Scan(&s.status, &s.sensitive)
+	if errors.Is(err, sql.ErrNoRows) {
+		return modelState{}, nil
+	}
+	return s, err
+}
+
+func (s sqliteModels) put(ctx context.Context, model int64, embeddings []embedding, status Status) error {
+	return s.db.Update(ctx, func(tx *sql.Tx) error {
+		state, err := s.stateIn(ctx, tx, model)
+		if err != nil {
+			return err
+		}
+		if state.status != status {
+			return &statusError{state.status}
+		}
+		for _, e := range embeddings {
+			if e.sensitive && !state.sensitive {
+				continue
+			}
+			if err := s.replace(ctx, tx, model, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// replace writes a memory's vector unless that there is of a newer revision, or the memory is gone or has changed its
+// sensitivity.
+func (sqliteModels) replace(ctx context.Context, tx *sql.Tx, model int64, e embedding) error {
+	var wanted bool
+	if err := tx.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT 1 FROM memories WHERE namespace = ?1 AND id = ?2 AND sensitive = ?5) AND NOT EXISTS (
+			SELECT 1 FROM dense_vectors WHERE namespace = ?1 AND memory_id = ?2 AND model_id = ?3 AND revision > ?4)`,
+		e.namespace, e.id[:], model, e.revision, e.sensitive).Scan(&wanted); err != nil || !wanted {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM dense_vectors WHERE namespace = ? AND memory_id = ? AND model_id = ?`,
+		e.namespace, e.id[:], model); err != nil || e.vector == nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO dense_vectors (namespace, memory_id, model_id, sensitive, revision, embedding) VALUES (?, ?, ?, ?, ?, ?)`,
+		e.namespace, e.id[:], model, e.sensitive, e.revision, encode(e.vector))
+	return err
+}
+
+// alone runs fn. Two at once do the same work twice and no harm.
+func (sqliteModels) alone(_ context.Context, fn func() error) error { return fn() }
+
+func (s sqliteModels) build(ctx context.Context, model embed.Model) (id int64, status Status, err error) {
+	err = s.db.Update(ctx, func(tx *sql.Tx) error {
+		active, isActive, err := s.withStatus(ctx, tx, Active)
+		if err != nil {
+			return err
+		}
+		other, isBuilding, err := s.withStatus(ctx, tx, Building)
+		if err != nil {
+			return err
+		}
+		switch {
+		case isActive && sameSpace(active.Model, model):
+			status = Active
+		case isBuilding && !sameSpace(other.Model, model):
+			return buildingError(other.Model)
+		default:
+			status = Building
+		}
+		if id, err = s.register(ctx, tx, model, status); err != nil || !model.Local {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `
+			INSERT INTO dense_model_rows (model_id, sensitive, local) SELECT ?, 1, 1 FROM indexes WHERE name = 'dense' AND sensitive
+			ON CONFLICT DO NOTHING`, id)
+		return err
+	})
+	return id, status, err
+}
+
+func (s sqliteModels) namespaces(ctx context.Context) ([]string, error) {
+	rows, err := s.db.Read.QueryContext(ctx, `SELECT name FROM namespaces ORDER BY name`)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	err = scanRows(rows, func() error {
+		var name string
+		err := rows.Scan(&name)
+		names = append(names, name)
+		return err
+	})
+	return names, err
+}
+
+// lackingSQLite selects what a model ?1 lacks.
+const lackingSQLite = `FROM memories m
+	WHERE EXISTS (SELECT 1 FROM dense_model_rows r WHERE r.model_id = ?1 AND r.sensitive = m.sensitive)
+		AND NOT EXISTS (SELECT 1 FROM dense_vectors v
+			WHERE v.namespace = m.namespace AND v.memory_id = m.id AND v.model_id = ?1 AND v.revision >= m.revision)`
+
+func (s sqliteModels) countLacking(ctx context.Context, model int64, namespace string) (n int64, err error) {
+	err = s.db.Read.QueryRowContext(ctx, `SELECT count(*) `+lackingSQLite+` AND m.namespace = ?2`, model, namespace).Scan(&n)
+	return n, err
+}
+
+func (s sqliteModels) lacking(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) ([]record.Record, error) {
+	rows, err := s.db.Read.QueryContext(ctx, `SELECT `+sqlite.RecordColumns+` `+lackingSQLite+` AND m.namespace = ?2 AND m.id > ?3 ORDER BY m.id LIMIT ?4`,
+		model, namespace, after[:], n)
+	if err != nil {
+		return nil, err
+	}
+	var records []record.Record
+	err = scanRows(rows, func() error {
+		r, err := sqlite.ScanRecord(rows.Scan)
+		records = append(records, r)
+		return err
+	})
+	return records, err
+}
+
+// prepare has nothing to do: searches compare vectors one by one.
+func (sqliteModels) prepare(context.Context, int64, int) error { return nil }
+
+func (s sqliteModels) activate(ctx context.Context, model int64) (queued int64, err error) {
+	err = s.db.Update(ctx, func(tx *sql.Tx) error {
+		state, err := s.stateIn(ctx, tx, model)
+		if err != nil {
+			return err
+		}
+		if state.status != Building {
+			return &statusError{state.status}
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE dense_models SET status = 'retired' WHERE status = 'active'`); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE dense_models SET status = 'active' WHERE id = ?`, model); err != nil {
+			return err
+		}
+		if !state.sensitive {
+			if _, err := s.forbid(ctx, tx); err != nil {
+				return err
+			}
+		}
+		queued, err = s.enqueueLacking(ctx, tx, model, "")
+		return err
+	})
+	return queued, err
+}
+
+// enqueueLacking enqueues what a model lacks as new requests, so that a worker which has indexed an earlier one for
+// another model does not remove them.
+func (sqliteModels) enqueueLacking(ctx context.Context, tx *sql.Tx, model int64, and string) (int64, error) {
+	if _, err := tx.ExecContext(ctx, `UPDATE write_sequence SET last = last + 1`); err != nil {
+		return 0, err
+	}
+	result, err := tx.ExecContext(ctx, `
+		INSERT INTO index_queue (namespace, memory_id, index_name, sensitive, revision, sequence, since, enqueued_at, not_before)
+		SELECT m.namespace, m.id, 'dense', m.sensitive, m.revision, (SELECT last FROM write_sequence), m.sequence, ?2, ?2 `+lackingSQLite+` `+and+`
+		ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
+		SET revision = excluded.revision, sequence = excluded.sequence, since = min(since, excluded.since),
+			not_before = excluded.not_before, attempts = 0, dead = 0, last_error = ''`, model, time.Now().UnixMicro())
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (s sqliteModels) retire(ctx context.Context) (info ModelInfo, ok bool, err error) {
+	err = s.db.Update(ctx, func(tx *sql.Tx) error {
+		if info, ok, err = s.withStatus(ctx, tx, Building); err != nil || !ok {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE dense_models SET status = 'retired' WHERE id = ?`, info.ID); err != nil {
+			return err
+		}
+		return tx.QueryRowContext(ctx, `SELECT coalesce(sum(vectors), 0) FROM dense_state WHERE model_id = ?`, info.ID).Scan(&info.Vectors)
+	})
+	return info, ok, err
+}
+
+// unprepare has nothing to do either.
+func (sqliteModels) unprepare(context.Context, int64) error { return nil }
+
+func (s sqliteModels) deleteVectors(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) (last uuid.UUID, deleted int64, err error) {
+	result, err := s.db.Write.ExecContext(ctx, `
+		DELETE FROM dense_vectors WHERE id IN (SELECT id FROM dense_vectors WHERE namespace = ? AND model_id = ? LIMIT ?)`, namespace, model, n)
+	if err != nil {
+		return after, 0, err
+	}
+	deleted, err = result.RowsAffected()
+	return after, deleted, err // what is deleted needs no skipping
+}
+
+func (s sqliteModels) forget(ctx context.Context, model int64) error {
+	return s.db.Update(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM dense_models WHERE id = ? AND status = 'retired'`, model); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `DELETE FROM dense_state WHERE model_id NOT IN (SELECT id FROM dense_models)`)
+		return err
+	})
+}
+
+func (s sqliteModels) allowSensitive(ctx context.Context) (queued int64, err error) {
+	err = s.db.Update(ctx, func(tx *sql.Tx) error {
+		active, ok, err := s.withStatus(ctx, tx, Active)
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			return errNoActive
+		case !active.Model.Local:
+			return errNotLocal
+		}
+		if _, err := tx.ExecContext(ctx, `
+			INSERT INTO dense_model_rows (model_id, sensitive, local)
+			SELECT id, 1, local FROM dense_models WHERE local AND status <> 'retired' ON CONFLICT DO NOTHING`); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO indexes (name, sensitive) VALUES ('dense', 1) ON CONFLICT DO NOTHING`); err != nil {
+			return err
+		}
+		queued, err = s.enqueueLacking(ctx, tx, active.ID, "AND m.sensitive")
+		return err
+	})
+	return queued, err
+}
+
+func (s sqliteModels) forbidSensitive(ctx context.Context) (deleted int64, err error) {
+	err = s.db.Update(ctx, func(tx *sql.Tx) error {
+		deleted, err = s.forbid(ctx, tx)
+		return err
+	})
+	return deleted, err
+}
+
+func (sqliteModels) forbid(ctx context.Context, tx *sql.Tx) (int64, error) {
+	result, err := tx.ExecContext(ctx, `DELETE FROM dense_vectors WHERE sensitive`)
+	if err != nil {
+		return 0, err
+	}
+	for _, statement := range []string{
+		`DELETE FROM dense_model_rows WHERE sensitive`,
+		`DELETE FROM indexes WHERE name = 'dense' AND sensitive`, // tasks go by foreign key
+	} {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return 0, err
+		}
+	}
+	return result.RowsAffected()
+}

@@ -1,0 +1,287 @@
+package importer
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// frontMatter is the YAML at the start of a note, with keys in lower case.
+type frontMatter map[string]any
+
+// parseFrontMatter parts a note into its front matter, between two lines of three dashes, and its text.
+func parseFrontMatter(note []byte) (frontMatter, string, error) {
+	note = bytes.TrimPrefix(note, []byte("\ufeff"))
+	if !utf8.Valid(note) {
+		return nil, "", &noteError{"not UTF-8", "the note is not UTF-8"}
+	}
+	matter := frontMatter{}
+	if head, rest, found := cutFrontMatter(string(note)); found {
+		var raw map[string]any
+		if err := yaml.Unmarshal([]byte(head), &raw); err != nil {
+			return nil, "", &noteError{"front matter is not YAML", "the front matter is not a YAML mapping" + yamlLine(err)}
+		}
+		for key, value := range raw {
+			matter[strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(key))] = value
+		}
+		note = []byte(rest)
+	}
+	return matter, strings.TrimRight(strings.TrimLeft(string(note), "\r\n"), " \t\r\n"), nil
+}
+
+var lineOfError = regexp.MustCompile(`line \d+`)
+
+// yamlLine says where an error lies; its text may quote the note.
+func yamlLine(err error) string {
+	if line := lineOfError.FindString(err.Error()); line != "" {
+		return ", " + line
+	}
+	return ""
+}
+
+func cutFrontMatter(note string) (head, rest string, found bool) {
+	first, body, _ := strings.Cut(note, "\n")
+	if strings.TrimRight(first, " \t\r") != "---" {
+		return "", "", false
+	}
+	at := 0
+	for line := range strings.Lines(body) {
+		switch strings.TrimRight(line, " \t\r\n") {
+		case "---", "...":
+			return body[:at], body[at+len(line):], true
+		}
+		at += len(line)
+	}
+	return "", "", false
+}
+
+// text returns the first of the keys' values that is a single one, as text.
+func (f frontMatter) text(keys ...string) string {
+	for _, key := range keys {
+		switch v := f[key].(type) {
+		case nil, []any, map[string]any:
+		default:
+			return strings.TrimSpace(fmt.Sprint(plainValue(v)))
+		}
+	}
+	return ""
+}
+
+// texts returns the keys' values as a list of texts; a single one is split at commas.
+func (f frontMatter) texts(keys ...string) []string {
+	var out []string
+	for _, key := range keys {
+		switch v := f[key].(type) {
+		case nil:
+		case []any:
+			for _, x := range v {
+				out = append(out, strings.TrimSpace(fmt.Sprint(plainValue(x))))
+			}
+		default:
+			out = append(out, splitTrimmed(f.text(key), ",")...)
+		}
+	}
+	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
+}
+
+func splitTrimmed(text, separator string) []string {
+	parts := strings.Split(text, separator)
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	return slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+}
+
+// apply sets what the front matter says of a note and returns the links in it. A key that nothing else is known of is a
+// relation if its values are wikilinks, and else becomes metadata.
+func (f frontMatter) apply(item *Item) []noteLink {
+	m := item.Memory
+	used := map[string]bool{}
+	use := func(keys ...string) []string {
+		for _, key := range keys {
+			used[key] = true
+		}
+		return keys
+	}
+	if title := f.text(use("title")...); title != "" {
+		m.Title = title
+	}
+	if len(m.GetTitle()) > maxTitle {
+		m.Title = clip(m.GetTitle(), maxTitle)
+		item.note("title cut off", fmt.Sprintf("a title has at most %d bytes", maxTitle))
+	}
+	m.Category = f.text(use("category")...)
+	if source := f.text(use("source")...); source != "" {
+		m.Source = source
+	}
+	for _, tag := range f.texts(use("tags", "tag")...) {
+		for _, t := range strings.Fields(tag) {
+			m.Tags = append(m.Tags, strings.TrimLeft(t, "#"))
+		}
+	}
+	m.Tags = item.list("tags", m.GetTags(), maxTags)
+	m.ExpandedKeywords = item.list("keywords", f.texts(use("aliases", "alias", "keywords", "expanded_keywords")...), maxKeywords)
+	if v, ok := f["sensitive"]; ok {
+		m.Sensitive = item.sensitive(v)
+	}
+	if v, ok := f["private"]; ok {
+		m.Sensitive = m.GetSensitive() || item.sensitive(v)
+	}
+	use("sensitive", "private")
+	if v, err := strconv.ParseFloat(f.text("importance"), 64); err == nil {
+		use("importance")
+		m.Importance = &v
+	}
+	f.times(item, use)
+
+	var links []noteLink
+	metadata := map[string]any{}
+	for _, key := range slices.Sorted(maps.Keys(f)) {
+		if used[key] {
+			continue
+		}
+		if targets, only := wikilinks(f[key]); only {
+			for _, target := range targets {
+				links = append(links, noteLink{at: -1, relation: key, target: target, wiki: true})
+			}
+			continue
+		}
+		metadata[key] = plainValue(f[key])
+	}
+	if len(metadata) > 0 {
+		s, err := structpb.NewStruct(metadata)
+		if err != nil {
+			item.note("metadata left out", "it is not UTF-8")
+		}
+		m.Metadata = s
+	}
+	return links
+}
+
+// times sets when things happened, as far as it is understood; the rest stays metadata.
+func (f frontMatter) times(item *Item, use func(...string) []string) {
+	m := item.Memory
+	for _, field := range []struct {
+		to   **timestamppb.Timestamp
+		keys []string
+	}{
+		{&m.CreatedAt, []string{"created", "created_at"}},
+		{&m.UpdatedAt, []string{"updated", "updated_at", "modified", "lastmod"}},
+		{&m.OccurredAt, []string{"occurred", "occurred_at", "date"}},
+		{&m.ExpiresAt, []string{"expires", "expires_at"}},
+	} {
+		for _, key := range field.keys {
+			v, ok := f[key]
+			if !ok {
+				continue
+			}
+			at, ok := parseTime(v)
+			if !ok {
+				item.note("time not understood", key+" is kept as metadata")
+				continue
+			}
+			use(key)
+			*field.to = timestamppb.New(at)
+		}
+	}
+	if _, given := f["created"]; !given && f["created_at"] == nil && m.GetOccurredAt() != nil {
+		m.CreatedAt = m.GetOccurredAt() // what has a date only was written then
+	}
+}
+
+var wikilinkText = regexp.MustCompile(`\[\[([^\[\]]+)\]\]`)
+
+// wikilinks returns the targets of wikilinks, and whether a value consists of them alone. Without quotes, YAML takes
+// [[a note]] for a list in a list.
+func wikilinks(value any) (targets []string, only bool) {
+	switch v := value.(type) {
+	case string:
+		for _, match := range wikilinkText.FindAllStringSubmatch(v, -1) {
+			targets = append(targets, linkTarget(match[1]))
+		}
+		return targets, len(targets) > 0 && strings.Trim(wikilinkText.ReplaceAllString(v, ""), " ,;\t\n") == ""
+	case []any:
+		if len(v) == 1 {
+			if inner, ok := v[0].([]any); ok && len(inner) == 1 {
+				if text, ok := inner[0].(string); ok {
+					return []string{linkTarget(text)}, true
+				}
+			}
+		}
+		for _, x := range v {
+			more, alone := wikilinks(x)
+			if !alone {
+				return nil, false
+			}
+			targets = append(targets, more...)
+		}
+		return targets, len(targets) > 0
+	}
+	return nil, false
+}
+
+// linkTarget returns the inside of a wikilink without label and fragment.
+func linkTarget(text string) string {
+	target, _, _ := strings.Cut(text, "|")
+	target, _, _ = strings.Cut(target, "#")
+	return strings.TrimSpace(target)
+}
+
+// plainValue turns what YAML can say into what JSON can.
+func plainValue(value any) any {
+	switch v := value.(type) {
+	case time.Time:
+		if v.Equal(v.Truncate(24 * time.Hour)) {
+			return v.Format(time.DateOnly)
+		}
+		return v.Format(time.RFC3339Nano)
+	case int:
+		return exactNumber(strconv.Itoa(v))
+	case int64:
+		return exactNumber(strconv.FormatInt(v, 10))
+	case uint64:
+		return exactNumber(strconv.FormatUint(v, 10))
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Sprint(v)
+		}
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = plainValue(x)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, x := range v {
+			out[key] = plainValue(x)
+		}
+		return out
+	case map[any]any:
+		out := make(map[string]any, len(v))
+		for key, x := range v {
+			out[fmt.Sprint(plainValue(key))] = plainValue(x)
+		}
+		return out
+	}
+	return value
+}
+
+// exactNumber is a whole number, as a text if a float64 would round it.
+func exactNumber(digits string) any {
+	if f, err := strconv.ParseFloat(digits, 64); err == nil && strconv.FormatFloat(f, 'f', -1, 64) == digits && math.Abs(f) <= 1<<53 {
+		return f
+	}
+	return digits
+}

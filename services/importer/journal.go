@@ -1,0 +1,92 @@
+package importer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Position is a place in a source up to which everything is stored.
+type Position struct {
+	Items  int64  `json:"items"`
+	Digest string `json:"digest"` // of these items
+}
+
+// Journal keeps the position of an import in a file: a line for each batch that the server has acknowledged. A line is
+// written as a whole or, when the program is killed, recognised as torn and dropped.
+type Journal struct {
+	path string
+	file *os.File
+}
+
+// OpenJournal opens or creates a journal. Close it.
+func OpenJournal(path string) (*Journal, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &Journal{path, file}, nil
+}
+
+type entry struct {
+	Position
+	outcome
+}
+
+// Load returns the last position, the zero one if there is none, and the report up to there.
+func (j *Journal) Load() (Position, *Report, error) {
+	text, err := os.ReadFile(j.path)
+	if err != nil {
+		return Position{}, nil, err
+	}
+	var last Position
+	report := &Report{Namespaces: map[string]bool{}}
+	good := 0
+	for line := range bytes.Lines(text) {
+		var e entry
+		if !bytes.HasSuffix(line, []byte("\n")) || json.Unmarshal(line, &e) != nil || e.Items <= last.Items {
+			break
+		}
+		last = e.Position
+		report.add(&batch{outcome: e.outcome})
+		good += len(line)
+	}
+	report.Resumed = last.Items
+	if good < len(text) {
+		return last, report, j.file.Truncate(int64(good))
+	}
+	return last, report, nil
+}
+
+// Append notes that everything up to a position is stored, and what became of it since the last one.
+func (j *Journal) Append(end Position, of outcome) error {
+	line, err := json.Marshal(entry{end, of})
+	if err != nil {
+		return err
+	}
+	if _, err := j.file.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("keep the position: %w", err)
+	}
+	return nil
+}
+
+// Reset forgets the position.
+func (j *Journal) Reset() error { return j.file.Truncate(0) }
+
+// Finish removes the journal of an import that is complete.
+func (j *Journal) Finish() error {
+	if err := os.Remove(j.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Close closes the file.
+func (j *Journal) Close() error { return j.file.Close() }

@@ -1,0 +1,211 @@
+package importer
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/big"
+	"regexp"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// maxLine bounds a line of JSONL: the largest memory, with every character escaped, is well below it.
+const maxLine = 4 << 20
+
+// JSONL reads one memory, in the API's JSON form, from each line that is not blank.
+type JSONL struct {
+	Name string // of the file, for positions
+	Size int64  // of the file, -1 if unknown
+	// Open returns the file from its start.
+	Open func() (io.ReadCloser, error)
+	// Namespace is where every memory goes, DefaultNamespace where those go whose line names none if Namespace is empty.
+	Namespace, DefaultNamespace string
+}
+
+var _ Source = (*JSONL)(nil)
+
+// Total implements Source, in bytes.
+func (s *JSONL) Total() int64 { return s.Size }
+
+// Items implements Source.
+func (s *JSONL) Items(context.Context) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		file, err := s.Open()
+		if err != nil {
+			yield(Item{}, err)
+			return
+		}
+		defer func() { _ = file.Close() }()
+		lines := lineReader{in: bufio.NewReaderSize(file, 1<<16)}
+		keys := occurrences{}
+		for {
+			line, err := lines.next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(Item{}, fmt.Errorf("%s: %w", s.Name, err))
+				return
+			}
+			position := fmt.Sprintf("%s:%d", s.Name, lines.number)
+			var item Item
+			switch {
+			case lines.long:
+				item = skip(position, "line too long", fmt.Sprintf("a line has at most %d bytes", maxLine))
+			case len(line) == 0:
+				continue
+			default:
+				if item, err = s.item(position, line, keys); err != nil {
+					yield(Item{}, fmt.Errorf("%s: %w", position, err))
+					return
+				}
+			}
+			item.Done = lines.offset
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *JSONL) item(position string, line []byte, keys occurrences) (Item, error) {
+	m := &triskelev1.Memory{}
+	if err := protojson.Unmarshal(line, m); err != nil {
+		// The prefix says nothing, and its space is not always the same.
+		return skip(position, "not a memory", "not a memory: "+strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:"))), nil
+	}
+	switch {
+	case s.Namespace != "":
+		m.Namespace = s.Namespace
+	case m.GetNamespace() == "":
+		m.Namespace = s.DefaultNamespace
+	}
+	if m.GetId() == "" && m.GetIdempotencyKey() == "" {
+		key, err := keys.key(m)
+		if err != nil {
+			return Item{}, err
+		}
+		m.IdempotencyKey = key
+	}
+	item := Item{Position: position, Memory: m}
+	if rounded := roundedNumber(line); rounded != "" {
+		item.note("number rounded", "metadata: "+rounded+" is kept as a floating-point number; write it as a string to keep every digit")
+	}
+	return item, item.check()
+}
+
+// occurrences counts memories with the same contents. Contents that share the first 64 bits of their hash are counted as
+// one, which does no harm.
+type occurrences map[uint64]uint32
+
+// key returns an idempotency key made from a memory's contents, however their JSON is laid out. The second memory with
+// the same contents gets another key than the first, the same at each import.
+func (o occurrences) key(m *triskelev1.Memory) (string, error) {
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		return "", err
+	}
+	var contents any
+	if err := json.Unmarshal(text, &contents); err != nil {
+		return "", err
+	}
+	canonical, err := json.Marshal(contents) // sorts the keys
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(canonical)
+	short := binary.BigEndian.Uint64(sum[:8])
+	o[short]++
+	key := "import:" + hex.EncodeToString(sum[:])
+	if n := o[short]; n > 1 {
+		key += fmt.Sprintf(":%d", n)
+	}
+	return key, nil
+}
+
+// lineReader reads lines of any length and keeps only those that are not too long.
+type lineReader struct {
+	in     *bufio.Reader
+	number int   // of the line read last, from 1
+	offset int64 // of its end
+	long   bool  // it was too long, and is not returned
+	buffer []byte
+}
+
+// next returns the next line without the space around it; it holds until the next call. The last line may lack its end.
+func (r *lineReader) next() ([]byte, error) {
+	r.buffer, r.long = r.buffer[:0], false
+	for {
+		part, err := r.in.ReadSlice('\n')
+		r.offset += int64(len(part))
+		if r.long = r.long || len(r.buffer)+len(part) > maxLine; !r.long {
+			r.buffer = append(r.buffer, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && (len(r.buffer) > 0 || r.long):
+		case err != nil:
+			return nil, err
+		}
+		r.number++
+		line := r.buffer
+		if r.number == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		return bytes.TrimSpace(line), nil
+	}
+}
+
+var manyDigits = regexp.MustCompile(`\d{16}`)
+
+// roundedNumber returns an integer in the metadata of a line that a float64 cannot hold exactly, or nothing.
+func roundedNumber(line []byte) string {
+	if !manyDigits.Match(line) {
+		return ""
+	}
+	var outer struct{ Metadata any }
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.UseNumber()
+	if decoder.Decode(&outer) != nil {
+		return "" // it was decoded before, with its metadata under another spelling
+	}
+	return roundedIn(outer.Metadata)
+}
+
+func roundedIn(value any) string {
+	switch v := value.(type) {
+	case json.Number:
+		// Decimal fractions are rounded as a rule, and come back as they were written.
+		if whole, ok := new(big.Int).SetString(v.String(), 10); ok {
+			if _, accuracy := new(big.Float).SetInt(whole).Float64(); accuracy != big.Exact {
+				return v.String()
+			}
+		}
+	case []any:
+		for _, x := range v {
+			if found := roundedIn(x); found != "" {
+				return found
+			}
+		}
+	case map[string]any:
+		for _, x := range v {
+			if found := roundedIn(x); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
+}

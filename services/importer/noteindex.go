@@ -1,0 +1,111 @@
+package importer
+
+import (
+	"cmp"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+)
+
+// noteIndex finds the note that a link means. Case does not count.
+type noteIndex struct {
+	byPath  map[string]string   // the whole path
+	byName  map[string][]string // the last part of the path without its extension; the nearest to the root first
+	byAlias map[string]string
+}
+
+func newNoteIndex(notes []string) noteIndex {
+	index := noteIndex{map[string]string{}, map[string][]string{}, map[string]string{}}
+	sorted := slices.Clone(notes)
+	slices.SortFunc(sorted, func(a, b string) int {
+		return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), cmp.Compare(a, b))
+	})
+	for _, note := range sorted {
+		lower := strings.ToLower(note)
+		if _, taken := index.byPath[lower]; !taken {
+			index.byPath[lower] = note
+		}
+		name := strings.TrimSuffix(path.Base(lower), path.Ext(lower))
+		index.byName[name] = append(index.byName[name], note)
+	}
+	return index
+}
+
+// alias makes more names for a note known; the first note with a name keeps it.
+func (x noteIndex) alias(note string, names []string) {
+	for _, name := range names {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if _, taken := x.byAlias[name]; name != "" && !taken {
+			x.byAlias[name] = note
+		}
+	}
+}
+
+// resolve returns the note that a link in another note means.
+func (x noteIndex) resolve(from string, l noteLink) (note string, found bool) {
+	target := l.path()
+	if target == "" {
+		return "", false
+	}
+	// A path counts from the note, from the root if it begins with a slash, and in wikis from either.
+	bases := []string{path.Dir(from)}
+	switch {
+	case strings.HasPrefix(target, "/"):
+		bases[0] = "."
+	case l.wiki:
+		bases = append(bases, ".")
+	}
+	for _, base := range bases {
+		if note, found := x.at(path.Join(base, target)); found {
+			return note, true
+		}
+	}
+	if !l.wiki {
+		return "", false
+	}
+	lower := strings.ToLower(target)
+	name := path.Base(lower)
+	if isNote(name) {
+		name = strings.TrimSuffix(name, path.Ext(name))
+	}
+	best := ""
+	for _, note := range x.byName[name] {
+		folder := path.Dir(strings.ToLower(note))
+		switch wanted := path.Dir(lower); {
+		case wanted != "." && folder != wanted && !strings.HasSuffix(folder, "/"+wanted):
+		case best == "", path.Dir(note) == path.Dir(from):
+			best = note
+		}
+	}
+	if best == "" {
+		best = x.byAlias[lower]
+	}
+	return best, best != ""
+}
+
+// at returns the note with a path, which may lack its extension.
+func (x noteIndex) at(name string) (string, bool) {
+	name = strings.ToLower(name)
+	for _, extension := range []string{"", ".md", ".markdown"} {
+		if note, found := x.byPath[name+extension]; found {
+			return note, true
+		}
+	}
+	return "", false
+}
+
+// path returns the path that a link names, or nothing if it leads out of the folder.
+func (l noteLink) path() string {
+	if l.wiki {
+		return l.target
+	}
+	u, err := url.Parse(l.target)
+	if err != nil || u.Scheme != "" || u.Host != "" {
+		return ""
+	}
+	return u.Path
+}
+
+// local says whether a link means a note, there or not.
+func (l noteLink) local() bool { return l.wiki && !l.embed || !l.wiki && isNote(l.path()) }

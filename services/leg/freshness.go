@@ -1,0 +1,137 @@
+package leg
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// waitShare is the part of a search's budget that waiting for a write may take: what is left is as much again, and a
+	// search that had to give up everything for freshness would answer nothing.
+	waitShare = 0.5
+	// firstPause and maxPause are how long a wait pauses between two looks; each pause is half as long again as the last.
+	firstPause = time.Millisecond
+	maxPause   = 20 * time.Millisecond
+
+	// maxBehind is how far the memories an index is behind are counted, and behindAge how long a count is good for.
+	maxBehind = 10_000
+	behindAge = time.Second
+	// behindTime bounds the counting, and behindGrace how long a search that has ended waits for it: then it says what was
+	// counted last.
+	behindTime  = time.Second
+	behindGrace = 2 * time.Millisecond
+	// maxFigures bounds the namespaces whose counts are kept.
+	maxFigures = 4096
+)
+
+// Freshness is implemented by a Searcher whose index follows the records by itself. The index of one that does not
+// implement it is written with the records, and so always current.
+type Freshness interface {
+	// Knows says whether the index knows of a write to a namespace. gaveUp means that it never will by itself.
+	Knows(ctx context.Context, namespace string, sequence int64) (knows, gaveUp bool, err error)
+	// Behind counts the memories of a namespace that the index has yet to catch up with, up to a limit.
+	Behind(ctx context.Context, namespace string, limit int) (int64, error)
+}
+
+// await returns when the index knows of a write, or never will, or a share of ctx's time has passed, and says whether it
+// does.
+func await(ctx context.Context, index Freshness, namespace string, sequence int64, log *slog.Logger) bool {
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(waitShare*float64(time.Until(deadline))))
+		defer cancel()
+	}
+	for pause := firstPause; ; pause = min(pause*3/2, maxPause) {
+		knows, gaveUp, err := index.Knows(ctx, namespace, sequence)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			log.WarnContext(ctx, "cannot tell how fresh the index is", "error", err.Error())
+			return false
+		case err != nil || knows || gaveUp:
+			return knows
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(pause):
+		}
+	}
+}
+
+// gauge keeps count of how far an index is behind, for each namespace that is searched. Counting happens beside the
+// searches, at most once a second for a namespace.
+type gauge struct {
+	index   Freshness
+	mu      sync.Mutex
+	figures map[string]*figure
+}
+
+// figure is the last count of one namespace.
+type figure struct {
+	n        int64
+	at       time.Time
+	counting chan struct{} // closed when the count under way is done; nil if there is none
+}
+
+func newGauge(index Freshness) *gauge {
+	return &gauge{index: index, figures: map[string]*figure{}}
+}
+
+// start begins to count unless there is a count that is young enough. read returns the count.
+func (g *gauge) start(ctx context.Context, namespace string) (read func() int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f := g.figures[namespace]
+	if f == nil {
+		g.makeRoom()
+		f = &figure{}
+		g.figures[namespace] = f
+	}
+	if f.counting == nil && (f.at.IsZero() || time.Since(f.at) >= behindAge) {
+		f.counting = make(chan struct{})
+		go g.count(context.WithoutCancel(ctx), namespace, f)
+	}
+	counting := f.counting
+	return func() int64 {
+		if counting != nil {
+			select {
+			case <-counting:
+			case <-time.After(behindGrace):
+			}
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return f.n
+	}
+}
+
+func (g *gauge) count(ctx context.Context, namespace string, f *figure) {
+	ctx, cancel := context.WithTimeout(ctx, behindTime)
+	defer cancel()
+	n, err := g.index.Behind(ctx, namespace, maxBehind)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err == nil {
+		f.n = n
+	}
+	f.at = time.Now() // also after a failure: a database in trouble is not asked at every search
+	close(f.counting)
+	f.counting = nil
+}
+
+// makeRoom forgets old figures when there are too many, all of them if none is old.
+func (g *gauge) makeRoom() {
+	if len(g.figures) < maxFigures {
+		return
+	}
+	for namespace, f := range g.figures {
+		if f.counting == nil && time.Since(f.at) >= behindAge {
+			delete(g.figures, namespace)
+		}
+	}
+	if len(g.figures) >= maxFigures {
+		clear(g.figures)
+	}
+}

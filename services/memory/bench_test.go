@@ -1,0 +1,88 @@
+package memory_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/triskele/triskele/services/queue"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/schema"
+	"github.com/triskele/triskele/services/storetest"
+)
+
+var memories = flag.Int("memories", 2000, "how many memories the benchmarks rename and delete")
+
+// word spells a number in syllables.
+func word(n uint64) string {
+	var b strings.Builder
+	for b.Len() < 4 || n > 0 {
+		b.WriteByte("bdfgklmnprstvz"[n%14])
+		b.WriteByte("aeiou"[n/14%5])
+		n /= 70
+	}
+	return b.String()
+}
+
+func claim(b *testing.B, f *storetest.Fixture, index string) []queue.Task {
+	tasks, err := f.Queue.Claim(b.Context(), index, 500, time.Minute)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return tasks
+}
+
+// BenchmarkNamespace renames a namespace whose memories are in all indexes, and reports how long deleting it takes.
+func BenchmarkNamespace(b *testing.B) {
+	for engine, open := range map[schema.Engine]func(testing.TB) *storetest.Fixture{schema.Postgres: storetest.Postgres, schema.SQLite: storetest.SQLite} {
+		b.Run(string(engine), func(b *testing.B) {
+			f := open(b)
+			l := newLegs(b, f)
+			random := rand.New(rand.NewPCG(1, 2))
+			zipf := rand.NewZipf(random, 1.1, 10, 19999)
+			for n := *memories; n > 0; {
+				batch := make([]record.Record, min(n, 500))
+				for i := range batch {
+					words := make([]string, 20+random.IntN(21))
+					for j := range words {
+						words[j] = word(zipf.Uint64())
+					}
+					batch[i] = storetest.Record("name-0", strings.Join(words, " ")+" Q"+word(uint64(random.IntN(5000))), func(r *record.Record) {
+						r.Title = "Q" + word(uint64(random.IntN(*memories)))
+						r.Tags = []string{"q" + word(uint64(random.IntN(500))), "q" + word(uint64(random.IntN(500)))}
+					})
+				}
+				f.Insert(b, batch...)
+				n -= len(batch)
+			}
+			for name, indexer := range map[string]queue.Indexer{"dense": l.dense, "graph": l.graph} {
+				for tasks := claim(b, f, name); len(tasks) > 0; tasks = claim(b, f, name) {
+					records := make([]record.Record, len(tasks))
+					for i, task := range tasks {
+						records[i] = task.Record
+					}
+					if err := errors.Join(indexer.Index(b.Context(), records), f.Queue.Done(b.Context(), name, tasks)); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			name := 0
+			for b.Loop() {
+				if n, err := f.Memory.RenameNamespace(b.Context(), fmt.Sprintf("name-%d", name), fmt.Sprintf("name-%d", name+1)); err != nil || n != int64(*memories) {
+					b.Fatalf("%d memories, %v", n, err)
+				}
+				name++
+			}
+			start := time.Now()
+			if _, err := f.Memory.DeleteNamespace(b.Context(), fmt.Sprintf("name-%d", name)); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(time.Since(start).Seconds(), "s/deletion")
+			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/rename")
+		})
+	}
+}

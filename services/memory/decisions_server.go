@@ -1,0 +1,88 @@
+package memory
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/triskele/triskele/fuser/rpc"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+var actionToProto = map[Action]triskelev1.CurationAction{
+	ActionAdd:       triskelev1.CurationAction_CURATION_ACTION_ADD,
+	ActionUpdate:    triskelev1.CurationAction_CURATION_ACTION_UPDATE,
+	ActionSupersede: triskelev1.CurationAction_CURATION_ACTION_SUPERSEDE,
+	ActionNoop:      triskelev1.CurationAction_CURATION_ACTION_NOOP,
+}
+
+func decisionToProto(d Decision) *triskelev1.Decision {
+	out := &triskelev1.Decision{
+		Id: d.ID.String(), Namespace: d.Namespace, MemoryId: d.Memory.ID.String(), MemoryRevision: d.Memory.Revision,
+		Action: actionToProto[d.Action], Model: d.Model, DecidedAt: timestamppb.New(d.DecidedAt), PreviousContent: d.Before,
+	}
+	if d.Target.ID != uuid.Nil {
+		out.TargetId = d.Target.ID.String()
+	}
+	if !d.RevertedAt.IsZero() {
+		out.RevertedAt = timestamppb.New(d.RevertedAt)
+	}
+	return out
+}
+
+// ListDecisions implements triskelev1.MemoryServiceServer.
+func (s *Server) ListDecisions(ctx context.Context, req *triskelev1.ListDecisionsRequest) (*triskelev1.ListDecisionsResponse, error) {
+	about := uuid.Nil
+	if req.GetMemoryId() != "" {
+		var err error
+		if about, err = uuid.Parse(req.GetMemoryId()); err != nil {
+			return nil, rpc.Invalid("memory_id", "must be a UUID")
+		}
+	}
+	after, err := decodeCursor(req.GetPageToken())
+	if err != nil {
+		return nil, rpc.Invalid("page_token", "must be the next_page_token of an earlier page")
+	}
+	size := defaultPageSize
+	if req.PageSize != nil {
+		size = int(req.GetPageSize())
+	}
+	decisions, err := s.store.ListDecisions(ctx, req.GetNamespace(), about, after, size+1)
+	if err != nil {
+		return nil, err
+	}
+	resp := &triskelev1.ListDecisionsResponse{}
+	if len(decisions) > size {
+		decisions = decisions[:size]
+		last := decisions[size-1]
+		resp.NextPageToken = encodeCursor(Cursor{last.DecidedAt, last.ID})
+	}
+	for _, d := range decisions {
+		resp.Decisions = append(resp.Decisions, decisionToProto(d))
+	}
+	return resp, nil
+}
+
+// RevertDecision implements triskelev1.MemoryServiceServer.
+func (s *Server) RevertDecision(ctx context.Context, req *triskelev1.RevertDecisionRequest) (*triskelev1.RevertDecisionResponse, error) {
+	id, err := uuid.Parse(req.GetId())
+	if err != nil {
+		return nil, rpc.Invalid("id", "must be a UUID")
+	}
+	d, records, err := s.store.RevertDecision(ctx, req.GetNamespace(), id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil, status.Error(codes.NotFound, "no such decision in this namespace")
+	case errors.Is(err, ErrReverted):
+		return nil, status.Error(codes.FailedPrecondition, "id: the decision has been reverted already")
+	case errors.Is(err, ErrRevision):
+		return nil, status.Error(codes.FailedPrecondition, "id: a memory that the decision changed has changed since; undo that by hand")
+	case err != nil:
+		return nil, err
+	}
+	return &triskelev1.RevertDecisionResponse{Decision: decisionToProto(d), RevisionToken: token(records...)}, nil
+}

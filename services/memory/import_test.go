@@ -1,0 +1,153 @@
+package memory_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/revision"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/storetest"
+)
+
+func TestPlanStoresNothing(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		held := full("n")
+		f.Insert(t, held)
+		fresh := storetest.Record("unheard", "new", nil)
+		given := []record.Record{held, fresh, fresh}
+		planned, err := f.Memory.Plan(t.Context(), given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Memory.Namespace(t.Context(), "unheard"); !errors.Is(err, memory.ErrNotFound) {
+			t.Errorf("planning made a namespace: %v", err)
+		}
+		if found, err := f.Memory.Get(t.Context(), "unheard", []uuid.UUID{fresh.ID}); err != nil || len(found) != 0 {
+			t.Errorf("planning stored %v, %v", found, err)
+		}
+		inserted, err := f.Memory.Insert(t.Context(), given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range inserted {
+			inserted[i].Record.Sequence, planned[i].Record.Sequence = 0, 0
+		}
+		if !reflect.DeepEqual(planned, inserted) {
+			t.Errorf("planned %+v\nstored  %+v", planned, inserted)
+		}
+		differs := held
+		differs.Content = "other"
+		var conflict *memory.ConflictError
+		if _, err := f.Memory.Plan(t.Context(), []record.Record{fresh, differs}); !errors.As(err, &conflict) || conflict.Index != 1 || conflict.ID != held.ID {
+			t.Errorf("conflict: %v", err)
+		}
+	})
+}
+
+// A record that is imported after its replacement must not be taken for the newest one.
+func TestInsertAfterItsReplacement(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		old, other := storetest.Record("n", "old", nil), storetest.Record("n", "other", nil)
+		newer := storetest.Record("n", "new", func(r *record.Record) { r.Supersedes = old.ID })
+		newest := storetest.Record("n", "newest", func(r *record.Record) { r.Supersedes = old.ID })
+		f.Insert(t, newest)
+		f.Insert(t, newer)
+		inserted, err := f.Memory.Insert(t.Context(), []record.Record{old, other})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := inserted[0].Record; got.SupersededBy != newer.ID || got.Revision != 1 {
+			t.Errorf("stored as %+v", got)
+		}
+		if got := get(t, f, "n", old.ID); got.SupersededBy != newer.ID || got.Revision != 1 {
+			t.Errorf("old record: %+v", got)
+		}
+		if got := get(t, f, "n", other.ID); got.SupersededBy != uuid.Nil {
+			t.Errorf("the other record: %+v", got)
+		}
+	})
+}
+
+func importAll(t *testing.T, c triskelev1.MemoryServiceClient, requests ...*triskelev1.ImportRequest) (*triskelev1.ImportResponse, error) {
+	t.Helper()
+	stream, err := c.Import(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, req := range requests {
+		if stream.Send(req) != nil {
+			break // the server's answer says why
+		}
+	}
+	return stream.CloseAndRecv()
+}
+
+func TestImport(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		c := f.Client(t)
+		request := func(edit func(*triskelev1.ImportRequest), memories ...*triskelev1.Memory) *triskelev1.ImportRequest {
+			req := &triskelev1.ImportRequest{Memories: memories}
+			edit(req)
+			return req
+		}
+		id := uuid.NewString()
+		first := []*triskelev1.Memory{{Namespace: "n", Content: "a", IdempotencyKey: "a"}, {Namespace: "n", Content: "b", Id: id}}
+		second := []*triskelev1.Memory{{Namespace: "m", Content: "c", IdempotencyKey: "c"}, {Namespace: "n", Content: "d", IdempotencyKey: "d"}}
+		plain := func(*triskelev1.ImportRequest) {}
+
+		dry := func(req *triskelev1.ImportRequest) { req.DryRun = true }
+		got, err := importAll(t, c, request(dry, first...), request(plain, second...))
+		if err != nil || got.GetStored() != 4 || got.GetUnchanged() != 0 || got.GetRevisionToken() != "" || len(got.GetIds()) != 0 {
+			t.Errorf("dry run: %v, %v", got, err)
+		}
+		if _, err := f.Memory.Namespace(t.Context(), "n"); !errors.Is(err, memory.ErrNotFound) {
+			t.Errorf("the dry run stored something: %v", err)
+		}
+
+		ids := func(req *triskelev1.ImportRequest) { req.ReturnIds = true }
+		stored, err := importAll(t, c, request(ids, first...), request(plain, second...))
+		if err != nil || stored.GetStored() != 4 || len(stored.GetIds()) != 4 || stored.GetIds()[1] != id {
+			t.Fatalf("import: %v, %v", stored, err)
+		}
+		last := get(t, f, "n", uuid.MustParse(stored.GetIds()[3]))
+		if want := (revision.Token{Namespace: "n", Sequence: last.Sequence}).String(); stored.GetRevisionToken() != want || last.Content != "d" {
+			t.Errorf("token %q, want %q", stored.GetRevisionToken(), want)
+		}
+
+		again, err := importAll(t, c, request(ids, first...), request(plain, second...))
+		if err != nil || again.GetStored() != 0 || again.GetUnchanged() != 4 || again.GetRevisionToken() != "" || !slices.Equal(again.GetIds(), stored.GetIds()) {
+			t.Errorf("retried: %v, %v; first %v", again, err, stored)
+		}
+
+		differs := &triskelev1.Memory{Namespace: "n", Content: "other", IdempotencyKey: "a"}
+		for name, edit := range map[string]func(*triskelev1.ImportRequest){"dry run": dry, "import": plain} {
+			_, err := importAll(t, c, request(edit, second[0], differs))
+			if status.Code(err) != codes.AlreadyExists || status.Convert(err).Message() != fmt.Sprintf("memories[1]: its id or idempotency_key belongs to memory %s, whose contents differ", stored.GetIds()[0]) {
+				t.Errorf("%s of a conflict: %v", name, err)
+			}
+		}
+
+		many := make([]*triskelev1.ImportRequest, 51)
+		for i := range many {
+			many[i] = &triskelev1.ImportRequest{DryRun: true, ReturnIds: true}
+			for j := range 1000 {
+				many[i].Memories = append(many[i].Memories, &triskelev1.Memory{Namespace: "n", Content: fmt.Sprint(i, " ", j)})
+			}
+		}
+		if _, err := importAll(t, c, many...); status.Code(err) != codes.InvalidArgument || status.Convert(err).Message() != "return_ids: must not be set on a stream of more than 50000 memories" {
+			t.Errorf("too many ids: %v", err)
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package memory
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/triskele/triskele/fuser/rpc"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// ErrNamespaceTaken says that there is a namespace of the new name already.
+var ErrNamespaceTaken = errors.New("namespace exists already")
+
+// Namespace is what is known of a namespace without looking into it.
+type Namespace struct {
+	Name      string
+	CreatedAt time.Time
+}
+
+// Statistics counts the memories of a namespace. One that is both superseded and expired counts as superseded.
+type Statistics struct {
+	Live, Superseded, Expired int64
+	Sensitive                 int64 // of any state
+	Bytes                     int64 // of texts, lists and metadata
+	Indexes                   []IndexLag
+}
+
+// IndexLag says how far a derived index is behind the memories of a namespace.
+type IndexLag struct {
+	Index         string
+	Pending, Dead int64
+	Lag           time.Duration // since the oldest pending task was enqueued
+}
+
+// Namespaces keeps the namespaces. What it changes it changes in one transaction.
+type Namespaces interface {
+	// Namespace returns one by its name, without reading its memories; ErrNotFound when nothing was ever stored in it.
+	Namespace(ctx context.Context, name string) (Namespace, error)
+	// ListNamespaces returns up to n whose names begin with prefix and come after another name, in the order of bytes.
+	ListNamespaces(ctx context.Context, prefix, after string, n int) ([]Namespace, error)
+	// Statistics reads a whole namespace; one that there is not counts as empty.
+	Statistics(ctx context.Context, name string) (Statistics, error)
+	// RenameNamespace moves everything in a namespace, and everything derived from it, to a new name and returns how many
+	// memories that were. A memory that is stored under the old name at the same time either moves too, or comes after and
+	// makes a new namespace of the old name. ErrNotFound, ErrNamespaceTaken.
+	RenameNamespace(ctx context.Context, from, to string) (int64, error)
+	// DeleteNamespace removes a namespace with everything in it and everything derived from that, and returns how many
+	// memories there were. Without such a namespace there are none.
+	DeleteNamespace(ctx context.Context, name string) (int64, error)
+}
+
+// pastPrefix comes after every name that begins with prefix and before all others that do, since names are of ASCII
+// characters below DEL.
+func pastPrefix(prefix string) string { return prefix + "\x7f" }
+
+// GetNamespace implements triskelev1.MemoryServiceServer.
+func (s *Server) GetNamespace(ctx context.Context, req *triskelev1.GetNamespaceRequest) (*triskelev1.GetNamespaceResponse, error) {
+	n, err := s.store.Namespace(ctx, req.GetNamespace())
+	if err != nil {
+		return nil, namespaceError(req.GetNamespace(), err)
+	}
+	resp := &triskelev1.GetNamespaceResponse{Namespace: n.Name, CreatedAt: timestamppb.New(n.CreatedAt)}
+	if !req.GetStatistics() {
+		return resp, nil
+	}
+	st, err := s.store.Statistics(ctx, req.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	resp.Memories = st.Live + st.Superseded + st.Expired
+	resp.Statistics = &triskelev1.NamespaceStatistics{
+		Live: st.Live, Superseded: st.Superseded, Expired: st.Expired, Sensitive: st.Sensitive, Bytes: st.Bytes,
+	}
+	for _, i := range st.Indexes {
+		resp.Statistics.Indexes = append(resp.Statistics.Indexes, &triskelev1.IndexLag{
+			Index: i.Index, Pending: i.Pending, Dead: i.Dead, Lag: durationpb.New(i.Lag),
+		})
+	}
+	return resp, nil
+}
+
+func namespaceError(name string, err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return status.Errorf(codes.NotFound, "namespace: %q is unknown; storing a memory in it creates it", name)
+	}
+	return err
+}
+
+// ListNamespaces implements triskelev1.MemoryServiceServer.
+func (s *Server) ListNamespaces(ctx context.Context, req *triskelev1.ListNamespacesRequest) (*triskelev1.ListNamespacesResponse, error) {
+	after, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
+	if err != nil {
+		return nil, rpc.Invalid("page_token", "must be the next_page_token of an earlier page")
+	}
+	size := defaultPageSize
+	if req.PageSize != nil {
+		size = int(req.GetPageSize())
+	}
+	found, err := s.store.ListNamespaces(ctx, req.GetPrefix(), string(after), size+1)
+	if err != nil {
+		return nil, err
+	}
+	resp := &triskelev1.ListNamespacesResponse{}
+	if len(found) > size {
+		found = found[:size]
+		resp.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(found[size-1].Name))
+	}
+	for _, n := range found {
+		resp.Namespaces = append(resp.Namespaces, &triskelev1.ListNamespacesResponse_Namespace{
+			Namespace: n.Name, CreatedAt: timestamppb.New(n.CreatedAt),
+		})
+	}
+	return resp, nil
+}
+
+// RenameNamespace implements triskelev1.MemoryServiceServer.
+func (s *Server) RenameNamespace(ctx context.Context, req *triskelev1.RenameNamespaceRequest) (*triskelev1.RenameNamespaceResponse, error) {
+	moved, err := s.store.RenameNamespace(ctx, req.GetNamespace(), req.GetNewName())
+	if errors.Is(err, ErrNamespaceTaken) {
+		return nil, status.Errorf(codes.AlreadyExists, "new_name: there is a namespace %q already", req.GetNewName())
+	}
+	if err != nil {
+		return nil, namespaceError(req.GetNamespace(), err)
+	}
+	return &triskelev1.RenameNamespaceResponse{Memories: moved}, nil
+}
+
+// DeleteNamespace implements triskelev1.MemoryServiceServer.
+func (s *Server) DeleteNamespace(ctx context.Context, req *triskelev1.DeleteNamespaceRequest) (*triskelev1.DeleteNamespaceResponse, error) {
+	forgotten, err := s.store.DeleteNamespace(ctx, req.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	return &triskelev1.DeleteNamespaceResponse{Forgotten: forgotten}, nil
+}

@@ -1,0 +1,71 @@
+package memory
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// sweepBatch is how many memories one transaction of a sweep removes: few enough that a store with a single writer does
+// not keep others waiting.
+const sweepBatch = 200
+
+// Sweep says when memories that have expired are removed. Reads leave them out at once; until they are swept, an update
+// of expires_at brings them back.
+type Sweep struct {
+	After time.Duration `name:"sweep-after" help:"Remove memories this long after they expired." default:"24h" env:"TRISKELE_SWEEP_AFTER"`
+	Every time.Duration `name:"sweep-every" help:"Look for them this often; 0 never removes any." default:"1h" env:"TRISKELE_SWEEP_EVERY"`
+}
+
+// Run sweeps a store until ctx ends, first at once. Several sweepers of one store do not get into each other's way.
+func (s Sweep) Run(ctx context.Context, store Store, log *slog.Logger) {
+	if s.Every <= 0 {
+		return
+	}
+	for {
+		n, err := s.once(ctx, store)
+		if n > 0 {
+			log.InfoContext(ctx, "swept expired memories", "memories", n)
+		}
+		if err != nil && ctx.Err() == nil {
+			log.ErrorContext(ctx, "sweep of expired memories", "error", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(s.Every):
+		}
+	}
+}
+
+// once removes all memories that are to be removed by now, and returns how many it removed.
+func (s Sweep) once(ctx context.Context, store Store) (swept int64, err error) {
+	before := time.Now().Add(-max(s.After, 0)) // never what has not expired
+	for {
+		n, err := store.Sweep(ctx, before, sweepBatch)
+		swept += n
+		if err != nil || n < sweepBatch {
+			return swept, err
+		}
+	}
+}
+
+// doomed are ids of memories to be forgotten, by namespace.
+type doomed map[string][]uuid.UUID
+
+// forget forgets all of them in one transaction.
+func (d doomed) forget(forget func(namespace string, ids []uuid.UUID) (int64, error)) (int64, error) {
+	var total int64
+	for _, namespace := range slices.Sorted(maps.Keys(d)) {
+		n, err := forget(namespace, d[namespace])
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}

@@ -1,0 +1,47 @@
+package schema
+
+import (
+	"context"
+	"database/sql"
+	"io/fs"
+)
+
+// UpTo applies the steps of all tracks up to a number.
+func UpTo(ctx context.Context, db *sql.DB, engine Engine, version int64) error {
+	for _, track := range Tracks {
+		p, err := released.provider(db, engine, track)
+		if err != nil {
+			return err
+		}
+		if _, err := p.UpTo(ctx, version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Files are the released steps.
+var Files fs.FS = files
+
+// Migrations are tracks of a test's own.
+type Migrations struct{ m migrations }
+
+// NewMigrations returns tracks of steps in a file system.
+func NewMigrations(files fs.FS, tracks ...string) Migrations {
+	return Migrations{migrations{files, tracks}}
+}
+
+// Up is as the package's.
+func (m Migrations) Up(ctx context.Context, db *sql.DB, engine Engine) ([]Step, error) {
+	return m.m.up(ctx, db, engine)
+}
+
+// Plan is as the package's.
+func (m Migrations) Plan(ctx context.Context, db *sql.DB, engine Engine) ([]Planned, error) {
+	return m.m.plan(ctx, db, engine)
+}
+
+// Check is as the package's.
+func (m Migrations) Check(ctx context.Context, db *sql.DB, engine Engine) error {
+	return m.m.check(ctx, db, engine)
+}

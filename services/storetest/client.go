@@ -1,0 +1,42 @@
+package storetest
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/triskele/triskele/fuser/rpc"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/memory"
+)
+
+// Client serves the fixture's memories until the test ends and returns a client of the server.
+func (f *Fixture) Client(t testing.TB) triskelev1.MemoryServiceClient {
+	t.Helper()
+	server, err := rpc.NewServer(f.Tel, Log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	triskelev1.RegisterMemoryServiceServer(server, memory.NewServer(f.Memory))
+	listener := bufconn.Listen(1 << 20)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx, listener) }()
+	conn, err := rpc.Dial("passthrough:///memory", f.Tel, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return listener.DialContext(ctx)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return triskelev1.NewMemoryServiceClient(conn)
+}

@@ -1,0 +1,399 @@
+package e2e_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/dense"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/graph"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/postgres/pgtest"
+	"github.com/triskele/triskele/services/queue"
+)
+
+// recalls is how many there are with both locks, with row-level security alone, and with the predicates alone.
+var recalls = flag.Int("recalls", 400, "recalls per lock in the test of isolation")
+
+// questions are asked in turn. Each has hits from every leg.
+var questions = []string{"Where is the backup of Kestrel kept?", "Kestrel backup number 7", "the host heron of Kestrel"}
+
+// TestNamespacesStayApart stores the same texts in two namespaces of one partition, writes to both all the time, and
+// recalls from each: with both locks, with the namespace taken out of every statement, and without row-level security.
+// Without either, the other namespace's memories must show, or the test could not see them.
+func TestNamespacesStayApart(t *testing.T) {
+	s := start(t)
+	tenants := newTenants(s)
+	legs := tenants.legs()
+	tenants.load("both locks", tenants.recall)
+	for _, l := range legs {
+		for _, namespace := range tenants.names {
+			for _, question := range questions {
+				l.wantNoMore(t, namespace, question)
+			}
+		}
+	}
+	tenants.load("row-level security alone", func(ctx context.Context, namespace, question string) (ids []string, err error) {
+		for _, l := range legs {
+			found, err := l.withoutPredicate(ctx, namespace, question)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", l.name, err)
+			}
+			ids = append(ids, found...)
+		}
+		return ids, nil
+	})
+
+	s.unlock()
+	for _, l := range legs {
+		if foreign := tenants.foreign(l.everything(t, tenants.names[0])); foreign == 0 {
+			t.Errorf("%s: without either lock nothing of the other namespace shows, so this test proves nothing", l.name)
+		}
+	}
+	tenants.load("predicates alone", tenants.recall)
+}
+
+// unlock takes row-level security off every table.
+func (s *system) unlock() {
+	s.t.Helper()
+	if _, err := s.sql().Exec(s.t.Context(), `DO $$ DECLARE t regclass; BEGIN
+		FOR t IN SELECT oid FROM pg_class WHERE relrowsecurity LOOP EXECUTE format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', t); END LOOP;
+	END $$`); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// tenants are two namespaces with the same texts.
+type tenants struct {
+	s     *system
+	names []string
+
+	mu     sync.Mutex
+	owners map[string]string // namespaces by the ids of their memories, forgotten ones too
+}
+
+func newTenants(s *system) *tenants {
+	n := &tenants{s: s, owners: map[string]string{}}
+	rows, err := s.sql().Query(s.t.Context(), `
+		SELECT unnest((array_agg(name ORDER BY name))[1:2]) FROM (
+			SELECT name, remainder FROM generate_series(1, 20) i CROSS JOIN LATERAL (SELECT 'tenant-' || i || '/notes' AS name) n
+			CROSS JOIN generate_series(0, 7) remainder WHERE satisfies_hash_partition('memory.memories'::regclass, 8, remainder, name)
+		) p GROUP BY remainder HAVING count(*) > 1 ORDER BY remainder LIMIT 2`)
+	if err == nil {
+		n.names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	}
+	if err != nil || len(n.names) != 2 {
+		s.t.Fatal(n.names, err)
+	}
+	for i := range 50 {
+		for _, namespace := range n.names {
+			n.remember(namespace, i)
+		}
+	}
+	for _, namespace := range n.names {
+		s.awaitIndexes(namespace)
+	}
+	return n
+}
+
+func (n *tenants) remember(namespace string, i int) string {
+	m := n.s.remember(&triskelev1.Memory{
+		Namespace: namespace, Title: fmt.Sprintf("Kestrel %d", i), Tags: []string{"Kestrel"},
+		Content: fmt.Sprintf("The Kestrel project keeps its backup number %d on the host heron.", i),
+	})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.owners[m.GetId()] = namespace
+	return m.GetId()
+}
+
+// sighting is a memory's id in the answer to a question about a namespace.
+type sighting struct{ namespace, id string }
+
+// foreign counts the sightings of memories of another namespace than the one asked, or of none.
+func (n *tenants) foreign(seen map[sighting]bool) (foreign int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for s := range seen {
+		if n.owners[s.id] != s.namespace {
+			foreign++
+		}
+	}
+	return foreign
+}
+
+// load recalls from several goroutines while another writes, and reports what was seen.
+func (n *tenants) load(what string, recall func(ctx context.Context, namespace, question string) (ids []string, err error)) {
+	t := n.s.t
+	t.Helper()
+	const readers = 8
+	var (
+		reading, writing sync.WaitGroup
+		mu               sync.Mutex
+		seen             = map[sighting]bool{}
+		done, hits       atomic.Int64
+		failed           atomic.Bool
+		begun            = time.Now()
+	)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	writing.Go(func() { n.write(ctx) })
+	for range readers {
+		reading.Go(func() {
+			for {
+				i := int(done.Add(1))
+				if i > *recalls || failed.Load() {
+					return
+				}
+				namespace := n.names[i%2]
+				ids, err := recall(t.Context(), namespace, questions[i%len(questions)])
+				if err != nil || len(ids) == 0 {
+					failed.Store(true)
+					t.Errorf("%s: %d hits, %v", what, len(ids), err)
+					return
+				}
+				hits.Add(int64(len(ids)))
+				mu.Lock()
+				for _, id := range ids {
+					seen[sighting{namespace, id}] = true
+				}
+				mu.Unlock()
+				if *recalls >= 10 && i%(*recalls/10) == 0 {
+					t.Logf("%s: %d of %d recalls", what, i, *recalls)
+				}
+			}
+		})
+	}
+	reading.Wait()
+	stop()
+	writing.Wait() // what it has stored is known now
+	foreign := n.foreign(seen)
+	t.Logf("%s: %d recalls in %v, %d hits, %d memories seen, %d of them foreign", what, *recalls, time.Since(begun).Round(time.Millisecond), hits.Load(), len(seen), foreign)
+	if foreign > 0 {
+		t.Errorf("%s: %d memories of another namespace were returned", what, foreign)
+	}
+}
+
+// write stores, changes and forgets memories in both namespaces until ctx ends.
+func (n *tenants) write(ctx context.Context) {
+	for i := 1000; ctx.Err() == nil; i++ {
+		for _, namespace := range n.names {
+			id := n.remember(namespace, i)
+			if _, err := n.s.memory.Update(n.s.t.Context(), &triskelev1.UpdateRequest{
+				Namespace: namespace, Id: id, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"content"}},
+				Memory: &triskelev1.Memory{Content: fmt.Sprintf("Kestrel's backup %d has moved to the host heron.", i)},
+			}); err != nil {
+				n.s.t.Errorf("update: %v", err)
+				return
+			}
+			if _, err := n.s.memory.Forget(n.s.t.Context(), &triskelev1.ForgetRequest{Namespace: namespace, Ids: []string{id}}); err != nil {
+				n.s.t.Errorf("forget: %v", err)
+				return
+			}
+		}
+	}
+}
+
+// recall asks the gateway, for ids alone: fetching contents would hide a foreign one.
+func (n *tenants) recall(ctx context.Context, namespace, question string) (ids []string, err error) {
+	limit := int32(50)
+	resp, err := n.s.recall.Recall(ctx, &triskelev1.RecallRequest{
+		Namespaces: []string{namespace}, Query: question, IdsOnly: true, Limit: &limit, Budget: durationpb.New(5 * time.Second),
+	})
+	for _, hit := range resp.GetHits() {
+		ids = append(ids, hit.GetId())
+	}
+	return ids, err
+}
+
+// openLeg is a leg whose statements can be run without their predicate, as its own role.
+type openLeg struct {
+	name     string
+	pool     *pgxpool.Pool
+	captured map[string]map[string][]statement // by namespace and question
+}
+
+type statement struct {
+	sql  string
+	args []any
+}
+
+// capture keeps the statements that a pool runs.
+type capture struct{ statements []statement }
+
+func (c *capture) keep(sql string, args []any) {
+	if predicate.MatchString(sql) {
+		c.statements = append(c.statements, statement{sql, args})
+	}
+}
+
+func (c *capture) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	c.keep(data.SQL, data.Args)
+	return ctx
+}
+func (c *capture) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (c *capture) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	for _, q := range data.Batch.QueuedQueries {
+		c.keep(q.SQL, q.Arguments)
+	}
+	return ctx
+}
+func (c *capture) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (c *capture) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+// predicate is how statements name their namespace. Taken out, it still gives the argument its type.
+var predicate = regexp.MustCompile(`(\w+\.)?namespace = \$(\d+)`)
+
+// legs asks each leg each question and keeps the statements it sent. The dense one does both an exact and an
+// approximate search.
+func (n *tenants) legs() []*openLeg {
+	t := n.s.t
+	t.Helper()
+	var legs []*openLeg
+	open := func(name, service string, build func(pool *pgxpool.Pool) (leg.Searcher, error)) {
+		pool, err := postgres.Open(t.Context(), pgtest.Login(t, n.s.url, service), n.s.tel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		traced, config := &capture{}, pool.Config()
+		config.ConnConfig.Tracer = traced
+		watched, err := pgxpool.NewWithConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer watched.Close()
+		searcher, err := build(watched)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &openLeg{name: name, pool: pool, captured: map[string]map[string][]statement{}}
+		for _, namespace := range n.names {
+			l.captured[namespace] = map[string][]statement{}
+			for _, question := range questions {
+				traced.statements = nil
+				result, err := searcher.Search(t.Context(), leg.Query{Namespace: namespace, Text: question, Depth: 50})
+				if err != nil || len(result.Hits) == 0 || len(traced.statements) == 0 {
+					t.Fatalf("%s: %d hits by %d statements, %v", name, len(result.Hits), len(traced.statements), err)
+				}
+				l.captured[namespace][question] = traced.statements
+			}
+		}
+		legs = append(legs, l)
+	}
+	open("lexical", "lexical", func(pool *pgxpool.Pool) (leg.Searcher, error) {
+		return lexical.NewPostgres(pool, lexical.DefaultConfig()), nil
+	})
+	for name, exactUpTo := range map[string]int{"dense, exact": 1000, "dense, approximate": 0} {
+		open(name, "dense", func(pool *pgxpool.Pool) (leg.Searcher, error) {
+			p, err := dense.NewPostgres(t.Context(), pool, embed.NewHashed(), queue.NewPostgres(pool))
+			if err == nil {
+				p.ExactUpTo = exactUpTo
+			}
+			return p, err
+		})
+	}
+	open("graph", "graph", func(pool *pgxpool.Pool) (leg.Searcher, error) {
+		return graph.NewPostgres(pool, queue.NewPostgres(pool), graph.DefaultConfig()), nil
+	})
+	return legs
+}
+
+// run runs statements in a transaction about a namespace, calling fn with each row.
+func (l *openLeg) run(ctx context.Context, namespace string, statements []statement, fn func(statement int, row []any)) error {
+	settings := map[string]string{"hnsw.iterative_scan": "relaxed_order", "jit": "off"}
+	return postgres.Search(ctx, l.pool, namespace, settings, func(tx pgx.Tx) error {
+		for i, s := range statements {
+			rows, err := tx.Query(ctx, s.sql, s.args...)
+			if err != nil {
+				return err
+			}
+			for rows.Next() {
+				row, err := rows.Values()
+				if err != nil {
+					return err
+				}
+				fn(i, row)
+			}
+			if err := rows.Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// open returns the statements of a search with the namespace's predicate taken out.
+func (l *openLeg) open(namespace, question string) (opened []statement) {
+	for _, s := range l.captured[namespace][question] {
+		opened = append(opened, statement{predicate.ReplaceAllString(s.sql, "$$$2::text IS NOT NULL"), s.args})
+	}
+	return opened
+}
+
+// withoutPredicate returns the ids of all memories in the rows of the opened statements.
+func (l *openLeg) withoutPredicate(ctx context.Context, namespace, question string) (ids []string, err error) {
+	err = l.run(ctx, namespace, l.open(namespace, question), func(_ int, row []any) {
+		for _, value := range row {
+			if id, ok := value.([16]byte); ok {
+				ids = append(ids, uuid.UUID(id).String())
+			}
+		}
+	})
+	return ids, err
+}
+
+// wantNoMore fails if the opened statements give a row that the statements as they are don't. Rows that hold no id of a
+// memory are compared here and nowhere else. An HNSW index may give less.
+func (l *openLeg) wantNoMore(t *testing.T, namespace, question string) {
+	t.Helper()
+	answer := func(statements []statement) map[string]bool {
+		rows := map[string]bool{}
+		if err := l.run(t.Context(), namespace, statements, func(statement int, row []any) {
+			rows[fmt.Sprint(statement, row)] = true
+		}); err != nil {
+			t.Fatalf("%s: %v", l.name, err)
+		}
+		return rows
+	}
+	closed, opened := answer(l.captured[namespace][question]), answer(l.open(namespace, question))
+	if len(opened) == 0 {
+		t.Errorf("%s: no rows without the predicate, %d with it", l.name, len(closed))
+	}
+	for row := range opened {
+		if !closed[row] {
+			t.Errorf("%s: without the predicate there is a row more: %s", l.name, row)
+		}
+	}
+}
+
+// everything returns what the opened statements for all questions show.
+func (l *openLeg) everything(t *testing.T, namespace string) map[sighting]bool {
+	t.Helper()
+	seen := map[sighting]bool{}
+	for _, question := range questions {
+		ids, err := l.withoutPredicate(t.Context(), namespace, question)
+		if err != nil {
+			t.Fatalf("%s: %v", l.name, err)
+		}
+		for _, id := range ids {
+			seen[sighting{namespace, id}] = true
+		}
+	}
+	return seen
+}
