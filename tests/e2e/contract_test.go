@@ -48,7 +48,7 @@ func objectFilter(t *testing.T) *triskelev1.Filter {
 
 // TestBadInputIsNamed sends what clients get wrong, through the gateway and, for records, on to the memory service.
 func TestBadInputIsNamed(t *testing.T) {
-	s := start(t)
+	s := start(t, setup{})
 	s.seed("known")
 	recall := func(edit func(*triskelev1.RecallRequest)) func() error {
 		return func() error {
@@ -122,7 +122,7 @@ func TestBadInputIsNamed(t *testing.T) {
 
 // TestRecordsThroughTheGateway walks a record through its life over the wire.
 func TestRecordsThroughTheGateway(t *testing.T) {
-	s := start(t)
+	s := start(t, setup{})
 	m := s.remember(&triskelev1.Memory{Namespace: "life", Content: "The heron nests by the weir.", IdempotencyKey: "k"})
 	again, err := s.memory.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "life", Content: "The heron nests by the weir.", IdempotencyKey: "k"}})
 	if err != nil || again.GetStored() || again.GetMemory().GetId() != m.GetId() {
@@ -167,7 +167,7 @@ func TestRecordsThroughTheGateway(t *testing.T) {
 
 // TestNamespacesThroughTheGateway lists, counts, renames and deletes over the wire.
 func TestNamespacesThroughTheGateway(t *testing.T) {
-	s := start(t)
+	s := start(t, setup{})
 	m := s.remember(&triskelev1.Memory{Namespace: "team/herons", Title: "Heron", Content: "The heron nests by the weir."})
 	s.remember(&triskelev1.Memory{Namespace: "team/terns", Content: "The tern nests on the roof."})
 	s.awaitIndexes("team/herons")
@@ -246,7 +246,7 @@ func TestNamespacesThroughTheGateway(t *testing.T) {
 // TestTraceSpansEveryHopAndNoText asks for the waterfall of one recall: every process down to SQL is in it, linked into
 // one tree, and neither it nor any log quotes the query or a memory.
 func TestTraceSpansEveryHopAndNoText(t *testing.T) {
-	s := start(t)
+	s := start(t, setup{})
 	const canary = "xylophonequetzal"
 	s.remember(&triskelev1.Memory{Namespace: "trace", Title: "Canary " + canary, Content: "The word is " + canary + ".", Tags: []string{canary}})
 	secret := s.remember(&triskelev1.Memory{Namespace: "trace", Content: "Door code " + canary + " secret", Sensitive: true})
@@ -304,7 +304,7 @@ func TestTraceSpansEveryHopAndNoText(t *testing.T) {
 }
 
 func TestEveryServerHasHealthAndReflection(t *testing.T) {
-	s := start(t)
+	s := start(t, setup{})
 	for name, p := range s.processes {
 		conn, err := rpc.Dial(p.address, s.tel)
 		if err != nil {
@@ -333,7 +333,7 @@ func TestEveryServerHasHealthAndReflection(t *testing.T) {
 
 // TestCutConnectionsAreReplaced cuts every connection of the services to the database, as a failover does.
 func TestCutConnectionsAreReplaced(t *testing.T) {
-	s := start(t)
+	s := start(t, setup{})
 	s.seed("cut")
 	admin := s.sql()
 	var name string

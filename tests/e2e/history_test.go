@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -25,7 +26,7 @@ import (
 )
 
 var (
-	historyOps  = flag.Int("history.ops", 400, "operations on each store in TestHistory")
+	historyOps  = flag.Int("history.ops", 200, "operations on each store in TestHistory")
 	historySeed = flag.Uint64("history.seed", 1, "what TestHistory's operations are drawn from")
 )
 
@@ -45,17 +46,40 @@ type deployment interface {
 
 // row is one row of a table.
 type row struct {
-	namespace, memory string // if the table has such columns
-	revision          int64  // of the memory that the row was derived from; 0 if the table does not keep it
-	text              string // with every column
+	namespace, memory string   // if the table has such columns
+	revision          int64    // of the memory that the row was derived from; 0 if the table does not keep it
+	text              string   // with every column
+	ids               []string // all in it, of whatever
+}
+
+// anID is how an id looks in the text of a row: on SQLite it is sixteen bytes.
+var anID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|X'[0-9A-F]{32}'`)
+
+// idsIn returns the ids in the text of a row.
+func idsIn(text string) (ids []string) {
+	for _, found := range anID.FindAllString(text, -1) {
+		if id, err := uuid.Parse(strings.Trim(found, "X'")); err == nil {
+			ids = append(ids, id.String())
+		}
+	}
+	return ids
 }
 
 // TestHistory has several clients store, change, supersede, forget and hide memories while processes are killed and come
 // back, and keeps a model of what must be there. At the end the store, every index and every answer must be as the model
 // says: nothing lost, nothing twice, nothing left behind.
 func TestHistory(t *testing.T) {
-	t.Run("postgres", func(t *testing.T) { testHistory(t, startFive(t)) })
-	t.Run("sqlite", func(t *testing.T) { testHistory(t, startOne(t)) })
+	t.Parallel() // much of it is waiting for the leases of the killed
+	agreeable := newScript(t)
+	curator := []string{"--curator-url", agreeable.URL + "/v1", "--curator-model", "scripted", "--curator-per-minute", "60000"}
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		testHistory(t, startFive(t, setup{args: map[string][]string{"memory": curator}}))
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		testHistory(t, startOne(t, setup{args: map[string][]string{"triskele": curator}}))
+	})
 }
 
 func testHistory(t *testing.T, d deployment) {
@@ -69,11 +93,15 @@ func testHistory(t *testing.T, d deployment) {
 		var running sync.WaitGroup
 		for _, w := range workers {
 			running.Go(func() {
-				for range *historyOps / rounds / historians {
+				each := *historyOps / rounds / historians
+				for i := range each {
 					if t.Failed() {
 						return
 					}
 					w.step()
+					if w.number == 0 && each >= 1000 && (i+1)%250 == 0 {
+						t.Logf("round %d: about %d of %d operations", round+1, (i+1)*historians, each*historians)
+					}
 				}
 			})
 		}
@@ -108,6 +136,7 @@ type note struct {
 	word          string   // in no other memory, but for its twin in the other namespace
 	former        []string // words that it had
 	content       string
+	link          string // the id of another note of the same client and namespace
 	sensitive     bool
 	expired       bool
 	supersededBy  string
@@ -218,8 +247,12 @@ func (h *historian) draft(not string) *note {
 		namespace = map[string]string{"history/a": "history/b", "history/b": "history/a"}[not]
 	}
 	word := fmt.Sprintf("zq%dx%dq", h.number, h.serial)
+	var link string
+	if to := h.pick(func(n *note) bool { return n.live() && n.namespace == namespace }); to != nil {
+		link = to.id
+	}
 	return &note{
-		namespace: namespace, word: word, content: fmt.Sprintf("%s %s.", word, shared[h.rng.IntN(len(shared))]),
+		link: link, namespace: namespace, word: word, content: fmt.Sprintf("%s %s.", word, shared[h.rng.IntN(len(shared))]),
 		sensitive: h.rng.IntN(5) == 0, revision: 1,
 	}
 }
@@ -252,7 +285,11 @@ func (h *historian) persist(what string, call func(context.Context) error) error
 func (h *historian) memory() triskelev1.MemoryServiceClient { _, m := h.d.clients(); return m }
 
 func (n *note) proto(key string) *triskelev1.Memory {
-	return &triskelev1.Memory{Namespace: n.namespace, Content: n.content, Title: "Kestrel note", Tags: []string{"Kestrel"}, Sensitive: n.sensitive, IdempotencyKey: key}
+	m := &triskelev1.Memory{Namespace: n.namespace, Content: n.content, Title: "Kestrel note", Tags: []string{"Kestrel"}, Sensitive: n.sensitive, IdempotencyKey: key}
+	if n.link != "" {
+		m.Links = []*triskelev1.Link{{Target: n.link, Relation: "see"}}
+	}
+	return m
 }
 
 func (h *historian) remember(n *note) {
@@ -297,8 +334,7 @@ func (h *historian) update(n *note, m *triskelev1.Memory, path string, then func
 }
 
 func (h *historian) supersede(old *note) {
-	n := h.draft("")
-	n.namespace = old.namespace
+	n := h.draft(map[string]string{"history/a": "history/b", "history/b": "history/a"}[old.namespace])
 	req := &triskelev1.SupersedeRequest{Id: old.id, Replacement: n.proto(h.key())}
 	err := h.persist("supersede", func(ctx context.Context) error {
 		resp, err := h.memory().Supersede(ctx, req)
@@ -336,12 +372,12 @@ func (h *historian) recall(n *note) {
 	limit := int32(200)
 	depth := int32(200)
 	off := false
-	ask := func(legs map[string]*triskelev1.LegOptions, required ...string) *triskelev1.RecallResponse {
+	ask := func(query string, legs map[string]*triskelev1.LegOptions, required ...string) *triskelev1.RecallResponse {
 		var resp *triskelev1.RecallResponse
 		recall, _ := h.d.clients()
 		if err := h.persist("recall", func(ctx context.Context) (err error) {
 			resp, err = recall.Recall(ctx, &triskelev1.RecallRequest{
-				Namespaces: []string{n.namespace}, Query: n.word + " Kestrel in Oslo", Limit: &limit, Legs: legs, RequiredLegs: required,
+				Namespaces: []string{n.namespace}, Query: query, Limit: &limit, Legs: legs, RequiredLegs: required,
 				Budget: durationpb.New(4 * time.Second),
 			})
 			return err
@@ -365,8 +401,8 @@ func (h *historian) recall(n *note) {
 		}
 		return resp
 	}
-	ask(nil)
-	words := ask(map[string]*triskelev1.LegOptions{
+	ask(n.word+" Kestrel in Oslo", nil)
+	words := ask(n.word, map[string]*triskelev1.LegOptions{
 		"dense": {Enabled: &off}, "graph": {Enabled: &off}, "lexical": {Depth: &depth},
 	}, "lexical")
 	found := slices.ContainsFunc(words.GetHits(), func(hit *triskelev1.Hit) bool { return hit.GetId() == n.id })
@@ -451,19 +487,19 @@ func checkStore(t *testing.T, d deployment, workers []*historian) {
 
 var words = regexp.MustCompile(`zq\d+x\d+q`)
 
-// checkDerived reads the tables behind the services' backs: every row derived from a memory belongs to one that exists,
-// dense and graph have nothing of a sensitive one, nothing that should be indexed is missing, and nowhere is a word of
-// which no memory is left.
+// checkDerived reads all tables there are behind the services' backs: every row derived from a memory belongs to one that
+// exists, only the word index has anything of a sensitive one, nothing that should be indexed is missing, and nowhere is a
+// word of which no memory is left. Only memories themselves may name one that is gone: as their successor, or in a link.
 func checkDerived(t *testing.T, d deployment, workers []*historian) {
 	t.Helper()
-	stored, private, gone, kept := map[string]*note{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	stored, private, gone, kept, forgotten := map[string]*note{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, w := range workers {
 		for _, n := range w.notes {
 			for _, word := range n.former {
 				gone[word] = true
 			}
 			if n.forgotten {
-				gone[n.word] = true
+				gone[n.word], forgotten[n.id] = true, true
 				continue
 			}
 			stored[n.namespace+" "+n.id] = n
@@ -481,6 +517,19 @@ func checkDerived(t *testing.T, d deployment, workers []*historian) {
 					t.Errorf("%s still has the forgotten word %s: %s", table, word, r.text)
 				}
 			}
+			if table != "memory.memories" {
+				for _, id := range r.ids {
+					if forgotten[id] {
+						t.Errorf("%s still has the forgotten %s: %s", table, id, r.text)
+					}
+					if private[r.namespace+" "+id] && !strings.HasPrefix(table, "lexical") {
+						t.Errorf("%s has the sensitive %s: %s", table, id, r.text)
+					}
+				}
+			}
+			if rowsOf[table] == nil {
+				rowsOf[table] = map[string]bool{}
+			}
 			if r.memory == "" {
 				continue
 			}
@@ -491,13 +540,12 @@ func checkDerived(t *testing.T, d deployment, workers []*historian) {
 			if n := stored[name]; n != nil && r.revision != 0 && r.revision != n.revision {
 				t.Errorf("%s has a row of %s at revision %d, which is at %d", table, name, r.revision, n.revision)
 			}
-			if private[name] && !strings.HasPrefix(table, "lexical") {
-				t.Errorf("%s has a row of the sensitive %s", table, name)
-			}
-			if rowsOf[table] == nil {
-				rowsOf[table] = map[string]bool{}
-			}
 			rowsOf[table][name] = true
+		}
+	}
+	for _, table := range []string{"lexical.documents", "dense.vectors", "graph.concepts", "graph.memory_concepts", "graph.memory_links", "graph.link_ends", "memory.curation_decisions"} {
+		if rowsOf[table] == nil {
+			t.Errorf("%s is empty: what is derived there has not been tried", table)
 		}
 	}
 	for _, of := range []struct {
@@ -519,7 +567,7 @@ func checkDerived(t *testing.T, d deployment, workers []*historian) {
 // five is the deployment of five processes over PostgreSQL.
 type five struct{ *system }
 
-func startFive(t *testing.T) deployment { return &five{start(t)} }
+func startFive(t *testing.T, more setup) *five { return &five{start(t, more)} }
 
 func (f *five) clients() (triskelev1.RecallServiceClient, triskelev1.MemoryServiceClient) {
 	return f.recall, f.memory
@@ -548,6 +596,7 @@ func textRows(t *testing.T, rows interface {
 		if err := rows.Scan(&r.namespace, &r.memory, &r.revision, &r.text); err != nil {
 			t.Fatal(err)
 		}
+		r.ids = idsIn(r.text)
 		out = append(out, r)
 	}
 	if err := rows.Err(); err != nil {
