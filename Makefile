@@ -35,12 +35,12 @@ bench: ## Run all benchmarks once
 	tests/postgres.sh run go test -run '^$$' -bench . -benchtime 1s work
 
 .PHONY: bench-write
-bench-write: ## Time storing a memory, with an embedder that works and with one that hangs
-	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 5s ./services/standalone
+bench-write: ## Time storing a memory with an embedder that works, one that hangs and one that is absent
+	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 1000x ./services/standalone
 
 .PHONY: bench-queue
 bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
-	tests/postgres.sh run go run ./tests/queuebench
+	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go run ./tests/queuebench
 
 # Each fuzz target for a short while; a finding is written to testdata and fails from then on.
 FUZZTIME ?= 20s

@@ -63,7 +63,7 @@ func TestKilledWhileCurating(t *testing.T) {
 	s := start(t, setup{args: map[string][]string{"memory": {"--curator-url", model.URL, "--curator-model", "scripted", "--curator-per-minute", "60000"}}})
 	db := s.sql()
 	restart := func() {
-		// The dead process's lease would end in a minute.
+		// The dead process's lease would end in 15 seconds.
 		if _, err := db.Exec(t.Context(), `UPDATE memory.index_queue SET not_before = now() WHERE index_name = 'curation'`); err != nil {
 			t.Fatal(err)
 		}
