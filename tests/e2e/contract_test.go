@@ -50,7 +50,7 @@ func objectFilter(t *testing.T) *triskelev1.Filter {
 
 // TestBadInputIsNamed sends what clients get wrong, through the gateway and, for records, on to the memory service.
 func TestBadInputIsNamed(t *testing.T) {
-	s := start(t, setup{})
+	s := start(t)
 	s.seed("known")
 	recall := func(edit func(*triskelev1.RecallRequest)) func() error {
 		return func() error {
@@ -127,7 +127,7 @@ func TestBadInputIsNamed(t *testing.T) {
 
 // TestRecordsThroughTheGateway walks a record through its life over the wire.
 func TestRecordsThroughTheGateway(t *testing.T) {
-	s := start(t, setup{})
+	s := start(t)
 	m := s.remember(&triskelev1.Memory{Namespace: "life", Content: "The heron nests by the weir.", IdempotencyKey: "k"})
 	again, err := s.memory.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "life", Content: "The heron nests by the weir.", IdempotencyKey: "k"}})
 	if err != nil || again.GetStored() || again.GetMemory().GetId() != m.GetId() {
@@ -218,7 +218,7 @@ func TestReadYourWrites(t *testing.T) {
 
 // TestNamespacesThroughTheGateway lists, counts, renames and deletes over the wire.
 func TestNamespacesThroughTheGateway(t *testing.T) {
-	s := start(t, setup{})
+	s := start(t)
 	m := s.remember(&triskelev1.Memory{Namespace: "team/herons", Title: "Heron", Content: "The heron nests by the weir."})
 	s.remember(&triskelev1.Memory{Namespace: "team/terns", Content: "The tern nests on the roof."})
 	s.awaitIndexes("team/herons")
@@ -297,7 +297,7 @@ func TestNamespacesThroughTheGateway(t *testing.T) {
 // TestTraceSpansEveryHopAndNoText asks for the waterfall of one recall: every process down to SQL is in it, linked into
 // one tree, and neither it nor any log quotes the query or a memory.
 func TestTraceSpansEveryHopAndNoText(t *testing.T) {
-	s := start(t, setup{})
+	s := start(t)
 	const canary = "xylophonequetzal"
 	s.remember(&triskelev1.Memory{Namespace: "trace", Title: "Canary " + canary, Content: "The word is " + canary + ".", Tags: []string{canary}})
 	secret := s.remember(&triskelev1.Memory{Namespace: "trace", Content: "Door code " + canary + " secret", Sensitive: true})
@@ -355,7 +355,7 @@ func TestTraceSpansEveryHopAndNoText(t *testing.T) {
 }
 
 func TestEveryServerHasHealthAndReflection(t *testing.T) {
-	s := start(t, setup{})
+	s := start(t)
 	for name, p := range s.processes {
 		conn, err := rpc.Dial(p.address, s.tel)
 		if err != nil {
@@ -384,7 +384,7 @@ func TestEveryServerHasHealthAndReflection(t *testing.T) {
 
 // TestCutConnectionsAreReplaced cuts every connection of the services to the database, as a failover does.
 func TestCutConnectionsAreReplaced(t *testing.T) {
-	s := start(t, setup{})
+	s := start(t)
 	s.seed("cut")
 	admin := s.sql()
 	var name string

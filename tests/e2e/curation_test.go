@@ -60,7 +60,7 @@ func TestKilledWhileCurating(t *testing.T) {
 	defer model.Close()
 	defer close(done)
 
-	s := start(t, setup{args: map[string][]string{"memory": {"--curator-url", model.URL, "--curator-model", "scripted", "--curator-per-minute", "60000"}}})
+	s := startWith(t, setup{args: map[string][]string{"memory": {"--curator-url", model.URL, "--curator-model", "scripted", "--curator-per-minute", "60000"}}})
 	db := s.sql()
 	restart := func() {
 		// The dead process's lease would end in 15 seconds.

@@ -28,7 +28,7 @@ var (
 // TestKillEachLegUnderLoad kills each leg in turn while recalls run: none fails, the answers name the dead leg, and when
 // it is back it is used again without anybody's help.
 func TestKillEachLegUnderLoad(t *testing.T) {
-	s := start(t, setup{})
+	s := start(t)
 	s.seed("load")
 	var recalls, errs, degraded atomic.Int64
 	stop := make(chan struct{})
@@ -96,7 +96,7 @@ func TestKillEachLegUnderLoad(t *testing.T) {
 
 // TestPausedLegTimesOutAtItsBudget stops each leg in its tracks: connected, but silent.
 func TestPausedLegTimesOutAtItsBudget(t *testing.T) {
-	s := start(t, setup{})
+	s := start(t)
 	s.seed("pause")
 	for _, leg := range legs {
 		if _, err := s.ask("pause", time.Second); err != nil { // connections are up
@@ -132,7 +132,7 @@ func TestPausedLegTimesOutAtItsBudget(t *testing.T) {
 }
 
 func TestAllLegsDeadIsUnavailable(t *testing.T) {
-	s := start(t, setup{})
+	s := start(t)
 	s.seed("dead")
 	for _, leg := range legs {
 		s.signal(leg, syscall.SIGKILL)
@@ -152,7 +152,7 @@ func TestAllLegsDeadIsUnavailable(t *testing.T) {
 }
 
 func TestMemoryServiceDeadStillGivesIDs(t *testing.T) {
-	s := start(t, setup{})
+	s := start(t)
 	s.seed("ids")
 	s.signal("memory", syscall.SIGKILL)
 	resp, err := s.ask("ids", 300*ms)
@@ -167,7 +167,7 @@ func TestMemoryServiceDeadStillGivesIDs(t *testing.T) {
 }
 
 func TestEmptyCorpusIsAnEmptyList(t *testing.T) {
-	s := start(t, setup{})
+	s := start(t)
 	resp, err := s.ask("default", time.Second)
 	if err != nil || len(resp.GetHits()) != 0 || resp.GetDegraded() {
 		t.Errorf("%v, %v", resp, err)
@@ -177,7 +177,7 @@ func TestEmptyCorpusIsAnEmptyList(t *testing.T) {
 // TestDeadlineReachesSQL locks the legs' tables, so that every search would wait for minutes, and watches from inside
 // the server that no statement runs on after its caller has left.
 func TestDeadlineReachesSQL(t *testing.T) {
-	s := start(t, setup{})
+	s := start(t)
 	s.seed("sql")
 	if _, err := s.ask("sql", time.Second); err != nil { // connections and plans are warm
 		t.Fatal(err)

@@ -567,7 +567,7 @@ func checkDerived(t *testing.T, d deployment, workers []*historian) {
 // five is the deployment of five processes over PostgreSQL.
 type five struct{ *system }
 
-func startFive(t *testing.T, more setup) *five { return &five{start(t, more)} }
+func startFive(t *testing.T, more setup) *five { return &five{startWith(t, more)} }
 
 func (f *five) clients() (triskelev1.RecallServiceClient, triskelev1.MemoryServiceClient) {
 	return f.recall, f.memory

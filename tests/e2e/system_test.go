@@ -105,7 +105,12 @@ type setup struct {
 }
 
 // start runs everything on a fresh database and returns when all serve.
-func start(t *testing.T, more setup) *system {
+func start(t *testing.T) *system {
+	t.Helper()
+	return startWith(t, setup{})
+}
+
+func startWith(t *testing.T, more setup) *system {
 	t.Helper()
 	tel, err := telemetry.Start(t.Context())
 	if err != nil {
