@@ -37,6 +37,7 @@ var questions = []string{"Where is the backup of Kestrel kept?", "Kestrel backup
 // recalls from each: with both locks, with the namespace taken out of every statement, and without row-level security.
 // Without either, the other namespace's memories must show, or the test could not see them.
 func TestNamespacesStayApart(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	tenants := newTenants(s)
 	legs := tenants.legs()
