@@ -49,6 +49,12 @@ bench-write: ## Time storing a memory with an embedder that works, one that hang
 bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
 	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go run ./tests/queuebench
 
+RECORDS ?= 10000,100000
+.PHONY: bench-import
+bench-import: build ## Import RECORDS into both stores: time, memory, and what is left of an import that is killed; prints Markdown
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go run ./tests/importbench -records "$(RECORDS)"
+
 # Each fuzz target for a short while; a finding is written to testdata and fails from then on.
 FUZZTIME ?= 20s
 .PHONY: fuzz
