@@ -9,7 +9,7 @@ TOOLS := .cache/tools
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Show recall at work on a temporary SQLite file: no services, nothing but Go needed
@@ -25,10 +25,17 @@ test: ## Run all tests with the race detector, against a throwaway PostgreSQL wi
 	tests/postgres.sh run go test -race -timeout 30m work
 
 RECALLS ?= 100000
-.PHONY: isolation
-isolation: ## Recall RECALLS times from two namespaces with the same texts, by each of the two locks alone and by both
+.PHONY: test-isolation
+test-isolation: ## Recall RECALLS times from two namespaces with the same texts, by each of the two locks alone and by both
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestNamespacesStayApart$$' ./e2e -recalls $(RECALLS)
+
+OPS ?= 10000
+SEED ?= $(shell date +%s)
+.PHONY: test-history
+test-history: ## Random writes, recalls and kills, OPS of them on each store, and everything as it must be: for every night
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestHistory$$' ./e2e -history.ops $(OPS) -history.seed $(SEED)
 
 .PHONY: bench
 bench: ## Run all benchmarks once

@@ -98,25 +98,38 @@ type system struct {
 	crashing  sync.Mutex // held while a process is killed and started again
 }
 
-// start runs everything on a fresh database, with more environment variables, and returns when all serve.
-func start(t *testing.T, env ...string) *system {
+// setup is what a test's processes get besides what all have.
+type setup struct {
+	env  []string            // environment variables
+	args map[string][]string // flags, by the process's name
+}
+
+// start runs everything on a fresh database and returns when all serve.
+func start(t *testing.T) *system {
+	t.Helper()
+	return startWith(t, setup{})
+}
+
+func startWith(t *testing.T, more setup) *system {
 	t.Helper()
 	tel, err := telemetry.Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &system{t: t, env: env, url: pgtest.New(t), processes: map[string]*process{}, tel: tel.Service("client")}
+	s := &system{t: t, env: more.env, url: pgtest.New(t), processes: map[string]*process{}, tel: tel.Service("client")}
+	gateway := freeAddress(t)
 	for _, name := range append([]string{"memory"}, legs...) {
 		address := freeAddress(t)
 		s.processes[name] = &process{name: name, address: address, args: []string{"--listen", address, "--postgres", pgtest.Login(t, s.url, name), "--log-level", "debug"}}
 	}
-	gateway := freeAddress(t)
+	s.processes["memory"].args = append(s.processes["memory"].args, "--curator-gateway", gateway)
 	args := []string{"--listen", gateway, "--memory", s.processes["memory"].address, "--log-level", "debug"}
 	for _, name := range legs {
 		args = append(args, "--leg", name+"="+s.processes[name].address)
 	}
 	s.processes["fuser"] = &process{name: "fuser", address: gateway, args: args}
-	for name := range s.processes {
+	for name, p := range s.processes {
+		p.args = append(p.args, more.args[name]...)
 		s.run(name)
 	}
 	for name := range s.processes {
