@@ -24,6 +24,13 @@ test: ## Run all tests with the race detector, against a throwaway PostgreSQL wi
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go test -race -timeout 30m work
 
+# The revision of the release before, whose programs and data the new ones have to get on with.
+OLD ?= $(shell cat tests/released)
+.PHONY: test-upgrade
+test-upgrade: ## Migrate under the programs of the release before, then replace them one by one (OLD=REV)
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run tests/upgrade.sh $(OLD)
+
 RECALLS ?= 100000
 .PHONY: isolation
 isolation: ## Recall RECALLS times from two namespaces with the same texts, by each of the two locks alone and by both

@@ -26,11 +26,17 @@ type one struct {
 
 func startOne(t *testing.T) deployment {
 	t.Helper()
+	return startOneOf(t, programs)
+}
+
+// startOneOf starts the program in a folder.
+func startOneOf(t *testing.T, programs string) *one {
+	t.Helper()
 	tel, err := telemetry.Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &one{&system{t: t, processes: map[string]*process{}, tel: tel.Service("client")}, filepath.Join(t.TempDir(), "test.db")}
+	o := &one{&system{t: t, programs: programs, processes: map[string]*process{}, tel: tel.Service("client")}, filepath.Join(t.TempDir(), "test.db")}
 	address := freeAddress(t)
 	o.processes["triskele"] = &process{name: "triskele", program: "triskele", address: address, args: []string{"up", "--listen", address, "--sqlite", o.file}}
 	o.run("triskele")

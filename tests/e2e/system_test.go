@@ -88,6 +88,7 @@ var legs = []string{"lexical", "dense", "graph"}
 // system is the five processes over one database.
 type system struct {
 	t         *testing.T
+	programs  string // the folder they are started from, if not the usual one
 	url       string // of the database, for its owner; each process logs in with the role of its service
 	env       []string
 	processes map[string]*process
@@ -101,14 +102,23 @@ type system struct {
 // start runs everything on a fresh database, with more environment variables, and returns when all serve.
 func start(t *testing.T, env ...string) *system {
 	t.Helper()
+	s := &system{t: t, env: env, url: pgtest.New(t)}
+	s.start(func(name string) string { return pgtest.Login(t, s.url, name) })
+	return s
+}
+
+// start runs everything and returns when all serve. login gives the URL with which a service opens the database.
+func (s *system) start(login func(name string) string) {
+	t := s.t
+	t.Helper()
 	tel, err := telemetry.Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &system{t: t, env: env, url: pgtest.New(t), processes: map[string]*process{}, tel: tel.Service("client")}
+	s.processes, s.tel = map[string]*process{}, tel.Service("client")
 	for _, name := range append([]string{"memory"}, legs...) {
 		address := freeAddress(t)
-		s.processes[name] = &process{name: name, address: address, args: []string{"--listen", address, "--postgres", pgtest.Login(t, s.url, name), "--log-level", "debug"}}
+		s.processes[name] = &process{name: name, address: address, args: []string{"--listen", address, "--postgres", login(name), "--log-level", "debug"}}
 	}
 	gateway := freeAddress(t)
 	args := []string{"--listen", gateway, "--memory", s.processes["memory"].address, "--log-level", "debug"}
@@ -128,7 +138,6 @@ func start(t *testing.T, env ...string) *system {
 	}
 	t.Cleanup(func() { _ = s.conn.Close() })
 	s.recall, s.memory = triskelev1.NewRecallServiceClient(s.conn), triskelev1.NewMemoryServiceClient(s.conn)
-	return s
 }
 
 // freeAddress returns a loopback address nobody listens on, which a restarted process can take again.
@@ -146,7 +155,7 @@ func freeAddress(t *testing.T) string {
 func (s *system) run(name string) {
 	s.t.Helper()
 	p := s.processes[name]
-	p.cmd = exec.Command(filepath.Join(programs, cmp.Or(p.program, name+"d")), p.args...)
+	p.cmd = exec.Command(filepath.Join(cmp.Or(s.programs, programs), cmp.Or(p.program, name+"d")), p.args...)
 	p.cmd.Env = append(os.Environ(), s.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	// A test that is killed must not leave its processes behind.
