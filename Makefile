@@ -49,6 +49,15 @@ bench-write: ## Time storing a memory with an embedder that works, one that hang
 bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
 	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go run ./tests/queuebench
 
+MEMORIES ?= 100000
+.PHONY: bench-namespaces
+bench-namespaces: ## Fill a namespace with MEMORIES memories on both stores, count, rename and delete it
+	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkNamespace$$' -benchtime 1x -timeout 0 ./services/backend -memories $(MEMORIES)
+
+.PHONY: bench-security
+bench-security: ## Search as the owner of the tables and under the role of each service
+	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRowSecurity$$' -benchtime 1000x -timeout 0 ./services/backend
+
 RECORDS ?= 10000,100000
 .PHONY: bench-import
 bench-import: build ## Import RECORDS into both stores: time, memory, and what is left of an import that is killed; prints Markdown
