@@ -41,6 +41,11 @@ isolation: ## Recall RECALLS times from two namespaces with the same texts, by e
 bench: ## Run all benchmarks once
 	tests/postgres.sh run go test -run '^$$' -bench . -benchtime 1s work
 
+SIZES ?= 20000,200000,1000000
+.PHONY: bench-lexical
+bench-lexical: ## Measure lexical search by number of memories and write docs/bench/lexical.md: [SIZES=20000,200000]
+	tests/postgres.sh run go run ./services/lexical/benchlexical --sizes $(SIZES) --out docs/bench
+
 .PHONY: bench-write
 bench-write: ## Time storing a memory with an embedder that works, one that hangs and one that is absent
 	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 1000x ./services/standalone
