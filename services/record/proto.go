@@ -193,7 +193,7 @@ func ToProto(r Record) (*triskelev1.Memory, error) {
 	if len(r.Metadata) > 0 {
 		metadata, err := structpb.NewStruct(r.Metadata)
 		if err != nil {
-			return nil, fmt.Errorf("metadata of memory %s: %w", r.ID, err)
+			return nil, &UndecodableError{r.Namespace, r.ID, "metadata"} // the cause quotes what is not UTF-8
 		}
 		m.Metadata = metadata
 	}

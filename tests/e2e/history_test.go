@@ -336,6 +336,14 @@ func (h *historian) forget(n *note) {
 		return
 	}
 	n.forgotten = true
+	if n.supersededBy == "" {
+		return
+	}
+	for _, older := range h.notes { // the chain closes over what was forgotten
+		if older.supersededBy == n.id {
+			older.supersededBy = n.supersededBy
+		}
+	}
 }
 
 // recall asks for a note by its word. The word index must know it at once if it is live; whatever the other legs find,

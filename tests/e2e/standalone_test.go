@@ -26,11 +26,17 @@ type one struct {
 
 func startOne(t *testing.T, more setup) *one {
 	t.Helper()
+	return startOneOf(t, programs, more)
+}
+
+// startOneOf starts the program in a folder.
+func startOneOf(t *testing.T, programs string, more setup) *one {
+	t.Helper()
 	tel, err := telemetry.Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &one{&system{t: t, env: more.env, processes: map[string]*process{}, tel: tel.Service("client")}, filepath.Join(t.TempDir(), "test.db")}
+	o := &one{&system{t: t, programs: programs, env: more.env, processes: map[string]*process{}, tel: tel.Service("client")}, filepath.Join(t.TempDir(), "test.db")}
 	address := freeAddress(t)
 	o.processes["triskele"] = &process{name: "triskele", program: "triskele", address: address, args: append([]string{"up", "--listen", address, "--sqlite", o.file, "--log-level", "debug"}, more.args["triskele"]...)}
 	o.run("triskele")
