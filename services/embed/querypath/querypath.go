@@ -90,13 +90,28 @@ func New(first, fallback embed.Embedder, cacheBytes int, meter metric.Meter) (*E
 	return e, errors.Join(errs[:]...)
 }
 
-// EmbedQuery implements embed.Embedder. White space at the ends of a text and runs of it count as one space.
+// EmbedQuery implements embed.Embedder. White space at the ends of a text and runs of it count as one space; the model's
+// query prefix, if the text has it, stays as it is.
 func (e *Embedder) EmbedQuery(ctx context.Context, text string) ([]float32, error) {
-	vector, from, err := e.embedQuery(ctx, strings.Join(strings.Fields(text), " "))
+	vector, _, err := e.EmbedQueryOrFallBack(ctx, text)
+	return vector, err
+}
+
+// EmbedQueryOrFallBack is EmbedQuery, and says whether the second embedder had to step in.
+func (e *Embedder) EmbedQueryOrFallBack(ctx context.Context, text string) (vector []float32, fellBack bool, err error) {
+	vector, from, err := e.embedQuery(ctx, normalize(text, e.Model().QueryPrefix))
 	value := attribute.String("triskele.embed.source", string(from))
 	e.queries.Add(ctx, 1, metric.WithAttributes(value))
 	trace.SpanFromContext(ctx).SetAttributes(value)
-	return slices.Clone(vector), err
+	return slices.Clone(vector), from == fromFallback, err
+}
+
+func normalize(text, prefix string) string {
+	rest, found := strings.CutPrefix(text, prefix)
+	if !found {
+		prefix = ""
+	}
+	return prefix + strings.Join(strings.Fields(rest), " ")
 }
 
 func (e *Embedder) embedQuery(ctx context.Context, text string) ([]float32, source, error) {
@@ -118,7 +133,7 @@ func (e *Embedder) embedQuery(ctx context.Context, text string) ([]float32, sour
 		switch {
 		case joined && f.err != nil && ctx.Err() == nil && (errors.Is(f.err, context.DeadlineExceeded) || errors.Is(f.err, ErrNoTime)):
 			continue // the other caller had less time
-		case joined && f.err == nil:
+		case joined && f.source == fromEmbedder:
 			return f.vector, fromFlight, nil
 		}
 		return f.vector, f.source, f.err
@@ -200,12 +215,14 @@ func (e *Embedder) budget(ctx context.Context) (context.Context, context.CancelF
 
 func (e *Embedder) byFirst(ctx context.Context, text string) ([]float32, error) {
 	start := time.Now()
-	if deadline, ok := ctx.Deadline(); ok && deadline.Sub(start) < e.latency.expected(start) {
+	deadline, limited := ctx.Deadline()
+	if limited && deadline.Sub(start) < e.latency.expected(start) {
 		return nil, ErrNoTime
 	}
 	vector, err := e.Embedder.EmbedQuery(ctx, text)
 	now := time.Now()
-	if err == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	// By the clock: at the deadline the last caller leaves too, and whether that or the deadline ends ctx is a race.
+	if err == nil || limited && !now.Before(deadline) {
 		e.latency.observe(now.Sub(start), err != nil, now)
 	}
 	if err == nil {

@@ -38,7 +38,9 @@ func newScripted(delay time.Duration) *scripted {
 
 func (s *scripted) Model() embed.Model { return s.model }
 
-func (s *scripted) EmbedDocuments(context.Context, []string) ([][]float32, error) { return nil, errDown }
+func (s *scripted) EmbedDocuments(context.Context, []string) ([][]float32, error) {
+	return nil, errDown
+}
 
 func (s *scripted) EmbedQuery(ctx context.Context, text string) ([]float32, error) {
 	s.calls.Add(1)
@@ -92,6 +94,20 @@ func TestRemembers(t *testing.T) {
 	s.fail.Store(false)
 	if _, err := e.EmbedQuery(t.Context(), "new"); err != nil {
 		t.Errorf("a failure is remembered: %v", err)
+	}
+}
+
+// A prefix is part of the model, to the letter.
+func TestPrefixStays(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ text, prefix, want string }{
+		{" a\n b ", "", "a b"},
+		{"Find it.\nQuery:  a\n b ", "Find it.\nQuery: ", "Find it.\nQuery: a b"},
+		{" a  b", "q:", "a b"},
+	} {
+		if got := normalize(c.text, c.prefix); got != c.want {
+			t.Errorf("%q with the prefix %q becomes %q, want %q", c.text, c.prefix, got, c.want)
+		}
 	}
 }
 
@@ -229,6 +245,7 @@ func TestLearnsFromTimeouts(t *testing.T) {
 		if _, err := within(t, e, time.Second, "one"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
+		synctest.Wait() // the caller may be back before the embedding has ended
 		if _, err := within(t, e, 100*time.Millisecond, "two"); !errors.Is(err, ErrNoTime) {
 			t.Errorf("%v, want a refusal", err)
 		}

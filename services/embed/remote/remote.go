@@ -46,7 +46,7 @@ type Config struct {
 	Dimensions int    // of its vectors, 1 or more
 	// Shorten asks the server for Dimensions dimensions of a model that has more.
 	Shorten                     bool
-	DocumentPrefix, QueryPrefix string
+	DocumentPrefix, QueryPrefix string        // part of the model; whoever calls the embedder puts them before the texts
 	Key                         string        // sent as a bearer token if not empty
 	Batch                       int           // texts per request, at most the provider's limit, which is the default
 	MaxText                     int           // bytes of a text that are sent; by default all if the server can cut, else 24,000
@@ -138,7 +138,7 @@ func (e *Embedder) Model() embed.Model { return e.model }
 
 // EmbedQuery implements embed.Embedder.
 func (e *Embedder) EmbedQuery(ctx context.Context, text string) ([]float32, error) {
-	vectors, err := e.request(ctx, query, []string{e.prepare(e.config.QueryPrefix, text)})
+	vectors, err := e.request(ctx, query, []string{e.cut(text)})
 	if err != nil {
 		return nil, err
 	}
@@ -147,18 +147,18 @@ func (e *Embedder) EmbedQuery(ctx context.Context, text string) ([]float32, erro
 
 // EmbedDocuments implements embed.Embedder. It sends batches concurrently, and fails as a whole if one fails.
 func (e *Embedder) EmbedDocuments(ctx context.Context, texts []string) ([][]float32, error) {
-	prepared := make([]string, len(texts))
+	cut := make([]string, len(texts))
 	for i, text := range texts {
-		prepared[i] = e.prepare(e.config.DocumentPrefix, text)
+		cut[i] = e.cut(text)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	vectors := make([][]float32, len(texts))
 	var wg sync.WaitGroup
-	for next := 0; next < len(prepared); {
-		from, to := next, e.batch(prepared, next)
+	for next := 0; next < len(cut); {
+		from, to := next, e.batch(cut, next)
 		wg.Go(func() {
-			got, err := e.request(ctx, document, prepared[from:to])
+			got, err := e.request(ctx, document, cut[from:to])
 			if err != nil {
 				cancel(err)
 				return
@@ -186,9 +186,8 @@ func (e *Embedder) batch(texts []string, from int) int {
 	return len(texts)
 }
 
-// prepare puts the prefix before a text and cuts it where the server would refuse it.
-func (e *Embedder) prepare(prefix, text string) string {
-	text = prefix + text
+// cut shortens a text that the server would refuse.
+func (e *Embedder) cut(text string) string {
 	if end := e.config.MaxText; end > 0 && len(text) > end {
 		for end > 0 && !utf8.RuneStart(text[end]) {
 			end--

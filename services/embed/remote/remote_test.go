@@ -85,32 +85,32 @@ var contracts = []struct {
 }{
 	{
 		name: "openai", path: "/v1/embeddings", config: Config{Provider: "openai", Shorten: true},
-		query:     `{"input":["q: hello"],"model":"m","encoding_format":"float","dimensions":2}`,
-		documents: `{"input":["d: one","d: two"],"model":"m","encoding_format":"float","dimensions":2}`,
+		query:     `{"input":["hello"],"model":"m","encoding_format":"float","dimensions":2}`,
+		documents: `{"input":["one","two"],"model":"m","encoding_format":"float","dimensions":2}`,
 		answer:    `{"object":"list","data":[{"object":"embedding","index":1,"embedding":[0,2]},{"object":"embedding","index":0,"embedding":[3,4]}],"model":"m","usage":{"prompt_tokens":5,"total_tokens":5}}`,
 	},
 	{
 		name: "openai with the model's own dimensions", path: "/v1/embeddings", config: Config{Provider: "openai"},
-		query:     `{"input":["q: hello"],"model":"m","encoding_format":"float"}`,
-		documents: `{"input":["d: one","d: two"],"model":"m","encoding_format":"float"}`,
+		query:     `{"input":["hello"],"model":"m","encoding_format":"float"}`,
+		documents: `{"input":["one","two"],"model":"m","encoding_format":"float"}`,
 		answer:    `{"data":[{"index":0,"embedding":[3,4]},{"index":1,"embedding":[0,2]}]}`,
 	},
 	{
 		name: "voyage", path: "/v1/embeddings", config: Config{Provider: "voyage", Shorten: true},
-		query:     `{"input":["q: hello"],"model":"m","input_type":"query","truncation":true,"output_dimension":2}`,
-		documents: `{"input":["d: one","d: two"],"model":"m","input_type":"document","truncation":true,"output_dimension":2}`,
+		query:     `{"input":["hello"],"model":"m","input_type":"query","truncation":true,"output_dimension":2}`,
+		documents: `{"input":["one","two"],"model":"m","input_type":"document","truncation":true,"output_dimension":2}`,
 		answer:    `{"object":"list","data":[{"object":"embedding","embedding":[3,4],"index":0},{"object":"embedding","embedding":[0,2],"index":1}],"model":"m","usage":{"total_tokens":5}}`,
 	},
 	{
 		name: "cohere", path: "/v2/embed", config: Config{Provider: "cohere", Shorten: true},
-		query:     `{"model":"m","texts":["q: hello"],"input_type":"search_query","embedding_types":["float"],"truncate":"END","output_dimension":2}`,
-		documents: `{"model":"m","texts":["d: one","d: two"],"input_type":"search_document","embedding_types":["float"],"truncate":"END","output_dimension":2}`,
+		query:     `{"model":"m","texts":["hello"],"input_type":"search_query","embedding_types":["float"],"truncate":"END","output_dimension":2}`,
+		documents: `{"model":"m","texts":["one","two"],"input_type":"search_document","embedding_types":["float"],"truncate":"END","output_dimension":2}`,
 		answer:    `{"id":"x","embeddings":{"float":[[3,4],[0,2]]},"texts":["one","two"],"meta":{"api_version":{"version":"2"}}}`,
 	},
 	{
 		name: "tei", path: "/embed", config: Config{Provider: "tei"},
-		query:     `{"inputs":["q: hello"],"normalize":true,"truncate":true}`,
-		documents: `{"inputs":["d: one","d: two"],"normalize":true,"truncate":true}`,
+		query:     `{"inputs":["hello"],"normalize":true,"truncate":true}`,
+		documents: `{"inputs":["one","two"],"normalize":true,"truncate":true}`,
 		answer:    `[[3,4],[0,2]]`,
 	},
 }
@@ -404,11 +404,11 @@ func TestBatches(t *testing.T) {
 func TestLongTextsAreCut(t *testing.T) {
 	t.Parallel()
 	url, requests := server(t, write(t, 200, `{"data":[{"index":0,"embedding":[3,4]}]}`))
-	e := newEmbedder(t, Config{Provider: "openai", URL: url, QueryPrefix: "q: ", MaxText: 10})
+	e := newEmbedder(t, Config{Provider: "openai", URL: url, MaxText: 7})
 	if _, err := e.EmbedQuery(t.Context(), "ééééééé"); err != nil {
 		t.Fatal(err)
 	}
-	if got := requests()[0].body["input"].([]any)[0]; got != "q: ééé" {
+	if got := requests()[0].body["input"].([]any)[0]; got != "ééé" {
 		t.Errorf("sent %q", got)
 	}
 }
