@@ -24,6 +24,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/standalone"
 )
 
@@ -55,6 +56,7 @@ type Options struct {
 	Limit       int            // queries per set; 0 means all
 	Concurrency int            // recalls at a time; 0 means 1, which is what latencies should be taken with
 	Progress    io.Writer      // for progress bars; nil means none
+	Lexical     lexical.Config // the lexical leg's
 	Command     string         // the command line, for the report
 	Compare     string         // folder of an earlier run's results, to report how far the rankings agree; may be empty
 }
@@ -202,6 +204,7 @@ func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err err
 	defer func() { err = errors.Join(err, store.drop()) }()
 	system, err := standalone.Start(ctx, standalone.Config{
 		Postgres: store.postgres, SQLite: store.sqlite, Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(),
+		Lexical: r.options.Lexical,
 	}, r.process, r.log)
 	if err != nil {
 		return err

@@ -44,7 +44,8 @@ type Query struct {
 	Depth        int      // 1 to 1,000
 	MinScore     *float64 // on the searcher's raw scale
 	ReturnVector bool
-	AtLeast      int64 // the write to wait for before searching; 0 if none
+	Scorer       triskelev1.Scorer // for a searcher that has several
+	AtLeast      int64             // the write to wait for before searching; 0 if none
 }
 
 // Seed is a memory that another leg found.
@@ -231,6 +232,7 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 		Depth:        int(req.GetDepth()),
 		MinScore:     req.MinScore,
 		ReturnVector: req.GetReturnVector(),
+		Scorer:       req.GetScorer(),
 	}
 	if req.GetAtLeast() != "" {
 		token, err := revision.Parse(req.GetAtLeast())

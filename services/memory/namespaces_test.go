@@ -51,7 +51,7 @@ func newLegs(t testing.TB, f *storetest.Fixture) legs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return legs{lexical.NewSQLite(f.DB, lexical.DefaultConfig()), d, graph.NewSQLite(f.DB, f.Queue, graph.DefaultConfig())}
+	return legs{lexical.NewSQLite(f.DB), d, graph.NewSQLite(f.DB, f.Queue, graph.DefaultConfig())}
 }
 
 func (l legs) drain(t *testing.T, f *storetest.Fixture) {

@@ -255,7 +255,9 @@ type LegOptions struct {
 	// The leg gets this much of the budget at most.
 	Deadline *durationpb.Duration `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// On the leg's own raw scale.
-	MinScore      *float64 `protobuf:"fixed64,5,opt,name=min_score,json=minScore,proto3,oneof" json:"min_score,omitempty"`
+	MinScore *float64 `protobuf:"fixed64,5,opt,name=min_score,json=minScore,proto3,oneof" json:"min_score,omitempty"`
+	// How the lexical leg ranks; other legs take no notice.
+	Scorer        Scorer `protobuf:"varint,6,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,6 +325,13 @@ func (x *LegOptions) GetMinScore() float64 {
 		return *x.MinScore
 	}
 	return 0
+}
+
+func (x *LegOptions) GetScorer() Scorer {
+	if x != nil {
+		return x.Scorer
+	}
+	return Scorer_SCORER_UNSPECIFIED
 }
 
 type RecallRequest struct {
@@ -1102,7 +1111,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x01k\x18\x02 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x01k\x88\x01\x01\x122\n" +
 	"\x05alpha\x18\x03 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x05alpha\x88\x01\x01B\x04\n" +
 	"\x02_kB\b\n" +
-	"\x06_alpha\"\xa7\x02\n" +
+	"\x06_alpha\"\xde\x02\n" +
 	"\n" +
 	"LegOptions\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x124\n" +
@@ -1110,7 +1119,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05depth\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x02R\x05depth\x88\x01\x01\x12C\n" +
 	"\bdeadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<*\x00R\bdeadline\x12)\n" +
-	"\tmin_score\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x03R\bminScore\x88\x01\x01B\n" +
+	"\tmin_score\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x03R\bminScore\x88\x01\x01\x125\n" +
+	"\x06scorer\x18\x06 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorerB\n" +
 	"\n" +
 	"\b_enabledB\t\n" +
 	"\a_weightB\b\n" +
@@ -1248,49 +1258,51 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	(*RecallServiceGetIndexStatusResponse)(nil), // 12: triskele.v1.RecallServiceGetIndexStatusResponse
 	nil,                            // 13: triskele.v1.RecallRequest.LegsEntry
 	(*durationpb.Duration)(nil),    // 14: google.protobuf.Duration
-	(*Filter)(nil),                 // 15: triskele.v1.Filter
-	(ScoreKind)(0),                 // 16: triskele.v1.ScoreKind
-	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
-	(*Memory)(nil),                 // 18: triskele.v1.Memory
-	(LegState)(0),                  // 19: triskele.v1.LegState
-	(*Span)(nil),                   // 20: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 21: triskele.v1.GetIndexStatusResponse
+	(Scorer)(0),                    // 15: triskele.v1.Scorer
+	(*Filter)(nil),                 // 16: triskele.v1.Filter
+	(ScoreKind)(0),                 // 17: triskele.v1.ScoreKind
+	(*timestamppb.Timestamp)(nil),  // 18: google.protobuf.Timestamp
+	(*Memory)(nil),                 // 19: triskele.v1.Memory
+	(LegState)(0),                  // 20: triskele.v1.LegState
+	(*Span)(nil),                   // 21: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 22: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
 	14, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
-	0,  // 2: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	15, // 3: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	14, // 4: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	13, // 5: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
-	3,  // 6: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	16, // 7: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	17, // 8: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	18, // 9: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
-	6,  // 10: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	19, // 11: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	14, // 12: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	14, // 13: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	16, // 14: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	7,  // 15: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	8,  // 16: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	3,  // 17: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 18: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	14, // 19: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	14, // 20: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	20, // 21: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	21, // 22: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	11, // 23: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	4,  // 24: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 25: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	10, // 26: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	9,  // 27: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	12, // 28: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	27, // [27:29] is the sub-list for method output_type
-	25, // [25:27] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	15, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
+	0,  // 3: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
+	16, // 4: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	14, // 5: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	13, // 6: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	3,  // 7: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
+	17, // 8: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	18, // 9: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	19, // 10: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	6,  // 11: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
+	20, // 12: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	14, // 13: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	14, // 14: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	17, // 15: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	7,  // 16: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	8,  // 17: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	3,  // 18: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 19: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	14, // 20: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	14, // 21: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	21, // 22: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	22, // 23: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	11, // 24: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	4,  // 25: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 26: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	10, // 27: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	9,  // 28: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	12, // 29: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	28, // [28:30] is the sub-list for method output_type
+	26, // [26:28] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
