@@ -105,6 +105,20 @@ else
 	$(EVAL)
 endif
 
+MODEL ?= services/embed/static/model.bin
+.PHONY: train-embedder
+train-embedder: ## Train the built-in embedder from scratch: make train-embedder DATA=DIR [MODEL=FILE]
+	@test -n "$(DATA)" || { echo "make train-embedder needs DATA=DIR, a folder with text-*.jsonl.zst and pairs-*.jsonl.gz" >&2; exit 2; }
+	go run ./services/cmd/trainembedder --data "$(DATA)" --out "$(MODEL)"
+
+EMBEDDER_SETS := locomo-turn,scifact-test,brainbench-world,musique-train100-openie,factconsolidation-64k
+BASELINE ?= hashed
+.PHONY: eval-embedders
+eval-embedders: build ## Compare embedders, alone and fused with the lexical leg: make eval-embedders DATA=DIR [BASELINE=model2vec:DIR]
+	@test -n "$(DATA)" || { echo "make eval-embedders needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
+	bin/triskele eval --data "$(DATA)" --sets $(EMBEDDER_SETS) --store sqlite --configs D-lexical --out out/eval-lexical
+	go run ./services/cmd/compareembedders --data "$(DATA)" --sets $(EMBEDDER_SETS) --lexical out/eval-lexical --baseline "$(BASELINE)" --out docs/embedder/report.md
+
 .PHONY: generate
 generate: ## Write the Go code of proto/
 	proto/buf.sh generate

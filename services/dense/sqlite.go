@@ -121,10 +121,7 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if vector == nil {
 		return abstain(reason), nil
 	}
-	result := leg.Result{ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}
-	if q.ReturnVector {
-		result.Vector = vector
-	}
+	result := found(q, vector, reason)
 	query := slices.Clone(vector)
 	rescale(query)
 
@@ -141,17 +138,18 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 		s.cache.drop(q.Namespace)
 		return result, markOutdated(ctx, s.models, s.embedder.Model(), status, &result)
 	}
+	var cut string
 	if matrixBytes(now.vectors, len(query)) > s.MaxBytes {
 		s.cache.drop(q.Namespace)
-		result.Hits, reason, err = s.stream(ctx, q, query)
+		result.Hits, cut, err = s.stream(ctx, q, query)
 	} else {
-		result.Hits, reason, err = s.scan(ctx, q, query, now)
+		result.Hits, cut, err = s.scan(ctx, q, query, now)
 	}
 	if err != nil {
 		return leg.Result{}, err
 	}
-	if reason != "" {
-		result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, reason
+	if cut != "" {
+		result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, cut
 	}
 	return result, markOutdated(ctx, s.models, s.embedder.Model(), status, &result)
 }
