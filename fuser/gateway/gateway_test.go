@@ -88,6 +88,9 @@ func (m memories) Get(_ context.Context, req *triskelev1.GetRequest, _ ...grpc.C
 	for _, id := range req.GetIds() {
 		if !slices.Contains(m.forgotten, id) {
 			resp.Memories = append(resp.Memories, &triskelev1.Memory{Id: id, Content: "content of " + id})
+			if req.GetQuery() != "" {
+				resp.Matches = append(resp.Matches, &triskelev1.Matches{Content: []*triskelev1.TextRange{{Start: 11, End: int32(11 + len(id))}}})
+			}
 		}
 	}
 	return resp, nil
