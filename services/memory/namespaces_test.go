@@ -90,7 +90,7 @@ func dump(t *testing.T, f *storetest.Fixture, namespace string) []record.Record 
 }
 
 // inhabit fills a namespace with memories in every state, indexed but for a few: of those one is waiting, one was tried
-// and one given up on.
+// and one given up on. The lexical index has words in every stage: in blocks, fresh and to be removed.
 func inhabit(t *testing.T, f *storetest.Fixture, l legs, namespace string) {
 	t.Helper()
 	projects := []string{"Kestrel", "Merlin", "Osprey", "Harrier"}
@@ -115,6 +115,14 @@ func inhabit(t *testing.T, f *storetest.Fixture, l legs, namespace string) {
 		}))
 	}
 	f.Insert(t, records...)
+	if f.Engine == schema.Postgres {
+		if _, err := f.Pool.Exec(t.Context(), `SELECT lexical.fold($1)`, namespace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.Memory.Update(t.Context(), namespace, records[0].ID, 0, func(r *record.Record) error { r.Content += " Merlin again."; return nil }); err != nil {
+		t.Fatal(err)
+	}
 	l.drain(t, f)
 	var waiting []record.Record
 	for i := range 3 {
