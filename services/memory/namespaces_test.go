@@ -244,6 +244,17 @@ func TestRenameBesideWriters(t *testing.T) {
 		name := func(i int) string { return fmt.Sprintf("name-%d", i) }
 		var wg sync.WaitGroup
 		stored := make([][]uuid.UUID, writers)
+		folding, stop := context.WithCancel(t.Context())
+		defer stop()
+		if f.Engine == schema.Postgres {
+			go func() {
+				for i := 0; folding.Err() == nil; i++ {
+					if _, err := f.Pool.Exec(folding, `SELECT lexical.fold($1)`, name(i%names)); err != nil && folding.Err() == nil {
+						t.Errorf("fold: %v", err)
+					}
+				}
+			}()
+		}
 		for w := range writers {
 			wg.Go(func() {
 				for i := range each {
@@ -273,8 +284,13 @@ func TestRenameBesideWriters(t *testing.T) {
 		})
 		wg.Wait()
 		var got []uuid.UUID
+		l := newLegs(t, f)
 		for i := range names {
-			for _, r := range dump(t, f, name(i)) {
+			records := dump(t, f, name(i))
+			if found, err := l.lexical.Search(t.Context(), leg.Query{Namespace: name(i), Text: "memory writer", Depth: 1000}); err != nil || len(found.Hits) != len(records) {
+				t.Errorf("%d of %d memories of %s are found, %v", len(found.Hits), len(records), name(i), err)
+			}
+			for _, r := range records {
 				if r.Namespace != name(i) {
 					t.Errorf("%s in a listing of %s", r.Namespace, name(i))
 				}
