@@ -12,6 +12,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/postgres/pgtest"
 	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/storetest"
 )
@@ -111,10 +112,14 @@ func (tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)  
 func (tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (tracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-// traced returns the leg on a pool of its own with a tracer.
+// traced returns the leg with a tracer, logged in as the service, which row-level security applies to.
 func traced(t *testing.T, f *storetest.Fixture, tr tracer) leg.Searcher {
 	t.Helper()
-	config := f.Pool.Config()
+	config, err := pgxpool.ParseConfig(pgtest.Login(t, f.Pool.Config().ConnString(), "lexical"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.AfterConnect = f.Pool.Config().AfterConnect
 	config.ConnConfig.Tracer = tr
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {

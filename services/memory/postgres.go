@@ -22,6 +22,8 @@ const txAttempts = 5
 type PostgresIndex interface {
 	// Put adds or replaces the records' entries.
 	Put(ctx context.Context, tx pgx.Tx, records []record.Record) error
+	// Matches returns where the words of a query are in each record of a namespace.
+	Matches(ctx context.Context, db postgres.Batcher, namespace, query string, records []record.Record) ([]record.Matches, error)
 }
 
 // Postgres keeps records in PostgreSQL.
@@ -290,6 +292,11 @@ func (s *Postgres) Get(ctx context.Context, namespace string, ids []uuid.UUID) (
 		return nil, err
 	}
 	return pgx.CollectRows(rows, postgres.ScanRecord)
+}
+
+// Matches implements Store.
+func (s *Postgres) Matches(ctx context.Context, namespace, query string, records []record.Record) ([]record.Matches, error) {
+	return s.inline.Matches(ctx, s.pool, namespace, query, records)
 }
 
 // List implements Store.
