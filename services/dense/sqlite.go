@@ -84,12 +84,14 @@ func appendDecoded(vectors []float32, b []byte, dimensions int) ([]float32, erro
 	for ; len(b) > 0; b = b[2:] {
 		vectors = append(vectors, float16.Frombits(binary.LittleEndian.Uint16(b)).Float32())
 	}
-	rescale(vectors[start:])
+	if !rescale(vectors[start:]) {
+		return vectors, errors.New("a stored vector has no length, or one beyond numbers")
+	}
 	return vectors, nil
 }
 
-// rescale gives a vector length 1 in single precision.
-func rescale(vector []float32) {
+// rescale gives a vector length 1 in single precision, and says whether it has a length.
+func rescale(vector []float32) bool {
 	var squares float64
 	for _, x := range vector {
 		squares += float64(x) * float64(x)
@@ -98,6 +100,7 @@ func rescale(vector []float32) {
 	for i, x := range vector {
 		vector[i] = float32(float64(x) * scale)
 	}
+	return squares > 0 && !math.IsInf(squares, 0)
 }
 
 // state is a row of dense_state.
@@ -272,7 +275,7 @@ func (s *SQLite) stream(ctx context.Context, q leg.Query, query []float32) (hits
 		}
 		var err error
 		if vector, err = appendDecoded(vector[:0], embedding, len(query)); err != nil {
-			return err
+			return fmt.Errorf("vector of memory %s: %w", hit.ID, err)
 		}
 		hit.Score, hit.CreatedAt = fromUnits(toUnits(dot(query, vector))), time.UnixMicro(created).UTC()
 		if q.MinScore != nil && hit.Score < *q.MinScore || len(hits) == q.Depth && compareHits(hit, hits[q.Depth-1]) > 0 {
