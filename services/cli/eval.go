@@ -10,6 +10,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/services/lexical"
 )
 
 type evalCmd struct {
@@ -65,10 +66,12 @@ func (c *evalCmd) Run(ctx context.Context, env *Env) error {
 	}
 	defer flush(ctx, process)
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	config := lexical.DefaultConfig()
+	config.Scorer = lexical.ScorerByName(c.Scorer)
 	report, err := eval.Run(ctx, eval.Options{
 		Data: c.Data, Sets: c.Sets, Store: c.Store, Postgres: c.Postgres, Out: c.Out, Configs: c.Configs, Limit: c.Limit,
 		Concurrency: c.Concurrency, Progress: env.Err, Command: c.command(), Compare: c.Compare,
-		Lexical: lexicalConfig(c.Scorer),
+		Lexical: config,
 	}, process, log)
 	if err != nil {
 		return err
