@@ -165,15 +165,21 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 	ctx, cancel := context.WithDeadline(ctx, start.Add(budget))
 	defer cancel()
 	var fresh freshness
+	var result Result
+	var err error
 	readBehind := func() int64 { return 0 }
 	if s.behind != nil {
 		readBehind = s.behind.start(ctx, query.Namespace)
 		if query.AtLeast > 0 {
-			fresh.stale = !await(ctx, s.behind.index, query.Namespace, query.AtLeast, s.log)
+			var knows bool
+			knows, err = await(ctx, s.behind.index, query.Namespace, query.AtLeast, s.log)
+			fresh.stale = !knows
 			span.SetAttributes(attribute.Bool("triskele.stale", fresh.stale), attribute.Int64("triskele.waited_us", time.Since(start).Microseconds()))
 		}
 	}
-	result, err := s.searcher.Search(ctx, query)
+	if err == nil {
+		result, err = s.searcher.Search(ctx, query)
+	}
 	if result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED {
 		result.State = triskelev1.LegState_LEG_STATE_OK
 	}

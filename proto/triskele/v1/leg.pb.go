@@ -276,7 +276,8 @@ type SearchRequest struct {
 	ReturnVector bool `protobuf:"varint,8,opt,name=return_vector,json=returnVector,proto3" json:"return_vector,omitempty"`
 	// Return the spans this search recorded, for a sampled trace.
 	ReturnSpans bool `protobuf:"varint,9,opt,name=return_spans,json=returnSpans,proto3" json:"return_spans,omitempty"`
-	// A revision token of the namespace: wait for the index to know of that write as long as the budget allows.
+	// A revision token of the namespace: wait up to half of the budget for the index to know of that write, then search
+	// whatever it knows. INVALID_ARGUMENT if the leg can tell that there is no such write.
 	AtLeast string `protobuf:"bytes,10,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	// For the lexical leg; FALLBACK from a leg that doesn't have the scorer.
 	Scorer        Scorer `protobuf:"varint,11,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`

@@ -358,8 +358,10 @@ type RecallRequest struct {
 	Explain bool `protobuf:"varint,12,opt,name=explain,proto3" json:"explain,omitempty"`
 	// Return the spans of this call, if its trace is sampled.
 	ReturnSpans bool `protobuf:"varint,13,opt,name=return_spans,json=returnSpans,proto3" json:"return_spans,omitempty"`
-	// Revision tokens of earlier writes, at most one per namespace: each leg waits for its index to know of them as long
-	// as its budget allows, and says so in its report if it did not.
+	// Revision tokens of earlier writes, at most one per namespace. The lexical index knows of every write at once; the
+	// others follow, so their legs wait up to half of their budget, search what they have then, and say in their report
+	// whether it was stale. A stale leg makes the recall degraded, never an error. A token that is none, is of another
+	// namespace, or has a number that no write of this database has yet, is INVALID_ARGUMENT.
 	AtLeast       []string `protobuf:"bytes,14,rep,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
