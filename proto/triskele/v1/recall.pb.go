@@ -354,7 +354,7 @@ type RecallRequest struct {
 	Fusion       *Fusion  `protobuf:"bytes,10,opt,name=fusion,proto3" json:"fusion,omitempty"`
 	// Leave the contents out.
 	IdsOnly bool `protobuf:"varint,11,opt,name=ids_only,json=idsOnly,proto3" json:"ids_only,omitempty"`
-	// Fill Hit.contributions.
+	// Fill Hit.contributions and, of the memories that are returned, Hit.matches.
 	Explain bool `protobuf:"varint,12,opt,name=explain,proto3" json:"explain,omitempty"`
 	// Return the spans of this call, if its trace is sampled.
 	ReturnSpans bool `protobuf:"varint,13,opt,name=return_spans,json=returnSpans,proto3" json:"return_spans,omitempty"`
@@ -606,6 +606,8 @@ type Hit struct {
 	Prior float64 `protobuf:"fixed64,8,opt,name=prior,proto3" json:"prior,omitempty"`
 	// In the gateway's order of legs; only with explain.
 	Contributions []*Contribution `protobuf:"bytes,9,rep,name=contributions,proto3" json:"contributions,omitempty"`
+	// Where the words of the query are in the memory, whichever leg found it.
+	Matches       *Matches `protobuf:"bytes,10,opt,name=matches,proto3" json:"matches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -699,6 +701,13 @@ func (x *Hit) GetPrior() float64 {
 func (x *Hit) GetContributions() []*Contribution {
 	if x != nil {
 		return x.Contributions
+	}
+	return nil
+}
+
+func (x *Hit) GetMatches() *Matches {
+	if x != nil {
+		return x.Matches
 	}
 	return nil
 }
@@ -1161,7 +1170,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"score_kind\x18\x04 \x01(\x0e2\x16.triskele.v1.ScoreKindR\tscoreKind\x12)\n" +
 	"\x10normalized_score\x18\x05 \x01(\x01R\x0fnormalizedScore\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x14\n" +
-	"\x05value\x18\a \x01(\x01R\x05value\"\xbc\x02\n" +
+	"\x05value\x18\a \x01(\x01R\x05value\"\xec\x02\n" +
 	"\x03Hit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -1174,7 +1183,9 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12+\n" +
 	"\x06memory\x18\a \x01(\v2\x13.triskele.v1.MemoryR\x06memory\x12\x14\n" +
 	"\x05prior\x18\b \x01(\x01R\x05prior\x12?\n" +
-	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\"\xfd\x02\n" +
+	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\x12.\n" +
+	"\amatches\x18\n" +
+	" \x01(\v2\x14.triskele.v1.MatchesR\amatches\"\xfd\x02\n" +
 	"\tLegReport\x12\x10\n" +
 	"\x03leg\x18\x01 \x01(\tR\x03leg\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12+\n" +
@@ -1263,9 +1274,10 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	(ScoreKind)(0),                 // 17: triskele.v1.ScoreKind
 	(*timestamppb.Timestamp)(nil),  // 18: google.protobuf.Timestamp
 	(*Memory)(nil),                 // 19: triskele.v1.Memory
-	(LegState)(0),                  // 20: triskele.v1.LegState
-	(*Span)(nil),                   // 21: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 22: triskele.v1.GetIndexStatusResponse
+	(*Matches)(nil),                // 20: triskele.v1.Matches
+	(LegState)(0),                  // 21: triskele.v1.LegState
+	(*Span)(nil),                   // 22: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 23: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
@@ -1280,29 +1292,30 @@ var file_triskele_v1_recall_proto_depIdxs = []int32{
 	18, // 9: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
 	19, // 10: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
 	6,  // 11: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	20, // 12: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	14, // 13: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	14, // 14: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	17, // 15: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	7,  // 16: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	8,  // 17: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	3,  // 18: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 19: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	14, // 20: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	14, // 21: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	21, // 22: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	22, // 23: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	11, // 24: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	4,  // 25: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 26: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	10, // 27: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	9,  // 28: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	12, // 29: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	28, // [28:30] is the sub-list for method output_type
-	26, // [26:28] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	20, // 12: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
+	21, // 13: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	14, // 14: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	14, // 15: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	17, // 16: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	7,  // 17: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	8,  // 18: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	3,  // 19: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 20: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	14, // 21: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	14, // 22: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	22, // 23: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	23, // 24: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	11, // 25: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	4,  // 26: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 27: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	10, // 28: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	9,  // 29: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	12, // 30: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	29, // [29:31] is the sub-list for method output_type
+	27, // [27:29] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
