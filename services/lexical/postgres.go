@@ -48,6 +48,12 @@ func (PostgresIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record
 	return err
 }
 
+// Forget takes the words of documents that are gone out of the blocks, where they would stay until the next fold.
+func (PostgresIndex) Forget(ctx context.Context, tx pgx.Tx, namespace string) error {
+	_, err := postgres.In(tx, namespace).Exec(ctx, `SELECT lexical.fold($1)`, namespace)
+	return err
+}
+
 // lockSettings returns each namespace's settings and keeps them as they are until the transaction ends.
 func lockSettings(ctx context.Context, tx pgx.Tx, namespaces []string) (map[string]Settings, error) {
 	namespaces = slices.Compact(slices.Sorted(slices.Values(namespaces)))

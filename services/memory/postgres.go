@@ -22,6 +22,8 @@ const txAttempts = 5
 type PostgresIndex interface {
 	// Put adds or replaces the records' entries.
 	Put(ctx context.Context, tx pgx.Tx, records []record.Record) error
+	// Forget removes what is left of records of a namespace whose rows are gone.
+	Forget(ctx context.Context, tx pgx.Tx, namespace string) error
 	// Matches returns where the words of a query are in each record of a namespace.
 	Matches(ctx context.Context, db postgres.Batcher, namespace, query string, records []record.Record) ([]record.Matches, error)
 }
@@ -235,7 +237,13 @@ func (tx postgresTx) forget(ctx context.Context, namespace string, ids []uuid.UU
 		DELETE FROM memory.memories m USING (
 			SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE
 		) doomed WHERE m.namespace = $1 AND m.id = doomed.id`, namespace, ids)
-	return tag.RowsAffected(), err
+	if err != nil || tag.RowsAffected() == 0 {
+		return 0, err
+	}
+	if err := tx.inline.Forget(ctx, tx.Tx, namespace); err != nil {
+		return 0, fmt.Errorf("lexical index: %w", err)
+	}
+	return tag.RowsAffected(), nil
 }
 
 func (tx postgresTx) links(ctx context.Context, namespace string, ids []uuid.UUID) ([]uuid.UUID, error) {

@@ -79,15 +79,14 @@ type measurement struct {
 type scorerMeasurement struct {
 	name              string
 	times             []time.Duration // in order
-	cpu               []time.Duration // in order
 	rows              float64         // table rows and index entries read, mean
 	found             float64         // share of queries whose source is among the first ten
 	truncated, failed int
 }
 
-// at returns a percentile of times in order.
-func at(times []time.Duration, percent int) time.Duration {
-	return times[min(len(times)*percent/100, len(times)-1)]
+// at returns a percentile.
+func (s scorerMeasurement) at(percent int) time.Duration {
+	return s.times[min(len(s.times)*percent/100, len(s.times)-1)]
 }
 
 func measure(ctx context.Context, f flags, size int, tel *telemetry.Service) (measurement, error) {
@@ -144,16 +143,9 @@ func (m *measurement) search(ctx context.Context, f flags, pool *pgxpool.Pool, l
 		m.scorers = append(m.scorers, scorerMeasurement{name: name})
 	}
 	const warmUp = 50
-	var used cpu
 	for i := range warmUp + f.Queries {
 		source := random.random.IntN(m.size)
 		query := random.query(l.contents[source])
-		if i == warmUp {
-			var err error
-			if used, err = newCPU(ctx, pool); err != nil {
-				return err
-			}
-		}
 		for j := range m.scorers {
 			s := &m.scorers[(i+j)%len(m.scorers)]
 			var read, after int64
@@ -161,7 +153,7 @@ func (m *measurement) search(ctx context.Context, f flags, pool *pgxpool.Pool, l
 			if count {
 				read = rowsRead(ctx, pool)
 			}
-			busy, start := used.used(), time.Now()
+			start := time.Now()
 			result, err := ask(query, lexical.ScorerByName(s.name))
 			took := time.Since(start)
 			if ctx.Err() != nil {
@@ -174,7 +166,7 @@ func (m *measurement) search(ctx context.Context, f flags, pool *pgxpool.Pool, l
 			if i < warmUp {
 				continue
 			}
-			s.times, s.cpu = append(s.times, took), append(s.cpu, used.used()-busy)
+			s.times = append(s.times, took)
 			if err != nil {
 				s.failed++
 			}
@@ -198,7 +190,6 @@ func (m *measurement) search(ctx context.Context, f flags, pool *pgxpool.Pool, l
 	}
 	for i := range m.scorers {
 		slices.Sort(m.scorers[i].times)
-		slices.Sort(m.scorers[i].cpu)
 	}
 	return nil
 }

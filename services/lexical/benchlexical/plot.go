@@ -37,7 +37,7 @@ func plot(measured []measurement) string {
 			var points []string
 			var end float64
 			for _, m := range measured {
-				end = y(float64(at(m.scorers[i].times, percent)) / 1e6)
+				end = y(float64(m.scorers[i].at(percent)) / 1e6)
 				points = append(points, fmt.Sprintf("%.1f,%.1f", x(m.size), end))
 			}
 			dash := ""

@@ -36,25 +36,23 @@ func report(f flags, measured []measurement) string {
 ![Time of a search by number of memories](lexical.svg)
 
 ## Search
-Milliseconds as the caller of the searcher sees them, and of processor time in the caller and the server together: on a machine that does other things, too,
-the latter says what a search takes. Rows are table rows and index entries that the server read, on average. Source is the
+Milliseconds as the caller of the searcher sees them. Rows are table rows and index entries that the server read, on average. Source is the
 share of queries whose memory is among the first ten. Load is the machine's one-minute load average after the queries.
 
-| memories | scorer | p50 | p95 | p99 | CPU p50 | CPU p95 | rows | source@10 | truncated | failed | load |
-|---|---|---|---|---|---|---|---|---|---|---|---|
+| memories | scorer | p50 | p95 | p99 | rows | source@10 | truncated | failed | load |
+|---|---|---|---|---|---|---|---|---|---|
 `, sizes(measured), time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), last.server,
 		vocabulary, exponent, offset, f.Seed, f.Queries, f.Depth, f.Deadline)
 	for _, m := range measured {
 		for _, s := range m.scorers {
-			fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s | %.0f | %.3f | %d | %d | %s |\n",
-				m.size, s.name, ms(at(s.times, 50)), ms(at(s.times, 95)), ms(at(s.times, 99)), ms(at(s.cpu, 50)), ms(at(s.cpu, 95)), s.rows, s.found, s.truncated, s.failed, m.loadAverage)
+			fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %.0f | %.3f | %d | %d | %s |\n",
+				m.size, s.name, ms(s.at(50)), ms(s.at(95)), ms(s.at(99)), s.rows, s.found, s.truncated, s.failed, m.loadAverage)
 		}
 	}
-	b.WriteString("\n| memories | postings of the query's words | ts_rank / bm25 at p50 | at p95 | in CPU at p50 |\n|---|---|---|---|---|\n")
+	b.WriteString("\n| memories | postings of the query's words | ts_rank / bm25 at p50 | at p95 |\n|---|---|---|---|\n")
 	for _, m := range measured {
 		bm25, rank := m.scorers[0], m.scorers[1]
-		fmt.Fprintf(&b, "| %d | %.0f | %.1f | %.1f | %.1f |\n", m.size, m.postings, ratio(at(rank.times, 50), at(bm25.times, 50)),
-			ratio(at(rank.times, 95), at(bm25.times, 95)), ratio(at(rank.cpu, 50), at(bm25.cpu, 50)))
+		fmt.Fprintf(&b, "| %d | %.0f | %.1f | %.1f |\n", m.size, m.postings, ratio(rank.at(50), bm25.at(50)), ratio(rank.at(95), bm25.at(95)))
 	}
 	b.WriteString(`
 ## Writing
