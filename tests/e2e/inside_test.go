@@ -167,10 +167,10 @@ func (o *one) refuse(table string) {
 }
 
 // fold moves the postings of what was written last into blocks, as happens by itself when there are many.
-func (f *five) fold(namespace string) {
-	f.t.Helper()
-	if _, err := f.sql().Exec(f.t.Context(), "SELECT lexical.fold($1)", namespace); err != nil {
-		f.t.Fatal(err)
+func (s *system) fold(namespace string) {
+	s.t.Helper()
+	if _, err := s.sql().Exec(s.t.Context(), "SELECT lexical.fold($1)", namespace); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
