@@ -255,7 +255,9 @@ type LegOptions struct {
 	// The leg gets this much of the budget at most.
 	Deadline *durationpb.Duration `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// On the leg's own raw scale.
-	MinScore      *float64 `protobuf:"fixed64,5,opt,name=min_score,json=minScore,proto3,oneof" json:"min_score,omitempty"`
+	MinScore *float64 `protobuf:"fixed64,5,opt,name=min_score,json=minScore,proto3,oneof" json:"min_score,omitempty"`
+	// For the graph leg; other legs take no notice.
+	Traversal     Traversal `protobuf:"varint,20,opt,name=traversal,proto3,enum=triskele.v1.Traversal" json:"traversal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -325,6 +327,13 @@ func (x *LegOptions) GetMinScore() float64 {
 	return 0
 }
 
+func (x *LegOptions) GetTraversal() Traversal {
+	if x != nil {
+		return x.Traversal
+	}
+	return Traversal_TRAVERSAL_UNSPECIFIED
+}
+
 type RecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 16 namespaces, merged into one order by fused score.
@@ -351,7 +360,9 @@ type RecallRequest struct {
 	ReturnSpans bool `protobuf:"varint,13,opt,name=return_spans,json=returnSpans,proto3" json:"return_spans,omitempty"`
 	// Revision tokens of earlier writes, at most one per namespace: each leg waits for its index to know of them as long
 	// as its budget allows, and says so in its report if it did not.
-	AtLeast       []string `protobuf:"bytes,14,rep,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	AtLeast []string `protobuf:"bytes,14,rep,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	// For the graph leg: what held at this time, instead of now. Other legs take no notice.
+	AsOf          *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -484,6 +495,13 @@ func (x *RecallRequest) GetAtLeast() []string {
 	return nil
 }
 
+func (x *RecallRequest) GetAsOf() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOf
+	}
+	return nil
+}
+
 // Contribution is one leg's share of a hit's score. The values of a hit add up to its score.
 type Contribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -496,7 +514,9 @@ type Contribution struct {
 	NormalizedScore float64 `protobuf:"fixed64,5,opt,name=normalized_score,json=normalizedScore,proto3" json:"normalized_score,omitempty"`
 	Weight          float64 `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
 	// RRF: prior * weight / (k + rank). Convex: prior * weight * normalized_score.
-	Value         float64 `protobuf:"fixed64,7,opt,name=value,proto3" json:"value,omitempty"`
+	Value float64 `protobuf:"fixed64,7,opt,name=value,proto3" json:"value,omitempty"`
+	// How the graph leg came to this memory; see LegHit.
+	Path          []*PathStep `protobuf:"bytes,20,rep,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -578,6 +598,13 @@ func (x *Contribution) GetValue() float64 {
 		return x.Value
 	}
 	return 0
+}
+
+func (x *Contribution) GetPath() []*PathStep {
+	if x != nil {
+		return x.Path
+	}
+	return nil
 }
 
 type Hit struct {
@@ -1100,7 +1127,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x01k\x18\x02 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x01k\x88\x01\x01\x122\n" +
 	"\x05alpha\x18\x03 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x05alpha\x88\x01\x01B\x04\n" +
 	"\x02_kB\b\n" +
-	"\x06_alpha\"\xa7\x02\n" +
+	"\x06_alpha\"\xe7\x02\n" +
 	"\n" +
 	"LegOptions\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x124\n" +
@@ -1108,13 +1135,14 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05depth\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x02R\x05depth\x88\x01\x01\x12C\n" +
 	"\bdeadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<*\x00R\bdeadline\x12)\n" +
-	"\tmin_score\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x03R\bminScore\x88\x01\x01B\n" +
+	"\tmin_score\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x03R\bminScore\x88\x01\x01\x12>\n" +
+	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversalB\n" +
 	"\n" +
 	"\b_enabledB\t\n" +
 	"\a_weightB\b\n" +
 	"\x06_depthB\f\n" +
 	"\n" +
-	"_min_score\"\x86\a\n" +
+	"_min_score\"\xb7\a\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -1135,12 +1163,13 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\bids_only\x18\v \x01(\bR\aidsOnly\x12\x18\n" +
 	"\aexplain\x18\f \x01(\bR\aexplain\x12!\n" +
 	"\freturn_spans\x18\r \x01(\bR\vreturnSpans\x12,\n" +
-	"\bat_least\x18\x0e \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05 \x01(\x80\x02R\aatLeast\x1aP\n" +
+	"\bat_least\x18\x0e \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05 \x01(\x80\x02R\aatLeast\x12/\n" +
+	"\x05as_of\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01:s\xbaHp\x1an\n" +
 	"\x16recall.query_or_vector\x12(query or vector: one of them is required\x1a*this.query != '' || this.vector.size() > 0B\b\n" +
-	"\x06_limit\"\xe1\x01\n" +
+	"\x06_limit\"\x8c\x02\n" +
 	"\fContribution\x12\x10\n" +
 	"\x03leg\x18\x01 \x01(\tR\x03leg\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\x05R\x04rank\x12\x1b\n" +
@@ -1149,7 +1178,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"score_kind\x18\x04 \x01(\x0e2\x16.triskele.v1.ScoreKindR\tscoreKind\x12)\n" +
 	"\x10normalized_score\x18\x05 \x01(\x01R\x0fnormalizedScore\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x14\n" +
-	"\x05value\x18\a \x01(\x01R\x05value\"\xbc\x02\n" +
+	"\x05value\x18\a \x01(\x01R\x05value\x12)\n" +
+	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\xbc\x02\n" +
 	"\x03Hit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -1246,49 +1276,54 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	(*RecallServiceGetIndexStatusResponse)(nil), // 12: triskele.v1.RecallServiceGetIndexStatusResponse
 	nil,                            // 13: triskele.v1.RecallRequest.LegsEntry
 	(*durationpb.Duration)(nil),    // 14: google.protobuf.Duration
-	(*Filter)(nil),                 // 15: triskele.v1.Filter
-	(ScoreKind)(0),                 // 16: triskele.v1.ScoreKind
+	(Traversal)(0),                 // 15: triskele.v1.Traversal
+	(*Filter)(nil),                 // 16: triskele.v1.Filter
 	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
-	(*Memory)(nil),                 // 18: triskele.v1.Memory
-	(LegState)(0),                  // 19: triskele.v1.LegState
-	(*Span)(nil),                   // 20: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 21: triskele.v1.GetIndexStatusResponse
+	(ScoreKind)(0),                 // 18: triskele.v1.ScoreKind
+	(*PathStep)(nil),               // 19: triskele.v1.PathStep
+	(*Memory)(nil),                 // 20: triskele.v1.Memory
+	(LegState)(0),                  // 21: triskele.v1.LegState
+	(*Span)(nil),                   // 22: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 23: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
 	14, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
-	0,  // 2: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	15, // 3: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	14, // 4: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	13, // 5: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
-	3,  // 6: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	16, // 7: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	17, // 8: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	18, // 9: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
-	6,  // 10: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	19, // 11: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	14, // 12: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	14, // 13: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	16, // 14: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	7,  // 15: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	8,  // 16: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	3,  // 17: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 18: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	14, // 19: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	14, // 20: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	20, // 21: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	21, // 22: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	11, // 23: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	4,  // 24: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 25: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	10, // 26: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	9,  // 27: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	12, // 28: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	27, // [27:29] is the sub-list for method output_type
-	25, // [25:27] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	15, // 2: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
+	0,  // 3: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
+	16, // 4: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	14, // 5: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	13, // 6: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	3,  // 7: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
+	17, // 8: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
+	18, // 9: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	19, // 10: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
+	17, // 11: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	20, // 12: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	6,  // 13: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
+	21, // 14: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	14, // 15: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	14, // 16: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	18, // 17: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	7,  // 18: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	8,  // 19: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	3,  // 20: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 21: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	14, // 22: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	14, // 23: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	22, // 24: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	23, // 25: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	11, // 26: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	4,  // 27: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 28: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	10, // 29: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	9,  // 30: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	12, // 31: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	30, // [30:32] is the sub-list for method output_type
+	28, // [28:30] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
