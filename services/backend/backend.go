@@ -11,6 +11,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/queue"
@@ -24,13 +25,20 @@ type Index interface {
 	queue.Indexer
 }
 
+// GraphIndex is the graph leg, which people can also look into and add facts to.
+type GraphIndex interface {
+	Index
+	graph.Facts
+	graph.Viewer
+}
+
 // Backend is an open database.
 type Backend interface {
 	Memory() memory.Store
 	Lexical() leg.Searcher
 	// Dense fails if the database's vectors are of another model than the embedder's.
 	Dense(ctx context.Context, embedder embed.Embedder) (Index, error)
-	Graph() Index
+	Graph() GraphIndex
 	// Models cares for the embedding models whose vectors the database has.
 	Models() *dense.Models
 	// Worker returns the queue worker of a derived index.

@@ -56,7 +56,9 @@ func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder) (Index, e
 }
 
 // Graph implements Backend.
-func (b *Postgres) Graph() Index { return graph.NewPostgres(b.pool, b.tasks, graph.DefaultConfig()) }
+func (b *Postgres) Graph() GraphIndex {
+	return graph.NewPostgres(b.pool, b.tasks, graph.DefaultConfig())
+}
 
 // Models implements Backend.
 func (b *Postgres) Models() *dense.Models { return dense.NewPostgresModels(b.pool) }

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -32,9 +33,9 @@ type memoryNode struct {
 	mentions []arc
 }
 
-// arc leads to a concept.
+// arc is a mention, seen from either end.
 type arc struct {
-	concept  int32
+	to       int32 // place of the concept, or of the memory
 	salience float32
 }
 
@@ -42,7 +43,7 @@ type arc struct {
 type conceptNode struct {
 	id          int64
 	key         string
-	mentions    []int32 // memories, ascending
+	mentions    []arc // by memories, ascending
 	facts       []factRef
 	specificity float64
 }
@@ -88,7 +89,9 @@ func (n *network) put(rows memoryRows) {
 		c := n.conceptAt(m.concept)
 		node.mentions = append(node.mentions, arc{c, float32(m.salience)})
 		row := &n.concepts[c]
-		row.mentions = insert(row.mentions, at)
+		if i, known := slices.BinarySearchFunc(row.mentions, at, byPlace); !known {
+			row.mentions = slices.Insert(row.mentions, i, arc{at, float32(m.salience)})
+		}
 		row.specificity = specificity(int64(len(row.mentions)))
 	}
 	node.Mentions = nil // they are arcs now
@@ -119,8 +122,10 @@ func (n *network) drop(id uuid.UUID) {
 	}
 	node := n.memories[at]
 	for _, a := range node.mentions {
-		row := &n.concepts[a.concept]
-		row.mentions = remove(row.mentions, at)
+		row := &n.concepts[a.to]
+		if i, known := slices.BinarySearchFunc(row.mentions, at, byPlace); known {
+			row.mentions = slices.Delete(row.mentions, i, i+1)
+		}
 		row.specificity = specificity(int64(len(row.mentions)))
 		if len(row.mentions) == 0 {
 			row.key = "" // it may be somebody's private text
@@ -188,6 +193,8 @@ func (n *network) keep(ids []uuid.UUID) {
 		}
 	}
 }
+
+func byPlace(a arc, at int32) int { return cmp.Compare(a.to, at) }
 
 // insert puts v into an ascending list that lacks it.
 func insert(list []int32, v int32) []int32 {

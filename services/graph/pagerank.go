@@ -1,8 +1,10 @@
 package graph
 
 import (
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 const (
@@ -12,8 +14,8 @@ const (
 	// The same paper gives passages 0.05 of their score.
 	seedWeight = 0.05
 	// minMass is the least mass that is pushed on, maxArcs how many arcs one search crosses.
-	minMass = 1e-6
-	maxArcs = 400_000
+	minMass = 1e-5
+	maxArcs = 200_000
 	// namedRelation is how much more a fact weighs whose relation the query names.
 	namedRelation = 4
 )
@@ -44,11 +46,50 @@ type walker struct {
 	explain  bool
 	maxLinks int
 
-	score, residual map[node]float64
-	from            map[node]hop // the way in, by which most of the mass came when the node was first reached
-	level           int
-	next            []node
-	arcs            int
+	*scratch
+	from  map[node]hop // the way in, by which most of the mass came when the node was first reached; only to explain
+	level int32
+	next  []node // reached in this level, each once
+	arcs  int
+}
+
+// scratch is what a walk writes on, by node. Walks take turns in using it.
+type scratch struct {
+	score, residual []float64
+	reached         []int32 // the level that reached it last
+	touched         []node
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// begin gives the walker clean arrays, which end takes back.
+func (w *walker) begin() {
+	w.scratch = scratches.Get().(*scratch)
+	if n := 2 * max(len(w.n.memories), len(w.n.concepts)); len(w.score) < n {
+		*w.scratch = scratch{score: make([]float64, n), residual: make([]float64, n), reached: make([]int32, n)}
+	}
+	if w.explain {
+		w.from = map[node]hop{}
+	}
+}
+
+func (w *walker) end() {
+	for _, v := range w.touched {
+		w.score[v], w.residual[v], w.reached[v] = 0, 0, 0
+	}
+	w.touched = w.touched[:0]
+	scratches.Put(w.scratch)
+	w.scratch = nil
+}
+
+// start makes a node one to begin with.
+func (w *walker) start(v node, mass float64) {
+	w.touched = append(w.touched, v)
+	w.reached[v] = -1 // by no level
+	w.residual[v] += mass
+	if w.explain {
+		w.from[v] = hop{before: v}
+	}
 }
 
 // hop is the way to a node from the one before.
@@ -56,7 +97,7 @@ type hop struct {
 	before node
 	via    string // a relation
 	mass   float64
-	level  int
+	level  int32
 }
 
 // relations of steps that are no facts.
@@ -67,28 +108,23 @@ const (
 	viaLinked  = "linked from"
 )
 
-// run spreads the seeds' mass, 1 in total, and leaves the scores of all nodes reached in w.score.
+// run spreads the seeds' mass, 1 in total, and leaves the scores of all nodes touched in w.score.
 func (w *walker) run(seeds map[node]float64) {
-	w.score, w.residual, w.from = map[node]float64{}, map[node]float64{}, map[node]hop{}
+	frontier := slices.Sorted(maps.Keys(seeds)) // in order, so that the same seeds add up to the same
 	var total float64
-	frontier := make([]node, 0, len(seeds))
-	for v := range seeds {
-		frontier = append(frontier, v)
-	}
-	slices.Sort(frontier)
 	for _, v := range frontier {
 		total += seeds[v]
 	}
 	for _, v := range frontier {
-		w.residual[v] = seeds[v] / total
-		w.from[v] = hop{before: v}
+		w.start(v, seeds[v]/total)
 	}
+	var mass []float64
 	for len(frontier) > 0 && w.arcs < maxArcs {
 		w.level++
-		mass := make([]float64, len(frontier))
-		for i, v := range frontier {
-			mass[i] = w.residual[v]
-			delete(w.residual, v)
+		mass = mass[:0]
+		for _, v := range frontier {
+			mass = append(mass, w.residual[v])
+			w.residual[v] = 0
 		}
 		w.next = w.next[:0]
 		for i, v := range frontier {
@@ -101,18 +137,25 @@ func (w *walker) run(seeds map[node]float64) {
 				frontier = append(frontier, v)
 			}
 		}
-		slices.Sort(frontier)
-		frontier = slices.Compact(frontier)
 	}
-	for v, mass := range w.residual {
-		w.score[v] += (1 - damping) * mass
+	for _, v := range w.touched {
+		w.score[v] += (1 - damping) * w.residual[v]
+		w.residual[v] = 0
 	}
 }
 
 func (w *walker) give(from, to node, mass float64, via string) {
 	w.arcs++
+	switch w.reached[to] {
+	case w.level:
+	case 0:
+		w.touched = append(w.touched, to)
+		fallthrough
+	default:
+		w.reached[to] = w.level
+		w.next = append(w.next, to)
+	}
 	w.residual[to] += mass
-	w.next = append(w.next, to)
 	if w.explain {
 		if way, known := w.from[to]; !known || way.level == w.level && mass > way.mass {
 			w.from[to] = hop{from, via, mass, w.level}
@@ -133,36 +176,34 @@ func (w *walker) spreadConcept(v node, mass float64) {
 	if len(row.mentions) > w.hub && !w.starts[v] {
 		return
 	}
-	var pages []int32
-	var mentions []arc // to memories, despite the name
-	var sum float64
-	for _, m := range row.mentions {
-		w.arcs++
-		if !w.n.live(m, w.time) || w.n.stale(m, w.time) {
-			continue
+	var pages, mentions float64
+	live := func(a arc) bool { return w.n.live(a.to, w.time) && !w.n.stale(a.to, w.time) }
+	for _, a := range row.mentions {
+		if live(a) {
+			mentions += float64(a.salience)
+			if a.salience >= salienceTitle {
+				pages++
+			}
 		}
-		salience := w.n.memories[m].salience(v.place())
-		if salience >= salienceTitle {
-			pages = append(pages, m)
-		}
-		mentions = append(mentions, arc{m, salience})
-		sum += float64(salience)
 	}
+	w.arcs += len(row.mentions) + len(row.facts)
 	var facts []factRef
 	var factSum float64
 	for _, f := range row.facts {
-		w.arcs++
 		if w.n.holds(f, w.time) {
 			facts = append(facts, f)
 			factSum += w.factWeight(f)
 		}
 	}
-	share := mass / max(1, present(len(pages))+present(len(mentions))+present(len(facts)))
-	for _, m := range pages {
-		w.give(v, memoryAt(m), share/float64(len(pages)), viaTitle)
-	}
-	for _, m := range mentions {
-		w.give(v, memoryAt(m.concept), share*float64(m.salience)/sum, viaMention)
+	share := mass / max(1, present(pages)+present(mentions)+present(factSum))
+	for _, a := range row.mentions {
+		if !live(a) {
+			continue
+		}
+		if a.salience >= salienceTitle {
+			w.give(v, memoryAt(a.to), share/pages, viaTitle)
+		}
+		w.give(v, memoryAt(a.to), share*float64(a.salience)/mentions, viaMention)
 	}
 	for _, f := range facts {
 		fact := &w.n.memories[f.memory].Facts[f.fact]
@@ -187,7 +228,7 @@ func (w *walker) spreadMemory(v node, mass float64) {
 	memory := &w.n.memories[v.place()]
 	var sum float64
 	weigh := func(a arc) float64 {
-		c := &w.n.concepts[a.concept]
+		c := &w.n.concepts[a.to]
 		if len(c.mentions) < 2 || len(c.mentions) > w.hub {
 			return 0
 		}
@@ -197,14 +238,10 @@ func (w *walker) spreadMemory(v node, mass float64) {
 		sum += weigh(a)
 	}
 	links := w.links(v.place())
-	groups := present(len(links))
-	if sum > 0 {
-		groups++
-	}
-	share := mass / max(1, groups)
+	share := mass / max(1, present(sum)+present(float64(len(links))))
 	for _, a := range memory.mentions {
 		if weight := weigh(a); weight > 0 {
-			w.give(v, conceptNodeAt(a.concept), share*weight/sum, viaNames)
+			w.give(v, conceptNodeAt(a.to), share*weight/sum, viaNames)
 		}
 	}
 	for _, l := range links {
@@ -239,18 +276,9 @@ func (w *walker) links(memory int32) []neighbour {
 	return out
 }
 
-// salience is how much a memory is about a concept that it mentions.
-func (m *memoryNode) salience(concept int32) float32 {
-	for _, a := range m.mentions {
-		if a.concept == concept {
-			return a.salience
-		}
-	}
-	return 0
-}
-
-func present(n int) float64 {
-	if n > 0 {
+// present is 1 for what there is some of.
+func present(amount float64) float64 {
+	if amount > 0 {
 		return 1
 	}
 	return 0

@@ -103,6 +103,8 @@ func (s *searcher) rank(n *network, q leg.Query, text []word, ps []phrase) *rank
 			seeds[memoryAt(at)] += weight
 		}
 	}
+	w.begin()
+	defer w.end()
 	w.run(seeds)
 	return w.ranking(q)
 }
@@ -134,9 +136,9 @@ func (w *walker) ranking(q leg.Query) *ranking {
 		score float64
 	}
 	var list []scored
-	for v, score := range w.score {
+	for _, v := range w.touched {
 		if !v.isConcept() && w.n.live(v.place(), w.time) && !w.n.stale(v.place(), w.time) {
-			list = append(list, scored{v.place(), score})
+			list = append(list, scored{v.place(), w.score[v]})
 		}
 	}
 	slices.SortFunc(list, func(a, b scored) int {
@@ -150,7 +152,7 @@ func (w *walker) ranking(q leg.Query) *ranking {
 		r.ids = append(r.ids, m.ID)
 		r.scores[m.ID] = s.score
 		for _, a := range m.mentions {
-			if w.starts[conceptNodeAt(a.concept)] {
+			if w.starts[conceptNodeAt(a.to)] {
 				r.match[m.ID]++
 			}
 		}

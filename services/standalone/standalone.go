@@ -45,6 +45,8 @@ type Config struct {
 type System struct {
 	Backend backend.Backend
 	Conn    *grpc.ClientConn // to the gateway, in memory
+	// Legs are the legs themselves, by name, for those who measure them past the gateway.
+	Legs    map[string]triskelev1.LegServiceClient
 	gateway *rpc.Server
 	legs    map[string]*rpc.Server
 	stop    context.CancelFunc
@@ -55,7 +57,7 @@ type System struct {
 // Start opens the database, applies its migrations and starts every service.
 func Start(ctx context.Context, config Config, process *telemetry.Process, log *slog.Logger) (_ *System, err error) {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &System{legs: map[string]*rpc.Server{}, stop: stop}
+	s := &System{Legs: map[string]triskelev1.LegServiceClient{}, legs: map[string]*rpc.Server{}, stop: stop}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -96,6 +98,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		}
 		s.legs[l.Name] = server
 		clients[i] = triskelev1.NewLegServiceClient(conn)
+		s.Legs[l.Name] = clients[i]
 	}
 
 	records, err := rpc.NewServer(process.Service("memory"), log)
