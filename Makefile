@@ -34,13 +34,24 @@ isolation: ## Recall RECALLS times from two namespaces with the same texts, by e
 bench: ## Run all benchmarks once
 	tests/postgres.sh run go test -run '^$$' -bench . -benchtime 1s work
 
+SIZES ?= 20000,200000,1000000
+.PHONY: bench-lexical
+bench-lexical: ## Measure lexical search by number of memories and write docs/bench/lexical.md: [SIZES=20000,200000]
+	tests/postgres.sh run go run ./services/lexical/benchlexical --sizes $(SIZES) --out docs/bench
+
 .PHONY: bench-write
-bench-write: ## Time storing a memory, with an embedder that works and with one that hangs
-	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 5s ./services/standalone
+bench-write: ## Time storing a memory with an embedder that works, one that hangs and one that is absent
+	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 1000x ./services/standalone
 
 .PHONY: bench-queue
 bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
-	tests/postgres.sh run go run ./tests/queuebench
+	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go run ./tests/queuebench
+
+RECORDS ?= 10000,100000
+.PHONY: bench-import
+bench-import: build ## Import RECORDS into both stores: time, memory, and what is left of an import that is killed; prints Markdown
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go run ./tests/importbench -records "$(RECORDS)"
 
 # Each fuzz target for a short while; a finding is written to testdata and fails from then on.
 FUZZTIME ?= 20s

@@ -29,6 +29,7 @@ type search struct {
 	depth     int
 	budget    time.Duration
 	minScore  *float64
+	scorer    triskelev1.Scorer
 	atLeast   string // the token of the write that the leg is to wait for, or ""
 	disabled  string // why it is not started, or ""
 }
@@ -75,7 +76,7 @@ func (g *Gateway) plan(req *triskelev1.RecallRequest, tokens map[string]string, 
 		override := req.GetLegs()[leg.Name]
 		s := search{leg: i, name: leg.Name, weight: leg.Weight, depth: leg.Depth}
 		if override != nil {
-			s.minScore = override.MinScore
+			s.minScore, s.scorer = override.MinScore, override.GetScorer()
 			if override.Weight != nil {
 				s.weight = override.GetWeight()
 			}
@@ -154,6 +155,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		Filter:      req.GetFilter(),
 		Depth:       int32(s.depth),
 		MinScore:    s.minScore,
+		Scorer:      s.scorer,
 		AtLeast:     s.atLeast,
 		ReturnSpans: req.GetReturnSpans(),
 	})

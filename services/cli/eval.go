@@ -19,6 +19,7 @@ type evalCmd struct {
 	Postgres    string   `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
 	Out         string   `help:"Folder for report.md, report.json and the run files." required:"" placeholder:"DIR"`
 	Configs     []string `help:"Configurations to measure; all if not given: ${configs}." placeholder:"CONFIG"`
+	Scorer      string   `help:"How the lexical leg ranks: ${scorers}." enum:"${scorers}" default:"bm25"`
 	Compare     string   `help:"Folder of an earlier run, on the other store for instance: the report says how far the rankings agree." placeholder:"DIR"`
 	Limit       int      `help:"Queries per set; 0 means all." default:"0"`
 	Concurrency int      `help:"Recalls at a time; latencies should be taken with 1." default:"1"`
@@ -40,6 +41,9 @@ func (c *evalCmd) command() string {
 	}
 	if len(c.Configs) > 0 {
 		parts = append(parts, "--configs", strings.Join(c.Configs, ","))
+	}
+	if c.Scorer != "bm25" {
+		parts = append(parts, "--scorer", c.Scorer)
 	}
 	if c.Compare != "" {
 		parts = append(parts, "--compare", c.Compare)
@@ -64,6 +68,7 @@ func (c *evalCmd) Run(ctx context.Context, env *Env) error {
 	report, err := eval.Run(ctx, eval.Options{
 		Data: c.Data, Sets: c.Sets, Store: c.Store, Postgres: c.Postgres, Out: c.Out, Configs: c.Configs, Limit: c.Limit,
 		Concurrency: c.Concurrency, Progress: env.Err, Command: c.command(), Compare: c.Compare,
+		Lexical: lexicalConfig(c.Scorer),
 	}, process, log)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/standalone"
 )
@@ -22,6 +23,7 @@ type upCmd struct {
 	AllowRemote bool           `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
 	Database    databaseFlags  `embed:""`
 	Embedder    open.Flags     `embed:""`
+	Scorer      string         `help:"How the lexical leg ranks when a request doesn't say: ${scorers}." enum:"${scorers}" default:"bm25" env:"TRISKELE_SCORER"`
 	Curator     curator.Config `embed:"" prefix:"curator-"`
 	Sweep       memory.Sweep   `embed:""`
 	LogLevel    slog.Level     `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
@@ -88,4 +90,11 @@ Try, in another terminal:
   triskele remember%s "The staging password is rotated on the first Monday of the month."
   triskele recall%s "when does the staging password change"
 `, telemetry.Version(), address, t, flag, flag)
+}
+
+// lexicalConfig is the lexical leg's configuration with one of lexical.ScorerNames.
+func lexicalConfig(scorer string) lexical.Config {
+	config := lexical.DefaultConfig()
+	config.Scorer = lexical.ScorerByName(scorer)
+	return config
 }

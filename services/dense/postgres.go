@@ -60,6 +60,11 @@ func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
 	return index(ctx, p.models, p.embedder, p.model, records)
 }
 
+// Knows implements leg.Freshness.
+func (p *Postgres) Knows(ctx context.Context, namespace string, sequence int64) (known, gaveUp bool, err error) {
+	return knows(ctx, p.models, p.Follower, p.model, namespace, sequence)
+}
+
 // Search implements leg.Searcher.
 func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	vector, reason, err := queryVector(ctx, p.embedder, q)

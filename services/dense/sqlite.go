@@ -103,6 +103,11 @@ func rescale(vector []float32) {
 // state is a row of dense_state.
 type state struct{ lastID, vectors int64 }
 
+// Knows implements leg.Freshness.
+func (s *SQLite) Knows(ctx context.Context, namespace string, sequence int64) (known, gaveUp bool, err error) {
+	return knows(ctx, s.models, s.Follower, s.model, namespace, sequence)
+}
+
 // Search implements leg.Searcher. Of the time that is left, reading new vectors gets half and comparing half of the
 // rest; what has not been compared by then is not found and the result is TRUNCATED.
 func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {

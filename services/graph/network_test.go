@@ -288,15 +288,16 @@ func TestPaths(t *testing.T) {
 		f.Drain(t, "graph", s)
 		q := ranked("Teo")
 		q.Explain = true
-		hits := search(t, s, q).Hits
-		if len(hits) != 3 {
-			t.Fatalf("%+v", hits)
+		result := search(t, s, q)
+		hits := result.Hits
+		if len(hits) != 3 || len(result.Paths) != 3 {
+			t.Fatalf("%+v", result)
 		}
 		want := []leg.Step{{Concept: "Teo"}, {Relation: "mentioned in", Memory: one.ID}, {Relation: "mentions", Concept: "Kittiwake"},
 			{Relation: "mentioned in", Memory: two.ID}, {Relation: "cites", Memory: three.ID}}
 		for i, n := range []int{2, 4, 5} {
-			if !slices.Equal(hits[i].Path, want[:n]) {
-				t.Errorf("hit %d: %+v, want %+v", i, hits[i].Path, want[:n])
+			if !slices.Equal(result.Paths[i], want[:n]) {
+				t.Errorf("hit %d: %+v, want %+v", i, result.Paths[i], want[:n])
 			}
 		}
 		if hits[0].Concepts != 1 || hits[1].Concepts != 0 {

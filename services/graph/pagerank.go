@@ -11,8 +11,10 @@ const (
 	// damping is how much of a node's mass goes on; the rest stays. HippoRAG 2 (Gutiérrez et al., 2025) has 0.5 too.
 	damping = 0.5
 	// seedWeight is what the best memory among a search's seeds weighs, beside concepts of the query that weigh 1 together.
-	// The same paper gives passages 0.05 of their score.
+	// The same paper gives passages 0.05 of their score. maxSeeds is how many of the best take part: together they weigh less
+	// than the query's concepts.
 	seedWeight = 0.05
+	maxSeeds   = 10
 	// minMass is the least mass that is pushed on, maxArcs how many arcs one search crosses.
 	minMass = 1e-5
 	maxArcs = 200_000

@@ -109,21 +109,20 @@ func (s *searcher) rank(n *network, q leg.Query, text []word, ps []phrase) *rank
 	return w.ranking(q)
 }
 
-// seedWeights scales the scores of seeds to 0 .. seedWeight.
+// seedWeights scales the scores of the best seeds to 0 .. seedWeight, the worst of all seeds given being 0.
 func seedWeights(seeds []leg.Seed) map[uuid.UUID]float64 {
 	if len(seeds) == 0 {
 		return nil
 	}
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, s := range seeds {
-		low, high = min(low, s.Score), max(high, s.Score)
-	}
-	out := make(map[uuid.UUID]float64, len(seeds))
-	for _, s := range seeds {
+	sorted := slices.SortedFunc(slices.Values(seeds), func(a, b leg.Seed) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), slices.Compare(a.ID[:], b.ID[:]))
+	})
+	high, low := sorted[0].Score, sorted[len(sorted)-1].Score
+	out := map[uuid.UUID]float64{}
+	for _, s := range sorted[:min(len(sorted), maxSeeds)] {
+		out[s.ID] = seedWeight
 		if high > low {
-			out[s.ID] = seedWeight * (s.Score - low) / (high - low)
-		} else {
-			out[s.ID] = seedWeight
+			out[s.ID] *= (s.Score - low) / (high - low)
 		}
 	}
 	return out
@@ -203,16 +202,15 @@ func (s *searcher) hits(ctx context.Context, q leg.Query, r *ranking) (leg.Resul
 			b.CreatedAt.Compare(a.CreatedAt), slices.Compare(a.ID[:], b.ID[:]))
 	})
 	picked = picked[:min(len(picked), q.Depth)]
+	result := leg.Result{Hits: picked, ScoreKind: scoreKind(triskelev1.Traversal_TRAVERSAL_PAGERANK)}
 	if q.Explain {
-		if err := s.explain(ctx, q.Namespace, picked, r); err != nil {
-			return leg.Result{}, err
-		}
+		result.Paths, err = s.paths(ctx, q.Namespace, picked, r)
 	}
-	return leg.Result{Hits: picked, ScoreKind: scoreKind(triskelev1.Traversal_TRAVERSAL_PAGERANK)}, nil
+	return result, err
 }
 
-// explain gives hits their paths.
-func (s *searcher) explain(ctx context.Context, namespace string, hits []leg.Hit, r *ranking) error {
+// paths are the ways to the hits, with the names of the concepts on them.
+func (s *searcher) paths(ctx context.Context, namespace string, hits []leg.Hit, r *ranking) ([][]leg.Step, error) {
 	var ids []int64
 	for _, h := range hits {
 		for _, stop := range r.paths[h.ID] {
@@ -224,12 +222,13 @@ func (s *searcher) explain(ctx context.Context, namespace string, hits []leg.Hit
 	slices.Sort(ids)
 	names, err := s.store.names(ctx, namespace, slices.Compact(ids))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i := range hits {
-		for _, stop := range r.paths[hits[i].ID] {
-			hits[i].Path = append(hits[i].Path, leg.Step{Relation: stop.relation, Concept: names[stop.concept], Memory: stop.memory})
+	out := make([][]leg.Step, len(hits))
+	for i, h := range hits {
+		for _, stop := range r.paths[h.ID] {
+			out[i] = append(out[i], leg.Step{Relation: stop.relation, Concept: names[stop.concept], Memory: stop.memory})
 		}
 	}
-	return nil
+	return out, nil
 }

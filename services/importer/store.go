@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,9 +16,9 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// contents are the fields that a newer version of a position replaces.
+// contents are the fields that a newer version of a position replaces; sensitive besides, but only if it is set.
 var contents = []string{
-	"content", "title", "expanded_keywords", "tags", "category", "metadata", "importance", "sensitive", "source", "occurred_at", "expires_at", "links",
+	"content", "title", "expanded_keywords", "tags", "category", "metadata", "importance", "source", "occurred_at", "expires_at", "links",
 }
 
 // store puts batches into the memory service.
@@ -62,6 +63,19 @@ func (s store) call(ctx context.Context, fn func(context.Context) error) error {
 	return fn(ctx)
 }
 
+// since returns when a namespace came to be, the zero time if there is none.
+func (s store) since(ctx context.Context, namespace string) (at time.Time, err error) {
+	err = s.call(ctx, func(ctx context.Context) error {
+		resp, err := s.memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
+		if status.Code(err) == codes.NotFound {
+			return nil
+		}
+		at = resp.GetCreatedAt().AsTime()
+		return err
+	})
+	return at, err
+}
+
 // send stores memories in one transaction.
 func (s store) send(ctx context.Context, b *batch, items []Item) error {
 	if len(items) == 0 {
@@ -96,13 +110,28 @@ func (s store) settle(ctx context.Context, b *batch, item Item, code codes.Code,
 	case !item.Replaces:
 		b.skip(Problem{item.Position, true, "conflict", reason})
 		return nil
-	case s.dryRun:
+	}
+	keeps, err := s.keepSensitive(ctx, b, &item)
+	if err != nil {
+		return err
+	}
+	if keeps { // they may differ in nothing else
+		err := s.send(ctx, b, []Item{item})
+		if status.Code(err) != codes.AlreadyExists {
+			return err
+		}
+	}
+	if s.dryRun {
 		b.Updated++
 		return nil
 	}
-	err := s.call(ctx, func(ctx context.Context) error {
+	mask := &fieldmaskpb.FieldMask{Paths: contents}
+	if item.Memory.GetSensitive() {
+		mask.Paths = append(slices.Clone(contents), "sensitive")
+	}
+	err = s.call(ctx, func(ctx context.Context) error {
 		_, err := s.memories.Update(ctx, &triskelev1.UpdateRequest{
-			Namespace: item.Memory.GetNamespace(), Id: item.Memory.GetId(), Memory: item.Memory, UpdateMask: &fieldmaskpb.FieldMask{Paths: contents},
+			Namespace: item.Memory.GetNamespace(), Id: item.Memory.GetId(), Memory: item.Memory, UpdateMask: mask,
 		})
 		return err
 	})
@@ -118,6 +147,25 @@ func (s store) settle(ctx context.Context, b *batch, item Item, code codes.Code,
 		b.Forgotten += resp.GetForgotten()
 		return err
 	})
+}
+
+// keepSensitive makes an item sensitive if the stored memory is: somebody may have found out here what the source does
+// not know, and what a model has been shown cannot be taken back.
+func (s store) keepSensitive(ctx context.Context, b *batch, item *Item) (keeps bool, err error) {
+	m := item.Memory
+	if m.GetSensitive() {
+		return false, nil
+	}
+	err = s.call(ctx, func(ctx context.Context) error {
+		resp, err := s.memories.Get(ctx, &triskelev1.GetRequest{Namespace: m.GetNamespace(), Ids: []string{m.GetId()}})
+		keeps = len(resp.GetMemories()) == 1 && resp.GetMemories()[0].GetSensitive()
+		return err
+	})
+	if keeps {
+		m.Sensitive = true
+		b.Problems = append(b.Problems, Problem{item.Position, false, "stays sensitive", "the source says it is not; triskele update --no-sensitive " + m.GetId() + " if that is so"})
+	}
+	return keeps, err
 }
 
 var refusal = regexp.MustCompile(`^memories\[(\d+)\][.:]?\s*(.*)$`)

@@ -44,10 +44,11 @@ type Query struct {
 	Depth        int      // 1 to 1,000
 	MinScore     *float64 // on the searcher's raw scale
 	ReturnVector bool
-	AtLeast      int64 // the write to wait for before searching; 0 if none
+	Scorer       triskelev1.Scorer // for a searcher that has several
+	AtLeast      int64             // the write to wait for before searching; 0 if none
 	Traversal    triskelev1.Traversal
 	AsOf         time.Time // what held then; the zero time is now
-	Explain      bool      // fill Hit.Path
+	Explain      bool      // fill Result.Paths
 }
 
 // Seed is a memory that another leg found.
@@ -62,8 +63,7 @@ type Hit struct {
 	Score      float64 // raw; higher is better
 	Importance float64
 	CreatedAt  time.Time
-	Concepts   int    // of the query that the memory mentions itself, where the searcher knows concepts
-	Path       []Step // from the query to the memory, if Query.Explain and the searcher has paths
+	Concepts   int // of the query that the memory mentions itself, where the searcher knows concepts
 }
 
 // Step is a stop of a path: a concept, or a memory if Memory is not uuid.Nil. Relation is how it is reached.
@@ -79,6 +79,7 @@ type Result struct {
 	Reason    string              // shown to the caller; never text of the query or of a memory
 	ScoreKind triskelev1.ScoreKind
 	Vector    []float32 // of the query, if Query.ReturnVector
+	Paths     [][]Step  // from the query to each of Hits, if Query.Explain and the searcher has paths
 }
 
 // Status says how far an index is behind the records of a namespace.
@@ -146,7 +147,10 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 			Id: hit.ID.String(), Rank: int32(i + 1), Score: hit.Score, Importance: hit.Importance, CreatedAt: timestamppb.New(hit.CreatedAt),
 			Concepts: int32(hit.Concepts),
 		}
-		for _, step := range hit.Path {
+		if i >= len(result.Paths) {
+			continue
+		}
+		for _, step := range result.Paths[i] {
 			stop := &triskelev1.PathStep{Relation: step.Relation, Concept: step.Concept}
 			if step.Memory != uuid.Nil {
 				stop.Memory = step.Memory.String()
@@ -183,15 +187,21 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 	ctx, cancel := context.WithDeadline(ctx, start.Add(budget))
 	defer cancel()
 	var fresh freshness
+	var result Result
+	var err error
 	readBehind := func() int64 { return 0 }
 	if s.behind != nil {
 		readBehind = s.behind.start(ctx, query.Namespace)
 		if query.AtLeast > 0 {
-			fresh.stale = !await(ctx, s.behind.index, query.Namespace, query.AtLeast, s.log)
+			var knows bool
+			knows, err = await(ctx, s.behind.index, query.Namespace, query.AtLeast, s.log)
+			fresh.stale = !knows
 			span.SetAttributes(attribute.Bool("triskele.stale", fresh.stale), attribute.Int64("triskele.waited_us", time.Since(start).Microseconds()))
 		}
 	}
-	result, err := s.searcher.Search(ctx, query)
+	if err == nil {
+		result, err = s.searcher.Search(ctx, query)
+	}
 	if result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED {
 		result.State = triskelev1.LegState_LEG_STATE_OK
 	}
@@ -244,6 +254,7 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 		Depth:        int(req.GetDepth()),
 		MinScore:     req.MinScore,
 		ReturnVector: req.GetReturnVector(),
+		Scorer:       req.GetScorer(),
 		Traversal:    req.GetTraversal(),
 		Explain:      req.GetExplain(),
 	}

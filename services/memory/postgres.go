@@ -94,10 +94,10 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 
 func (tx postgresTx) plan(ctx context.Context, records []record.Record) (insertPlan, error) {
 	return planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
-		rows, err := postgres.In(tx, scope(namespacesOf(records))).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m
-			WHERE m.namespace = $1 AND (m.id = ANY($2) OR m.idempotency_key = ANY($3))
-			UNION ALL SELECT `+postgres.RecordColumns+` FROM memory.memories m
-			WHERE m.namespace = $1 AND m.supersedes IS NOT NULL AND m.supersedes = ANY($2)`, namespace, ids, keys)
+		const held = `SELECT ` + postgres.RecordColumns + ` FROM memory.memories m WHERE m.namespace = $1 AND `
+		rows, err := postgres.In(tx, scope(namespacesOf(records))).Query(ctx, held+`m.id = ANY($2)
+			UNION ALL `+held+`m.supersedes IS NOT NULL AND m.supersedes = ANY($2)
+			UNION ALL `+held+`m.idempotency_key = ANY($3)`, namespace, ids, keys)
 		if err != nil {
 			return nil, err
 		}

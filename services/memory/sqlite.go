@@ -102,12 +102,10 @@ func planSQLite(ctx context.Context, db queryer, records []record.Record) (inser
 	return planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
 		args := sqlite.Args{namespace}
 		list := idList(&args, ids)
-		held := fmt.Sprintf("m.id IN (%s)", list)
-		if len(keys) > 0 {
-			held += fmt.Sprintf(" OR m.idempotency_key IN (SELECT value FROM json_each(%s))", args.AddJSON(keys))
-		}
-		return query(ctx, db, `SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ?1 AND (`+held+`)
-			UNION ALL SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ?1 AND m.supersedes IN (`+list+`)`, args...)
+		const held = `SELECT ` + sqlite.RecordColumns + ` FROM memories m WHERE m.namespace = ?1 AND `
+		// A part for each index: SQLite would read the whole namespace for an OR.
+		return query(ctx, db, held+`m.id IN (`+list+`) UNION ALL `+held+`m.supersedes IN (`+list+`)
+			UNION ALL `+held+`m.idempotency_key IN (SELECT value FROM json_each(`+args.AddJSON(keys)+`))`, args...)
 	})
 }
 

@@ -65,11 +65,11 @@ func (a *Args) Add(v any) string {
 	return "$" + strconv.Itoa(len(*a))
 }
 
-// Search runs fn in a read-only transaction about one namespace, as In. When ctx ends, the running statement is cancelled; should the cancellation
+// Search runs fn in a read-only transaction about one namespace, as In, that sees one state of the database throughout. When ctx ends, the running statement is cancelled; should the cancellation
 // be lost, the server itself stops any statement that runs for longer than was left of ctx's deadline at the start.
 // Extra settings hold for the transaction.
 func Search(ctx context.Context, pool *pgxpool.Pool, namespace string, settings map[string]string, fn func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
 		SetNamespace(batch, namespace)
 		if deadline, ok := ctx.Deadline(); ok {

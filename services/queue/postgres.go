@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -139,13 +138,16 @@ func (q *Postgres) Total(ctx context.Context, index string) (Status, error) {
 
 // Knows implements Store.
 func (q *Postgres) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
+	var dead *bool
+	var written bool
 	err = postgres.In(q.pool, namespace).QueryRow(ctx, `
-		SELECT dead FROM memory.index_queue WHERE namespace = $1 AND index_name = $2 AND since <= $3 ORDER BY since LIMIT 1`,
-		namespace, index, sequence).Scan(&gaveUp)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return true, false, nil
+		SELECT (SELECT dead FROM memory.index_queue WHERE namespace = $1 AND index_name = $2 AND since <= $3 ORDER BY since LIMIT 1),
+			$3 <= coalesce(pg_sequence_last_value('memory.write_sequence'), 0)`,
+		namespace, index, sequence).Scan(&dead, &written)
+	if err == nil && !written {
+		err = notWritten(namespace)
 	}
-	return false, gaveUp, err
+	return err == nil && dead == nil, dead != nil && *dead, err
 }
 
 // Behind implements Store.

@@ -22,6 +22,7 @@ import (
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/queue"
 )
@@ -34,6 +35,7 @@ type Config struct {
 	Postgres string // connection URL; empty means SQLite
 	SQLite   string // path of the file
 	Embedder embed.Embedder
+	Lexical  lexical.Config
 	Gateway  gateway.Config // without legs: they are this process's own
 	Curator  curator.Config // without a URL nothing is curated
 	Sweep    memory.Sweep   // of expired memories; the zero value never removes any
@@ -81,8 +83,10 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		s.running.Go(func() { worker.Run(run) })
 	}
 
+	s.running.Go(func() { s.Backend.FoldLexical(run, log) })
+
 	gatewayTel := process.Service("fuser")
-	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(), "dense": dense, "graph": graph}
+	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(config.Lexical), "dense": dense, "graph": graph}
 	config.Gateway.Legs = gateway.DefaultLegs(nil)
 	clients := make([]triskelev1.LegServiceClient, len(config.Gateway.Legs))
 	for i, l := range config.Gateway.Legs {

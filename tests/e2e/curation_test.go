@@ -66,7 +66,7 @@ func TestKilledWhileCurating(t *testing.T) {
 	memory.args = append(memory.args, "--curator-url", model.URL, "--curator-model", "scripted", "--curator-per-minute", "60000", "--curator-gateway", s.processes["fuser"].address)
 	db := s.sql()
 	restart := func() {
-		// The dead process's lease would end in a minute.
+		// The dead process's lease would end in 15 seconds.
 		if _, err := db.Exec(t.Context(), `UPDATE memory.index_queue SET not_before = now() WHERE index_name = 'curation'`); err != nil {
 			t.Fatal(err)
 		}

@@ -560,6 +560,13 @@ func (f *five) tables(t *testing.T) map[string][]row {
 	t.Helper()
 	conn := f.sql()
 	defer func() { _ = conn.Close(context.Background()) }()
+	f.eventually("the words of what was forgotten are folded away", func() bool {
+		var none bool
+		if err := conn.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM lexical.removals)`).Scan(&none); err != nil {
+			t.Fatal(err)
+		}
+		return none
+	})
 	names, err := conn.Query(t.Context(), `
 		SELECT t.table_schema, t.table_name, 0::bigint, coalesce((SELECT json_agg(c.column_name)::text FROM information_schema.columns c
 			WHERE c.table_schema = t.table_schema AND c.table_name = t.table_name), '[]')

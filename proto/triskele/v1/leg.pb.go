@@ -210,6 +210,59 @@ func (Traversal) EnumDescriptor() ([]byte, []int) {
 	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{2}
 }
 
+// How the lexical leg ranks.
+type Scorer int32
+
+const (
+	// As the leg is configured.
+	Scorer_SCORER_UNSPECIFIED Scorer = 0
+	// Any memory with any of the terms, by Okapi BM25.
+	Scorer_SCORER_BM25 Scorer = 1
+	// PostgreSQL's ts_rank: memories with all terms first, those with any if these are too few.
+	Scorer_SCORER_TS_RANK Scorer = 2
+)
+
+// Enum value maps for Scorer.
+var (
+	Scorer_name = map[int32]string{
+		0: "SCORER_UNSPECIFIED",
+		1: "SCORER_BM25",
+		2: "SCORER_TS_RANK",
+	}
+	Scorer_value = map[string]int32{
+		"SCORER_UNSPECIFIED": 0,
+		"SCORER_BM25":        1,
+		"SCORER_TS_RANK":     2,
+	}
+)
+
+func (x Scorer) Enum() *Scorer {
+	p := new(Scorer)
+	*p = x
+	return p
+}
+
+func (x Scorer) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Scorer) Descriptor() protoreflect.EnumDescriptor {
+	return file_triskele_v1_leg_proto_enumTypes[3].Descriptor()
+}
+
+func (Scorer) Type() protoreflect.EnumType {
+	return &file_triskele_v1_leg_proto_enumTypes[3]
+}
+
+func (x Scorer) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Scorer.Descriptor instead.
+func (Scorer) EnumDescriptor() ([]byte, []int) {
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{3}
+}
+
 type Seed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -280,8 +333,11 @@ type SearchRequest struct {
 	ReturnVector bool `protobuf:"varint,8,opt,name=return_vector,json=returnVector,proto3" json:"return_vector,omitempty"`
 	// Return the spans this search recorded, for a sampled trace.
 	ReturnSpans bool `protobuf:"varint,9,opt,name=return_spans,json=returnSpans,proto3" json:"return_spans,omitempty"`
-	// A revision token of the namespace: wait for the index to know of that write as long as the budget allows.
+	// A revision token of the namespace: wait up to half of the budget for the index to know of that write, then search
+	// whatever it knows. INVALID_ARGUMENT if the leg can tell that there is no such write.
 	AtLeast string `protobuf:"bytes,10,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	// For the lexical leg; FALLBACK from a leg that doesn't have the scorer.
+	Scorer Scorer `protobuf:"varint,11,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
 	// For the graph leg; FALLBACK when it answers in another way.
 	Traversal Traversal `protobuf:"varint,20,opt,name=traversal,proto3,enum=triskele.v1.Traversal" json:"traversal,omitempty"`
 	// For the graph leg: what held at this time, instead of now.
@@ -390,6 +446,13 @@ func (x *SearchRequest) GetAtLeast() string {
 		return x.AtLeast
 	}
 	return ""
+}
+
+func (x *SearchRequest) GetScorer() Scorer {
+	if x != nil {
+		return x.Scorer
+	}
+	return Scorer_SCORER_UNSPECIFIED
 }
 
 func (x *SearchRequest) GetTraversal() Traversal {
@@ -828,7 +891,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x15triskele/v1/leg.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"?\n" +
 	"\x04Seed\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\x1d\n" +
-	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\xe9\x04\n" +
+	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\xa0\x05\n" +
 	"\rSearchRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
@@ -843,7 +906,8 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\rreturn_vector\x18\b \x01(\bR\freturnVector\x12!\n" +
 	"\freturn_spans\x18\t \x01(\bR\vreturnSpans\x12#\n" +
 	"\bat_least\x18\n" +
-	" \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aatLeast\x12>\n" +
+	" \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aatLeast\x125\n" +
+	"\x06scorer\x18\v \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\x12>\n" +
 	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversal\x12/\n" +
 	"\x05as_of\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12\x18\n" +
 	"\aexplain\x18\x16 \x01(\bR\aexplainB\f\n" +
@@ -903,7 +967,11 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\tTraversal\x12\x19\n" +
 	"\x15TRAVERSAL_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13TRAVERSAL_HOP_DECAY\x10\x01\x12\x16\n" +
-	"\x12TRAVERSAL_PAGERANK\x10\x022\xaa\x01\n" +
+	"\x12TRAVERSAL_PAGERANK\x10\x02*E\n" +
+	"\x06Scorer\x12\x16\n" +
+	"\x12SCORER_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vSCORER_BM25\x10\x01\x12\x12\n" +
+	"\x0eSCORER_TS_RANK\x10\x022\xaa\x01\n" +
 	"\n" +
 	"LegService\x12A\n" +
 	"\x06Search\x12\x1a.triskele.v1.SearchRequest\x1a\x1b.triskele.v1.SearchResponse\x12Y\n" +
@@ -921,46 +989,48 @@ func file_triskele_v1_leg_proto_rawDescGZIP() []byte {
 	return file_triskele_v1_leg_proto_rawDescData
 }
 
-var file_triskele_v1_leg_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_triskele_v1_leg_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_triskele_v1_leg_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_triskele_v1_leg_proto_goTypes = []any{
 	(LegState)(0),                  // 0: triskele.v1.LegState
 	(ScoreKind)(0),                 // 1: triskele.v1.ScoreKind
 	(Traversal)(0),                 // 2: triskele.v1.Traversal
-	(*Seed)(nil),                   // 3: triskele.v1.Seed
-	(*SearchRequest)(nil),          // 4: triskele.v1.SearchRequest
-	(*PathStep)(nil),               // 5: triskele.v1.PathStep
-	(*LegHit)(nil),                 // 6: triskele.v1.LegHit
-	(*SearchResponse)(nil),         // 7: triskele.v1.SearchResponse
-	(*GetIndexStatusRequest)(nil),  // 8: triskele.v1.GetIndexStatusRequest
-	(*GetIndexStatusResponse)(nil), // 9: triskele.v1.GetIndexStatusResponse
-	(*Filter)(nil),                 // 10: triskele.v1.Filter
-	(*timestamppb.Timestamp)(nil),  // 11: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 12: google.protobuf.Duration
-	(*Span)(nil),                   // 13: triskele.v1.Span
+	(Scorer)(0),                    // 3: triskele.v1.Scorer
+	(*Seed)(nil),                   // 4: triskele.v1.Seed
+	(*SearchRequest)(nil),          // 5: triskele.v1.SearchRequest
+	(*PathStep)(nil),               // 6: triskele.v1.PathStep
+	(*LegHit)(nil),                 // 7: triskele.v1.LegHit
+	(*SearchResponse)(nil),         // 8: triskele.v1.SearchResponse
+	(*GetIndexStatusRequest)(nil),  // 9: triskele.v1.GetIndexStatusRequest
+	(*GetIndexStatusResponse)(nil), // 10: triskele.v1.GetIndexStatusResponse
+	(*Filter)(nil),                 // 11: triskele.v1.Filter
+	(*timestamppb.Timestamp)(nil),  // 12: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 13: google.protobuf.Duration
+	(*Span)(nil),                   // 14: triskele.v1.Span
 }
 var file_triskele_v1_leg_proto_depIdxs = []int32{
-	3,  // 0: triskele.v1.SearchRequest.seeds:type_name -> triskele.v1.Seed
-	10, // 1: triskele.v1.SearchRequest.filter:type_name -> triskele.v1.Filter
-	2,  // 2: triskele.v1.SearchRequest.traversal:type_name -> triskele.v1.Traversal
-	11, // 3: triskele.v1.SearchRequest.as_of:type_name -> google.protobuf.Timestamp
-	11, // 4: triskele.v1.LegHit.created_at:type_name -> google.protobuf.Timestamp
-	5,  // 5: triskele.v1.LegHit.path:type_name -> triskele.v1.PathStep
-	6,  // 6: triskele.v1.SearchResponse.hits:type_name -> triskele.v1.LegHit
-	0,  // 7: triskele.v1.SearchResponse.state:type_name -> triskele.v1.LegState
-	1,  // 8: triskele.v1.SearchResponse.score_kind:type_name -> triskele.v1.ScoreKind
-	12, // 9: triskele.v1.SearchResponse.spent:type_name -> google.protobuf.Duration
-	13, // 10: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
-	12, // 11: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
-	4,  // 12: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
-	8,  // 13: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
-	7,  // 14: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
-	9,  // 15: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
-	14, // [14:16] is the sub-list for method output_type
-	12, // [12:14] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	4,  // 0: triskele.v1.SearchRequest.seeds:type_name -> triskele.v1.Seed
+	11, // 1: triskele.v1.SearchRequest.filter:type_name -> triskele.v1.Filter
+	3,  // 2: triskele.v1.SearchRequest.scorer:type_name -> triskele.v1.Scorer
+	2,  // 3: triskele.v1.SearchRequest.traversal:type_name -> triskele.v1.Traversal
+	12, // 4: triskele.v1.SearchRequest.as_of:type_name -> google.protobuf.Timestamp
+	12, // 5: triskele.v1.LegHit.created_at:type_name -> google.protobuf.Timestamp
+	6,  // 6: triskele.v1.LegHit.path:type_name -> triskele.v1.PathStep
+	7,  // 7: triskele.v1.SearchResponse.hits:type_name -> triskele.v1.LegHit
+	0,  // 8: triskele.v1.SearchResponse.state:type_name -> triskele.v1.LegState
+	1,  // 9: triskele.v1.SearchResponse.score_kind:type_name -> triskele.v1.ScoreKind
+	13, // 10: triskele.v1.SearchResponse.spent:type_name -> google.protobuf.Duration
+	14, // 11: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
+	13, // 12: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
+	5,  // 13: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
+	9,  // 14: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
+	8,  // 15: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
+	10, // 16: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
+	15, // [15:17] is the sub-list for method output_type
+	13, // [13:15] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_leg_proto_init() }
@@ -976,7 +1046,7 @@ func file_triskele_v1_leg_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_leg_proto_rawDesc), len(file_triskele_v1_leg_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,

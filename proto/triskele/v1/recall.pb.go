@@ -256,6 +256,8 @@ type LegOptions struct {
 	Deadline *durationpb.Duration `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// On the leg's own raw scale.
 	MinScore *float64 `protobuf:"fixed64,5,opt,name=min_score,json=minScore,proto3,oneof" json:"min_score,omitempty"`
+	// How the lexical leg ranks; other legs take no notice.
+	Scorer Scorer `protobuf:"varint,6,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
 	// For the graph leg; other legs take no notice.
 	Traversal     Traversal `protobuf:"varint,20,opt,name=traversal,proto3,enum=triskele.v1.Traversal" json:"traversal,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -327,6 +329,13 @@ func (x *LegOptions) GetMinScore() float64 {
 	return 0
 }
 
+func (x *LegOptions) GetScorer() Scorer {
+	if x != nil {
+		return x.Scorer
+	}
+	return Scorer_SCORER_UNSPECIFIED
+}
+
 func (x *LegOptions) GetTraversal() Traversal {
 	if x != nil {
 		return x.Traversal
@@ -358,8 +367,10 @@ type RecallRequest struct {
 	Explain bool `protobuf:"varint,12,opt,name=explain,proto3" json:"explain,omitempty"`
 	// Return the spans of this call, if its trace is sampled.
 	ReturnSpans bool `protobuf:"varint,13,opt,name=return_spans,json=returnSpans,proto3" json:"return_spans,omitempty"`
-	// Revision tokens of earlier writes, at most one per namespace: each leg waits for its index to know of them as long
-	// as its budget allows, and says so in its report if it did not.
+	// Revision tokens of earlier writes, at most one per namespace. The lexical index knows of every write at once; the
+	// others follow, so their legs wait up to half of their budget, search what they have then, and say in their report
+	// whether it was stale. A stale leg makes the recall degraded, never an error. A token that is none, is of another
+	// namespace, or has a number that no write of this database has yet, is INVALID_ARGUMENT.
 	AtLeast []string `protobuf:"bytes,14,rep,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	// For the graph leg: what held at this time, instead of now. Other legs take no notice.
 	AsOf          *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
@@ -1127,7 +1138,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x01k\x18\x02 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x01k\x88\x01\x01\x122\n" +
 	"\x05alpha\x18\x03 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x05alpha\x88\x01\x01B\x04\n" +
 	"\x02_kB\b\n" +
-	"\x06_alpha\"\xe7\x02\n" +
+	"\x06_alpha\"\x9e\x03\n" +
 	"\n" +
 	"LegOptions\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x124\n" +
@@ -1135,7 +1146,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05depth\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x02R\x05depth\x88\x01\x01\x12C\n" +
 	"\bdeadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<*\x00R\bdeadline\x12)\n" +
-	"\tmin_score\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x03R\bminScore\x88\x01\x01\x12>\n" +
+	"\tmin_score\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x03R\bminScore\x88\x01\x01\x125\n" +
+	"\x06scorer\x18\x06 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\x12>\n" +
 	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversalB\n" +
 	"\n" +
 	"\b_enabledB\t\n" +
@@ -1276,54 +1288,56 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	(*RecallServiceGetIndexStatusResponse)(nil), // 12: triskele.v1.RecallServiceGetIndexStatusResponse
 	nil,                            // 13: triskele.v1.RecallRequest.LegsEntry
 	(*durationpb.Duration)(nil),    // 14: google.protobuf.Duration
-	(Traversal)(0),                 // 15: triskele.v1.Traversal
-	(*Filter)(nil),                 // 16: triskele.v1.Filter
-	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
-	(ScoreKind)(0),                 // 18: triskele.v1.ScoreKind
-	(*PathStep)(nil),               // 19: triskele.v1.PathStep
-	(*Memory)(nil),                 // 20: triskele.v1.Memory
-	(LegState)(0),                  // 21: triskele.v1.LegState
-	(*Span)(nil),                   // 22: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 23: triskele.v1.GetIndexStatusResponse
+	(Scorer)(0),                    // 15: triskele.v1.Scorer
+	(Traversal)(0),                 // 16: triskele.v1.Traversal
+	(*Filter)(nil),                 // 17: triskele.v1.Filter
+	(*timestamppb.Timestamp)(nil),  // 18: google.protobuf.Timestamp
+	(ScoreKind)(0),                 // 19: triskele.v1.ScoreKind
+	(*PathStep)(nil),               // 20: triskele.v1.PathStep
+	(*Memory)(nil),                 // 21: triskele.v1.Memory
+	(LegState)(0),                  // 22: triskele.v1.LegState
+	(*Span)(nil),                   // 23: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 24: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
 	14, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
-	15, // 2: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
-	0,  // 3: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	16, // 4: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	14, // 5: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	13, // 6: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
-	3,  // 7: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	17, // 8: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
-	18, // 9: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	19, // 10: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
-	17, // 11: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	20, // 12: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
-	6,  // 13: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	21, // 14: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	14, // 15: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	14, // 16: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	18, // 17: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	7,  // 18: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	8,  // 19: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	3,  // 20: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 21: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	14, // 22: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	14, // 23: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	22, // 24: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	23, // 25: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	11, // 26: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	4,  // 27: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 28: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	10, // 29: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	9,  // 30: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	12, // 31: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	30, // [30:32] is the sub-list for method output_type
-	28, // [28:30] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	15, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
+	16, // 3: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
+	0,  // 4: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
+	17, // 5: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	14, // 6: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	13, // 7: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	3,  // 8: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
+	18, // 9: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
+	19, // 10: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	20, // 11: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
+	18, // 12: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	21, // 13: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	6,  // 14: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
+	22, // 15: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	14, // 16: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	14, // 17: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	19, // 18: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	7,  // 19: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	8,  // 20: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	3,  // 21: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 22: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	14, // 23: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	14, // 24: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	23, // 25: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	24, // 26: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	11, // 27: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	4,  // 28: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 29: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	10, // 30: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	9,  // 31: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	12, // 32: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	31, // [31:33] is the sub-list for method output_type
+	29, // [29:31] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
