@@ -29,6 +29,7 @@ type network struct {
 // memoryNode is what one memory says.
 type memoryNode struct {
 	memoryRows
+	key      int64 // an endKey
 	alive    bool
 	mentions []arc
 }
@@ -84,7 +85,7 @@ func (n *network) put(rows memoryRows) {
 	} else {
 		n.memories = append(n.memories, memoryNode{})
 	}
-	node := memoryNode{memoryRows: rows, alive: true}
+	node := memoryNode{memoryRows: rows, key: endKey(rows.ID), alive: true}
 	for _, m := range rows.Mentions {
 		c := n.conceptAt(m.concept)
 		node.mentions = append(node.mentions, arc{c, float32(m.salience)})
@@ -110,7 +111,7 @@ func (n *network) put(rows memoryRows) {
 	for _, l := range rows.Links {
 		n.linkers[l.target] = insert(n.linkers[l.target], at)
 	}
-	n.memories[at], n.memory[rows.ID], n.ends[endKey(rows.ID)] = node, at, at
+	n.memories[at], n.memory[rows.ID], n.ends[node.key] = node, at, at
 	n.arcs += node.size()
 }
 
@@ -145,7 +146,7 @@ func (n *network) drop(id uuid.UUID) {
 		}
 	}
 	delete(n.memory, id)
-	delete(n.ends, endKey(id))
+	delete(n.ends, node.key)
 	n.arcs -= node.size()
 	n.memories[at] = memoryNode{}
 	n.free = append(n.free, at)

@@ -16,7 +16,7 @@ const (
 	seedWeight = 0.05
 	maxSeeds   = 10
 	// minMass is the least mass that is pushed on, maxArcs how many arcs one search crosses.
-	minMass = 1e-5
+	minMass = 5e-5
 	maxArcs = 200_000
 	// namedRelation is how much more a fact weighs whose relation the query names.
 	namedRelation = 4
@@ -43,6 +43,7 @@ type walker struct {
 	n        *network
 	time     moment
 	named    func(relation string) bool // whether the query names a relation
+	least    int                        // a concept that fewer memories mention is not gone to
 	hub      int                        // a concept that more memories mention is a hub
 	starts   map[node]bool
 	explain  bool
@@ -231,7 +232,7 @@ func (w *walker) spreadMemory(v node, mass float64) {
 	var sum float64
 	weigh := func(a arc) float64 {
 		c := &w.n.concepts[a.to]
-		if len(c.mentions) < 2 || len(c.mentions) > w.hub {
+		if len(c.mentions) < w.least || len(c.mentions) > w.hub {
 			return 0
 		}
 		return float64(a.salience) * c.specificity
@@ -260,7 +261,7 @@ type neighbour struct {
 // links returns the live memories that a memory links to or is linked from; none if they are too many to say anything.
 func (w *walker) links(memory int32) []neighbour {
 	m := &w.n.memories[memory]
-	linkers := w.n.linkers[endKey(m.ID)]
+	linkers := w.n.linkers[m.key]
 	if len(m.Links)+len(linkers) > w.maxLinks {
 		return nil
 	}

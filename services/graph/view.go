@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -223,7 +224,10 @@ func (v *View) Path(from, to string) []leg.Step {
 	if !known || !known2 {
 		return nil
 	}
-	w := walker{n: v.network, named: func(string) bool { return false }, hub: len(v.network.memories), explain: true, maxLinks: len(v.network.memories)}
+	w := walker{
+		n: v.network, time: moment{superseded: true}, named: func(string) bool { return false }, least: 1, hub: len(v.network.memories), explain: true,
+		maxLinks: math.MaxInt,
+	}
 	way := w.shortest(conceptNodeAt(start), conceptNodeAt(end))
 	steps := make([]leg.Step, len(way))
 	for i, stop := range way {
@@ -256,7 +260,7 @@ func (w *walker) shortest(from, to node) []waypoint {
 func (v *View) Reach(query string) (hops map[uuid.UUID]int, linked bool) {
 	text := words(query, maxQueryWords)
 	starts := v.network.link(text, phrases(text, maxNameWords), moment{})
-	w := walker{n: v.network, named: func(string) bool { return false }, hub: v.hub(), starts: map[node]bool{}, maxLinks: DefaultConfig().MaxDegree}
+	w := walker{n: v.network, named: func(string) bool { return false }, least: 2, hub: v.hub(), starts: map[node]bool{}, maxLinks: DefaultConfig().MaxDegree}
 	w.begin()
 	defer w.end()
 	var frontier []node
