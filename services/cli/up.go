@@ -38,6 +38,10 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	if err != nil {
 		return err
 	}
+	embedder, fallback, err := c.Embedder.Open(env.Getenv)
+	if err != nil {
+		return err
+	}
 	listener, err := rpc.Listen(c.Listen, c.AllowRemote)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s is in use already, perhaps by another `triskele up`: stop that one, or choose another address with --listen", c.Listen)
@@ -49,10 +53,6 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	if err := t.create(); err != nil {
 		return err
 	}
-	embedder, err := c.Embedder.Open()
-	if err != nil {
-		return err
-	}
 	process, err := telemetry.Start(ctx)
 	if err != nil {
 		return err
@@ -60,7 +60,8 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	defer flush(ctx, process)
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	system, err := standalone.Start(ctx, standalone.Config{
-		Postgres: t.url, SQLite: t.path, Embedder: embedder, Gateway: gateway.DefaultConfig(), Curator: c.Curator, Sweep: c.Sweep,
+		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: gateway.DefaultConfig(),
+		Curator: c.Curator, Sweep: c.Sweep,
 	}, process, log)
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pgvector/pgvector-go"
 
-	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/postgres"
@@ -100,10 +99,8 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	if err != nil {
 		return leg.Result{}, err
 	}
-	result := leg.Result{Hits: aboveMinScore(hits, q), ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}
-	if q.ReturnVector {
-		result.Vector = vector
-	}
+	result := found(q, vector, reason)
+	result.Hits = aboveMinScore(hits, q)
 	return result, markOutdated(ctx, p.models, p.embedder.Model(), status, &result)
 }
 

@@ -45,10 +45,12 @@ const (
 
 // Options say what to measure.
 type Options struct {
-	Data        string         // folder with a sub-folder per set
-	Sets        []string       // empty means every sub-folder with a corpus.jsonl
-	Store       string         // "sqlite" or "postgres"
-	Postgres    string         // connection URL of a server to create databases on; for postgres only
+	Data        string   // folder with a sub-folder per set
+	Sets        []string // empty means every sub-folder with a corpus.jsonl
+	Store       string   // "sqlite" or "postgres"
+	Postgres    string   // connection URL of a server to create databases on; for postgres only
+	Embedder    embed.Embedder
+	Fallback    embed.Embedder // see standalone.Config
 	Out         string         // folder for the results; created if absent, files of earlier runs are overwritten
 	Configs     []string       // names; empty means all
 	Limit       int            // queries per set; 0 means all
@@ -201,7 +203,8 @@ func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err err
 	}
 	defer func() { err = errors.Join(err, store.drop()) }()
 	system, err := standalone.Start(ctx, standalone.Config{
-		Postgres: store.postgres, SQLite: store.sqlite, Embedder: embed.Hashed{}, Gateway: gateway.DefaultConfig(), Lexical: r.options.Lexical,
+		Postgres: store.postgres, SQLite: store.sqlite, Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(),
+		Lexical: r.options.Lexical,
 	}, r.process, r.log)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -67,15 +68,18 @@ func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Du
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Task, error) {
-		var t Task
-		targets, finish := postgres.RecordTargets(&t.Record)
-		if err := row.Scan(append(targets, &t.Attempts, &t.EnqueuedAt, &t.Sequence)...); err != nil {
-			return Task{}, err
-		}
-		finish()
-		return t, nil
+	tasks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Task, err error) {
+		t.Record, err = postgres.ScanRecordAnd(row, &t.Attempts, &t.EnqueuedAt, &t.Sequence)
+		return t, err
 	})
+	var bad *record.UndecodableError
+	if errors.As(err, &bad) {
+		_, setAside := postgres.In(q.pool, bad.Namespace).Exec(ctx, `
+			UPDATE memory.index_queue SET dead = true, attempts = attempts + 1, last_error = $4
+			WHERE namespace = $1 AND index_name = $2 AND memory_id = $3`, bad.Namespace, index, bad.ID, bad.Public())
+		err = errors.Join(err, setAside)
+	}
+	return tasks, err
 }
 
 // Extend implements Store.

@@ -42,7 +42,8 @@ type Status struct {
 // Work is what a worker needs of the list of tasks.
 type Work interface {
 	// Claim leases up to n due tasks of an index, oldest first, those of one transaction by id. Nobody else is given them
-	// before the lease ends.
+	// before the lease ends. A memory that cannot be decoded is an error: its task is given up on, and those claimed with it
+	// are due again when the lease ends, if not at once.
 	Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error)
 	// Extend lets the leases of tasks end when the given time has passed from now; with 0 the tasks are due at once. Those
 	// whose memory has changed since the claim stay as they are.

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/triskele/triskele/services/record"
@@ -84,6 +85,13 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Dura
 		}
 		return nil
 	})
+	var bad *record.UndecodableError
+	if errors.As(err, &bad) {
+		_, setAside := q.db.Write.ExecContext(ctx, `
+			UPDATE index_queue SET dead = true, attempts = attempts + 1, last_error = ? WHERE namespace = ? AND index_name = ? AND memory_id = ?`,
+			bad.Public(), bad.Namespace, index, bad.ID[:])
+		return nil, errors.Join(err, setAside)
+	}
 	return tasks, err
 }
 

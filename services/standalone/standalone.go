@@ -21,6 +21,7 @@ import (
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/embed/querypath"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
@@ -35,6 +36,7 @@ type Config struct {
 	Postgres string // connection URL; empty means SQLite
 	SQLite   string // path of the file
 	Embedder embed.Embedder
+	Fallback embed.Embedder // of the same model, for queries when Embedder fails; may be nil
 	Lexical  lexical.Config
 	Gateway  gateway.Config // without legs: they are this process's own
 	Curator  curator.Config // without a URL nothing is curated
@@ -73,7 +75,12 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if _, err := s.Backend.Migrate(ctx); err != nil {
 		return nil, err
 	}
-	dense, err := s.Backend.Dense(ctx, config.Embedder)
+	denseTel := process.Service("dense")
+	embedder, err := querypath.New(config.Embedder, config.Fallback, querypath.DefaultCacheBytes, denseTel.MeterProvider.Meter(telemetry.ScopeName))
+	if err != nil {
+		return nil, err
+	}
+	dense, err := s.Backend.Dense(ctx, embedder)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +97,10 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	config.Gateway.Legs = gateway.DefaultLegs(nil)
 	clients := make([]triskelev1.LegServiceClient, len(config.Gateway.Legs))
 	for i, l := range config.Gateway.Legs {
-		tel := process.Service(l.Name)
+		tel := denseTel
+		if l.Name != denseTel.Name {
+			tel = process.Service(l.Name)
+		}
 		server, err := rpc.NewServer(tel, log, grpc.ChainUnaryInterceptor(delay(l.Name, config.Delay)))
 		if err != nil {
 			return nil, err

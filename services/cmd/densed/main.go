@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"os"
 
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
@@ -11,6 +12,7 @@ import (
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/daemon"
 	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/embed/querypath"
 	"github.com/triskele/triskele/services/leg"
 )
 
@@ -18,7 +20,11 @@ func main() {
 	var flags open.Flags
 	daemon.Main("dense", "Serves the dense leg, search by meaning, and keeps its index.", "127.0.0.1:7402", "dense",
 		func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
-			embedder, err := flags.Open()
+			first, fallback, err := flags.Open(os.Getenv)
+			if err != nil {
+				return daemon.Service{}, err
+			}
+			embedder, err := querypath.New(first, fallback, querypath.DefaultCacheBytes, tel.MeterProvider.Meter(telemetry.ScopeName))
 			if err != nil {
 				return daemon.Service{}, err
 			}
