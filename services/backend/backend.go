@@ -41,7 +41,7 @@ type Backend interface {
 	FoldLexical(ctx context.Context, log *slog.Logger)
 	// Dense fails if the database's vectors are of another model than the embedder's.
 	Dense(ctx context.Context, embedder embed.Embedder) (Index, error)
-	Graph() GraphIndex
+	Graph(config graph.Config) GraphIndex
 	// Models cares for the embedding models whose vectors the database has.
 	Models() *dense.Models
 	// Worker returns the queue worker of a derived index.

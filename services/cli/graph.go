@@ -55,7 +55,7 @@ func (f *graphFlags) with(ctx context.Context, env *Env, fn func(backend.GraphIn
 		if err := b.Check(ctx, "memory", "graph"); err != nil {
 			return err
 		}
-		return fn(b.Graph())
+		return fn(b.Graph(graph.DefaultConfig()))
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/triskele/triskele/services/backend"
+	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/storetest"
 )
@@ -40,7 +41,7 @@ func TestGraph(t *testing.T) {
 		if _, err := b.Memory().Insert(t.Context(), records); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Graph().Index(t.Context(), records); err != nil {
+		if err := b.Graph(graph.DefaultConfig()).Index(t.Context(), records); err != nil {
 			t.Fatal(err)
 		}
 	}

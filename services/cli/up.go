@@ -13,6 +13,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/standalone"
@@ -24,6 +25,7 @@ type upCmd struct {
 	Database    databaseFlags  `embed:""`
 	Embedder    open.Flags     `embed:""`
 	Scorer      string         `help:"How the lexical leg ranks when a request doesn't say: ${scorers}." enum:"${scorers}" default:"bm25" env:"TRISKELE_SCORER"`
+	Graph       graph.Flags    `embed:""`
 	Curator     curator.Config `embed:"" prefix:"curator-"`
 	Sweep       memory.Sweep   `embed:""`
 	LogLevel    slog.Level     `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
@@ -61,7 +63,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	system, err := standalone.Start(ctx, standalone.Config{
 		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: gateway.DefaultConfig(),
-		Curator: c.Curator, Sweep: c.Sweep,
+		Graph: c.Graph.Config(), Curator: c.Curator, Sweep: c.Sweep,
 	}, process, log)
 	if err != nil {
 		return err

@@ -180,7 +180,7 @@ func (r *runner) try(ctx context.Context, set *Set, facts map[string][]graph.Fac
 	if err := r.catchUp(ctx, set, triskelev1.NewRecallServiceClient(system.Conn)); err != nil {
 		return nil, err
 	}
-	index := system.Backend.Graph()
+	index := system.Backend.Graph(graph.DefaultConfig())
 	name, triples := set.Name, 0
 	for _, namespace := range set.Namespaces {
 		for batch := range slices.Chunk(facts[namespace], factBatch) {

@@ -57,8 +57,24 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Hops: 2, Decay: 0.5, MaxDegree: 32, Frontier: 32,
-		Traversal: triskelev1.Traversal_TRAVERSAL_HOP_DECAY, MaxArcs: 5_000_000,
+		Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK, MaxArcs: 5_000_000,
 	}
+}
+
+// Flags are the settings for operators.
+type Flags struct {
+	Traversal string `name:"graph-traversal" help:"How the graph leg searches when a request doesn't say: pagerank or hop-decay." enum:"pagerank,hop-decay" default:"pagerank" env:"TRISKELE_GRAPH_TRAVERSAL"`
+	MaxArcs   int    `name:"graph-max-arcs" help:"How many mentions, facts and links pagerank keeps in memory, of all namespaces together; a million take about 100 MB." default:"5000000" env:"TRISKELE_GRAPH_MAX_ARCS"`
+}
+
+// Config is the configuration with these settings.
+func (f Flags) Config() Config {
+	c := DefaultConfig()
+	c.MaxArcs = f.MaxArcs
+	if f.Traversal == "hop-decay" {
+		c.Traversal = triskelev1.Traversal_TRAVERSAL_HOP_DECAY
+	}
+	return c
 }
 
 // specificity is how much a concept says that so many memories mention: 0.76 for one, 0.22 for a hundred.

@@ -29,7 +29,11 @@ type store interface {
 	queue.Indexer
 }
 
-func open(f *storetest.Fixture) store { return openWith(f, graph.DefaultConfig()) }
+func open(f *storetest.Fixture) store {
+	config := graph.DefaultConfig()
+	config.Traversal = triskelev1.Traversal_TRAVERSAL_HOP_DECAY // unless a test says
+	return openWith(f, config)
+}
 
 func openWith(f *storetest.Fixture, config graph.Config) store {
 	if f.Engine == schema.Postgres {
@@ -161,13 +165,9 @@ func TestConfig(t *testing.T) {
 		f.Insert(t, one, two, three)
 		f.Drain(t, "graph", open(f))
 		for hops, want := range [][]record.Record{{one}, {one, two}, {one, two, three}} {
-			cfg := graph.DefaultConfig()
-			cfg.Hops = hops
-			var s leg.Searcher = graph.NewPostgres(f.Pool, f.Queue, cfg)
-			if f.Engine == schema.SQLite {
-				s = graph.NewSQLite(f.DB, f.Queue, cfg)
-			}
-			expect(t, s, leg.Query{Text: "Teo"}, want...)
+			config := graph.DefaultConfig()
+			config.Hops, config.Traversal = hops, triskelev1.Traversal_TRAVERSAL_HOP_DECAY
+			expect(t, openWith(f, config), leg.Query{Text: "Teo"}, want...)
 		}
 	})
 }

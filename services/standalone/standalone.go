@@ -22,6 +22,7 @@ import (
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/querypath"
+	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
@@ -39,6 +40,7 @@ type Config struct {
 	Fallback embed.Embedder // of the same model, for queries when Embedder fails; may be nil
 	Lexical  lexical.Config
 	Gateway  gateway.Config // without legs: they are this process's own
+	Graph    graph.Config   // the zero value is the default
 	Curator  curator.Config // without a URL nothing is curated
 	Sweep    memory.Sweep   // of expired memories; the zero value never removes any
 	// Delay, if not nil, is asked before each search how long to hold it up: a fault to practise with.
@@ -84,8 +86,11 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
-	graph := s.Backend.Graph()
-	for name, indexer := range map[string]queue.Indexer{"dense": dense, "graph": graph} {
+	if config.Graph == (graph.Config{}) {
+		config.Graph = graph.DefaultConfig()
+	}
+	linked := s.Backend.Graph(config.Graph)
+	for name, indexer := range map[string]queue.Indexer{"dense": dense, "graph": linked} {
 		worker := s.Backend.Worker(name, indexer, log)
 		s.running.Go(func() { worker.Run(run) })
 	}
@@ -93,7 +98,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	s.running.Go(func() { s.Backend.FoldLexical(run, log) })
 
 	gatewayTel := process.Service("fuser")
-	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(config.Lexical), "dense": dense, "graph": graph}
+	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(config.Lexical), "dense": dense, "graph": linked}
 	config.Gateway.Legs = gateway.DefaultLegs(nil)
 	clients := make([]triskelev1.LegServiceClient, len(config.Gateway.Legs))
 	for i, l := range config.Gateway.Legs {
