@@ -19,9 +19,11 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/cli/render"
+	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/eval"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/lexical"
 )
 
 type graphCmd struct {
@@ -302,13 +304,14 @@ func lines(in io.Reader, longest int, fn func(number int, line []byte) error) er
 }
 
 type graphTrialCmd struct {
-	Data     string   `help:"Folder with a sub-folder per set; see eval." required:"" placeholder:"DIR"`
-	Sets     []string `help:"Sets to measure; all if not given." placeholder:"SET"`
-	Single   []string `help:"Sets whose triples replace each other: one object at a time for a subject and a relation." placeholder:"SET"`
-	Store    string   `help:"Kind of database: sqlite or postgres." enum:"sqlite,postgres" default:"sqlite"`
-	Postgres string   `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
-	Out      string   `help:"Folder for trial.md and trial.json." required:"" placeholder:"DIR"`
-	Limit    int      `help:"Queries per set; 0 means all." default:"0"`
+	Data     string     `help:"Folder with a sub-folder per set; see eval." required:"" placeholder:"DIR"`
+	Sets     []string   `help:"Sets to measure; all if not given." placeholder:"SET"`
+	Single   []string   `help:"Sets whose triples replace each other: one object at a time for a subject and a relation." placeholder:"SET"`
+	Store    string     `help:"Kind of database: sqlite or postgres." enum:"sqlite,postgres" default:"sqlite"`
+	Postgres string     `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
+	Out      string     `help:"Folder for trial.md and trial.json." required:"" placeholder:"DIR"`
+	Limit    int        `help:"Queries per set; 0 means all." default:"0"`
+	Embedder open.Flags `embed:""`
 }
 
 // Validate refuses combinations that contradict each other.
@@ -321,6 +324,10 @@ func (c *graphTrialCmd) Validate() error {
 
 // Run measures and says where the report is.
 func (c *graphTrialCmd) Run(ctx context.Context, env *Env) error {
+	embedder, fallback, err := c.Embedder.Open(env.Getenv)
+	if err != nil {
+		return err
+	}
 	process, err := telemetry.Start(ctx)
 	if err != nil {
 		return err
@@ -338,8 +345,9 @@ func (c *graphTrialCmd) Run(ctx context.Context, env *Env) error {
 	}
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	report, err := eval.Trial(ctx, eval.TrialOptions{
-		Options: eval.Options{Data: c.Data, Sets: c.Sets, Store: c.Store, Postgres: c.Postgres, Out: c.Out, Limit: c.Limit, Progress: env.Err, Command: command},
-		Single:  c.Single,
+		Options: eval.Options{Data: c.Data, Sets: c.Sets, Store: c.Store, Postgres: c.Postgres, Out: c.Out, Limit: c.Limit, Progress: env.Err, Command: command,
+			Embedder: embedder, Fallback: fallback, Lexical: lexical.DefaultConfig()},
+		Single: c.Single,
 	}, process, log)
 	if err != nil {
 		return err

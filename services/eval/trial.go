@@ -19,7 +19,6 @@ import (
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/standalone"
 )
@@ -168,7 +167,7 @@ func (r *runner) try(ctx context.Context, set *Set, facts map[string][]graph.Fac
 	}
 	defer func() { err = errors.Join(err, store.drop()) }()
 	system, err := standalone.Start(ctx, standalone.Config{
-		Postgres: store.postgres, SQLite: store.sqlite, Embedder: embed.Hashed{}, Gateway: gateway.DefaultConfig(),
+		Postgres: store.postgres, SQLite: store.sqlite, Embedder: r.options.Embedder, Fallback: r.options.Fallback, Lexical: r.options.Lexical, Gateway: gateway.DefaultConfig(),
 	}, r.process, r.log)
 	if err != nil {
 		return nil, err

@@ -16,12 +16,14 @@ import (
 
 // TrialReport is the outcome of a trial of the graph leg.
 type TrialReport struct {
-	Command string     `json:"command,omitempty"`
-	Commit  string     `json:"commit,omitempty"`
-	Date    string     `json:"date"`
-	Machine Machine    `json:"machine"`
-	Store   string     `json:"store"`
-	Sets    []TrialSet `json:"sets"`
+	Command string  `json:"command,omitempty"`
+	Commit  string  `json:"commit,omitempty"`
+	Date    string  `json:"date"`
+	Machine Machine `json:"machine"`
+	Store   string  `json:"store"`
+	// Embedder is that of the dense leg.
+	Embedder string     `json:"embedder"`
+	Sets     []TrialSet `json:"sets"`
 }
 
 // TrialSet is the outcome of one set under one condition.
@@ -230,7 +232,7 @@ func staleShare(queries []Query, rankings [][]string, stale map[string][]string)
 
 func (r *runner) newTrialReport() *TrialReport {
 	general := r.newReport()
-	return &TrialReport{Command: general.Command, Commit: general.Commit, Date: general.Date, Machine: general.Machine, Store: r.options.Store}
+	return &TrialReport{Command: general.Command, Commit: general.Commit, Date: general.Date, Machine: general.Machine, Store: r.options.Store, Embedder: general.Settings.Embedder}
 }
 
 func (t *TrialReport) write(out string) error {
@@ -263,6 +265,7 @@ func (t *TrialReport) Markdown() []byte {
 	}
 	line("- Date: %s", t.Date)
 	line("- Machine: %s, %d cores; store: %s", t.Machine.CPU, t.Machine.Cores, t.Store)
+	line("- Embedder: %s", t.Embedder)
 	line("- RRF with k 60; 50 of each leg's list; the graph starts from 100 memories in seeded mode; differences with 95 %% intervals of a paired bootstrap")
 	line("- \"random\": the graph's own answers, with each memory exchanged for another with as many concepts; in seeded mode the seeds keep their places")
 

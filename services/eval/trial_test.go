@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/eval"
 )
 
@@ -32,7 +33,7 @@ func TestTrial(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := eval.Trial(t.Context(), eval.TrialOptions{
-		Options: eval.Options{Data: data, Store: "sqlite", Out: out, Progress: io.Discard, Command: "triskele graph trial --out " + out},
+		Options: eval.Options{Data: data, Store: "sqlite", Embedder: embed.NewHashed(), Out: out, Progress: io.Discard, Command: "triskele graph trial --out " + out},
 		Single:  []string{"bridged"},
 	}, start(t), slog.New(slog.DiscardHandler))
 	if err != nil {
