@@ -31,7 +31,7 @@ CREATE TABLE graph.versions_5 PARTITION OF graph.versions FOR VALUES WITH (MODUL
 CREATE TABLE graph.versions_6 PARTITION OF graph.versions FOR VALUES WITH (MODULUS 8, REMAINDER 6);
 CREATE TABLE graph.versions_7 PARTITION OF graph.versions FOR VALUES WITH (MODULUS 8, REMAINDER 7);
 
-ALTER TABLE graph.link_ends ADD COLUMN version bigint NOT NULL DEFAULT 0;
+ALTER TABLE graph.link_ends ADD COLUMN version bigint NOT NULL DEFAULT 1;
 CREATE INDEX link_ends_by_version ON graph.link_ends (namespace, version);
 
 INSERT INTO graph.versions (namespace, version, removed) SELECT DISTINCT namespace, 1, 0 FROM graph.link_ends;

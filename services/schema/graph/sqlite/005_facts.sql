@@ -16,7 +16,7 @@ CREATE TABLE graph_versions (
     removed   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-ALTER TABLE graph_link_ends ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE graph_link_ends ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
 CREATE INDEX graph_link_ends_by_version ON graph_link_ends (namespace, version);
 
 INSERT INTO graph_versions (namespace, version, removed) SELECT DISTINCT namespace, 1, 0 FROM graph_link_ends;
