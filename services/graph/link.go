@@ -68,7 +68,7 @@ type weighted struct {
 }
 
 // link picks the concepts of the network that a query names: exactly or, if there is none, nearly. Each brings its other
-// names along.
+// names along. Hubs link only if nothing else does, and then only those with a memory of which they are the title.
 func (n *network) link(text []word, ps []phrase, t moment) []weighted {
 	known := map[int64]int64{}
 	for _, p := range ps {
@@ -79,9 +79,13 @@ func (n *network) link(text []word, ps []phrase, t moment) []weighted {
 	var out []weighted
 	starts, _ := link(ps, known, func() (int64, error) { return int64(len(n.memory)), nil })
 	for _, s := range starts {
-		out = append(out, weighted{n.concept[s.concept], specificity(s.mentions)})
+		at := n.concept[s.concept]
+		if s.mentions > int64(n.hub()) && !n.hasPage(at) {
+			continue // everything is about it, and so it says nothing
+		}
+		out = append(out, weighted{at, specificity(s.mentions)})
 	}
-	if len(out) == 0 {
+	if len(starts) == 0 {
 		out = n.nearly(text)
 	}
 	for _, w := range out[:len(out):len(out)] {
@@ -99,4 +103,12 @@ func (n *network) link(text []word, ps []phrase, t moment) []weighted {
 		}
 	}
 	return out
+}
+
+// hub is how many memories may mention a concept that leads on.
+func (n *network) hub() int { return max(hubFloor, len(n.memory)/hubShare) }
+
+// hasPage says whether a concept is the title of a memory.
+func (n *network) hasPage(concept int32) bool {
+	return slices.ContainsFunc(n.concepts[concept].mentions, func(a arc) bool { return a.salience >= salienceTitle })
 }

@@ -405,3 +405,27 @@ func TestAnotherNamespaceOfTheSameName(t *testing.T) {
 		}
 	})
 }
+
+func TestHubsSayNothing(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		var crowd []record.Record
+		for i := range 60 {
+			crowd = append(crowd, storetest.Record(ns, fmt.Sprintf("we note that Maren saw Gull%d", i), nil))
+		}
+		f.Insert(t, crowd...)
+		f.Drain(t, "graph", s)
+		if result := search(t, s, ranked("Maren")); result.State != triskelev1.LegState_LEG_STATE_ABSTAINED {
+			t.Errorf("every memory mentions her: %+v", result)
+		}
+		if got := search(t, s, ranked("Maren and Gull7")).Hits; len(got) != 1 || got[0].ID != crowd[7].ID {
+			t.Errorf("beside something specific she leads nowhere: %+v", got)
+		}
+		page := storetest.Record(ns, "page: her story", func(r *record.Record) { r.Title = "Maren" })
+		f.Insert(t, page)
+		f.Drain(t, "graph", s)
+		if got := search(t, s, ranked("Maren")).Hits; len(got) != 50 || got[0].ID != page.ID {
+			t.Errorf("a page of her own: %d hits", len(got))
+		}
+	})
+}

@@ -85,7 +85,7 @@ func (s *searcher) rank(n *network, q leg.Query, text []word, ps []phrase) *rank
 		return nil
 	}
 	w := walker{
-		n: n, time: time, named: relationsNamed(text), least: 2, hub: max(hubFloor, len(n.memory)/hubShare), starts: map[node]bool{},
+		n: n, time: time, named: relationsNamed(text), least: 2, hub: n.hub(), starts: map[node]bool{},
 		explain: q.Explain, maxLinks: s.config.MaxDegree,
 	}
 	seeds := map[node]float64{}

@@ -63,7 +63,7 @@ type Stats struct {
 // Stats counts.
 func (v *View) Stats() Stats {
 	s := Stats{Memories: len(v.network.memory)}
-	hub := v.hub()
+	hub := v.network.hub()
 	for i := range v.network.concepts {
 		switch n := len(v.network.concepts[i].mentions); {
 		case n == 0:
@@ -81,8 +81,6 @@ func (v *View) Stats() Stats {
 	}
 	return s
 }
-
-func (v *View) hub() int { return max(hubFloor, len(v.network.memory)/hubShare) }
 
 // Statement is a fact with its evidence.
 type Statement struct {
@@ -260,7 +258,7 @@ func (w *walker) shortest(from, to node) []waypoint {
 func (v *View) Reach(query string) (hops map[uuid.UUID]int, linked bool) {
 	text := words(query, maxQueryWords)
 	starts := v.network.link(text, phrases(text, maxNameWords), moment{})
-	w := walker{n: v.network, named: func(string) bool { return false }, least: 2, hub: v.hub(), starts: map[node]bool{}, maxLinks: DefaultConfig().MaxDegree}
+	w := walker{n: v.network, named: func(string) bool { return false }, least: 2, hub: v.network.hub(), starts: map[node]bool{}, maxLinks: DefaultConfig().MaxDegree}
 	w.begin()
 	defer w.end()
 	var frontier []node
