@@ -114,7 +114,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	}
 	var contents map[string]fetched
 	if !req.GetIdsOnly() {
-		contents = g.contents(ctx, fused)
+		contents = g.contents(ctx, fused, wordsOf(req))
 	}
 	var lost []string
 	for _, f := range fused {
@@ -123,7 +123,9 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 		if asked && of.err == nil && memory == nil {
 			continue // forgotten since the leg found it
 		}
-		resp.Hits = append(resp.Hits, hit(f, len(resp.Hits)+1, memory, req.GetExplain()))
+		h := hit(f, len(resp.Hits)+1, memory, req.GetExplain())
+		h.Matches = of.matches[f.ID]
+		resp.Hits = append(resp.Hits, h)
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(contents)) {
 		if contents[namespace].err != nil {
@@ -263,15 +265,24 @@ func (g *Gateway) checkNamespaces(ctx context.Context, namespaces []string, outc
 // fetched is what came of fetching a namespace's winners: the memories by id, all that there are, or an error.
 type fetched struct {
 	memories map[string]*triskelev1.Memory
+	matches  map[string]*triskelev1.Matches
 	err      error
 }
 
-// contents fetches the winners of each namespace.
-func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused) map[string]fetched {
+// wordsOf returns the text whose words are to be found in the winners, "" for none.
+func wordsOf(req *triskelev1.RecallRequest) string {
+	if !req.GetExplain() {
+		return ""
+	}
+	return req.GetQuery()
+}
+
+// contents fetches the winners of each namespace, and finds the words of a query in them unless it is empty.
+func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused, query string) map[string]fetched {
 	requests := map[string]*triskelev1.GetRequest{}
 	for _, f := range fused {
 		if requests[f.Namespace] == nil {
-			requests[f.Namespace] = &triskelev1.GetRequest{Namespace: f.Namespace}
+			requests[f.Namespace] = &triskelev1.GetRequest{Namespace: f.Namespace, Query: query}
 		}
 		requests[f.Namespace].Ids = append(requests[f.Namespace].Ids, f.ID)
 	}
@@ -287,12 +298,15 @@ func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused) map[string
 				g.log.WarnContext(ctx, "contents not fetched", "namespace", namespace, "error", err.Error())
 			}
 			memories := make(map[string]*triskelev1.Memory, len(req.GetIds()))
-			for _, m := range resp.GetMemories() {
-				memories[m.GetId()] = m
+			matches := make(map[string]*triskelev1.Matches, len(resp.GetMatches()))
+			for i, m := range resp.GetMemories() {
+				if memories[m.GetId()] = m; i < len(resp.GetMatches()) {
+					matches[m.GetId()] = resp.GetMatches()[i]
+				}
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			out[namespace] = fetched{memories, err}
+			out[namespace] = fetched{memories, matches, err}
 		})
 	}
 	wg.Wait()

@@ -24,8 +24,8 @@ type upCmd struct {
 	AllowRemote bool           `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
 	Database    databaseFlags  `embed:""`
 	Embedder    open.Flags     `embed:""`
-	Scorer      string         `help:"How the lexical leg ranks when a request doesn't say: ${scorers}." enum:"${scorers}" default:"bm25" env:"TRISKELE_SCORER"`
 	Graph       graph.Flags    `embed:""`
+	Lexical     lexical.Flags  `embed:""`
 	Curator     curator.Config `embed:"" prefix:"curator-"`
 	Sweep       memory.Sweep   `embed:""`
 	LogLevel    slog.Level     `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
@@ -63,7 +63,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	system, err := standalone.Start(ctx, standalone.Config{
 		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: gateway.DefaultConfig(),
-		Graph: c.Graph.Config(), Curator: c.Curator, Sweep: c.Sweep,
+		Lexical: c.Lexical.Config(), Graph: c.Graph.Config(), Curator: c.Curator, Sweep: c.Sweep,
 	}, process, log)
 	if err != nil {
 		return err
@@ -93,11 +93,4 @@ Try, in another terminal:
   triskele remember%s "The staging password is rotated on the first Monday of the month."
   triskele recall%s "when does the staging password change"
 `, telemetry.Version(), address, t, flag, flag)
-}
-
-// lexicalConfig is the lexical leg's configuration with one of lexical.ScorerNames.
-func lexicalConfig(scorer string) lexical.Config {
-	config := lexical.DefaultConfig()
-	config.Scorer = lexical.ScorerByName(scorer)
-	return config
 }

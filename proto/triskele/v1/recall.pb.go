@@ -363,7 +363,7 @@ type RecallRequest struct {
 	Fusion       *Fusion  `protobuf:"bytes,10,opt,name=fusion,proto3" json:"fusion,omitempty"`
 	// Leave the contents out.
 	IdsOnly bool `protobuf:"varint,11,opt,name=ids_only,json=idsOnly,proto3" json:"ids_only,omitempty"`
-	// Fill Hit.contributions.
+	// Fill Hit.contributions and, of the memories that are returned, Hit.matches.
 	Explain bool `protobuf:"varint,12,opt,name=explain,proto3" json:"explain,omitempty"`
 	// Return the spans of this call, if its trace is sampled.
 	ReturnSpans bool `protobuf:"varint,13,opt,name=return_spans,json=returnSpans,proto3" json:"return_spans,omitempty"`
@@ -633,6 +633,8 @@ type Hit struct {
 	Prior float64 `protobuf:"fixed64,8,opt,name=prior,proto3" json:"prior,omitempty"`
 	// In the gateway's order of legs; only with explain.
 	Contributions []*Contribution `protobuf:"bytes,9,rep,name=contributions,proto3" json:"contributions,omitempty"`
+	// Where the words of the query are in the memory, whichever leg found it.
+	Matches       *Matches `protobuf:"bytes,10,opt,name=matches,proto3" json:"matches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -726,6 +728,13 @@ func (x *Hit) GetPrior() float64 {
 func (x *Hit) GetContributions() []*Contribution {
 	if x != nil {
 		return x.Contributions
+	}
+	return nil
+}
+
+func (x *Hit) GetMatches() *Matches {
+	if x != nil {
+		return x.Matches
 	}
 	return nil
 }
@@ -1191,7 +1200,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x10normalized_score\x18\x05 \x01(\x01R\x0fnormalizedScore\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x14\n" +
 	"\x05value\x18\a \x01(\x01R\x05value\x12)\n" +
-	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\xbc\x02\n" +
+	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\xec\x02\n" +
 	"\x03Hit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -1204,7 +1213,9 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12+\n" +
 	"\x06memory\x18\a \x01(\v2\x13.triskele.v1.MemoryR\x06memory\x12\x14\n" +
 	"\x05prior\x18\b \x01(\x01R\x05prior\x12?\n" +
-	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\"\xfd\x02\n" +
+	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\x12.\n" +
+	"\amatches\x18\n" +
+	" \x01(\v2\x14.triskele.v1.MatchesR\amatches\"\xfd\x02\n" +
 	"\tLegReport\x12\x10\n" +
 	"\x03leg\x18\x01 \x01(\tR\x03leg\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12+\n" +
@@ -1295,9 +1306,10 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	(ScoreKind)(0),                 // 19: triskele.v1.ScoreKind
 	(*PathStep)(nil),               // 20: triskele.v1.PathStep
 	(*Memory)(nil),                 // 21: triskele.v1.Memory
-	(LegState)(0),                  // 22: triskele.v1.LegState
-	(*Span)(nil),                   // 23: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 24: triskele.v1.GetIndexStatusResponse
+	(*Matches)(nil),                // 22: triskele.v1.Matches
+	(LegState)(0),                  // 23: triskele.v1.LegState
+	(*Span)(nil),                   // 24: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 25: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
@@ -1315,29 +1327,30 @@ var file_triskele_v1_recall_proto_depIdxs = []int32{
 	18, // 12: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
 	21, // 13: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
 	6,  // 14: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	22, // 15: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	14, // 16: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	14, // 17: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	19, // 18: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	7,  // 19: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	8,  // 20: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	3,  // 21: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 22: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	14, // 23: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	14, // 24: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	23, // 25: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	24, // 26: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	11, // 27: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	4,  // 28: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 29: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	10, // 30: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	9,  // 31: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	12, // 32: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	31, // [31:33] is the sub-list for method output_type
-	29, // [29:31] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	22, // 15: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
+	23, // 16: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	14, // 17: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	14, // 18: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	19, // 19: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	7,  // 20: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	8,  // 21: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	3,  // 22: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 23: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	14, // 24: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	14, // 25: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	24, // 26: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	25, // 27: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	11, // 28: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	4,  // 29: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 30: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	10, // 31: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	9,  // 32: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	12, // 33: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	32, // [32:34] is the sub-list for method output_type
+	30, // [30:32] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
