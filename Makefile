@@ -91,6 +91,11 @@ fuzz-targets:
 	  done; \
 	done
 
+ARCS ?= 5000,50000,500000
+.PHONY: bench-graph
+bench-graph: ## Time graph searches on both stores at ARCS mentions and links, with what indexing and reading the graph takes
+	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkTraversal$$' -benchtime 500x -timeout 2h ./services/graph -args -arcs $(ARCS)
+
 SETS ?= locomo-turn
 STORE ?= sqlite
 OUT ?= out/eval-$(STORE)
@@ -118,6 +123,12 @@ eval-embedders: build ## Compare embedders, alone and fused with the lexical leg
 	@test -n "$(DATA)" || { echo "make eval-embedders needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
 	bin/triskele eval --data "$(DATA)" --sets $(EMBEDDER_SETS) --store sqlite --configs D-lexical --out out/eval-lexical
 	go run ./services/cmd/compareembedders --data "$(DATA)" --sets $(EMBEDDER_SETS) --lexical out/eval-lexical --baseline "$(BASELINE)" --out docs/embedder/report.md
+
+SINGLE ?= factconsolidation-64k
+.PHONY: eval-graph
+eval-graph: build ## Try whether the graph leg earns its place: make eval-graph DATA=DIR [SETS=a,b] [SINGLE=sets whose triples replace each other] [OUT=DIR]
+	@test -n "$(DATA)" || { echo "make eval-graph needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
+	bin/triskele graph trial --data "$(DATA)" $(if $(filter file,$(origin SETS)),,--sets "$(SETS)") --single "$(SINGLE)" --out "$(OUT)"
 
 .PHONY: generate
 generate: ## Write the Go code of proto/

@@ -11,6 +11,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
@@ -25,6 +26,13 @@ type Index interface {
 	queue.Indexer
 }
 
+// GraphIndex is the graph leg, which people can also look into and add facts to.
+type GraphIndex interface {
+	Index
+	graph.Facts
+	graph.Viewer
+}
+
 // Backend is an open database.
 type Backend interface {
 	Memory() memory.Store
@@ -33,7 +41,7 @@ type Backend interface {
 	FoldLexical(ctx context.Context, log *slog.Logger)
 	// Dense fails if the database's vectors are of another model than the embedder's.
 	Dense(ctx context.Context, embedder embed.Embedder) (Index, error)
-	Graph() Index
+	Graph(config graph.Config) GraphIndex
 	// Models cares for the embedding models whose vectors the database has.
 	Models() *dense.Models
 	// Worker returns the queue worker of a derived index.

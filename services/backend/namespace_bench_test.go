@@ -10,6 +10,7 @@ import (
 
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/postgres/pgtest"
 	"github.com/triskele/triskele/services/record"
@@ -75,8 +76,8 @@ func lifeOfANamespace(b *testing.B, url, path string) {
 		working, stop := context.WithCancel(ctx)
 		defer stop()
 		go opened.Worker("dense", dense, storetest.Log()).Run(working)
-		go opened.Worker("graph", opened.Graph(), storetest.Log()).Run(working)
-		for _, index := range []leg.Searcher{dense, opened.Graph()} {
+		go opened.Worker("graph", opened.Graph(graph.DefaultConfig()), storetest.Log()).Run(working)
+		for _, index := range []leg.Searcher{dense, opened.Graph(graph.DefaultConfig())} {
 			for {
 				status, err := index.Status(ctx, "from")
 				if err != nil {

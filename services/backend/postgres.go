@@ -58,7 +58,9 @@ func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder) (Index, e
 }
 
 // Graph implements Backend.
-func (b *Postgres) Graph() Index { return graph.NewPostgres(b.pool, b.tasks, graph.DefaultConfig()) }
+func (b *Postgres) Graph(config graph.Config) GraphIndex {
+	return graph.NewPostgres(b.pool, b.tasks, config)
+}
 
 // Models implements Backend.
 func (b *Postgres) Models() *dense.Models { return dense.NewPostgresModels(b.pool) }

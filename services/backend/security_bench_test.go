@@ -13,6 +13,7 @@ import (
 
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
@@ -66,8 +67,8 @@ func BenchmarkRowSecurity(b *testing.B) {
 		b.Fatal(err)
 	}
 	go owner.Worker("dense", dense, storetest.Log()).Run(ctx)
-	go owner.Worker("graph", owner.Graph(), storetest.Log()).Run(ctx)
-	for _, index := range []leg.Searcher{dense, owner.Graph()} {
+	go owner.Worker("graph", owner.Graph(graph.DefaultConfig()), storetest.Log()).Run(ctx)
+	for _, index := range []leg.Searcher{dense, owner.Graph(graph.DefaultConfig())} {
 		for {
 			status, err := index.Status(ctx, "big")
 			if err != nil {
@@ -104,7 +105,7 @@ func BenchmarkRowSecurity(b *testing.B) {
 					b.Fatal(err)
 				}
 			case "graph":
-				searcher = own.Graph()
+				searcher = own.Graph(graph.DefaultConfig())
 			}
 			b.Run(name+"/"+who, func(b *testing.B) {
 				zipf := rand.NewZipf(rand.New(rand.NewPCG(3, 4)), 1.1, 10, 19999)

@@ -51,7 +51,7 @@ func (b *SQLite) Dense(ctx context.Context, embedder embed.Embedder) (Index, err
 }
 
 // Graph implements Backend.
-func (b *SQLite) Graph() Index { return graph.NewSQLite(b.db, b.tasks, graph.DefaultConfig()) }
+func (b *SQLite) Graph(config graph.Config) GraphIndex { return graph.NewSQLite(b.db, b.tasks, config) }
 
 // Models implements Backend.
 func (b *SQLite) Models() *dense.Models { return dense.NewSQLiteModels(b.db) }

@@ -64,6 +64,7 @@ type commands struct {
 	Curation  curationCmd  `cmd:"" help:"See and undo what the curator's model decided about new memories."`
 	Namespace namespaceCmd `cmd:"" help:"List, count, rename or delete namespaces."`
 	Doctor    doctorCmd    `cmd:"" help:"Check that everything works."`
+	Graph     graphCmd     `cmd:"" help:"Look into the graph of a namespace, and add facts to it, in the database itself."`
 	Queue     queueCmd     `cmd:"" help:"Look after what the indexes have yet to catch up with, in the database itself."`
 	Reembed   reembedCmd   `cmd:"" help:"Change the embedding model of a database, without downtime."`
 	Models    modelsCmd    `cmd:"" help:"List a database's embedding models, and care for them."`

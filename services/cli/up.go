@@ -13,6 +13,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/standalone"
@@ -23,6 +24,7 @@ type upCmd struct {
 	AllowRemote bool           `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
 	Database    databaseFlags  `embed:""`
 	Embedder    open.Flags     `embed:""`
+	Graph       graph.Flags    `embed:""`
 	Lexical     lexical.Flags  `embed:""`
 	Curator     curator.Config `embed:"" prefix:"curator-"`
 	Sweep       memory.Sweep   `embed:""`
@@ -61,7 +63,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	system, err := standalone.Start(ctx, standalone.Config{
 		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: gateway.DefaultConfig(),
-		Curator: c.Curator, Sweep: c.Sweep,
+		Lexical: c.Lexical.Config(), Graph: c.Graph.Config(), Curator: c.Curator, Sweep: c.Sweep,
 	}, process, log)
 	if err != nil {
 		return err

@@ -28,7 +28,9 @@ const (
 	salienceTag      = 0.8
 	salienceKeyword  = 0.8
 	salienceName     = 0.6
+	salienceFact     = 0.6
 	salienceResolved = 0.5
+	saliencePhrase   = 0.3
 )
 
 // Kind says where a concept was first found.
@@ -48,16 +50,18 @@ type Concept struct {
 	Name     string
 	Kind     Kind
 	Salience float64 // 0 to 1
+	AliasOf  string  // the Key of the concept that it is another name of, or ""
 }
 
 // Extract returns the concepts a memory brings with it, at most 32, the most salient first and then in the order of the
 // text: its title if that is short, tags, keywords, and the names in its text, which are runs of capitalised words,
 // identifiers (ERR_CONN_RESET, heron-db-2), and a speaker in front of a colon. Scripts without capitals have
-// no names to find, but for identifiers.
+// no names to find, but for identifiers. The head of a title (Accel of "Accel - Venture Capital", Heat of "Heat (1995)") and
+// an abbreviation in brackets behind what it abbreviates are other names of the same.
 func Extract(r record.Record) []Concept {
 	var out []Concept
 	seen := map[string]bool{}
-	add := func(name string, kind Kind, salience float64) {
+	add := func(name string, kind Kind, salience float64, aliasOf string) {
 		if len(name) > maxNameBytes {
 			return
 		}
@@ -67,15 +71,22 @@ func Extract(r record.Record) []Concept {
 		}
 		if k := key(ws); !seen[k] {
 			seen[k] = true
-			out = append(out, Concept{k, strings.Join(strings.Fields(name), " "), kind, salience})
+			out = append(out, Concept{k, strings.Join(strings.Fields(name), " "), kind, salience, aliasOf})
 		}
 	}
-	add(r.Title, KindTitle, salienceTitle)
+	add(r.Title, KindTitle, salienceTitle, "")
+	if head := titleHead(r.Title); head != "" {
+		full := key(words(r.Title, maxNameWords+1))
+		if !seen[full] {
+			full = "" // too long to be a name
+		}
+		add(head, KindTitle, salienceTitle, full)
+	}
 	for _, tag := range r.Tags {
-		add(tag, KindTag, salienceTag)
+		add(tag, KindTag, salienceTag, "")
 	}
 	for _, keyword := range r.Keywords {
-		add(keyword, KindKeyword, salienceKeyword)
+		add(keyword, KindKeyword, salienceKeyword, "")
 	}
 	text := words(r.Content, maxDocumentWords)
 	if title := words(r.Title, maxDocumentWords); len(title) > maxNameWords {
@@ -84,8 +95,15 @@ func Extract(r record.Record) []Concept {
 		}
 		text = append(title, text...)
 	}
+	for _, a := range abbreviations(text) {
+		add(a.full, KindName, salienceName, "")
+		add(a.short, KindName, salienceName, key(words(a.full, maxNameWords)))
+	}
 	for _, name := range names(text) {
-		add(name, KindName, salienceName)
+		add(name, KindName, salienceName, "")
+	}
+	for _, phrase := range nounPhrases(text) {
+		add(phrase, KindKeyword, saliencePhrase, "")
 	}
 	slices.SortStableFunc(out, func(a, b Concept) int { return cmp.Compare(b.Salience, a.Salience) })
 	return out[:min(len(out), maxConcepts)]

@@ -90,6 +90,9 @@ func TestExtractNames(t *testing.T) {
 	} {
 		var got []string
 		for _, c := range graph.Extract(record.Record{Content: tt.text}) {
+			if c.Salience == 0.3 {
+				continue // a noun phrase
+			}
 			if c.Kind != graph.KindName || c.Salience != 0.6 {
 				t.Errorf("%q: %+v is no name", tt.text, c)
 			}
@@ -125,7 +128,7 @@ func TestExtractSources(t *testing.T) {
 		for _, c := range got {
 			keys = append(keys, c.Key)
 		}
-		if want := []string{"teo", "aldermouth", "maren"}; !slices.Equal(keys, want) {
+		if want := []string{"teo", "aldermouth", "maren", "tide sensor"}; !slices.Equal(keys, want) {
 			t.Errorf("got %q, want %q", keys, want)
 		}
 	})
@@ -167,4 +170,43 @@ func FuzzExtract(f *testing.F) {
 			seen[c.Key] = true
 		}
 	})
+}
+
+func TestExtractPhrases(t *testing.T) {
+	var got []string
+	for _, c := range graph.Extract(record.Record{Content: "the tide sensor, a brass bell and the very long wooden harbour bridge cable"}) {
+		got = append(got, c.Key)
+	}
+	if want := []string{"tide sensor", "brass bell"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestExtractAliases(t *testing.T) {
+	for _, tt := range []struct {
+		title, content, alias, of string
+	}{
+		{"Accel - Venture Capital", "", "accel", "accel venture capital"},
+		{"Heat (1995)", "", "heat", "heat 1995"},
+		{"Accel - a firm whose name is too long to be one of anything", "", "accel", ""},
+		{"", "The American Psychological Association (APA) publishes it.", "apa", "american psychological association"},
+		{"", "The Bank of Aldermouth (BA) opened.", "ba", "bank of aldermouth"},
+		{"", "The Bank of Aldermouth (XY) opened.", "xy", ""},
+		{"The plan: more boats", "", "the plan", "the plan more boat"},
+		{"Update: more boats", "", "update", ""},
+	} {
+		found := false
+		for _, c := range graph.Extract(record.Record{Title: tt.title, Content: tt.content}) {
+			if c.Key != tt.alias {
+				continue
+			}
+			found = true
+			if c.AliasOf != tt.of {
+				t.Errorf("%q %q: %q is another name of %q, want %q", tt.title, tt.content, c.Key, c.AliasOf, tt.of)
+			}
+		}
+		if !found && tt.of != "" {
+			t.Errorf("%q %q: no %q", tt.title, tt.content, tt.alias)
+		}
+	}
 }

@@ -21,7 +21,7 @@ import (
 const (
 	// indexName is what the queue calls this index, model what it is made with.
 	indexName = "graph"
-	model     = "names/hop-decay"
+	model     = "names"
 	// coMention is the relation of two concepts that one memory mentions.
 	coMention = "co-mention"
 	// maxConcepts bounds the concepts of one memory, maxPaired those of them that are linked with each other.
@@ -45,10 +45,37 @@ type Config struct {
 	// four times as many.
 	MaxDegree int
 	Frontier  int // concepts kept after each hop, heaviest first
+	// Traversal is how searches go about it that do not say. PageRank falls back to hop decay where the namespace's graph
+	// is not in memory; the settings above are those of hop decay, but for MaxDegree, which also bounds an author's links.
+	Traversal triskelev1.Traversal
+	// MaxArcs is how many mentions, facts and links are kept in memory, of all namespaces together. A million take about
+	// 100 MB.
+	MaxArcs int
 }
 
 // DefaultConfig returns the settings that are used unless an operator knows better.
-func DefaultConfig() Config { return Config{Hops: 2, Decay: 0.5, MaxDegree: 32, Frontier: 32} }
+func DefaultConfig() Config {
+	return Config{
+		Hops: 2, Decay: 0.5, MaxDegree: 32, Frontier: 32,
+		Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK, MaxArcs: 5_000_000,
+	}
+}
+
+// Flags are the settings for operators.
+type Flags struct {
+	Traversal string `name:"graph-traversal" help:"How the graph leg searches when a request doesn't say: pagerank or hop-decay." enum:"pagerank,hop-decay" default:"pagerank" env:"TRISKELE_GRAPH_TRAVERSAL"`
+	MaxArcs   int    `name:"graph-max-arcs" help:"How many mentions, facts and links pagerank keeps in memory, of all namespaces together; a million take about 100 MB." default:"5000000" env:"TRISKELE_GRAPH_MAX_ARCS"`
+}
+
+// Config is the configuration with these settings.
+func (f Flags) Config() Config {
+	c := DefaultConfig()
+	c.MaxArcs = f.MaxArcs
+	if f.Traversal == "hop-decay" {
+		c.Traversal = triskelev1.Traversal_TRAVERSAL_HOP_DECAY
+	}
+	return c
+}
 
 // specificity is how much a concept says that so many memories mention: 0.76 for one, 0.22 for a hundred.
 func specificity(mentions int64) float64 { return 1 / math.Log(math.E+float64(mentions)) }
@@ -66,9 +93,10 @@ type mention struct {
 	salience float64
 }
 
-// edge links two concepts of one memory, the smaller id first.
+// edge links two concepts of one memory: a co-mention the smaller id first, an alias with what it stands for.
 type edge struct {
 	source, target int64
+	relation       string
 	weight         float64
 }
 
@@ -119,14 +147,23 @@ func (d document) mentions(known map[int64]int64) []mention {
 	return out
 }
 
-// edges links the most salient of a document's mentions with each other. The fewer they are, the more each link says:
-// the weights at one concept add up to at most 1.
-func edges(mentions []mention) []edge {
-	top := mentions[:min(len(mentions), maxPaired)]
+// edges links the most salient of a document's mentions with each other, and aliases with what they stand for. The fewer
+// the mentions are, the more each link says: the weights at one concept add up to at most 1.
+func (d document) edges(mentions []mention) []edge {
+	top := slices.DeleteFunc(slices.Clone(mentions), func(m mention) bool { return m.salience < salienceResolved }) // phrases say too little
+	top = top[:min(len(top), maxPaired)]
 	var out []edge
 	for i, a := range top {
 		for _, b := range top[i+1:] {
-			out = append(out, edge{min(a.concept, b.concept), max(a.concept, b.concept), a.salience * b.salience / float64(len(top)-1)})
+			out = append(out, edge{min(a.concept, b.concept), max(a.concept, b.concept), coMention, a.salience * b.salience / float64(len(top)-1)})
+		}
+	}
+	mentioned := func(id int64) bool {
+		return slices.ContainsFunc(mentions, func(m mention) bool { return m.concept == id })
+	}
+	for _, c := range d.concepts {
+		if alias, of := conceptID(c.Key), conceptID(c.AliasOf); c.AliasOf != "" && mentioned(alias) && mentioned(of) {
+			out = append(out, edge{alias, of, aliasRelation, 1})
 		}
 	}
 	return out
@@ -148,6 +185,8 @@ func validity(r record.Record) (from, to time.Time) {
 const (
 	reasonNoWords   = "the query has no words to link"
 	reasonNotLinked = "no concept of the namespace is named in the query"
+	// Why a search by PageRank was answered by hop decay.
+	reasonNotInMemory = "the namespace's graph is not in memory yet, or too large for it: searched by hop decay"
 )
 
 // candidates is how many memories, best first, are checked against the filter: plenty where it only leaves out what has
@@ -167,14 +206,19 @@ func minScore(q leg.Query) float64 {
 	return *q.MinScore
 }
 
+func scoreKind(t triskelev1.Traversal) triskelev1.ScoreKind {
+	if t == triskelev1.Traversal_TRAVERSAL_PAGERANK {
+		return triskelev1.ScoreKind_SCORE_KIND_PAGERANK
+	}
+	return triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY
+}
+
 func found(hits []leg.Hit) leg.Result {
 	return leg.Result{Hits: hits, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY}
 }
 
-func abstained(reason string) leg.Result {
-	return leg.Result{
-		State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY,
-	}
+func abstained(reason string, t triskelev1.Traversal) leg.Result {
+	return leg.Result{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: scoreKind(t)}
 }
 
 func status(indexed, excluded int64, q queue.Status) leg.Status {

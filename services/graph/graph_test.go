@@ -30,10 +30,16 @@ type store interface {
 }
 
 func open(f *storetest.Fixture) store {
+	config := graph.DefaultConfig()
+	config.Traversal = triskelev1.Traversal_TRAVERSAL_HOP_DECAY // unless a test says
+	return openWith(f, config)
+}
+
+func openWith(f *storetest.Fixture, config graph.Config) store {
 	if f.Engine == schema.Postgres {
-		return graph.NewPostgres(f.Pool, f.Queue, graph.DefaultConfig())
+		return graph.NewPostgres(f.Pool, f.Queue, config)
 	}
-	return graph.NewSQLite(f.DB, f.Queue, graph.DefaultConfig())
+	return graph.NewSQLite(f.DB, f.Queue, config)
 }
 
 // count returns how many rows of a graph table a condition holds for.
@@ -144,7 +150,7 @@ func TestHops(t *testing.T) {
 		expect(t, s, leg.Query{Text: "Teo", Depth: 1}, one)
 
 		status, err := s.Status(t.Context(), ns)
-		if err != nil || status != (leg.Status{Indexed: 5, Model: "names/hop-decay"}) {
+		if err != nil || status != (leg.Status{Indexed: 5, Model: "names"}) {
 			t.Errorf("status %+v, %v", status, err)
 		}
 		consistent(t, f)
@@ -159,13 +165,9 @@ func TestConfig(t *testing.T) {
 		f.Insert(t, one, two, three)
 		f.Drain(t, "graph", open(f))
 		for hops, want := range [][]record.Record{{one}, {one, two}, {one, two, three}} {
-			cfg := graph.DefaultConfig()
-			cfg.Hops = hops
-			var s leg.Searcher = graph.NewPostgres(f.Pool, f.Queue, cfg)
-			if f.Engine == schema.SQLite {
-				s = graph.NewSQLite(f.DB, f.Queue, cfg)
-			}
-			expect(t, s, leg.Query{Text: "Teo"}, want...)
+			config := graph.DefaultConfig()
+			config.Hops, config.Traversal = hops, triskelev1.Traversal_TRAVERSAL_HOP_DECAY
+			expect(t, openWith(f, config), leg.Query{Text: "Teo"}, want...)
 		}
 	})
 }
@@ -590,41 +592,4 @@ func TestCancelledSearchFails(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-}
-
-// BenchmarkSearch names two concepts among 5,000 memories with 20 links each; index-µs is what a memory took to index.
-func BenchmarkSearch(b *testing.B) {
-	for _, engine := range []func(testing.TB) *storetest.Fixture{storetest.Postgres, storetest.SQLite} {
-		f := engine(b)
-		b.Run(string(f.Engine), func(b *testing.B) {
-			s := open(f)
-			records := world(1, 5000)
-			for batch := range slices.Chunk(records, 500) {
-				f.Insert(b, batch...)
-			}
-			start := time.Now()
-			for batch := range slices.Chunk(records, 100) {
-				if err := s.Index(b.Context(), batch); err != nil {
-					b.Fatal(err)
-				}
-			}
-			indexed := time.Since(start)
-			if f.Pool != nil {
-				if _, err := f.Pool.Exec(b.Context(), "VACUUM ANALYZE memory.memories, graph.concepts, graph.memory_concepts, graph.concept_edges, graph.memory_links, graph.link_ends"); err != nil {
-					b.Fatal(err)
-				}
-			}
-			random := rand.New(rand.NewPCG(3, 4))
-			var took []time.Duration
-			for b.Loop() {
-				start := time.Now()
-				search(b, s, leg.Query{Text: fmt.Sprintf("where did Name%dx and name%dx go", random.IntN(500), random.IntN(5000)), Depth: 50})
-				took = append(took, time.Since(start))
-			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
-			b.ReportMetric(float64(took[len(took)*95/100].Microseconds()), "p95-µs")
-			b.ReportMetric(float64(indexed.Microseconds())/float64(len(records)), "index-µs")
-		})
-	}
 }

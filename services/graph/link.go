@@ -16,6 +16,8 @@ const (
 	hubFloor = 50
 	hubShare = 5
 	hubCount = hubShare * maxMentions
+	// aliasRelation is that of an edge from another name of a concept to the concept. Naming either names both.
+	aliasRelation = "alias of"
 )
 
 // start is a concept of the query.
@@ -23,9 +25,6 @@ type start struct {
 	concept  int64
 	mentions int64
 }
-
-// queryPhrases returns the runs of words of a query that may name a concept.
-func queryPhrases(text string) []phrase { return phrases(words(text, maxQueryWords), maxNameWords) }
 
 func conceptIDs(ps []phrase) []int64 {
 	ids := make([]int64, len(ps))
@@ -60,4 +59,56 @@ func link(ps []phrase, known map[int64]int64, memories func() (int64, error)) ([
 		return cmp.Or(cmp.Compare(a.mentions, b.mentions), cmp.Compare(a.concept, b.concept))
 	})
 	return starts[:min(len(starts), maxStarts)], nil
+}
+
+// weighted is a concept of a network to start from.
+type weighted struct {
+	concept int32
+	weight  float64
+}
+
+// link picks the concepts of the network that a query names: exactly or, if there is none, nearly. Each brings its other
+// names along. Hubs link only if nothing else does, and then only those with a memory of which they are the title.
+func (n *network) link(text []word, ps []phrase, t moment) []weighted {
+	known := map[int64]int64{}
+	for _, p := range ps {
+		if at, there := n.concept[p.concept]; there && len(n.concepts[at].mentions) > 0 {
+			known[p.concept] = int64(len(n.concepts[at].mentions))
+		}
+	}
+	var out []weighted
+	starts, _ := link(ps, known, func() (int64, error) { return int64(len(n.memory)), nil })
+	for _, s := range starts {
+		at := n.concept[s.concept]
+		if s.mentions > int64(n.hub()) && !n.hasPage(at) {
+			continue // everything is about it, and so it says nothing
+		}
+		out = append(out, weighted{at, specificity(s.mentions)})
+	}
+	if len(starts) == 0 {
+		out = n.nearly(text)
+	}
+	for _, w := range out[:len(out):len(out)] {
+		for _, r := range n.concepts[w.concept].facts {
+			f := &n.memories[r.memory].Facts[r.fact]
+			if f.Relation != aliasRelation || !n.holds(r, t) {
+				continue
+			}
+			for _, id := range []int64{f.Source, f.Target} {
+				other := weighted{n.concept[id], w.weight}
+				if !slices.ContainsFunc(out, func(w weighted) bool { return w.concept == other.concept }) && len(out) < 2*maxStarts {
+					out = append(out, other)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// hub is how many memories may mention a concept that leads on.
+func (n *network) hub() int { return max(hubFloor, len(n.memory)/hubShare) }
+
+// hasPage says whether a concept is the title of a memory.
+func (n *network) hasPage(concept int32) bool {
+	return slices.ContainsFunc(n.concepts[concept].mentions, func(a arc) bool { return a.salience >= salienceTitle })
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/postgres"
 	"github.com/triskele/triskele/services/queue"
@@ -22,9 +23,9 @@ const maxIndexAttempts = 5
 // Postgres is the graph in PostgreSQL.
 type Postgres struct {
 	queue.Follower
-	pool   *pgxpool.Pool
-	queue  queue.Store
-	config Config
+	searcher
+	pool  *pgxpool.Pool
+	queue queue.Store
 }
 
 var (
@@ -35,7 +36,9 @@ var (
 
 // NewPostgres returns the graph in a database; the queue is asked for what is pending.
 func NewPostgres(pool *pgxpool.Pool, q queue.Store, cfg Config) *Postgres {
-	return &Postgres{queue.Follow(q, indexName), pool, q, cfg}
+	p := &Postgres{Follower: queue.Follow(q, indexName), pool: pool, queue: q}
+	p.searcher = newSearcher(p, cfg)
+	return p
 }
 
 // Index implements queue.Indexer.
@@ -123,23 +126,29 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 	if err != nil {
 		return err
 	}
+	version, err := nextVersionPostgres(ctx, tx, namespace)
+	if err != nil {
+		return err
+	}
 
 	var put struct {
-		memories  []uuid.UUID
-		concepts  []int64
-		mentioned []uuid.UUID
-		revisions []int64
-		saliences []float64
-		sources   []int64
-		targets   []int64
-		evidence  []uuid.UUID
-		weights   []float64
-		from      []time.Time
-		to        []*time.Time
-		ends      []int64 // of memories
-		linkers   []uuid.UUID
-		linked    []int64
-		relations []string
+		memories      []uuid.UUID
+		concepts      []int64
+		mentioned     []uuid.UUID
+		revisions     []int64
+		saliences     []float64
+		sources       []int64
+		targets       []int64
+		evidence      []uuid.UUID
+		weights       []float64
+		from          []time.Time
+		to            []*time.Time
+		edgeRelations []string
+		until         []*time.Time // of memories
+		ends          []int64      // of memories
+		linkers       []uuid.UUID
+		linked        []int64
+		relations     []string
 	}
 	for _, d := range docs {
 		put.memories, put.ends = append(put.memories, d.record.ID), append(put.ends, endKey(d.record.ID))
@@ -152,12 +161,11 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 			put.mentioned, put.revisions = append(put.mentioned, d.record.ID), append(put.revisions, d.record.Revision)
 		}
 		from, to := validity(d.record)
-		for _, e := range edges(mentions) {
+		put.until = append(put.until, optional(to))
+		for _, e := range d.edges(mentions) {
 			put.sources, put.targets, put.weights = append(put.sources, e.source), append(put.targets, e.target), append(put.weights, e.weight)
-			put.evidence, put.from, put.to = append(put.evidence, d.record.ID), append(put.from, from), append(put.to, nil)
-			if !to.IsZero() {
-				put.to[len(put.to)-1] = &to
-			}
+			put.evidence, put.edgeRelations = append(put.evidence, d.record.ID), append(put.edgeRelations, e.relation)
+			put.from, put.to = append(put.from, from), append(put.to, optional(to))
 		}
 	}
 	batch := &pgx.Batch{}
@@ -168,23 +176,43 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 		namespace, put.concepts, put.mentioned, put.saliences, put.revisions)
 	batch.Queue(`
 		DELETE FROM graph.memory_concepts mc WHERE mc.namespace = $1 AND mc.memory_id = ANY($2)
-			AND NOT EXISTS (SELECT FROM unnest($3::bigint[], $4::uuid[]) AS k (concept_id, memory_id) WHERE k.concept_id = mc.concept_id AND k.memory_id = mc.memory_id)`,
+			AND NOT EXISTS (SELECT FROM unnest($3::bigint[], $4::uuid[]) AS k (concept_id, memory_id) WHERE k.concept_id = mc.concept_id AND k.memory_id = mc.memory_id)
+			AND NOT EXISTS (SELECT FROM graph.concept_edges e WHERE e.namespace = $1 AND e.memory_id = mc.memory_id AND e.origin <> 'text' AND mc.concept_id IN (e.source_id, e.target_id))`,
 		namespace, put.memories, put.concepts, put.mentioned)
-	batch.Queue("DELETE FROM graph.concept_edges WHERE namespace = $1 AND memory_id = ANY($2)", namespace, put.memories)
+	batch.Queue("DELETE FROM graph.concept_edges WHERE namespace = $1 AND memory_id = ANY($2) AND origin = 'text'", namespace, put.memories)
 	batch.Queue(`
 		INSERT INTO graph.concept_edges (namespace, source_id, target_id, relation, memory_id, weight, valid_from, valid_to)
-		SELECT $1, e.source_id, e.target_id, $2, e.memory_id, e.weight, e.valid_from, e.valid_to
-		FROM unnest($3::bigint[], $4::bigint[], $5::uuid[], $6::float8[], $7::timestamptz[], $8::timestamptz[])
-			AS e (source_id, target_id, memory_id, weight, valid_from, valid_to)`,
-		namespace, coMention, put.sources, put.targets, put.evidence, put.weights, put.from, put.to)
+		SELECT $1, e.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::uuid[], $6::float8[], $7::timestamptz[], $8::timestamptz[]) AS e
+		ON CONFLICT DO NOTHING`,
+		namespace, put.sources, put.targets, put.edgeRelations, put.evidence, put.weights, put.from, put.to)
 	batch.Queue(`
-		INSERT INTO graph.link_ends (namespace, memory_id, key) SELECT $1, e.* FROM unnest($2::uuid[], $3::bigint[]) AS e
-		ON CONFLICT DO NOTHING`, namespace, put.memories, put.ends)
+		UPDATE graph.concept_edges e SET valid_to = least(e.stated_to, m.until)
+		FROM unnest($2::uuid[], $3::timestamptz[]) AS m (id, until)
+		WHERE e.namespace = $1 AND e.memory_id = m.id AND e.origin <> 'text'`, namespace, put.memories, put.until)
+	batch.Queue(`
+		INSERT INTO graph.link_ends (namespace, memory_id, key, version) SELECT $1, e.*, $4 FROM unnest($2::uuid[], $3::bigint[]) AS e
+		ON CONFLICT (namespace, memory_id) DO UPDATE SET version = excluded.version`, namespace, put.memories, put.ends, version)
 	batch.Queue("DELETE FROM graph.memory_links WHERE namespace = $1 AND source_id = ANY($2)", namespace, put.memories)
 	batch.Queue(`
 		INSERT INTO graph.memory_links (namespace, source_id, target_key, relation)
 		SELECT $1, l.* FROM unnest($2::uuid[], $3::bigint[], $4::text[]) AS l`, namespace, put.linkers, put.linked, put.relations)
 	return tx.SendBatch(ctx, batch).Close()
+}
+
+// nextVersionPostgres counts a change of a namespace's graph, which the transaction has locked.
+func nextVersionPostgres(ctx context.Context, tx pgx.Tx, namespace string) (version int64, err error) {
+	err = tx.QueryRow(ctx, `
+		INSERT INTO graph.versions AS v (namespace, version, removed) VALUES ($1, 1, 0)
+		ON CONFLICT (namespace) DO UPDATE SET version = v.version + 1 RETURNING version`, namespace).Scan(&version)
+	return version, err
+}
+
+// optional is nil for the zero time.
+func optional(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 // knownPostgres returns how many memories mention each of the given concepts that exist.
@@ -202,13 +230,9 @@ func knownPostgres(ctx context.Context, tx pgx.Tx, namespace string, ids []int64
 	return known, err
 }
 
-// Search implements leg.Searcher.
-func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
-	phrases := queryPhrases(q.Text)
-	if len(phrases) == 0 {
-		return abstained(reasonNoWords), nil
-	}
-	result := abstained(reasonNotLinked)
+// walk implements store.
+func (p *Postgres) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, error) {
+	result := abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_HOP_DECAY)
 	err := postgres.Search(ctx, p.pool, q.Namespace, nil, func(tx pgx.Tx) error {
 		known, err := knownPostgres(ctx, tx, q.Namespace, conceptIDs(phrases))
 		if err != nil {
@@ -221,17 +245,17 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 		if err != nil || len(starts) == 0 {
 			return err
 		}
-		hits, err := p.walk(ctx, tx, q, starts)
+		hits, err := p.hops(ctx, tx, q, starts)
 		result = found(hits)
 		return err
 	})
 	return result, err
 }
 
-// walk spreads weight from the starts along the edges that hold, a whole hop per step of the recursion, and scores the
+// hops spreads weight from the starts along the edges that hold, a whole hop per step of the recursion, and scores the
 // memories that mention what it reached. A concept counts at the first hop that reaches it. The best of these memories
 // pass part of their scores on along the links of their authors, in either direction.
-func (p *Postgres) walk(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
+func (p *Postgres) hops(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
 	ids, weights := make([]int64, len(starts)), make([]float64, len(starts))
 	for i, s := range starts {
 		ids[i], weights[i] = s.concept, specificity(s.mentions)
@@ -251,8 +275,9 @@ func (p *Postgres) walk(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 		mentions    = args.Add(maxMentions)
 		candidates  = args.Add(candidates(q))
 		floor       = args.Add(minScore(q))
-		leading     = postgres.Live(record.Filter{IncludeSuperseded: q.Filter.IncludeSuperseded}, "m", &args)
-		live        = postgres.Live(q.Filter, "m", &args)
+		leading     = livePostgres(q, record.Filter{}, &args)
+		live        = livePostgres(q, q.Filter, &args)
+		holds       = holdsPostgres(q, namespace, &args)
 		depth       = args.Add(q.Depth)
 	)
 	rows, err := tx.Query(ctx, `
@@ -267,11 +292,11 @@ func (p *Postgres) walk(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 					JOIN graph.concepts c ON c.namespace = `+namespace+` AND c.id = f.id
 						AND c.mentions <= `+degree+`::bigint * CASE w.hop WHEN 0 THEN `+startDegree+`::bigint ELSE 1 END
 					CROSS JOIN LATERAL (
-						SELECT target_id AS other, weight FROM graph.concept_edges
-						WHERE namespace = `+namespace+` AND source_id = f.id AND valid_to IS NULL
+						SELECT e.target_id AS other, e.weight FROM graph.concept_edges e
+						WHERE e.namespace = `+namespace+` AND e.source_id = f.id AND `+holds+`
 						UNION ALL
-						SELECT source_id, weight FROM graph.concept_edges
-						WHERE namespace = `+namespace+` AND target_id = f.id AND valid_to IS NULL
+						SELECT e.source_id, e.weight FROM graph.concept_edges e
+						WHERE e.namespace = `+namespace+` AND e.target_id = f.id AND `+holds+`
 					) e
 					GROUP BY e.other HAVING e.other <> ALL (w.seen)
 					ORDER BY round(`+decay+`::float8 * sum(f.weight * e.weight / c.mentions) * `+rounding+`::float8) DESC, e.other
@@ -319,7 +344,7 @@ func (p *Postgres) walk(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 		)
 		SELECT m.id, s.score, m.importance, m.created_at
 		FROM total s JOIN memory.memories m ON m.namespace = `+namespace+` AND m.id = s.memory_id
-		WHERE s.score >= `+floor+`::float8 AND `+live+`
+		WHERE s.score >= `+floor+`::float8 AND `+live+` AND `+currentPostgres(q, namespace, holds)+`
 		ORDER BY round(s.score * `+rounding+`::float8) DESC, m.importance DESC, m.created_at DESC, m.id
 		LIMIT `+depth, args...)
 	if err != nil {
@@ -331,6 +356,44 @@ func (p *Postgres) walk(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 		h.CreatedAt = h.CreatedAt.UTC()
 		return h, err
 	})
+}
+
+// livePostgres is postgres.Live, or the same as of the query's time.
+func livePostgres(q leg.Query, f record.Filter, args *postgres.Args) string {
+	f.IncludeSuperseded = q.Filter.IncludeSuperseded
+	if q.AsOf.IsZero() {
+		return postgres.Live(f, "m", args)
+	}
+	at := args.Add(q.AsOf)
+	where := "coalesce(m.occurred_at, m.created_at) <= " + at + " AND (m.expires_at IS NULL OR m.expires_at > " + at + ")"
+	if !f.IncludeSuperseded {
+		where += " AND (m.superseded_by IS NULL OR m.updated_at > " + at + ")"
+	}
+	return where + postgres.Matches(f, "m", args)
+}
+
+// holdsPostgres is a condition on the edge called e: it holds at the query's time, and nothing newer has closed it.
+func holdsPostgres(q leg.Query, namespace string, args *postgres.Args) string {
+	holds := func(alias string) string { return alias + ".valid_to IS NULL" }
+	if !q.AsOf.IsZero() {
+		at := args.Add(q.AsOf)
+		holds = func(alias string) string {
+			return alias + ".valid_from <= " + at + " AND (" + alias + ".valid_to IS NULL OR " + alias + ".valid_to > " + at + ")"
+		}
+	}
+	return holds("e") + ` AND NOT (e.single AND EXISTS (
+		SELECT FROM graph.concept_edges n
+		WHERE n.namespace = ` + namespace + ` AND n.source_id = e.source_id AND n.relation = e.relation AND n.single AND n.target_id <> e.target_id
+			AND (n.valid_from, n.memory_id) > (e.valid_from, e.memory_id) AND ` + holds("n") + `))`
+}
+
+// currentPostgres is a condition on the memory called m: it states no facts, or one of them holds.
+func currentPostgres(q leg.Query, namespace, holds string) string {
+	if q.Filter.IncludeSuperseded {
+		return "true"
+	}
+	facts := "SELECT FROM graph.concept_edges e WHERE e.namespace = " + namespace + " AND e.memory_id = m.id AND e.relation <> '" + coMention + "'"
+	return "(NOT EXISTS (" + facts + ") OR EXISTS (" + facts + " AND (e.relation = '" + aliasRelation + "' OR " + holds + ")))"
 }
 
 // Status implements leg.Searcher.

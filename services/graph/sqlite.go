@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/record"
@@ -17,9 +18,9 @@ import (
 // SQLite is the graph in a SQLite file.
 type SQLite struct {
 	queue.Follower
-	db     *sqlite.DB
-	queue  queue.Store
-	config Config
+	searcher
+	db    *sqlite.DB
+	queue queue.Store
 }
 
 var (
@@ -30,7 +31,9 @@ var (
 
 // NewSQLite returns the graph in a database; the queue is asked for what is pending.
 func NewSQLite(db *sqlite.DB, q queue.Store, cfg Config) *SQLite {
-	return &SQLite{queue.Follow(q, indexName), db, q, cfg}
+	s := &SQLite{Follower: queue.Follow(q, indexName), db: db, queue: q}
+	s.searcher = newSearcher(s, cfg)
+	return s
 }
 
 // Index implements queue.Indexer.
@@ -74,25 +77,37 @@ func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []documen
 		return err
 	}
 	known, err := knownSQLite(ctx, tx, namespace, conceptIDs(phrases))
+	if err != nil || len(current) == 0 {
+		return err
+	}
+	version, err := nextVersionSQLite(ctx, tx, namespace)
 	if err != nil {
 		return err
 	}
 	for _, d := range current {
-		if err := putDocument(ctx, tx, d, d.mentions(known)); err != nil {
+		if err := putDocument(ctx, tx, d, d.mentions(known), version); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func putDocument(ctx context.Context, tx *sql.Tx, d document, mentions []mention) error {
+// nextVersionSQLite counts a change of a namespace's graph.
+func nextVersionSQLite(ctx context.Context, tx *sql.Tx, namespace string) (version int64, err error) {
+	err = tx.QueryRowContext(ctx, `
+		INSERT INTO graph_versions (namespace, version, removed) VALUES (?, 1, 0)
+		ON CONFLICT (namespace) DO UPDATE SET version = version + 1 RETURNING version`, namespace).Scan(&version)
+	return version, err
+}
+
+func putDocument(ctx context.Context, tx *sql.Tx, d document, mentions []mention, version int64) error {
 	mentioned := make([][2]any, len(mentions)) // concept, salience
 	for i, m := range mentions {
 		mentioned[i] = [2]any{m.concept, m.salience}
 	}
-	linked := [][3]any{} // source, target, weight
-	for _, e := range edges(mentions) {
-		linked = append(linked, [3]any{e.source, e.target, e.weight})
+	linked := [][4]any{} // source, target, weight, relation
+	for _, e := range d.edges(mentions) {
+		linked = append(linked, [4]any{e.source, e.target, e.weight, e.relation})
 	}
 	authored := [][2]any{} // target, relation
 	for _, l := range authorLinks(d.record) {
@@ -105,11 +120,11 @@ func putDocument(ctx context.Context, tx *sql.Tx, d document, mentions []mention
 		memory    = args.Add(d.record.ID[:])
 		revision  = args.Add(d.record.Revision)
 		concepts  = args.AddJSON(mentioned)
-		relation  = args.Add(coMention)
 		pairs     = args.AddJSON(linked)
 		validFrom = args.Add(sqlite.Micros(from))
 		validTo   = args.Add(sqlite.Micros(to))
 		end       = args.Add(endKey(d.record.ID))
+		change    = args.Add(version)
 		links     = args.AddJSON(authored)
 	)
 	for _, statement := range []string{
@@ -117,12 +132,17 @@ func putDocument(ctx context.Context, tx *sql.Tx, d document, mentions []mention
 			SELECT ` + namespace + `, value ->> 0, ` + memory + `, value ->> 1, ` + revision + ` FROM json_each(` + concepts + `) WHERE true
 			ON CONFLICT (namespace, concept_id, memory_id) DO UPDATE SET salience = excluded.salience, revision = excluded.revision`,
 		`DELETE FROM graph_memory_concepts INDEXED BY graph_memory_concepts_by_memory WHERE namespace = ` + namespace + ` AND memory_id = ` + memory + `
-			AND concept_id NOT IN (SELECT value ->> 0 FROM json_each(` + concepts + `))`,
-		`DELETE FROM graph_concept_edges INDEXED BY graph_concept_edges_by_memory WHERE namespace = ` + namespace + ` AND memory_id = ` + memory,
+			AND concept_id NOT IN (SELECT value ->> 0 FROM json_each(` + concepts + `))
+			AND NOT EXISTS (SELECT 1 FROM graph_concept_edges e INDEXED BY graph_concept_edges_by_memory WHERE e.namespace = ` + namespace + `
+				AND e.memory_id = ` + memory + ` AND e.origin <> 'text' AND concept_id IN (e.source_id, e.target_id))`,
+		`DELETE FROM graph_concept_edges INDEXED BY graph_concept_edges_by_memory WHERE namespace = ` + namespace + ` AND memory_id = ` + memory + ` AND origin = 'text'`,
+		`UPDATE graph_concept_edges INDEXED BY graph_concept_edges_by_memory SET valid_to = coalesce(min(stated_to, ` + validTo + `), stated_to, ` + validTo + `)
+			WHERE namespace = ` + namespace + ` AND memory_id = ` + memory + ` AND origin <> 'text'`,
 		`INSERT INTO graph_concept_edges (namespace, source_id, target_id, relation, memory_id, weight, valid_from, valid_to)
-			SELECT ` + namespace + `, value ->> 0, value ->> 1, ` + relation + `, ` + memory + `, value ->> 2, ` + validFrom + `, ` + validTo + `
-			FROM json_each(` + pairs + `)`,
-		`INSERT INTO graph_link_ends (namespace, memory_id, key) VALUES (` + namespace + `, ` + memory + `, ` + end + `) ON CONFLICT DO NOTHING`,
+			SELECT ` + namespace + `, value ->> 0, value ->> 1, value ->> 3, ` + memory + `, value ->> 2, ` + validFrom + `, ` + validTo + `
+			FROM json_each(` + pairs + `) WHERE true ON CONFLICT DO NOTHING`,
+		`INSERT INTO graph_link_ends (namespace, memory_id, key, version) VALUES (` + namespace + `, ` + memory + `, ` + end + `, ` + change + `)
+			ON CONFLICT (namespace, memory_id) DO UPDATE SET version = excluded.version`,
 		`DELETE FROM graph_memory_links WHERE namespace = ` + namespace + ` AND source_id = ` + memory,
 		`INSERT INTO graph_memory_links (namespace, source_id, target_key, relation)
 			SELECT ` + namespace + `, ` + memory + `, value ->> 0, value ->> 1 FROM json_each(` + links + `)`,
@@ -155,12 +175,8 @@ func knownSQLite(ctx context.Context, tx *sql.Tx, namespace string, ids []int64)
 	return known, rows.Err()
 }
 
-// Search implements leg.Searcher.
-func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
-	phrases := queryPhrases(q.Text)
-	if len(phrases) == 0 {
-		return abstained(reasonNoWords), nil
-	}
+// walk implements store.
+func (s *SQLite) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, error) {
 	tx, err := s.db.Read.BeginTx(ctx, nil)
 	if err != nil {
 		return leg.Result{}, err
@@ -178,18 +194,18 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 		return leg.Result{}, err
 	}
 	if len(starts) == 0 {
-		return abstained(reasonNotLinked), nil
+		return abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_HOP_DECAY), nil
 	}
-	hits, err := s.walk(ctx, tx, q, starts)
+	hits, err := s.hops(ctx, tx, q, starts)
 	if err != nil {
 		return leg.Result{}, err
 	}
 	return found(hits), nil
 }
 
-// walk is Postgres.walk; a hop's concepts are a JSON object of weights by id, and those of the hops before it the start
+// hops is Postgres.hops; a hop's concepts are a JSON object of weights by id, and those of the hops before it the start
 // of such an object.
-func (s *SQLite) walk(ctx context.Context, tx *sql.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
+func (s *SQLite) hops(ctx context.Context, tx *sql.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
 	first := map[int64]float64{}
 	for _, c := range starts {
 		first[c.concept] = specificity(c.mentions)
@@ -212,8 +228,9 @@ func (s *SQLite) walk(ctx context.Context, tx *sql.Tx, q leg.Query, starts []sta
 		mentions    = args.Add(maxMentions)
 		candidates  = args.Add(candidates(q))
 		floor       = args.Add(minScore(q))
-		leading     = sqlite.Live(record.Filter{IncludeSuperseded: q.Filter.IncludeSuperseded}, "m", &args)
-		live        = sqlite.Live(q.Filter, "m", &args)
+		leading     = liveSQLite(q, record.Filter{}, &args)
+		live        = liveSQLite(q, q.Filter, &args)
+		holds       = holdsSQLite(q, namespace, &args)
 		depth       = args.Add(q.Depth)
 	)
 	rows, err := tx.QueryContext(ctx, `
@@ -228,13 +245,13 @@ func (s *SQLite) walk(ctx context.Context, tx *sql.Tx, q leg.Query, starts []sta
 						FROM json_each(w.frontier) f
 						CROSS JOIN graph_concepts c ON c.namespace = `+namespace+` AND c.id = CAST(f.key AS INTEGER)
 							AND c.mentions <= `+degree+` * CASE w.hop WHEN 0 THEN `+startDegree+` ELSE 1 END
-						CROSS JOIN graph_concept_edges e INDEXED BY graph_concept_edges_by_source ON e.namespace = `+namespace+` AND e.source_id = c.id AND e.valid_to IS NULL
+						CROSS JOIN graph_concept_edges e INDEXED BY graph_concept_edges_by_source ON e.namespace = `+namespace+` AND e.source_id = c.id AND `+holds+`
 						UNION ALL
 						SELECT e.source_id, f.value * e.weight / c.mentions
 						FROM json_each(w.frontier) f
 						CROSS JOIN graph_concepts c ON c.namespace = `+namespace+` AND c.id = CAST(f.key AS INTEGER)
 							AND c.mentions <= `+degree+` * CASE w.hop WHEN 0 THEN `+startDegree+` ELSE 1 END
-						CROSS JOIN graph_concept_edges e INDEXED BY graph_concept_edges_by_target ON e.namespace = `+namespace+` AND e.target_id = c.id AND e.valid_to IS NULL
+						CROSS JOIN graph_concept_edges e INDEXED BY graph_concept_edges_by_target ON e.namespace = `+namespace+` AND e.target_id = c.id AND `+holds+`
 						UNION ALL -- what has been reached is marked by a NULL: a look-up per group would parse the list each time
 						SELECT CAST(key AS INTEGER), NULL FROM json_each('{' || w.seen || substr(w.frontier, 2))
 					) n
@@ -293,7 +310,7 @@ func (s *SQLite) walk(ctx context.Context, tx *sql.Tx, q leg.Query, starts []sta
 		)
 		SELECT m.id, s.score, m.importance, m.created_at
 		FROM total s CROSS JOIN memories m ON m.namespace = `+namespace+` AND m.id = s.memory_id
-		WHERE s.score >= `+floor+` AND `+live+`
+		WHERE s.score >= `+floor+` AND `+live+` AND `+currentSQLite(q, namespace, holds)+`
 		ORDER BY round(s.score * `+rounding+`) DESC, m.importance DESC, m.created_at DESC, m.id
 		LIMIT `+depth, args...)
 	if err != nil {
@@ -312,6 +329,45 @@ func (s *SQLite) walk(ctx context.Context, tx *sql.Tx, q leg.Query, starts []sta
 		hits = append(hits, h)
 	}
 	return hits, rows.Err()
+}
+
+// liveSQLite is sqlite.Live, or the same as of the query's time.
+func liveSQLite(q leg.Query, f record.Filter, args *sqlite.Args) string {
+	f.IncludeSuperseded = q.Filter.IncludeSuperseded
+	if q.AsOf.IsZero() {
+		return sqlite.Live(f, "m", args)
+	}
+	at := args.Add(q.AsOf.UnixMicro())
+	where := "coalesce(m.occurred_at, m.created_at) <= " + at + " AND (m.expires_at IS NULL OR m.expires_at > " + at + ")"
+	if !f.IncludeSuperseded {
+		where += " AND (m.superseded_by IS NULL OR m.updated_at > " + at + ")"
+	}
+	return where + sqlite.Matches(f, "m", args)
+}
+
+// holdsSQLite is holdsPostgres.
+func holdsSQLite(q leg.Query, namespace string, args *sqlite.Args) string {
+	holds := func(alias string) string { return alias + ".valid_to IS NULL" }
+	if !q.AsOf.IsZero() {
+		at := args.Add(q.AsOf.UnixMicro())
+		holds = func(alias string) string {
+			return alias + ".valid_from <= " + at + " AND (" + alias + ".valid_to IS NULL OR " + alias + ".valid_to > " + at + ")"
+		}
+	}
+	return holds("e") + ` AND NOT (e.single AND EXISTS (
+		SELECT 1 FROM graph_concept_edges n INDEXED BY sqlite_autoindex_graph_concept_edges_1
+		WHERE n.namespace = ` + namespace + ` AND n.source_id = e.source_id AND n.relation = e.relation AND n.single AND n.target_id <> e.target_id
+			AND (n.valid_from, n.memory_id) > (e.valid_from, e.memory_id) AND ` + holds("n") + `))`
+}
+
+// currentSQLite is currentPostgres.
+func currentSQLite(q leg.Query, namespace, holds string) string {
+	if q.Filter.IncludeSuperseded {
+		return "true"
+	}
+	facts := "SELECT 1 FROM graph_concept_edges e INDEXED BY graph_concept_edges_by_memory WHERE e.namespace = " + namespace +
+		" AND e.memory_id = m.id AND e.relation <> '" + coMention + "'"
+	return "(NOT EXISTS (" + facts + ") OR EXISTS (" + facts + " AND (e.relation = '" + aliasRelation + "' OR " + holds + ")))"
 }
 
 // Status implements leg.Searcher.

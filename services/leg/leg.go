@@ -46,6 +46,9 @@ type Query struct {
 	ReturnVector bool
 	Scorer       triskelev1.Scorer // for a searcher that has several
 	AtLeast      int64             // the write to wait for before searching; 0 if none
+	Traversal    triskelev1.Traversal
+	AsOf         time.Time // what held then; the zero time is now
+	Explain      bool      // fill Result.Paths
 }
 
 // Seed is a memory that another leg found.
@@ -60,6 +63,13 @@ type Hit struct {
 	Score      float64 // raw; higher is better
 	Importance float64
 	CreatedAt  time.Time
+	Concepts   int // of the query that the memory mentions itself, where the searcher knows concepts
+}
+
+// Step is a stop of a path: a concept, or a memory if Memory is not uuid.Nil. Relation is how it is reached.
+type Step struct {
+	Relation, Concept string
+	Memory            uuid.UUID
 }
 
 // Result is what a searcher found, best first: at most Query.Depth hits, none twice, none below Query.MinScore.
@@ -69,6 +79,7 @@ type Result struct {
 	Reason    string              // shown to the caller; never text of the query or of a memory
 	ScoreKind triskelev1.ScoreKind
 	Vector    []float32 // of the query, if Query.ReturnVector
+	Paths     [][]Step  // from the query to each of Hits, if Query.Explain and the searcher has paths
 }
 
 // Status says how far an index is behind the records of a namespace.
@@ -134,6 +145,17 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 	for i, hit := range result.Hits {
 		resp.Hits[i] = &triskelev1.LegHit{
 			Id: hit.ID.String(), Rank: int32(i + 1), Score: hit.Score, Importance: hit.Importance, CreatedAt: timestamppb.New(hit.CreatedAt),
+			Concepts: int32(hit.Concepts),
+		}
+		if i >= len(result.Paths) {
+			continue
+		}
+		for _, step := range result.Paths[i] {
+			stop := &triskelev1.PathStep{Relation: step.Relation, Concept: step.Concept}
+			if step.Memory != uuid.Nil {
+				stop.Memory = step.Memory.String()
+			}
+			resp.Hits[i].Path = append(resp.Hits[i].Path, stop)
 		}
 	}
 	return resp, nil
@@ -233,6 +255,14 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 		MinScore:     req.MinScore,
 		ReturnVector: req.GetReturnVector(),
 		Scorer:       req.GetScorer(),
+		Traversal:    req.GetTraversal(),
+		Explain:      req.GetExplain(),
+	}
+	if req.AsOf != nil {
+		if err := req.GetAsOf().CheckValid(); err != nil {
+			return Query{}, rpc.Invalid("as_of", "must be a time from the year 1 to 9999")
+		}
+		query.AsOf = req.GetAsOf().AsTime()
 	}
 	if req.GetAtLeast() != "" {
 		token, err := revision.Parse(req.GetAtLeast())

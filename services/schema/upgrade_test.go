@@ -15,6 +15,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/record"
@@ -115,14 +116,14 @@ func (d database) wantFound(want record.Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	graph := b.Graph()
+	linked := b.Graph(graph.DefaultConfig())
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	go b.Worker("dense", dense, storetest.Log()).Run(working)
-	go b.Worker("graph", graph, storetest.Log()).Run(working)
+	go b.Worker("graph", linked, storetest.Log()).Run(working)
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for name, searcher := range map[string]leg.Searcher{"lexical": b.Lexical(lexical.DefaultConfig()), "dense": dense, "graph": graph} {
+	for name, searcher := range map[string]leg.Searcher{"lexical": b.Lexical(lexical.DefaultConfig()), "dense": dense, "graph": linked} {
 		for {
 			status, err := searcher.Status(ctx, want.Namespace)
 			if err != nil {

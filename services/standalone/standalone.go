@@ -22,6 +22,7 @@ import (
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/querypath"
+	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
@@ -39,6 +40,7 @@ type Config struct {
 	Fallback embed.Embedder // of the same model, for queries when Embedder fails; may be nil
 	Lexical  lexical.Config
 	Gateway  gateway.Config // without legs: they are this process's own
+	Graph    graph.Config   // the zero value is the default
 	Curator  curator.Config // without a URL nothing is curated
 	Sweep    memory.Sweep   // of expired memories; the zero value never removes any
 	// Delay, if not nil, is asked before each search how long to hold it up: a fault to practise with.
@@ -49,6 +51,8 @@ type Config struct {
 type System struct {
 	Backend backend.Backend
 	Conn    *grpc.ClientConn // to the gateway, in memory
+	// Legs are the legs themselves, by name, for those who measure them past the gateway.
+	Legs    map[string]triskelev1.LegServiceClient
 	gateway *rpc.Server
 	legs    map[string]*rpc.Server
 	stop    context.CancelFunc
@@ -59,7 +63,7 @@ type System struct {
 // Start opens the database, applies its migrations and starts every service.
 func Start(ctx context.Context, config Config, process *telemetry.Process, log *slog.Logger) (_ *System, err error) {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &System{legs: map[string]*rpc.Server{}, stop: stop}
+	s := &System{Legs: map[string]triskelev1.LegServiceClient{}, legs: map[string]*rpc.Server{}, stop: stop}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -82,8 +86,11 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
-	graph := s.Backend.Graph()
-	for name, indexer := range map[string]queue.Indexer{"dense": dense, "graph": graph} {
+	if config.Graph == (graph.Config{}) {
+		config.Graph = graph.DefaultConfig()
+	}
+	linked := s.Backend.Graph(config.Graph)
+	for name, indexer := range map[string]queue.Indexer{"dense": dense, "graph": linked} {
 		worker := s.Backend.Worker(name, indexer, log)
 		s.running.Go(func() { worker.Run(run) })
 	}
@@ -91,7 +98,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	s.running.Go(func() { s.Backend.FoldLexical(run, log) })
 
 	gatewayTel := process.Service("fuser")
-	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(config.Lexical), "dense": dense, "graph": graph}
+	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(config.Lexical), "dense": dense, "graph": linked}
 	config.Gateway.Legs = gateway.DefaultLegs(nil)
 	clients := make([]triskelev1.LegServiceClient, len(config.Gateway.Legs))
 	for i, l := range config.Gateway.Legs {
@@ -110,6 +117,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		}
 		s.legs[l.Name] = server
 		clients[i] = triskelev1.NewLegServiceClient(conn)
+		s.Legs[l.Name] = clients[i]
 	}
 
 	records, err := rpc.NewServer(process.Service("memory"), log)

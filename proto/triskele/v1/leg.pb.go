@@ -106,6 +106,8 @@ const (
 	ScoreKind_SCORE_KIND_COSINE ScoreKind = 3
 	// Sum of decayed, specificity-weighted paths from the concepts of the query, 0 or more.
 	ScoreKind_SCORE_KIND_HOP_DECAY ScoreKind = 4
+	// Share of a random walk that starts anew at the query's concepts, 0 to 1.
+	ScoreKind_SCORE_KIND_PAGERANK ScoreKind = 5
 )
 
 // Enum value maps for ScoreKind.
@@ -116,6 +118,7 @@ var (
 		2: "SCORE_KIND_BM25",
 		3: "SCORE_KIND_COSINE",
 		4: "SCORE_KIND_HOP_DECAY",
+		5: "SCORE_KIND_PAGERANK",
 	}
 	ScoreKind_value = map[string]int32{
 		"SCORE_KIND_UNSPECIFIED": 0,
@@ -123,6 +126,7 @@ var (
 		"SCORE_KIND_BM25":        2,
 		"SCORE_KIND_COSINE":      3,
 		"SCORE_KIND_HOP_DECAY":   4,
+		"SCORE_KIND_PAGERANK":    5,
 	}
 )
 
@@ -151,6 +155,59 @@ func (x ScoreKind) Number() protoreflect.EnumNumber {
 // Deprecated: Use ScoreKind.Descriptor instead.
 func (ScoreKind) EnumDescriptor() ([]byte, []int) {
 	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{1}
+}
+
+// How the graph leg gets from the concepts of a query to memories.
+type Traversal int32
+
+const (
+	// As the leg is configured.
+	Traversal_TRAVERSAL_UNSPECIFIED Traversal = 0
+	// Weight decays with each hop, up to two, along concepts that memories mention together.
+	Traversal_TRAVERSAL_HOP_DECAY Traversal = 1
+	// Personalised PageRank over memories and concepts. Seeds take part in it.
+	Traversal_TRAVERSAL_PAGERANK Traversal = 2
+)
+
+// Enum value maps for Traversal.
+var (
+	Traversal_name = map[int32]string{
+		0: "TRAVERSAL_UNSPECIFIED",
+		1: "TRAVERSAL_HOP_DECAY",
+		2: "TRAVERSAL_PAGERANK",
+	}
+	Traversal_value = map[string]int32{
+		"TRAVERSAL_UNSPECIFIED": 0,
+		"TRAVERSAL_HOP_DECAY":   1,
+		"TRAVERSAL_PAGERANK":    2,
+	}
+)
+
+func (x Traversal) Enum() *Traversal {
+	p := new(Traversal)
+	*p = x
+	return p
+}
+
+func (x Traversal) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Traversal) Descriptor() protoreflect.EnumDescriptor {
+	return file_triskele_v1_leg_proto_enumTypes[2].Descriptor()
+}
+
+func (Traversal) Type() protoreflect.EnumType {
+	return &file_triskele_v1_leg_proto_enumTypes[2]
+}
+
+func (x Traversal) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Traversal.Descriptor instead.
+func (Traversal) EnumDescriptor() ([]byte, []int) {
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{2}
 }
 
 // How the lexical leg ranks.
@@ -190,11 +247,11 @@ func (x Scorer) String() string {
 }
 
 func (Scorer) Descriptor() protoreflect.EnumDescriptor {
-	return file_triskele_v1_leg_proto_enumTypes[2].Descriptor()
+	return file_triskele_v1_leg_proto_enumTypes[3].Descriptor()
 }
 
 func (Scorer) Type() protoreflect.EnumType {
-	return &file_triskele_v1_leg_proto_enumTypes[2]
+	return &file_triskele_v1_leg_proto_enumTypes[3]
 }
 
 func (x Scorer) Number() protoreflect.EnumNumber {
@@ -203,7 +260,7 @@ func (x Scorer) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Scorer.Descriptor instead.
 func (Scorer) EnumDescriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{2}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{3}
 }
 
 type Seed struct {
@@ -280,7 +337,13 @@ type SearchRequest struct {
 	// whatever it knows. INVALID_ARGUMENT if the leg can tell that there is no such write.
 	AtLeast string `protobuf:"bytes,10,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	// For the lexical leg; FALLBACK from a leg that doesn't have the scorer.
-	Scorer        Scorer `protobuf:"varint,11,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
+	Scorer Scorer `protobuf:"varint,11,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
+	// For the graph leg; FALLBACK when it answers in another way.
+	Traversal Traversal `protobuf:"varint,20,opt,name=traversal,proto3,enum=triskele.v1.Traversal" json:"traversal,omitempty"`
+	// For the graph leg: what held at this time, instead of now.
+	AsOf *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	// Fill LegHit.path.
+	Explain       bool `protobuf:"varint,22,opt,name=explain,proto3" json:"explain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -392,22 +455,111 @@ func (x *SearchRequest) GetScorer() Scorer {
 	return Scorer_SCORER_UNSPECIFIED
 }
 
+func (x *SearchRequest) GetTraversal() Traversal {
+	if x != nil {
+		return x.Traversal
+	}
+	return Traversal_TRAVERSAL_UNSPECIFIED
+}
+
+func (x *SearchRequest) GetAsOf() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOf
+	}
+	return nil
+}
+
+func (x *SearchRequest) GetExplain() bool {
+	if x != nil {
+		return x.Explain
+	}
+	return false
+}
+
+// PathStep is a stop on the way from a query to a memory: a concept or a memory.
+type PathStep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How this stop is reached from the one before; empty for the first.
+	Relation string `protobuf:"bytes,1,opt,name=relation,proto3" json:"relation,omitempty"`
+	// Name of the concept; empty for a memory.
+	Concept string `protobuf:"bytes,2,opt,name=concept,proto3" json:"concept,omitempty"`
+	// Id of the memory; empty for a concept.
+	Memory        string `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PathStep) Reset() {
+	*x = PathStep{}
+	mi := &file_triskele_v1_leg_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PathStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PathStep) ProtoMessage() {}
+
+func (x *PathStep) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_leg_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PathStep.ProtoReflect.Descriptor instead.
+func (*PathStep) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PathStep) GetRelation() string {
+	if x != nil {
+		return x.Relation
+	}
+	return ""
+}
+
+func (x *PathStep) GetConcept() string {
+	if x != nil {
+		return x.Concept
+	}
+	return ""
+}
+
+func (x *PathStep) GetMemory() string {
+	if x != nil {
+		return x.Memory
+	}
+	return ""
+}
+
 type LegHit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// From 1, without gaps, in the order of the list.
 	Rank int32 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
 	// In the response's score_kind; higher is better within one part of the list.
-	Score         float64                `protobuf:"fixed64,3,opt,name=score,proto3" json:"score,omitempty"`
-	Importance    float64                `protobuf:"fixed64,4,opt,name=importance,proto3" json:"importance,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	Score      float64                `protobuf:"fixed64,3,opt,name=score,proto3" json:"score,omitempty"`
+	Importance float64                `protobuf:"fixed64,4,opt,name=importance,proto3" json:"importance,omitempty"`
+	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// How the graph leg came to this memory, which is the last stop; only with explain.
+	Path []*PathStep `protobuf:"bytes,20,rep,name=path,proto3" json:"path,omitempty"`
+	// How many concepts of the query this memory mentions itself; for entity boosts.
+	Concepts      int32 `protobuf:"varint,21,opt,name=concepts,proto3" json:"concepts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LegHit) Reset() {
 	*x = LegHit{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[2]
+	mi := &file_triskele_v1_leg_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -419,7 +571,7 @@ func (x *LegHit) String() string {
 func (*LegHit) ProtoMessage() {}
 
 func (x *LegHit) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[2]
+	mi := &file_triskele_v1_leg_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -432,7 +584,7 @@ func (x *LegHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegHit.ProtoReflect.Descriptor instead.
 func (*LegHit) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{2}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *LegHit) GetId() string {
@@ -470,6 +622,20 @@ func (x *LegHit) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *LegHit) GetPath() []*PathStep {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *LegHit) GetConcepts() int32 {
+	if x != nil {
+		return x.Concepts
+	}
+	return 0
+}
+
 type SearchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Hits  []*LegHit              `protobuf:"bytes,1,rep,name=hits,proto3" json:"hits,omitempty"`
@@ -493,7 +659,7 @@ type SearchResponse struct {
 
 func (x *SearchResponse) Reset() {
 	*x = SearchResponse{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[3]
+	mi := &file_triskele_v1_leg_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -505,7 +671,7 @@ func (x *SearchResponse) String() string {
 func (*SearchResponse) ProtoMessage() {}
 
 func (x *SearchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[3]
+	mi := &file_triskele_v1_leg_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -518,7 +684,7 @@ func (x *SearchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchResponse.ProtoReflect.Descriptor instead.
 func (*SearchResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{3}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SearchResponse) GetHits() []*LegHit {
@@ -593,7 +759,7 @@ type GetIndexStatusRequest struct {
 
 func (x *GetIndexStatusRequest) Reset() {
 	*x = GetIndexStatusRequest{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[4]
+	mi := &file_triskele_v1_leg_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +771,7 @@ func (x *GetIndexStatusRequest) String() string {
 func (*GetIndexStatusRequest) ProtoMessage() {}
 
 func (x *GetIndexStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[4]
+	mi := &file_triskele_v1_leg_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +784,7 @@ func (x *GetIndexStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetIndexStatusRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{4}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetIndexStatusRequest) GetNamespace() string {
@@ -648,7 +814,7 @@ type GetIndexStatusResponse struct {
 
 func (x *GetIndexStatusResponse) Reset() {
 	*x = GetIndexStatusResponse{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[5]
+	mi := &file_triskele_v1_leg_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +826,7 @@ func (x *GetIndexStatusResponse) String() string {
 func (*GetIndexStatusResponse) ProtoMessage() {}
 
 func (x *GetIndexStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[5]
+	mi := &file_triskele_v1_leg_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +839,7 @@ func (x *GetIndexStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetIndexStatusResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{5}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetIndexStatusResponse) GetIndexed() int64 {
@@ -725,7 +891,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x15triskele/v1/leg.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"?\n" +
 	"\x04Seed\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\x1d\n" +
-	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\x95\x04\n" +
+	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\xa0\x05\n" +
 	"\rSearchRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
@@ -741,9 +907,16 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\freturn_spans\x18\t \x01(\bR\vreturnSpans\x12#\n" +
 	"\bat_least\x18\n" +
 	" \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aatLeast\x125\n" +
-	"\x06scorer\x18\v \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorerB\f\n" +
+	"\x06scorer\x18\v \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\x12>\n" +
+	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversal\x12/\n" +
+	"\x05as_of\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12\x18\n" +
+	"\aexplain\x18\x16 \x01(\bR\aexplainB\f\n" +
 	"\n" +
-	"_min_score\"\x9d\x01\n" +
+	"_min_score\"X\n" +
+	"\bPathStep\x12\x1a\n" +
+	"\brelation\x18\x01 \x01(\tR\brelation\x12\x18\n" +
+	"\aconcept\x18\x02 \x01(\tR\aconcept\x12\x16\n" +
+	"\x06memory\x18\x03 \x01(\tR\x06memory\"\xe4\x01\n" +
 	"\x06LegHit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\x05R\x04rank\x12\x14\n" +
@@ -752,7 +925,9 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"importance\x18\x04 \x01(\x01R\n" +
 	"importance\x129\n" +
 	"\n" +
-	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\xd5\x02\n" +
+	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12)\n" +
+	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\x12\x1a\n" +
+	"\bconcepts\x18\x15 \x01(\x05R\bconcepts\"\xd5\x02\n" +
 	"\x0eSearchResponse\x12'\n" +
 	"\x04hits\x18\x01 \x03(\v2\x13.triskele.v1.LegHitR\x04hits\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.triskele.v1.LegStateR\x05state\x12\x16\n" +
@@ -781,13 +956,18 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x13LEG_STATE_ABSTAINED\x10\x04\x12\x17\n" +
 	"\x13LEG_STATE_TIMED_OUT\x10\x05\x12\x14\n" +
 	"\x10LEG_STATE_FAILED\x10\x06\x12\x15\n" +
-	"\x11LEG_STATE_SKIPPED\x10\a*\x85\x01\n" +
+	"\x11LEG_STATE_SKIPPED\x10\a*\x9e\x01\n" +
 	"\tScoreKind\x12\x1a\n" +
 	"\x16SCORE_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SCORE_KIND_TS_RANK\x10\x01\x12\x13\n" +
 	"\x0fSCORE_KIND_BM25\x10\x02\x12\x15\n" +
 	"\x11SCORE_KIND_COSINE\x10\x03\x12\x18\n" +
-	"\x14SCORE_KIND_HOP_DECAY\x10\x04*E\n" +
+	"\x14SCORE_KIND_HOP_DECAY\x10\x04\x12\x17\n" +
+	"\x13SCORE_KIND_PAGERANK\x10\x05*W\n" +
+	"\tTraversal\x12\x19\n" +
+	"\x15TRAVERSAL_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13TRAVERSAL_HOP_DECAY\x10\x01\x12\x16\n" +
+	"\x12TRAVERSAL_PAGERANK\x10\x02*E\n" +
 	"\x06Scorer\x12\x16\n" +
 	"\x12SCORER_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSCORER_BM25\x10\x01\x12\x12\n" +
@@ -809,43 +989,48 @@ func file_triskele_v1_leg_proto_rawDescGZIP() []byte {
 	return file_triskele_v1_leg_proto_rawDescData
 }
 
-var file_triskele_v1_leg_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_triskele_v1_leg_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_triskele_v1_leg_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_triskele_v1_leg_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_triskele_v1_leg_proto_goTypes = []any{
 	(LegState)(0),                  // 0: triskele.v1.LegState
 	(ScoreKind)(0),                 // 1: triskele.v1.ScoreKind
-	(Scorer)(0),                    // 2: triskele.v1.Scorer
-	(*Seed)(nil),                   // 3: triskele.v1.Seed
-	(*SearchRequest)(nil),          // 4: triskele.v1.SearchRequest
-	(*LegHit)(nil),                 // 5: triskele.v1.LegHit
-	(*SearchResponse)(nil),         // 6: triskele.v1.SearchResponse
-	(*GetIndexStatusRequest)(nil),  // 7: triskele.v1.GetIndexStatusRequest
-	(*GetIndexStatusResponse)(nil), // 8: triskele.v1.GetIndexStatusResponse
-	(*Filter)(nil),                 // 9: triskele.v1.Filter
-	(*timestamppb.Timestamp)(nil),  // 10: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 11: google.protobuf.Duration
-	(*Span)(nil),                   // 12: triskele.v1.Span
+	(Traversal)(0),                 // 2: triskele.v1.Traversal
+	(Scorer)(0),                    // 3: triskele.v1.Scorer
+	(*Seed)(nil),                   // 4: triskele.v1.Seed
+	(*SearchRequest)(nil),          // 5: triskele.v1.SearchRequest
+	(*PathStep)(nil),               // 6: triskele.v1.PathStep
+	(*LegHit)(nil),                 // 7: triskele.v1.LegHit
+	(*SearchResponse)(nil),         // 8: triskele.v1.SearchResponse
+	(*GetIndexStatusRequest)(nil),  // 9: triskele.v1.GetIndexStatusRequest
+	(*GetIndexStatusResponse)(nil), // 10: triskele.v1.GetIndexStatusResponse
+	(*Filter)(nil),                 // 11: triskele.v1.Filter
+	(*timestamppb.Timestamp)(nil),  // 12: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 13: google.protobuf.Duration
+	(*Span)(nil),                   // 14: triskele.v1.Span
 }
 var file_triskele_v1_leg_proto_depIdxs = []int32{
-	3,  // 0: triskele.v1.SearchRequest.seeds:type_name -> triskele.v1.Seed
-	9,  // 1: triskele.v1.SearchRequest.filter:type_name -> triskele.v1.Filter
-	2,  // 2: triskele.v1.SearchRequest.scorer:type_name -> triskele.v1.Scorer
-	10, // 3: triskele.v1.LegHit.created_at:type_name -> google.protobuf.Timestamp
-	5,  // 4: triskele.v1.SearchResponse.hits:type_name -> triskele.v1.LegHit
-	0,  // 5: triskele.v1.SearchResponse.state:type_name -> triskele.v1.LegState
-	1,  // 6: triskele.v1.SearchResponse.score_kind:type_name -> triskele.v1.ScoreKind
-	11, // 7: triskele.v1.SearchResponse.spent:type_name -> google.protobuf.Duration
-	12, // 8: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
-	11, // 9: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
-	4,  // 10: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
-	7,  // 11: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
-	6,  // 12: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
-	8,  // 13: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
-	12, // [12:14] is the sub-list for method output_type
-	10, // [10:12] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	4,  // 0: triskele.v1.SearchRequest.seeds:type_name -> triskele.v1.Seed
+	11, // 1: triskele.v1.SearchRequest.filter:type_name -> triskele.v1.Filter
+	3,  // 2: triskele.v1.SearchRequest.scorer:type_name -> triskele.v1.Scorer
+	2,  // 3: triskele.v1.SearchRequest.traversal:type_name -> triskele.v1.Traversal
+	12, // 4: triskele.v1.SearchRequest.as_of:type_name -> google.protobuf.Timestamp
+	12, // 5: triskele.v1.LegHit.created_at:type_name -> google.protobuf.Timestamp
+	6,  // 6: triskele.v1.LegHit.path:type_name -> triskele.v1.PathStep
+	7,  // 7: triskele.v1.SearchResponse.hits:type_name -> triskele.v1.LegHit
+	0,  // 8: triskele.v1.SearchResponse.state:type_name -> triskele.v1.LegState
+	1,  // 9: triskele.v1.SearchResponse.score_kind:type_name -> triskele.v1.ScoreKind
+	13, // 10: triskele.v1.SearchResponse.spent:type_name -> google.protobuf.Duration
+	14, // 11: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
+	13, // 12: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
+	5,  // 13: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
+	9,  // 14: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
+	8,  // 15: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
+	10, // 16: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
+	15, // [15:17] is the sub-list for method output_type
+	13, // [13:15] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_leg_proto_init() }
@@ -861,8 +1046,8 @@ func file_triskele_v1_leg_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_leg_proto_rawDesc), len(file_triskele_v1_leg_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   6,
+			NumEnums:      4,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

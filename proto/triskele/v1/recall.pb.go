@@ -257,7 +257,9 @@ type LegOptions struct {
 	// On the leg's own raw scale.
 	MinScore *float64 `protobuf:"fixed64,5,opt,name=min_score,json=minScore,proto3,oneof" json:"min_score,omitempty"`
 	// How the lexical leg ranks; other legs take no notice.
-	Scorer        Scorer `protobuf:"varint,6,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
+	Scorer Scorer `protobuf:"varint,6,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
+	// For the graph leg; other legs take no notice.
+	Traversal     Traversal `protobuf:"varint,20,opt,name=traversal,proto3,enum=triskele.v1.Traversal" json:"traversal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -334,6 +336,13 @@ func (x *LegOptions) GetScorer() Scorer {
 	return Scorer_SCORER_UNSPECIFIED
 }
 
+func (x *LegOptions) GetTraversal() Traversal {
+	if x != nil {
+		return x.Traversal
+	}
+	return Traversal_TRAVERSAL_UNSPECIFIED
+}
+
 type RecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 16 namespaces, merged into one order by fused score.
@@ -362,7 +371,9 @@ type RecallRequest struct {
 	// others follow, so their legs wait up to half of their budget, search what they have then, and say in their report
 	// whether it was stale. A stale leg makes the recall degraded, never an error. A token that is none, is of another
 	// namespace, or has a number that no write of this database has yet, is INVALID_ARGUMENT.
-	AtLeast       []string `protobuf:"bytes,14,rep,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	AtLeast []string `protobuf:"bytes,14,rep,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	// For the graph leg: what held at this time, instead of now. Other legs take no notice.
+	AsOf          *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -495,6 +506,13 @@ func (x *RecallRequest) GetAtLeast() []string {
 	return nil
 }
 
+func (x *RecallRequest) GetAsOf() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AsOf
+	}
+	return nil
+}
+
 // Contribution is one leg's share of a hit's score. The values of a hit add up to its score.
 type Contribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -507,7 +525,9 @@ type Contribution struct {
 	NormalizedScore float64 `protobuf:"fixed64,5,opt,name=normalized_score,json=normalizedScore,proto3" json:"normalized_score,omitempty"`
 	Weight          float64 `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
 	// RRF: prior * weight / (k + rank). Convex: prior * weight * normalized_score.
-	Value         float64 `protobuf:"fixed64,7,opt,name=value,proto3" json:"value,omitempty"`
+	Value float64 `protobuf:"fixed64,7,opt,name=value,proto3" json:"value,omitempty"`
+	// How the graph leg came to this memory; see LegHit.
+	Path          []*PathStep `protobuf:"bytes,20,rep,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -589,6 +609,13 @@ func (x *Contribution) GetValue() float64 {
 		return x.Value
 	}
 	return 0
+}
+
+func (x *Contribution) GetPath() []*PathStep {
+	if x != nil {
+		return x.Path
+	}
+	return nil
 }
 
 type Hit struct {
@@ -1120,7 +1147,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x01k\x18\x02 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x01k\x88\x01\x01\x122\n" +
 	"\x05alpha\x18\x03 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x05alpha\x88\x01\x01B\x04\n" +
 	"\x02_kB\b\n" +
-	"\x06_alpha\"\xde\x02\n" +
+	"\x06_alpha\"\x9e\x03\n" +
 	"\n" +
 	"LegOptions\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x124\n" +
@@ -1129,13 +1156,14 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x02R\x05depth\x88\x01\x01\x12C\n" +
 	"\bdeadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<*\x00R\bdeadline\x12)\n" +
 	"\tmin_score\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x03R\bminScore\x88\x01\x01\x125\n" +
-	"\x06scorer\x18\x06 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorerB\n" +
+	"\x06scorer\x18\x06 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\x12>\n" +
+	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversalB\n" +
 	"\n" +
 	"\b_enabledB\t\n" +
 	"\a_weightB\b\n" +
 	"\x06_depthB\f\n" +
 	"\n" +
-	"_min_score\"\x86\a\n" +
+	"_min_score\"\xb7\a\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -1156,12 +1184,13 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\bids_only\x18\v \x01(\bR\aidsOnly\x12\x18\n" +
 	"\aexplain\x18\f \x01(\bR\aexplain\x12!\n" +
 	"\freturn_spans\x18\r \x01(\bR\vreturnSpans\x12,\n" +
-	"\bat_least\x18\x0e \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05 \x01(\x80\x02R\aatLeast\x1aP\n" +
+	"\bat_least\x18\x0e \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05 \x01(\x80\x02R\aatLeast\x12/\n" +
+	"\x05as_of\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01:s\xbaHp\x1an\n" +
 	"\x16recall.query_or_vector\x12(query or vector: one of them is required\x1a*this.query != '' || this.vector.size() > 0B\b\n" +
-	"\x06_limit\"\xe1\x01\n" +
+	"\x06_limit\"\x8c\x02\n" +
 	"\fContribution\x12\x10\n" +
 	"\x03leg\x18\x01 \x01(\tR\x03leg\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\x05R\x04rank\x12\x1b\n" +
@@ -1170,7 +1199,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"score_kind\x18\x04 \x01(\x0e2\x16.triskele.v1.ScoreKindR\tscoreKind\x12)\n" +
 	"\x10normalized_score\x18\x05 \x01(\x01R\x0fnormalizedScore\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x14\n" +
-	"\x05value\x18\a \x01(\x01R\x05value\"\xec\x02\n" +
+	"\x05value\x18\a \x01(\x01R\x05value\x12)\n" +
+	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\xec\x02\n" +
 	"\x03Hit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -1270,52 +1300,57 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	nil,                            // 13: triskele.v1.RecallRequest.LegsEntry
 	(*durationpb.Duration)(nil),    // 14: google.protobuf.Duration
 	(Scorer)(0),                    // 15: triskele.v1.Scorer
-	(*Filter)(nil),                 // 16: triskele.v1.Filter
-	(ScoreKind)(0),                 // 17: triskele.v1.ScoreKind
+	(Traversal)(0),                 // 16: triskele.v1.Traversal
+	(*Filter)(nil),                 // 17: triskele.v1.Filter
 	(*timestamppb.Timestamp)(nil),  // 18: google.protobuf.Timestamp
-	(*Memory)(nil),                 // 19: triskele.v1.Memory
-	(*Matches)(nil),                // 20: triskele.v1.Matches
-	(LegState)(0),                  // 21: triskele.v1.LegState
-	(*Span)(nil),                   // 22: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 23: triskele.v1.GetIndexStatusResponse
+	(ScoreKind)(0),                 // 19: triskele.v1.ScoreKind
+	(*PathStep)(nil),               // 20: triskele.v1.PathStep
+	(*Memory)(nil),                 // 21: triskele.v1.Memory
+	(*Matches)(nil),                // 22: triskele.v1.Matches
+	(LegState)(0),                  // 23: triskele.v1.LegState
+	(*Span)(nil),                   // 24: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 25: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
 	14, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
 	15, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
-	0,  // 3: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	16, // 4: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	14, // 5: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	13, // 6: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
-	3,  // 7: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	17, // 8: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	18, // 9: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	19, // 10: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
-	6,  // 11: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	20, // 12: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
-	21, // 13: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	14, // 14: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	14, // 15: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	17, // 16: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	7,  // 17: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	8,  // 18: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	3,  // 19: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 20: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	14, // 21: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	14, // 22: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	22, // 23: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	23, // 24: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	11, // 25: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	4,  // 26: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 27: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	10, // 28: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	9,  // 29: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	12, // 30: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	29, // [29:31] is the sub-list for method output_type
-	27, // [27:29] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	16, // 3: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
+	0,  // 4: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
+	17, // 5: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	14, // 6: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	13, // 7: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	3,  // 8: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
+	18, // 9: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
+	19, // 10: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	20, // 11: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
+	18, // 12: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	21, // 13: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	6,  // 14: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
+	22, // 15: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
+	23, // 16: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	14, // 17: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	14, // 18: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	19, // 19: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	7,  // 20: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	8,  // 21: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	3,  // 22: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 23: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	14, // 24: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	14, // 25: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	24, // 26: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	25, // 27: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	11, // 28: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	4,  // 29: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 30: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	10, // 31: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	9,  // 32: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	12, // 33: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	32, // [32:34] is the sub-list for method output_type
+	30, // [30:32] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }

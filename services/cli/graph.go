@@ -1,0 +1,356 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/services/backend"
+	"github.com/triskele/triskele/services/cli/render"
+	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/services/graph"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/lexical"
+)
+
+type graphCmd struct {
+	Show      graphShowCmd      `cmd:"" help:"Show what is known of a concept: other names, memories, facts."`
+	Neighbors graphNeighborsCmd `cmd:"" help:"List the concepts next to one."`
+	Path      graphPathCmd      `cmd:"" help:"Show the shortest way from one concept to another."`
+	Stats     graphStatsCmd     `cmd:"" help:"Count what a namespace's graph has."`
+	Export    graphExportCmd    `cmd:"" help:"Write the graph for other programs."`
+	Import    graphImportCmd    `cmd:"" help:"Add facts from a file of triples."`
+	Trial     graphTrialCmd     `cmd:"" help:"Measure whether the graph leg earns its place, on data sets with known answers."`
+}
+
+// graphFlags say which graph is meant.
+type graphFlags struct {
+	Namespace string        `short:"n" help:"Namespace." default:"default" env:"TRISKELE_NAMESPACE"`
+	Database  databaseFlags `embed:""`
+}
+
+// Validate implements kong's interface.
+func (f *graphFlags) Validate() error { return f.Database.check() }
+
+func (f *graphFlags) with(ctx context.Context, env *Env, fn func(backend.GraphIndex) error) error {
+	t, err := f.Database.target(env)
+	if err != nil {
+		return err
+	}
+	if err := t.exists(); err != nil {
+		return err
+	}
+	return t.with(ctx, func(b backend.Backend) error {
+		if err := b.Check(ctx, "memory", "graph"); err != nil {
+			return err
+		}
+		return fn(b.Graph(graph.DefaultConfig()))
+	})
+}
+
+func (f *graphFlags) view(ctx context.Context, env *Env, fn func(*graph.View) error) error {
+	return f.with(ctx, env, func(index backend.GraphIndex) error {
+		v, err := index.View(ctx, f.Namespace)
+		if err != nil {
+			return err
+		}
+		return fn(v)
+	})
+}
+
+type graphShowCmd struct {
+	Concept string `arg:"" help:"Its name, in any spelling."`
+	graphFlags
+}
+
+// Run shows a concept.
+func (c *graphShowCmd) Run(ctx context.Context, env *Env) error {
+	return c.view(ctx, env, func(v *graph.View) error {
+		concept, known := v.Concept(c.Concept)
+		if !known {
+			return errors.New("no memory of the namespace mentions that")
+		}
+		style := env.style()
+		var out strings.Builder
+		out.WriteString(style.Bold(render.Plain(concept.Name)) + "\n")
+		if len(concept.Aliases) > 0 {
+			fmt.Fprintf(&out, "also      %s\n", render.Plain(strings.Join(concept.Aliases, ", ")))
+		}
+		fmt.Fprintf(&out, "mentioned in %s, the title of %d\n", render.Count(int64(len(concept.Memories)), "memory", "memories"), len(concept.Pages))
+		for _, id := range concept.Memories {
+			fmt.Fprintf(&out, "  %s\n", id)
+		}
+		for _, f := range concept.Facts {
+			line := fmt.Sprintf("%s  %s  %s", f.Subject, f.Relation, f.Object)
+			span := "since " + f.From.Format(time.DateOnly)
+			if !f.To.IsZero() {
+				span = f.From.Format(time.DateOnly) + " to " + f.To.Format(time.DateOnly)
+			}
+			fmt.Fprintf(&out, "%s\n  %s", render.Plain(line), style.Dim(span+", says "+f.Memory.String()))
+			if f.ClosedBy != uuid.Nil {
+				out.WriteString(style.Dim(", replaced by " + f.ClosedBy.String()))
+			}
+			out.WriteString("\n")
+		}
+		return env.print(out.String())
+	})
+}
+
+type graphNeighborsCmd struct {
+	Concept string `arg:"" help:"Its name, in any spelling."`
+	Limit   int    `help:"How many at most." default:"25"`
+	graphFlags
+}
+
+// Run lists neighbours.
+func (c *graphNeighborsCmd) Run(ctx context.Context, env *Env) error {
+	return c.view(ctx, env, func(v *graph.View) error {
+		list := v.Neighbours(c.Concept)
+		if len(list) == 0 {
+			return errors.New("nothing is known beside that")
+		}
+		var out strings.Builder
+		for _, n := range list[:min(len(list), max(c.Limit, 0))] {
+			fmt.Fprintf(&out, "%4d  %s", n.Memories, render.Plain(n.Name))
+			if len(n.Facts) > 0 {
+				out.WriteString("  " + env.style().Dim(render.Plain(strings.Join(n.Facts, ", "))))
+			}
+			out.WriteString("\n")
+		}
+		return env.print(out.String())
+	})
+}
+
+type graphPathCmd struct {
+	From string `arg:"" help:"A concept."`
+	To   string `arg:"" help:"Another."`
+	graphFlags
+}
+
+// Run shows the way.
+func (c *graphPathCmd) Run(ctx context.Context, env *Env) error {
+	return c.view(ctx, env, func(v *graph.View) error {
+		steps := v.Path(c.From, c.To)
+		if len(steps) == 0 {
+			return errors.New("there is no way from one to the other")
+		}
+		return env.print(drawPath(steps))
+	})
+}
+
+func drawPath(steps []leg.Step) string {
+	var out strings.Builder
+	for _, s := range steps {
+		name := s.Concept
+		if s.Memory != uuid.Nil {
+			name = "memory " + s.Memory.String()
+		}
+		if s.Relation != "" {
+			fmt.Fprintf(&out, "  %s\n", render.Plain(s.Relation))
+		}
+		fmt.Fprintf(&out, "%s\n", render.Plain(name))
+	}
+	return out.String()
+}
+
+type graphStatsCmd struct{ graphFlags }
+
+// Run counts.
+func (c *graphStatsCmd) Run(ctx context.Context, env *Env) error {
+	return c.view(ctx, env, func(v *graph.View) error {
+		s := v.Stats()
+		return env.print(fmt.Sprintf("memories %10d\nconcepts %10d, %d of one memory, %d of too many to lead on\nmentions %10d\nfacts    %10d\nlinks    %10d\n",
+			s.Memories, s.Concepts, s.Singletons, s.Hubs, s.Mentions, s.Facts, s.Links))
+	})
+}
+
+type graphExportCmd struct {
+	Format string `help:"graphml, dot, or triples as import reads them." enum:"graphml,dot,triples" default:"graphml"`
+	graphFlags
+}
+
+// triple is a line of a file of triples.
+type triple struct {
+	Memory    uuid.UUID  `json:"memory"`
+	Subject   string     `json:"subject"`
+	Relation  string     `json:"relation"`
+	Object    string     `json:"object"`
+	Single    bool       `json:"single,omitempty"`
+	ValidFrom *time.Time `json:"valid_from,omitempty"`
+	ValidTo   *time.Time `json:"valid_to,omitempty"`
+}
+
+// Run writes the graph.
+func (c *graphExportCmd) Run(ctx context.Context, env *Env) error {
+	return c.view(ctx, env, func(v *graph.View) error {
+		switch c.Format {
+		case "graphml":
+			return v.GraphML(env.Out)
+		case "dot":
+			return v.DOT(env.Out)
+		}
+		encoder := json.NewEncoder(env.Out)
+		for _, s := range v.Triples() {
+			t := triple{Memory: s.Memory, Subject: s.Subject, Relation: s.Relation, Object: s.Object, Single: s.Single, ValidFrom: &s.From}
+			if !s.StatedTo.IsZero() {
+				t.ValidTo = &s.StatedTo
+			}
+			if err := encoder.Encode(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+type graphImportCmd struct {
+	File   string `arg:"" help:"JSONL file, - for standard input."`
+	Single bool   `help:"A subject has one object at a time for each relation of the file: the newest fact replaces the others."`
+	graphFlags
+}
+
+// Help is shown below the flags.
+func (*graphImportCmd) Help() string {
+	return `A line is {"memory": ID, "subject": TEXT, "relation": TEXT, "object": TEXT}, where the memory is the evidence, with "single", "valid_from" and "valid_to" if known. The relation "alias of" makes two names one. Facts of memories that are not there or sensitive are left out. Importing again changes nothing.`
+}
+
+// maxTriple bounds a line of triples.
+const maxTriple = 8 << 10
+
+// Run imports triples, all of a batch or none.
+func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
+	var in io.Reader = env.In
+	if c.File != "-" {
+		file, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	}
+	return c.with(ctx, env, func(index backend.GraphIndex) error {
+		var batch []graph.Fact
+		read, stored := 0, 0
+		flush := func() error {
+			n, err := index.PutFacts(ctx, c.Namespace, graph.OriginImport, batch)
+			stored, batch = stored+n, batch[:0]
+			return err
+		}
+		err := lines(in, maxTriple, func(number int, line []byte) error {
+			var t triple
+			if err := json.Unmarshal(line, &t); err != nil {
+				return fmt.Errorf("line %d is no triple", number)
+			}
+			fact := graph.Fact{Memory: t.Memory, Subject: t.Subject, Relation: t.Relation, Object: t.Object, Single: t.Single || c.Single}
+			if t.ValidFrom != nil {
+				fact.From = t.ValidFrom.UTC()
+			}
+			if t.ValidTo != nil {
+				fact.To = t.ValidTo.UTC()
+			}
+			if err := fact.Check(); err != nil {
+				return fmt.Errorf("line %d: %w", number, err)
+			}
+			read++
+			if batch = append(batch, fact); len(batch) == graph.MaxFacts {
+				return flush()
+			}
+			return nil
+		})
+		if err == nil {
+			err = flush()
+		}
+		if err != nil {
+			return err
+		}
+		text := render.Count(int64(stored), "fact", "facts") + " stored\n"
+		if read > stored {
+			text = strings.TrimSuffix(text, "\n") + fmt.Sprintf(", %d left out: twice in the file, about one thing alone, or of a memory that is not there or sensitive\n", read-stored)
+		}
+		return env.print(text)
+	})
+}
+
+// lines calls fn with each line that is not blank.
+func lines(in io.Reader, longest int, fn func(number int, line []byte) error) error {
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(nil, longest)
+	number := 0
+	for scanner.Scan() {
+		number++
+		if line := bytes.TrimSpace(scanner.Bytes()); len(line) > 0 {
+			if err := fn(number, line); err != nil {
+				return err
+			}
+		}
+	}
+	if errors.Is(scanner.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("line %d has more than %d bytes", number+1, longest)
+	}
+	return scanner.Err()
+}
+
+type graphTrialCmd struct {
+	Data     string     `help:"Folder with a sub-folder per set; see eval." required:"" placeholder:"DIR"`
+	Sets     []string   `help:"Sets to measure; all if not given." placeholder:"SET"`
+	Single   []string   `help:"Sets whose triples replace each other: one object at a time for a subject and a relation." placeholder:"SET"`
+	Store    string     `help:"Kind of database: sqlite or postgres." enum:"sqlite,postgres" default:"sqlite"`
+	Postgres string     `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
+	Out      string     `help:"Folder for trial.md and trial.json." required:"" placeholder:"DIR"`
+	Limit    int        `help:"Queries per set; 0 means all." default:"0"`
+	Embedder open.Flags `embed:""`
+}
+
+// Validate refuses combinations that contradict each other.
+func (c *graphTrialCmd) Validate() error {
+	if c.Store == "postgres" && c.Postgres == "" {
+		return errors.New("--store postgres needs --postgres URL")
+	}
+	return nil
+}
+
+// Run measures and says where the report is.
+func (c *graphTrialCmd) Run(ctx context.Context, env *Env) error {
+	embedder, fallback, err := c.Embedder.Open(env.Getenv)
+	if err != nil {
+		return err
+	}
+	process, err := telemetry.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer flush(ctx, process)
+	command := "triskele graph trial --data " + c.Data + " --store " + c.Store + " --out " + c.Out
+	if len(c.Sets) > 0 {
+		command += " --sets " + strings.Join(c.Sets, ",")
+	}
+	if len(c.Single) > 0 {
+		command += " --single " + strings.Join(c.Single, ",")
+	}
+	if c.Limit > 0 {
+		command += fmt.Sprintf(" --limit %d", c.Limit)
+	}
+	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	report, err := eval.Trial(ctx, eval.TrialOptions{
+		Options: eval.Options{Data: c.Data, Sets: c.Sets, Store: c.Store, Postgres: c.Postgres, Out: c.Out, Limit: c.Limit, Progress: env.Err, Command: command,
+			Embedder: embedder, Fallback: fallback, Lexical: lexical.DefaultConfig()},
+		Single: c.Single,
+	}, process, log)
+	if err != nil {
+		return err
+	}
+	return env.print(string(report.Markdown()) + "\nwrote " + filepath.Join(c.Out, "trial.md") + "\n")
+}

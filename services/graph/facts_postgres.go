@@ -1,0 +1,101 @@
+package graph
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/triskele/triskele/services/postgres"
+)
+
+var _ Facts = (*Postgres)(nil)
+
+// PutFacts implements Facts.
+func (p *Postgres) PutFacts(ctx context.Context, namespace string, origin Origin, facts []Fact) (stored int, err error) {
+	list, concepts, err := statements(facts)
+	if err != nil || len(list) == 0 {
+		return 0, err
+	}
+	for range maxIndexAttempts {
+		err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+			stored, err = putFactsPostgres(ctx, tx, namespace, origin, list, concepts)
+			return err
+		})
+		if !postgres.IsRetryable(err) {
+			break
+		}
+	}
+	return stored, err
+}
+
+func putFactsPostgres(ctx context.Context, tx pgx.Tx, namespace string, origin Origin, list []statement, concepts map[int64]Concept) (int, error) {
+	rows, err := postgres.In(tx, namespace).Query(ctx,
+		"SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) AND NOT sensitive ORDER BY id FOR SHARE", namespace, memoriesOf(list))
+	if err != nil {
+		return 0, err
+	}
+	memories, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil || len(memories) == 0 {
+		return 0, err
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(s statement) bool { return !slices.Contains(memories, s.memory) })
+	if _, err := tx.Exec(ctx, "SELECT graph.lock_namespace($1)", namespace); err != nil {
+		return 0, err
+	}
+	version, err := nextVersionPostgres(ctx, tx, namespace)
+	if err != nil {
+		return 0, err
+	}
+	var put struct {
+		ids              []int64
+		keys, names      []string
+		ends             []int64
+		memories         []uuid.UUID
+		sources, targets []int64
+		relations        []string
+		single           []bool
+		from, to         []*time.Time
+	}
+	used := map[int64]bool{}
+	for _, s := range list {
+		for _, id := range []int64{s.source, s.target} {
+			if c := concepts[id]; !used[id] {
+				used[id] = true
+				put.ids, put.keys, put.names = append(put.ids, id), append(put.keys, c.Key), append(put.names, c.Name)
+			}
+		}
+		put.memories, put.sources, put.targets = append(put.memories, s.memory), append(put.sources, s.source), append(put.targets, s.target)
+		put.relations, put.single = append(put.relations, s.relation), append(put.single, s.single)
+		put.from, put.to = append(put.from, optional(s.from)), append(put.to, optional(s.to))
+	}
+	for _, id := range memories {
+		put.ends = append(put.ends, endKey(id))
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(`
+		INSERT INTO graph.concepts (namespace, id, key, name, kind) SELECT $1, c.*, 'name' FROM unnest($2::bigint[], $3::text[], $4::text[]) AS c
+		ON CONFLICT (namespace, id) DO NOTHING`, namespace, put.ids, put.keys, put.names)
+	batch.Queue(`
+		INSERT INTO graph.memory_concepts (namespace, concept_id, memory_id, salience, revision)
+		SELECT DISTINCT $1, e.concept, m.id, $5::float8, m.revision
+		FROM unnest($2::uuid[] || $2::uuid[], $3::bigint[] || $4::bigint[]) AS e (memory, concept)
+		JOIN memory.memories m ON m.namespace = $1 AND m.id = e.memory
+		ON CONFLICT (namespace, concept_id, memory_id) DO NOTHING`, namespace, put.memories, put.sources, put.targets, salienceFact)
+	batch.Queue(`
+		INSERT INTO graph.concept_edges (namespace, memory_id, source_id, target_id, relation, single, valid_from, stated_to, valid_to, origin, weight)
+		SELECT $1, m.id, f.source, f.target, f.relation, f.single, coalesce(f.begins, m.occurred_at, m.created_at), f.ends,
+			least(f.ends, CASE WHEN m.superseded_by IS NOT NULL THEN m.updated_at END), $9, 1
+		FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::boolean[], $7::timestamptz[], $8::timestamptz[])
+			AS f (memory, source, target, relation, single, begins, ends)
+		JOIN memory.memories m ON m.namespace = $1 AND m.id = f.memory
+		ON CONFLICT (namespace, source_id, target_id, relation, memory_id) DO UPDATE SET origin = excluded.origin, single = excluded.single,
+			valid_from = excluded.valid_from, stated_to = excluded.stated_to, valid_to = excluded.valid_to`,
+		namespace, put.memories, put.sources, put.targets, put.relations, put.single, put.from, put.to, origin)
+	batch.Queue(`
+		INSERT INTO graph.link_ends (namespace, memory_id, key, version) SELECT $1, e.*, $4 FROM unnest($2::uuid[], $3::bigint[]) AS e
+		ON CONFLICT (namespace, memory_id) DO UPDATE SET version = excluded.version`, namespace, memories, put.ends, version)
+	return len(list), tx.SendBatch(ctx, batch).Close()
+}

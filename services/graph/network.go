@@ -1,0 +1,302 @@
+package graph
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// network is the graph of one namespace in memory: a sparse matrix kept by rows, so that a changed memory changes its own
+// row and those of what it mentions, and no others. It is what the tables say at version, whatever the order in which the
+// memories came.
+type network struct {
+	at state
+
+	memories  []memoryNode
+	memory    map[uuid.UUID]int32
+	ends      map[int64]int32   // memories by endKey
+	linkers   map[int64][]int32 // memories that link to an endKey, ascending
+	free      []int32           // places in memories of those that are gone
+	concepts  []conceptNode
+	concept   map[int64]int32
+	arcs      int // mentions, facts and links
+	fuzzy     fuzzyIndex
+	relations map[string]string // one copy of each
+}
+
+// memoryNode is what one memory says.
+type memoryNode struct {
+	memoryRows
+	key      int64 // an endKey
+	alive    bool
+	mentions []arc
+}
+
+// arc is a mention, seen from either end.
+type arc struct {
+	to       int32 // place of the concept, or of the memory
+	salience float32
+}
+
+// conceptNode is a row of the matrix. A concept that nobody mentions any more keeps its place, without a key.
+type conceptNode struct {
+	id          int64
+	key         string
+	mentions    []arc // by memories, ascending
+	facts       []factRef
+	specificity float64
+}
+
+// factRef is a fact of a memory.
+type factRef struct{ memory, fact int32 }
+
+// memoryRows are what the tables have of a memory.
+type memoryRows struct {
+	ID       uuid.UUID
+	From, To int64 // the time in which it is live, in microseconds; To is 0 if it is now
+	Mentions []mention
+	Facts    []factRow
+	Links    []authorLink
+}
+
+// factRow is an edge that somebody stated, as opposed to a co-mention.
+type factRow struct {
+	Source, Target int64
+	Relation       string
+	Single         bool  // the source has one target at a time
+	From, To       int64 // microseconds; To is 0 if it holds
+}
+
+func newNetwork() *network {
+	return &network{
+		memory: map[uuid.UUID]int32{}, ends: map[int64]int32{}, linkers: map[int64][]int32{}, concept: map[int64]int32{},
+		relations: map[string]string{},
+	}
+}
+
+// put adds a memory or replaces what it says.
+func (n *network) put(rows memoryRows) {
+	n.drop(rows.ID)
+	at := int32(len(n.memories))
+	if last := len(n.free) - 1; last >= 0 {
+		at, n.free = n.free[last], n.free[:last]
+	} else {
+		n.memories = append(n.memories, memoryNode{})
+	}
+	node := memoryNode{memoryRows: rows, key: endKey(rows.ID), alive: true}
+	for _, m := range rows.Mentions {
+		c := n.conceptAt(m.concept)
+		node.mentions = append(node.mentions, arc{c, float32(m.salience)})
+		row := &n.concepts[c]
+		if i, known := slices.BinarySearchFunc(row.mentions, at, byPlace); !known {
+			row.mentions = slices.Insert(row.mentions, i, arc{at, float32(m.salience)})
+		}
+		row.specificity = specificity(int64(len(row.mentions)))
+	}
+	node.Mentions = nil // they are arcs now
+	for i := range node.Facts {
+		f := &node.Facts[i]
+		if same, known := n.relations[f.Relation]; known {
+			f.Relation = same
+		} else {
+			n.relations[f.Relation] = f.Relation
+		}
+		for _, id := range []int64{f.Source, f.Target} {
+			row := &n.concepts[n.conceptAt(id)]
+			row.facts = append(row.facts, factRef{at, int32(i)})
+		}
+	}
+	for _, l := range rows.Links {
+		n.linkers[l.target] = insert(n.linkers[l.target], at)
+	}
+	n.memories[at], n.memory[rows.ID], n.ends[node.key] = node, at, at
+	n.arcs += node.size()
+}
+
+// drop removes a memory, if it is there.
+func (n *network) drop(id uuid.UUID) {
+	at, known := n.memory[id]
+	if !known {
+		return
+	}
+	node := n.memories[at]
+	for _, a := range node.mentions {
+		row := &n.concepts[a.to]
+		if i, known := slices.BinarySearchFunc(row.mentions, at, byPlace); known {
+			row.mentions = slices.Delete(row.mentions, i, i+1)
+		}
+		row.specificity = specificity(int64(len(row.mentions)))
+		if len(row.mentions) == 0 {
+			row.key = "" // it may be somebody's private text
+		}
+	}
+	for _, f := range node.Facts {
+		for _, id := range []int64{f.Source, f.Target} {
+			row := &n.concepts[n.concept[id]]
+			row.facts = slices.DeleteFunc(row.facts, func(r factRef) bool { return r.memory == at })
+		}
+	}
+	for _, l := range node.Links {
+		if left := remove(n.linkers[l.target], at); len(left) > 0 {
+			n.linkers[l.target] = left
+		} else {
+			delete(n.linkers, l.target)
+		}
+	}
+	delete(n.memory, id)
+	delete(n.ends, node.key)
+	n.arcs -= node.size()
+	n.memories[at] = memoryNode{}
+	n.free = append(n.free, at)
+}
+
+func (m *memoryNode) size() int { return len(m.mentions) + len(m.Facts) + len(m.Links) }
+
+func (n *network) conceptAt(id int64) int32 {
+	at, known := n.concept[id]
+	if !known {
+		at = int32(len(n.concepts))
+		n.concepts = append(n.concepts, conceptNode{id: id})
+		n.concept[id] = at
+	}
+	return at
+}
+
+// unnamed returns the ids of mentioned concepts whose key is not known yet.
+func (n *network) unnamed() []int64 {
+	var ids []int64
+	for i := range n.concepts {
+		if c := &n.concepts[i]; c.key == "" && len(c.mentions) > 0 {
+			ids = append(ids, c.id)
+		}
+	}
+	return ids
+}
+
+// name gives a concept its key.
+func (n *network) name(id int64, key string) {
+	if at, known := n.concept[id]; known && len(n.concepts[at].mentions) > 0 {
+		n.concepts[at].key = key
+	}
+}
+
+// keep drops all memories but the given ones.
+func (n *network) keep(ids []uuid.UUID) {
+	left := make(map[uuid.UUID]bool, len(ids))
+	for _, id := range ids {
+		left[id] = true
+	}
+	for id := range n.memory {
+		if !left[id] {
+			n.drop(id)
+		}
+	}
+}
+
+func byPlace(a arc, at int32) int { return cmp.Compare(a.to, at) }
+
+// insert puts v into an ascending list that lacks it.
+func insert(list []int32, v int32) []int32 {
+	at, found := slices.BinarySearch(list, v)
+	if found {
+		return list
+	}
+	return slices.Insert(list, at, v)
+}
+
+// remove takes v out of an ascending list.
+func remove(list []int32, v int32) []int32 {
+	at, found := slices.BinarySearch(list, v)
+	if !found {
+		return list
+	}
+	return slices.Delete(list, at, at+1)
+}
+
+// moment is the time that a search asks about.
+type moment struct {
+	at         int64 // microseconds; 0 is now
+	superseded bool  // what has been superseded counts too
+}
+
+// momentOf is the moment of a search; the zero time is now.
+func momentOf(asOf time.Time, superseded bool) moment {
+	if asOf.IsZero() {
+		return moment{superseded: superseded}
+	}
+	return moment{asOf.UnixMicro(), superseded}
+}
+
+// within says whether a span of time includes the moment.
+func (t moment) within(from, to int64) bool {
+	if t.at == 0 {
+		return to == 0
+	}
+	return from <= t.at && (to == 0 || to > t.at)
+}
+
+// live says whether a memory can be found and led through.
+func (n *network) live(memory int32, t moment) bool {
+	m := &n.memories[memory]
+	if !m.alive || t.superseded && t.at == 0 {
+		return m.alive
+	}
+	return t.within(m.From, m.To) || t.superseded && m.From <= t.at
+}
+
+// holds says whether a fact holds at a moment: its evidence is live, it has begun and not ended, and no newer fact of a
+// relation with one target at a time says otherwise.
+func (n *network) holds(r factRef, t moment) bool {
+	m := &n.memories[r.memory]
+	f := &m.Facts[r.fact]
+	if !n.live(r.memory, moment{at: t.at}) || !t.within(f.From, f.To) {
+		return false
+	}
+	_, closed := n.closing(r, t)
+	return !closed
+}
+
+// closing returns the fact that has closed a fact by then: the one that came first after it.
+func (n *network) closing(r factRef, t moment) (by factRef, closed bool) {
+	f := &n.memories[r.memory].Facts[r.fact]
+	if !f.Single {
+		return factRef{}, false
+	}
+	for _, other := range n.concepts[n.concept[f.Source]].facts {
+		m := &n.memories[other.memory]
+		g := &m.Facts[other.fact]
+		if g.Source != f.Source || g.Target == f.Target || !g.Single || g.Relation != f.Relation ||
+			!n.after(other, r) || !n.live(other.memory, moment{at: t.at}) || !t.within(g.From, g.To) {
+			continue
+		}
+		if !closed || n.after(by, other) {
+			by, closed = other, true
+		}
+	}
+	return by, closed
+}
+
+// stale is outdated, unless what has been superseded is wanted too.
+func (n *network) stale(memory int32, t moment) bool { return !t.superseded && n.outdated(memory, t) }
+
+// after says whether fact a began after fact b; of two that began together, the newer memory's.
+func (n *network) after(a, b factRef) bool {
+	x, y := &n.memories[a.memory], &n.memories[b.memory]
+	if f, g := x.Facts[a.fact].From, y.Facts[b.fact].From; f != g {
+		return f > g
+	}
+	return slices.Compare(x.ID[:], y.ID[:]) > 0
+}
+
+// outdated says whether a memory states facts and none of them holds any more.
+func (n *network) outdated(memory int32, t moment) bool {
+	facts := n.memories[memory].Facts
+	for i := range facts {
+		if facts[i].Relation == aliasRelation || n.holds(factRef{memory, int32(i)}, t) {
+			return false
+		}
+	}
+	return len(facts) > 0
+}

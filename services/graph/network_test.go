@@ -1,0 +1,431 @@
+package graph_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/graph"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/storetest"
+)
+
+// both runs a subtest with each traversal.
+func both(t *testing.T, fn func(t *testing.T, q leg.Query)) {
+	t.Helper()
+	for _, traversal := range []triskelev1.Traversal{triskelev1.Traversal_TRAVERSAL_HOP_DECAY, triskelev1.Traversal_TRAVERSAL_PAGERANK} {
+		t.Run(traversal.String(), func(t *testing.T) { fn(t, leg.Query{Traversal: traversal}) })
+	}
+}
+
+// find returns what a search finds, as the first words of the memories.
+func find(t *testing.T, f *storetest.Fixture, s leg.Searcher, q leg.Query) string {
+	t.Helper()
+	var out []string
+	for _, h := range search(t, s, q).Hits {
+		records, err := f.Memory.Get(t.Context(), ns, []uuid.UUID{h.ID})
+		if err != nil || len(records) != 1 {
+			t.Fatalf("%v, %v", records, err)
+		}
+		out = append(out, strings.Fields(records[0].Content)[0])
+	}
+	return strings.Join(out, " ")
+}
+
+func ranked(text string) leg.Query {
+	return leg.Query{Text: text, Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK}
+}
+
+func TestPageRank(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		one := storetest.Record(ns, "one: yesterday Teo repaired the hull of Kittiwake.", nil)
+		two := storetest.Record(ns, "two: it was seen that Kittiwake lies in Aldermouth.", nil)
+		three := storetest.Record(ns, "three: we know that Aldermouth floods.", nil)
+		other := storetest.Record(ns, "other: we ordered paper from Brackwater.", nil)
+		page := storetest.Record(ns, "page: a boat", func(r *record.Record) { r.Title = "Kittiwake" })
+		f.Insert(t, one, two, three, other)
+		f.Drain(t, "graph", s)
+		if got := find(t, f, s, ranked("what does Teo do")); got != "one: two: three:" {
+			t.Errorf("found %s", got)
+		}
+		f.Insert(t, page)
+		f.Drain(t, "graph", s)
+		if got := find(t, f, s, ranked("Kittiwake")); got != "page: two: one: three:" && got != "page: one: two: three:" {
+			t.Errorf("a page of its own comes first, and the network catches up: found %s", got)
+		}
+		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{two.ID}); err != nil {
+			t.Fatal(err)
+		}
+		if got := find(t, f, s, ranked("Teo")); got != "one: page:" {
+			t.Errorf("without the bridge: found %s", got)
+		}
+		if result := search(t, s, ranked("Teo")); result.ScoreKind != triskelev1.ScoreKind_SCORE_KIND_PAGERANK || result.State != triskelev1.LegState_LEG_STATE_UNSPECIFIED {
+			t.Errorf("%+v", result)
+		}
+		if result := search(t, s, ranked("What Is The Plan For Q3")); result.State != triskelev1.LegState_LEG_STATE_ABSTAINED {
+			t.Errorf("%+v", result)
+		}
+	})
+}
+
+func TestNearlyNamed(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		boat := storetest.Record(ns, "boat: yesterday Teo repaired the Kittiwake.", nil)
+		quarter := storetest.Record(ns, "quarter: the plan of Report-Q2 is bold", nil)
+		f.Insert(t, boat, quarter)
+		f.Drain(t, "graph", s)
+		for text, want := range map[string]string{
+			"where is the kitiwake": "boat:", "where is the kite": "", "Report-Q3": "", "Report-Q2": "quarter:", "What Is The Plan For Q3": "",
+		} {
+			if got := find(t, f, s, ranked(text)); got != want {
+				t.Errorf("%q found %q, want %q", text, got, want)
+			}
+		}
+	})
+}
+
+func TestAliases(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		named := storetest.Record(ns, "named: the Harbour Defence Union (HDU) met.", nil)
+		short := storetest.Record(ns, "short: in spring the HDU hired Teo.", nil)
+		long := storetest.Record(ns, "long: they say the Harbour Defence Union sold a boat.", nil)
+		f.Insert(t, named, short, long)
+		f.Drain(t, "graph", s)
+		for _, text := range []string{"who is in the HDU", "Harbour Defence Union"} {
+			if got := strings.Fields(find(t, f, s, ranked(text))); len(got) != 3 {
+				t.Errorf("%q found %s", text, got)
+			}
+		}
+		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{named.ID}); err != nil {
+			t.Fatal(err)
+		}
+		if got := find(t, f, s, ranked("HDU")); got != "short:" {
+			t.Errorf("nobody says what HDU is any more: found %s", got)
+		}
+	})
+}
+
+func TestSeeds(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		teo := storetest.Record(ns, "teo: we saw Teo", nil)
+		seed := storetest.Record(ns, "seed: it was seen that Kittiwake lies here", nil)
+		beside := storetest.Record(ns, "beside: they say Kittiwake is old", nil)
+		f.Insert(t, teo, seed, beside)
+		f.Drain(t, "graph", s)
+		q := ranked("Teo")
+		if got := find(t, f, s, q); got != "teo:" {
+			t.Errorf("found %s", got)
+		}
+		q.Seeds = []leg.Seed{{ID: seed.ID, Score: 2}, {ID: uuid.New(), Score: 1}}
+		if got := find(t, f, s, q); got != "teo: seed: beside:" {
+			t.Errorf("with a seed: found %s", got)
+		}
+		q.Text = "Zanzibar"
+		if result := search(t, s, q); result.State != triskelev1.LegState_LEG_STATE_ABSTAINED {
+			t.Errorf("nothing links, seeds or not: %+v", result)
+		}
+	})
+}
+
+func put(t *testing.T, s store, facts ...graph.Fact) {
+	t.Helper()
+	if n, err := s.(graph.Facts).PutFacts(t.Context(), ns, graph.OriginImport, facts); err != nil || n != len(facts) {
+		t.Fatalf("stored %d of %d facts: %v", n, len(facts), err)
+	}
+}
+
+// TestFactsReplaceEachOther: of a relation with one object at a time the newest fact holds, whatever came in first, and an
+// older one holds again when the newer one's evidence is gone.
+func TestFactsReplaceEachOther(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+		say := func(content string, months int) record.Record {
+			return storetest.Record(ns, content, func(r *record.Record) { r.OccurredAt = at.AddDate(0, months, 0) })
+		}
+		old, current := say("old: he moved", 0), say("new: he moved again", 2)
+		brack, kessel := say("brack: the rain of Brackwater", 0), say("kessel: the sun of Kessel", 0)
+		f.Insert(t, old, current, brack, kessel)
+		f.Drain(t, "graph", s)
+		put(t, s,
+			graph.Fact{Memory: current.ID, Subject: "Teo", Relation: "Lives in", Object: "Kessel", Single: true},
+			graph.Fact{Memory: old.ID, Subject: "Teo", Relation: "lives in", Object: "Brackwater", Single: true})
+		both(t, func(t *testing.T, q leg.Query) {
+			q.Text = "where does Teo live"
+			if got := find(t, f, s, q); got != "new: kessel:" {
+				t.Errorf("now: found %s", got)
+			}
+			q.AsOf = at.AddDate(0, 1, 0)
+			if got := find(t, f, s, q); got != "old: brack:" {
+				t.Errorf("before: found %s", got)
+			}
+			q.AsOf = time.Time{}
+			q.Filter.IncludeSuperseded = true
+			if got := strings.Fields(find(t, f, s, q)); !slices.Contains(got, "old:") {
+				t.Errorf("with what is superseded: found %s", got)
+			}
+		})
+		if _, err := f.Memory.Update(t.Context(), ns, current.ID, 0, func(r *record.Record) error { r.Importance = 0.9; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		f.Drain(t, "graph", s)
+		if got := find(t, f, s, ranked("Teo")); got != "new: kessel:" {
+			t.Errorf("indexed again: found %s", got)
+		}
+		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{current.ID}); err != nil {
+			t.Fatal(err)
+		}
+		both(t, func(t *testing.T, q leg.Query) {
+			q.Text = "Teo"
+			if got := find(t, f, s, q); got != "old: brack:" {
+				t.Errorf("its closing is forgotten: found %s", got)
+			}
+		})
+		consistent(t, f)
+	})
+}
+
+func TestFactsEnd(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+		job := storetest.Record(ns, "job: a job", func(r *record.Record) { r.OccurredAt = at })
+		f.Insert(t, job)
+		f.Drain(t, "graph", s)
+		put(t, s, graph.Fact{Memory: job.ID, Subject: "Teo", Relation: "works for", Object: "Fenwright", From: at, To: at.AddDate(0, 2, 0)})
+		both(t, func(t *testing.T, q leg.Query) {
+			q.Text = "Fenwright"
+			if got := find(t, f, s, q); got != "" {
+				t.Errorf("now: found %s", got)
+			}
+			q.AsOf = at.AddDate(0, 1, 0)
+			if got := find(t, f, s, q); got != "job:" {
+				t.Errorf("then: found %s", got)
+			}
+			q.AsOf = at.AddDate(0, -1, 0)
+			if got := find(t, f, s, q); got != "" {
+				t.Errorf("before: found %s", got)
+			}
+		})
+	})
+}
+
+func TestFactsAreKeptOut(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		secret := storetest.Record(ns, "a secret", func(r *record.Record) { r.Sensitive = true })
+		plain := storetest.Record(ns, "plain: a note", nil)
+		f.Insert(t, secret, plain)
+		f.Drain(t, "graph", s)
+		fact := graph.Fact{Memory: secret.ID, Subject: "Canarywharf", Relation: "opens", Object: "Xyzzy"}
+		n, err := s.(graph.Facts).PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{fact, {Memory: uuid.New(), Subject: "A", Relation: "r", Object: "B"}})
+		if n != 0 || err != nil || len(f.Holding(t, "Canarywharf")) != 0 {
+			t.Errorf("stored %d, %v, %v", n, err, f.Holding(t, "Canarywharf"))
+		}
+		for _, bad := range []graph.Fact{
+			{Memory: plain.ID, Subject: "", Relation: "r", Object: "B"}, {Memory: plain.ID, Subject: "A", Relation: strings.Repeat("r", 257), Object: "B"},
+			{Memory: plain.ID, Subject: "A", Relation: "co-mention", Object: "B"},
+		} {
+			if _, err := s.(graph.Facts).PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{bad}); err == nil {
+				t.Errorf("stored %+v", bad)
+			}
+		}
+		fact.Memory = plain.ID
+		put(t, s, fact)
+		if got := find(t, f, s, ranked("Canarywharf")); got != "plain:" {
+			t.Errorf("found %s", got)
+		}
+		if _, err := f.Memory.Update(t.Context(), ns, plain.ID, 0, func(r *record.Record) error { r.Sensitive = true; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if left := f.Holding(t, "Canarywharf"); len(left) != 0 {
+			t.Errorf("left in %v", left)
+		}
+		if result := search(t, s, ranked("Canarywharf")); result.State != triskelev1.LegState_LEG_STATE_ABSTAINED {
+			t.Errorf("the copy in memory still knows it: %+v", result)
+		}
+	})
+}
+
+func TestRelationsCount(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		a, b := bare(0.5), bare(0.5)
+		f.Insert(t, a, b)
+		f.Drain(t, "graph", s)
+		put(t, s, graph.Fact{Memory: a.ID, Subject: "Acme", Relation: "founded by", Object: "Teo"}, graph.Fact{Memory: b.ID, Subject: "Acme", Relation: "advised by", Object: "Maren"})
+		expectFirst := func(text string, want record.Record) {
+			t.Helper()
+			if hits := search(t, s, ranked(text)).Hits; len(hits) != 2 || hits[0].ID != want.ID {
+				t.Errorf("%q: %+v", text, hits)
+			}
+		}
+		expectFirst("who is the founder of Acme", a)
+		expectFirst("who advises Acme", b)
+	})
+}
+
+func TestPaths(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		one := storetest.Record(ns, "yesterday Teo repaired the Kittiwake.", nil)
+		two := storetest.Record(ns, "it was seen that Kittiwake lies here", nil)
+		three := bare(0.5)
+		two.Links = []record.Link{{Target: three.ID, Relation: "cites"}}
+		f.Insert(t, one, two, three)
+		f.Drain(t, "graph", s)
+		q := ranked("Teo")
+		q.Explain = true
+		result := search(t, s, q)
+		hits := result.Hits
+		if len(hits) != 3 || len(result.Paths) != 3 {
+			t.Fatalf("%+v", result)
+		}
+		want := []leg.Step{{Concept: "Teo"}, {Relation: "mentioned in", Memory: one.ID}, {Relation: "mentions", Concept: "Kittiwake"},
+			{Relation: "mentioned in", Memory: two.ID}, {Relation: "cites", Memory: three.ID}}
+		for i, n := range []int{2, 4, 5} {
+			if !slices.Equal(result.Paths[i], want[:n]) {
+				t.Errorf("hit %d: %+v, want %+v", i, result.Paths[i], want[:n])
+			}
+		}
+		if hits[0].Concepts != 1 || hits[1].Concepts != 0 {
+			t.Errorf("%+v", hits)
+		}
+	})
+}
+
+// TestNetworksAgree: both engines give the same order and scores by PageRank, whether a network was read at once or has
+// followed its memories one change after the other, forgotten ones included.
+func TestNetworksAgree(t *testing.T) {
+	var results [2][2][]leg.Result
+	for i, f := range []*storetest.Fixture{storetest.Postgres(t), storetest.SQLite(t)} {
+		following := open(f)
+		records := world(1, 200)
+		for batch := range slices.Chunk(records, 40) {
+			f.Insert(t, batch...)
+			f.Drain(t, "graph", following)
+			put(t, following, graph.Fact{Memory: batch[0].ID, Subject: "Name1x", Relation: "knows", Object: fmt.Sprintf("Name%dx", len(batch[0].Content)%9+2)})
+			search(t, following, ranked("Name1x"))
+		}
+		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{records[0].ID, records[70].ID}); err != nil {
+			t.Fatal(err)
+		}
+		for j, s := range []leg.Searcher{following, open(f)} {
+			random := rand.New(rand.NewPCG(3, 4))
+			for range 20 {
+				q := ranked(fmt.Sprintf("where did Name%dx and name%dx go with the boats", random.IntN(60), random.IntN(200)))
+				q.Seeds = []leg.Seed{{ID: records[random.IntN(200)].ID, Score: 1}}
+				results[i][j] = append(results[i][j], search(t, s, q))
+			}
+		}
+	}
+	hits := 0
+	for _, other := range [][]leg.Result{results[0][1], results[1][0], results[1][1]} {
+		for i, a := range results[0][0] {
+			b := other[i]
+			if a.State != b.State || len(a.Hits) != len(b.Hits) {
+				t.Fatalf("query %d: %v with %d hits, %v with %d", i, a.State, len(a.Hits), b.State, len(b.Hits))
+			}
+			hits += len(a.Hits)
+			for j := range a.Hits {
+				if x, y := a.Hits[j], b.Hits[j]; x.ID != y.ID || math.Abs(x.Score-y.Score) > 1e-9*x.Score {
+					t.Fatalf("query %d, rank %d: %+v and %+v", i, j+1, x, y)
+				}
+			}
+		}
+	}
+	if hits < 500 {
+		t.Errorf("only %d hits compared", hits)
+	}
+}
+
+// TestTooLargeForMemory: what does not fit is answered by hop decay, which says so.
+func TestTooLargeForMemory(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		config := graph.DefaultConfig()
+		config.MaxArcs = 3
+		s := openWith(f, config)
+		one := storetest.Record(ns, "We saw Teo in Aldermouth with Orsolya.", nil)
+		f.Insert(t, one)
+		f.Drain(t, "graph", s)
+		if result := search(t, s, ranked("Teo")); result.State != triskelev1.LegState_LEG_STATE_UNSPECIFIED {
+			t.Errorf("three arcs fit: %+v", result)
+		}
+		two := storetest.Record(ns, "We saw Maren in Brackwater.", nil)
+		f.Insert(t, two)
+		f.Drain(t, "graph", s)
+		for range 2 {
+			result := search(t, s, ranked("Teo"))
+			if result.State != triskelev1.LegState_LEG_STATE_FALLBACK || len(result.Hits) != 1 || result.ScoreKind != triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY {
+				t.Errorf("five do not: %+v", result)
+			}
+		}
+		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{two.ID}); err != nil {
+			t.Fatal(err)
+		}
+		if result := search(t, s, ranked("Teo")); result.State != triskelev1.LegState_LEG_STATE_UNSPECIFIED {
+			t.Errorf("three again: %+v", result)
+		}
+	})
+}
+
+// TestAnotherNamespaceOfTheSameName: a copy in memory is not taken for the graph of a namespace that has got the name since.
+func TestAnotherNamespaceOfTheSameName(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		f.Insert(t, storetest.Record("other", "one: yesterday Teo left", nil), storetest.Record(ns, "two: yesterday Teo came", nil))
+		f.Drain(t, "graph", s)
+		q := ranked("Teo")
+		q.Namespace = "other"
+		before := search(t, s, q).Hits
+		if _, err := f.Memory.DeleteNamespace(t.Context(), "other"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Memory.RenameNamespace(t.Context(), ns, "other"); err != nil {
+			t.Fatal(err)
+		}
+		after := search(t, s, q).Hits
+		if len(before) != 1 || len(after) != 1 || before[0].ID == after[0].ID {
+			t.Errorf("before %+v, after %+v", before, after)
+		}
+		if result := search(t, s, ranked("Teo")); result.State != triskelev1.LegState_LEG_STATE_ABSTAINED {
+			t.Errorf("the old name still finds: %+v", result)
+		}
+	})
+}
+
+func TestHubsSayNothing(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		var crowd []record.Record
+		for i := range 60 {
+			crowd = append(crowd, storetest.Record(ns, fmt.Sprintf("we note that Maren saw Gull%d", i), nil))
+		}
+		f.Insert(t, crowd...)
+		f.Drain(t, "graph", s)
+		if result := search(t, s, ranked("Maren")); result.State != triskelev1.LegState_LEG_STATE_ABSTAINED {
+			t.Errorf("every memory mentions her: %+v", result)
+		}
+		if got := search(t, s, ranked("Maren and Gull7")).Hits; len(got) != 1 || got[0].ID != crowd[7].ID {
+			t.Errorf("beside something specific she leads nowhere: %+v", got)
+		}
+		page := storetest.Record(ns, "page: her story", func(r *record.Record) { r.Title = "Maren" })
+		f.Insert(t, page)
+		f.Drain(t, "graph", s)
+		if got := search(t, s, ranked("Maren")).Hits; len(got) != 50 || got[0].ID != page.ID {
+			t.Errorf("a page of her own: %d hits", len(got))
+		}
+	})
+}

@@ -1,0 +1,314 @@
+package graph
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+const (
+	// damping is how much of a node's mass goes on; the rest stays. HippoRAG 2 (Gutiérrez et al., 2025) has 0.5 too.
+	damping = 0.5
+	// seedWeight is what the best memory among a search's seeds weighs, beside concepts of the query that weigh 1 together.
+	// The same paper gives passages 0.05 of their score. maxSeeds is how many of the best take part: together they weigh less
+	// than the query's concepts.
+	seedWeight = 0.05
+	maxSeeds   = 10
+	// minMass is the least mass that is pushed on, maxArcs how many arcs one search crosses.
+	minMass = 5e-5
+	maxArcs = 200_000
+	// namedRelation is how much more a fact weighs whose relation the query names.
+	namedRelation = 4
+)
+
+// node is a memory or a concept of a network, by its place there.
+type node int32
+
+func memoryAt(i int32) node      { return node(i << 1) }
+func conceptNodeAt(i int32) node { return node(i<<1 | 1) }
+
+func (v node) isConcept() bool { return v&1 == 1 }
+func (v node) place() int32    { return int32(v >> 1) }
+
+// walker computes personalised PageRank by forward push (Andersen, Chung, Lang: "Local graph partitioning using PageRank
+// vectors", FOCS 2006), level by level, so that the order of the rows has no say in the result. The work depends on the
+// mass that is spread, not on the size of the graph.
+//
+// From a concept mass goes, in equal shares, to the memories that it is the title of, to all that mention it, and over the
+// facts it is part of: half to the other end, half to the evidence. From a memory it goes, in equal shares, to the concepts
+// it mentions, by salience and specificity, and over the links of authors. Concepts of a single memory lead nowhere, and
+// those of too many memories are reached but lead no further, unless the query names them.
+type walker struct {
+	n        *network
+	time     moment
+	named    func(relation string) bool // whether the query names a relation
+	least    int                        // a concept that fewer memories mention is not gone to
+	hub      int                        // a concept that more memories mention is a hub
+	starts   map[node]bool
+	explain  bool
+	maxLinks int
+
+	*scratch
+	from  map[node]hop // the way in, by which most of the mass came when the node was first reached; only to explain
+	level int32
+	next  []node // reached in this level, each once
+	arcs  int
+}
+
+// scratch is what a walk writes on, by node. Walks take turns in using it.
+type scratch struct {
+	score, residual []float64
+	reached         []int32 // the level that reached it last
+	touched         []node
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// begin gives the walker clean arrays, which end takes back.
+func (w *walker) begin() {
+	w.scratch = scratches.Get().(*scratch)
+	if n := 2 * max(len(w.n.memories), len(w.n.concepts)); len(w.score) < n {
+		*w.scratch = scratch{score: make([]float64, n), residual: make([]float64, n), reached: make([]int32, n)}
+	}
+	if w.explain {
+		w.from = map[node]hop{}
+	}
+}
+
+func (w *walker) end() {
+	for _, v := range w.touched {
+		w.score[v], w.residual[v], w.reached[v] = 0, 0, 0
+	}
+	w.touched = w.touched[:0]
+	scratches.Put(w.scratch)
+	w.scratch = nil
+}
+
+// start makes a node one to begin with.
+func (w *walker) start(v node, mass float64) {
+	w.touched = append(w.touched, v)
+	w.reached[v] = -1 // by no level
+	w.residual[v] += mass
+	if w.explain {
+		w.from[v] = hop{before: v}
+	}
+}
+
+// hop is the way to a node from the one before.
+type hop struct {
+	before node
+	via    string // a relation
+	mass   float64
+	level  int32
+}
+
+// relations of steps that are no facts.
+const (
+	viaMention = "mentioned in"
+	viaTitle   = "title of"
+	viaNames   = "mentions"
+	viaLinked  = "linked from"
+)
+
+// run spreads the seeds' mass, 1 in total, and leaves the scores of all nodes touched in w.score.
+func (w *walker) run(seeds map[node]float64) {
+	frontier := slices.Sorted(maps.Keys(seeds)) // in order, so that the same seeds add up to the same
+	var total float64
+	for _, v := range frontier {
+		total += seeds[v]
+	}
+	for _, v := range frontier {
+		w.start(v, seeds[v]/total)
+	}
+	var mass []float64
+	for len(frontier) > 0 && w.arcs < maxArcs {
+		w.level++
+		mass = mass[:0]
+		for _, v := range frontier {
+			mass = append(mass, w.residual[v])
+			w.residual[v] = 0
+		}
+		w.next = w.next[:0]
+		for i, v := range frontier {
+			w.score[v] += (1 - damping) * mass[i]
+			w.spread(v, damping*mass[i])
+		}
+		frontier = frontier[:0]
+		for _, v := range w.next {
+			if w.residual[v] >= minMass {
+				frontier = append(frontier, v)
+			}
+		}
+	}
+	for _, v := range w.touched {
+		w.score[v] += (1 - damping) * w.residual[v]
+		w.residual[v] = 0
+	}
+}
+
+func (w *walker) give(from, to node, mass float64, via string) {
+	w.arcs++
+	switch w.reached[to] {
+	case w.level:
+	case 0:
+		w.touched = append(w.touched, to)
+		fallthrough
+	default:
+		w.reached[to] = w.level
+		w.next = append(w.next, to)
+	}
+	w.residual[to] += mass
+	if w.explain {
+		if way, known := w.from[to]; !known || way.level == w.level && mass > way.mass {
+			w.from[to] = hop{from, via, mass, w.level}
+		}
+	}
+}
+
+func (w *walker) spread(v node, mass float64) {
+	if v.isConcept() {
+		w.spreadConcept(v, mass)
+	} else {
+		w.spreadMemory(v, mass)
+	}
+}
+
+func (w *walker) spreadConcept(v node, mass float64) {
+	row := &w.n.concepts[v.place()]
+	if len(row.mentions) > w.hub && !w.starts[v] {
+		return
+	}
+	var pages, mentions float64
+	live := func(a arc) bool { return w.n.live(a.to, w.time) && !w.n.stale(a.to, w.time) }
+	for _, a := range row.mentions {
+		if live(a) {
+			mentions += float64(a.salience)
+			if a.salience >= salienceTitle {
+				pages++
+			}
+		}
+	}
+	w.arcs += len(row.mentions) + len(row.facts)
+	var facts []factRef
+	var factSum float64
+	for _, f := range row.facts {
+		if w.n.holds(f, w.time) {
+			facts = append(facts, f)
+			factSum += w.factWeight(f)
+		}
+	}
+	share := mass / max(1, present(pages)+present(mentions)+present(factSum))
+	for _, a := range row.mentions {
+		if !live(a) {
+			continue
+		}
+		if a.salience >= salienceTitle {
+			w.give(v, memoryAt(a.to), share/pages, viaTitle)
+		}
+		w.give(v, memoryAt(a.to), share*float64(a.salience)/mentions, viaMention)
+	}
+	for _, f := range facts {
+		fact := &w.n.memories[f.memory].Facts[f.fact]
+		part := share * w.factWeight(f) / factSum / 2
+		other, via := fact.Target, fact.Relation
+		if other == row.id {
+			other, via = fact.Source, "is "+fact.Relation+" of"
+		}
+		w.give(v, conceptNodeAt(w.n.concept[other]), part, via)
+		w.give(v, memoryAt(f.memory), part, fact.Relation)
+	}
+}
+
+func (w *walker) factWeight(r factRef) float64 {
+	if f := &w.n.memories[r.memory].Facts[r.fact]; w.named(f.Relation) {
+		return namedRelation
+	}
+	return 1
+}
+
+func (w *walker) spreadMemory(v node, mass float64) {
+	memory := &w.n.memories[v.place()]
+	var sum float64
+	weigh := func(a arc) float64 {
+		c := &w.n.concepts[a.to]
+		if len(c.mentions) < w.least || len(c.mentions) > w.hub {
+			return 0
+		}
+		return float64(a.salience) * c.specificity
+	}
+	for _, a := range memory.mentions {
+		sum += weigh(a)
+	}
+	links := w.links(v.place())
+	share := mass / max(1, present(sum)+present(float64(len(links))))
+	for _, a := range memory.mentions {
+		if weight := weigh(a); weight > 0 {
+			w.give(v, conceptNodeAt(a.to), share*weight/sum, viaNames)
+		}
+	}
+	for _, l := range links {
+		w.give(v, memoryAt(l.memory), share/float64(len(links)), l.via)
+	}
+}
+
+// neighbour is the other end of an author's link in either direction.
+type neighbour struct {
+	memory int32
+	via    string
+}
+
+// links returns the live memories that a memory links to or is linked from; none if they are too many to say anything.
+func (w *walker) links(memory int32) []neighbour {
+	m := &w.n.memories[memory]
+	linkers := w.n.linkers[m.key]
+	if len(m.Links)+len(linkers) > w.maxLinks {
+		return nil
+	}
+	var out []neighbour
+	for _, l := range m.Links {
+		if target, known := w.n.ends[l.target]; known && w.n.live(target, w.time) {
+			out = append(out, neighbour{target, l.relation})
+		}
+	}
+	for _, from := range linkers {
+		if w.n.live(from, w.time) {
+			out = append(out, neighbour{from, viaLinked})
+		}
+	}
+	return out
+}
+
+// present is 1 for what there is some of.
+func present(amount float64) float64 {
+	if amount > 0 {
+		return 1
+	}
+	return 0
+}
+
+// relationsNamed returns whether a query names a relation: each of its words that says anything begins like a word of the
+// query, as "founder" and "founded by" do.
+func relationsNamed(query []word) func(relation string) bool {
+	const stem = 5 // letters that two forms of a word share
+	known := map[string]bool{}
+	return func(relation string) bool {
+		named, seen := known[relation]
+		if seen {
+			return named
+		}
+		for _, w := range words(relation, maxNameWords) {
+			if stopWord(w.fold) {
+				continue
+			}
+			named = slices.ContainsFunc(query, func(q word) bool {
+				return q.fold == w.fold || len(w.fold) >= stem && strings.HasPrefix(q.fold, w.fold[:stem])
+			})
+			if !named {
+				break
+			}
+		}
+		known[relation] = named
+		return named
+	}
+}

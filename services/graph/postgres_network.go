@@ -1,0 +1,145 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/postgres"
+)
+
+var _ store = (*Postgres)(nil)
+
+// state implements source.
+func (p *Postgres) state(ctx context.Context, namespace string) (s state, err error) {
+	err = postgres.In(p.pool, namespace).QueryRow(ctx, "SELECT epoch, version, removed FROM graph.versions WHERE namespace = $1", namespace).
+		Scan(&s.epoch, &s.version, &s.removed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return state{}, nil
+	}
+	return s, err
+}
+
+// changes implements source.
+func (p *Postgres) changes(ctx context.Context, namespace string, after int64) (out []memoryRows, err error) {
+	err = postgres.Search(ctx, p.pool, namespace, nil, func(tx pgx.Tx) error {
+		place := map[uuid.UUID]int{}
+		var id uuid.UUID
+		var from, to int64
+		rows, err := tx.Query(ctx, `
+			SELECT m.id, (extract(epoch FROM coalesce(m.occurred_at, m.created_at)) * 1000000)::bigint,
+				CASE WHEN m.superseded_by IS NULL THEN 0 ELSE (extract(epoch FROM m.updated_at) * 1000000)::bigint END
+			FROM graph.link_ends e JOIN memory.memories m ON m.namespace = e.namespace AND m.id = e.memory_id
+			WHERE e.namespace = $1 AND e.version > $2 ORDER BY m.id`, namespace, after)
+		if err != nil {
+			return err
+		}
+		if _, err := pgx.ForEachRow(rows, []any{&id, &from, &to}, func() error {
+			place[id] = len(out)
+			out = append(out, memoryRows{ID: id, From: from, To: to})
+			return nil
+		}); err != nil {
+			return err
+		}
+		// A memory that has come since the first statement is of a later version.
+		each := func(statement string, targets []any, add func(*memoryRows)) error {
+			rows, err := tx.Query(ctx, statement, namespace, after)
+			if err != nil {
+				return err
+			}
+			_, err = pgx.ForEachRow(rows, append([]any{&id}, targets...), func() error {
+				if at, there := place[id]; there {
+					add(&out[at])
+				}
+				return nil
+			})
+			return err
+		}
+		var m mention
+		if err := each(`
+			SELECT c.memory_id, c.concept_id, c.salience
+			FROM graph.link_ends e JOIN graph.memory_concepts c ON c.namespace = e.namespace AND c.memory_id = e.memory_id
+			WHERE e.namespace = $1 AND e.version > $2 ORDER BY c.memory_id, c.concept_id`, []any{&m.concept, &m.salience},
+			func(r *memoryRows) { r.Mentions = append(r.Mentions, m) }); err != nil {
+			return err
+		}
+		var f factRow
+		if err := each(`
+			SELECT c.memory_id, c.source_id, c.target_id, c.relation, c.single, (extract(epoch FROM c.valid_from) * 1000000)::bigint,
+				coalesce((extract(epoch FROM c.stated_to) * 1000000)::bigint, 0)
+			FROM graph.link_ends e JOIN graph.concept_edges c ON c.namespace = e.namespace AND c.memory_id = e.memory_id
+			WHERE e.namespace = $1 AND e.version > $2 AND c.relation <> '`+coMention+`'
+			ORDER BY c.memory_id, c.source_id, c.target_id, c.relation COLLATE "C"`,
+			[]any{&f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To},
+			func(r *memoryRows) { r.Facts = append(r.Facts, f) }); err != nil {
+			return err
+		}
+		var l authorLink
+		return each(`
+			SELECT c.source_id, c.target_key, c.relation
+			FROM graph.link_ends e JOIN graph.memory_links c ON c.namespace = e.namespace AND c.source_id = e.memory_id
+			WHERE e.namespace = $1 AND e.version > $2 ORDER BY c.source_id, c.target_key, c.relation COLLATE "C"`,
+			[]any{&l.target, &l.relation},
+			func(r *memoryRows) { r.Links = append(r.Links, l) })
+	})
+	return out, err
+}
+
+// memories implements source.
+func (p *Postgres) memories(ctx context.Context, namespace string) ([]uuid.UUID, error) {
+	rows, err := postgres.In(p.pool, namespace).Query(ctx, "SELECT memory_id FROM graph.link_ends WHERE namespace = $1", namespace)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+}
+
+// keys implements source.
+func (p *Postgres) keys(ctx context.Context, namespace string, ids []int64) (map[int64]string, error) {
+	return p.texts(ctx, "key", namespace, ids)
+}
+
+// names implements store.
+func (p *Postgres) names(ctx context.Context, namespace string, ids []int64) (map[int64]string, error) {
+	return p.texts(ctx, "name", namespace, ids)
+}
+
+func (p *Postgres) texts(ctx context.Context, column, namespace string, ids []int64) (map[int64]string, error) {
+	rows, err := postgres.In(p.pool, namespace).Query(ctx, "SELECT id, "+column+" FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)", namespace, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := map[int64]string{}
+	var id int64
+	var text string
+	_, err = pgx.ForEachRow(rows, []any{&id, &text}, func() error {
+		out[id] = text
+		return nil
+	})
+	return out, err
+}
+
+// pick implements store.
+func (p *Postgres) pick(ctx context.Context, q leg.Query, ids []uuid.UUID) (hits []leg.Hit, err error) {
+	err = postgres.Search(ctx, p.pool, q.Namespace, nil, func(tx pgx.Tx) error {
+		var args postgres.Args
+		rows, err := tx.Query(ctx, "SELECT m.id, m.importance, m.created_at FROM memory.memories m WHERE m.namespace = "+args.Add(q.Namespace)+
+			" AND m.id = ANY("+args.Add(ids)+") AND "+livePostgres(q, q.Filter, &args), args...)
+		if err != nil {
+			return err
+		}
+		hits, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (leg.Hit, error) {
+			var h leg.Hit
+			var created time.Time
+			err := row.Scan(&h.ID, &h.Importance, &created)
+			h.CreatedAt = created.UTC()
+			return h, err
+		})
+		return err
+	})
+	return hits, err
+}

@@ -1,0 +1,241 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	// loadTime bounds the reading of a namespace's graph, whoever waits for it. waitShare is the part of a search's time that
+	// it waits for the reading, after which hop decay answers.
+	loadTime  = time.Minute
+	waitShare = 0.5
+)
+
+// state says what a copy of a namespace's graph was made from; see the table of versions. The zero state is that of a
+// namespace without a graph.
+type state struct{ epoch, version, removed int64 }
+
+// source is where networks are read from.
+type source interface {
+	state(ctx context.Context, namespace string) (state, error)
+	// changes returns the memories of the graph that changed after a version; after 0 that is all.
+	changes(ctx context.Context, namespace string, after int64) ([]memoryRows, error)
+	// memories returns the ids of all memories of the graph.
+	memories(ctx context.Context, namespace string) ([]uuid.UUID, error)
+	// keys returns the normal forms of concepts; those that are gone are left out.
+	keys(ctx context.Context, namespace string, ids []int64) (map[int64]string, error)
+}
+
+var errTooLarge = errors.New("the namespace's graph has too many arcs to be kept in memory")
+
+// replicas are the networks of the namespaces that were searched last. Each catches up with its tables before it is used.
+type replicas struct {
+	source  source
+	maxArcs int // of all networks together
+
+	mu     sync.Mutex
+	all    map[string]*replica
+	clock  int64 // of uses
+	inUse  int   // arcs
+	unfits map[string]state
+}
+
+type replica struct {
+	mu      sync.RWMutex // of network's contents
+	network *network
+	// Guarded by replicas.mu.
+	arcs     int
+	used     int64
+	at       state         // of network
+	catching chan struct{} // closed when the catching up under way has ended; nil if there is none
+	err      error         // how the last one ended
+}
+
+func newReplicas(s source, maxArcs int) *replicas {
+	return &replicas{source: s, maxArcs: maxArcs, all: map[string]*replica{}, unfits: map[string]state{}}
+}
+
+// with calls fn with the network of a namespace as the tables are now, and says whether it could: not if the network is too
+// large, or cannot catch up in time.
+func (r *replicas) with(ctx context.Context, namespace string, fn func(*network)) (bool, error) {
+	wait, cancel := ctx, context.CancelFunc(func() {})
+	if deadline, ok := ctx.Deadline(); ok {
+		wait, cancel = context.WithTimeout(ctx, time.Duration(waitShare*float64(time.Until(deadline))))
+	}
+	defer cancel()
+	for {
+		now, err := r.source.state(ctx, namespace)
+		if err != nil {
+			return false, err
+		}
+		rep, catching := r.get(namespace, now)
+		if rep == nil {
+			return false, nil
+		}
+		if catching == nil {
+			rep.mu.RLock()
+			if rep.network.at == now {
+				fn(rep.network)
+				rep.mu.RUnlock()
+				return true, nil
+			}
+			rep.mu.RUnlock()
+			continue // somebody has seen a newer state
+		}
+		select {
+		case <-wait.Done():
+			return false, ctx.Err()
+		case <-catching:
+		}
+		r.mu.Lock()
+		err = rep.err
+		r.mu.Unlock()
+		switch {
+		case errors.Is(err, errTooLarge):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+	}
+}
+
+// get returns the replica of a namespace, nil if it is known not to fit, and the catching up to wait for, nil if it is
+// where it should be.
+func (r *replicas) get(namespace string, now state) (*replica, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unfits[namespace] == now && now != (state{}) {
+		return nil, nil
+	}
+	rep := r.all[namespace]
+	if rep == nil {
+		rep = &replica{network: newNetwork()}
+		r.all[namespace] = rep
+	}
+	r.clock++
+	rep.used = r.clock
+	if rep.catching == nil && rep.at != now {
+		rep.catching = make(chan struct{})
+		go r.catchUp(namespace, rep, now)
+	}
+	return rep, rep.catching
+}
+
+// catchUp brings a replica to a state, or to a later one.
+func (r *replicas) catchUp(namespace string, rep *replica, to state) {
+	ctx, cancel := context.WithTimeout(context.Background(), loadTime)
+	defer cancel()
+	rep.mu.RLock()
+	network, at := rep.network, rep.network.at
+	rep.mu.RUnlock()
+	if at.epoch != to.epoch || at.version > to.version {
+		network, at = newNetwork(), state{}
+	}
+	update, err := r.read(ctx, namespace, at, to)
+	if err == nil && at.version == 0 && update.arcs() > r.maxArcs {
+		err = errTooLarge
+	}
+	if err == nil {
+		rep.mu.Lock()
+		err = update.apply(ctx, network, r.source, namespace)
+		if err == nil {
+			network.at = to
+			rep.network = network
+		} else {
+			rep.network = newNetwork()
+		}
+		rep.mu.Unlock()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil && rep.network.arcs > r.maxArcs {
+		err = errTooLarge
+	}
+	switch {
+	case errors.Is(err, errTooLarge):
+		r.inUse -= rep.arcs
+		delete(r.all, namespace)
+		if len(r.unfits) > 1000 {
+			clear(r.unfits)
+		}
+		r.unfits[namespace] = to
+	default:
+		r.inUse += rep.network.arcs - rep.arcs
+		rep.arcs, rep.at = rep.network.arcs, rep.network.at
+		delete(r.unfits, namespace)
+	}
+	rep.err = err
+	close(rep.catching)
+	rep.catching = nil
+	r.evict(namespace)
+}
+
+// evict forgets what was not used for longest until the rest fits; never what is in use just now.
+func (r *replicas) evict(current string) {
+	for r.inUse > r.maxArcs {
+		oldest := ""
+		for namespace, rep := range r.all {
+			if namespace != current && rep.catching == nil && (oldest == "" || rep.used < r.all[oldest].used) {
+				oldest = namespace
+			}
+		}
+		if oldest == "" {
+			return
+		}
+		r.inUse -= r.all[oldest].arcs
+		delete(r.all, oldest)
+	}
+}
+
+// update is what a network lacks.
+type update struct {
+	changed []memoryRows
+	removed bool
+	left    []uuid.UUID // if removed
+}
+
+func (r *replicas) read(ctx context.Context, namespace string, at, to state) (update, error) {
+	if to == (state{}) {
+		return update{}, nil
+	}
+	var u update
+	var err error
+	if u.changed, err = r.source.changes(ctx, namespace, at.version); err != nil {
+		return u, err
+	}
+	if u.removed = at.version > 0 && to.removed > at.version; u.removed {
+		u.left, err = r.source.memories(ctx, namespace)
+	}
+	return u, err
+}
+
+func (u update) arcs() int {
+	n := 0
+	for i := range u.changed {
+		n += len(u.changed[i].Mentions) + len(u.changed[i].Facts) + len(u.changed[i].Links)
+	}
+	return n
+}
+
+func (u update) apply(ctx context.Context, n *network, s source, namespace string) error {
+	for _, rows := range u.changed {
+		n.put(rows)
+	}
+	if u.removed {
+		n.keep(u.left)
+	}
+	ids := n.unnamed()
+	if len(ids) == 0 {
+		return nil
+	}
+	keys, err := s.keys(ctx, namespace, ids)
+	for id, key := range keys {
+		n.name(id, key)
+	}
+	return err
+}

@@ -1,0 +1,390 @@
+package graph
+
+import (
+	"cmp"
+	"context"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/leg"
+)
+
+// Viewer lets people look into graphs.
+type Viewer interface {
+	// View reads the graph of a namespace as it is now.
+	View(ctx context.Context, namespace string) (*View, error)
+}
+
+// View is the graph of a namespace at one moment, in memory.
+type View struct {
+	network *network
+	names   map[int64]string
+}
+
+// View implements Viewer.
+func (s *searcher) View(ctx context.Context, namespace string) (*View, error) {
+	at, err := s.store.state(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.store.changes(ctx, namespace, 0)
+	if err != nil {
+		return nil, err
+	}
+	n := newNetwork()
+	n.at = at
+	if err := (update{changed: rows}).apply(ctx, n, s.store, namespace); err != nil {
+		return nil, err
+	}
+	ids := make([]int64, 0, len(n.concepts))
+	for i := range n.concepts {
+		ids = append(ids, n.concepts[i].id)
+	}
+	names, err := s.store.names(ctx, namespace, ids)
+	return &View{n, names}, err
+}
+
+// Stats are counts of what a graph has.
+type Stats struct {
+	Memories, Concepts, Mentions, Facts, Links int
+	Singletons                                 int // concepts of one memory, which lead nowhere
+	Hubs                                       int // concepts of so many that they lead nowhere
+}
+
+// Stats counts.
+func (v *View) Stats() Stats {
+	s := Stats{Memories: len(v.network.memory)}
+	hub := v.network.hub()
+	for i := range v.network.concepts {
+		switch n := len(v.network.concepts[i].mentions); {
+		case n == 0:
+			continue
+		case n == 1:
+			s.Singletons++
+		case n > hub:
+			s.Hubs++
+		}
+		s.Concepts++
+	}
+	for _, at := range v.network.memory {
+		m := &v.network.memories[at]
+		s.Mentions, s.Facts, s.Links = s.Mentions+len(m.mentions), s.Facts+len(m.Facts), s.Links+len(m.Links)
+	}
+	return s
+}
+
+// Statement is a fact with its evidence.
+type Statement struct {
+	Subject, Relation, Object string
+	Memory                    uuid.UUID
+	From, To                  time.Time // zero To: it holds
+	ClosedBy                  uuid.UUID // the memory whose fact closed it, if one did
+	Single                    bool      // the subject has one object at a time
+	StatedTo                  time.Time // when its source says that it ended
+}
+
+// ConceptView is what a graph knows of a concept.
+type ConceptView struct {
+	Name     string
+	Memories []uuid.UUID // that mention it, ascending
+	Pages    []uuid.UUID // of these, those that it is the title of
+	Aliases  []string
+	Facts    []Statement // by time
+}
+
+// Concept returns a concept by any of its spellings.
+func (v *View) Concept(name string) (ConceptView, bool) {
+	at, known := v.network.concept[conceptID(Key(name))]
+	if !known || len(v.network.concepts[at].mentions) == 0 {
+		return ConceptView{}, false
+	}
+	row := &v.network.concepts[at]
+	c := ConceptView{Name: v.names[row.id]}
+	for _, a := range row.mentions {
+		memory := &v.network.memories[a.to]
+		c.Memories = append(c.Memories, memory.ID)
+		if a.salience >= salienceTitle {
+			c.Pages = append(c.Pages, memory.ID)
+		}
+	}
+	slices.SortFunc(c.Memories, compareIDs)
+	slices.SortFunc(c.Pages, compareIDs)
+	for _, r := range row.facts {
+		s := v.statement(r)
+		if s.Relation == aliasRelation {
+			other := s.Subject
+			if other == c.Name {
+				other = s.Object
+			}
+			if !slices.Contains(c.Aliases, other) {
+				c.Aliases = append(c.Aliases, other)
+			}
+			continue
+		}
+		c.Facts = append(c.Facts, s)
+	}
+	slices.Sort(c.Aliases)
+	slices.SortFunc(c.Facts, func(a, b Statement) int {
+		return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Object, b.Object), compareIDs(a.Memory, b.Memory))
+	})
+	return c, true
+}
+
+func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
+
+func (v *View) statement(r factRef) Statement {
+	m := &v.network.memories[r.memory]
+	f := &m.Facts[r.fact]
+	s := Statement{Subject: v.names[f.Source], Relation: f.Relation, Object: v.names[f.Target], Memory: m.ID, From: fromMicros(f.From), To: fromMicros(f.To), Single: f.Single, StatedTo: fromMicros(f.To)}
+	if m.To != 0 && (f.To == 0 || m.To < f.To) {
+		s.To = fromMicros(m.To)
+	}
+	if by, closed := v.network.closing(r, moment{}); closed {
+		closer := &v.network.memories[by.memory]
+		if at := fromMicros(closer.Facts[by.fact].From); s.To.IsZero() || at.Before(s.To) {
+			s.To, s.ClosedBy = at, closer.ID
+		}
+	}
+	return s
+}
+
+func fromMicros(t int64) time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(t).UTC()
+}
+
+// Neighbour is a concept one step from another.
+type Neighbour struct {
+	Name     string
+	Memories int      // that mention both
+	Facts    []string // relations that hold between the two
+}
+
+// Neighbours returns the concepts next to one, those with facts first, then by how many memories mention both.
+func (v *View) Neighbours(name string) []Neighbour {
+	at, known := v.network.concept[conceptID(Key(name))]
+	if !known {
+		return nil
+	}
+	byID := map[int64]*Neighbour{}
+	of := func(id int64) *Neighbour {
+		if byID[id] == nil {
+			byID[id] = &Neighbour{Name: v.names[id]}
+		}
+		return byID[id]
+	}
+	row := &v.network.concepts[at]
+	for _, m := range row.mentions {
+		for _, a := range v.network.memories[m.to].mentions {
+			if a.to != at && v.network.live(m.to, moment{}) {
+				of(v.network.concepts[a.to].id).Memories++
+			}
+		}
+	}
+	for _, r := range row.facts {
+		if f := &v.network.memories[r.memory].Facts[r.fact]; v.network.holds(r, moment{}) {
+			other := f.Target
+			if other == row.id {
+				other = f.Source
+			}
+			if n := of(other); !slices.Contains(n.Facts, f.Relation) {
+				n.Facts = append(n.Facts, f.Relation)
+			}
+		}
+	}
+	var out []Neighbour
+	for _, n := range byID {
+		slices.Sort(n.Facts)
+		out = append(out, *n)
+	}
+	slices.SortFunc(out, func(a, b Neighbour) int {
+		return cmp.Or(cmp.Compare(len(b.Facts), len(a.Facts)), cmp.Compare(b.Memories, a.Memories), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// Path returns the shortest way from one concept to another along mentions, facts that hold and authors' links; of several
+// one of them. It is empty if there is none, or a name is no concept.
+func (v *View) Path(from, to string) []leg.Step {
+	start, known := v.network.concept[conceptID(Key(from))]
+	end, known2 := v.network.concept[conceptID(Key(to))]
+	if !known || !known2 {
+		return nil
+	}
+	w := walker{
+		n: v.network, time: moment{superseded: true}, named: func(string) bool { return false }, least: 1, hub: len(v.network.memories), explain: true,
+		maxLinks: math.MaxInt,
+	}
+	way := w.shortest(conceptNodeAt(start), conceptNodeAt(end))
+	steps := make([]leg.Step, len(way))
+	for i, stop := range way {
+		steps[i] = leg.Step{Relation: stop.relation, Concept: v.names[stop.concept], Memory: stop.memory}
+	}
+	return steps
+}
+
+// shortest is a breadth-first search over the arcs that mass takes.
+func (w *walker) shortest(from, to node) []waypoint {
+	w.begin()
+	defer w.end()
+	w.start(from, 1)
+	for frontier := []node{from}; len(frontier) > 0; frontier = slices.Clone(w.next) {
+		if _, found := w.from[to]; found {
+			return w.path(to)
+		}
+		w.level++
+		w.next = w.next[:0]
+		for _, v := range frontier {
+			w.spread(v, 1)
+		}
+		w.next = slices.DeleteFunc(w.next, func(v node) bool { return w.from[v].level < w.level })
+	}
+	return nil
+}
+
+// Reach returns how many hops away from the concepts that a query names each memory is: 1 if it mentions one of them, 2 if
+// it shares another concept, a fact or an author's link with such a memory. linked says whether the query names any.
+func (v *View) Reach(query string) (hops map[uuid.UUID]int, linked bool) {
+	text := words(query, maxQueryWords)
+	starts := v.network.link(text, phrases(text, maxNameWords), moment{})
+	w := walker{n: v.network, named: func(string) bool { return false }, least: 2, hub: v.network.hub(), starts: map[node]bool{}, maxLinks: DefaultConfig().MaxDegree}
+	w.begin()
+	defer w.end()
+	var frontier []node
+	for _, s := range starts {
+		w.starts[conceptNodeAt(s.concept)] = true
+		w.start(conceptNodeAt(s.concept), 1)
+		frontier = append(frontier, conceptNodeAt(s.concept))
+	}
+	hops = map[uuid.UUID]int{}
+	// Mass takes two steps from memory to memory over a concept, one over a link, and one from a concept over a fact.
+	for w.level < 3 {
+		w.level++
+		w.next = w.next[:0]
+		for _, at := range frontier {
+			w.spread(at, 1)
+		}
+		frontier = slices.Clone(w.next)
+		for _, at := range frontier {
+			if at.isConcept() {
+				continue
+			}
+			if id := v.network.memories[at.place()].ID; hops[id] == 0 {
+				hops[id] = 1 + int(w.level)/2
+			}
+		}
+	}
+	return hops, len(starts) > 0
+}
+
+// Degrees returns how many concepts each memory mentions.
+func (v *View) Degrees() map[uuid.UUID]int {
+	out := make(map[uuid.UUID]int, len(v.network.memory))
+	for id, at := range v.network.memory {
+		out[id] = len(v.network.memories[at].mentions)
+	}
+	return out
+}
+
+// Triples returns all facts, aliases included, by memory.
+func (v *View) Triples() []Statement {
+	var out []Statement
+	for _, at := range v.network.memory {
+		for i := range v.network.memories[at].Facts {
+			out = append(out, v.statement(factRef{at, int32(i)}))
+		}
+	}
+	slices.SortFunc(out, func(a, b Statement) int {
+		return cmp.Or(compareIDs(a.Memory, b.Memory), cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Relation, b.Relation), cmp.Compare(a.Object, b.Object))
+	})
+	return out
+}
+
+// pairs calls fn with every two memories and concepts that belong together, ordered, and then with every fact that holds.
+func (v *View) pairs(mention func(memory uuid.UUID, concept int64, salience float32), fact func(s Statement, source, target int64)) {
+	for _, id := range slices.SortedFunc(maps.Keys(v.network.memory), compareIDs) {
+		m := &v.network.memories[v.network.memory[id]]
+		for _, a := range m.mentions {
+			mention(id, v.network.concepts[a.to].id, a.salience)
+		}
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(v.network.memory), compareIDs) {
+		at := v.network.memory[id]
+		for i := range v.network.memories[at].Facts {
+			if r := (factRef{at, int32(i)}); v.network.holds(r, moment{}) {
+				f := &v.network.memories[at].Facts[i]
+				fact(v.statement(r), f.Source, f.Target)
+			}
+		}
+	}
+}
+
+func (v *View) conceptIDs() []int64 {
+	var ids []int64
+	for i := range v.network.concepts {
+		if c := &v.network.concepts[i]; len(c.mentions) > 0 {
+			ids = append(ids, c.id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// DOT writes the graph for Graphviz: concepts, memories by their ids, mentions and facts that hold.
+func (v *View) DOT(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("digraph memories {\n")
+	for _, id := range v.conceptIDs() {
+		fmt.Fprintf(&b, "  c%d [label=%s];\n", uint64(id), strconv.Quote(v.names[id]))
+	}
+	v.pairs(func(memory uuid.UUID, concept int64, salience float32) {
+		fmt.Fprintf(&b, "  \"%s\" -> c%d [weight=%g];\n", memory, uint64(concept), salience)
+	}, func(s Statement, source, target int64) {
+		fmt.Fprintf(&b, "  c%d -> c%d [label=%s];\n", uint64(source), uint64(target), strconv.Quote(s.Relation))
+	})
+	b.WriteString("}\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// GraphML writes the same as XML, http://graphml.graphdrawing.org.
+func (v *View) GraphML(w io.Writer) error {
+	var b strings.Builder
+	text := func(s string) string {
+		var escaped strings.Builder
+		_ = xml.EscapeText(&escaped, []byte(s)) // a Builder does not fail
+		return escaped.String()
+	}
+	b.WriteString(xml.Header + `<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="name" for="node" attr.name="name" attr.type="string"/>
+<key id="kind" for="node" attr.name="kind" attr.type="string"/>
+<key id="relation" for="edge" attr.name="relation" attr.type="string"/>
+<key id="weight" for="edge" attr.name="weight" attr.type="double"/>
+<graph edgedefault="directed">
+`)
+	for _, id := range v.conceptIDs() {
+		fmt.Fprintf(&b, "<node id=\"c%d\"><data key=\"name\">%s</data><data key=\"kind\">concept</data></node>\n", uint64(id), text(v.names[id]))
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(v.network.memory), compareIDs) {
+		fmt.Fprintf(&b, "<node id=\"%s\"><data key=\"kind\">memory</data></node>\n", id)
+	}
+	v.pairs(func(memory uuid.UUID, concept int64, salience float32) {
+		fmt.Fprintf(&b, "<edge source=\"%s\" target=\"c%d\"><data key=\"relation\">%s</data><data key=\"weight\">%g</data></edge>\n", memory, uint64(concept), viaNames, salience)
+	}, func(s Statement, source, target int64) {
+		fmt.Fprintf(&b, "<edge source=\"c%d\" target=\"c%d\"><data key=\"relation\">%s</data><data key=\"weight\">1</data></edge>\n", uint64(source), uint64(target), text(s.Relation))
+	})
+	b.WriteString("</graph>\n</graphml>\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
