@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -82,13 +81,10 @@ func TestForgottenIsGone(t *testing.T) {
 				if err := way.remove(id); err != nil {
 					t.Fatal(err)
 				}
-				// left returns what is left, but for words in tables that exempt says are still to be tidied up.
-				left := func(exempt *regexp.Regexp) (left []string) {
+				left := func() (left []string) {
 					for _, field := range []string{"", "key", "value", "nested", "title", "content", "keyword", "tag", "category", "source", "idempotency", "relation", "again"} {
 						for _, table := range f.Holding(t, word+field) {
-							if exempt == nil || !exempt.MatchString(table) {
-								left = append(left, word+field+" in "+table)
-							}
+							left = append(left, word+field+" in "+table)
 						}
 					}
 					for _, table := range f.Holding(t, id) {
@@ -99,12 +95,11 @@ func TestForgottenIsGone(t *testing.T) {
 					return left
 				}
 				if way.name == "swept" { // by and by
-					v.eventually("it is swept", func() bool { return len(left(folded)) == 0 })
+					v.eventually("it is swept", func() bool { return len(left()) == 0 })
 				}
-				if now := left(folded); len(now) > 0 {
+				if now := left(); len(now) > 0 {
 					t.Errorf("%s: there is left %q", way.name, now)
 				}
-				v.eventually("its words leave the postings", func() bool { return len(left(nil)) == 0 })
 			}
 		})
 	}
@@ -125,9 +120,6 @@ var untried = map[string]string{
 	"lexical.removals":    "filled by the removal itself, until the next fold",
 	"lexical.due":         "the same",
 }
-
-// folded are the tables of postings that lose the words of what is gone with the next fold, a second or so later.
-var folded = regexp.MustCompile(`^lexical\.(blocks|removals)_`)
 
 // vault is a deployment whose database is looked into.
 type vault interface {
