@@ -212,6 +212,11 @@ func (r *runner) try(ctx context.Context, set *Set, facts map[string][]graph.Fac
 		result.Stats.Mentions += s.Mentions
 		result.Stats.Facts += s.Facts
 	}
+	for _, namespace := range set.Namespaces {
+		if err := warm(ctx, system.Legs["graph"], namespace, set.Queries[0].Text); err != nil {
+			return nil, err
+		}
+	}
 	bar, done := r.bar(name, len(set.Queries))
 	defer done()
 	answers := make([]lists, len(set.Queries))
@@ -223,6 +228,20 @@ func (r *runner) try(ctx context.Context, set *Set, facts map[string][]graph.Fac
 	}
 	result.judge(set.Queries, answers, stale)
 	return result, nil
+}
+
+// warm searches until the graph of a namespace is in memory.
+func warm(ctx context.Context, leg triskelev1.LegServiceClient, namespace, text string) error {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, patience)
+		resp, err := leg.Search(attempt, &triskelev1.SearchRequest{
+			Namespace: namespace, Query: text, Depth: 1, Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK,
+		})
+		cancel()
+		if err != nil || resp.GetState() != triskelev1.LegState_LEG_STATE_FALLBACK {
+			return err
+		}
+	}
 }
 
 // exchange maps each memory to another with as many mentions, at random but the same in every run.
