@@ -25,12 +25,10 @@ type search struct {
 	leg       int // into config.Legs
 	name      string
 	namespace string
-	weight    float64
-	depth     int
-	budget    time.Duration
-	minScore  *float64
-	atLeast   string // the token of the write that the leg is to wait for, or ""
-	disabled  string // why it is not started, or ""
+	legSettings
+	budget       time.Duration
+	atLeast      string // the token of the write that the leg is to wait for, or ""
+	returnVector bool   // the query's, if the leg makes one
 }
 
 // outcome is how a search ended.
@@ -41,10 +39,15 @@ type outcome struct {
 	spent  time.Duration
 	kind   triskelev1.ScoreKind
 	hits   []fusion.Hit
+	vector []float32 // the query was searched with
 	spans  []*triskelev1.Span
 	behind int64 // memories that the leg's index has yet to catch up with
 	stale  bool  // the leg's index did not know of the write asked for
 	err    error // the leg refused the request itself
+
+	others     []fusion.Scored // what other legs found, scored by this one
+	complete   bool            // every memory that another leg found has its score, if there is one
+	completion *triskelev1.ScoreCompletion
 }
 
 // answered says whether the leg searched.
@@ -62,34 +65,22 @@ func (o outcome) lost() bool {
 	case triskelev1.LegState_LEG_STATE_TIMED_OUT, triskelev1.LegState_LEG_STATE_FAILED, triskelev1.LegState_LEG_STATE_TRUNCATED:
 		return true
 	case triskelev1.LegState_LEG_STATE_SKIPPED:
-		return o.disabled == ""
+		return o.off == ""
 	}
 	return false
 }
 
 // plan lists the searches of a request: every leg in every namespace, in the order of the configuration. tokens are
 // those of at_least, by namespace.
-func (g *Gateway) plan(req *triskelev1.RecallRequest, tokens map[string]string, time time.Duration) []search {
-	searches := make([]search, 0, len(g.config.Legs)*len(req.GetNamespaces()))
+func (g *Gateway) plan(namespaces []string, all []settings, tokens map[string]string, time time.Duration) []search {
+	searches := make([]search, 0, len(g.config.Legs)*len(namespaces))
 	for i, leg := range g.config.Legs {
-		override := req.GetLegs()[leg.Name]
-		s := search{leg: i, name: leg.Name, weight: leg.Weight, depth: leg.Depth}
-		if override != nil {
-			s.minScore = override.MinScore
-			if override.Weight != nil {
-				s.weight = override.GetWeight()
-			}
-			if override.Depth != nil {
-				s.depth = int(override.GetDepth())
-			}
-			if override.Enabled != nil && !override.GetEnabled() {
-				s.disabled = "disabled by the request"
-			}
-		}
-		s.budget = leg.Budget.Of(time, override.GetDeadline().AsDuration())
-		for _, namespace := range req.GetNamespaces() {
-			s.namespace, s.atLeast = namespace, tokens[namespace]
-			searches = append(searches, s)
+		for n, namespace := range namespaces {
+			with := all[n].legs[i]
+			searches = append(searches, search{
+				leg: i, name: leg.Name, namespace: namespace, legSettings: with, budget: leg.Budget.Of(time, with.deadline),
+				atLeast: tokens[namespace], returnVector: all[0].completing(),
+			})
 		}
 	}
 	return searches
@@ -101,9 +92,9 @@ func (g *Gateway) fanOut(ctx context.Context, req *triskelev1.RecallRequest, sea
 	outcomes := make([]outcome, len(searches))
 	var wg sync.WaitGroup
 	for i, s := range searches {
-		outcomes[i] = outcome{search: s, state: triskelev1.LegState_LEG_STATE_SKIPPED, reason: s.disabled}
+		outcomes[i] = outcome{search: s, state: triskelev1.LegState_LEG_STATE_SKIPPED, reason: s.off}
 		switch {
-		case s.disabled != "":
+		case s.off != "":
 		case s.budget < budget.MinLeg:
 			outcomes[i].reason = fmt.Sprintf("only %v of the budget were left, less than the %v a search needs", s.budget, budget.MinLeg)
 		default:
@@ -148,14 +139,15 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	ctx, cancel := context.WithTimeout(ctx, s.budget)
 	defer cancel()
 	resp, err := g.legs[s.leg].Search(ctx, &triskelev1.SearchRequest{
-		Namespace:   s.namespace,
-		Query:       req.GetQuery(),
-		Vector:      req.GetVector(),
-		Filter:      req.GetFilter(),
-		Depth:       int32(s.depth),
-		MinScore:    s.minScore,
-		AtLeast:     s.atLeast,
-		ReturnSpans: req.GetReturnSpans(),
+		Namespace:    s.namespace,
+		Query:        req.GetQuery(),
+		Vector:       req.GetVector(),
+		Filter:       req.GetFilter(),
+		Depth:        int32(s.depth),
+		MinScore:     s.minScore,
+		AtLeast:      s.atLeast,
+		ReturnSpans:  req.GetReturnSpans(),
+		ReturnVector: s.returnVector,
 	})
 	if err != nil {
 		out.state, out.reason, out.err = failure(err, s.budget)
@@ -167,7 +159,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		return out
 	}
 	out.state, out.reason, out.kind, out.spans = resp.GetState(), resp.GetReason(), resp.GetScoreKind(), resp.GetSpans()
-	out.behind, out.stale = resp.GetBehind(), resp.GetStale()
+	out.vector, out.behind, out.stale = resp.GetVector(), resp.GetBehind(), resp.GetStale()
 	return out
 }
 

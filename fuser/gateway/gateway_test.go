@@ -32,6 +32,14 @@ const ms = time.Millisecond
 type leg struct {
 	triskelev1.LegServiceClient
 	search func(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error)
+	score  func(ctx context.Context, req *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error)
+}
+
+func (l leg) ScoreByIds(ctx context.Context, req *triskelev1.ScoreByIdsRequest, _ ...grpc.CallOption) (*triskelev1.ScoreByIdsResponse, error) {
+	if l.score == nil {
+		return nil, status.Error(codes.Unimplemented, "cannot")
+	}
+	return l.score(ctx, req)
 }
 
 func (l leg) Search(ctx context.Context, req *triskelev1.SearchRequest, _ ...grpc.CallOption) (*triskelev1.SearchResponse, error) {
@@ -105,12 +113,21 @@ func (m memories) GetNamespace(_ context.Context, req *triskelev1.GetNamespaceRe
 
 func newGateway(t *testing.T, memory triskelev1.MemoryServiceClient, legs ...leg) *gateway.Gateway {
 	t.Helper()
+	return configured(t, nil, memory, legs...)
+}
+
+// configured is newGateway with another configuration.
+func configured(t *testing.T, edit func(*gateway.Config), memory triskelev1.MemoryServiceClient, legs ...leg) *gateway.Gateway {
+	t.Helper()
 	process, err := telemetry.Start(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := gateway.DefaultConfig()
 	config.Legs = gateway.DefaultLegs(nil)
+	if edit != nil {
+		edit(&config)
+	}
 	clients := make([]triskelev1.LegServiceClient, len(legs))
 	for i, l := range legs {
 		clients[i] = l
@@ -521,6 +538,12 @@ func TestNewRefusesBadConfigurations(t *testing.T) {
 		"the same twice": func(c *gateway.Config) { c.Legs[1].Name = "lexical" },
 		"does not nest":  func(c *gateway.Config) { c.Legs[0].Budget.Cap = time.Hour },
 		"negative k":     func(c *gateway.Config) { c.K = -1 },
+		"policy of an unknown leg": func(c *gateway.Config) {
+			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {RequiredLegs: []string{"psychic"}}}
+		},
+		"policy out of bounds": func(c *gateway.Config) {
+			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {Fusion: &triskelev1.Fusion{K: new(-1.)}}}
+		},
 	} {
 		config := gateway.DefaultConfig()
 		config.Legs = gateway.DefaultLegs(nil)

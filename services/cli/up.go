@@ -24,6 +24,7 @@ type upCmd struct {
 	Embedder    open.Flags     `embed:""`
 	Curator     curator.Config `embed:"" prefix:"curator-"`
 	Sweep       memory.Sweep   `embed:""`
+	Policies    []byte         `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
 	LogLevel    slog.Level     `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 }
 
@@ -57,8 +58,14 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer flush(ctx, process)
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
+	config := gateway.DefaultConfig()
+	if len(c.Policies) > 0 {
+		if config.Policies, err = gateway.ParsePolicies(c.Policies); err != nil {
+			return err
+		}
+	}
 	system, err := standalone.Start(ctx, standalone.Config{
-		Postgres: t.url, SQLite: t.path, Embedder: embedder, Gateway: gateway.DefaultConfig(), Curator: c.Curator, Sweep: c.Sweep,
+		Postgres: t.url, SQLite: t.path, Embedder: embedder, Gateway: config, Curator: c.Curator, Sweep: c.Sweep,
 	}, process, log)
 	if err != nil {
 		return err

@@ -19,8 +19,9 @@ import (
 
 type flags struct {
 	program.Flags
-	Leg           []string      `help:"A leg as name=target?weight=1&depth=50&cap=150ms&share=1; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
+	Leg           []string      `help:"A leg as name=target?weight=1&depth=50&quota=0&cap=150ms&share=1; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
 	Memory        string        `help:"Target of the memory service." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
+	Policies      []byte        `help:"JSON file of recall policies by namespace: a policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
 	K             float64       `help:"Rank constant of reciprocal rank fusion." default:"60" env:"TRISKELE_K"`
 	DefaultBudget time.Duration `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET"`
 	MaxBudget     time.Duration `help:"No recall gets more." default:"10s" env:"TRISKELE_MAX_BUDGET"`
@@ -37,6 +38,12 @@ func main() {
 func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logger) error {
 	config := gateway.Config{Budget: budget.DefaultConfig(), K: f.K}
 	config.Budget.Default, config.Budget.Max = f.DefaultBudget, f.MaxBudget
+	if len(f.Policies) > 0 {
+		var err error
+		if config.Policies, err = gateway.ParsePolicies(f.Policies); err != nil {
+			return err
+		}
+	}
 	var clients []triskelev1.LegServiceClient
 	for _, text := range f.Leg {
 		leg, err := gateway.ParseLeg(text)

@@ -521,6 +521,129 @@ func (x *SearchResponse) GetStale() bool {
 	return false
 }
 
+type ScoreByIdsRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// As in SearchRequest.
+	Query string `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
+	// As in SearchRequest; the vector that Search returned saves making it again.
+	Vector        []float32 `protobuf:"fixed32,3,rep,packed,name=vector,proto3" json:"vector,omitempty"`
+	Ids           []string  `protobuf:"bytes,4,rep,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScoreByIdsRequest) Reset() {
+	*x = ScoreByIdsRequest{}
+	mi := &file_triskele_v1_leg_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScoreByIdsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScoreByIdsRequest) ProtoMessage() {}
+
+func (x *ScoreByIdsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_leg_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScoreByIdsRequest.ProtoReflect.Descriptor instead.
+func (*ScoreByIdsRequest) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ScoreByIdsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ScoreByIdsRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *ScoreByIdsRequest) GetVector() []float32 {
+	if x != nil {
+		return x.Vector
+	}
+	return nil
+}
+
+func (x *ScoreByIdsRequest) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+type ScoreByIdsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In any order. A memory that the leg's index lacks is left out.
+	Scores        []*ScoreByIdsResponse_Score `protobuf:"bytes,1,rep,name=scores,proto3" json:"scores,omitempty"`
+	ScoreKind     ScoreKind                   `protobuf:"varint,2,opt,name=score_kind,json=scoreKind,proto3,enum=triskele.v1.ScoreKind" json:"score_kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScoreByIdsResponse) Reset() {
+	*x = ScoreByIdsResponse{}
+	mi := &file_triskele_v1_leg_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScoreByIdsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScoreByIdsResponse) ProtoMessage() {}
+
+func (x *ScoreByIdsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_leg_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScoreByIdsResponse.ProtoReflect.Descriptor instead.
+func (*ScoreByIdsResponse) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ScoreByIdsResponse) GetScores() []*ScoreByIdsResponse_Score {
+	if x != nil {
+		return x.Scores
+	}
+	return nil
+}
+
+func (x *ScoreByIdsResponse) GetScoreKind() ScoreKind {
+	if x != nil {
+		return x.ScoreKind
+	}
+	return ScoreKind_SCORE_KIND_UNSPECIFIED
+}
+
 type GetIndexStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -530,7 +653,7 @@ type GetIndexStatusRequest struct {
 
 func (x *GetIndexStatusRequest) Reset() {
 	*x = GetIndexStatusRequest{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[4]
+	mi := &file_triskele_v1_leg_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +665,7 @@ func (x *GetIndexStatusRequest) String() string {
 func (*GetIndexStatusRequest) ProtoMessage() {}
 
 func (x *GetIndexStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[4]
+	mi := &file_triskele_v1_leg_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +678,7 @@ func (x *GetIndexStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetIndexStatusRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{4}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetIndexStatusRequest) GetNamespace() string {
@@ -585,7 +708,7 @@ type GetIndexStatusResponse struct {
 
 func (x *GetIndexStatusResponse) Reset() {
 	*x = GetIndexStatusResponse{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[5]
+	mi := &file_triskele_v1_leg_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -597,7 +720,7 @@ func (x *GetIndexStatusResponse) String() string {
 func (*GetIndexStatusResponse) ProtoMessage() {}
 
 func (x *GetIndexStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[5]
+	mi := &file_triskele_v1_leg_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -610,7 +733,7 @@ func (x *GetIndexStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetIndexStatusResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{5}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetIndexStatusResponse) GetIndexed() int64 {
@@ -651,6 +774,58 @@ func (x *GetIndexStatusResponse) GetModel() string {
 func (x *GetIndexStatusResponse) GetExcluded() int64 {
 	if x != nil {
 		return x.Excluded
+	}
+	return 0
+}
+
+type ScoreByIdsResponse_Score struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Score         float64                `protobuf:"fixed64,2,opt,name=score,proto3" json:"score,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScoreByIdsResponse_Score) Reset() {
+	*x = ScoreByIdsResponse_Score{}
+	mi := &file_triskele_v1_leg_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScoreByIdsResponse_Score) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScoreByIdsResponse_Score) ProtoMessage() {}
+
+func (x *ScoreByIdsResponse_Score) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_leg_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScoreByIdsResponse_Score.ProtoReflect.Descriptor instead.
+func (*ScoreByIdsResponse_Score) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{5, 0}
+}
+
+func (x *ScoreByIdsResponse_Score) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ScoreByIdsResponse_Score) GetScore() float64 {
+	if x != nil {
+		return x.Score
 	}
 	return 0
 }
@@ -699,7 +874,22 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x06vector\x18\x06 \x03(\x02R\x06vector\x12'\n" +
 	"\x05spans\x18\a \x03(\v2\x11.triskele.v1.SpanR\x05spans\x12\x16\n" +
 	"\x06behind\x18\b \x01(\x03R\x06behind\x12\x14\n" +
-	"\x05stale\x18\t \x01(\bR\x05stale\"o\n" +
+	"\x05stale\x18\t \x01(\bR\x05stale\"\xdd\x01\n" +
+	"\x11ScoreByIdsRequest\x12V\n" +
+	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
+	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
+	"r\b(\x80\x80\x02\xba\x01\x01\x00R\x05query\x12'\n" +
+	"\x06vector\x18\x03 \x03(\x02B\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04\n" +
+	"\x02@\x01R\x06vector\x12\"\n" +
+	"\x03ids\x18\x04 \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\xa0\x1f\"\x05r\x03\xb0\x01\x01R\x03ids\"\xb9\x01\n" +
+	"\x12ScoreByIdsResponse\x12=\n" +
+	"\x06scores\x18\x01 \x03(\v2%.triskele.v1.ScoreByIdsResponse.ScoreR\x06scores\x125\n" +
+	"\n" +
+	"score_kind\x18\x02 \x01(\x0e2\x16.triskele.v1.ScoreKindR\tscoreKind\x1a-\n" +
+	"\x05Score\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05score\x18\x02 \x01(\x01R\x05score\"o\n" +
 	"\x15GetIndexStatusRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"\xbf\x01\n" +
 	"\x16GetIndexStatusResponse\x12\x18\n" +
@@ -723,10 +913,12 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x12SCORE_KIND_TS_RANK\x10\x01\x12\x13\n" +
 	"\x0fSCORE_KIND_BM25\x10\x02\x12\x15\n" +
 	"\x11SCORE_KIND_COSINE\x10\x03\x12\x18\n" +
-	"\x14SCORE_KIND_HOP_DECAY\x10\x042\xaa\x01\n" +
+	"\x14SCORE_KIND_HOP_DECAY\x10\x042\xf9\x01\n" +
 	"\n" +
 	"LegService\x12A\n" +
-	"\x06Search\x12\x1a.triskele.v1.SearchRequest\x1a\x1b.triskele.v1.SearchResponse\x12Y\n" +
+	"\x06Search\x12\x1a.triskele.v1.SearchRequest\x1a\x1b.triskele.v1.SearchResponse\x12M\n" +
+	"\n" +
+	"ScoreByIds\x12\x1e.triskele.v1.ScoreByIdsRequest\x1a\x1f.triskele.v1.ScoreByIdsResponse\x12Y\n" +
 	"\x0eGetIndexStatus\x12\".triskele.v1.GetIndexStatusRequest\x1a#.triskele.v1.GetIndexStatusResponseB;Z9github.com/triskele/triskele/proto/triskele/v1;triskelev1b\x06proto3"
 
 var (
@@ -742,40 +934,47 @@ func file_triskele_v1_leg_proto_rawDescGZIP() []byte {
 }
 
 var file_triskele_v1_leg_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_triskele_v1_leg_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_triskele_v1_leg_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_triskele_v1_leg_proto_goTypes = []any{
-	(LegState)(0),                  // 0: triskele.v1.LegState
-	(ScoreKind)(0),                 // 1: triskele.v1.ScoreKind
-	(*Seed)(nil),                   // 2: triskele.v1.Seed
-	(*SearchRequest)(nil),          // 3: triskele.v1.SearchRequest
-	(*LegHit)(nil),                 // 4: triskele.v1.LegHit
-	(*SearchResponse)(nil),         // 5: triskele.v1.SearchResponse
-	(*GetIndexStatusRequest)(nil),  // 6: triskele.v1.GetIndexStatusRequest
-	(*GetIndexStatusResponse)(nil), // 7: triskele.v1.GetIndexStatusResponse
-	(*Filter)(nil),                 // 8: triskele.v1.Filter
-	(*timestamppb.Timestamp)(nil),  // 9: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 10: google.protobuf.Duration
-	(*Span)(nil),                   // 11: triskele.v1.Span
+	(LegState)(0),                    // 0: triskele.v1.LegState
+	(ScoreKind)(0),                   // 1: triskele.v1.ScoreKind
+	(*Seed)(nil),                     // 2: triskele.v1.Seed
+	(*SearchRequest)(nil),            // 3: triskele.v1.SearchRequest
+	(*LegHit)(nil),                   // 4: triskele.v1.LegHit
+	(*SearchResponse)(nil),           // 5: triskele.v1.SearchResponse
+	(*ScoreByIdsRequest)(nil),        // 6: triskele.v1.ScoreByIdsRequest
+	(*ScoreByIdsResponse)(nil),       // 7: triskele.v1.ScoreByIdsResponse
+	(*GetIndexStatusRequest)(nil),    // 8: triskele.v1.GetIndexStatusRequest
+	(*GetIndexStatusResponse)(nil),   // 9: triskele.v1.GetIndexStatusResponse
+	(*ScoreByIdsResponse_Score)(nil), // 10: triskele.v1.ScoreByIdsResponse.Score
+	(*Filter)(nil),                   // 11: triskele.v1.Filter
+	(*timestamppb.Timestamp)(nil),    // 12: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),      // 13: google.protobuf.Duration
+	(*Span)(nil),                     // 14: triskele.v1.Span
 }
 var file_triskele_v1_leg_proto_depIdxs = []int32{
 	2,  // 0: triskele.v1.SearchRequest.seeds:type_name -> triskele.v1.Seed
-	8,  // 1: triskele.v1.SearchRequest.filter:type_name -> triskele.v1.Filter
-	9,  // 2: triskele.v1.LegHit.created_at:type_name -> google.protobuf.Timestamp
+	11, // 1: triskele.v1.SearchRequest.filter:type_name -> triskele.v1.Filter
+	12, // 2: triskele.v1.LegHit.created_at:type_name -> google.protobuf.Timestamp
 	4,  // 3: triskele.v1.SearchResponse.hits:type_name -> triskele.v1.LegHit
 	0,  // 4: triskele.v1.SearchResponse.state:type_name -> triskele.v1.LegState
 	1,  // 5: triskele.v1.SearchResponse.score_kind:type_name -> triskele.v1.ScoreKind
-	10, // 6: triskele.v1.SearchResponse.spent:type_name -> google.protobuf.Duration
-	11, // 7: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
-	10, // 8: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
-	3,  // 9: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
-	6,  // 10: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
-	5,  // 11: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
-	7,  // 12: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
-	11, // [11:13] is the sub-list for method output_type
-	9,  // [9:11] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	13, // 6: triskele.v1.SearchResponse.spent:type_name -> google.protobuf.Duration
+	14, // 7: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
+	10, // 8: triskele.v1.ScoreByIdsResponse.scores:type_name -> triskele.v1.ScoreByIdsResponse.Score
+	1,  // 9: triskele.v1.ScoreByIdsResponse.score_kind:type_name -> triskele.v1.ScoreKind
+	13, // 10: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
+	3,  // 11: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
+	6,  // 12: triskele.v1.LegService.ScoreByIds:input_type -> triskele.v1.ScoreByIdsRequest
+	8,  // 13: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
+	5,  // 14: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
+	7,  // 15: triskele.v1.LegService.ScoreByIds:output_type -> triskele.v1.ScoreByIdsResponse
+	9,  // 16: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
+	14, // [14:17] is the sub-list for method output_type
+	11, // [11:14] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_leg_proto_init() }
@@ -792,7 +991,7 @@ func file_triskele_v1_leg_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_leg_proto_rawDesc), len(file_triskele_v1_leg_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   6,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

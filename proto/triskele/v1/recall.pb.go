@@ -88,6 +88,8 @@ const (
 	FusionMethod_FUSION_METHOD_RRF FusionMethod = 1
 	// Convex combination of normalised scores. Bruch, Gai and Ingber, ACM TOIS 42(1), 2023.
 	FusionMethod_FUSION_METHOD_CONVEX FusionMethod = 2
+	// Distribution-based: scores normalised between three standard deviations below and above their mean. Mazzeschi, 2023.
+	FusionMethod_FUSION_METHOD_DBSF FusionMethod = 3
 )
 
 // Enum value maps for FusionMethod.
@@ -96,11 +98,13 @@ var (
 		0: "FUSION_METHOD_UNSPECIFIED",
 		1: "FUSION_METHOD_RRF",
 		2: "FUSION_METHOD_CONVEX",
+		3: "FUSION_METHOD_DBSF",
 	}
 	FusionMethod_value = map[string]int32{
 		"FUSION_METHOD_UNSPECIFIED": 0,
 		"FUSION_METHOD_RRF":         1,
 		"FUSION_METHOD_CONVEX":      2,
+		"FUSION_METHOD_DBSF":        3,
 	}
 )
 
@@ -140,6 +144,8 @@ const (
 	ScoreScale_SCORE_SCALE_RRF ScoreScale = 1
 	// Sum of weight * normalised score, times the prior when sorted by relevance.
 	ScoreScale_SCORE_SCALE_CONVEX ScoreScale = 2
+	// As SCORE_SCALE_CONVEX, normalised by distribution.
+	ScoreScale_SCORE_SCALE_DBSF ScoreScale = 3
 )
 
 // Enum value maps for ScoreScale.
@@ -148,11 +154,13 @@ var (
 		0: "SCORE_SCALE_UNSPECIFIED",
 		1: "SCORE_SCALE_RRF",
 		2: "SCORE_SCALE_CONVEX",
+		3: "SCORE_SCALE_DBSF",
 	}
 	ScoreScale_value = map[string]int32{
 		"SCORE_SCALE_UNSPECIFIED": 0,
 		"SCORE_SCALE_RRF":         1,
 		"SCORE_SCALE_CONVEX":      2,
+		"SCORE_SCALE_DBSF":        3,
 	}
 )
 
@@ -189,9 +197,11 @@ type Fusion struct {
 	// RRF's rank constant, 0 to 1,000.
 	K *float64 `protobuf:"fixed64,2,opt,name=k,proto3,oneof" json:"k,omitempty"`
 	// For the convex combination: weight of the dense leg, 0 to 1; the lexical leg gets 1 - alpha.
-	Alpha         *float64 `protobuf:"fixed64,3,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Alpha *float64 `protobuf:"fixed64,3,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
+	// For the convex combination: ask each leg for the scores of what only other legs found, as far as the budget allows.
+	CompleteScores *bool `protobuf:"varint,13,opt,name=complete_scores,json=completeScores,proto3,oneof" json:"complete_scores,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Fusion) Reset() {
@@ -245,6 +255,13 @@ func (x *Fusion) GetAlpha() float64 {
 	return 0
 }
 
+func (x *Fusion) GetCompleteScores() bool {
+	if x != nil && x.CompleteScores != nil {
+		return *x.CompleteScores
+	}
+	return false
+}
+
 // LegOptions overrides the gateway's configuration of one leg for one request.
 type LegOptions struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -255,7 +272,9 @@ type LegOptions struct {
 	// The leg gets this much of the budget at most.
 	Deadline *durationpb.Duration `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// On the leg's own raw scale.
-	MinScore      *float64 `protobuf:"fixed64,5,opt,name=min_score,json=minScore,proto3,oneof" json:"min_score,omitempty"`
+	MinScore *float64 `protobuf:"fixed64,5,opt,name=min_score,json=minScore,proto3,oneof" json:"min_score,omitempty"`
+	// At least this many of the hits are from this leg, as far as it has so many; the others get the places it leaves.
+	Quota         *int32 `protobuf:"varint,15,opt,name=quota,proto3,oneof" json:"quota,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -325,6 +344,75 @@ func (x *LegOptions) GetMinScore() float64 {
 	return 0
 }
 
+func (x *LegOptions) GetQuota() int32 {
+	if x != nil && x.Quota != nil {
+		return *x.Quota
+	}
+	return 0
+}
+
+// RecallPolicy is what an operator sets for a namespace and those below it. A request overrides it field by field.
+type RecallPolicy struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Fusion *Fusion                `protobuf:"bytes,1,opt,name=fusion,proto3" json:"fusion,omitempty"`
+	// By leg name.
+	Legs          map[string]*LegOptions `protobuf:"bytes,2,rep,name=legs,proto3" json:"legs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	RequiredLegs  []string               `protobuf:"bytes,3,rep,name=required_legs,json=requiredLegs,proto3" json:"required_legs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecallPolicy) Reset() {
+	*x = RecallPolicy{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecallPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecallPolicy) ProtoMessage() {}
+
+func (x *RecallPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecallPolicy.ProtoReflect.Descriptor instead.
+func (*RecallPolicy) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RecallPolicy) GetFusion() *Fusion {
+	if x != nil {
+		return x.Fusion
+	}
+	return nil
+}
+
+func (x *RecallPolicy) GetLegs() map[string]*LegOptions {
+	if x != nil {
+		return x.Legs
+	}
+	return nil
+}
+
+func (x *RecallPolicy) GetRequiredLegs() []string {
+	if x != nil {
+		return x.RequiredLegs
+	}
+	return nil
+}
+
 type RecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 16 namespaces, merged into one order by fused score.
@@ -358,7 +446,7 @@ type RecallRequest struct {
 
 func (x *RecallRequest) Reset() {
 	*x = RecallRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[2]
+	mi := &file_triskele_v1_recall_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -370,7 +458,7 @@ func (x *RecallRequest) String() string {
 func (*RecallRequest) ProtoMessage() {}
 
 func (x *RecallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[2]
+	mi := &file_triskele_v1_recall_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -383,7 +471,7 @@ func (x *RecallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallRequest.ProtoReflect.Descriptor instead.
 func (*RecallRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{2}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RecallRequest) GetNamespaces() []string {
@@ -488,14 +576,14 @@ func (x *RecallRequest) GetAtLeast() []string {
 type Contribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Leg   string                 `protobuf:"bytes,1,opt,name=leg,proto3" json:"leg,omitempty"`
-	// The leg's rank of this memory, from 1.
+	// The leg's rank of this memory, from 1; 0 when it is not in the leg's list and its score was asked for.
 	Rank      int32     `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
 	RawScore  float64   `protobuf:"fixed64,3,opt,name=raw_score,json=rawScore,proto3" json:"raw_score,omitempty"`
 	ScoreKind ScoreKind `protobuf:"varint,4,opt,name=score_kind,json=scoreKind,proto3,enum=triskele.v1.ScoreKind" json:"score_kind,omitempty"`
-	// 0 to 1; set by fusion methods that use scores.
+	// 0 to 1, as the leg's Normalization says; set by fusion methods that use scores.
 	NormalizedScore float64 `protobuf:"fixed64,5,opt,name=normalized_score,json=normalizedScore,proto3" json:"normalized_score,omitempty"`
 	Weight          float64 `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
-	// RRF: prior * weight / (k + rank). Convex: prior * weight * normalized_score.
+	// RRF: prior * weight / (k + rank). Convex and DBSF: prior * weight * normalized_score.
 	Value         float64 `protobuf:"fixed64,7,opt,name=value,proto3" json:"value,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -503,7 +591,7 @@ type Contribution struct {
 
 func (x *Contribution) Reset() {
 	*x = Contribution{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	mi := &file_triskele_v1_recall_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -515,7 +603,7 @@ func (x *Contribution) String() string {
 func (*Contribution) ProtoMessage() {}
 
 func (x *Contribution) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	mi := &file_triskele_v1_recall_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -528,7 +616,7 @@ func (x *Contribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Contribution.ProtoReflect.Descriptor instead.
 func (*Contribution) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{3}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Contribution) GetLeg() string {
@@ -593,7 +681,7 @@ type Hit struct {
 	Memory *Memory `protobuf:"bytes,7,opt,name=memory,proto3" json:"memory,omitempty"`
 	// What the fused score was multiplied by: 0.7 + 0.3 * importance when sorted by relevance, else 1.
 	Prior float64 `protobuf:"fixed64,8,opt,name=prior,proto3" json:"prior,omitempty"`
-	// In the gateway's order of legs; only with explain.
+	// By leg name; only with explain.
 	Contributions []*Contribution `protobuf:"bytes,9,rep,name=contributions,proto3" json:"contributions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -601,7 +689,7 @@ type Hit struct {
 
 func (x *Hit) Reset() {
 	*x = Hit{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[4]
+	mi := &file_triskele_v1_recall_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +701,7 @@ func (x *Hit) String() string {
 func (*Hit) ProtoMessage() {}
 
 func (x *Hit) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[4]
+	mi := &file_triskele_v1_recall_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +714,7 @@ func (x *Hit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hit.ProtoReflect.Descriptor instead.
 func (*Hit) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{4}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Hit) GetId() string {
@@ -692,6 +780,139 @@ func (x *Hit) GetContributions() []*Contribution {
 	return nil
 }
 
+// Normalization is how raw scores became normalised ones: (raw - low) / (high - low), kept within 0 and 1, and 1 when low
+// equals high. By rank it is 1 - (rank - 1) / returned.
+type Normalization struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Low           float64                `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`
+	High          float64                `protobuf:"fixed64,2,opt,name=high,proto3" json:"high,omitempty"`
+	ByRank        bool                   `protobuf:"varint,3,opt,name=by_rank,json=byRank,proto3" json:"by_rank,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Normalization) Reset() {
+	*x = Normalization{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Normalization) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Normalization) ProtoMessage() {}
+
+func (x *Normalization) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Normalization.ProtoReflect.Descriptor instead.
+func (*Normalization) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Normalization) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *Normalization) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
+func (x *Normalization) GetByRank() bool {
+	if x != nil {
+		return x.ByRank
+	}
+	return false
+}
+
+// ScoreCompletion says what came of asking a leg for the scores of what only other legs found.
+type ScoreCompletion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Memories asked about, and those the leg has a score for.
+	Asked  int32 `protobuf:"varint,1,opt,name=asked,proto3" json:"asked,omitempty"`
+	Scored int32 `protobuf:"varint,2,opt,name=scored,proto3" json:"scored,omitempty"`
+	// Why they are not known; empty when they are.
+	MissingReason string               `protobuf:"bytes,3,opt,name=missing_reason,json=missingReason,proto3" json:"missing_reason,omitempty"`
+	Spent         *durationpb.Duration `protobuf:"bytes,4,opt,name=spent,proto3" json:"spent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScoreCompletion) Reset() {
+	*x = ScoreCompletion{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScoreCompletion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScoreCompletion) ProtoMessage() {}
+
+func (x *ScoreCompletion) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScoreCompletion.ProtoReflect.Descriptor instead.
+func (*ScoreCompletion) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ScoreCompletion) GetAsked() int32 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *ScoreCompletion) GetScored() int32 {
+	if x != nil {
+		return x.Scored
+	}
+	return 0
+}
+
+func (x *ScoreCompletion) GetMissingReason() string {
+	if x != nil {
+		return x.MissingReason
+	}
+	return ""
+}
+
+func (x *ScoreCompletion) GetSpent() *durationpb.Duration {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
 // LegReport says what one leg did for one namespace.
 type LegReport struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -708,14 +929,18 @@ type LegReport struct {
 	// Memories of the namespace that the leg's index had yet to catch up with; see SearchResponse.
 	Behind int64 `protobuf:"varint,10,opt,name=behind,proto3" json:"behind,omitempty"`
 	// True when the leg's index did not know of the write in at_least when it was searched.
-	Stale         bool `protobuf:"varint,11,opt,name=stale,proto3" json:"stale,omitempty"`
+	Stale bool `protobuf:"varint,11,opt,name=stale,proto3" json:"stale,omitempty"`
+	// Unset with RRF, and when the leg found nothing.
+	Normalization *Normalization `protobuf:"bytes,21,opt,name=normalization,proto3" json:"normalization,omitempty"`
+	// Unset when no scores were asked for.
+	Completion    *ScoreCompletion `protobuf:"bytes,22,opt,name=completion,proto3" json:"completion,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LegReport) Reset() {
 	*x = LegReport{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	mi := &file_triskele_v1_recall_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +952,7 @@ func (x *LegReport) String() string {
 func (*LegReport) ProtoMessage() {}
 
 func (x *LegReport) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	mi := &file_triskele_v1_recall_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +965,7 @@ func (x *LegReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegReport.ProtoReflect.Descriptor instead.
 func (*LegReport) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{5}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LegReport) GetLeg() string {
@@ -820,6 +1045,20 @@ func (x *LegReport) GetStale() bool {
 	return false
 }
 
+func (x *LegReport) GetNormalization() *Normalization {
+	if x != nil {
+		return x.Normalization
+	}
+	return nil
+}
+
+func (x *LegReport) GetCompletion() *ScoreCompletion {
+	if x != nil {
+		return x.Completion
+	}
+	return nil
+}
+
 type RecallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Hits  []*Hit                 `protobuf:"bytes,1,rep,name=hits,proto3" json:"hits,omitempty"`
@@ -842,7 +1081,7 @@ type RecallResponse struct {
 
 func (x *RecallResponse) Reset() {
 	*x = RecallResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	mi := &file_triskele_v1_recall_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +1093,7 @@ func (x *RecallResponse) String() string {
 func (*RecallResponse) ProtoMessage() {}
 
 func (x *RecallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	mi := &file_triskele_v1_recall_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +1106,7 @@ func (x *RecallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallResponse.ProtoReflect.Descriptor instead.
 func (*RecallResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{6}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RecallResponse) GetHits() []*Hit {
@@ -949,7 +1188,7 @@ type RecallServiceGetIndexStatusRequest struct {
 
 func (x *RecallServiceGetIndexStatusRequest) Reset() {
 	*x = RecallServiceGetIndexStatusRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	mi := &file_triskele_v1_recall_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -961,7 +1200,7 @@ func (x *RecallServiceGetIndexStatusRequest) String() string {
 func (*RecallServiceGetIndexStatusRequest) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	mi := &file_triskele_v1_recall_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1213,7 @@ func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use RecallServiceGetIndexStatusRequest.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{7}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RecallServiceGetIndexStatusRequest) GetNamespace() string {
@@ -997,7 +1236,7 @@ type LegIndexStatus struct {
 
 func (x *LegIndexStatus) Reset() {
 	*x = LegIndexStatus{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	mi := &file_triskele_v1_recall_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1009,7 +1248,7 @@ func (x *LegIndexStatus) String() string {
 func (*LegIndexStatus) ProtoMessage() {}
 
 func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	mi := &file_triskele_v1_recall_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1022,7 +1261,7 @@ func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegIndexStatus.ProtoReflect.Descriptor instead.
 func (*LegIndexStatus) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{8}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LegIndexStatus) GetLeg() string {
@@ -1055,7 +1294,7 @@ type RecallServiceGetIndexStatusResponse struct {
 
 func (x *RecallServiceGetIndexStatusResponse) Reset() {
 	*x = RecallServiceGetIndexStatusResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	mi := &file_triskele_v1_recall_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1306,7 @@ func (x *RecallServiceGetIndexStatusResponse) String() string {
 func (*RecallServiceGetIndexStatusResponse) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	mi := &file_triskele_v1_recall_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1319,7 @@ func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use RecallServiceGetIndexStatusResponse.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{9}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RecallServiceGetIndexStatusResponse) GetLegs() []*LegIndexStatus {
@@ -1094,13 +1333,15 @@ var File_triskele_v1_recall_proto protoreflect.FileDescriptor
 
 const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\n" +
-	"\x18triskele/v1/recall.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15triskele/v1/leg.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"\xb5\x01\n" +
+	"\x18triskele/v1/recall.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15triskele/v1/leg.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"\xf7\x01\n" +
 	"\x06Fusion\x12;\n" +
 	"\x06method\x18\x01 \x01(\x0e2\x19.triskele.v1.FusionMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\x12*\n" +
 	"\x01k\x18\x02 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x01k\x88\x01\x01\x122\n" +
-	"\x05alpha\x18\x03 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x05alpha\x88\x01\x01B\x04\n" +
+	"\x05alpha\x18\x03 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x05alpha\x88\x01\x01\x12,\n" +
+	"\x0fcomplete_scores\x18\r \x01(\bH\x02R\x0ecompleteScores\x88\x01\x01B\x04\n" +
 	"\x02_kB\b\n" +
-	"\x06_alpha\"\xa7\x02\n" +
+	"\x06_alphaB\x12\n" +
+	"\x10_complete_scores\"\xd8\x02\n" +
 	"\n" +
 	"LegOptions\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x124\n" +
@@ -1108,13 +1349,23 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05depth\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x02R\x05depth\x88\x01\x01\x12C\n" +
 	"\bdeadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<*\x00R\bdeadline\x12)\n" +
-	"\tmin_score\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x03R\bminScore\x88\x01\x01B\n" +
+	"\tmin_score\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x03R\bminScore\x88\x01\x01\x12%\n" +
+	"\x05quota\x18\x0f \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00H\x04R\x05quota\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\t\n" +
 	"\a_weightB\b\n" +
 	"\x06_depthB\f\n" +
 	"\n" +
-	"_min_score\"\x86\a\n" +
+	"_min_scoreB\b\n" +
+	"\x06_quota\"\xff\x01\n" +
+	"\fRecallPolicy\x12+\n" +
+	"\x06fusion\x18\x01 \x01(\v2\x13.triskele.v1.FusionR\x06fusion\x12A\n" +
+	"\x04legs\x18\x02 \x03(\v2#.triskele.v1.RecallPolicy.LegsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x10R\x04legs\x12-\n" +
+	"\rrequired_legs\x18\x03 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10\x10R\frequiredLegs\x1aP\n" +
+	"\tLegsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\x86\a\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -1162,7 +1413,16 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12+\n" +
 	"\x06memory\x18\a \x01(\v2\x13.triskele.v1.MemoryR\x06memory\x12\x14\n" +
 	"\x05prior\x18\b \x01(\x01R\x05prior\x12?\n" +
-	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\"\xfd\x02\n" +
+	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\"N\n" +
+	"\rNormalization\x12\x10\n" +
+	"\x03low\x18\x01 \x01(\x01R\x03low\x12\x12\n" +
+	"\x04high\x18\x02 \x01(\x01R\x04high\x12\x17\n" +
+	"\aby_rank\x18\x03 \x01(\bR\x06byRank\"\x97\x01\n" +
+	"\x0fScoreCompletion\x12\x14\n" +
+	"\x05asked\x18\x01 \x01(\x05R\x05asked\x12\x16\n" +
+	"\x06scored\x18\x02 \x01(\x05R\x06scored\x12%\n" +
+	"\x0emissing_reason\x18\x03 \x01(\tR\rmissingReason\x12/\n" +
+	"\x05spent\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05spent\"\xfd\x03\n" +
 	"\tLegReport\x12\x10\n" +
 	"\x03leg\x18\x01 \x01(\tR\x03leg\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12+\n" +
@@ -1176,7 +1436,11 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"score_kind\x18\t \x01(\x0e2\x16.triskele.v1.ScoreKindR\tscoreKind\x12\x16\n" +
 	"\x06behind\x18\n" +
 	" \x01(\x03R\x06behind\x12\x14\n" +
-	"\x05stale\x18\v \x01(\bR\x05stale\"\xb6\x03\n" +
+	"\x05stale\x18\v \x01(\bR\x05stale\x12@\n" +
+	"\rnormalization\x18\x15 \x01(\v2\x1a.triskele.v1.NormalizationR\rnormalization\x12<\n" +
+	"\n" +
+	"completion\x18\x16 \x01(\v2\x1c.triskele.v1.ScoreCompletionR\n" +
+	"completion\"\xb6\x03\n" +
 	"\x0eRecallResponse\x12$\n" +
 	"\x04hits\x18\x01 \x03(\v2\x10.triskele.v1.HitR\x04hits\x12*\n" +
 	"\x04legs\x18\x02 \x03(\v2\x16.triskele.v1.LegReportR\x04legs\x12\x1a\n" +
@@ -1202,16 +1466,18 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x13SORT_BY_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11SORT_BY_RELEVANCE\x10\x01\x12\x16\n" +
 	"\x12SORT_BY_IMPORTANCE\x10\x02\x12\x13\n" +
-	"\x0fSORT_BY_RECENCY\x10\x03*^\n" +
+	"\x0fSORT_BY_RECENCY\x10\x03*v\n" +
 	"\fFusionMethod\x12\x1d\n" +
 	"\x19FUSION_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11FUSION_METHOD_RRF\x10\x01\x12\x18\n" +
-	"\x14FUSION_METHOD_CONVEX\x10\x02*V\n" +
+	"\x14FUSION_METHOD_CONVEX\x10\x02\x12\x16\n" +
+	"\x12FUSION_METHOD_DBSF\x10\x03*l\n" +
 	"\n" +
 	"ScoreScale\x12\x1b\n" +
 	"\x17SCORE_SCALE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSCORE_SCALE_RRF\x10\x01\x12\x16\n" +
-	"\x12SCORE_SCALE_CONVEX\x10\x022\xc7\x01\n" +
+	"\x12SCORE_SCALE_CONVEX\x10\x02\x12\x14\n" +
+	"\x10SCORE_SCALE_DBSF\x10\x032\xc7\x01\n" +
 	"\rRecallService\x12A\n" +
 	"\x06Recall\x12\x1a.triskele.v1.RecallRequest\x1a\x1b.triskele.v1.RecallResponse\x12s\n" +
 	"\x0eGetIndexStatus\x12/.triskele.v1.RecallServiceGetIndexStatusRequest\x1a0.triskele.v1.RecallServiceGetIndexStatusResponseB;Z9github.com/triskele/triskele/proto/triskele/v1;triskelev1b\x06proto3"
@@ -1229,66 +1495,76 @@ func file_triskele_v1_recall_proto_rawDescGZIP() []byte {
 }
 
 var file_triskele_v1_recall_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_triskele_v1_recall_proto_goTypes = []any{
-	(SortBy)(0),            // 0: triskele.v1.SortBy
-	(FusionMethod)(0),      // 1: triskele.v1.FusionMethod
-	(ScoreScale)(0),        // 2: triskele.v1.ScoreScale
-	(*Fusion)(nil),         // 3: triskele.v1.Fusion
-	(*LegOptions)(nil),     // 4: triskele.v1.LegOptions
-	(*RecallRequest)(nil),  // 5: triskele.v1.RecallRequest
-	(*Contribution)(nil),   // 6: triskele.v1.Contribution
-	(*Hit)(nil),            // 7: triskele.v1.Hit
-	(*LegReport)(nil),      // 8: triskele.v1.LegReport
-	(*RecallResponse)(nil), // 9: triskele.v1.RecallResponse
-	(*RecallServiceGetIndexStatusRequest)(nil),  // 10: triskele.v1.RecallServiceGetIndexStatusRequest
-	(*LegIndexStatus)(nil),                      // 11: triskele.v1.LegIndexStatus
-	(*RecallServiceGetIndexStatusResponse)(nil), // 12: triskele.v1.RecallServiceGetIndexStatusResponse
-	nil,                            // 13: triskele.v1.RecallRequest.LegsEntry
-	(*durationpb.Duration)(nil),    // 14: google.protobuf.Duration
-	(*Filter)(nil),                 // 15: triskele.v1.Filter
-	(ScoreKind)(0),                 // 16: triskele.v1.ScoreKind
-	(*timestamppb.Timestamp)(nil),  // 17: google.protobuf.Timestamp
-	(*Memory)(nil),                 // 18: triskele.v1.Memory
-	(LegState)(0),                  // 19: triskele.v1.LegState
-	(*Span)(nil),                   // 20: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 21: triskele.v1.GetIndexStatusResponse
+	(SortBy)(0),                                 // 0: triskele.v1.SortBy
+	(FusionMethod)(0),                           // 1: triskele.v1.FusionMethod
+	(ScoreScale)(0),                             // 2: triskele.v1.ScoreScale
+	(*Fusion)(nil),                              // 3: triskele.v1.Fusion
+	(*LegOptions)(nil),                          // 4: triskele.v1.LegOptions
+	(*RecallPolicy)(nil),                        // 5: triskele.v1.RecallPolicy
+	(*RecallRequest)(nil),                       // 6: triskele.v1.RecallRequest
+	(*Contribution)(nil),                        // 7: triskele.v1.Contribution
+	(*Hit)(nil),                                 // 8: triskele.v1.Hit
+	(*Normalization)(nil),                       // 9: triskele.v1.Normalization
+	(*ScoreCompletion)(nil),                     // 10: triskele.v1.ScoreCompletion
+	(*LegReport)(nil),                           // 11: triskele.v1.LegReport
+	(*RecallResponse)(nil),                      // 12: triskele.v1.RecallResponse
+	(*RecallServiceGetIndexStatusRequest)(nil),  // 13: triskele.v1.RecallServiceGetIndexStatusRequest
+	(*LegIndexStatus)(nil),                      // 14: triskele.v1.LegIndexStatus
+	(*RecallServiceGetIndexStatusResponse)(nil), // 15: triskele.v1.RecallServiceGetIndexStatusResponse
+	nil,                            // 16: triskele.v1.RecallPolicy.LegsEntry
+	nil,                            // 17: triskele.v1.RecallRequest.LegsEntry
+	(*durationpb.Duration)(nil),    // 18: google.protobuf.Duration
+	(*Filter)(nil),                 // 19: triskele.v1.Filter
+	(ScoreKind)(0),                 // 20: triskele.v1.ScoreKind
+	(*timestamppb.Timestamp)(nil),  // 21: google.protobuf.Timestamp
+	(*Memory)(nil),                 // 22: triskele.v1.Memory
+	(LegState)(0),                  // 23: triskele.v1.LegState
+	(*Span)(nil),                   // 24: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 25: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
-	14, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
-	0,  // 2: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	15, // 3: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	14, // 4: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	13, // 5: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
-	3,  // 6: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	16, // 7: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	17, // 8: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	18, // 9: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
-	6,  // 10: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	19, // 11: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	14, // 12: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	14, // 13: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	16, // 14: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	7,  // 15: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	8,  // 16: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	3,  // 17: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 18: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	14, // 19: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	14, // 20: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	20, // 21: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	21, // 22: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	11, // 23: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	4,  // 24: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 25: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	10, // 26: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	9,  // 27: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	12, // 28: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	27, // [27:29] is the sub-list for method output_type
-	25, // [25:27] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	18, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
+	3,  // 2: triskele.v1.RecallPolicy.fusion:type_name -> triskele.v1.Fusion
+	16, // 3: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
+	0,  // 4: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
+	19, // 5: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	18, // 6: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	17, // 7: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	3,  // 8: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
+	20, // 9: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	21, // 10: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	22, // 11: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	7,  // 12: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
+	18, // 13: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
+	23, // 14: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	18, // 15: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	18, // 16: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	20, // 17: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	9,  // 18: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
+	10, // 19: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
+	8,  // 20: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	11, // 21: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	3,  // 22: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 23: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	18, // 24: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	18, // 25: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	24, // 26: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	25, // 27: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	14, // 28: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	4,  // 29: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	4,  // 30: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	6,  // 31: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	13, // 32: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	12, // 33: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	15, // 34: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	33, // [33:35] is the sub-list for method output_type
+	31, // [31:33] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
@@ -1301,14 +1577,14 @@ func file_triskele_v1_recall_proto_init() {
 	file_triskele_v1_trace_proto_init()
 	file_triskele_v1_recall_proto_msgTypes[0].OneofWrappers = []any{}
 	file_triskele_v1_recall_proto_msgTypes[1].OneofWrappers = []any{}
-	file_triskele_v1_recall_proto_msgTypes[2].OneofWrappers = []any{}
+	file_triskele_v1_recall_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_recall_proto_rawDesc), len(file_triskele_v1_recall_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   11,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
