@@ -1,5 +1,5 @@
-// Package budget splits the time of one recall: what the gateway keeps for itself, and what each leg may spend. It only
-// computes with durations; no clock is read and none has to agree with another.
+// Package budget splits the time of one recall: what the gateway keeps for itself, what each stage may spend, and each
+// leg of it. It only computes with durations; no clock is read and none has to agree with another.
 package budget
 
 import (
@@ -8,17 +8,20 @@ import (
 	"time"
 )
 
-// MinLeg is the least time a leg is started with.
+// MinLeg is the least time that anything is started with, unless a leg is configured to need more.
 const MinLeg = 2 * time.Millisecond
 
 // Config bounds the budget of a recall. The reserve is what the gateway keeps for fusing and for fetching the contents:
-// a share of the budget, but no less and no more than its bounds.
+// a share of the budget, but no less and no more than its bounds. Of what the reserve leaves, the shares are kept back
+// from earlier stages for the later ones, as far as a recall has them.
 type Config struct {
 	Default      time.Duration // for a caller that sets no deadline
 	Max          time.Duration // nobody gets more
 	ReserveShare float64       // 0 to 1
 	ReserveMin   time.Duration
 	ReserveMax   time.Duration
+	SecondShare  float64 // for the legs of the second wave
+	RerankShare  float64 // for the reranker
 }
 
 // DefaultConfig suits an agent that asks before every turn.
@@ -26,13 +29,16 @@ func DefaultConfig() Config {
 	return Config{
 		Default: 500 * time.Millisecond, Max: 10 * time.Second,
 		ReserveShare: 0.2, ReserveMin: 2 * time.Millisecond, ReserveMax: 50 * time.Millisecond,
+		SecondShare: 0.3, RerankShare: 0.3,
 	}
 }
 
-// Leg bounds one leg's part of what the reserve leaves.
+// Leg bounds one leg's part of what its wave has.
 type Leg struct {
-	Cap   time.Duration // at most this long; 0 means no cap
-	Share float64       // at most this part, above 0 and up to 1
+	Cap    time.Duration // at most this long; 0 means no cap
+	Share  float64       // at most this part, above 0 and up to 1
+	Min    time.Duration // with less it is not started; 0 means MinLeg
+	Second bool          // it belongs to the second wave
 }
 
 // ErrTooSmall means that the budget does not even suffice for one leg.
@@ -53,33 +59,59 @@ func (c Config) Total(deadline, requested time.Duration) time.Duration {
 	return min(total, c.Max)
 }
 
-// Search is what the legs may spend of total. ErrTooSmall if that is less than MinLeg.
-func (c Config) Search(total time.Duration) (time.Duration, error) {
-	left := total - c.reserve(total)
-	if left < MinLeg {
-		return 0, ErrTooSmall
+// Stages are the parts of a recall that not every one has.
+type Stages struct{ Second, Rerank bool }
+
+// Plan says when each stage of a recall must be over, counted from its start. A stage begins as soon as the one before is
+// over, so it also has what that one left. A stage that a recall does not have is over with the one before.
+type Plan struct {
+	First, Second, Rerank time.Duration
+	Total                 time.Duration // the rest is the reserve
+}
+
+// Plan divides total. For a later stage that would get less than MinLeg nothing is kept; ErrTooSmall if the first has less.
+func (c Config) Plan(total time.Duration, stages Stages) (Plan, error) {
+	search := total - c.reserve(total)
+	kept := func(share float64, has bool) time.Duration {
+		part := time.Duration(float64(search) * share)
+		if !has || part < MinLeg {
+			return 0
+		}
+		return part
 	}
-	return left, nil
+	second, rerank := kept(c.SecondShare, stages.Second), kept(c.RerankShare, stages.Rerank)
+	plan := Plan{First: search - second - rerank, Second: search - rerank, Rerank: search, Total: total}
+	if plan.First < MinLeg {
+		return plan, ErrTooSmall
+	}
+	return plan, nil
 }
 
 func (c Config) reserve(total time.Duration) time.Duration {
 	return max(min(time.Duration(float64(total)*c.ReserveShare), c.ReserveMax), c.ReserveMin)
 }
 
-// Of is the leg's budget when all legs together may spend search; a request's own limit, if not 0, narrows it further.
-func (l Leg) Of(search, requested time.Duration) time.Duration {
-	budget := time.Duration(float64(search) * l.Share)
+// Of is the leg's budget when its wave has this long; a request's own limit, if not 0, narrows it further. The reason is
+// empty unless that is too little to start it with.
+func (l Leg) Of(wave, requested time.Duration) (budget time.Duration, tooLittle string) {
+	budget = time.Duration(float64(wave) * l.Share)
 	if l.Cap > 0 {
 		budget = min(budget, l.Cap)
 	}
 	if requested > 0 {
 		budget = min(budget, requested)
 	}
-	return budget
+	if least := l.least(); budget < least {
+		return max(budget, 0), fmt.Sprintf("it would have had %v of the budget, and needs %v", max(budget, 0).Round(10*time.Microsecond), least)
+	}
+	return budget, ""
 }
 
-// Check returns an error that shows the arithmetic unless every inner limit fits into its outer one.
-func (c Config) Check(legs map[string]Leg) error {
+func (l Leg) least() time.Duration { return max(l.Min, MinLeg) }
+
+// Check returns an error that shows the arithmetic unless every inner limit fits into its outer one. rerank says whether
+// recalls may have that stage.
+func (c Config) Check(legs map[string]Leg, rerank bool) error {
 	switch {
 	case c.Default <= 0 || c.Max <= 0 || c.ReserveMin < 0:
 		return fmt.Errorf("budget: default %v and maximum %v must be above 0, the least reserve %v not below", c.Default, c.Max, c.ReserveMin)
@@ -89,23 +121,38 @@ func (c Config) Check(legs map[string]Leg) error {
 		return fmt.Errorf("budget: reserve share %g must be at least 0 and below 1", c.ReserveShare)
 	case c.ReserveMin > c.ReserveMax:
 		return fmt.Errorf("budget: least reserve %v exceeds greatest %v", c.ReserveMin, c.ReserveMax)
+	case !(c.SecondShare > 0 && c.RerankShare > 0 && c.SecondShare+c.RerankShare < 1):
+		return fmt.Errorf("budget: shares of the second wave %g and of reranking %g must be above 0 and leave something of 1", c.SecondShare, c.RerankShare)
 	}
-	search, err := c.Search(c.Default)
+	stages := Stages{Rerank: rerank}
+	for _, leg := range legs {
+		stages.Second = stages.Second || leg.Second
+	}
+	plan, err := c.Plan(c.Default, stages)
+	if err != nil || stages.Second && plan.Second == plan.First || stages.Rerank && plan.Rerank == plan.Second {
+		return fmt.Errorf("budget: default %v - reserve %v is %v, of which each stage needs %v: the second wave would get %g of it, reranking %g, the first wave the rest",
+			c.Default, c.reserve(c.Default), plan.Rerank, MinLeg, c.SecondShare, c.RerankShare)
+	}
+	most, err := c.Plan(c.Max, Stages{}) // a leg whose stages are not in use may have all that the reserve leaves
 	if err != nil {
-		return fmt.Errorf("budget: default %v - reserve %v leaves %v for the legs, less than the %v one needs",
-			c.Default, c.reserve(c.Default), c.Default-c.reserve(c.Default), MinLeg)
+		return fmt.Errorf("budget: maximum %v: %w", c.Max, err)
 	}
-	most := c.Max - c.reserve(c.Max)
 	for name, leg := range legs {
+		wave, which := plan.First, "first"
+		if leg.Second {
+			wave, which = plan.Second-plan.First, "second"
+		}
 		switch {
-		case leg.Share <= 0 || leg.Share > 1:
+		case !(leg.Share > 0 && leg.Share <= 1):
 			return fmt.Errorf("leg %s: share %g must be above 0 and at most 1", name, leg.Share)
-		case leg.Cap < 0:
-			return fmt.Errorf("leg %s: cap %v must not be negative", name, leg.Cap)
-		case leg.Cap > most:
-			return fmt.Errorf("leg %s: cap %v exceeds the %v that maximum %v - reserve %v leaves", name, leg.Cap, most, c.Max, c.reserve(c.Max))
-		case leg.Of(search, 0) < MinLeg:
-			return fmt.Errorf("leg %s: of the default budget it gets %v, less than the %v it needs", name, leg.Of(search, 0), MinLeg)
+		case leg.Cap < 0 || leg.Min < 0:
+			return fmt.Errorf("leg %s: cap %v and least time %v must not be negative", name, leg.Cap, leg.Min)
+		case leg.Cap > most.Rerank:
+			return fmt.Errorf("leg %s: cap %v exceeds the %v that maximum %v - reserve %v leaves", name, leg.Cap, most.Rerank, c.Max, c.reserve(c.Max))
+		}
+		if got, tooLittle := leg.Of(wave, 0); tooLittle != "" {
+			return fmt.Errorf("leg %s: of the %v that the %s wave has of the default budget, share %g and cap %v leave it %v, less than the %v it needs",
+				name, wave, which, leg.Share, leg.Cap, got, leg.least())
 		}
 	}
 	return nil

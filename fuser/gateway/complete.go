@@ -19,10 +19,10 @@ import (
 
 // complete asks each leg, all at once, for the scores of what only other legs found in the namespace, so that a score of 0
 // means what it says. Time that is not there, or a leg that cannot, costs the completeness only.
-func (g *Gateway) complete(ctx context.Context, req *triskelev1.RecallRequest, outcomes []outcome, until time.Time) {
-	ctx, cancel := context.WithDeadline(ctx, until)
+func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
+	left := r.plan.Second - time.Since(r.start)
+	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	left := time.Until(until)
 	var wg sync.WaitGroup
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -40,7 +40,7 @@ func (g *Gateway) complete(ctx context.Context, req *triskelev1.RecallRequest, o
 		case left < budget.MinLeg:
 			o.completion = &triskelev1.ScoreCompletion{Asked: int32(len(ids)), MissingReason: fmt.Sprintf("only %v of the budget were left", max(left, 0))}
 		default:
-			wg.Go(func() { g.scoreByIDs(ctx, req, o, ids) })
+			wg.Go(func() { g.scoreByIDs(ctx, r.req, o, ids) })
 		}
 	}
 	wg.Wait()
@@ -93,8 +93,8 @@ func (g *Gateway) scoreByIDs(ctx context.Context, req *triskelev1.RecallRequest,
 		o.completion.Scored, o.completion.Spent = int32(len(o.others)), durationpb.New(time.Since(start))
 	}()
 	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids}
-	if len(o.vector) > 0 {
-		query.Vector = o.vector
+	if len(o.used) > 0 {
+		query.Vector = o.used
 	}
 	resp, err := g.legs[o.leg].ScoreByIds(ctx, query)
 	switch {

@@ -31,11 +31,14 @@ type Leg struct {
 	Budget budget.Leg
 }
 
-// ParseLeg reads "name=target?weight=1&depth=50&quota=0&cap=150ms&share=1"; what is left out of the options has its default:
-// weight 1, depth 50, no quota, no cap, share 1.
+// legForm is how a leg is written.
+const legForm = "name=target?weight=1&depth=50&quota=0&cap=150ms&share=1&min=2ms&wave=1"
+
+// ParseLeg reads a leg as legForm shows it; what is left out of the options has its default: weight 1, depth 50, no quota,
+// no cap, share 1, at least 2 ms, in the first wave.
 func ParseLeg(text string) (Leg, error) {
 	wrong := func(what string) (Leg, error) {
-		return Leg{}, fmt.Errorf("leg %q: %s; want name=target?weight=1&depth=50&quota=0&cap=150ms&share=1", text, what)
+		return Leg{}, fmt.Errorf("leg %q: %s; want %s", text, what, legForm)
 	}
 	name, rest, ok := strings.Cut(text, "=")
 	target, query, _ := strings.Cut(rest, "?")
@@ -58,6 +61,12 @@ func ParseLeg(text string) (Leg, error) {
 			leg.Quota, err = strconv.Atoi(value)
 		case "cap":
 			leg.Budget.Cap, err = time.ParseDuration(value)
+		case "min":
+			leg.Budget.Min, err = time.ParseDuration(value)
+		case "wave":
+			if leg.Budget.Second = value == "2"; value != "1" && value != "2" {
+				return wrong("wave must be 1 or 2")
+			}
 		case "share":
 			leg.Budget.Share, err = strconv.ParseFloat(value, 64)
 		default:

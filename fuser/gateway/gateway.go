@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -43,7 +44,10 @@ func New(config Config, legs []triskelev1.LegServiceClient, memory triskelev1.Me
 		}
 		budgets[leg.Name] = leg.Budget
 	}
-	if err := config.Budget.Check(budgets); err != nil {
+	if !slices.ContainsFunc(config.Legs, func(leg Leg) bool { return !leg.Budget.Second }) {
+		return nil, errors.New("gateway: the first wave needs a leg")
+	}
+	if err := config.Budget.Check(budgets, false); err != nil {
 		return nil, err
 	}
 	meter := tel.MeterProvider.Meter(telemetry.ScopeName)

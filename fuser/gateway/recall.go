@@ -16,11 +16,22 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
+
+// recall is one call: the request and what follows from it.
+type recall struct {
+	req      *triskelev1.RecallRequest
+	start    time.Time
+	settings []settings // of each namespace
+	fusion   fusion.Options
+	tokens   map[string]string // of at_least, by namespace
+	plan     budget.Plan
+}
 
 // Recall implements triskelev1.RecallServiceServer.
 func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
@@ -66,13 +77,14 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	return resp, nil
 }
 
-func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
-	all, err := g.resolve(req)
-	if err != nil {
+// newRecall checks a request and plans the call.
+func (g *Gateway) newRecall(ctx context.Context, start time.Time, req *triskelev1.RecallRequest) (*recall, error) {
+	r := &recall{req: req, start: start}
+	var err error
+	if r.settings, err = g.resolve(req); err != nil {
 		return nil, err
 	}
-	tokens, err := tokensOf(req)
-	if err != nil {
+	if r.tokens, err = tokensOf(req); err != nil {
 		return nil, err
 	}
 	var left time.Duration
@@ -82,36 +94,47 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 		}
 	}
 	total := g.config.Budget.Total(left, req.GetBudget().AsDuration())
-	forLegs, err := g.config.Budget.Search(total)
-	if err != nil {
+	if r.plan, err = g.config.Budget.Plan(total, g.stages(r.settings)); err != nil {
 		return nil, status.Errorf(codes.DeadlineExceeded, "budget: %v is too little to search with", total)
 	}
-	ctx, cancel := context.WithDeadline(ctx, start.Add(total))
+	r.fusion = r.settings[0].fusion(req, g.config.Legs)
+	return r, nil
+}
+
+// stages says which later stages a recall has.
+func (g *Gateway) stages(all []settings) (stages budget.Stages) {
+	for _, s := range all {
+		for i, leg := range s.legs {
+			stages.Second = stages.Second || g.config.Legs[i].Budget.Second && leg.off == ""
+		}
+	}
+	return stages
+}
+
+func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+	r, err := g.newRecall(ctx, start, req)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithDeadline(ctx, start.Add(r.plan.Total))
 	defer cancel()
 
-	outcomes := g.fanOut(ctx, req, g.plan(req.GetNamespaces(), all, tokens, forLegs))
+	outcomes := g.fanOut(ctx, r)
 	if err := verdict(outcomes); err != nil {
 		return nil, err
 	}
-	if all[0].completing() {
-		g.complete(ctx, req, outcomes, start.Add(forLegs))
+	if r.settings[0].completing() {
+		g.complete(ctx, r, outcomes)
 	}
-	options := all[0].fusion(req, g.config.Legs)
-	result := fusion.Fuse(lists(outcomes), options)
+	result := fusion.Fuse(lists(outcomes), r.fusion)
 	if err := g.checkNamespaces(ctx, req.GetNamespaces(), outcomes); err != nil {
 		return nil, err
 	}
 	resp := &triskelev1.RecallResponse{
 		Legs:       reports(outcomes, result.Scales),
-		Fusion:     &triskelev1.Fusion{Method: options.Method},
-		ScoreScale: scoreScale[options.Method],
-		Budget:     durationpb.New(total),
-	}
-	switch options.Method {
-	case triskelev1.FusionMethod_FUSION_METHOD_RRF:
-		resp.Fusion.K = &options.K
-	case triskelev1.FusionMethod_FUSION_METHOD_CONVEX:
-		resp.Fusion.Alpha, resp.Fusion.CompleteScores = options.Alpha, &all[0].complete
+		Fusion:     r.fusionUsed(),
+		ScoreScale: scoreScale[r.fusion.Method],
+		Budget:     durationpb.New(r.plan.Total),
 	}
 	for _, o := range outcomes {
 		resp.Spans = append(resp.Spans, o.spans...)
@@ -150,8 +173,8 @@ func verdict(outcomes []outcome) error {
 		if o.lost() && !o.answered() {
 			missing = append(missing, fmt.Sprintf("%s %s (%s)", o.name, stateName(o.state), o.reason))
 		}
-		if o.required && !o.answered() && o.state != triskelev1.LegState_LEG_STATE_ABSTAINED {
-			return status.Errorf(codes.Unavailable, "required leg %s did not answer: %s (%s)", o.name, stateName(o.state), o.reason)
+		if why := o.fatal(); why != "" {
+			return status.Errorf(codes.Unavailable, "%s %s did not answer: %s (%s)", why, o.name, stateName(o.state), o.reason)
 		}
 	}
 	if !searched && len(missing) > 0 {

@@ -19,6 +19,18 @@ var scoreScale = map[triskelev1.FusionMethod]triskelev1.ScoreScale{
 	triskelev1.FusionMethod_FUSION_METHOD_DBSF:   triskelev1.ScoreScale_SCORE_SCALE_DBSF,
 }
 
+// fusionUsed is how the answer was merged, with what the request left open filled in.
+func (r *recall) fusionUsed() *triskelev1.Fusion {
+	used := &triskelev1.Fusion{Method: r.fusion.Method}
+	switch r.fusion.Method {
+	case triskelev1.FusionMethod_FUSION_METHOD_RRF:
+		used.K = &r.fusion.K
+	case triskelev1.FusionMethod_FUSION_METHOD_CONVEX:
+		used.Alpha, used.CompleteScores = r.fusion.Alpha, &r.settings[0].complete
+	}
+	return used
+}
+
 // reports says what each search did. scales are as the outcomes, or empty.
 func reports(outcomes []outcome, scales []fusion.Scale) []*triskelev1.LegReport {
 	out := make([]*triskelev1.LegReport, len(outcomes))

@@ -21,17 +21,19 @@ type settings struct {
 	k        float64
 	alpha    *float64
 	complete bool          // ask for missing scores if the method uses them
+	quorum   int           // of legs that suffices if the others make no difference; 0 waits for all
 	legs     []legSettings // as Config.Legs
 }
 
 type legSettings struct {
-	weight   float64
-	depth    int
-	deadline time.Duration // 0 if there is none
-	minScore *float64
-	quota    int
-	required bool
-	off      string // why it is not asked; "" if it is
+	weight              float64
+	depth               int
+	deadline            time.Duration // 0 if there is none
+	minScore            *float64
+	quota               int
+	required            bool
+	failError, failLate bool   // fail the call when the leg fails, and when it is late
+	off                 string // why it is not asked; "" if it is
 }
 
 // overrides are the settings that a policy or a request brings. Adding a setting means adding a field of the same name to
@@ -40,12 +42,17 @@ type overrides interface {
 	GetFusion() *triskelev1.Fusion
 	GetLegs() map[string]*triskelev1.LegOptions
 	GetRequiredLegs() []string
+	GetOnError() triskelev1.MissPolicy
+	GetOnTimeout() triskelev1.MissPolicy
+	GetQuorum() int32
 }
 
 var (
 	_ overrides = (*triskelev1.RecallPolicy)(nil)
 	_ overrides = (*triskelev1.RecallRequest)(nil)
 )
+
+const unset = triskelev1.MissPolicy_MISS_POLICY_UNSPECIFIED
 
 func (c Config) settings() settings {
 	s := settings{method: triskelev1.FusionMethod_FUSION_METHOD_RRF, k: c.K, complete: true, legs: make([]legSettings, len(c.Legs))}
@@ -71,12 +78,22 @@ func (g *Gateway) apply(s settings, o overrides, by string) settings {
 			s.complete = f.GetCompleteScores()
 		}
 	}
-	if len(o.GetLegs()) == 0 && len(o.GetRequiredLegs()) == 0 {
+	if o.GetQuorum() > 0 {
+		s.quorum = int(o.GetQuorum())
+	}
+	onError, onTimeout := o.GetOnError(), o.GetOnTimeout()
+	if len(o.GetLegs()) == 0 && len(o.GetRequiredLegs()) == 0 && onError == unset && onTimeout == unset {
 		return s
 	}
 	s.legs = slices.Clone(s.legs)
 	for i := range s.legs {
 		leg, name := &s.legs[i], g.config.Legs[i].Name
+		if onError != unset {
+			leg.failError = onError == triskelev1.MissPolicy_MISS_POLICY_FAIL
+		}
+		if onTimeout != unset {
+			leg.failLate = onTimeout == triskelev1.MissPolicy_MISS_POLICY_FAIL
+		}
 		leg.required = leg.required || slices.Contains(o.GetRequiredLegs(), name)
 		if with := o.GetLegs()[name]; with != nil {
 			leg.apply(with, by)

@@ -22,6 +22,9 @@ type recallCmd struct {
 	NoLeg     []string           `help:"Legs not to ask." placeholder:"LEG"`
 	AtLeast   []string           `help:"Wait, within the budget, for the indexes to know of the write that returned this revision token." placeholder:"TOKEN"`
 	Require   []string           `help:"Legs without whose answer the call fails." placeholder:"LEG"`
+	OnError   string             `help:"What to do when a leg fails: answer without it, or fail; the namespace's policy if not given." enum:",answer,fail" default:""`
+	OnTimeout string             `help:"What to do when a leg is late: answer without it, or fail; the namespace's policy if not given." enum:",answer,fail" default:""`
+	Quorum    int32              `help:"Answer as soon as so many legs have, if the others cannot change which memories are found." placeholder:"LEGS"`
 	Weight    map[string]float64 `help:"Weight of a leg." placeholder:"LEG=WEIGHT"`
 	Quota     map[string]int32   `help:"How many of the memories are to be from a leg at least." placeholder:"LEG=N"`
 	Fusion    string             `help:"How to merge the legs' lists: rrf, convex or dbsf; the namespace's policy or rrf if not given." enum:",rrf,convex,dbsf" default:""`
@@ -32,6 +35,10 @@ type recallCmd struct {
 	Trace     bool               `help:"Show where the time of this call went."`
 	JSON      bool               `help:"Print the server's answer as JSON."`
 	Gateway   gatewayFlags       `embed:""`
+}
+
+var missPolicies = map[string]triskelev1.MissPolicy{
+	"answer": triskelev1.MissPolicy_MISS_POLICY_ANSWER, "fail": triskelev1.MissPolicy_MISS_POLICY_FAIL,
 }
 
 // Validate refuses combinations that contradict each other.
@@ -56,6 +63,7 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 		Fusion: &triskelev1.Fusion{K: c.K, Alpha: c.Alpha, Method: map[string]triskelev1.FusionMethod{
 			"rrf": triskelev1.FusionMethod_FUSION_METHOD_RRF, "convex": triskelev1.FusionMethod_FUSION_METHOD_CONVEX, "dbsf": triskelev1.FusionMethod_FUSION_METHOD_DBSF,
 		}[c.Fusion]},
+		OnError: missPolicies[c.OnError], OnTimeout: missPolicies[c.OnTimeout], Quorum: c.Quorum,
 		AtLeast: c.AtLeast, RequiredLegs: c.Require, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
 		Explain: c.Explain || !c.JSON, // the table names the legs that found a memory
 	}

@@ -19,7 +19,7 @@ import (
 
 type flags struct {
 	program.Flags
-	Leg           []string      `help:"A leg as name=target?weight=1&depth=50&quota=0&cap=150ms&share=1; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
+	Leg           []string      `help:"A leg as name=target?weight=1&depth=50&quota=0&cap=150ms&share=1&min=2ms&wave=1; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
 	Memory        string        `help:"Target of the memory service." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
 	Policies      []byte        `help:"JSON file of recall policies by namespace: a policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
 	K             float64       `help:"Rank constant of reciprocal rank fusion." default:"60" env:"TRISKELE_K"`

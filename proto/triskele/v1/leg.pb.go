@@ -38,7 +38,7 @@ const (
 	LegState_LEG_STATE_ABSTAINED LegState = 4
 	LegState_LEG_STATE_TIMED_OUT LegState = 5
 	LegState_LEG_STATE_FAILED    LegState = 6
-	// Disabled, or too little time to be useful.
+	// Disabled, too little time to be useful, kept out of trouble, or no longer needed.
 	LegState_LEG_STATE_SKIPPED LegState = 7
 )
 
@@ -212,7 +212,7 @@ type SearchRequest struct {
 	Query string `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
 	// The query's vector in the space of the active model, at most 4,096 dimensions; empty when the leg is to make it.
 	Vector []float32 `protobuf:"fixed32,3,rep,packed,name=vector,proto3" json:"vector,omitempty"`
-	// Memories other legs found, for a leg that can start from them.
+	// Memories that the first wave of legs found, for a leg of the second that can start from them; 1 for the best.
 	Seeds  []*Seed `protobuf:"bytes,4,rep,name=seeds,proto3" json:"seeds,omitempty"`
 	Filter *Filter `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
 	// How many hits at most, 1 to 1,000.

@@ -191,6 +191,59 @@ func (ScoreScale) EnumDescriptor() ([]byte, []int) {
 	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{2}
 }
 
+// What to do when a leg that was asked gave nothing.
+type MissPolicy int32
+
+const (
+	// As MISS_POLICY_ANSWER, unless the namespace's policy says otherwise.
+	MissPolicy_MISS_POLICY_UNSPECIFIED MissPolicy = 0
+	// Answer without it, and say so.
+	MissPolicy_MISS_POLICY_ANSWER MissPolicy = 1
+	// Fail the call with UNAVAILABLE.
+	MissPolicy_MISS_POLICY_FAIL MissPolicy = 2
+)
+
+// Enum value maps for MissPolicy.
+var (
+	MissPolicy_name = map[int32]string{
+		0: "MISS_POLICY_UNSPECIFIED",
+		1: "MISS_POLICY_ANSWER",
+		2: "MISS_POLICY_FAIL",
+	}
+	MissPolicy_value = map[string]int32{
+		"MISS_POLICY_UNSPECIFIED": 0,
+		"MISS_POLICY_ANSWER":      1,
+		"MISS_POLICY_FAIL":        2,
+	}
+)
+
+func (x MissPolicy) Enum() *MissPolicy {
+	p := new(MissPolicy)
+	*p = x
+	return p
+}
+
+func (x MissPolicy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MissPolicy) Descriptor() protoreflect.EnumDescriptor {
+	return file_triskele_v1_recall_proto_enumTypes[3].Descriptor()
+}
+
+func (MissPolicy) Type() protoreflect.EnumType {
+	return &file_triskele_v1_recall_proto_enumTypes[3]
+}
+
+func (x MissPolicy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MissPolicy.Descriptor instead.
+func (MissPolicy) EnumDescriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{3}
+}
+
 type Fusion struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Method FusionMethod           `protobuf:"varint,1,opt,name=method,proto3,enum=triskele.v1.FusionMethod" json:"method,omitempty"`
@@ -358,6 +411,9 @@ type RecallPolicy struct {
 	// By leg name.
 	Legs          map[string]*LegOptions `protobuf:"bytes,2,rep,name=legs,proto3" json:"legs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	RequiredLegs  []string               `protobuf:"bytes,3,rep,name=required_legs,json=requiredLegs,proto3" json:"required_legs,omitempty"`
+	OnError       MissPolicy             `protobuf:"varint,4,opt,name=on_error,json=onError,proto3,enum=triskele.v1.MissPolicy" json:"on_error,omitempty"`
+	OnTimeout     MissPolicy             `protobuf:"varint,5,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
+	Quorum        int32                  `protobuf:"varint,6,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -413,6 +469,27 @@ func (x *RecallPolicy) GetRequiredLegs() []string {
 	return nil
 }
 
+func (x *RecallPolicy) GetOnError() MissPolicy {
+	if x != nil {
+		return x.OnError
+	}
+	return MissPolicy_MISS_POLICY_UNSPECIFIED
+}
+
+func (x *RecallPolicy) GetOnTimeout() MissPolicy {
+	if x != nil {
+		return x.OnTimeout
+	}
+	return MissPolicy_MISS_POLICY_UNSPECIFIED
+}
+
+func (x *RecallPolicy) GetQuorum() int32 {
+	if x != nil {
+		return x.Quorum
+	}
+	return 0
+}
+
 type RecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 16 namespaces, merged into one order by fused score.
@@ -439,7 +516,14 @@ type RecallRequest struct {
 	ReturnSpans bool `protobuf:"varint,13,opt,name=return_spans,json=returnSpans,proto3" json:"return_spans,omitempty"`
 	// Revision tokens of earlier writes, at most one per namespace: each leg waits for its index to know of them as long
 	// as its budget allows, and says so in its report if it did not.
-	AtLeast       []string `protobuf:"bytes,14,rep,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	AtLeast []string `protobuf:"bytes,14,rep,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	// When a leg fails, cannot be reached or is kept out of trouble; and when it is late or has too little time.
+	OnError   MissPolicy `protobuf:"varint,24,opt,name=on_error,json=onError,proto3,enum=triskele.v1.MissPolicy" json:"on_error,omitempty"`
+	OnTimeout MissPolicy `protobuf:"varint,25,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
+	// Answer as soon as so many legs have, if those outstanding cannot change which memories are returned. They can still
+	// have changed the order of these, and raised their scores. 0 means unset, and as many as there are legs waits for all.
+	// Has no effect with a quota, completed scores or an order by recency.
+	Quorum        int32 `protobuf:"varint,26,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -570,6 +654,27 @@ func (x *RecallRequest) GetAtLeast() []string {
 		return x.AtLeast
 	}
 	return nil
+}
+
+func (x *RecallRequest) GetOnError() MissPolicy {
+	if x != nil {
+		return x.OnError
+	}
+	return MissPolicy_MISS_POLICY_UNSPECIFIED
+}
+
+func (x *RecallRequest) GetOnTimeout() MissPolicy {
+	if x != nil {
+		return x.OnTimeout
+	}
+	return MissPolicy_MISS_POLICY_UNSPECIFIED
+}
+
+func (x *RecallRequest) GetQuorum() int32 {
+	if x != nil {
+		return x.Quorum
+	}
+	return 0
 }
 
 // Contribution is one leg's share of a hit's score. The values of a hit add up to its score.
@@ -1358,14 +1463,18 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x06_depthB\f\n" +
 	"\n" +
 	"_min_scoreB\b\n" +
-	"\x06_quota\"\xff\x01\n" +
+	"\x06_quota\"\xa2\x03\n" +
 	"\fRecallPolicy\x12+\n" +
 	"\x06fusion\x18\x01 \x01(\v2\x13.triskele.v1.FusionR\x06fusion\x12A\n" +
 	"\x04legs\x18\x02 \x03(\v2#.triskele.v1.RecallPolicy.LegsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x10R\x04legs\x12-\n" +
-	"\rrequired_legs\x18\x03 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10\x10R\frequiredLegs\x1aP\n" +
+	"\rrequired_legs\x18\x03 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10\x10R\frequiredLegs\x12<\n" +
+	"\bon_error\x18\x04 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\aonError\x12@\n" +
+	"\n" +
+	"on_timeout\x18\x05 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
+	"\x06quorum\x18\x06 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\x86\a\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xa9\b\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -1386,7 +1495,11 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\bids_only\x18\v \x01(\bR\aidsOnly\x12\x18\n" +
 	"\aexplain\x18\f \x01(\bR\aexplain\x12!\n" +
 	"\freturn_spans\x18\r \x01(\bR\vreturnSpans\x12,\n" +
-	"\bat_least\x18\x0e \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05 \x01(\x80\x02R\aatLeast\x1aP\n" +
+	"\bat_least\x18\x0e \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05 \x01(\x80\x02R\aatLeast\x12<\n" +
+	"\bon_error\x18\x18 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\aonError\x12@\n" +
+	"\n" +
+	"on_timeout\x18\x19 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
+	"\x06quorum\x18\x1a \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01:s\xbaHp\x1an\n" +
@@ -1477,7 +1590,12 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x17SCORE_SCALE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSCORE_SCALE_RRF\x10\x01\x12\x16\n" +
 	"\x12SCORE_SCALE_CONVEX\x10\x02\x12\x14\n" +
-	"\x10SCORE_SCALE_DBSF\x10\x032\xc7\x01\n" +
+	"\x10SCORE_SCALE_DBSF\x10\x03*W\n" +
+	"\n" +
+	"MissPolicy\x12\x1b\n" +
+	"\x17MISS_POLICY_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12MISS_POLICY_ANSWER\x10\x01\x12\x14\n" +
+	"\x10MISS_POLICY_FAIL\x10\x022\xc7\x01\n" +
 	"\rRecallService\x12A\n" +
 	"\x06Recall\x12\x1a.triskele.v1.RecallRequest\x1a\x1b.triskele.v1.RecallResponse\x12s\n" +
 	"\x0eGetIndexStatus\x12/.triskele.v1.RecallServiceGetIndexStatusRequest\x1a0.triskele.v1.RecallServiceGetIndexStatusResponseB;Z9github.com/triskele/triskele/proto/triskele/v1;triskelev1b\x06proto3"
@@ -1494,77 +1612,82 @@ func file_triskele_v1_recall_proto_rawDescGZIP() []byte {
 	return file_triskele_v1_recall_proto_rawDescData
 }
 
-var file_triskele_v1_recall_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_triskele_v1_recall_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_triskele_v1_recall_proto_goTypes = []any{
 	(SortBy)(0),                                 // 0: triskele.v1.SortBy
 	(FusionMethod)(0),                           // 1: triskele.v1.FusionMethod
 	(ScoreScale)(0),                             // 2: triskele.v1.ScoreScale
-	(*Fusion)(nil),                              // 3: triskele.v1.Fusion
-	(*LegOptions)(nil),                          // 4: triskele.v1.LegOptions
-	(*RecallPolicy)(nil),                        // 5: triskele.v1.RecallPolicy
-	(*RecallRequest)(nil),                       // 6: triskele.v1.RecallRequest
-	(*Contribution)(nil),                        // 7: triskele.v1.Contribution
-	(*Hit)(nil),                                 // 8: triskele.v1.Hit
-	(*Normalization)(nil),                       // 9: triskele.v1.Normalization
-	(*ScoreCompletion)(nil),                     // 10: triskele.v1.ScoreCompletion
-	(*LegReport)(nil),                           // 11: triskele.v1.LegReport
-	(*RecallResponse)(nil),                      // 12: triskele.v1.RecallResponse
-	(*RecallServiceGetIndexStatusRequest)(nil),  // 13: triskele.v1.RecallServiceGetIndexStatusRequest
-	(*LegIndexStatus)(nil),                      // 14: triskele.v1.LegIndexStatus
-	(*RecallServiceGetIndexStatusResponse)(nil), // 15: triskele.v1.RecallServiceGetIndexStatusResponse
-	nil,                            // 16: triskele.v1.RecallPolicy.LegsEntry
-	nil,                            // 17: triskele.v1.RecallRequest.LegsEntry
-	(*durationpb.Duration)(nil),    // 18: google.protobuf.Duration
-	(*Filter)(nil),                 // 19: triskele.v1.Filter
-	(ScoreKind)(0),                 // 20: triskele.v1.ScoreKind
-	(*timestamppb.Timestamp)(nil),  // 21: google.protobuf.Timestamp
-	(*Memory)(nil),                 // 22: triskele.v1.Memory
-	(LegState)(0),                  // 23: triskele.v1.LegState
-	(*Span)(nil),                   // 24: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 25: triskele.v1.GetIndexStatusResponse
+	(MissPolicy)(0),                             // 3: triskele.v1.MissPolicy
+	(*Fusion)(nil),                              // 4: triskele.v1.Fusion
+	(*LegOptions)(nil),                          // 5: triskele.v1.LegOptions
+	(*RecallPolicy)(nil),                        // 6: triskele.v1.RecallPolicy
+	(*RecallRequest)(nil),                       // 7: triskele.v1.RecallRequest
+	(*Contribution)(nil),                        // 8: triskele.v1.Contribution
+	(*Hit)(nil),                                 // 9: triskele.v1.Hit
+	(*Normalization)(nil),                       // 10: triskele.v1.Normalization
+	(*ScoreCompletion)(nil),                     // 11: triskele.v1.ScoreCompletion
+	(*LegReport)(nil),                           // 12: triskele.v1.LegReport
+	(*RecallResponse)(nil),                      // 13: triskele.v1.RecallResponse
+	(*RecallServiceGetIndexStatusRequest)(nil),  // 14: triskele.v1.RecallServiceGetIndexStatusRequest
+	(*LegIndexStatus)(nil),                      // 15: triskele.v1.LegIndexStatus
+	(*RecallServiceGetIndexStatusResponse)(nil), // 16: triskele.v1.RecallServiceGetIndexStatusResponse
+	nil,                            // 17: triskele.v1.RecallPolicy.LegsEntry
+	nil,                            // 18: triskele.v1.RecallRequest.LegsEntry
+	(*durationpb.Duration)(nil),    // 19: google.protobuf.Duration
+	(*Filter)(nil),                 // 20: triskele.v1.Filter
+	(ScoreKind)(0),                 // 21: triskele.v1.ScoreKind
+	(*timestamppb.Timestamp)(nil),  // 22: google.protobuf.Timestamp
+	(*Memory)(nil),                 // 23: triskele.v1.Memory
+	(LegState)(0),                  // 24: triskele.v1.LegState
+	(*Span)(nil),                   // 25: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 26: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
-	18, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
-	3,  // 2: triskele.v1.RecallPolicy.fusion:type_name -> triskele.v1.Fusion
-	16, // 3: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
-	0,  // 4: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	19, // 5: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	18, // 6: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	17, // 7: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
-	3,  // 8: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	20, // 9: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	21, // 10: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	22, // 11: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
-	7,  // 12: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	18, // 13: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
-	23, // 14: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	18, // 15: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	18, // 16: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	20, // 17: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	9,  // 18: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
-	10, // 19: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
-	8,  // 20: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	11, // 21: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	3,  // 22: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 23: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	18, // 24: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	18, // 25: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	24, // 26: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	25, // 27: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	14, // 28: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	4,  // 29: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	4,  // 30: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	6,  // 31: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	13, // 32: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	12, // 33: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	15, // 34: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	33, // [33:35] is the sub-list for method output_type
-	31, // [31:33] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	19, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
+	4,  // 2: triskele.v1.RecallPolicy.fusion:type_name -> triskele.v1.Fusion
+	17, // 3: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
+	3,  // 4: triskele.v1.RecallPolicy.on_error:type_name -> triskele.v1.MissPolicy
+	3,  // 5: triskele.v1.RecallPolicy.on_timeout:type_name -> triskele.v1.MissPolicy
+	0,  // 6: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
+	20, // 7: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	19, // 8: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	18, // 9: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	4,  // 10: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
+	3,  // 11: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
+	3,  // 12: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
+	21, // 13: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	22, // 14: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	23, // 15: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	8,  // 16: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
+	19, // 17: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
+	24, // 18: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	19, // 19: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	19, // 20: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	21, // 21: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	10, // 22: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
+	11, // 23: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
+	9,  // 24: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	12, // 25: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	4,  // 26: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 27: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	19, // 28: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	19, // 29: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	25, // 30: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	26, // 31: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	15, // 32: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 33: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 34: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	7,  // 35: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	14, // 36: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	13, // 37: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	16, // 38: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	37, // [37:39] is the sub-list for method output_type
+	35, // [35:37] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
@@ -1583,7 +1706,7 @@ func file_triskele_v1_recall_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_recall_proto_rawDesc), len(file_triskele_v1_recall_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/fusion"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// ask runs one search. Whatever goes wrong with it, a panic included, ends in the outcome's state.
+func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s search) (out outcome) {
+	start := time.Now()
+	out.search = s
+	ctx, span := g.tel.Tracer.Start(ctx, "leg "+s.name, trace.WithAttributes(
+		attribute.String("triskele.leg", s.name),
+		attribute.Int64("triskele.budget_us", s.budget.Microseconds()),
+	))
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			g.log.ErrorContext(ctx, "panic in a leg's client", "leg", s.name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+			out.state, out.reason, out.hits = triskelev1.LegState_LEG_STATE_FAILED, "internal error", nil
+		}
+		out.spent = time.Since(start)
+		span.SetAttributes(
+			attribute.String("triskele.state", stateName(out.state)),
+			attribute.Int("triskele.hits", len(out.hits)),
+			attribute.Int64("triskele.behind", out.behind),
+			attribute.Int64("triskele.spent_us", out.spent.Microseconds()),
+		)
+		if s.atLeast != "" {
+			span.SetAttributes(attribute.Bool("triskele.stale", out.stale))
+		}
+		if out.lost() {
+			span.SetStatus(otelcodes.Error, out.reason)
+		}
+		span.End()
+	}()
+	ctx, cancel := context.WithTimeout(ctx, s.budget)
+	defer cancel()
+	resp, err := g.legs[s.leg].Search(ctx, &triskelev1.SearchRequest{
+		Namespace:    s.namespace,
+		Query:        req.GetQuery(),
+		Vector:       s.vector,
+		Seeds:        s.seeds,
+		Filter:       req.GetFilter(),
+		Depth:        int32(s.depth),
+		MinScore:     s.minScore,
+		AtLeast:      s.atLeast,
+		ReturnSpans:  req.GetReturnSpans(),
+		ReturnVector: s.returnVector,
+	})
+	if err != nil {
+		out.state, out.reason, out.err = failure(err, s.budget)
+		return out
+	}
+	if out.hits, err = readHits(resp, s.depth); err != nil {
+		g.log.ErrorContext(ctx, "malformed answer", "leg", s.name, "error", err.Error())
+		out.state, out.reason = triskelev1.LegState_LEG_STATE_FAILED, "malformed answer"
+		return out
+	}
+	out.state, out.reason, out.kind, out.spans = resp.GetState(), resp.GetReason(), resp.GetScoreKind(), resp.GetSpans()
+	out.used, out.behind, out.stale = resp.GetVector(), resp.GetBehind(), resp.GetStale()
+	return out
+}
+
+// failure says what an error of a leg means for the recall. The leg's own text stays out of the reason.
+func failure(err error, budget time.Duration) (triskelev1.LegState, string, error) {
+	switch code := status.Code(err); code {
+	case codes.DeadlineExceeded:
+		return triskelev1.LegState_LEG_STATE_TIMED_OUT, fmt.Sprintf("no answer within %v", budget.Round(100*time.Microsecond)), nil
+	case codes.InvalidArgument:
+		return triskelev1.LegState_LEG_STATE_FAILED, "refused the request", err
+	case codes.Unavailable:
+		return triskelev1.LegState_LEG_STATE_FAILED, "cannot be reached", nil
+	default:
+		return triskelev1.LegState_LEG_STATE_FAILED, "failed with " + code.String(), nil
+	}
+}
+
+// readHits checks a leg's list before it is trusted: a leg is another process, perhaps of another version.
+func readHits(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) {
+	switch resp.GetState() {
+	case triskelev1.LegState_LEG_STATE_OK, triskelev1.LegState_LEG_STATE_FALLBACK, triskelev1.LegState_LEG_STATE_TRUNCATED:
+	case triskelev1.LegState_LEG_STATE_ABSTAINED:
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("state %v cannot come with an answer", resp.GetState())
+	}
+	if len(resp.GetHits()) > depth {
+		return nil, fmt.Errorf("%d hits for a depth of %d", len(resp.GetHits()), depth)
+	}
+	seen := make(map[string]bool, len(resp.GetHits()))
+	hits := make([]fusion.Hit, len(resp.GetHits()))
+	for i, h := range resp.GetHits() {
+		switch {
+		case h.GetRank() != int32(i+1):
+			return nil, fmt.Errorf("rank %d at position %d", h.GetRank(), i+1)
+		case h.GetId() == "" || seen[h.GetId()]:
+			return nil, fmt.Errorf("hit %d has no id or one seen before", i+1)
+		case math.IsNaN(h.GetScore()) || math.IsInf(h.GetScore(), 0) || !(h.GetImportance() >= 0 && h.GetImportance() <= 1):
+			return nil, fmt.Errorf("hit %d has a score or importance out of range", i+1)
+		}
+		seen[h.GetId()] = true
+		hits[i] = fusion.Hit{ID: h.GetId(), Score: h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime()}
+	}
+	return hits, nil
+}
