@@ -14,13 +14,16 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/isolation"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 // ask runs one search. Whatever goes wrong with it, a panic included, ends in the outcome's state.
 func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s search) (out outcome) {
 	start := time.Now()
-	out.search = s
+	out.search, out.state = s, triskelev1.LegState_LEG_STATE_SKIPPED
+	guard, health := g.guards[s.leg], isolation.Unhealthy
+	leave := func(isolation.Verdict) {}
 	ctx, span := g.tel.Tracer.Start(ctx, "leg "+s.name, trace.WithAttributes(
 		attribute.String("triskele.leg", s.name),
 		attribute.Int64("triskele.budget_us", s.budget.Microseconds()),
@@ -31,11 +34,14 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 			out.state, out.reason, out.hits = triskelev1.LegState_LEG_STATE_FAILED, "internal error", nil
 		}
 		out.spent = time.Since(start)
+		leave(health)
 		span.SetAttributes(
 			attribute.String("triskele.state", stateName(out.state)),
 			attribute.Int("triskele.hits", len(out.hits)),
 			attribute.Int64("triskele.behind", out.behind),
 			attribute.Int64("triskele.spent_us", out.spent.Microseconds()),
+			attribute.Int64("triskele.queued_us", out.queued.Microseconds()),
+			attribute.Bool("triskele.hedged", out.hedged),
 		)
 		if s.atLeast != "" {
 			span.SetAttributes(attribute.Bool("triskele.stale", out.stale))
@@ -47,7 +53,19 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	}()
 	ctx, cancel := context.WithTimeout(ctx, s.budget)
 	defer cancel()
-	resp, err := g.legs[s.leg].Search(ctx, &triskelev1.SearchRequest{
+	running, limit, excess := g.load.Excess(guard.leg.Shed)
+	if excess {
+		out.reason = fmt.Sprintf("left out under load: %d recalls are running, and %d is what the services keep up with", running, limit)
+		return out
+	}
+	enter, reason, late := guard.enter(ctx)
+	out.queued = time.Since(start)
+	if reason != "" {
+		out.reason, out.late = reason, late
+		return out
+	}
+	leave = enter
+	resp, hedged, err := guard.search(ctx, g.legs[s.leg], &triskelev1.SearchRequest{
 		Namespace:    s.namespace,
 		Query:        req.GetQuery(),
 		Vector:       s.vector,
@@ -58,14 +76,15 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		AtLeast:      s.atLeast,
 		ReturnSpans:  req.GetReturnSpans(),
 		ReturnVector: s.returnVector,
-	})
-	if err != nil {
+	}, guard.leg.Hedge && limit == 0)
+	out.hedged = hedged
+	if health = guard.verdict(err, s.budget-out.queued); err != nil {
 		out.state, out.reason, out.err = failure(err, s.budget)
 		return out
 	}
 	if out.hits, err = readHits(resp, s.depth); err != nil {
 		g.log.ErrorContext(ctx, "malformed answer", "leg", s.name, "error", err.Error())
-		out.state, out.reason = triskelev1.LegState_LEG_STATE_FAILED, "malformed answer"
+		out.state, out.reason, health = triskelev1.LegState_LEG_STATE_FAILED, "malformed answer", isolation.Unhealthy
 		return out
 	}
 	out.state, out.reason, out.kind, out.spans = resp.GetState(), resp.GetReason(), resp.GetScoreKind(), resp.GetSpans()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/isolation"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -85,11 +86,18 @@ func elsewhere(outcomes []outcome, of int) []string {
 func (g *Gateway) scoreByIDs(ctx context.Context, req *triskelev1.RecallRequest, o *outcome, ids []string) {
 	start := time.Now()
 	o.completion = &triskelev1.ScoreCompletion{Asked: int32(len(ids))}
+	guard, health := g.guards[o.leg], isolation.Unhealthy
+	leave, reason, _ := guard.enter(ctx)
+	if reason != "" {
+		o.completion.MissingReason = reason
+		return
+	}
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			g.log.ErrorContext(ctx, "panic in a leg's client", "leg", o.name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
 			o.complete, o.others, o.completion.MissingReason = false, nil, "internal error"
 		}
+		leave(health)
 		o.completion.Scored, o.completion.Spent = int32(len(o.others)), durationpb.New(time.Since(start))
 	}()
 	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids}
@@ -97,6 +105,7 @@ func (g *Gateway) scoreByIDs(ctx context.Context, req *triskelev1.RecallRequest,
 		query.Vector = o.used
 	}
 	resp, err := g.legs[o.leg].ScoreByIds(ctx, query)
+	health = guard.verdict(err, time.Since(start))
 	switch {
 	case status.Code(err) == codes.Unimplemented:
 		o.completion.MissingReason = "the leg cannot score single memories"

@@ -31,7 +31,9 @@ type outcome struct {
 	search
 	state  triskelev1.LegState
 	reason string
+	queued time.Duration // waiting for a slot, part of spent
 	spent  time.Duration
+	hedged bool // asked twice
 	kind   triskelev1.ScoreKind
 	hits   []fusion.Hit
 	used   []float32 // the vector it searched with, if asked for
@@ -109,6 +111,9 @@ func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
 		g.wave(ctx, r, outcomes, waves[1], nil, r.plan.Second-time.Since(r.start))
 	}
 	for _, o := range outcomes {
+		if g.config.Legs[o.leg].Shed == 0 && o.spent > 0 && o.state != triskelev1.LegState_LEG_STATE_FAILED && o.state != triskelev1.LegState_LEG_STATE_SKIPPED {
+			g.load.Answered(o.slow())
+		}
 		g.legTime.Record(ctx, o.spent.Seconds(), metric.WithAttributes(attribute.String("leg", o.name), attribute.String("state", stateName(o.state))))
 	}
 	return outcomes

@@ -118,6 +118,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	}
 	ctx, cancel := context.WithDeadline(ctx, start.Add(r.plan.Total))
 	defer cancel()
+	defer g.load.Begin()()
 
 	outcomes := g.fanOut(ctx, r)
 	if err := verdict(outcomes); err != nil {

@@ -38,7 +38,7 @@ func reports(outcomes []outcome, scales []fusion.Scale) []*triskelev1.LegReport 
 		out[i] = &triskelev1.LegReport{
 			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(len(o.hits)),
 			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: o.weight, ScoreKind: o.kind,
-			Behind: o.behind, Stale: o.stale, Completion: o.completion,
+			Behind: o.behind, Stale: o.stale, Completion: o.completion, Queued: durationpb.New(o.queued), Hedged: o.hedged,
 		}
 		if len(o.hits) > 0 && len(scales) > 0 {
 			out[i].Normalization = &triskelev1.Normalization{Low: scales[i].Low, High: scales[i].High, ByRank: scales[i].ByRank}

@@ -1038,7 +1038,11 @@ type LegReport struct {
 	// Unset with RRF, and when the leg found nothing.
 	Normalization *Normalization `protobuf:"bytes,21,opt,name=normalization,proto3" json:"normalization,omitempty"`
 	// Unset when no scores were asked for.
-	Completion    *ScoreCompletion `protobuf:"bytes,22,opt,name=completion,proto3" json:"completion,omitempty"`
+	Completion *ScoreCompletion `protobuf:"bytes,22,opt,name=completion,proto3" json:"completion,omitempty"`
+	// Time the search waited for others of its leg to end; part of spent.
+	Queued *durationpb.Duration `protobuf:"bytes,23,opt,name=queued,proto3" json:"queued,omitempty"`
+	// True when a second request was sent because the first was unusually slow.
+	Hedged        bool `protobuf:"varint,24,opt,name=hedged,proto3" json:"hedged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1162,6 +1166,20 @@ func (x *LegReport) GetCompletion() *ScoreCompletion {
 		return x.Completion
 	}
 	return nil
+}
+
+func (x *LegReport) GetQueued() *durationpb.Duration {
+	if x != nil {
+		return x.Queued
+	}
+	return nil
+}
+
+func (x *LegReport) GetHedged() bool {
+	if x != nil {
+		return x.Hedged
+	}
+	return false
 }
 
 type RecallResponse struct {
@@ -1535,7 +1553,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05asked\x18\x01 \x01(\x05R\x05asked\x12\x16\n" +
 	"\x06scored\x18\x02 \x01(\x05R\x06scored\x12%\n" +
 	"\x0emissing_reason\x18\x03 \x01(\tR\rmissingReason\x12/\n" +
-	"\x05spent\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05spent\"\xfd\x03\n" +
+	"\x05spent\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05spent\"\xc8\x04\n" +
 	"\tLegReport\x12\x10\n" +
 	"\x03leg\x18\x01 \x01(\tR\x03leg\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12+\n" +
@@ -1553,7 +1571,9 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\rnormalization\x18\x15 \x01(\v2\x1a.triskele.v1.NormalizationR\rnormalization\x12<\n" +
 	"\n" +
 	"completion\x18\x16 \x01(\v2\x1c.triskele.v1.ScoreCompletionR\n" +
-	"completion\"\xb6\x03\n" +
+	"completion\x121\n" +
+	"\x06queued\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\x06queued\x12\x16\n" +
+	"\x06hedged\x18\x18 \x01(\bR\x06hedged\"\xb6\x03\n" +
 	"\x0eRecallResponse\x12$\n" +
 	"\x04hits\x18\x01 \x03(\v2\x10.triskele.v1.HitR\x04hits\x12*\n" +
 	"\x04legs\x18\x02 \x03(\v2\x16.triskele.v1.LegReportR\x04legs\x12\x1a\n" +
@@ -1668,26 +1688,27 @@ var file_triskele_v1_recall_proto_depIdxs = []int32{
 	21, // 21: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
 	10, // 22: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
 	11, // 23: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
-	9,  // 24: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	12, // 25: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	4,  // 26: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 27: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	19, // 28: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	19, // 29: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	25, // 30: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	26, // 31: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	15, // 32: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	5,  // 33: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 34: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	7,  // 35: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	14, // 36: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	13, // 37: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	16, // 38: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	37, // [37:39] is the sub-list for method output_type
-	35, // [35:37] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	19, // 24: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
+	9,  // 25: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	12, // 26: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	4,  // 27: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 28: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	19, // 29: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	19, // 30: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	25, // 31: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	26, // 32: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	15, // 33: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 34: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 35: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	7,  // 36: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	14, // 37: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	13, // 38: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	16, // 39: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	38, // [38:40] is the sub-list for method output_type
+	36, // [36:38] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
