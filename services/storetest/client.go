@@ -21,6 +21,7 @@ func (f *Fixture) Client(t testing.TB) triskelev1.MemoryServiceClient {
 		t.Fatal(err)
 	}
 	triskelev1.RegisterMemoryServiceServer(server, memory.NewServer(f.Memory))
+	server.Ready()
 	listener := bufconn.Listen(1 << 20)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
