@@ -38,6 +38,10 @@ bench: ## Run all benchmarks once
 bench-write: ## Time storing a memory, with an embedder that works and with one that hangs
 	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 5s ./services/standalone
 
+.PHONY: bench-fuser
+bench-fuser: ## Time the gateway itself: fusing, a recall with legs that answer at once, and over sockets beside the bare fan-out
+	cd fuser && go test -run '^$$' -bench '^Benchmark(Fuse|Recall|Sockets)$$' -benchtime 3s ./fusion ./gateway
+
 .PHONY: bench-queue
 bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
 	tests/postgres.sh run go run ./tests/queuebench

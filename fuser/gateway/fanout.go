@@ -174,7 +174,7 @@ func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, 
 
 // settled says whether enough legs have answered for those outstanding to make no difference to what is returned.
 func (r *recall) settled(outcomes []outcome, outstanding []int) bool {
-	if r.settings[0].quorum == 0 || r.settings[0].completing() {
+	if r.settings[0].quorum == 0 || r.settings[0].completing() || r.req.GetMinScore() != nil {
 		return false
 	}
 	waiting := map[string]bool{}

@@ -569,34 +569,3 @@ func FuzzParseLeg(f *testing.F) {
 		}
 	})
 }
-
-// BenchmarkRecall is the gateway's own time: three legs that answer at once with 100 hits each.
-func BenchmarkRecall(b *testing.B) {
-	process, err := telemetry.Start(context.Background())
-	if err != nil {
-		b.Fatal(err)
-	}
-	config := gateway.DefaultConfig()
-	config.Legs = gateway.DefaultLegs(nil)
-	clients := make([]triskelev1.LegServiceClient, len(config.Legs))
-	for i := range clients {
-		ids := make([]string, 100)
-		for j := range ids {
-			ids[j] = fmt.Sprintf("0190c8a0-0000-7000-8000-%012d", j+50*i)
-		}
-		resp, _ := finds(bm25, ids...).search(context.Background(), nil)
-		clients[i] = answers(resp)
-		config.Legs[i].Depth = 100
-	}
-	g, err := gateway.New(config, clients, memories{}, process.Service("fuser"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		b.Fatal(err)
-	}
-	req := request(nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := g.Recall(context.Background(), req); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

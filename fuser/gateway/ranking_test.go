@@ -11,6 +11,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -248,6 +250,55 @@ func TestPolicies(t *testing.T) {
 	} {
 		if _, err := gateway.ParsePolicies([]byte(text)); err == nil {
 			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestRecencyIsPartOfThePrior(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		aged := func(id string, age time.Duration) *triskelev1.LegHit {
+			return &triskelev1.LegHit{Id: id, Importance: .5, Score: 1, CreatedAt: timestamppb.New(time.Now().Add(-age))}
+		}
+		hits := []*triskelev1.LegHit{aged("old", 48*time.Hour), aged("new", 0)}
+		for i, h := range hits {
+			h.Rank = int32(i + 1)
+		}
+		g := configured(t, func(c *gateway.Config) {
+			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {Recency: &triskelev1.Recency{Weight: .5, HalfLife: durationpb.New(24 * time.Hour)}}}
+		}, memories{}, answers(&triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_OK, ScoreKind: bm25, Hits: hits}), finds(cosine), finds(hops))
+		resp, err := g.Recall(t.Context(), request(nil))
+		if err != nil || order(resp) != "new old" || math.Abs(resp.GetHits()[1].GetPrior()-.85*.625) > 1e-9 {
+			t.Errorf("by policy: %v, %v", resp, err)
+		}
+		resp, err = g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+			r.Recency = &triskelev1.Recency{HalfLife: durationpb.New(time.Hour)}
+		}))
+		if err != nil || order(resp) != "old new" {
+			t.Errorf("switched off by the request: %v, %v", resp, err)
+		}
+	})
+}
+
+func TestMinScore(t *testing.T) {
+	least := func(scale triskelev1.ScoreScale) func(*triskelev1.RecallRequest) {
+		return func(r *triskelev1.RecallRequest) { r.MinScore = &triskelev1.MinScore{Scale: scale, Value: .02} }
+	}
+	const onRRF = triskelev1.ScoreScale_SCORE_SCALE_RRF
+	for name, x := range map[string]struct {
+		dense   leg
+		scale   triskelev1.ScoreScale
+		order   string
+		ignored string
+	}{
+		"applied":        {finds(cosine, "a", "c"), onRRF, "a", ""},
+		"another scale":  {finds(cosine, "a", "c"), triskelev1.ScoreScale_SCORE_SCALE_CONVEX, "a b c", "the scores are on another scale"},
+		"a leg is gone":  {fails(codes.Unavailable), onRRF, "a b", "a leg is missing, without which scores are lower"},
+		"nothing found":  {finds(cosine), onRRF, "", ""},
+		"nothing to say": {answers(&triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_ABSTAINED}), onRRF, "", ""},
+	} {
+		resp, err := newGateway(t, memories{}, finds(bm25, "a", "b"), x.dense, finds(hops)).Recall(t.Context(), request(least(x.scale)))
+		if err != nil || order(resp) != x.order || resp.GetMinScoreIgnored() != x.ignored {
+			t.Errorf("%s: %v, %v", name, resp, err)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (g *Gateway) newRecall(ctx context.Context, start time.Time, req *triskelev
 	if r.plan, err = g.config.Budget.Plan(total, g.stages(r.settings)); err != nil {
 		return nil, status.Errorf(codes.DeadlineExceeded, "budget: %v is too little to search with", total)
 	}
-	r.fusion = r.settings[0].fusion(req, g.config.Legs)
+	r.fusion = r.settings[0].fusion(req, g.config.Legs, start)
 	return r, nil
 }
 
@@ -128,6 +128,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 		g.complete(ctx, r, outcomes)
 	}
 	result := fusion.Fuse(lists(outcomes), r.fusion)
+	minScoreIgnored := r.cut(&result, outcomes)
 	if err := g.checkNamespaces(ctx, req.GetNamespaces(), outcomes); err != nil {
 		return nil, err
 	}
@@ -136,6 +137,8 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 		Fusion:     r.fusionUsed(),
 		ScoreScale: scoreScale[r.fusion.Method],
 		Budget:     durationpb.New(r.plan.Total),
+
+		MinScoreIgnored: minScoreIgnored,
 	}
 	for _, o := range outcomes {
 		resp.Spans = append(resp.Spans, o.spans...)
@@ -161,6 +164,21 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	resp.DegradedReason = degradation(outcomes, lost)
 	resp.Degraded = resp.GetDegradedReason() != ""
 	return resp, nil
+}
+
+// cut leaves out hits below the request's least score, or says why it does not apply.
+func (r *recall) cut(result *fusion.Result, outcomes []outcome) (ignored string) {
+	least := r.req.GetMinScore()
+	switch {
+	case least == nil:
+		return ""
+	case least.GetScale() != scoreScale[r.fusion.Method]:
+		return "the scores are on another scale"
+	case slices.ContainsFunc(outcomes, outcome.lost):
+		return "a leg is missing, without which scores are lower"
+	}
+	result.Hits = slices.DeleteFunc(result.Hits, func(f fusion.Fused) bool { return f.Score < least.GetValue() })
+	return ""
 }
 
 // verdict returns an error if the outcomes do not amount to an answer.

@@ -20,9 +20,10 @@ type settings struct {
 	method   triskelev1.FusionMethod
 	k        float64
 	alpha    *float64
-	complete bool          // ask for missing scores if the method uses them
-	quorum   int           // of legs that suffices if the others make no difference; 0 waits for all
-	legs     []legSettings // as Config.Legs
+	complete bool                // ask for missing scores if the method uses them
+	quorum   int                 // of legs that suffices if the others make no difference; 0 waits for all
+	recency  *triskelev1.Recency // nil for none
+	legs     []legSettings       // as Config.Legs
 }
 
 type legSettings struct {
@@ -45,6 +46,7 @@ type overrides interface {
 	GetOnError() triskelev1.MissPolicy
 	GetOnTimeout() triskelev1.MissPolicy
 	GetQuorum() int32
+	GetRecency() *triskelev1.Recency
 }
 
 var (
@@ -80,6 +82,9 @@ func (g *Gateway) apply(s settings, o overrides, by string) settings {
 	}
 	if o.GetQuorum() > 0 {
 		s.quorum = int(o.GetQuorum())
+	}
+	if o.GetRecency() != nil {
+		s.recency = o.GetRecency()
 	}
 	onError, onTimeout := o.GetOnError(), o.GetOnTimeout()
 	if len(o.GetLegs()) == 0 && len(o.GetRequiredLegs()) == 0 && onError == unset && onTimeout == unset {
@@ -200,11 +205,14 @@ func (s settings) completing() bool {
 	return s.complete && s.method == triskelev1.FusionMethod_FUSION_METHOD_CONVEX
 }
 
-// fusion returns how to merge for a request.
-func (s settings) fusion(req *triskelev1.RecallRequest, legs []Leg) fusion.Options {
+// fusion returns how to merge for a request made at a time.
+func (s settings) fusion(req *triskelev1.RecallRequest, legs []Leg, now time.Time) fusion.Options {
 	options := fusion.Options{Method: s.method, K: s.k, Alpha: s.alpha, Sort: req.GetSortBy(), Limit: defaultLimit}
 	if req.Limit != nil {
 		options.Limit = int(req.GetLimit())
+	}
+	if s.recency != nil {
+		options.Recency = fusion.Recency{Weight: s.recency.GetWeight(), HalfLife: s.recency.GetHalfLife().AsDuration(), Now: now}
 	}
 	for i, leg := range s.legs {
 		if leg.quota > 0 {

@@ -118,7 +118,11 @@ func TestQuorum(t *testing.T) {
 		"no quorum":            {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) { r.Limit = new(int32(2)) }, takes: 50 * ms, states: "OK OK OK"},
 		"all of them":          {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) { two(2)(r); r.Quorum = 3 }, takes: 50 * ms, states: "OK OK OK"},
 		"by time":              {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) { two(2)(r); r.SortBy = triskelev1.SortBy_SORT_BY_RECENCY }, takes: 50 * ms, states: "OK OK OK"},
-		"required":             {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) { two(2)(r); r.RequiredLegs = []string{"graph"} }, takes: 50 * ms, states: "OK OK OK"},
+		"least score": {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) {
+			two(2)(r)
+			r.MinScore = &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_RRF, Value: .001}
+		}, takes: 50 * ms, states: "OK OK OK"},
+		"required": {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) { two(2)(r); r.RequiredLegs = []string{"graph"} }, takes: 50 * ms, states: "OK OK OK"},
 		"quota": {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) {
 			two(2)(r)
 			r.Legs = map[string]*triskelev1.LegOptions{"graph": {Quota: new(int32(1))}}

@@ -404,6 +404,114 @@ func (x *LegOptions) GetQuota() int32 {
 	return 0
 }
 
+// Recency lets relevance decay with age: the prior is multiplied by (1 - weight) + weight * 0.5^(age / half_life). It has no
+// effect on other orders than relevance.
+type Recency struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Weight        float64                `protobuf:"fixed64,1,opt,name=weight,proto3" json:"weight,omitempty"`
+	HalfLife      *durationpb.Duration   `protobuf:"bytes,2,opt,name=half_life,json=halfLife,proto3" json:"half_life,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Recency) Reset() {
+	*x = Recency{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Recency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Recency) ProtoMessage() {}
+
+func (x *Recency) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Recency.ProtoReflect.Descriptor instead.
+func (*Recency) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Recency) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *Recency) GetHalfLife() *durationpb.Duration {
+	if x != nil {
+		return x.HalfLife
+	}
+	return nil
+}
+
+// MinScore leaves out hits that score less. It is not applied to an answer whose scores mean something else: on another
+// scale, or with a leg missing that could have added to them.
+type MinScore struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scale         ScoreScale             `protobuf:"varint,1,opt,name=scale,proto3,enum=triskele.v1.ScoreScale" json:"scale,omitempty"`
+	Value         float64                `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MinScore) Reset() {
+	*x = MinScore{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MinScore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MinScore) ProtoMessage() {}
+
+func (x *MinScore) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MinScore.ProtoReflect.Descriptor instead.
+func (*MinScore) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *MinScore) GetScale() ScoreScale {
+	if x != nil {
+		return x.Scale
+	}
+	return ScoreScale_SCORE_SCALE_UNSPECIFIED
+}
+
+func (x *MinScore) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
 // RecallPolicy is what an operator sets for a namespace and those below it. A request overrides it field by field.
 type RecallPolicy struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -414,13 +522,14 @@ type RecallPolicy struct {
 	OnError       MissPolicy             `protobuf:"varint,4,opt,name=on_error,json=onError,proto3,enum=triskele.v1.MissPolicy" json:"on_error,omitempty"`
 	OnTimeout     MissPolicy             `protobuf:"varint,5,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
 	Quorum        int32                  `protobuf:"varint,6,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	Recency       *Recency               `protobuf:"bytes,7,opt,name=recency,proto3" json:"recency,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecallPolicy) Reset() {
 	*x = RecallPolicy{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[2]
+	mi := &file_triskele_v1_recall_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -432,7 +541,7 @@ func (x *RecallPolicy) String() string {
 func (*RecallPolicy) ProtoMessage() {}
 
 func (x *RecallPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[2]
+	mi := &file_triskele_v1_recall_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -445,7 +554,7 @@ func (x *RecallPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallPolicy.ProtoReflect.Descriptor instead.
 func (*RecallPolicy) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{2}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RecallPolicy) GetFusion() *Fusion {
@@ -490,6 +599,13 @@ func (x *RecallPolicy) GetQuorum() int32 {
 	return 0
 }
 
+func (x *RecallPolicy) GetRecency() *Recency {
+	if x != nil {
+		return x.Recency
+	}
+	return nil
+}
+
 type RecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 16 namespaces, merged into one order by fused score.
@@ -522,15 +638,18 @@ type RecallRequest struct {
 	OnTimeout MissPolicy `protobuf:"varint,25,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
 	// Answer as soon as so many legs have, if those outstanding cannot change which memories are returned. They can still
 	// have changed the order of these, and raised their scores. 0 means unset, and as many as there are legs waits for all.
-	// Has no effect with a quota, completed scores or an order by recency.
-	Quorum        int32 `protobuf:"varint,26,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	// Has no effect with a quota, min_score, completed scores or an order by recency.
+	Quorum int32 `protobuf:"varint,26,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	// Off unless given here or by a policy.
+	Recency       *Recency  `protobuf:"bytes,27,opt,name=recency,proto3" json:"recency,omitempty"`
+	MinScore      *MinScore `protobuf:"bytes,28,opt,name=min_score,json=minScore,proto3" json:"min_score,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecallRequest) Reset() {
 	*x = RecallRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	mi := &file_triskele_v1_recall_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +661,7 @@ func (x *RecallRequest) String() string {
 func (*RecallRequest) ProtoMessage() {}
 
 func (x *RecallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	mi := &file_triskele_v1_recall_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +674,7 @@ func (x *RecallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallRequest.ProtoReflect.Descriptor instead.
 func (*RecallRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{3}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RecallRequest) GetNamespaces() []string {
@@ -677,6 +796,20 @@ func (x *RecallRequest) GetQuorum() int32 {
 	return 0
 }
 
+func (x *RecallRequest) GetRecency() *Recency {
+	if x != nil {
+		return x.Recency
+	}
+	return nil
+}
+
+func (x *RecallRequest) GetMinScore() *MinScore {
+	if x != nil {
+		return x.MinScore
+	}
+	return nil
+}
+
 // Contribution is one leg's share of a hit's score. The values of a hit add up to its score.
 type Contribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -696,7 +829,7 @@ type Contribution struct {
 
 func (x *Contribution) Reset() {
 	*x = Contribution{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[4]
+	mi := &file_triskele_v1_recall_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -708,7 +841,7 @@ func (x *Contribution) String() string {
 func (*Contribution) ProtoMessage() {}
 
 func (x *Contribution) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[4]
+	mi := &file_triskele_v1_recall_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -721,7 +854,7 @@ func (x *Contribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Contribution.ProtoReflect.Descriptor instead.
 func (*Contribution) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{4}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Contribution) GetLeg() string {
@@ -784,7 +917,8 @@ type Hit struct {
 	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Absent when ids_only was asked for or the contents could not be fetched in time.
 	Memory *Memory `protobuf:"bytes,7,opt,name=memory,proto3" json:"memory,omitempty"`
-	// What the fused score was multiplied by: 0.7 + 0.3 * importance when sorted by relevance, else 1.
+	// What the fused score was multiplied by: 0.7 + 0.3 * importance, and Recency's factor if it is on, when sorted by
+	// relevance, else 1.
 	Prior float64 `protobuf:"fixed64,8,opt,name=prior,proto3" json:"prior,omitempty"`
 	// By leg name; only with explain.
 	Contributions []*Contribution `protobuf:"bytes,9,rep,name=contributions,proto3" json:"contributions,omitempty"`
@@ -794,7 +928,7 @@ type Hit struct {
 
 func (x *Hit) Reset() {
 	*x = Hit{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	mi := &file_triskele_v1_recall_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +940,7 @@ func (x *Hit) String() string {
 func (*Hit) ProtoMessage() {}
 
 func (x *Hit) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	mi := &file_triskele_v1_recall_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +953,7 @@ func (x *Hit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hit.ProtoReflect.Descriptor instead.
 func (*Hit) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{5}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Hit) GetId() string {
@@ -898,7 +1032,7 @@ type Normalization struct {
 
 func (x *Normalization) Reset() {
 	*x = Normalization{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	mi := &file_triskele_v1_recall_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1044,7 @@ func (x *Normalization) String() string {
 func (*Normalization) ProtoMessage() {}
 
 func (x *Normalization) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	mi := &file_triskele_v1_recall_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1057,7 @@ func (x *Normalization) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Normalization.ProtoReflect.Descriptor instead.
 func (*Normalization) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{6}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Normalization) GetLow() float64 {
@@ -962,7 +1096,7 @@ type ScoreCompletion struct {
 
 func (x *ScoreCompletion) Reset() {
 	*x = ScoreCompletion{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	mi := &file_triskele_v1_recall_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -974,7 +1108,7 @@ func (x *ScoreCompletion) String() string {
 func (*ScoreCompletion) ProtoMessage() {}
 
 func (x *ScoreCompletion) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	mi := &file_triskele_v1_recall_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -987,7 +1121,7 @@ func (x *ScoreCompletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreCompletion.ProtoReflect.Descriptor instead.
 func (*ScoreCompletion) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{7}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ScoreCompletion) GetAsked() int32 {
@@ -1049,7 +1183,7 @@ type LegReport struct {
 
 func (x *LegReport) Reset() {
 	*x = LegReport{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	mi := &file_triskele_v1_recall_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1195,7 @@ func (x *LegReport) String() string {
 func (*LegReport) ProtoMessage() {}
 
 func (x *LegReport) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	mi := &file_triskele_v1_recall_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1208,7 @@ func (x *LegReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegReport.ProtoReflect.Descriptor instead.
 func (*LegReport) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{8}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LegReport) GetLeg() string {
@@ -1194,17 +1328,19 @@ type RecallResponse struct {
 	Fusion     *Fusion    `protobuf:"bytes,5,opt,name=fusion,proto3" json:"fusion,omitempty"`
 	ScoreScale ScoreScale `protobuf:"varint,6,opt,name=score_scale,json=scoreScale,proto3,enum=triskele.v1.ScoreScale" json:"score_scale,omitempty"`
 	// 32 lower-case hex digits.
-	TraceId       string               `protobuf:"bytes,7,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
-	Budget        *durationpb.Duration `protobuf:"bytes,8,opt,name=budget,proto3" json:"budget,omitempty"`
-	Spent         *durationpb.Duration `protobuf:"bytes,9,opt,name=spent,proto3" json:"spent,omitempty"`
-	Spans         []*Span              `protobuf:"bytes,10,rep,name=spans,proto3" json:"spans,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TraceId string               `protobuf:"bytes,7,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	Budget  *durationpb.Duration `protobuf:"bytes,8,opt,name=budget,proto3" json:"budget,omitempty"`
+	Spent   *durationpb.Duration `protobuf:"bytes,9,opt,name=spent,proto3" json:"spent,omitempty"`
+	Spans   []*Span              `protobuf:"bytes,10,rep,name=spans,proto3" json:"spans,omitempty"`
+	// Why min_score was not applied; empty when it was, or was not asked for.
+	MinScoreIgnored string `protobuf:"bytes,20,opt,name=min_score_ignored,json=minScoreIgnored,proto3" json:"min_score_ignored,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RecallResponse) Reset() {
 	*x = RecallResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	mi := &file_triskele_v1_recall_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1352,7 @@ func (x *RecallResponse) String() string {
 func (*RecallResponse) ProtoMessage() {}
 
 func (x *RecallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	mi := &file_triskele_v1_recall_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1365,7 @@ func (x *RecallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallResponse.ProtoReflect.Descriptor instead.
 func (*RecallResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{9}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RecallResponse) GetHits() []*Hit {
@@ -1302,6 +1438,13 @@ func (x *RecallResponse) GetSpans() []*Span {
 	return nil
 }
 
+func (x *RecallResponse) GetMinScoreIgnored() string {
+	if x != nil {
+		return x.MinScoreIgnored
+	}
+	return ""
+}
+
 type RecallServiceGetIndexStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -1311,7 +1454,7 @@ type RecallServiceGetIndexStatusRequest struct {
 
 func (x *RecallServiceGetIndexStatusRequest) Reset() {
 	*x = RecallServiceGetIndexStatusRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[10]
+	mi := &file_triskele_v1_recall_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1466,7 @@ func (x *RecallServiceGetIndexStatusRequest) String() string {
 func (*RecallServiceGetIndexStatusRequest) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[10]
+	mi := &file_triskele_v1_recall_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1479,7 @@ func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use RecallServiceGetIndexStatusRequest.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{10}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RecallServiceGetIndexStatusRequest) GetNamespace() string {
@@ -1359,7 +1502,7 @@ type LegIndexStatus struct {
 
 func (x *LegIndexStatus) Reset() {
 	*x = LegIndexStatus{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[11]
+	mi := &file_triskele_v1_recall_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1514,7 @@ func (x *LegIndexStatus) String() string {
 func (*LegIndexStatus) ProtoMessage() {}
 
 func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[11]
+	mi := &file_triskele_v1_recall_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1527,7 @@ func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegIndexStatus.ProtoReflect.Descriptor instead.
 func (*LegIndexStatus) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{11}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LegIndexStatus) GetLeg() string {
@@ -1417,7 +1560,7 @@ type RecallServiceGetIndexStatusResponse struct {
 
 func (x *RecallServiceGetIndexStatusResponse) Reset() {
 	*x = RecallServiceGetIndexStatusResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[12]
+	mi := &file_triskele_v1_recall_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1572,7 @@ func (x *RecallServiceGetIndexStatusResponse) String() string {
 func (*RecallServiceGetIndexStatusResponse) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[12]
+	mi := &file_triskele_v1_recall_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1585,7 @@ func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use RecallServiceGetIndexStatusResponse.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{12}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RecallServiceGetIndexStatusResponse) GetLegs() []*LegIndexStatus {
@@ -1481,7 +1624,15 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x06_depthB\f\n" +
 	"\n" +
 	"_min_scoreB\b\n" +
-	"\x06_quota\"\xa2\x03\n" +
+	"\x06_quota\"\x81\x01\n" +
+	"\aRecency\x12/\n" +
+	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12E\n" +
+	"\thalf_life\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xc8\x01\x01\xaa\x01\x042\x02\b\x01R\bhalfLife\"d\n" +
+	"\bMinScore\x129\n" +
+	"\x05scale\x18\x01 \x01(\x0e2\x17.triskele.v1.ScoreScaleB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x05scale\x12\x1d\n" +
+	"\x05value\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05value\"\xd2\x03\n" +
 	"\fRecallPolicy\x12+\n" +
 	"\x06fusion\x18\x01 \x01(\v2\x13.triskele.v1.FusionR\x06fusion\x12A\n" +
 	"\x04legs\x18\x02 \x03(\v2#.triskele.v1.RecallPolicy.LegsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x10R\x04legs\x12-\n" +
@@ -1489,10 +1640,11 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\bon_error\x18\x04 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\aonError\x12@\n" +
 	"\n" +
 	"on_timeout\x18\x05 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
-	"\x06quorum\x18\x06 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x1aP\n" +
+	"\x06quorum\x18\x06 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x12.\n" +
+	"\arecency\x18\a \x01(\v2\x14.triskele.v1.RecencyR\arecency\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xa9\b\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\x8d\t\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -1517,7 +1669,9 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\bon_error\x18\x18 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\aonError\x12@\n" +
 	"\n" +
 	"on_timeout\x18\x19 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
-	"\x06quorum\x18\x1a \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x1aP\n" +
+	"\x06quorum\x18\x1a \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x12.\n" +
+	"\arecency\x18\x1b \x01(\v2\x14.triskele.v1.RecencyR\arecency\x122\n" +
+	"\tmin_score\x18\x1c \x01(\v2\x15.triskele.v1.MinScoreR\bminScore\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01:s\xbaHp\x1an\n" +
@@ -1573,7 +1727,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"completion\x18\x16 \x01(\v2\x1c.triskele.v1.ScoreCompletionR\n" +
 	"completion\x121\n" +
 	"\x06queued\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\x06queued\x12\x16\n" +
-	"\x06hedged\x18\x18 \x01(\bR\x06hedged\"\xb6\x03\n" +
+	"\x06hedged\x18\x18 \x01(\bR\x06hedged\"\xe2\x03\n" +
 	"\x0eRecallResponse\x12$\n" +
 	"\x04hits\x18\x01 \x03(\v2\x10.triskele.v1.HitR\x04hits\x12*\n" +
 	"\x04legs\x18\x02 \x03(\v2\x16.triskele.v1.LegReportR\x04legs\x12\x1a\n" +
@@ -1586,7 +1740,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x06budget\x18\b \x01(\v2\x19.google.protobuf.DurationR\x06budget\x12/\n" +
 	"\x05spent\x18\t \x01(\v2\x19.google.protobuf.DurationR\x05spent\x12'\n" +
 	"\x05spans\x18\n" +
-	" \x03(\v2\x11.triskele.v1.SpanR\x05spans\"|\n" +
+	" \x03(\v2\x11.triskele.v1.SpanR\x05spans\x12*\n" +
+	"\x11min_score_ignored\x18\x14 \x01(\tR\x0fminScoreIgnored\"|\n" +
 	"\"RecallServiceGetIndexStatusRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"u\n" +
 	"\x0eLegIndexStatus\x12\x10\n" +
@@ -1633,7 +1788,7 @@ func file_triskele_v1_recall_proto_rawDescGZIP() []byte {
 }
 
 var file_triskele_v1_recall_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_triskele_v1_recall_proto_goTypes = []any{
 	(SortBy)(0),                                 // 0: triskele.v1.SortBy
 	(FusionMethod)(0),                           // 1: triskele.v1.FusionMethod
@@ -1641,74 +1796,81 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	(MissPolicy)(0),                             // 3: triskele.v1.MissPolicy
 	(*Fusion)(nil),                              // 4: triskele.v1.Fusion
 	(*LegOptions)(nil),                          // 5: triskele.v1.LegOptions
-	(*RecallPolicy)(nil),                        // 6: triskele.v1.RecallPolicy
-	(*RecallRequest)(nil),                       // 7: triskele.v1.RecallRequest
-	(*Contribution)(nil),                        // 8: triskele.v1.Contribution
-	(*Hit)(nil),                                 // 9: triskele.v1.Hit
-	(*Normalization)(nil),                       // 10: triskele.v1.Normalization
-	(*ScoreCompletion)(nil),                     // 11: triskele.v1.ScoreCompletion
-	(*LegReport)(nil),                           // 12: triskele.v1.LegReport
-	(*RecallResponse)(nil),                      // 13: triskele.v1.RecallResponse
-	(*RecallServiceGetIndexStatusRequest)(nil),  // 14: triskele.v1.RecallServiceGetIndexStatusRequest
-	(*LegIndexStatus)(nil),                      // 15: triskele.v1.LegIndexStatus
-	(*RecallServiceGetIndexStatusResponse)(nil), // 16: triskele.v1.RecallServiceGetIndexStatusResponse
-	nil,                            // 17: triskele.v1.RecallPolicy.LegsEntry
-	nil,                            // 18: triskele.v1.RecallRequest.LegsEntry
-	(*durationpb.Duration)(nil),    // 19: google.protobuf.Duration
-	(*Filter)(nil),                 // 20: triskele.v1.Filter
-	(ScoreKind)(0),                 // 21: triskele.v1.ScoreKind
-	(*timestamppb.Timestamp)(nil),  // 22: google.protobuf.Timestamp
-	(*Memory)(nil),                 // 23: triskele.v1.Memory
-	(LegState)(0),                  // 24: triskele.v1.LegState
-	(*Span)(nil),                   // 25: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 26: triskele.v1.GetIndexStatusResponse
+	(*Recency)(nil),                             // 6: triskele.v1.Recency
+	(*MinScore)(nil),                            // 7: triskele.v1.MinScore
+	(*RecallPolicy)(nil),                        // 8: triskele.v1.RecallPolicy
+	(*RecallRequest)(nil),                       // 9: triskele.v1.RecallRequest
+	(*Contribution)(nil),                        // 10: triskele.v1.Contribution
+	(*Hit)(nil),                                 // 11: triskele.v1.Hit
+	(*Normalization)(nil),                       // 12: triskele.v1.Normalization
+	(*ScoreCompletion)(nil),                     // 13: triskele.v1.ScoreCompletion
+	(*LegReport)(nil),                           // 14: triskele.v1.LegReport
+	(*RecallResponse)(nil),                      // 15: triskele.v1.RecallResponse
+	(*RecallServiceGetIndexStatusRequest)(nil),  // 16: triskele.v1.RecallServiceGetIndexStatusRequest
+	(*LegIndexStatus)(nil),                      // 17: triskele.v1.LegIndexStatus
+	(*RecallServiceGetIndexStatusResponse)(nil), // 18: triskele.v1.RecallServiceGetIndexStatusResponse
+	nil,                            // 19: triskele.v1.RecallPolicy.LegsEntry
+	nil,                            // 20: triskele.v1.RecallRequest.LegsEntry
+	(*durationpb.Duration)(nil),    // 21: google.protobuf.Duration
+	(*Filter)(nil),                 // 22: triskele.v1.Filter
+	(ScoreKind)(0),                 // 23: triskele.v1.ScoreKind
+	(*timestamppb.Timestamp)(nil),  // 24: google.protobuf.Timestamp
+	(*Memory)(nil),                 // 25: triskele.v1.Memory
+	(LegState)(0),                  // 26: triskele.v1.LegState
+	(*Span)(nil),                   // 27: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 28: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
-	19, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
-	4,  // 2: triskele.v1.RecallPolicy.fusion:type_name -> triskele.v1.Fusion
-	17, // 3: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
-	3,  // 4: triskele.v1.RecallPolicy.on_error:type_name -> triskele.v1.MissPolicy
-	3,  // 5: triskele.v1.RecallPolicy.on_timeout:type_name -> triskele.v1.MissPolicy
-	0,  // 6: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	20, // 7: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	19, // 8: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	18, // 9: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
-	4,  // 10: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	3,  // 11: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
-	3,  // 12: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
-	21, // 13: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	22, // 14: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	23, // 15: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
-	8,  // 16: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	19, // 17: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
-	24, // 18: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	19, // 19: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	19, // 20: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	21, // 21: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	10, // 22: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
-	11, // 23: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
-	19, // 24: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
-	9,  // 25: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	12, // 26: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	4,  // 27: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 28: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	19, // 29: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	19, // 30: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	25, // 31: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	26, // 32: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	15, // 33: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	5,  // 34: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 35: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	7,  // 36: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	14, // 37: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	13, // 38: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	16, // 39: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	38, // [38:40] is the sub-list for method output_type
-	36, // [36:38] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	21, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
+	21, // 2: triskele.v1.Recency.half_life:type_name -> google.protobuf.Duration
+	2,  // 3: triskele.v1.MinScore.scale:type_name -> triskele.v1.ScoreScale
+	4,  // 4: triskele.v1.RecallPolicy.fusion:type_name -> triskele.v1.Fusion
+	19, // 5: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
+	3,  // 6: triskele.v1.RecallPolicy.on_error:type_name -> triskele.v1.MissPolicy
+	3,  // 7: triskele.v1.RecallPolicy.on_timeout:type_name -> triskele.v1.MissPolicy
+	6,  // 8: triskele.v1.RecallPolicy.recency:type_name -> triskele.v1.Recency
+	0,  // 9: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
+	22, // 10: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	21, // 11: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	20, // 12: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	4,  // 13: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
+	3,  // 14: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
+	3,  // 15: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
+	6,  // 16: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
+	7,  // 17: triskele.v1.RecallRequest.min_score:type_name -> triskele.v1.MinScore
+	23, // 18: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	24, // 19: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	25, // 20: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	10, // 21: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
+	21, // 22: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
+	26, // 23: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	21, // 24: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	21, // 25: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	23, // 26: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	12, // 27: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
+	13, // 28: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
+	21, // 29: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
+	11, // 30: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	14, // 31: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	4,  // 32: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 33: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	21, // 34: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	21, // 35: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	27, // 36: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	28, // 37: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	17, // 38: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 39: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 40: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	9,  // 41: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	16, // 42: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	15, // 43: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	18, // 44: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	43, // [43:45] is the sub-list for method output_type
+	41, // [41:43] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
@@ -1721,14 +1883,14 @@ func file_triskele_v1_recall_proto_init() {
 	file_triskele_v1_trace_proto_init()
 	file_triskele_v1_recall_proto_msgTypes[0].OneofWrappers = []any{}
 	file_triskele_v1_recall_proto_msgTypes[1].OneofWrappers = []any{}
-	file_triskele_v1_recall_proto_msgTypes[3].OneofWrappers = []any{}
+	file_triskele_v1_recall_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_recall_proto_rawDesc), len(file_triskele_v1_recall_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
