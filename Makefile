@@ -9,7 +9,7 @@ TOOLS := .cache/tools
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Show recall at work on a temporary SQLite file: no services, nothing but Go needed
@@ -24,19 +24,38 @@ test: ## Run all tests with the race detector, against a throwaway PostgreSQL wi
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go test -race -timeout 30m work
 
+# The revision of the release before, whose programs and data the new ones have to get on with.
+OLD ?= $(shell cat tests/released)
+.PHONY: test-upgrade
+test-upgrade: ## Migrate under the programs of the release before, then replace them one by one (OLD=REV)
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run tests/upgrade.sh $(OLD)
+
 RECALLS ?= 100000
-.PHONY: isolation
-isolation: ## Recall RECALLS times from two namespaces with the same texts, by each of the two locks alone and by both
+.PHONY: test-isolation
+test-isolation: ## Recall RECALLS times from two namespaces with the same texts, by each of the two locks alone and by both
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestNamespacesStayApart$$' ./e2e -recalls $(RECALLS)
+
+OPS ?= 10000
+SEED ?= $(shell date +%s)
+.PHONY: test-history
+test-history: ## Random writes, recalls and kills, OPS of them on each store, and everything as it must be: for every night
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestHistory$$' ./e2e -history.ops $(OPS) -history.seed $(SEED)
 
 .PHONY: bench
 bench: ## Run all benchmarks once
 	tests/postgres.sh run go test -run '^$$' -bench . -benchtime 1s work
 
+SIZES ?= 20000,200000,1000000
+.PHONY: bench-lexical
+bench-lexical: ## Measure lexical search by number of memories and write docs/bench/lexical.md: [SIZES=20000,200000]
+	tests/postgres.sh run go run ./services/lexical/benchlexical --sizes $(SIZES) --out docs/bench
+
 .PHONY: bench-write
-bench-write: ## Time storing a memory, with an embedder that works and with one that hangs
-	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 5s ./services/standalone
+bench-write: ## Time storing a memory with an embedder that works, one that hangs and one that is absent
+	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 1000x ./services/standalone
 
 .PHONY: bench-fuser
 bench-fuser: ## Time the gateway itself: fusing, a recall with legs that answer at once, and over sockets beside the bare fan-out
@@ -44,7 +63,22 @@ bench-fuser: ## Time the gateway itself: fusing, a recall with legs that answer 
 
 .PHONY: bench-queue
 bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
-	tests/postgres.sh run go run ./tests/queuebench
+	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go run ./tests/queuebench
+
+MEMORIES ?= 100000
+.PHONY: bench-namespaces
+bench-namespaces: ## Fill a namespace with MEMORIES memories on both stores, count, rename and delete it
+	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkNamespace$$' -benchtime 1x -timeout 0 ./services/backend -memories $(MEMORIES)
+
+.PHONY: bench-security
+bench-security: ## Search as the owner of the tables and under the role of each service
+	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRowSecurity$$' -benchtime 1000x -timeout 0 ./services/backend
+
+RECORDS ?= 10000,100000
+.PHONY: bench-import
+bench-import: build ## Import RECORDS into both stores: time, memory, and what is left of an import that is killed; prints Markdown
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go run ./tests/importbench -records "$(RECORDS)"
 
 # Each fuzz target for a short while; a finding is written to testdata and fails from then on.
 FUZZTIME ?= 20s
@@ -74,6 +108,20 @@ ifeq ($(STORE),postgres)
 else
 	$(EVAL)
 endif
+
+MODEL ?= services/embed/static/model.bin
+.PHONY: train-embedder
+train-embedder: ## Train the built-in embedder from scratch: make train-embedder DATA=DIR [MODEL=FILE]
+	@test -n "$(DATA)" || { echo "make train-embedder needs DATA=DIR, a folder with text-*.jsonl.zst and pairs-*.jsonl.gz" >&2; exit 2; }
+	go run ./services/cmd/trainembedder --data "$(DATA)" --out "$(MODEL)"
+
+EMBEDDER_SETS := locomo-turn,scifact-test,brainbench-world,musique-train100-openie,factconsolidation-64k
+BASELINE ?= hashed
+.PHONY: eval-embedders
+eval-embedders: build ## Compare embedders, alone and fused with the lexical leg: make eval-embedders DATA=DIR [BASELINE=model2vec:DIR]
+	@test -n "$(DATA)" || { echo "make eval-embedders needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
+	bin/triskele eval --data "$(DATA)" --sets $(EMBEDDER_SETS) --store sqlite --configs D-lexical --out out/eval-lexical
+	go run ./services/cmd/compareembedders --data "$(DATA)" --sets $(EMBEDDER_SETS) --lexical out/eval-lexical --baseline "$(BASELINE)" --out docs/embedder/report.md
 
 .PHONY: generate
 generate: ## Write the Go code of proto/

@@ -20,6 +20,7 @@ Usage: tests/postgres.sh COMMAND
                relatives; needs root or sudo unless it is already there)
   start DIR    start a throwaway server in DIR (new or empty) and print its connection
                string; it listens on a unix socket in DIR only and is not crash-safe
+               (TRISKELE_TEST_DURABLE=on makes it so: for measuring writes)
   stop DIR     stop that server and remove DIR
   run CMD...   run CMD with TRISKELE_TEST_POSTGRES set to the connection string of a
                fresh server, removed afterwards; exits with CMD's status. If the variable
@@ -303,6 +304,7 @@ hold_signals() {
 }
 
 connection= # set by start_cluster
+durable=${TRISKELE_TEST_DURABLE:-off}
 
 start_cluster() {
     local dir=$1 reason locale=C shm
@@ -336,9 +338,9 @@ unix_socket_directories = '$dir'
 port = $port
 max_connections = 200
 shared_preload_libraries = ''
-fsync = off
-synchronous_commit = off
-full_page_writes = off
+fsync = $durable
+synchronous_commit = $durable
+full_page_writes = $durable
 CONF
     # Containers often have 64 MB of shared memory, which a parallel HNSW build overruns.
     shm=$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1) || shm=0

@@ -1,5 +1,5 @@
-// Package budget splits the time of one recall: what the gateway keeps for itself, what each stage may spend, and each
-// leg of it. It only computes with durations; no clock is read and none has to agree with another.
+// Package budget splits the time of one recall: what the gateway keeps for itself, what each wave of legs may spend, and
+// each leg of it. It only computes with durations; no clock is read and none has to agree with another.
 package budget
 
 import (
@@ -12,8 +12,8 @@ import (
 const MinLeg = 2 * time.Millisecond
 
 // Config bounds the budget of a recall. The reserve is what the gateway keeps for fusing and for fetching the contents:
-// a share of the budget, but no less and no more than its bounds. Of what the reserve leaves, the shares are kept back
-// from earlier stages for the later ones, as far as a recall has them.
+// a share of the budget, but no less and no more than its bounds. Of what the reserve leaves, a share is kept back from the
+// first wave of legs if there is a second.
 type Config struct {
 	Default      time.Duration // for a caller that sets no deadline
 	Max          time.Duration // nobody gets more
@@ -21,7 +21,6 @@ type Config struct {
 	ReserveMin   time.Duration
 	ReserveMax   time.Duration
 	SecondShare  float64 // for the legs of the second wave
-	RerankShare  float64 // for the reranker
 }
 
 // DefaultConfig suits an agent that asks before every turn.
@@ -29,7 +28,7 @@ func DefaultConfig() Config {
 	return Config{
 		Default: 500 * time.Millisecond, Max: 10 * time.Second,
 		ReserveShare: 0.2, ReserveMin: 2 * time.Millisecond, ReserveMax: 50 * time.Millisecond,
-		SecondShare: 0.3, RerankShare: 0.3,
+		SecondShare: 0.3,
 	}
 }
 
@@ -59,28 +58,22 @@ func (c Config) Total(deadline, requested time.Duration) time.Duration {
 	return min(total, c.Max)
 }
 
-// Stages are the parts of a recall that not every one has.
-type Stages struct{ Second, Rerank bool }
-
-// Plan says when each stage of a recall must be over, counted from its start. A stage begins as soon as the one before is
-// over, so it also has what that one left. A stage that a recall does not have is over with the one before.
+// Plan says when each wave of legs must be over, counted from the start of the recall. The second begins as soon as the
+// first is over, so it also has what that left; without a second both are over at once.
 type Plan struct {
-	First, Second, Rerank time.Duration
-	Total                 time.Duration // the rest is the reserve
+	First, Second time.Duration
+	Total         time.Duration // the rest is the reserve
 }
 
-// Plan divides total. For a later stage that would get less than MinLeg nothing is kept; ErrTooSmall if the first has less.
-func (c Config) Plan(total time.Duration, stages Stages) (Plan, error) {
+// Plan divides total; second says whether there is a second wave. If that would get less than MinLeg, nothing is kept for
+// it; ErrTooSmall if the first has less.
+func (c Config) Plan(total time.Duration, second bool) (Plan, error) {
 	search := total - c.reserve(total)
-	kept := func(share float64, has bool) time.Duration {
-		part := time.Duration(float64(search) * share)
-		if !has || part < MinLeg {
-			return 0
-		}
-		return part
+	kept := time.Duration(float64(search) * c.SecondShare)
+	if !second || kept < MinLeg {
+		kept = 0
 	}
-	second, rerank := kept(c.SecondShare, stages.Second), kept(c.RerankShare, stages.Rerank)
-	plan := Plan{First: search - second - rerank, Second: search - rerank, Rerank: search, Total: total}
+	plan := Plan{First: search - kept, Second: search, Total: total}
 	if plan.First < MinLeg {
 		return plan, ErrTooSmall
 	}
@@ -109,9 +102,8 @@ func (l Leg) Of(wave, requested time.Duration) (budget time.Duration, tooLittle 
 
 func (l Leg) least() time.Duration { return max(l.Min, MinLeg) }
 
-// Check returns an error that shows the arithmetic unless every inner limit fits into its outer one. rerank says whether
-// recalls may have that stage.
-func (c Config) Check(legs map[string]Leg, rerank bool) error {
+// Check returns an error that shows the arithmetic unless every inner limit fits into its outer one.
+func (c Config) Check(legs map[string]Leg) error {
 	switch {
 	case c.Default <= 0 || c.Max <= 0 || c.ReserveMin < 0:
 		return fmt.Errorf("budget: default %v and maximum %v must be above 0, the least reserve %v not below", c.Default, c.Max, c.ReserveMin)
@@ -121,19 +113,19 @@ func (c Config) Check(legs map[string]Leg, rerank bool) error {
 		return fmt.Errorf("budget: reserve share %g must be at least 0 and below 1", c.ReserveShare)
 	case c.ReserveMin > c.ReserveMax:
 		return fmt.Errorf("budget: least reserve %v exceeds greatest %v", c.ReserveMin, c.ReserveMax)
-	case !(c.SecondShare > 0 && c.RerankShare > 0 && c.SecondShare+c.RerankShare < 1):
-		return fmt.Errorf("budget: shares of the second wave %g and of reranking %g must be above 0 and leave something of 1", c.SecondShare, c.RerankShare)
+	case !(c.SecondShare > 0 && c.SecondShare < 1):
+		return fmt.Errorf("budget: share of the second wave %g must be above 0 and below 1", c.SecondShare)
 	}
-	stages := Stages{Rerank: rerank}
+	second := false
 	for _, leg := range legs {
-		stages.Second = stages.Second || leg.Second
+		second = second || leg.Second
 	}
-	plan, err := c.Plan(c.Default, stages)
-	if err != nil || stages.Second && plan.Second == plan.First || stages.Rerank && plan.Rerank == plan.Second {
-		return fmt.Errorf("budget: default %v - reserve %v is %v, of which each stage needs %v: the second wave would get %g of it, reranking %g, the first wave the rest",
-			c.Default, c.reserve(c.Default), plan.Rerank, MinLeg, c.SecondShare, c.RerankShare)
+	plan, err := c.Plan(c.Default, second)
+	if err != nil || second && plan.Second == plan.First {
+		return fmt.Errorf("budget: default %v - reserve %v is %v, of which each wave needs %v, and the second would get %g",
+			c.Default, c.reserve(c.Default), plan.Second, MinLeg, c.SecondShare)
 	}
-	most, err := c.Plan(c.Max, Stages{}) // a leg whose stages are not in use may have all that the reserve leaves
+	most, err := c.Plan(c.Max, false) // without a second wave the first has all that the reserve leaves
 	if err != nil {
 		return fmt.Errorf("budget: maximum %v: %w", c.Max, err)
 	}
@@ -147,8 +139,8 @@ func (c Config) Check(legs map[string]Leg, rerank bool) error {
 			return fmt.Errorf("leg %s: share %g must be above 0 and at most 1", name, leg.Share)
 		case leg.Cap < 0 || leg.Min < 0:
 			return fmt.Errorf("leg %s: cap %v and least time %v must not be negative", name, leg.Cap, leg.Min)
-		case leg.Cap > most.Rerank:
-			return fmt.Errorf("leg %s: cap %v exceeds the %v that maximum %v - reserve %v leaves", name, leg.Cap, most.Rerank, c.Max, c.reserve(c.Max))
+		case leg.Cap > most.Second:
+			return fmt.Errorf("leg %s: cap %v exceeds the %v that maximum %v - reserve %v leaves", name, leg.Cap, most.Second, c.Max, c.reserve(c.Max))
 		}
 		if got, tooLittle := leg.Of(wave, 0); tooLittle != "" {
 			return fmt.Errorf("leg %s: of the %v that the %s wave has of the default budget, share %g and cap %v leave it %v, less than the %v it needs",

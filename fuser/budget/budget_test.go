@@ -39,28 +39,22 @@ func TestPlanKeepsAReserve(t *testing.T) {
 		4 * ms:           2 * ms,
 		10 * time.Second: 9950 * ms,
 	} {
-		if got, err := c.Plan(total, budget.Stages{}); got != (budget.Plan{First: want, Second: want, Rerank: want, Total: total}) || err != nil {
+		if got, err := c.Plan(total, false); got != (budget.Plan{First: want, Second: want, Total: total}) || err != nil {
 			t.Errorf("%v: %+v, %v, want %v", total, got, err, want)
 		}
 	}
-	if _, err := c.Plan(3*ms, budget.Stages{}); !errors.Is(err, budget.ErrTooSmall) {
+	if _, err := c.Plan(3*ms, false); !errors.Is(err, budget.ErrTooSmall) {
 		t.Errorf("3 ms: %v", err)
 	}
 }
 
-func TestPlanKeepsTimeForLaterStages(t *testing.T) {
+func TestPlanKeepsTimeForTheSecondWave(t *testing.T) {
 	c := budget.DefaultConfig()
-	for stages, want := range map[budget.Stages]budget.Plan{
-		{Second: true}:               {First: 56 * ms, Second: 80 * ms, Rerank: 80 * ms, Total: 100 * ms},
-		{Rerank: true}:               {First: 56 * ms, Second: 56 * ms, Rerank: 80 * ms, Total: 100 * ms},
-		{Second: true, Rerank: true}: {First: 32 * ms, Second: 56 * ms, Rerank: 80 * ms, Total: 100 * ms},
-	} {
-		if got, err := c.Plan(100*ms, stages); got != want || err != nil {
-			t.Errorf("%+v: %+v, %v, want %+v", stages, got, err, want)
-		}
+	if got, err := c.Plan(100*ms, true); err != nil || got != (budget.Plan{First: 56 * ms, Second: 80 * ms, Total: 100 * ms}) {
+		t.Errorf("%+v, %v", got, err)
 	}
-	// 1.8 ms would be of no use to the reranker.
-	if got, err := c.Plan(8*ms, budget.Stages{Rerank: true}); err != nil || got.First != 6*ms {
+	// 1.8 ms would be of no use to it.
+	if got, err := c.Plan(8*ms, true); err != nil || got.First != 6*ms {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -69,13 +63,13 @@ func TestInnerBudgetsNest(t *testing.T) {
 	c := budget.DefaultConfig()
 	legs := []budget.Leg{{Share: 1}, {Share: .5}, {Share: 1, Cap: 40 * ms}, {Share: .01}, {Share: 1, Min: 30 * ms}}
 	for total := 4 * ms; total < c.Max; total += 37 * ms {
-		for _, stages := range []budget.Stages{{}, {Second: true}, {Rerank: true}, {Second: true, Rerank: true}} {
-			plan, err := c.Plan(total, stages)
+		for _, second := range []bool{false, true} {
+			plan, err := c.Plan(total, second)
 			if err != nil {
-				t.Fatalf("%v, %+v: %v", total, stages, err)
+				t.Fatalf("%v, %v: %v", total, second, err)
 			}
-			if !(0 < plan.First && plan.First <= plan.Second && plan.Second <= plan.Rerank && plan.Rerank < plan.Total && plan.Total == total) {
-				t.Fatalf("%v, %+v: %+v", total, stages, plan)
+			if !(0 < plan.First && plan.First <= plan.Second && plan.Second < plan.Total && plan.Total == total) {
+				t.Fatalf("%v, %v: %+v", total, second, plan)
 			}
 			for _, leg := range legs {
 				for _, requested := range []time.Duration{0, 10 * ms, time.Minute} {
@@ -102,19 +96,20 @@ func TestCheckShowsTheArithmetic(t *testing.T) {
 		"whole budget reserved":  {func(c *budget.Config) { c.ReserveShare = 1 }, good, []string{"1"}},
 		"cap above what is left": {nil, map[string]budget.Leg{"dense": {Share: 1, Cap: 10 * time.Second}}, []string{"dense", "10s", "9.95s", "50ms"}},
 		"share of nothing":       {nil, map[string]budget.Leg{"graph": {}}, []string{"graph", "share 0"}},
-		"too small a share":      {nil, map[string]budget.Leg{"graph": {Share: .001}}, []string{"graph", "315µs", "2ms"}},
+		"too small a share":      {nil, map[string]budget.Leg{"graph": {Share: .001}}, []string{"graph", "450µs", "2ms"}},
 		"share is not a number":  {nil, map[string]budget.Leg{"graph": {Share: math.NaN()}}, []string{"graph", "NaN"}},
-		"needs more than it has": {nil, map[string]budget.Leg{"graph": {Share: 1, Cap: 20 * ms, Min: 30 * ms}}, []string{"graph", "315ms", "20ms", "30ms"}},
+		"needs more than it has": {nil, map[string]budget.Leg{"graph": {Share: 1, Cap: 20 * ms, Min: 30 * ms}}, []string{"graph", "450ms", "20ms", "30ms"}},
 		"second wave too short": {func(c *budget.Config) { c.SecondShare = .01 },
 			map[string]budget.Leg{"lexical": {Share: 1}, "graph": {Share: 1, Second: true, Min: 10 * ms}}, []string{"graph", "second", "4.5ms", "10ms"}},
-		"later stages take everything": {func(c *budget.Config) { c.SecondShare = .7 }, good, []string{"0.7", "0.3"}},
-		"nothing left for reranking":   {func(c *budget.Config) { c.RerankShare = .001 }, good, []string{"500ms", "50ms", "450ms", "2ms", "0.001"}},
+		"second wave takes everything": {func(c *budget.Config) { c.SecondShare = 1 }, good, []string{"1 must be"}},
+		"second wave gets nothing": {func(c *budget.Config) { c.SecondShare = .001 },
+			map[string]budget.Leg{"lexical": {Share: 1}, "graph": {Share: 1, Second: true}}, []string{"500ms", "50ms", "450ms", "2ms", "0.001"}},
 	} {
 		c := budget.DefaultConfig()
 		if x.change != nil {
 			x.change(&c)
 		}
-		err := c.Check(x.legs, true)
+		err := c.Check(x.legs)
 		if err == nil {
 			t.Errorf("%s: accepted", name)
 			continue
@@ -125,7 +120,7 @@ func TestCheckShowsTheArithmetic(t *testing.T) {
 			}
 		}
 	}
-	if err := budget.DefaultConfig().Check(good, true); err != nil {
+	if err := budget.DefaultConfig().Check(good); err != nil {
 		t.Errorf("the defaults: %v", err)
 	}
 }

@@ -53,9 +53,8 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	}()
 	ctx, cancel := context.WithTimeout(ctx, s.budget)
 	defer cancel()
-	running, limit, excess := g.load.Excess(guard.leg.Shed)
-	if excess {
-		out.reason = fmt.Sprintf("left out under load: %d recalls are running, and %d is what the services keep up with", running, limit)
+	if s.pressure.Excess(guard.leg.Shed) {
+		out.reason = fmt.Sprintf("left out under load: %d recalls are running, and %.0f is what the services keep up with", s.pressure.Running, s.pressure.Limit)
 		return out
 	}
 	enter, reason, late := guard.enter(ctx)
@@ -73,10 +72,11 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		Filter:       req.GetFilter(),
 		Depth:        int32(s.depth),
 		MinScore:     s.minScore,
+		Scorer:       s.scorer,
 		AtLeast:      s.atLeast,
 		ReturnSpans:  req.GetReturnSpans(),
 		ReturnVector: s.returnVector,
-	}, guard.leg.Hedge && limit == 0)
+	}, guard.leg.Hedge && s.pressure.Limit == 0)
 	out.hedged = hedged
 	if health = guard.verdict(err, s.budget-out.queued); err != nil {
 		out.state, out.reason, out.err = failure(err, s.budget)

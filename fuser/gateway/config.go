@@ -148,7 +148,7 @@ func (c Config) check() error {
 	case c.Breaker.Failures < 1 || c.Breaker.Window <= 0 || c.Breaker.Open <= 0:
 		return fmt.Errorf("gateway: a breaker needs failures %d, a window %v and a time open %v above 0", c.Breaker.Failures, c.Breaker.Window, c.Breaker.Open)
 	}
-	return c.Budget.Check(budgets, false)
+	return c.Budget.Check(budgets)
 }
 
 // ParsePolicies reads a JSON object of RecallPolicy messages by namespace.

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/isolation"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -20,6 +21,7 @@ type search struct {
 	namespace string
 	legSettings
 	budget       time.Duration
+	pressure     isolation.Pressure
 	seeds        []*triskelev1.Seed // what the first wave found, for a leg of the second
 	vector       []float32          // to search with, if there is one
 	atLeast      string             // the token of the write that the leg is to wait for, or ""
@@ -92,10 +94,11 @@ func (o outcome) fatal() (why string) {
 func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
 	outcomes := make([]outcome, 0, len(g.config.Legs)*len(r.req.GetNamespaces()))
 	var waves [2][]int // into outcomes
+	pressure := g.load.Pressure()
 	for i, leg := range g.config.Legs {
 		for n, namespace := range r.req.GetNamespaces() {
 			s := search{
-				leg: i, name: leg.Name, namespace: namespace, legSettings: r.settings[n].legs[i], vector: r.req.GetVector(),
+				leg: i, name: leg.Name, namespace: namespace, legSettings: r.settings[n].legs[i], vector: r.req.GetVector(), pressure: pressure,
 				atLeast: r.tokens[namespace], returnVector: r.settings[0].completing() || r.plan.Second > r.plan.First,
 			}
 			wave := 0

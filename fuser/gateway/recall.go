@@ -94,21 +94,23 @@ func (g *Gateway) newRecall(ctx context.Context, start time.Time, req *triskelev
 		}
 	}
 	total := g.config.Budget.Total(left, req.GetBudget().AsDuration())
-	if r.plan, err = g.config.Budget.Plan(total, g.stages(r.settings)); err != nil {
+	if r.plan, err = g.config.Budget.Plan(total, g.hasSecond(r.settings)); err != nil {
 		return nil, status.Errorf(codes.DeadlineExceeded, "budget: %v is too little to search with", total)
 	}
 	r.fusion = r.settings[0].fusion(req, g.config.Legs, start)
 	return r, nil
 }
 
-// stages says which later stages a recall has.
-func (g *Gateway) stages(all []settings) (stages budget.Stages) {
-	for _, s := range all {
+// hasSecond says whether a recall has a second wave.
+func (g *Gateway) hasSecond(all []settings) bool {
+	return slices.ContainsFunc(all, func(s settings) bool {
 		for i, leg := range s.legs {
-			stages.Second = stages.Second || g.config.Legs[i].Budget.Second && leg.off == ""
+			if g.config.Legs[i].Budget.Second && leg.off == "" {
+				return true
+			}
 		}
-	}
-	return stages
+		return false
+	})
 }
 
 func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {

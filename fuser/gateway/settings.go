@@ -31,6 +31,7 @@ type legSettings struct {
 	depth               int
 	deadline            time.Duration // 0 if there is none
 	minScore            *float64
+	scorer              triskelev1.Scorer // how the lexical leg ranks
 	quota               int
 	required            bool
 	failError, failLate bool   // fail the call when the leg fails, and when it is late
@@ -124,6 +125,9 @@ func (s *legSettings) apply(o *triskelev1.LegOptions, by string) {
 	}
 	if o.MinScore != nil {
 		s.minScore = o.MinScore
+	}
+	if o.GetScorer() != triskelev1.Scorer_SCORER_UNSPECIFIED {
+		s.scorer = o.GetScorer()
 	}
 	if o.Quota != nil {
 		s.quota = int(o.GetQuota())

@@ -79,16 +79,24 @@ func (l *Load) current() float64 {
 	return l.limit
 }
 
-// Excess says whether work is to be left out, and what the limit is. What has order 1 goes as soon as there are more calls
-// than the limit; each order after it at a quarter more; order 0 never.
-func (l *Load) Excess(order int) (running, limit int, excess bool) {
+// Pressure is how many calls there are, and how many the service keeps up with, at a moment.
+type Pressure struct {
+	Running int
+	Limit   float64 // 0 if none is known
+}
+
+// Pressure returns the present one.
+func (l *Load) Pressure() Pressure {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.limit > 0 && time.Since(l.since) > stale {
 		l.limit = 0
 	}
-	if order == 0 || l.limit == 0 {
-		return l.running, 0, false
-	}
-	return l.running, int(l.limit), float64(l.running) > l.limit*(1+float64(order-1)/4)
+	return Pressure{l.running, l.limit}
+}
+
+// Excess says whether work is to be left out. What has order 1 goes as soon as there are more calls than the limit; each
+// order after it at a quarter more; order 0 never.
+func (p Pressure) Excess(order int) bool {
+	return order > 0 && p.Limit > 0 && float64(p.Running) > p.Limit*(1+float64(order-1)/4)
 }

@@ -44,6 +44,11 @@ func FromViolations(field string, err error) error {
 	}
 	out := make([]*errdetails.BadRequest_FieldViolation, 0, len(found.Violations))
 	for _, v := range found.Violations {
+		for _, element := range v.Proto.GetField().GetElements() {
+			if element.GetStringKey() != "" { // of a map: it may be private, and an error's words get into spans
+				element.Subscript = nil
+			}
+		}
 		path := protovalidate.FieldPathString(v.Proto.GetField())
 		if path != "" {
 			path = field + path

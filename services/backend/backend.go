@@ -12,6 +12,7 @@ import (
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/schema"
@@ -27,7 +28,9 @@ type Index interface {
 // Backend is an open database.
 type Backend interface {
 	Memory() memory.Store
-	Lexical() leg.Searcher
+	Lexical(config lexical.Config) lexical.Leg
+	// FoldLexical keeps the lexical index in good order until ctx ends; where that needs no work it returns at once.
+	FoldLexical(ctx context.Context, log *slog.Logger)
 	// Dense fails if the database's vectors are of another model than the embedder's.
 	Dense(ctx context.Context, embedder embed.Embedder) (Index, error)
 	Graph() Index

@@ -11,7 +11,6 @@ import (
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
-	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/postgres"
@@ -46,9 +45,12 @@ func (b *Postgres) Memory() memory.Store {
 }
 
 // Lexical implements Backend.
-func (b *Postgres) Lexical() leg.Searcher {
-	return lexical.NewPostgres(b.pool, lexical.DefaultConfig())
+func (b *Postgres) Lexical(config lexical.Config) lexical.Leg {
+	return lexical.NewPostgres(b.pool, config)
 }
+
+// FoldLexical implements Backend.
+func (b *Postgres) FoldLexical(ctx context.Context, log *slog.Logger) { lexical.Fold(ctx, b.pool, log) }
 
 // Dense implements Backend.
 func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder) (Index, error) {

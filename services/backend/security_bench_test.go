@@ -14,6 +14,7 @@ import (
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/postgres/pgtest"
 	"github.com/triskele/triskele/services/record"
@@ -96,7 +97,7 @@ func BenchmarkRowSecurity(b *testing.B) {
 				login = pgtest.Login(b, url, name)
 			}
 			own := open(login)
-			searcher := own.Lexical()
+			var searcher leg.Searcher = own.Lexical(lexical.DefaultConfig())
 			switch name {
 			case "dense":
 				if searcher, err = own.Dense(ctx, embed.NewHashed()); err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
-	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/queue"
@@ -41,7 +40,10 @@ func (b *SQLite) Memory() memory.Store {
 }
 
 // Lexical implements Backend.
-func (b *SQLite) Lexical() leg.Searcher { return lexical.NewSQLite(b.db, lexical.DefaultConfig()) }
+func (b *SQLite) Lexical(lexical.Config) lexical.Leg { return lexical.NewSQLite(b.db) }
+
+// FoldLexical implements Backend.
+func (b *SQLite) FoldLexical(context.Context, *slog.Logger) {}
 
 // Dense implements Backend.
 func (b *SQLite) Dense(ctx context.Context, embedder embed.Embedder) (Index, error) {
@@ -76,7 +78,11 @@ func (b *SQLite) Version(ctx context.Context) (version string, err error) {
 
 // Migrate implements Backend.
 func (b *SQLite) Migrate(ctx context.Context) ([]schema.Step, error) {
-	return schema.Up(ctx, b.db.Write, schema.SQLite)
+	steps, err := schema.Up(ctx, b.db.Write, schema.SQLite)
+	if err != nil {
+		return steps, err
+	}
+	return steps, lexical.CatchUpSQLite(ctx, b.db)
 }
 
 // Plan implements Backend.

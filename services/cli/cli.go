@@ -16,6 +16,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/cli/render"
 	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/services/lexical"
 )
 
 // Exit codes.
@@ -66,6 +67,7 @@ type commands struct {
 	Queue     queueCmd     `cmd:"" help:"Look after what the indexes have yet to catch up with, in the database itself."`
 	Reembed   reembedCmd   `cmd:"" help:"Change the embedding model of a database, without downtime."`
 	Models    modelsCmd    `cmd:"" help:"List a database's embedding models, and care for them."`
+	Lexical   lexicalCmd   `cmd:"" help:"Care for the index of words."`
 	Migrate   migrateCmd   `cmd:"" help:"Bring a database to this program's schema, or show how far it is and what is to do."`
 	Demo      demoCmd      `cmd:"" help:"Show what recall does, on a temporary database."`
 	Eval      evalCmd      `cmd:"" help:"Measure recall on a data set with known answers."`
@@ -86,7 +88,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 		kong.Name("triskele"), kong.Description(description),
 		kong.Writers(env.Out, env.Err), kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"version": telemetry.Version(), "configs": strings.Join(eval.ConfigNames(), ", ")},
+		kong.Vars{"version": telemetry.Version(), "configs": strings.Join(eval.ConfigNames(), ", "), "scorers": strings.Join(lexical.ScorerNames, ","), "languages": strings.Join(lexical.Languages(), ", ")},
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&env))
 	if err != nil {
 		_, _ = fmt.Fprintln(env.Err, "error:", err)

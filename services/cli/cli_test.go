@@ -27,15 +27,17 @@ import (
 )
 
 // serve starts all services on a temporary file and returns the gateway's address.
-func serve(t *testing.T) string {
+func serve(t *testing.T) string { return serveWith(t, standalone.Config{}) }
+
+// serveWith does so with more of a configuration.
+func serveWith(t *testing.T, config standalone.Config) string {
 	t.Helper()
 	process, err := telemetry.Start(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	system, err := standalone.Start(context.Background(), standalone.Config{
-		SQLite: filepath.Join(t.TempDir(), "test.db"), Embedder: embed.NewHashed(), Gateway: gateway.DefaultConfig(),
-	}, process, storetest.Log())
+	config.SQLite, config.Embedder, config.Gateway = filepath.Join(t.TempDir(), "test.db"), embed.NewHashed(), gateway.DefaultConfig()
+	system, err := standalone.Start(context.Background(), config, process, storetest.Log())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,12 +6,19 @@ import (
 
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/demo"
+	"github.com/triskele/triskele/services/embed/open"
 )
 
-type demoCmd struct{}
+type demoCmd struct {
+	Embedder open.Flags `embed:""`
+}
 
 // Run shows the demo; it fails if something it claims does not hold.
-func (demoCmd) Run(ctx context.Context, env *Env) error {
+func (c *demoCmd) Run(ctx context.Context, env *Env) error {
+	embedder, _, err := c.Embedder.Open(env.Getenv)
+	if err != nil {
+		return err
+	}
 	process, err := telemetry.Start(ctx)
 	if err != nil {
 		return err
@@ -19,5 +26,5 @@ func (demoCmd) Run(ctx context.Context, env *Env) error {
 	defer flush(ctx, process)
 	// The demo provokes the warnings that the services would log.
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelError}))
-	return demo.Run(ctx, env.Out, env.style(), process, log)
+	return demo.Run(ctx, env.Out, env.style(), embedder, process, log)
 }

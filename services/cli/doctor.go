@@ -19,6 +19,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/cli/render"
+	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/queue"
 )
 
@@ -220,6 +221,11 @@ func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
 			return err
 		}
 		checkBacklog(backlog, found)
+		models, err := b.Models().List(ctx)
+		if err != nil {
+			return err
+		}
+		checkModels(models, found)
 		return nil
 	})
 	if err != nil {
@@ -253,6 +259,21 @@ func checkBacklog(backlog []queue.Backlog, found *findings) {
 			lag = ", the oldest for " + render.Duration(b.Lag)
 		}
 		found.add(v, "queue", "%s of %s: %d waiting%s, %d given up on%s", b.Index, b.Namespace, b.Pending, lag, b.Dead, advice)
+	}
+}
+
+// checkModels reports what a change of the embedding model has left to do.
+func checkModels(models []dense.ModelInfo, found *findings) {
+	for _, m := range models {
+		vectors := render.Count(m.Vectors, "vector", "vectors")
+		switch m.Status {
+		case dense.Active:
+			found.add(ok, "model", "%s is active, with %s", m.Model, vectors)
+		case dense.Building:
+			found.add(warn, "model", "%s is being built, with %s so far: `triskele reembed` goes on, `triskele models cancel` gives up", m.Model, vectors)
+		case dense.Retired:
+			found.add(warn, "model", "%s is retired, with %s: when nothing runs with it any more, `triskele models prune` removes them", m.Model, vectors)
+		}
 	}
 }
 

@@ -6,22 +6,26 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/eval"
 )
 
 type evalCmd struct {
-	Data        string   `help:"Folder with a sub-folder per set, each with corpus.jsonl, queries.jsonl and qrels.tsv." required:"" placeholder:"DIR"`
-	Sets        []string `help:"Sets to measure; all if not given." placeholder:"SET"`
-	Store       string   `help:"Kind of database: sqlite or postgres." enum:"sqlite,postgres" default:"sqlite"`
-	Postgres    string   `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
-	Out         string   `help:"Folder for report.md, report.json and the run files." required:"" placeholder:"DIR"`
-	Configs     []string `help:"Configurations to measure; all if not given: ${configs}." placeholder:"CONFIG"`
-	Compare     string   `help:"Folder of an earlier run, on the other store for instance: the report says how far the rankings agree." placeholder:"DIR"`
-	Limit       int      `help:"Queries per set; 0 means all." default:"0"`
-	Concurrency int      `help:"Recalls at a time; latencies should be taken with 1." default:"1"`
+	Data        string     `help:"Folder with a sub-folder per set, each with corpus.jsonl, queries.jsonl and qrels.tsv." required:"" placeholder:"DIR"`
+	Sets        []string   `help:"Sets to measure; all if not given." placeholder:"SET"`
+	Store       string     `help:"Kind of database: sqlite or postgres." enum:"sqlite,postgres" default:"sqlite"`
+	Postgres    string     `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
+	Out         string     `help:"Folder for report.md, report.json and the run files." required:"" placeholder:"DIR"`
+	Configs     []string   `help:"Configurations to measure; all if not given: ${configs}." placeholder:"CONFIG"`
+	Scorer      string     `help:"How the lexical leg ranks: ${scorers}." enum:"${scorers}" default:"bm25"`
+	Embedder    open.Flags `embed:""`
+	Compare     string     `help:"Folder of an earlier run, on the other store for instance: the report says how far the rankings agree." placeholder:"DIR"`
+	Limit       int        `help:"Queries per set; 0 means all." default:"0"`
+	Concurrency int        `help:"Recalls at a time; latencies should be taken with 1." default:"1"`
 }
 
 // Validate refuses combinations that contradict each other.
@@ -41,8 +45,14 @@ func (c *evalCmd) command() string {
 	if len(c.Configs) > 0 {
 		parts = append(parts, "--configs", strings.Join(c.Configs, ","))
 	}
+	if c.Scorer != "bm25" {
+		parts = append(parts, "--scorer", c.Scorer)
+	}
 	if c.Compare != "" {
 		parts = append(parts, "--compare", c.Compare)
+	}
+	if c.Embedder.Embedder != "builtin" {
+		parts = append(parts, "--embedder", strconv.Quote(c.Embedder.Embedder))
 	}
 	if c.Limit > 0 {
 		parts = append(parts, "--limit", fmt.Sprint(c.Limit))
@@ -55,6 +65,10 @@ func (c *evalCmd) command() string {
 
 // Run measures and says where the report is.
 func (c *evalCmd) Run(ctx context.Context, env *Env) error {
+	embedder, fallback, err := c.Embedder.Open(env.Getenv)
+	if err != nil {
+		return err
+	}
 	process, err := telemetry.Start(ctx)
 	if err != nil {
 		return err
@@ -64,6 +78,7 @@ func (c *evalCmd) Run(ctx context.Context, env *Env) error {
 	report, err := eval.Run(ctx, eval.Options{
 		Data: c.Data, Sets: c.Sets, Store: c.Store, Postgres: c.Postgres, Out: c.Out, Configs: c.Configs, Limit: c.Limit,
 		Concurrency: c.Concurrency, Progress: env.Err, Command: c.command(), Compare: c.Compare,
+		Embedder: embedder, Fallback: fallback, Lexical: lexicalConfig(c.Scorer),
 	}, process, log)
 	if err != nil {
 		return err

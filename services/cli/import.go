@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/triskele/triskele/services/cli/render"
 	"github.com/triskele/triskele/services/importer"
 )
 
@@ -29,6 +30,7 @@ type importCmd struct {
 	Resume           bool         `help:"Keep the position while importing, and go on from it if an import of this source broke off." default:"true" negatable:""`
 	Position         string       `help:"Where to keep the position; a file in the user's state folder if not given." placeholder:"FILE"`
 	Report           string       `help:"Write a report to this file, as JSON, with everything that was skipped." placeholder:"FILE"`
+	JSON             bool         `help:"Print that report instead of a summary."`
 	Wait             bool         `help:"Return only when all indexes have caught up."`
 	Gateway          gatewayFlags `embed:""`
 }
@@ -80,14 +82,16 @@ func (c *importCmd) Run(ctx context.Context, env *Env) error {
 		}
 		report, err := importer.Run(ctx, s.Memories, source, options)
 		bar.done()
-		err = errors.Join(err, env.print(report.String()), c.write(report))
+		err = errors.Join(err, c.show(env, report), c.write(report))
 		if err == nil && c.Wait && !c.DryRun {
 			for _, namespace := range slices.Sorted(maps.Keys(report.Namespaces)) {
 				if err := s.WaitIndexed(ctx, namespace, bar.waiting); err != nil {
 					return err
 				}
 			}
-			err = env.print("indexed\n")
+			if !c.JSON {
+				err = env.print("indexed\n")
+			}
 		}
 		if err == nil && report.Skipped > 0 {
 			return &skippedError{report.Skipped}
@@ -117,7 +121,7 @@ func (c *importCmd) source(ctx context.Context, env *Env) (importer.Source, func
 			return nil, nil, err
 		}
 		for _, finding := range source.Findings() {
-			_, _ = fmt.Fprintln(env.Err, finding)
+			_, _ = fmt.Fprintln(env.Err, render.Plain(finding))
 		}
 		return source, source.Close, nil
 	}
@@ -173,6 +177,13 @@ func stateFolder(goos string, getenv func(string) string) (string, error) {
 		}
 	}
 	return DataFolder(goos, getenv)
+}
+
+func (c *importCmd) show(env *Env, report *importer.Report) error {
+	if c.JSON {
+		return report.WriteJSON(env.Out)
+	}
+	return env.print(render.Lines(report.String())) // it names files, rows and links
 }
 
 func (c *importCmd) write(report *importer.Report) error {

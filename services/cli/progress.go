@@ -25,22 +25,20 @@ type progress struct {
 
 // newProgress starts to show a transfer of size bytes or other things, -1 if that is unknown.
 func newProgress(env *Env, size int64, bytes bool, what string) *progress {
-	p := &progress{env: env, last: env.Now()}
-	if file, ok := env.Err.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		p.bar = progressbar.NewOptions64(size, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription(what),
-			progressbar.OptionShowBytes(bytes), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30),
-			progressbar.OptionClearOnFinish())
-	}
-	return p
+	return newBar(env, size, what, progressbar.OptionShowBytes(bytes))
 }
 
 // newCount starts to show the handling of a number of memories, with their rate and the time that is left.
 func newCount(env *Env, what string) *progress {
+	return newBar(env, -1, what, progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("memories"),
+		progressbar.OptionSetPredictTime(true))
+}
+
+func newBar(env *Env, size int64, what string, options ...progressbar.Option) *progress {
 	p := &progress{env: env, last: env.Now()}
 	if file, ok := env.Err.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		p.bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription(what),
-			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("memories"), progressbar.OptionSetPredictTime(true),
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())
+		p.bar = progressbar.NewOptions64(size, append(options, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription(what),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())...)
 	}
 	return p
 }

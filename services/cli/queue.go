@@ -43,6 +43,14 @@ type queueListCmd struct {
 	Limit int  `help:"How many at most." default:"50"`
 }
 
+// Validate implements kong's interface.
+func (c *queueListCmd) Validate() error {
+	if c.Limit < 1 {
+		return fmt.Errorf("--limit must be at least 1")
+	}
+	return c.Database.check()
+}
+
 // Run lists tasks: what they are for and how they fare, never what the memory says.
 func (c *queueListCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, env, func(q queue.Care) error {

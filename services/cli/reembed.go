@@ -33,7 +33,7 @@ func (c *reembedCmd) Validate() error {
 
 // Run embeds and switches.
 func (c *reembedCmd) Run(ctx context.Context, env *Env) error {
-	embedder, err := c.Embedder.Open()
+	embedder, _, err := c.Embedder.Open(env.Getenv)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/standalone"
 )
@@ -22,6 +23,7 @@ type upCmd struct {
 	AllowRemote bool           `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
 	Database    databaseFlags  `embed:""`
 	Embedder    open.Flags     `embed:""`
+	Scorer      string         `help:"How the lexical leg ranks when a request doesn't say: ${scorers}." enum:"${scorers}" default:"bm25" env:"TRISKELE_SCORER"`
 	Curator     curator.Config `embed:"" prefix:"curator-"`
 	Sweep       memory.Sweep   `embed:""`
 	Policies    []byte         `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
@@ -37,6 +39,10 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	if err != nil {
 		return err
 	}
+	embedder, fallback, err := c.Embedder.Open(env.Getenv)
+	if err != nil {
+		return err
+	}
 	listener, err := rpc.Listen(c.Listen, c.AllowRemote)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s is in use already, perhaps by another `triskele up`: stop that one, or choose another address with --listen", c.Listen)
@@ -46,10 +52,6 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer func() { _ = listener.Close() }()
 	if err := t.create(); err != nil {
-		return err
-	}
-	embedder, err := c.Embedder.Open()
-	if err != nil {
 		return err
 	}
 	process, err := telemetry.Start(ctx)
@@ -65,7 +67,8 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		}
 	}
 	system, err := standalone.Start(ctx, standalone.Config{
-		Postgres: t.url, SQLite: t.path, Embedder: embedder, Gateway: config, Curator: c.Curator, Sweep: c.Sweep,
+		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: config,
+		Curator: c.Curator, Sweep: c.Sweep,
 	}, process, log)
 	if err != nil {
 		return err
@@ -95,4 +98,11 @@ Try, in another terminal:
   triskele remember%s "The staging password is rotated on the first Monday of the month."
   triskele recall%s "when does the staging password change"
 `, telemetry.Version(), address, t, flag, flag)
+}
+
+// lexicalConfig is the lexical leg's configuration with one of lexical.ScorerNames.
+func lexicalConfig(scorer string) lexical.Config {
+	config := lexical.DefaultConfig()
+	config.Scorer = lexical.ScorerByName(scorer)
+	return config
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/triskele/triskele/services/cli/client"
 	"github.com/triskele/triskele/services/cli/render"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/embed/static"
 	"github.com/triskele/triskele/services/standalone"
 )
 
@@ -36,14 +37,15 @@ const (
 )
 
 // Run starts all services on a temporary database, imports the corpus and shows one thing after the other on out. It
-// returns an error that names what it claimed and did not find to be so.
-func Run(ctx context.Context, out io.Writer, style render.Style, process *telemetry.Process, log *slog.Logger) (err error) {
+// returns an error that names what it claimed and did not find to be so, which may happen with another embedder than the
+// built-in one.
+func Run(ctx context.Context, out io.Writer, style render.Style, embedder embed.Embedder, process *telemetry.Process, log *slog.Logger) (err error) {
 	folder, err := os.MkdirTemp("", "triskele-demo-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	d := &demo{out: out, style: style}
+	d := &demo{out: out, style: style, model: embedder.Model()}
 	if d.memories, err = Corpus(); err != nil {
 		return err
 	}
@@ -51,7 +53,7 @@ func Run(ctx context.Context, out io.Writer, style render.Style, process *teleme
 		return err
 	}
 	d.system, err = standalone.Start(ctx, standalone.Config{
-		SQLite: filepath.Join(folder, "demo.db"), Embedder: embed.NewHashed(), Gateway: gateway.DefaultConfig(), Delay: d.delay,
+		SQLite: filepath.Join(folder, "demo.db"), Embedder: embedder, Gateway: gateway.DefaultConfig(), Delay: d.delay,
 	}, process, log)
 	if err != nil {
 		return err
@@ -81,10 +83,11 @@ type demo struct {
 	style    render.Style
 	system   *standalone.System
 	recorder *telemetry.Recorder
+	model    embed.Model
 	memories []*triskelev1.Memory
 	queries  []Query
 	drag     atomic.Int64 // holds the dense leg up, for so many nanoseconds
-	scores   [2]scores    // with all legs, with the lexical one alone
+	scores   [3]scores    // with all legs, with the lexical one alone, with the dense one alone
 	broken   []string
 }
 
@@ -223,21 +226,40 @@ func (d *demo) exact(ctx context.Context) error {
 
 func (d *demo) paraphrase(ctx context.Context) error {
 	d.heading("Other words")
-	d.say("People misspell, and rarely repeat a memory's words. The dense leg compares vectors. The built-in embedder hashes " +
-		"parts of words and needs no download, so it forgives spelling:")
+	about := "The embedder is " + d.model.String() + "."
+	if d.model.Name == static.Name {
+		about = "The built-in embedder is a table of word vectors inside the program, trained on openly licensed English; a word that it lacks stands for its spelling:"
+	}
+	d.say("People misspell, and rarely repeat a memory's words. The dense leg compares vectors. %s", about)
 	resp, err := d.ask(ctx, request("certifcate expird"))
 	if err != nil {
 		return err
 	}
-	const key = "tern-relay-certificate"
+	const key = "inc-egret-cert"
 	d.expectDenseOnly(resp, key, shown)
 	d.print("\n")
-	d.say("It does not know meaning, though. Of questions in wholly other words it brings in a few, some way down; the table at the end says how few.")
-	resp, q, err := d.show(ctx, "q29", depth)
+	d.say("It also knows which words mean something alike. This question has hardly a word of its answer. The dense leg, asked alone:")
+	q, err := d.query("q20")
 	if err != nil {
 		return err
 	}
-	d.expectDenseOnly(resp, q.Relevant[0], depth)
+	off := false
+	req := request(q.Text)
+	req.Legs = map[string]*triskelev1.LegOptions{"lexical": {Enabled: &off}, "graph": {Enabled: &off}}
+	if resp, err = d.ask(ctx, req, q.Relevant...); err != nil {
+		return err
+	}
+	d.expectDenseOnly(resp, q.Relevant[0], shown)
+	deep := int32(50)
+	req = request(q.Text)
+	req.Limit = &deep
+	if resp, err = d.Recalls.Recall(ctx, req); err != nil {
+		return err
+	}
+	hit := find(resp, q.Relevant[0])
+	d.expectDenseOnly(resp, q.Relevant[0], deep)
+	d.say("\nWith all legs it comes at rank %d: the lexical leg finds other memories by words like \"report\", and rank fusion prefers what two "+
+		"legs have found, be it by chance.", hit.GetRank())
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/cli/render"
 	"github.com/triskele/triskele/services/demo"
+	"github.com/triskele/triskele/services/embed/static"
 	"github.com/triskele/triskele/services/storetest"
 )
 
@@ -17,8 +18,12 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	embedder, err := static.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
-	if err := demo.Run(t.Context(), &out, render.Style{}, process, storetest.Log()); err != nil {
+	if err := demo.Run(t.Context(), &out, render.Style{}, embedder, process, storetest.Log()); err != nil {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

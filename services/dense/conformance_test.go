@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/metric/noop"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/embed/querypath"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/schema"
@@ -399,6 +401,34 @@ func TestAbstains(t *testing.T) {
 			}
 		}
 		c.expect(t, search(t, s, "cello", nil), "a")
+	})
+}
+
+// failing is an embedder that embeds no query.
+type failing struct{ embed.Embedder }
+
+func (failing) EmbedQuery(context.Context, string) ([]float32, error) {
+	return nil, errors.New("down")
+}
+
+func TestFallbackEmbedder(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		embedder, err := querypath.New(failing{embed.NewHashed()}, embed.NewHashed(), 1<<20, noop.Meter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, c := mustOpen(t, f, embedder), corpus{}
+		c.add(t, f, s, "a", "the crane is serviced in spring", nil)
+		result := search(t, s, "crane service", nil)
+		c.expect(t, result, "a")
+		if result.State != triskelev1.LegState_LEG_STATE_FALLBACK || !strings.Contains(result.Reason, "fallback embedder") {
+			t.Errorf("the leg says %v: %q", result.State, result.Reason)
+		}
+		// What the second embedder made is as good as the first's.
+		if result := search(t, s, "crane service", nil); result.State != triskelev1.LegState_LEG_STATE_UNSPECIFIED || result.Reason != "" {
+			t.Errorf("with the remembered vector the leg says %v: %q", result.State, result.Reason)
+		}
 	})
 }
 

@@ -63,14 +63,34 @@ func unit(vector []float32) ([]float32, error) {
 	return rounded, nil
 }
 
-// queryVector returns the vector to search with, as unit makes it; nil and the reason if there is none.
+// fallingBack is an embedder with a second one of the same model.
+type fallingBack interface {
+	// EmbedQueryOrFallBack is EmbedQuery, and says whether the second embedder had to step in.
+	EmbedQueryOrFallBack(ctx context.Context, text string) (vector []float32, fellBack bool, err error)
+}
+
+func embedQuery(ctx context.Context, embedder embed.Embedder, text string) (vector []float32, reason string, err error) {
+	with, ok := embedder.(fallingBack)
+	if !ok {
+		vector, err = embedder.EmbedQuery(ctx, text)
+		return vector, "", err
+	}
+	vector, fellBack, err := with.EmbedQueryOrFallBack(ctx, text)
+	if fellBack {
+		reason = "the first embedder failed or took too long, and the fallback embedder of the same model embedded the query"
+	}
+	return vector, reason, err
+}
+
+// queryVector returns the vector to search with, as unit makes it; nil and the reason if there is none. With a vector, a
+// reason says why it is from the fallback embedder.
 func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vector []float32, reason string, err error) {
 	model := embedder.Model()
 	switch {
 	case len(q.Vector) == 0 && q.Text == "":
 		return nil, "there is neither text nor a vector to search with", nil
 	case len(q.Vector) == 0:
-		vector, err = embedder.EmbedQuery(ctx, model.QueryPrefix+q.Text)
+		vector, reason, err = embedQuery(ctx, embedder, model.QueryPrefix+q.Text)
 		if err != nil {
 			return nil, "", fmt.Errorf("embed the query: %w", err)
 		}
@@ -80,7 +100,9 @@ func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vec
 		if vector, err = unit(vector); err != nil {
 			return nil, "", fmt.Errorf("embed the query: %w", err)
 		}
-		reason = "the embedding model finds nothing in the query"
+		if vector == nil {
+			reason = "the embedding model finds nothing in the query"
+		}
 	case len(q.Vector) != model.Dimensions:
 		return nil, "", &record.FieldError{
 			Field: "vector", MustBe: fmt.Sprintf("must have %d dimensions, those of model %s/%s", model.Dimensions, model.Provider, model.Name),
@@ -89,12 +111,23 @@ func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vec
 		if vector, err = unit(q.Vector); err != nil {
 			return nil, "", &record.FieldError{Field: "vector", MustBe: "must have finite components"}
 		}
-		reason = "the vector is zero and points nowhere"
-	}
-	if vector != nil {
-		reason = ""
+		if vector == nil {
+			reason = "the vector is zero and points nowhere"
+		}
 	}
 	return vector, reason, nil
+}
+
+// found is a result without hits yet. reason is queryVector's.
+func found(q leg.Query, vector []float32, reason string) leg.Result {
+	result := leg.Result{Reason: reason, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}
+	if reason != "" {
+		result.State = triskelev1.LegState_LEG_STATE_FALLBACK
+	}
+	if q.ReturnVector {
+		result.Vector = vector
+	}
+	return result
 }
 
 // abstain is the result of a search without a vector.

@@ -26,6 +26,7 @@ import (
 
 type store interface {
 	leg.Searcher
+	leg.Freshness
 	queue.Indexer
 }
 

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"database/sql"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -307,7 +308,7 @@ func (s *SQLite) read(ctx context.Context, namespace string, m matrix, now state
 		}
 		vectors, err := appendDecoded(m.vectors, embedding, dimensions)
 		if err != nil {
-			return err
+			return fmt.Errorf("vector %d: %w", m.readTo, err)
 		}
 		m.ids, m.vectors = append(m.ids, m.readTo), vectors
 		n++

@@ -158,6 +158,18 @@ func markOutdated(ctx context.Context, c catalog, configured embed.Model, found 
 	return nil
 }
 
+// knows is Follower.Knows for the vectors of a model: those of one that is no longer active are not kept up to date, even
+// if the index is.
+func knows(ctx context.Context, c catalog, index queue.Follower, model int64, namespace string, sequence int64) (knows, gaveUp bool, err error) {
+	knows, gaveUp, err = index.Knows(ctx, namespace, sequence)
+	if err != nil || !knows {
+		return knows, gaveUp, err
+	}
+	state, err := c.state(ctx, model)
+	active := state.status == Active
+	return active, !active, err
+}
+
 // index embeds records and writes their vectors, as long as the model is active.
 func index(ctx context.Context, c catalog, embedder embed.Embedder, model int64, records []record.Record) error {
 	state, err := c.state(ctx, model)

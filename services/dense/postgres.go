@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pgvector/pgvector-go"
 
-	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/postgres"
@@ -60,6 +59,11 @@ func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
 	return index(ctx, p.models, p.embedder, p.model, records)
 }
 
+// Knows implements leg.Freshness.
+func (p *Postgres) Knows(ctx context.Context, namespace string, sequence int64) (known, gaveUp bool, err error) {
+	return knows(ctx, p.models, p.Follower, p.model, namespace, sequence)
+}
+
 // Search implements leg.Searcher.
 func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	vector, reason, err := queryVector(ctx, p.embedder, q)
@@ -95,10 +99,8 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	if err != nil {
 		return leg.Result{}, err
 	}
-	result := leg.Result{Hits: aboveMinScore(hits, q), ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}
-	if q.ReturnVector {
-		result.Vector = vector
-	}
+	result := found(q, vector, reason)
+	result.Hits = aboveMinScore(hits, q)
 	return result, markOutdated(ctx, p.models, p.embedder.Model(), status, &result)
 }
 

@@ -371,6 +371,14 @@ func TestWorkerOfARetiredModelGivesTasksBack(t *testing.T) {
 		if got := search(t, before.store, "cello", nil); len(got.Hits) != 0 {
 			t.Errorf("the retired model was given a vector: %v", got.Hits)
 		}
+		for model, x := range map[string]struct {
+			process
+			knows bool
+		}{"retired": {before, false}, "active": {after, true}} {
+			if known, gaveUp, err := x.store.Knows(t.Context(), "ns", 1); err != nil || known != x.knows || gaveUp == x.knows {
+				t.Errorf("the %s model: knows %v, gave up %v, %v", model, known, gaveUp, err)
+			}
+		}
 	})
 }
 

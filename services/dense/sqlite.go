@@ -84,12 +84,14 @@ func appendDecoded(vectors []float32, b []byte, dimensions int) ([]float32, erro
 	for ; len(b) > 0; b = b[2:] {
 		vectors = append(vectors, float16.Frombits(binary.LittleEndian.Uint16(b)).Float32())
 	}
-	rescale(vectors[start:])
+	if !rescale(vectors[start:]) {
+		return vectors, errors.New("a stored vector has no length, or one beyond numbers")
+	}
 	return vectors, nil
 }
 
-// rescale gives a vector length 1 in single precision.
-func rescale(vector []float32) {
+// rescale gives a vector length 1 in single precision, and says whether it has a length.
+func rescale(vector []float32) bool {
 	var squares float64
 	for _, x := range vector {
 		squares += float64(x) * float64(x)
@@ -98,10 +100,16 @@ func rescale(vector []float32) {
 	for i, x := range vector {
 		vector[i] = float32(float64(x) * scale)
 	}
+	return squares > 0 && !math.IsInf(squares, 0)
 }
 
 // state is a row of dense_state.
 type state struct{ lastID, vectors int64 }
+
+// Knows implements leg.Freshness.
+func (s *SQLite) Knows(ctx context.Context, namespace string, sequence int64) (known, gaveUp bool, err error) {
+	return knows(ctx, s.models, s.Follower, s.model, namespace, sequence)
+}
 
 // Search implements leg.Searcher. Of the time that is left, reading new vectors gets half and comparing half of the
 // rest; what has not been compared by then is not found and the result is TRUNCATED.
@@ -113,10 +121,7 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if vector == nil {
 		return abstain(reason), nil
 	}
-	result := leg.Result{ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}
-	if q.ReturnVector {
-		result.Vector = vector
-	}
+	result := found(q, vector, reason)
 	query := slices.Clone(vector)
 	rescale(query)
 
@@ -133,17 +138,18 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 		s.cache.drop(q.Namespace)
 		return result, markOutdated(ctx, s.models, s.embedder.Model(), status, &result)
 	}
+	var cut string
 	if matrixBytes(now.vectors, len(query)) > s.MaxBytes {
 		s.cache.drop(q.Namespace)
-		result.Hits, reason, err = s.stream(ctx, q, query)
+		result.Hits, cut, err = s.stream(ctx, q, query)
 	} else {
-		result.Hits, reason, err = s.scan(ctx, q, query, now)
+		result.Hits, cut, err = s.scan(ctx, q, query, now)
 	}
 	if err != nil {
 		return leg.Result{}, err
 	}
-	if reason != "" {
-		result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, reason
+	if cut != "" {
+		result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, cut
 	}
 	return result, markOutdated(ctx, s.models, s.embedder.Model(), status, &result)
 }
@@ -269,7 +275,7 @@ func (s *SQLite) stream(ctx context.Context, q leg.Query, query []float32) (hits
 		}
 		var err error
 		if vector, err = appendDecoded(vector[:0], embedding, len(query)); err != nil {
-			return err
+			return fmt.Errorf("vector of memory %s: %w", hit.ID, err)
 		}
 		hit.Score, hit.CreatedAt = fromUnits(toUnits(dot(query, vector))), time.UnixMicro(created).UTC()
 		if q.MinScore != nil && hit.Score < *q.MinScore || len(hits) == q.Depth && compareHits(hit, hits[q.Depth-1]) > 0 {

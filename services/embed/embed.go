@@ -1,4 +1,8 @@
-// Package embed turns texts into vectors. Embedder is the seam for every kind of model; Hashed is the built-in one.
+// Package embed turns texts into vectors. Embedder is the seam for every kind of model. The kinds are in packages of
+// their own, and embed/open makes one from what a user writes; Hashed, which needs no model, is here.
+//
+// An embedder embeds what it is given, and some send it to other hosts. That the text of a sensitive memory is never
+// given to one of those is guaranteed by the callers: the dense leg leaves such memories out before it embeds.
 package embed
 
 import (

@@ -24,6 +24,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/standalone"
 )
 
@@ -44,17 +45,20 @@ const (
 
 // Options say what to measure.
 type Options struct {
-	Data        string    // folder with a sub-folder per set
-	Sets        []string  // empty means every sub-folder with a corpus.jsonl
-	Store       string    // "sqlite" or "postgres"
-	Postgres    string    // connection URL of a server to create databases on; for postgres only
-	Out         string    // folder for the results; created if absent, files of earlier runs are overwritten
-	Configs     []string  // names; empty means all
-	Limit       int       // queries per set; 0 means all
-	Concurrency int       // recalls at a time; 0 means 1, which is what latencies should be taken with
-	Progress    io.Writer // for progress bars; nil means none
-	Command     string    // the command line, for the report
-	Compare     string    // folder of an earlier run's results, to report how far the rankings agree; may be empty
+	Data        string   // folder with a sub-folder per set
+	Sets        []string // empty means every sub-folder with a corpus.jsonl
+	Store       string   // "sqlite" or "postgres"
+	Postgres    string   // connection URL of a server to create databases on; for postgres only
+	Embedder    embed.Embedder
+	Fallback    embed.Embedder // see standalone.Config
+	Out         string         // folder for the results; created if absent, files of earlier runs are overwritten
+	Configs     []string       // names; empty means all
+	Limit       int            // queries per set; 0 means all
+	Concurrency int            // recalls at a time; 0 means 1, which is what latencies should be taken with
+	Progress    io.Writer      // for progress bars; nil means none
+	Lexical     lexical.Config // the lexical leg's
+	Command     string         // the command line, for the report
+	Compare     string         // folder of an earlier run's results, to report how far the rankings agree; may be empty
 }
 
 // config is a selection of legs.
@@ -199,7 +203,8 @@ func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err err
 	}
 	defer func() { err = errors.Join(err, store.drop()) }()
 	system, err := standalone.Start(ctx, standalone.Config{
-		Postgres: store.postgres, SQLite: store.sqlite, Embedder: embed.Hashed{}, Gateway: gateway.DefaultConfig(),
+		Postgres: store.postgres, SQLite: store.sqlite, Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(),
+		Lexical: r.options.Lexical,
 	}, r.process, r.log)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/eval"
 	"github.com/triskele/triskele/services/postgres/pgtest"
 )
@@ -62,7 +63,7 @@ func TestRun(t *testing.T) {
 			t.Setenv("TMPDIR", temp)
 			smallSet(t, filepath.Join(data, "small"))
 			var progress bytes.Buffer
-			options := eval.Options{Data: data, Store: store, Out: out, Progress: &progress, Command: "/usr/bin/triskele eval --data " + data + " --out=" + out + " --store " + store}
+			options := eval.Options{Data: data, Store: store, Embedder: embed.NewHashed(), Out: out, Progress: &progress, Command: "/usr/bin/triskele eval --data " + data + " --out=" + out + " --store " + store}
 			if store == "postgres" {
 				options.Postgres = pgtest.New(t)
 				options.Command += " --postgres " + options.Postgres
@@ -246,7 +247,7 @@ func TestRunRefusesOptions(t *testing.T) {
 	data := t.TempDir()
 	smallSet(t, filepath.Join(data, "small"))
 	write(t, filepath.Join(data, "zbroken"), "{", "", "")
-	good := eval.Options{Data: data, Sets: []string{"small"}, Store: "sqlite", Out: t.TempDir()}
+	good := eval.Options{Embedder: embed.NewHashed(), Data: data, Sets: []string{"small"}, Store: "sqlite", Out: t.TempDir()}
 	for _, test := range []struct {
 		name string
 		edit func(*eval.Options)
@@ -283,7 +284,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := eval.Run(ctx, eval.Options{Data: data, Store: "sqlite", Out: t.TempDir()}, start(t), slog.New(slog.DiscardHandler))
+	_, err := eval.Run(ctx, eval.Options{Embedder: embed.NewHashed(), Data: data, Store: "sqlite", Out: t.TempDir()}, start(t), slog.New(slog.DiscardHandler))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that the context was cancelled", err)
 	}

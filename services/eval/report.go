@@ -12,7 +12,6 @@ import (
 
 	"github.com/triskele/triskele/fuser/gateway"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/embed"
 )
 
 // all is the stratum that every query belongs to.
@@ -88,7 +87,7 @@ type LegReport struct {
 }
 
 func (r *runner) newReport() *Report {
-	model := embed.Hashed{}.Model()
+	model := r.options.Embedder.Model()
 	report := &Report{
 		Command: publicCommand(r.options), Commit: commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: thisMachine(), Store: r.options.Store,
 		Settings: Settings{

@@ -70,11 +70,11 @@ func CompareRuns(dirA, dirB string) ([]Comparison, error) {
 		if _, err := os.Stat(filepath.Join(dirB, file)); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		a, err := readRun(filepath.Join(dirA, file))
+		a, err := ReadRun(filepath.Join(dirA, file))
 		if err != nil {
 			return nil, err
 		}
-		b, err := readRun(filepath.Join(dirB, file))
+		b, err := ReadRun(filepath.Join(dirB, file))
 		if err != nil {
 			return nil, err
 		}
@@ -88,14 +88,15 @@ func CompareRuns(dirA, dirB string) ([]Comparison, error) {
 	return comparisons, nil
 }
 
-// ranked is one query's part of a run file.
-type ranked struct {
-	ids    []string
-	scores map[string]float64
+// Ranking is one query's part of a run file, best first.
+type Ranking struct {
+	IDs    []string
+	Scores map[string]float64
 }
 
-func readRun(name string) (map[string]ranked, error) {
-	run := map[string]ranked{}
+// ReadRun reads a run file; what it returns is by query.
+func ReadRun(name string) (map[string]Ranking, error) {
+	run := map[string]Ranking{}
 	err := eachLine(name, func(line []byte) error {
 		fields := strings.Fields(string(line))
 		if len(fields) != 6 {
@@ -107,17 +108,17 @@ func readRun(name string) (map[string]ranked, error) {
 		}
 		r, known := run[fields[0]]
 		if !known {
-			r.scores = map[string]float64{}
+			r.Scores = map[string]float64{}
 		}
-		r.ids = append(r.ids, fields[2])
-		r.scores[fields[2]] = score
+		r.IDs = append(r.IDs, fields[2])
+		r.Scores[fields[2]] = score
 		run[fields[0]] = r
 		return nil
 	})
 	return run, err
 }
 
-func compare(a, b map[string]ranked) Comparison {
+func compare(a, b map[string]Ranking) Comparison {
 	queries := map[string]bool{}
 	for id := range a {
 		queries[id] = true
@@ -128,11 +129,11 @@ func compare(a, b map[string]ranked) Comparison {
 	same, tied, overlap := 0, 0, 0.0
 	for id := range queries {
 		a, b := a[id], b[id]
-		topA, topB := a.ids[:min(comparedDepth, len(a.ids))], b.ids[:min(comparedDepth, len(b.ids))]
+		topA, topB := a.IDs[:min(comparedDepth, len(a.IDs))], b.IDs[:min(comparedDepth, len(b.IDs))]
 		if slices.Equal(topA, topB) {
 			same++
 		}
-		if sameButTies(topA, topB, a.scores, b.scores) {
+		if sameButTies(topA, topB, a.Scores, b.Scores) {
 			tied++
 		}
 		shared := 0

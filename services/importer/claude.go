@@ -216,6 +216,8 @@ func (s *ClaudeMemory) Items(ctx context.Context) iter.Seq2[Item, error] {
 		for name := range s.columns {
 			fields[name] = "m." + name
 		}
+		delete(fields, "user_id") // is in where
+		delete(fields, "deleted_at")
 		if s.has("encrypted_content") {
 			fields["encrypted_content"] = "m.encrypted_content IS NOT NULL"
 		}
@@ -230,14 +232,14 @@ func (s *ClaudeMemory) Items(ctx context.Context) iter.Seq2[Item, error] {
 			return
 		}
 		defer func() { _ = rows.Close() }()
-		keys := occurrences{}
+		keys, last := occurrences{}, ""
 		for n := int64(1); rows.Next(); n++ {
 			var text []byte
 			if err := rows.Scan(&text); err != nil {
 				yield(Item{}, fmt.Errorf("%s, row %d: %w", s.name, n, err))
 				return
 			}
-			item, err := s.item(text, n, keys)
+			item, err := s.item(text, n, keys, &last)
 			if err != nil {
 				yield(Item{}, err)
 				return
@@ -264,8 +266,7 @@ type row struct {
 	Sensitive  any             `json:"is_sensitive"`
 	Created    any             `json:"created_at"`
 	Updated    any             `json:"updated_at"`
-	User       string          `json:"user_id"`
-	Vault      string          `json:"vault_path"`
+	Vault      any             `json:"vault_path"`
 	Encrypted  any             `json:"encrypted_content"`
 	Links      []rowLink       `json:"links"`
 }
@@ -277,7 +278,8 @@ type rowLink struct {
 	Relation string          `json:"relation"`
 }
 
-func (s *ClaudeMemory) item(text []byte, number int64, keys occurrences) (Item, error) {
+// item reads a row; last is the id of the memory that was made of a row before.
+func (s *ClaudeMemory) item(text []byte, number int64, keys occurrences, last *string) (Item, error) {
 	position := fmt.Sprintf("%s row %d", s.name, number)
 	var r row
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -285,7 +287,8 @@ func (s *ClaudeMemory) item(text []byte, number int64, keys occurrences) (Item, 
 	if err := decoder.Decode(&r); err != nil {
 		return skip(position, "row not understood", "a value has a type that is not expected"), nil
 	}
-	if len(r.ID) > 0 && string(r.ID) != "null" {
+	named := len(r.ID) > 0 && string(r.ID) != "null"
+	if named {
 		position = s.name + " " + strings.Trim(string(r.ID), `"`)
 	}
 	if !utf8.Valid(text) { // which decoding has hidden
@@ -295,8 +298,8 @@ func (s *ClaudeMemory) item(text []byte, number int64, keys occurrences) (Item, 
 	if !ok || content == "" {
 		return skip(position, "no content", "the row has no text"), nil
 	}
-	item := Item{Position: position, Replaces: s.has("id"), Memory: &triskelev1.Memory{
-		Namespace: s.namespace, Content: content, Source: "claude-memory-mcp " + position,
+	item := Item{Position: position, Replaces: named, Memory: &triskelev1.Memory{
+		Namespace: s.namespace, Content: content, Source: clip("claude-memory-mcp "+position, maxSource),
 	}}
 	m := item.Memory
 	m.Category, _ = r.Category.(string)
@@ -308,11 +311,15 @@ func (s *ClaudeMemory) item(text []byte, number int64, keys occurrences) (Item, 
 	}
 	m.CreatedAt = item.time("created_at", r.Created)
 	m.UpdatedAt = item.time("updated_at", r.Updated)
-	if secret, _ := r.Encrypted.(bool); r.Vault != "" || secret || r.Encrypted == json.Number("1") {
+	if secret, _ := r.Encrypted.(bool); r.Vault != nil && r.Vault != "" || secret || r.Encrypted == json.Number("1") {
 		item.note("secret not included", "the table has the text without the secret in it")
 	}
-	if s.has("id") {
+	if named {
 		m.Id = s.id(r.ID, r.Created)
+		if m.GetId() == *last { // nothing keeps the ids of a table without a primary key apart
+			return skip(position, "id twice", "the row before has the same id and time of creation"), nil
+		}
+		*last = m.GetId()
 		s.link(&item, r.Links)
 	} else {
 		key, err := keys.key(m)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +178,25 @@ func TestClaudeMemoryWithOtherTypes(t *testing.T) {
 			if got := strings.Join(source.Findings(), "\n"); !strings.Contains(got, "no column category: none") || !strings.Contains(got, "1 to 10") {
 				t.Errorf("findings %q", got)
 			}
+		})
+	}
+}
+
+// Nothing keeps the ids of a table without a primary key apart, or there at all: one row must not replace another.
+func TestClaudeMemoryWithoutPrimaryKey(t *testing.T) {
+	t.Parallel()
+	rows := `CREATE TABLE memories (id integer, content text, user_id integer, vault_path integer);
+		INSERT INTO memories VALUES (1, 'a', 7, NULL), (1, 'b', 7, NULL), (2, 'c', 7, NULL), (NULL, 'd', 7, NULL), (NULL, 'e', 7, 1)`
+	for name, location := range map[string]string{"postgres": claudePostgres(t, rows), "sqlite": claudeSQLite(t, rows)} {
+		t.Run(name, func(t *testing.T) {
+			f := storetest.SQLite(t)
+			c := f.Client(t)
+			report := runs(t, c, claude(t, location, "7"), importer.Options{})
+			want(t, "first", report, 4, 0, 0, 0, 1)
+			if len(report.Problems) != 2 || !slices.ContainsFunc(report.Problems, func(p importer.Problem) bool { return p.Reason == "id twice" && p.Position == "memories 1" }) {
+				t.Errorf("%s", report)
+			}
+			want(t, "again", runs(t, c, claude(t, location, "7"), importer.Options{}), 0, 4, 0, 0, 1)
 		})
 	}
 }

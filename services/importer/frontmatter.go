@@ -20,20 +20,29 @@ import (
 // frontMatter is the YAML at the start of a note, with keys in lower case.
 type frontMatter map[string]any
 
-// parseFrontMatter parts a note into its front matter, between two lines of three dashes, and its text.
+// parseFrontMatter parts a note into its front matter, between two lines of three dashes, and its text. What may be
+// front matter that is not understood is an error: it may say that the note is sensitive.
 func parseFrontMatter(note []byte) (frontMatter, string, error) {
 	note = bytes.TrimPrefix(note, []byte("\ufeff"))
 	if !utf8.Valid(note) {
 		return nil, "", &noteError{"not UTF-8", "the note is not UTF-8"}
 	}
 	matter := frontMatter{}
-	if head, rest, found := cutFrontMatter(string(note)); found {
+	head, rest, found, err := cutFrontMatter(string(note))
+	if err != nil {
+		return nil, "", err
+	}
+	if found {
 		var raw map[string]any
 		if err := yaml.Unmarshal([]byte(head), &raw); err != nil {
 			return nil, "", &noteError{"front matter is not YAML", "the front matter is not a YAML mapping" + yamlLine(err)}
 		}
 		for key, value := range raw {
-			matter[strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(key))] = value
+			key = strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(key))
+			if _, twice := matter[key]; twice {
+				return nil, "", &noteError{"front matter contradicts itself", "a key is there twice, but for case, spaces and dashes"}
+			}
+			matter[key] = value
 		}
 		note = []byte(rest)
 	}
@@ -50,20 +59,24 @@ func yamlLine(err error) string {
 	return ""
 }
 
-func cutFrontMatter(note string) (head, rest string, found bool) {
+func cutFrontMatter(note string) (head, rest string, found bool, err error) {
 	first, body, _ := strings.Cut(note, "\n")
-	if strings.TrimRight(first, " \t\r") != "---" {
-		return "", "", false
+	switch strings.TrimRight(first, " \t\r") {
+	case "---":
+	case "+++":
+		return "", "", false, &noteError{"front matter is not YAML", "the front matter is TOML, as it begins with +++"}
+	default:
+		return "", "", false, nil
 	}
 	at := 0
 	for line := range strings.Lines(body) {
 		switch strings.TrimRight(line, " \t\r\n") {
 		case "---", "...":
-			return body[:at], body[at+len(line):], true
+			return body[:at], body[at+len(line):], true, nil
 		}
 		at += len(line)
 	}
-	return "", "", false
+	return "", "", false, &noteError{"front matter has no end", "the note begins with a line of three dashes, and no other one follows"}
 }
 
 // text returns the first of the keys' values that is a single one, as text.

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Position is a place in a source up to which everything is stored.
@@ -38,16 +40,18 @@ func OpenJournal(path string) (*Journal, error) {
 type entry struct {
 	Position
 	outcome
+	// Since says when the namespaces that were written to for the first time came to be.
+	Since map[string]time.Time `json:"since,omitempty"`
 }
 
-// Load returns the last position, the zero one if there is none, and the report up to there.
-func (j *Journal) Load() (Position, *Report, error) {
+// load returns the last position, the zero one if there is none, and the report up to there.
+func (j *Journal) load() (Position, *Report, error) {
 	text, err := os.ReadFile(j.path)
 	if err != nil {
 		return Position{}, nil, err
 	}
 	var last Position
-	report := &Report{Namespaces: map[string]bool{}}
+	report := newReport()
 	good := 0
 	for line := range bytes.Lines(text) {
 		var e entry
@@ -56,6 +60,7 @@ func (j *Journal) Load() (Position, *Report, error) {
 		}
 		last = e.Position
 		report.add(&batch{outcome: e.outcome})
+		maps.Copy(report.Namespaces, e.Since)
 		good += len(line)
 	}
 	report.Resumed = last.Items
@@ -65,9 +70,9 @@ func (j *Journal) Load() (Position, *Report, error) {
 	return last, report, nil
 }
 
-// Append notes that everything up to a position is stored, and what became of it since the last one.
-func (j *Journal) Append(end Position, of outcome) error {
-	line, err := json.Marshal(entry{end, of})
+// append notes that everything up to a position is stored, and what became of it since the last one.
+func (j *Journal) append(e entry) error {
+	line, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}
@@ -80,8 +85,8 @@ func (j *Journal) Append(end Position, of outcome) error {
 // Reset forgets the position.
 func (j *Journal) Reset() error { return j.file.Truncate(0) }
 
-// Finish removes the journal of an import that is complete.
-func (j *Journal) Finish() error {
+// finish removes the journal of an import that is complete.
+func (j *Journal) finish() error {
 	if err := os.Remove(j.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
@@ -27,6 +28,7 @@ const (
 	maxParts    = 4 * maxNote / maxContent
 	maxLinks    = 256
 	maxTitle    = 512
+	maxSource   = 512
 	maxRelation = 64
 	linksTo     = "links_to"
 	continuesIn = "continues_in"
@@ -35,7 +37,7 @@ const (
 
 // Markdown reads a folder of notes. A note's id follows from its namespace and its path, so that a later import finds
 // what it stored before and brings it up to date: the folder is what counts, and a change made to an imported memory
-// lasts until its note changes. A note that is too long for one memory becomes several, cut at headings.
+// lasts until the next import. A note that is too long for one memory becomes several, cut at headings.
 type Markdown struct {
 	Folder    fs.FS
 	Namespace string
@@ -56,7 +58,7 @@ func OpenMarkdown(folder fs.FS, namespace string) (*Markdown, error) {
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
-		case entry.Type().IsRegular() && isNote(name):
+		case !entry.IsDir() && isNote(name):
 			s.notes = append(s.notes, name)
 		}
 		return nil
@@ -66,7 +68,7 @@ func OpenMarkdown(folder fs.FS, namespace string) (*Markdown, error) {
 	}
 	s.index = newNoteIndex(s.notes)
 	for _, name := range s.notes {
-		if matter, _, err := s.open(name); err == nil { // what is wrong with the others is told when they are imported
+		if matter, _, _, err := s.open(name); err == nil { // what is wrong with the others is told when they are imported
 			s.index.alias(name, append(matter.texts("aliases", "alias"), matter.text("title")))
 		}
 	}
@@ -101,19 +103,31 @@ func (s *Markdown) Items(context.Context) iter.Seq2[Item, error] {
 }
 
 // open reads a note and parts its front matter from its text. The error says what is wrong, without quoting the note.
-func (s *Markdown) open(name string) (frontMatter, string, error) {
-	info, err := fs.Stat(s.Folder, name)
+func (s *Markdown) open(name string) (matter frontMatter, text string, changed time.Time, err error) {
+	info, err := fs.Stat(s.Folder, name) // follows links, but not out of a folder that is an os.Root
+	switch {
+	case err != nil:
+		return nil, "", changed, &noteError{"note cannot be read", reason(err)}
+	case !info.Mode().IsRegular():
+		return nil, "", changed, &noteError{"note cannot be read", "it is not a file"}
+	case info.Size() > maxNote:
+		return nil, "", changed, &noteError{"note too long", fmt.Sprintf("a note has at most %d bytes", maxNote)}
+	}
+	raw, err := fs.ReadFile(s.Folder, name)
 	if err != nil {
-		return nil, "", err
+		return nil, "", changed, &noteError{"note cannot be read", reason(err)}
 	}
-	if info.Size() > maxNote {
-		return nil, "", &noteError{"note too long", fmt.Sprintf("a note has at most %d bytes", maxNote)}
+	matter, text, err = parseFrontMatter(raw)
+	return matter, text, info.ModTime(), err
+}
+
+// reason is an error of a file without what was done to which.
+func reason(err error) string {
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		return of.Err.Error()
 	}
-	text, err := fs.ReadFile(s.Folder, name)
-	if err != nil {
-		return nil, "", err
-	}
-	return parseFrontMatter(text)
+	return err.Error()
 }
 
 // noteError says why a note cannot be imported.
@@ -122,22 +136,18 @@ type noteError struct{ reason, detail string }
 func (e *noteError) Error() string { return e.detail }
 
 func (s *Markdown) items(name string) ([]Item, error) {
-	matter, text, err := s.open(name)
+	matter, text, changed, err := s.open(name)
 	if wrong := (*noteError)(nil); errors.As(err, &wrong) {
 		return []Item{skip(name, wrong.reason, wrong.detail)}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	info, err := fs.Stat(s.Folder, name)
-	if err != nil {
-		return nil, err
-	}
 	body := parseBody(text)
 	base := Item{Position: name, Replaces: true, Memory: &triskelev1.Memory{
-		Namespace: s.Namespace, Source: clip(name, maxTitle),
+		Namespace: s.Namespace, Source: clip(name, maxSource),
 		Title:     cmp.Or(body.heading, strings.TrimSuffix(path.Base(name), path.Ext(name))),
-		CreatedAt: timestamppb.New(info.ModTime()), UpdatedAt: timestamppb.New(info.ModTime()),
+		CreatedAt: timestamppb.New(changed), UpdatedAt: timestamppb.New(changed),
 	}}
 	links := append(matter.apply(&base), body.links...)
 	parts := split(text, body.cuts, maxContent)

@@ -3,6 +3,8 @@ package importer_test
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -81,12 +83,16 @@ func TestFrontMatter(t *testing.T) {
 		"secret.md":      "---\nprivate: perhaps\n---\nx",
 		"broken.md":      "---\ntitle: [\n---\nx",
 		"list.md":        "---\n- a\n---\nx",
+		"open.md":        "---\nsensitive: true\nx",
+		"toml.md":        "+++\nsensitive = true\n+++\nx",
+		"twice.md":       "---\nsensitive: false\nSensitive: true\n---\nx",
+		"folder.md/a.md": "in a folder whose name is that of a note",
 		"latin.md":       "caf\xe9",
 		"far.md":         "---\nimportance: 11\n---\nx",
 		".trash/Old.md":  "gone",
 		"picture.png":    "x",
 	})))
-	if got, want := fmt.Sprint(slices.Sorted(maps.Keys(items))), "[Empty.md boats/Heron.md broken.md far.md latin.md list.md people/Teo.md plain.markdown secret.md]"; got != want {
+	if got, want := fmt.Sprint(slices.Sorted(maps.Keys(items))), "[Empty.md boats/Heron.md broken.md far.md folder.md/a.md latin.md list.md open.md people/Teo.md plain.markdown secret.md toml.md twice.md]"; got != want {
 		t.Fatalf("notes %s", got)
 	}
 	heron := items["boats/Heron.md"]
@@ -120,7 +126,8 @@ func TestFrontMatter(t *testing.T) {
 	if got := items["secret.md"]; !got.Memory.GetSensitive() || reasons(got) == "" {
 		t.Errorf("what is not understood must be sensitive: %+v", got)
 	}
-	for position, want := range map[string]string{"broken.md": "front matter is not YAML", "list.md": "front matter is not YAML", "latin.md": "not UTF-8", "far.md": "invalid importance"} {
+	for position, want := range map[string]string{"broken.md": "front matter is not YAML", "list.md": "front matter is not YAML", "latin.md": "not UTF-8", "far.md": "invalid importance",
+		"open.md": "front matter has no end", "toml.md": "front matter is not YAML", "twice.md": "front matter contradicts itself"} {
 		if p := items[position].Problem; p == nil || p.Reason != want || strings.Contains(p.Detail, "[") {
 			t.Errorf("%s: %+v", position, p)
 		}
@@ -201,6 +208,79 @@ func TestChangedNotesAreUpdated(t *testing.T) {
 			t.Errorf("%+v", more)
 		}
 	})
+}
+
+// What is sensitive in the store stays so, whatever a note says, until somebody decides otherwise there.
+func TestImportedAgainStaysSensitive(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		c := f.Client(t)
+		kept := map[string]string{"a.md": "a", "b.md": "b", "c.md": "---\nsensitive: true\n---\nc", "d.md": "d"}
+		want(t, "first", runs(t, c, notes(t, folder(kept)), importer.Options{}), 4, 0, 0, 0, 0)
+		for _, r := range all(t, f, "notes") {
+			if r.Content == "a" || r.Content == "b" {
+				if _, err := f.Memory.Update(t.Context(), "notes", r.ID, 0, func(r *record.Record) error { r.Sensitive = true; return nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for name, text := range map[string]string{"b.md": "new b", "c.md": "new c", "d.md": "---\nsensitive: true\n---\nd"} {
+			kept[name] = text
+		}
+		want(t, "dry run", runs(t, c, notes(t, folder(kept)), importer.Options{DryRun: true}), 0, 1, 3, 0, 0)
+		report := runs(t, c, notes(t, folder(kept)), importer.Options{})
+		want(t, "again", report, 0, 1, 3, 0, 0)
+		var named []string
+		for _, p := range report.Problems {
+			named = append(named, p.Position+" "+p.Reason)
+		}
+		if got := strings.Join(named, ", "); got != "a.md stays sensitive, b.md stays sensitive, c.md stays sensitive" {
+			t.Errorf("told of %s", got)
+		}
+		for _, r := range all(t, f, "notes") {
+			if !r.Sensitive || r.Content == "b" || r.Content == "c" {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
+}
+
+func TestNotesThatAreNoFiles(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "outside.md")
+	for name, text := range map[string]string{filepath.Join(path, "a.md"): "a", outside: "outside"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, target := range map[string]string{"inside.md": "a.md", "out.md": outside, "gone.md": "nowhere.md", "dir.md": "."} {
+		if err := os.Symlink(target, filepath.Join(path, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = root.Close() }()
+	source, err := importer.OpenMarkdown(root.FS(), "notes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for position, item := range read(t, source) {
+		if got[position] = item.Memory.GetContent(); item.Problem != nil {
+			got[position] = item.Problem.Reason + ": " + item.Problem.Detail
+		}
+	}
+	want := map[string]string{
+		"a.md": "a", "inside.md": "a", "out.md": "note cannot be read: path escapes from parent",
+		"gone.md": "note cannot be read: no such file or directory", "dir.md": "note cannot be read: it is not a file",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
 }
 
 // FuzzMarkdown reads arbitrary notes: what it makes of them must be what the server takes, and hold the whole text.

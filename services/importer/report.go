@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 )
 
 // shown is how many positions the text of a report names for each reason.
@@ -23,9 +24,11 @@ type Report struct {
 	Skipped   int64 `json:"skipped"`
 	// Problems are all positions that were skipped or imported with something missing.
 	Problems []Problem `json:"problems"`
-	// Namespaces are those that were written to.
-	Namespaces map[string]bool `json:"-"`
+	// Namespaces are those that were written to, and when they came to be if the position is kept.
+	Namespaces map[string]time.Time `json:"-"`
 }
+
+func newReport() *Report { return &Report{Problems: []Problem{}, Namespaces: map[string]time.Time{}} }
 
 // add takes a batch into the report.
 func (r *Report) add(b *batch) {
@@ -35,9 +38,6 @@ func (r *Report) add(b *batch) {
 	r.Forgotten += b.Forgotten
 	r.Skipped += b.Skipped
 	r.Problems = append(r.Problems, b.Problems...)
-	for _, namespace := range b.Namespaces {
-		r.Namespaces[namespace] = true
-	}
 }
 
 // Done is how many positions the report is about.
@@ -84,7 +84,11 @@ func (r *Report) String() string {
 		if g.skipped {
 			what = "skipped: "
 		}
-		fmt.Fprintf(&b, "%s%s, %d times\n", what, g.reason, len(problems))
+		times := "once"
+		if len(problems) > 1 {
+			times = fmt.Sprintf("%d times", len(problems))
+		}
+		fmt.Fprintf(&b, "%s%s, %s\n", what, g.reason, times)
 		for _, p := range problems[:min(len(problems), shown)] {
 			b.WriteString("  " + p.Position)
 			if p.Detail != "" {

@@ -40,8 +40,11 @@ type StrictError struct{ Problem Problem }
 
 func (e *StrictError) Error() string { return e.Problem.Position + ": " + e.Problem.Detail }
 
-// errChanged: what was imported so far is not what the source now begins with.
-var errChanged = errors.New("the source has changed")
+// Why an import that broke off starts over.
+var (
+	errChanged = errors.New("the source has changed") // it no longer begins with what was imported
+	errGone    = errors.New("the database has changed")
+)
 
 // Run imports a source. If the journal knows of an earlier run that broke off, and the source still begins with what that
 // one stored, it goes on from there. The report is of both runs; it is valid together with an error, too.
@@ -52,18 +55,19 @@ func Run(ctx context.Context, memories triskelev1.MemoryServiceClient, source So
 	if options.Tell == nil {
 		options.Tell = func(string) {}
 	}
-	r := &run{Options: options, store: store{memories, options.DryRun, options.Strict, options.Timeout}, source: source, report: &Report{DryRun: options.DryRun, Namespaces: map[string]bool{}}}
+	r := &run{Options: options, store: store{memories, options.DryRun, options.Strict, options.Timeout}, source: source, report: newReport()}
+	r.report.DryRun = options.DryRun
 	err := r.run(ctx)
-	if errors.Is(err, errChanged) {
-		options.Tell("the source has changed since the import that broke off; starting over, which stores nothing twice")
+	if errors.Is(err, errChanged) || errors.Is(err, errGone) {
+		options.Tell(err.Error() + " since the import that broke off; starting over, which stores nothing twice")
 		if err := options.Journal.Reset(); err != nil {
 			return r.report, err
 		}
-		r.report = &Report{Namespaces: map[string]bool{}}
+		r.report = newReport()
 		err = r.run(ctx)
 	}
 	if err == nil && options.Journal != nil {
-		err = options.Journal.Finish()
+		err = options.Journal.finish()
 	}
 	return r.report, err
 }
@@ -79,9 +83,18 @@ type run struct {
 func (r *run) run(ctx context.Context) error {
 	var from Position
 	if r.Journal != nil {
-		position, report, err := r.Journal.Load()
+		position, report, err := r.Journal.load()
 		if err != nil {
 			return err
+		}
+		for namespace, since := range report.Namespaces {
+			now, err := r.store.since(ctx, namespace)
+			if err != nil {
+				return err
+			}
+			if !now.Equal(since) {
+				return errGone
+			}
 		}
 		if from = position; from.Items > 0 {
 			r.report = report
@@ -116,7 +129,7 @@ func (r *run) run(ctx context.Context) error {
 		if err != nil {
 			continue // a batch behind the one that failed; it may have been stored, which does no harm
 		}
-		if err = r.acknowledge(b); err != nil {
+		if err = r.acknowledge(ctx, b); err != nil {
 			cancel()
 		}
 	}
@@ -127,13 +140,26 @@ func (r *run) run(ctx context.Context) error {
 }
 
 // acknowledge takes a batch that is stored into the report and the journal.
-func (r *run) acknowledge(b *batch) error {
+func (r *run) acknowledge(ctx context.Context, b *batch) error {
 	if b.err != nil {
 		return b.err
 	}
 	r.report.add(b)
+	since := map[string]time.Time{}
+	for _, namespace := range b.spaces {
+		if _, known := r.report.Namespaces[namespace]; known {
+			continue
+		}
+		var err error
+		if r.Journal != nil {
+			if since[namespace], err = r.store.since(ctx, namespace); err != nil {
+				return err
+			}
+		}
+		r.report.Namespaces[namespace] = since[namespace]
+	}
 	if r.Journal != nil {
-		if err := r.Journal.Append(b.end, b.outcome); err != nil {
+		if err := r.Journal.append(entry{b.end, b.outcome, since}); err != nil {
 			return err
 		}
 	}
@@ -187,6 +213,7 @@ func (r *run) rest(b *batch, hand func(*batch) bool) error {
 type batch struct {
 	items   []Item
 	bytes   int
+	spaces  []string // of its memories
 	done    int64
 	end     Position
 	settled chan struct{} // closed when what follows is known
@@ -196,13 +223,12 @@ type batch struct {
 
 // outcome counts what became of a batch.
 type outcome struct {
-	Stored     int64     `json:"stored,omitempty"`
-	Unchanged  int64     `json:"unchanged,omitempty"`
-	Updated    int64     `json:"updated,omitempty"`
-	Forgotten  int64     `json:"forgotten,omitempty"`
-	Skipped    int64     `json:"skipped,omitempty"`
-	Problems   []Problem `json:"problems,omitempty"`
-	Namespaces []string  `json:"namespaces,omitempty"`
+	Stored    int64     `json:"stored,omitempty"`
+	Unchanged int64     `json:"unchanged,omitempty"`
+	Updated   int64     `json:"updated,omitempty"`
+	Forgotten int64     `json:"forgotten,omitempty"`
+	Skipped   int64     `json:"skipped,omitempty"`
+	Problems  []Problem `json:"problems,omitempty"`
 }
 
 func newBatch() *batch { return &batch{settled: make(chan struct{})} }
@@ -216,8 +242,8 @@ func (b *batch) add(item Item) {
 	}
 	b.items = append(b.items, item)
 	b.bytes += proto.Size(item.Memory)
-	if namespace := item.Memory.GetNamespace(); !slices.Contains(b.Namespaces, namespace) {
-		b.Namespaces = append(b.Namespaces, namespace)
+	if namespace := item.Memory.GetNamespace(); !slices.Contains(b.spaces, namespace) {
+		b.spaces = append(b.spaces, namespace)
 	}
 }
 

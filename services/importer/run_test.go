@@ -195,6 +195,30 @@ func TestAChangedSourceStartsOver(t *testing.T) {
 	}
 }
 
+// A position says nothing of another database, nor of a namespace that has been deleted since.
+func TestAnotherDatabaseStartsOver(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		c := f.Client(t)
+		path := filepath.Join(t.TempDir(), "position")
+		if _, err := importer.Run(t.Context(), &flaky{MemoryServiceClient: c, text: "note 250"}, jsonl(numbered(0, 600)...), importer.Options{Journal: open(t, path)}); !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		if _, err := c.DeleteNamespace(t.Context(), &triskelev1.DeleteNamespaceRequest{Namespace: "n"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "n", Content: "in its place"}}); err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		report := runs(t, c, jsonl(numbered(0, 600)...), importer.Options{Journal: open(t, path), Tell: func(s string) { told = append(told, s) }})
+		want(t, "after the deletion", report, 600, 0, 0, 0, 0)
+		if report.Resumed != 0 || len(told) != 1 || !strings.HasPrefix(told[0], "the database has changed") {
+			t.Errorf("told %q, resumed after %d", told, report.Resumed)
+		}
+	})
+}
+
 func TestEqualLinesAreTwoMemories(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {

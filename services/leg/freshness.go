@@ -2,9 +2,12 @@ package leg
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/triskele/triskele/services/record"
 )
 
 const (
@@ -29,15 +32,16 @@ const (
 // Freshness is implemented by a Searcher whose index follows the records by itself. The index of one that does not
 // implement it is written with the records, and so always current.
 type Freshness interface {
-	// Knows says whether the index knows of a write to a namespace. gaveUp means that it never will by itself.
+	// Knows says whether the index knows of a write to a namespace. gaveUp means that it never will by itself. A write
+	// that was never made is a *record.FieldError.
 	Knows(ctx context.Context, namespace string, sequence int64) (knows, gaveUp bool, err error)
 	// Behind counts the memories of a namespace that the index has yet to catch up with, up to a limit.
 	Behind(ctx context.Context, namespace string, limit int) (int64, error)
 }
 
 // await returns when the index knows of a write, or never will, or a share of ctx's time has passed, and says whether it
-// does.
-func await(ctx context.Context, index Freshness, namespace string, sequence int64, log *slog.Logger) bool {
+// does. The only error is a *record.FieldError; others are logged.
+func await(ctx context.Context, index Freshness, namespace string, sequence int64, log *slog.Logger) (bool, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(waitShare*float64(time.Until(deadline))))
@@ -45,16 +49,19 @@ func await(ctx context.Context, index Freshness, namespace string, sequence int6
 	}
 	for pause := firstPause; ; pause = min(pause*3/2, maxPause) {
 		knows, gaveUp, err := index.Knows(ctx, namespace, sequence)
+		var field *record.FieldError
 		switch {
+		case errors.As(err, &field):
+			return false, err
 		case err != nil && ctx.Err() == nil:
 			log.WarnContext(ctx, "cannot tell how fresh the index is", "error", err.Error())
-			return false
+			return false, nil
 		case err != nil || knows || gaveUp:
-			return knows
+			return knows, nil
 		}
 		select {
 		case <-ctx.Done():
-			return false
+			return false, nil
 		case <-time.After(pause):
 		}
 	}

@@ -3,7 +3,9 @@ package leg_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +17,7 @@ import (
 	"github.com/triskele/triskele/fuser/revision"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/record"
 )
 
 const ms = time.Millisecond
@@ -78,6 +81,24 @@ func TestAtLeast(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestTokenOfNoWrite: the index says that there is no such write, and nothing is searched.
+func TestTokenOfNoWrite(t *testing.T) {
+	s := serveFollower(t, follower{
+		searcher: func(context.Context, leg.Query) (leg.Result, error) {
+			t.Error("searched")
+			return leg.Result{}, nil
+		},
+		knows: func() (bool, bool, error) {
+			return false, false, fmt.Errorf("queue: %w", &record.FieldError{Field: "at_least", MustBe: "must be known"})
+		},
+		behind: none,
+	})
+	_, err := s.Search(t.Context(), &triskelev1.SearchRequest{Namespace: "n", Depth: 1, AtLeast: token})
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "at_least: must be known") {
+		t.Error(err)
 	}
 }
 

@@ -44,7 +44,8 @@ type Query struct {
 	Depth        int      // 1 to 1,000
 	MinScore     *float64 // on the searcher's raw scale
 	ReturnVector bool
-	AtLeast      int64 // the write to wait for before searching; 0 if none
+	Scorer       triskelev1.Scorer // for a searcher that has several
+	AtLeast      int64             // the write to wait for before searching; 0 if none
 }
 
 // Seed is a memory that another leg found.
@@ -160,15 +161,21 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 	ctx, cancel := context.WithDeadline(ctx, start.Add(budget))
 	defer cancel()
 	var fresh freshness
+	var result Result
+	var err error
 	readBehind := func() int64 { return 0 }
 	if s.behind != nil {
 		readBehind = s.behind.start(ctx, query.Namespace)
 		if query.AtLeast > 0 {
-			fresh.stale = !await(ctx, s.behind.index, query.Namespace, query.AtLeast, s.log)
+			var knows bool
+			knows, err = await(ctx, s.behind.index, query.Namespace, query.AtLeast, s.log)
+			fresh.stale = !knows
 			span.SetAttributes(attribute.Bool("triskele.stale", fresh.stale), attribute.Int64("triskele.waited_us", time.Since(start).Microseconds()))
 		}
 	}
-	result, err := s.searcher.Search(ctx, query)
+	if err == nil {
+		result, err = s.searcher.Search(ctx, query)
+	}
 	if result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED {
 		result.State = triskelev1.LegState_LEG_STATE_OK
 	}
@@ -231,6 +238,7 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 		Depth:        int(req.GetDepth()),
 		MinScore:     req.MinScore,
 		ReturnVector: req.GetReturnVector(),
+		Scorer:       req.GetScorer(),
 	}
 	if req.GetAtLeast() != "" {
 		token, err := revision.Parse(req.GetAtLeast())

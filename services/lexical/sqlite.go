@@ -1,9 +1,12 @@
 package lexical
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -11,10 +14,6 @@ import (
 	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/sqlite"
 )
-
-// spareCandidates is how many candidates beyond twice the depth are first looked up: they make up for memories that are
-// no longer live and leave room for ties.
-const spareCandidates = 100
 
 // SQLiteIndex writes the index in the record's own transaction.
 type SQLiteIndex struct{}
@@ -39,51 +38,92 @@ func (SQLiteIndex) Put(ctx context.Context, tx *sql.Tx, records []record.Record)
 		statements[i] = statement
 	}
 	number, document, entry := statements[0], statements[1], statements[2]
+	settings := map[string]Settings{}
 	for _, r := range records {
+		if _, known := settings[r.Namespace]; !known {
+			s, err := settingsOf(ctx, tx, r.Namespace)
+			if err != nil {
+				return err
+			}
+			settings[r.Namespace] = s
+		}
+		language := settings[r.Namespace].language()
 		if _, err := number.ExecContext(ctx, r.Namespace); err != nil {
 			return err
 		}
 		if _, err := document.ExecContext(ctx, r.Namespace, r.ID[:]); err != nil {
 			return err
 		}
-		if _, err := entry.ExecContext(ctx, r.Namespace, r.ID[:], r.Content+"\n"+r.Title, strings.Join(r.Keywords, "\n"),
-			strings.Join(r.Tags, "\n"), r.Category); err != nil {
+		texts := fields(r)
+		if _, err := entry.ExecContext(ctx, r.Namespace, r.ID[:], language.terms(texts[0].text), language.terms(texts[1].text),
+			language.terms(texts[2].text), language.terms(texts[3].text)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// terms returns a text's terms, separated by spaces.
+func (l language) terms(text string) string {
+	var b strings.Builder
+	for _, t := range l.tokens(text) {
+		b.WriteString(t.term)
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+// settingsOf returns a namespace's settings.
+func settingsOf(ctx context.Context, db interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}, namespace string) (Settings, error) {
+	var s Settings
+	err := db.QueryRowContext(ctx, `SELECT language, k1, b, prefix FROM lexical_settings WHERE namespace = ?`, namespace).Scan(&s.Language, &s.K1, &s.B, &s.Prefix)
+	if errors.Is(err, sql.ErrNoRows) {
+		return DefaultSettings(), nil
+	}
+	return s, err
+}
+
 // SQLite searches by BM25 over an FTS5 index. How rare a term is, and how long a document is on average, is taken over
 // all namespaces of the file.
 type SQLite struct{ db *sqlite.DB }
 
-var _ leg.Searcher = (*SQLite)(nil)
+var _ Leg = (*SQLite)(nil)
 
-// NewSQLite returns the leg for a database. The settings there are concern ts_rank.
-func NewSQLite(db *sqlite.DB, _ Config) *SQLite { return &SQLite{db} }
+// NewSQLite returns the leg for a database.
+func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db} }
 
 // Search implements leg.Searcher: memories with any term of the query, by BM25.
 func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	const kind = triskelev1.ScoreKind_SCORE_KIND_BM25
-	if q.Text == "" {
-		return abstained(kind, "the query has no text"), nil
+	settings, err := settingsOf(ctx, s.db.Read, q.Namespace)
+	if err != nil {
+		return leg.Result{}, err
 	}
-	terms, distinct := queryTerms(q.Text)
-	if len(terms) == 0 {
-		return abstained(kind, "the query has no searchable words"), nil
+	understood := understand(q.Text, settings)
+	if understood.distinct == 0 {
+		return abstained(kind, noWords), nil
 	}
+	terms, err := s.rarest(ctx, understood.terms)
+	if err != nil {
+		return leg.Result{}, err
+	}
+	matching := match(terms, understood)
 	result := leg.Result{ScoreKind: kind}
-	if len(terms) < distinct {
-		result.Reason = fmt.Sprintf("searched for %d of the %d terms", len(terms), distinct)
+	if q.Scorer == triskelev1.Scorer_SCORER_TS_RANK {
+		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: this store has no ts_rank"
 	}
-	candidates := 2*q.Depth + spareCandidates
+	if len(terms) < understood.distinct {
+		result.Reason = fmt.Sprintf("searched for %d of the %d terms", len(terms), understood.distinct)
+	}
+	candidates := 2*q.Depth + 100 // memories that are not live, and ties
 	if q.Filter.Narrow() {
 		candidates = -1
 	}
-	hits, complete, err := s.search(ctx, q, match(terms), candidates)
+	hits, complete, err := s.search(ctx, q, matching, candidates)
 	if err == nil && !complete {
-		hits, _, err = s.search(ctx, q, match(terms), -1)
+		hits, _, err = s.search(ctx, q, matching, -1)
 	}
 	if err != nil {
 		return leg.Result{}, err
@@ -137,12 +177,61 @@ func (s *SQLite) search(ctx context.Context, q leg.Query, match string, candidat
 	return hits, complete || candidates < 0, rows.Err()
 }
 
-// match returns an FTS5 query for any of the terms. Each is quoted, so none can be taken for syntax.
-func match(terms []string) string { return `"` + strings.Join(terms, `" OR "`) + `"` }
+// rarest returns the terms to search for: of more than maxTerms, those that tell most.
+func (s *SQLite) rarest(ctx context.Context, terms []wanted) ([]wanted, error) {
+	if len(terms) <= maxTerms {
+		return terms, nil
+	}
+	words := make([]string, len(terms))
+	for i, t := range terms {
+		words[i] = t.term
+	}
+	var args sqlite.Args
+	rows, err := s.db.Read.QueryContext(ctx, `SELECT term, doc, (SELECT count(*) FROM lexical_documents) FROM lexical_vocabulary
+		WHERE term IN (SELECT value FROM json_each(`+args.AddJSON(words)+`))`, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	weights := make(map[string]float64, len(terms))
+	for rows.Next() {
+		var term string
+		var df, n int64
+		if err := rows.Scan(&term, &df, &n); err != nil {
+			return nil, err
+		}
+		weights[term] = idf(n, df)
+	}
+	terms = slices.Clone(terms)
+	slices.SortStableFunc(terms, func(a, b wanted) int {
+		return cmp.Compare(weights[b.term]*float64(b.uses), weights[a.term]*float64(a.uses))
+	})
+	return terms[:maxTerms], rows.Err()
+}
+
+// match returns an FTS5 query for any of the terms, and the query's phrases, which count as terms. All is quoted, so
+// that nothing can be taken for syntax; terms have no quotation marks.
+func match(terms []wanted, q query) string {
+	var alternatives []string
+	for _, t := range terms {
+		alternatives = append(alternatives, `"`+t.term+`"`)
+	}
+	for _, phrase := range q.phrases {
+		words := make([]string, len(phrase))
+		for i, t := range phrase {
+			words[i] = t.term
+		}
+		alternatives = append(alternatives, `"`+strings.Join(words, " ")+`"`)
+	}
+	if q.prefix != "" {
+		alternatives = append(alternatives, `"`+q.prefix+`" *`)
+	}
+	return strings.Join(alternatives, " OR ")
+}
 
 // Status implements leg.Searcher. Nothing is ever pending: the index is written with the record.
 func (s *SQLite) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	status := leg.Status{Model: "fts5 bm25/porter"}
+	status := leg.Status{Model: "fts5 bm25"}
 	err := s.db.Read.QueryRowContext(ctx, `SELECT count(*) FROM lexical_documents WHERE namespace = ?`, namespace).Scan(&status.Indexed)
 	return status, err
 }

@@ -1,7 +1,6 @@
 package memory_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -453,18 +452,4 @@ func TestScanSeesEverythingOnce(t *testing.T) {
 			t.Errorf("error of fn: %v", err)
 		}
 	})
-}
-
-func TestUndecodableRecordIsAnError(t *testing.T) {
-	t.Parallel()
-	f := storetest.SQLite(t)
-	r := storetest.Record("n", "x", nil)
-	f.Insert(t, r)
-	ctx := context.Background()
-	if _, err := f.DB.Write.ExecContext(ctx, `UPDATE memories SET tags = '[1, {"a": 2}]' WHERE id = ?`, r.ID[:]); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Memory.Get(ctx, "n", []uuid.UUID{r.ID}); err == nil {
-		t.Error("a row that cannot be decoded was passed over in silence")
-	}
 }

@@ -41,6 +41,14 @@ type Seen struct {
 	Revision int64
 }
 
+// undecodable is the error for a row that was read as far as d. The cause may quote it.
+func undecodable(d Decision, cause error) error {
+	if d.ID == uuid.Nil {
+		return cause // reading had not begun
+	}
+	return fmt.Errorf("decision %s in %s cannot be decoded (%T)", d.ID, d.Namespace, cause)
+}
+
 // Verdict is what a curator thinks should be done about a memory.
 type Verdict struct {
 	Namespace string

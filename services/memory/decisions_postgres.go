@@ -25,7 +25,7 @@ func scanDecision(row pgx.CollectableRow) (Decision, error) {
 	err := row.Scan(&d.Namespace, &d.ID, &d.Memory.ID, &d.Memory.Revision, &target, &d.Target.Revision, &d.Action,
 		&d.memoryAfter, &d.targetAfter, &d.Before, &d.Content, &d.Model, &d.DecidedAt, &reverted)
 	if err != nil {
-		return Decision{}, fmt.Errorf("decision %s cannot be decoded: %w", d.ID, err)
+		return Decision{}, undecodable(d, err)
 	}
 	d.Target.ID, d.DecidedAt = target.Bytes, d.DecidedAt.UTC()
 	if reverted.Valid {

@@ -26,7 +26,7 @@ func queryDecisions(ctx context.Context, db queryer, statement string, args ...a
 		var decided, reverted sql.NullInt64
 		if err := rows.Scan(&d.Namespace, &d.ID, &d.Memory.ID, &d.Memory.Revision, &target, &d.Target.Revision, &d.Action,
 			&d.memoryAfter, &d.targetAfter, &d.Before, &d.Content, &d.Model, &decided, &reverted); err != nil {
-			return nil, fmt.Errorf("decision %s cannot be decoded: %w", d.ID, err)
+			return nil, undecodable(d, err)
 		}
 		d.Target.ID, d.DecidedAt, d.RevertedAt = target.UUID, sqlite.Time(decided), sqlite.Time(reverted)
 		decisions = append(decisions, d)

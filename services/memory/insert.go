@@ -3,7 +3,6 @@ package memory
 import (
 	"cmp"
 	"maps"
-	"reflect"
 	"slices"
 
 	"github.com/google/uuid"
@@ -89,7 +88,7 @@ func planInsert(records []record.Record, find func(namespace string, ids []uuid.
 			remember(r, at)
 			at.first = true
 			plan.fresh = append(plan.fresh, r)
-		case !sameContents(at.held, r):
+		case !record.SameContents(at.held, r):
 			return insertPlan{}, &ConflictError{i, at.held.ID}
 		}
 		plan.places[i] = at
@@ -100,15 +99,6 @@ func planInsert(records []record.Record, find func(namespace string, ids []uuid.
 // older is the order of an export.
 func older(a, b record.Record) bool {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), slices.Compare(a.ID[:], b.ID[:])) < 0
-}
-
-// sameContents says whether two records hold the same memory, whatever the server has added to it since.
-func sameContents(a, b record.Record) bool {
-	return a.Namespace == b.Namespace && a.Content == b.Content && a.Title == b.Title && a.Category == b.Category &&
-		a.Importance == b.Importance && a.Sensitive == b.Sensitive && a.Source == b.Source && a.IdempotencyKey == b.IdempotencyKey &&
-		slices.Equal(a.Keywords, b.Keywords) && slices.Equal(a.Tags, b.Tags) && slices.Equal(a.Links, b.Links) &&
-		a.OccurredAt.Equal(b.OccurredAt) && a.ExpiresAt.Equal(b.ExpiresAt) &&
-		maps.EqualFunc(a.Metadata, b.Metadata, func(x, y any) bool { return reflect.DeepEqual(x, y) })
 }
 
 func namespacesOf(records []record.Record) []string {

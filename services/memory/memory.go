@@ -62,7 +62,8 @@ type Store interface {
 	// Supersede stores a complete replacement and links the old record and the new one. A repeat with the same
 	// idempotency key returns what the first call stored. ErrNotFound, ErrRevision, ErrSuperseded, *ConflictError.
 	Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error)
-	// Forget removes records and everything derived from them and returns how many there were.
+	// Forget removes records and everything derived from them and returns how many there were. What the removed ones
+	// superseded stays superseded, by their own successors where there are any.
 	Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error)
 	// Sweep forgets up to n memories of any namespaces that expired before a moment, and returns how many. Memories that
 	// another transaction is at are left for the next sweep.

@@ -94,10 +94,10 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 
 func (tx postgresTx) plan(ctx context.Context, records []record.Record) (insertPlan, error) {
 	return planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
-		rows, err := postgres.In(tx, scope(namespacesOf(records))).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m
-			WHERE m.namespace = $1 AND (m.id = ANY($2) OR m.idempotency_key = ANY($3))
-			UNION ALL SELECT `+postgres.RecordColumns+` FROM memory.memories m
-			WHERE m.namespace = $1 AND m.supersedes IS NOT NULL AND m.supersedes = ANY($2)`, namespace, ids, keys)
+		const held = `SELECT ` + postgres.RecordColumns + ` FROM memory.memories m WHERE m.namespace = $1 AND `
+		rows, err := postgres.In(tx, scope(namespacesOf(records))).Query(ctx, held+`m.id = ANY($2)
+			UNION ALL `+held+`m.supersedes IS NOT NULL AND m.supersedes = ANY($2)
+			UNION ALL `+held+`m.idempotency_key = ANY($3)`, namespace, ids, keys)
 		if err != nil {
 			return nil, err
 		}
@@ -222,7 +222,10 @@ func (tx postgresTx) forget(ctx context.Context, namespace string, ids []uuid.UU
 	if err := withdraw(ctx, tx, namespace, ids); err != nil {
 		return 0, err
 	}
-	// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
+	if err := closeChains(ctx, tx, namespace, ids); err != nil {
+		return 0, err
+	}
+	// What superseded a forgotten memory supersedes nothing any more; derived rows go by foreign key.
 	if _, err := postgres.In(tx, namespace).Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
 		return 0, err
 	}
@@ -231,6 +234,29 @@ func (tx postgresTx) forget(ctx context.Context, namespace string, ids []uuid.UU
 			SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE
 		) doomed WHERE m.namespace = $1 AND m.id = doomed.id`, namespace, ids)
 	return tag.RowsAffected(), err
+}
+
+func (tx postgresTx) links(ctx context.Context, namespace string, ids []uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT id FROM memory.memories
+		WHERE namespace = $1 AND id = ANY($2) AND supersedes IS NOT NULL AND superseded_by IS NOT NULL ORDER BY id`, namespace, ids)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+}
+
+func (tx postgresTx) bridge(ctx context.Context, namespace string, id uuid.UUID) error {
+	for _, statement := range []string{
+		`UPDATE memory.memories m SET superseded_by = gone.superseded_by FROM memory.memories gone
+			WHERE gone.namespace = $1 AND gone.id = $2 AND m.namespace = $1 AND m.id = gone.supersedes AND m.superseded_by = gone.id`,
+		`UPDATE memory.memories m SET supersedes = gone.supersedes FROM memory.memories gone
+			WHERE gone.namespace = $1 AND gone.id = $2 AND m.namespace = $1 AND m.id = gone.superseded_by AND m.supersedes = gone.id`,
+	} {
+		if _, err := postgres.In(tx, namespace).Exec(ctx, statement, namespace, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Sweep implements Store.

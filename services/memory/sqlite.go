@@ -102,12 +102,10 @@ func planSQLite(ctx context.Context, db queryer, records []record.Record) (inser
 	return planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
 		args := sqlite.Args{namespace}
 		list := idList(&args, ids)
-		held := fmt.Sprintf("m.id IN (%s)", list)
-		if len(keys) > 0 {
-			held += fmt.Sprintf(" OR m.idempotency_key IN (SELECT value FROM json_each(%s))", args.AddJSON(keys))
-		}
-		return query(ctx, db, `SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ?1 AND (`+held+`)
-			UNION ALL SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ?1 AND m.supersedes IN (`+list+`)`, args...)
+		const held = `SELECT ` + sqlite.RecordColumns + ` FROM memories m WHERE m.namespace = ?1 AND `
+		// A part for each index: SQLite would read the whole namespace for an OR.
+		return query(ctx, db, held+`m.id IN (`+list+`) UNION ALL `+held+`m.supersedes IN (`+list+`)
+			UNION ALL `+held+`m.idempotency_key IN (SELECT value FROM json_each(`+args.AddJSON(keys)+`))`, args...)
 	})
 }
 
@@ -225,9 +223,12 @@ func (tx sqliteTx) forget(ctx context.Context, namespace string, ids []uuid.UUID
 	if err := withdraw(ctx, tx, namespace, ids); err != nil {
 		return 0, err
 	}
+	if err := closeChains(ctx, tx, namespace, ids); err != nil {
+		return 0, err
+	}
 	args := sqlite.Args{namespace}
 	list := idList(&args, ids)
-	// What points at a forgotten memory points at nothing any more; derived rows go by foreign key.
+	// What superseded a forgotten memory supersedes nothing any more; derived rows go by foreign key.
 	if _, err := tx.ExecContext(ctx, `UPDATE memories SET supersedes = NULL WHERE namespace = ?1 AND supersedes IN (`+list+`)`, args...); err != nil {
 		return 0, err
 	}
@@ -236,6 +237,39 @@ func (tx sqliteTx) forget(ctx context.Context, namespace string, ids []uuid.UUID
 		return 0, err
 	}
 	return result.RowsAffected()
+}
+
+func (tx sqliteTx) links(ctx context.Context, namespace string, ids []uuid.UUID) ([]uuid.UUID, error) {
+	args := sqlite.Args{namespace}
+	rows, err := tx.QueryContext(ctx, `SELECT id FROM memories WHERE namespace = ?1 AND id IN (`+idList(&args, ids)+`)
+		AND supersedes IS NOT NULL AND superseded_by IS NOT NULL ORDER BY id`, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var links []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		links = append(links, id)
+	}
+	return links, rows.Err()
+}
+
+func (tx sqliteTx) bridge(ctx context.Context, namespace string, id uuid.UUID) error {
+	for _, statement := range []string{
+		`UPDATE memories SET superseded_by = gone.superseded_by FROM memories gone
+			WHERE gone.namespace = ?1 AND gone.id = ?2 AND memories.namespace = ?1 AND memories.id = gone.supersedes AND memories.superseded_by = gone.id`,
+		`UPDATE memories SET supersedes = gone.supersedes FROM memories gone
+			WHERE gone.namespace = ?1 AND gone.id = ?2 AND memories.namespace = ?1 AND memories.id = gone.superseded_by AND memories.supersedes = gone.id`,
+	} {
+		if _, err := tx.ExecContext(ctx, statement, namespace, id[:]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Sweep implements Store.

@@ -17,6 +17,10 @@ type transaction interface {
 	insert(ctx context.Context, records []record.Record) ([]Inserted, error)
 	// replace writes a changed record, sets its Sequence and brings its indexes along.
 	replace(ctx context.Context, r *record.Record) error
+	// links returns those of some memories that supersede one and are superseded by one: the links of chains.
+	links(ctx context.Context, namespace string, ids []uuid.UUID) ([]uuid.UUID, error)
+	// bridge lets what a memory supersedes and what supersedes it point at each other instead of at it.
+	bridge(ctx context.Context, namespace string, id uuid.UUID) error
 	decisionRows
 }
 
@@ -97,6 +101,21 @@ func link(ctx context.Context, tx transaction, records []record.Record) error {
 			return err
 		}
 		if err := tx.replace(ctx, &old); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeChains keeps what memories that are about to be forgotten stand between connected. The older of the two stays
+// superseded: it is out of date whether or not anybody still knows since when.
+func closeChains(ctx context.Context, tx transaction, namespace string, ids []uuid.UUID) error {
+	links, err := tx.links(ctx, namespace, ids)
+	if err != nil {
+		return err
+	}
+	for _, id := range links {
+		if err := tx.bridge(ctx, namespace, id); err != nil {
 			return err
 		}
 	}

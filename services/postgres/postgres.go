@@ -65,11 +65,11 @@ func (a *Args) Add(v any) string {
 	return "$" + strconv.Itoa(len(*a))
 }
 
-// Search runs fn in a read-only transaction about one namespace, as In. When ctx ends, the running statement is cancelled; should the cancellation
+// Search runs fn in a read-only transaction about one namespace, as In, that sees one state of the database throughout. When ctx ends, the running statement is cancelled; should the cancellation
 // be lost, the server itself stops any statement that runs for longer than was left of ctx's deadline at the start.
 // Extra settings hold for the transaction.
 func Search(ctx context.Context, pool *pgxpool.Pool, namespace string, settings map[string]string, fn func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
 		SetNamespace(batch, namespace)
 		if deadline, ok := ctx.Deadline(); ok {
@@ -158,37 +158,38 @@ const RecordColumns = `m.namespace, m.id, m.content, m.title, m.expanded_keyword
 	m.importance, m.sensitive, m.source, m.created_at, m.updated_at, m.occurred_at, m.expires_at, m.supersedes,
 	m.superseded_by, m.revision, m.idempotency_key, m.links, m.sequence`
 
-// RecordTargets returns scan targets for RecordColumns, and a function that completes the record after the scan.
-func RecordTargets(r *record.Record) (targets []any, finish func()) {
-	var occurred, expires pgtype.Timestamptz
+// ScanRecord reads a row of RecordColumns.
+func ScanRecord(row pgx.CollectableRow) (record.Record, error) { return ScanRecordAnd(row) }
+
+// ScanRecordAnd reads a row of RecordColumns, followed by any other targets. A row that cannot be decoded is a
+// *record.UndecodableError.
+func ScanRecordAnd(row pgx.CollectableRow, more ...any) (record.Record, error) {
+	var r record.Record
+	var occurred, expires *time.Time
 	var supersedes, supersededBy pgtype.UUID
 	var key pgtype.Text
-	targets = []any{
+	err := row.Scan(append([]any{
 		&r.Namespace, &r.ID, &r.Content, &r.Title, &r.Keywords, &r.Tags, &r.Category, &r.Metadata, &r.Importance,
 		&r.Sensitive, &r.Source, &r.CreatedAt, &r.UpdatedAt, &occurred, &expires, &supersedes, &supersededBy, &r.Revision, &key,
 		&r.Links, &r.Sequence,
+	}, more...)...)
+	var wrong pgx.ScanArgError
+	if errors.As(err, &wrong) {
+		return record.Record{}, &record.UndecodableError{Namespace: r.Namespace, ID: r.ID, Column: wrong.FieldName}
 	}
-	return targets, func() {
-		r.CreatedAt, r.UpdatedAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC()
-		r.OccurredAt, r.ExpiresAt = occurred.Time.UTC(), expires.Time.UTC()
-		if !occurred.Valid {
-			r.OccurredAt = time.Time{}
-		}
-		if !expires.Valid {
-			r.ExpiresAt = time.Time{}
-		}
-		r.Supersedes, r.SupersededBy = supersedes.Bytes, supersededBy.Bytes
-		r.IdempotencyKey = key.String
-	}
-}
-
-// ScanRecord reads a row of RecordColumns.
-func ScanRecord(row pgx.CollectableRow) (record.Record, error) {
-	var r record.Record
-	targets, finish := RecordTargets(&r)
-	if err := row.Scan(targets...); err != nil {
+	if err != nil {
 		return record.Record{}, err
 	}
-	finish()
+	r.CreatedAt, r.UpdatedAt, r.OccurredAt, r.ExpiresAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC(), orZero(occurred), orZero(expires)
+	r.Supersedes, r.SupersededBy = supersedes.Bytes, supersededBy.Bytes
+	r.IdempotencyKey = key.String
 	return r, nil
+}
+
+// orZero makes the zero time of NULL.
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
 }

@@ -68,15 +68,18 @@ func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Du
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Task, error) {
-		var t Task
-		targets, finish := postgres.RecordTargets(&t.Record)
-		if err := row.Scan(append(targets, &t.Attempts, &t.EnqueuedAt, &t.Sequence)...); err != nil {
-			return Task{}, err
-		}
-		finish()
-		return t, nil
+	tasks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Task, err error) {
+		t.Record, err = postgres.ScanRecordAnd(row, &t.Attempts, &t.EnqueuedAt, &t.Sequence)
+		return t, err
 	})
+	var bad *record.UndecodableError
+	if errors.As(err, &bad) {
+		_, setAside := postgres.In(q.pool, bad.Namespace).Exec(ctx, `
+			UPDATE memory.index_queue SET dead = true, attempts = attempts + 1, last_error = $4
+			WHERE namespace = $1 AND index_name = $2 AND memory_id = $3`, bad.Namespace, index, bad.ID, bad.Public())
+		err = errors.Join(err, setAside)
+	}
+	return tasks, err
 }
 
 // Extend implements Store.
@@ -139,13 +142,16 @@ func (q *Postgres) Total(ctx context.Context, index string) (Status, error) {
 
 // Knows implements Store.
 func (q *Postgres) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
+	var dead *bool
+	var written bool
 	err = postgres.In(q.pool, namespace).QueryRow(ctx, `
-		SELECT dead FROM memory.index_queue WHERE namespace = $1 AND index_name = $2 AND since <= $3 ORDER BY since LIMIT 1`,
-		namespace, index, sequence).Scan(&gaveUp)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return true, false, nil
+		SELECT (SELECT dead FROM memory.index_queue WHERE namespace = $1 AND index_name = $2 AND since <= $3 ORDER BY since LIMIT 1),
+			$3 <= coalesce(pg_sequence_last_value('memory.write_sequence'), 0)`,
+		namespace, index, sequence).Scan(&dead, &written)
+	if err == nil && !written {
+		err = notWritten(namespace)
 	}
-	return false, gaveUp, err
+	return err == nil && dead == nil, dead != nil && *dead, err
 }
 
 // Behind implements Store.

@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -90,6 +91,39 @@ func TestKnowsWhenGivenUp(t *testing.T) {
 		}
 		if known, _ := knows(t, f, "n", sequence); !known {
 			t.Error("a forgotten memory stands in the way")
+		}
+	})
+}
+
+// TestKnowsRefusesWhatWasNeverWritten: the number may come from another database, or from before a restore. Waiting would
+// not help, and to say "known" would be a lie.
+func TestKnowsRefusesWhatWasNeverWritten(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		refused := func(sequence int64) bool {
+			t.Helper()
+			known, _, err := f.Queue.Knows(t.Context(), index, "n", sequence)
+			var field *record.FieldError
+			if err != nil && !errors.As(err, &field) || err != nil && (known || field.Field != "at_least") {
+				t.Errorf("knows %v, %v", known, err)
+			}
+			return err != nil
+		}
+		if !refused(1) || refused(0) {
+			t.Error("an empty database")
+		}
+		last := insert(t, f, storetest.Record("n", "x", nil))
+		if refused(last) {
+			t.Error("the last write is refused")
+		}
+		if !refused(last + 1) {
+			t.Error("the next write is not refused while a task is waiting")
+		}
+		if err := f.Queue.Done(t.Context(), index, claim(t, f, 10, time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if !refused(last + 1) {
+			t.Error("the next write is not refused when nothing is waiting")
 		}
 	})
 }

@@ -6,6 +6,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,7 +42,8 @@ type Status struct {
 // Work is what a worker needs of the list of tasks.
 type Work interface {
 	// Claim leases up to n due tasks of an index, oldest first, those of one transaction by id. Nobody else is given them
-	// before the lease ends.
+	// before the lease ends. A memory that cannot be decoded is an error: its task is given up on, and those claimed with it
+	// are due again when the lease ends, if not at once.
 	Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error)
 	// Extend lets the leases of tasks end when the given time has passed from now; with 0 the tasks are due at once. Those
 	// whose memory has changed since the claim stay as they are.
@@ -59,7 +61,8 @@ type Progress interface {
 	// Status counts an index's tasks in a namespace.
 	Status(ctx context.Context, index, namespace string) (Status, error)
 	// Knows says whether an index knows of a write, and so of every write acknowledged before it began. It looks at the
-	// oldest task that stands in the way: if that one is dead, gaveUp is true and waiting is in vain.
+	// oldest task that stands in the way: if that one is dead, gaveUp is true and waiting is in vain. A number that no
+	// write has yet is a *record.FieldError for the field at_least.
 	Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error)
 	// Behind counts an index's tasks in a namespace, dead ones included, up to a limit.
 	Behind(ctx context.Context, index, namespace string, limit int) (int64, error)
@@ -80,6 +83,11 @@ type Store interface {
 	Work
 	Progress
 	Care
+}
+
+// notWritten refuses the number of a write that this database has not made: it is another's, or from before a restore.
+func notWritten(namespace string) error {
+	return &record.FieldError{Field: "at_least", MustBe: fmt.Sprintf("must be a revision token that this database gave for namespace %q", namespace)}
 }
 
 // Backlog is the state of one index of one namespace.

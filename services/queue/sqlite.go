@@ -85,6 +85,13 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Dura
 		}
 		return nil
 	})
+	var bad *record.UndecodableError
+	if errors.As(err, &bad) {
+		_, setAside := q.db.Write.ExecContext(ctx, `
+			UPDATE index_queue SET dead = true, attempts = attempts + 1, last_error = ? WHERE namespace = ? AND index_name = ? AND memory_id = ?`,
+			bad.Public(), bad.Namespace, index, bad.ID[:])
+		return nil, errors.Join(err, setAside)
+	}
 	return tasks, err
 }
 
@@ -154,13 +161,16 @@ func (q *SQLite) Total(ctx context.Context, index string) (s Status, err error) 
 
 // Knows implements Store.
 func (q *SQLite) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
+	var dead sql.NullBool
+	var written bool
 	err = q.db.Read.QueryRowContext(ctx, `
-		SELECT dead FROM index_queue WHERE namespace = ? AND index_name = ? AND since <= ? ORDER BY since LIMIT 1`,
-		namespace, index, sequence).Scan(&gaveUp)
-	if errors.Is(err, sql.ErrNoRows) {
-		return true, false, nil
+		SELECT (SELECT dead FROM index_queue WHERE namespace = ?1 AND index_name = ?2 AND since <= ?3 ORDER BY since LIMIT 1),
+			?3 <= (SELECT last FROM write_sequence)`,
+		namespace, index, sequence).Scan(&dead, &written)
+	if err == nil && !written {
+		err = notWritten(namespace)
 	}
-	return false, gaveUp, err
+	return err == nil && !dead.Valid, dead.Bool, err
 }
 
 // Behind implements Store.

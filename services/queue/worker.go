@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -20,12 +21,18 @@ const (
 	maxAttempts = 10
 	patience    = 24 * time.Hour
 	maxBackoff  = 5 * time.Minute
-	// lease is how long after a worker's death its tasks are out of reach. A living one extends it.
-	lease = time.Minute
-	// callTime bounds one call of the indexer.
+	// lease is how long after a worker's death its tasks are out of reach. A living one extends it at each heartbeat, of
+	// which one may fail. A worker that is stopped for longer finds its work done by another: that costs time, nothing else.
+	lease     = 15 * time.Second
+	heartbeat = lease / 3
+	// callTime bounds one call of the indexer. When the first maxHung memories of a batch have each taken so long, the
+	// rest are not tried one by one.
 	callTime = 2 * time.Minute
-	// idlePoll is how long a worker sleeps when nothing is due and nobody wakes it, pausedPoll when its indexer refuses, and
-	// maxPause how long at most when nothing it tries succeeds.
+	maxHung  = 2
+	// A worker that finds nothing due, and that nobody wakes, sleeps for busyPoll, since writes come in bursts, and then
+	// longer and longer up to idlePoll. pausedPoll is how long it sleeps when its indexer refuses, and maxPause how long at
+	// most when nothing it tries succeeds.
+	busyPoll   = 5 * time.Millisecond
 	idlePoll   = 100 * time.Millisecond
 	pausedPoll = time.Second
 	maxPause   = 30 * time.Second
@@ -60,7 +67,7 @@ type progress int
 const (
 	nothingDue progress = iota
 	indexed             // at least one task
-	stuck               // all tasks failed
+	stuck               // all tasks that were tried failed
 	paused
 )
 
@@ -71,7 +78,7 @@ func (w *Worker) Run(ctx context.Context) {
 		w.Log.ErrorContext(ctx, "metrics of the index worker", "index", w.Index, "error", err.Error())
 	}
 	defer stop()
-	pause := idlePoll
+	pause := idlePoll // before the next look
 	for ctx.Err() == nil {
 		came, err := w.step(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -80,14 +87,14 @@ func (w *Worker) Run(ctx context.Context) {
 		wake := w.Wake
 		switch {
 		case came == indexed && err == nil:
-			pause = idlePoll
+			pause = 0
 			continue
 		case came == stuck: // what comes in meanwhile would fare no better
-			pause, wake = min(2*pause, maxPause), nil
+			pause, wake = min(2*max(pause, idlePoll), maxPause), nil
 		case came == paused:
 			pause, wake = pausedPoll, nil
 		default:
-			pause = idlePoll
+			pause = min(max(2*pause, busyPoll), idlePoll)
 		}
 		select {
 		case <-ctx.Done():
@@ -114,9 +121,12 @@ func (w *Worker) step(ctx context.Context) (progress, error) {
 	case ctx.Err() != nil:
 		return nothingDue, nil
 	}
+	if len(tasks) > 1 {
+		w.Log.WarnContext(ctx, "indexing a batch failed, now one by one", "index", w.Index, "memories", len(tasks), "reason", reason(err))
+	}
 	// One bad record must not hold up its batch.
-	failures, failed := make([]error, len(tasks)), 0
-	for i := range tasks {
+	failures, failed, hung := make([]error, len(tasks)), 0, 0
+	for i := 0; i < len(tasks) && hung < maxHung; i++ {
 		alone := tasks[i : i+1]
 		if len(tasks) > 1 {
 			err = w.index(ctx, alone)
@@ -126,6 +136,7 @@ func (w *Worker) step(ctx context.Context) (progress, error) {
 			if err := held.settle(alone, func() error { return w.Store.Done(ctx, w.Index, alone) }); err != nil {
 				return stuck, err
 			}
+			hung = math.MinInt // the indexer works
 		case errors.Is(err, ErrPaused):
 			return paused, nil
 		case ctx.Err() != nil:
@@ -133,10 +144,13 @@ func (w *Worker) step(ctx context.Context) (progress, error) {
 		default:
 			failures[i] = err
 			failed++
+			if errors.Is(err, context.DeadlineExceeded) {
+				hung++
+			}
 		}
 	}
 	came := indexed
-	if failed == len(tasks) {
+	if failed == len(tasks) || hung == maxHung {
 		came = stuck
 	}
 	for i, failure := range failures {
@@ -200,7 +214,7 @@ func (w *Worker) hold(ctx context.Context, tasks []Task) *holding {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(lease / 3):
+			case <-time.After(heartbeat):
 				h.extend(ctx)
 			}
 		}

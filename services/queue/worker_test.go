@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -348,6 +349,41 @@ func TestSlowIndexerKeepsItsLease(t *testing.T) {
 	})
 }
 
+// cutOff is a list that a worker can claim from and then never reach again: it has died, as far as the list can tell.
+type cutOff struct{ *list }
+
+func (cutOff) Extend(context.Context, string, []queue.Task, time.Duration) error {
+	return errors.New("unreachable")
+}
+
+// TestDeadWorkersTasksAreTakenOver: what a dead worker has claimed is out of reach for a quarter of a minute.
+func TestDeadWorkersTasksAreTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tasks := &list{due: map[uuid.UUID]time.Time{uuid.New(): time.Now()}, tries: map[uuid.UUID]int{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		claimed := make(chan struct{})
+		dead := queue.Worker{Index: index, Store: cutOff{tasks}, Batch: 1, Log: slog.New(slog.DiscardHandler), Indexer: indexer(func(ctx context.Context, _ []record.Record) error {
+			close(claimed)
+			<-ctx.Done()
+			return ctx.Err()
+		})}
+		running.Go(func() { dead.Run(ctx) })
+		<-claimed
+		died, indexed := time.Now(), make(chan time.Time, 1)
+		living := queue.Worker{Index: index, Store: tasks, Batch: 1, Log: storetest.Log(), Indexer: indexer(func(context.Context, []record.Record) error {
+			indexed <- time.Now()
+			return nil
+		})}
+		running.Go(func() { living.Run(ctx) })
+		if after := (<-indexed).Sub(died); after < 14*time.Second || after > 16*time.Second {
+			t.Errorf("taken over after %v", after)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
 // TestHangingCallIsEnded has an indexer that hangs on any batch and answers for single memories: they go through.
 func TestHangingCallIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -371,6 +407,80 @@ func TestHangingCallIsEnded(t *testing.T) {
 		if len(tasks.due) != 0 {
 			t.Errorf("%d memories are left", len(tasks.due))
 		}
+	})
+}
+
+// TestHangingIndexerIsGivenABreak: an indexer that hangs whatever it is given is not asked about each memory of a batch in
+// turn, which would take hours and say nothing meanwhile.
+func TestHangingIndexerIsGivenABreak(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tasks := &list{due: map[uuid.UUID]time.Time{}, tries: map[uuid.UUID]int{}}
+		for range 60 {
+			tasks.due[uuid.New()] = time.Now()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		var hanging atomic.Bool
+		hanging.Store(true)
+		var log bytes.Buffer
+		w := queue.Worker{Index: index, Store: tasks, Batch: 60, Log: slog.New(slog.NewTextHandler(&log, nil)), Indexer: indexer(func(ctx context.Context, records []record.Record) error {
+			if hanging.Load() {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		})}
+		running.Go(func() { w.Run(ctx) })
+		time.Sleep(7 * time.Minute)
+		synctest.Wait()
+		tasks.mu.Lock()
+		tried := len(tasks.tries)
+		tasks.mu.Unlock()
+		if tried != 2 || !strings.Contains(log.String(), "one by one") || !strings.Contains(log.String(), "timed out") {
+			t.Errorf("%d memories have failed by then; log:\n%s", tried, log.String())
+		}
+		hanging.Store(false)
+		time.Sleep(5 * time.Minute)
+		cancel()
+		running.Wait()
+		if len(tasks.due) != 0 {
+			t.Errorf("%d memories are left after the indexer has answered again", len(tasks.due))
+		}
+	})
+}
+
+// TestPollsOftenAfterWork: writes come in bursts, so the next is looked for soon, and an idle worker looks ten times a
+// second.
+func TestPollsOftenAfterWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tasks := &list{due: map[uuid.UUID]time.Time{}, tries: map[uuid.UUID]int{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		indexed := make(chan time.Time, 1)
+		w := queue.Worker{Index: index, Store: tasks, Batch: 1, Log: storetest.Log(), Indexer: indexer(func(context.Context, []record.Record) error {
+			indexed <- time.Now()
+			return nil
+		})}
+		running.Go(func() { w.Run(ctx) })
+		add := func() time.Duration {
+			begun := time.Now()
+			tasks.mu.Lock()
+			tasks.due[uuid.New()] = begun
+			tasks.mu.Unlock()
+			return (<-indexed).Sub(begun)
+		}
+		time.Sleep(1050 * time.Millisecond)
+		if lag := add(); lag < 20*time.Millisecond || lag > 100*time.Millisecond {
+			t.Errorf("the first of a burst was indexed after %v", lag)
+		}
+		for range 10 {
+			time.Sleep(2 * time.Millisecond)
+			if lag := add(); lag > 10*time.Millisecond {
+				t.Errorf("the next of a burst was indexed after %v", lag)
+			}
+		}
+		cancel()
+		running.Wait()
 	})
 }
 

@@ -193,7 +193,7 @@ func ToProto(r Record) (*triskelev1.Memory, error) {
 	if len(r.Metadata) > 0 {
 		metadata, err := structpb.NewStruct(r.Metadata)
 		if err != nil {
-			return nil, fmt.Errorf("metadata of memory %s: %w", r.ID, err)
+			return nil, &UndecodableError{r.Namespace, r.ID, "metadata"} // the cause quotes what is not UTF-8
 		}
 		m.Metadata = metadata
 	}
@@ -230,18 +230,18 @@ func FilterFromProto(f *triskelev1.Filter) (Filter, error) {
 		return Filter{}, err
 	}
 	for key, value := range f.GetMetadata() {
-		field := fmt.Sprintf("filter.metadata[%q]", key)
+		const field = "filter.metadata" // without the key, which may be private: an error's words get into spans
 		switch v := value.AsInterface().(type) {
 		case string:
 			if strings.ContainsRune(v, 0) {
-				return Filter{}, &FieldError{field, "must not contain NUL characters"}
+				return Filter{}, &FieldError{field, "values must not contain NUL characters"}
 			}
 		case bool, float64:
 		default:
-			return Filter{}, &FieldError{field, "must be a string, a number or a boolean"}
+			return Filter{}, &FieldError{field, "values must be strings, numbers or booleans"}
 		}
 		if !finite(value, 0) {
-			return Filter{}, &FieldError{field, "must be a finite number"}
+			return Filter{}, &FieldError{field, "numbers must be finite"}
 		}
 		if out.Metadata == nil {
 			out.Metadata = map[string]any{}

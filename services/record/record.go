@@ -3,6 +3,9 @@
 package record
 
 import (
+	"maps"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -62,3 +65,12 @@ func (f Filter) Narrow() bool {
 
 // Now is the current time at the precision that both stores keep.
 func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// SameContents says whether two records hold the same memory, whatever the server has added to it since.
+func SameContents(a, b Record) bool {
+	return a.Namespace == b.Namespace && a.Content == b.Content && a.Title == b.Title && a.Category == b.Category &&
+		a.Importance == b.Importance && a.Sensitive == b.Sensitive && a.Source == b.Source && a.IdempotencyKey == b.IdempotencyKey &&
+		slices.Equal(a.Keywords, b.Keywords) && slices.Equal(a.Tags, b.Tags) && slices.Equal(a.Links, b.Links) &&
+		a.OccurredAt.Equal(b.OccurredAt) && a.ExpiresAt.Equal(b.ExpiresAt) &&
+		maps.EqualFunc(a.Metadata, b.Metadata, func(x, y any) bool { return reflect.DeepEqual(x, y) })
+}

@@ -4,20 +4,34 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io/fs"
 
+	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 )
 
-// tolerable returns an error if a track is more than one step newer than this program: steps work with the programs of
-// the step before, and with none older.
-func tolerable(steps []Step) error {
-	newer := map[string]int{}
-	for _, step := range steps {
-		if step.State != Newer {
-			continue
+// release is the release that brought a step: the hundreds of its number. The first two share 0, since the programs of
+// the first did not look.
+func release(version int64) int64 { return version / 100 }
+
+// tolerable returns an error if the database has steps of a release later than the next one after this program's: steps
+// leave the programs of the release before working, and promise nothing to older ones.
+func (m migrations) tolerable(steps []Step) error {
+	names, err := fs.Glob(m.files, "*/*/*.sql")
+	if err != nil {
+		return err
+	}
+	var own int64 // of all tracks: not every release has steps for each
+	for _, name := range names {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return err
 		}
-		if newer[step.Track]++; newer[step.Track] > 1 {
-			return fmt.Errorf("the database is too new: step %s of track %s is the second that this program does not know; run a newer program", step.Name, step.Track)
+		own = max(own, release(version))
+	}
+	for _, step := range steps {
+		if step.State == Newer && release(step.Version) > own+1 {
+			return fmt.Errorf("the database is too new: step %s of track %s came more than one release after this program; run a newer program", step.Name, step.Track)
 		}
 	}
 	return nil
@@ -28,7 +42,7 @@ func (m migrations) check(ctx context.Context, db *sql.DB, engine Engine) error 
 	if err != nil {
 		return err
 	}
-	if err := tolerable(steps); err != nil {
+	if err := m.tolerable(steps); err != nil {
 		return err
 	}
 	var broken string

@@ -153,6 +153,7 @@ func TestRolesMayDoNoMore(t *testing.T) {
 			"UPDATE memory.index_queue SET index_name = 'graph'":               denied,
 			"INSERT INTO memory.index_queue SELECT * FROM memory.index_queue":  denied,
 			"SELECT * FROM graph.concepts":                                     denied,
+			"SELECT nextval('memory.write_sequence')":                          denied,
 			"CREATE INDEX ON dense.vectors (revision)":                         "must be owner",
 		},
 		"graph": {

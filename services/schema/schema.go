@@ -1,6 +1,9 @@
 // Package schema holds the database definitions of every service as numbered migrations, one track per service and
 // engine, brings a database to them, and says whether a program can work on the one it finds.
 //
+// The hundreds of a step's number are the release that brings it. Steps are written for programs of the release before
+// to go on working, also while the steps run.
+//
 // A step runs in a transaction unless it says `-- +goose NO TRANSACTION`. One that does must be written so that it can
 // run again after it was interrupted anywhere: what it creates, it first drops if it is there.
 package schema
@@ -76,6 +79,9 @@ type Planned struct {
 	SQL         string
 }
 
+// maxAttempts is how often a step is tried that deadlocks.
+const maxAttempts = 10
+
 // migrations are tracks of steps in a file system as this package's.
 type migrations struct {
 	files  fs.FS
@@ -102,7 +108,7 @@ func Plan(ctx context.Context, db *sql.DB, engine Engine) ([]Planned, error) {
 }
 
 // Check returns an error unless this program can work on the given tracks, on all when none is given: every step it
-// knows has been applied, at most one per track that it does not know, and none was interrupted half-way.
+// knows has been applied, others only of the next release, and none was interrupted half-way.
 func Check(ctx context.Context, db *sql.DB, engine Engine, tracks ...string) error {
 	if len(tracks) == 0 {
 		tracks = Tracks
@@ -115,7 +121,7 @@ func (m migrations) up(ctx context.Context, db *sql.DB, engine Engine) (done []S
 	if err != nil {
 		return nil, err
 	}
-	if err := tolerable(steps); err != nil {
+	if err := m.tolerable(steps); err != nil {
 		return nil, err
 	}
 	for _, track := range m.tracks {
@@ -123,14 +129,14 @@ func (m migrations) up(ctx context.Context, db *sql.DB, engine Engine) (done []S
 		if err != nil {
 			return done, err
 		}
-		for {
+		for attempt := 1; ; attempt++ {
 			result, err := p.UpByOne(ctx)
 			if errors.Is(err, goose.ErrNoNextVersion) {
 				break
 			}
 			var failed *goose.PartialError
 			if errors.As(err, &failed) {
-				if appliedMeanwhile(ctx, db, engine, track, failed.Failed.Source.Version) {
+				if appliedMeanwhile(ctx, db, engine, track, failed.Failed.Source.Version) || deadlocked(failed.Err) && attempt < maxAttempts {
 					continue
 				}
 				return done, fmt.Errorf("step %s of track %s: %w", failed.Failed.Source.Path, track, failed.Err)
@@ -138,7 +144,7 @@ func (m migrations) up(ctx context.Context, db *sql.DB, engine Engine) (done []S
 			if err != nil {
 				return done, fmt.Errorf("migrate %s: %w", track, err)
 			}
-			done = append(done, Step{track, result.Source.Version, result.Source.Path, Applied})
+			done, attempt = append(done, Step{track, result.Source.Version, result.Source.Path, Applied}), 0
 		}
 	}
 	return done, m.check(ctx, db, engine)
@@ -168,6 +174,13 @@ func (m migrations) provider(db *sql.DB, engine Engine, track string) (*goose.Pr
 		return nil, fmt.Errorf("migrations of %s: %w", track, err)
 	}
 	return p, nil
+}
+
+// deadlocked says whether a step failed only because PostgreSQL chose it, of those that waited for each other's locks: the
+// services go on working while somebody migrates.
+func deadlocked(err error) bool {
+	var coded interface{ SQLState() string }
+	return errors.As(err, &coded) && coded.SQLState() == "40P01"
 }
 
 // appliedMeanwhile says whether a step that failed here has been applied by another process.
@@ -260,7 +273,7 @@ func (m migrations) plan(ctx context.Context, db *sql.DB, engine Engine) ([]Plan
 	if err != nil {
 		return nil, err
 	}
-	if err := tolerable(steps); err != nil {
+	if err := m.tolerable(steps); err != nil {
 		return nil, err
 	}
 	var planned []Planned

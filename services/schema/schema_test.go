@@ -171,24 +171,27 @@ func TestUpByManyAtOnce(t *testing.T) {
 	})
 }
 
-func TestOneStepNewerIsToleratedAndTwoAreNot(t *testing.T) {
+func TestOneReleaseNewerIsToleratedAndTwoAreNot(t *testing.T) {
 	t.Parallel()
 	run(t, func(t *testing.T, d database) {
 		db := d.open()
 		up(t, db, d.engine)
 		check := func() error { return schema.Check(t.Context(), db, d.engine, "memory", "lexical") }
-		for _, track := range []string{"memory", "lexical"} {
-			exec(t, db, fmt.Sprintf(`INSERT INTO schema_version_%s (version_id, is_applied) VALUES (901, true)`, track))
-			if err := check(); err != nil {
-				t.Errorf("one step newer: %v", err)
+		next := lastStep(t)/100*100 + 100
+		for _, version := range []int64{next, next + 1, next + 99} { // a release may bring a track several steps
+			for _, track := range []string{"memory", "lexical"} {
+				exec(t, db, fmt.Sprintf(`INSERT INTO schema_version_%s (version_id, is_applied) VALUES (%d, true)`, track, version))
+				if err := check(); err != nil {
+					t.Errorf("one release newer: %v", err)
+				}
 			}
 		}
 		steps, err := schema.Status(t.Context(), db, d.engine)
-		if err != nil || !slices.Contains(steps, schema.Step{Track: "memory", Version: 901, Name: "901", State: schema.Newer}) {
+		if err != nil || !slices.Contains(steps, schema.Step{Track: "memory", Version: next, Name: fmt.Sprint(next), State: schema.Newer}) {
 			t.Errorf("status %v, %v", steps, err)
 		}
-		exec(t, db, `INSERT INTO schema_version_lexical (version_id, is_applied) VALUES (905, true)`)
-		wantError(t, check(), "too new", "905", "lexical", "newer program")
+		exec(t, db, fmt.Sprintf(`INSERT INTO schema_version_lexical (version_id, is_applied) VALUES (%d, true)`, next+100))
+		wantError(t, check(), "too new", fmt.Sprint(next+100), "lexical", "newer program")
 		if err := schema.Check(t.Context(), db, d.engine, "memory"); err != nil {
 			t.Errorf("a track that the service does not use: %v", err)
 		}
@@ -197,6 +200,37 @@ func TestOneStepNewerIsToleratedAndTwoAreNot(t *testing.T) {
 		_, err = schema.Plan(t.Context(), db, d.engine)
 		wantError(t, err, "too new")
 	})
+}
+
+// TestDeadlockedStepIsTriedAgain runs steps that PostgreSQL's deadlock detector stops, the second of them always.
+func TestDeadlockedStepIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	d := database{t, schema.Postgres, pgtest.Empty(t)}
+	db := d.open()
+	step := "-- +goose Up\n-- +goose StatementBegin\nDO $$ BEGIN\nIF nextval('memory.tries') %s THEN\nRAISE EXCEPTION 'waiting' USING ERRCODE = '%s';\nEND IF;\nEND $$;\n-- +goose StatementEnd\n"
+	files := fstest.MapFS{
+		"memory/postgres/001_a.sql": {Data: []byte("-- +goose Up\nCREATE SCHEMA memory;\nCREATE SEQUENCE memory.tries;")},
+		"memory/postgres/002_b.sql": {Data: fmt.Appendf(nil, step, "< 3", "40P01")},
+		"memory/postgres/003_c.sql": {Data: fmt.Appendf(nil, step, "> 0", "40P01")},
+	}
+	tries := func() (n int64) {
+		if err := db.QueryRowContext(t.Context(), `SELECT last_value FROM memory.tries`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	done, err := schema.NewMigrations(files, "memory").Up(t.Context(), db, d.engine)
+	wantError(t, err, "step 003_c.sql of track memory", "40P01")
+	if n := tries(); len(done) != 2 || n < 5 || n > 100 {
+		t.Errorf("%v after %d tries", done, n)
+	}
+	before := tries()
+	files["memory/postgres/003_c.sql"] = &fstest.MapFile{Data: fmt.Appendf(nil, step, "> 0", "40001")}
+	_, err = schema.NewMigrations(files, "memory").Up(t.Context(), db, d.engine)
+	wantError(t, err, "step 003_c.sql of track memory", "40001")
+	if n := tries() - before; n != 1 {
+		t.Errorf("another error was tried %d times", n)
+	}
 }
 
 // TestInterruptedStepIsFoundAndFinished runs a step without a transaction that fails half-way.

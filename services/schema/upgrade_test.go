@@ -16,6 +16,7 @@ import (
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/schema"
 	"github.com/triskele/triskele/services/storetest"
@@ -121,7 +122,7 @@ func (d database) wantFound(want record.Record) {
 	go b.Worker("graph", graph, storetest.Log()).Run(working)
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for name, searcher := range map[string]leg.Searcher{"lexical": b.Lexical(), "dense": dense, "graph": graph} {
+	for name, searcher := range map[string]leg.Searcher{"lexical": b.Lexical(lexical.DefaultConfig()), "dense": dense, "graph": graph} {
 		for {
 			status, err := searcher.Status(ctx, want.Namespace)
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/XSAM/otelsql"
 	"github.com/google/uuid"
@@ -171,8 +172,8 @@ const RecordColumns = `m.namespace, m.id, m.content, m.title, m.expanded_keyword
 	m.importance, m.sensitive, m.source, m.created_at, m.updated_at, m.occurred_at, m.expires_at, m.supersedes,
 	m.superseded_by, m.revision, m.idempotency_key, m.links, m.sequence`
 
-// ScanRecord reads a row of RecordColumns, followed by any other targets. A row that cannot be read is an error that
-// names its id.
+// ScanRecord reads a row of RecordColumns, followed by any other targets. A row that cannot be decoded is a
+// *record.UndecodableError.
 func ScanRecord(scan func(...any) error, more ...any) (record.Record, error) {
 	var (
 		r                                  record.Record
@@ -186,14 +187,22 @@ func ScanRecord(scan func(...any) error, more ...any) (record.Record, error) {
 		&r.Source, &created, &updated, &occurred, &expiry, &supersedes, &supersededBy, &r.Revision, &key, &links, &r.Sequence,
 	}
 	if err := scan(append(targets, more...)...); err != nil {
+		if r.ID != uuid.Nil { // reading had begun, so it is the value of a later column
+			err = &record.UndecodableError{Namespace: r.Namespace, ID: r.ID}
+		}
 		return record.Record{}, err
 	}
 	for _, column := range []struct {
-		text string
-		to   any
-	}{{keywords, &r.Keywords}, {tags, &r.Tags}, {metadata, &r.Metadata}, {links, &r.Links}} {
-		if err := json.Unmarshal([]byte(column.text), column.to); err != nil {
-			return record.Record{}, fmt.Errorf("memory %s cannot be decoded: %w", r.ID, err)
+		name, text string
+		to         any // if it is JSON
+	}{
+		{"content", r.Content, nil}, {"title", r.Title, nil}, {"category", r.Category, nil}, {"source", r.Source, nil},
+		{"idempotency_key", key.String, nil}, {"expanded_keywords", keywords, &r.Keywords}, {"tags", tags, &r.Tags},
+		{"metadata", metadata, &r.Metadata}, {"links", links, &r.Links},
+	} {
+		// SQLite keeps any bytes as text.
+		if !utf8.ValidString(column.text) || column.to != nil && json.Unmarshal([]byte(column.text), column.to) != nil {
+			return record.Record{}, &record.UndecodableError{Namespace: r.Namespace, ID: r.ID, Column: column.name}
 		}
 	}
 	r.CreatedAt, r.UpdatedAt, r.OccurredAt, r.ExpiresAt = Time(created), Time(updated), Time(occurred), Time(expiry)

@@ -1,8 +1,10 @@
 package standalone_test
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,18 +14,31 @@ import (
 	"github.com/triskele/triskele/services/standalone"
 )
 
-// BenchmarkRemember stores memories, in turn with an embedder that works and with one that hangs. It reports the
-// percentiles of both and their ratios, hanging to working.
+// absent is an embedder that nobody answers for.
+type absent struct{ embed.Embedder }
+
+func (absent) EmbedDocuments(context.Context, []string) ([][]float32, error) {
+	return nil, syscall.ECONNREFUSED
+}
+
+// BenchmarkRemember stores memories, in turn with an embedder that works, one that hangs and one that is absent. It
+// reports the percentiles of each, and their ratios to the one that works.
 func BenchmarkRemember(b *testing.B) {
-	for engine, config := range map[string]func(b *testing.B) standalone.Config{
-		"postgres": func(b *testing.B) standalone.Config { return standalone.Config{Postgres: pgtest.New(b)} },
-		"sqlite": func(b *testing.B) standalone.Config {
-			return standalone.Config{SQLite: filepath.Join(b.TempDir(), "bench.db")}
-		},
+	for _, engine := range []struct {
+		name   string
+		config func() standalone.Config
+	}{
+		{"postgres", func() standalone.Config { return standalone.Config{Postgres: pgtest.New(b)} }},
+		{"sqlite", func() standalone.Config { return standalone.Config{SQLite: filepath.Join(b.TempDir(), "bench.db")} }},
 	} {
-		b.Run(engine, func(b *testing.B) {
-			_, working := start(b, config(b), embed.NewHashed())
-			_, hung := start(b, config(b), hanging{embed.NewHashed(), make(chan struct{})})
+		b.Run(engine.name, func(b *testing.B) {
+			embedders := []struct {
+				name string
+				embed.Embedder
+			}{
+				{"works", embed.NewHashed()}, {"hangs", hanging{embed.NewHashed(), make(chan struct{})}}, {"absent", absent{embed.NewHashed()}},
+			}
+			clients, times := make([]triskelev1.MemoryServiceClient, len(embedders)), make([][]time.Duration, len(embedders))
 			req := &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "n", Content: "The Heron crane is serviced in spring, before the ice on the river breaks."}}
 			store := func(client triskelev1.MemoryServiceClient) time.Duration {
 				begun := time.Now()
@@ -32,19 +47,25 @@ func BenchmarkRemember(b *testing.B) {
 				}
 				return time.Since(begun)
 			}
-			for range 20 { // connections and plans are warm
-				store(working)
-				store(hung)
+			for i, e := range embedders {
+				_, clients[i] = start(b, engine.config(), e.Embedder)
+				for range 20 { // connections and plans are warm
+					store(clients[i])
+				}
 			}
-			var times [2][]time.Duration
 			for b.Loop() {
-				times[0], times[1] = append(times[0], store(working)), append(times[1], store(hung))
+				for i, client := range clients {
+					times[i] = append(times[i], store(client))
+				}
 			}
-			for name, p := range map[string]float64{"p50": 0.5, "p95": 0.95} {
-				ok, bad := percentile(times[0], p), percentile(times[1], p)
-				b.ReportMetric(float64(ok.Microseconds()), name+"-ok-µs")
-				b.ReportMetric(float64(bad.Microseconds()), name+"-hanging-µs")
-				b.ReportMetric(float64(bad)/float64(ok), name+"-ratio")
+			for i, e := range embedders {
+				for name, share := range map[string]float64{"p50": 0.5, "p95": 0.95} {
+					took := percentile(times[i], share)
+					b.ReportMetric(float64(took.Microseconds()), name+"-"+e.name+"-µs")
+					if i > 0 {
+						b.ReportMetric(float64(took)/float64(percentile(times[0], share)), name+"-"+e.name+"/works")
+					}
+				}
 			}
 		})
 	}

@@ -21,7 +21,9 @@ import (
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/embed/querypath"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/queue"
 )
@@ -34,6 +36,8 @@ type Config struct {
 	Postgres string // connection URL; empty means SQLite
 	SQLite   string // path of the file
 	Embedder embed.Embedder
+	Fallback embed.Embedder // of the same model, for queries when Embedder fails; may be nil
+	Lexical  lexical.Config
 	Gateway  gateway.Config // without legs: they are this process's own
 	Curator  curator.Config // without a URL nothing is curated
 	Sweep    memory.Sweep   // of expired memories; the zero value never removes any
@@ -69,7 +73,12 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if _, err := s.Backend.Migrate(ctx); err != nil {
 		return nil, err
 	}
-	dense, err := s.Backend.Dense(ctx, config.Embedder)
+	denseTel := process.Service("dense")
+	embedder, err := querypath.New(config.Embedder, config.Fallback, querypath.DefaultCacheBytes, denseTel.MeterProvider.Meter(telemetry.ScopeName))
+	if err != nil {
+		return nil, err
+	}
+	dense, err := s.Backend.Dense(ctx, embedder)
 	if err != nil {
 		return nil, err
 	}
@@ -79,12 +88,17 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		s.running.Go(func() { worker.Run(run) })
 	}
 
+	s.running.Go(func() { s.Backend.FoldLexical(run, log) })
+
 	gatewayTel := process.Service("fuser")
-	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(), "dense": dense, "graph": graph}
+	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(config.Lexical), "dense": dense, "graph": graph}
 	config.Gateway.Legs = gateway.DefaultLegs(nil)
 	clients := make([]triskelev1.LegServiceClient, len(config.Gateway.Legs))
 	for i, l := range config.Gateway.Legs {
-		tel := process.Service(l.Name)
+		tel := denseTel
+		if l.Name != denseTel.Name {
+			tel = process.Service(l.Name)
+		}
 		server, err := rpc.NewServer(tel, log, grpc.ChainUnaryInterceptor(delay(l.Name, config.Delay)))
 		if err != nil {
 			return nil, err

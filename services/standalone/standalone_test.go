@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
@@ -113,6 +116,20 @@ func TestAtLeastFindsWhatWasWritten(t *testing.T) {
 			if _, err := memory.Forget(t.Context(), &triskelev1.ForgetRequest{Namespace: "n", Ids: []string{stored.GetMemory().GetId()}}); err != nil {
 				t.Fatal(err)
 			}
+		}
+	})
+}
+
+// TestAtLeastOfNoWrite asks with a token that no write of this database has: another's, or one from before a restore.
+func TestAtLeastOfNoWrite(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, config standalone.Config) {
+		recalls, memory := start(t, config, embed.NewHashed())
+		remember(t, memory, "The Heron crane is serviced in spring.")
+		foreign := revision.Token{Namespace: "n", Sequence: 1000}.String()
+		_, err := recalls.Recall(t.Context(), &triskelev1.RecallRequest{Namespaces: []string{"n"}, Query: "crane", AtLeast: []string{foreign}, Budget: durationpb.New(10 * time.Second)})
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), `at_least: must be a revision token that this database gave for namespace "n"`) {
+			t.Error(err)
 		}
 	})
 }

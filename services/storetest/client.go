@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"testing"
 
@@ -16,7 +17,13 @@ import (
 // Client serves the fixture's memories until the test ends and returns a client of the server.
 func (f *Fixture) Client(t testing.TB) triskelev1.MemoryServiceClient {
 	t.Helper()
-	server, err := rpc.NewServer(f.Tel, Log())
+	return f.ClientOf(t, Log())
+}
+
+// ClientOf is as Client; the server writes to a log.
+func (f *Fixture) ClientOf(t testing.TB, log *slog.Logger) triskelev1.MemoryServiceClient {
+	t.Helper()
+	server, err := rpc.NewServer(f.Tel, log)
 	if err != nil {
 		t.Fatal(err)
 	}

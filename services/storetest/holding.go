@@ -58,7 +58,10 @@ func (f *Fixture) holdingSQLite(ctx context.Context, text string) ([]string, err
 	}
 	type column struct{ table, name, kind string }
 	var columns []column
-	rows, err := f.DB.Read.QueryContext(ctx, `SELECT l.name, c.name, l.type FROM pragma_table_list l, pragma_table_info(l.name) c WHERE l.schema = 'main' AND l.type <> 'shadow' AND l.name <> 'sqlite_schema' ORDER BY 1, 2`)
+	rows, err := f.DB.Read.QueryContext(ctx, `SELECT l.name, c.name, l.type FROM pragma_table_list l, pragma_table_info(l.name) c
+		WHERE l.schema = 'main' AND l.type <> 'shadow' AND l.name <> 'sqlite_schema'
+			AND NOT EXISTS (SELECT 1 FROM sqlite_schema s WHERE s.name = l.name AND s.sql LIKE '%USING fts5vocab%') -- shows another table
+		ORDER BY 1, 2`)
 	if err != nil {
 		return nil, err
 	}

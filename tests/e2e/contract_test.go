@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -64,6 +66,7 @@ func TestBadInputIsNamed(t *testing.T) {
 			return err
 		}
 	}
+	never := revision.Token{Namespace: "known", Sequence: 1 << 40}.String()
 	number := func(x float64) *float64 { return &x }
 	count := func(x int32) *int32 { return &x }
 	malformed := func() error {
@@ -96,6 +99,8 @@ func TestBadInputIsNamed(t *testing.T) {
 		"wrong dimensions":     {recall(func(r *triskelev1.RecallRequest) { r.Vector = []float32{1, 2, 3} }), "vector", "256"},
 		"filter on an object":  {recall(func(r *triskelev1.RecallRequest) { r.Filter = objectFilter(t) }), "filter.metadata", "string"},
 		"budget of an hour":    {recall(func(r *triskelev1.RecallRequest) { r.Budget = durationpb.New(time.Hour) }), "budget", "60"},
+		"no token":             {recall(func(r *triskelev1.RecallRequest) { r.AtLeast = []string{"newest"} }), "at_least[0]", "revision token"},
+		"token of no write":    {recall(func(r *triskelev1.RecallRequest) { r.AtLeast = []string{never} }), "at_least", `"known"`},
 		"leg that isn't there": {recall(func(r *triskelev1.RecallRequest) { r.RequiredLegs = []string{"psychic"} }), "required_legs[0]", "lexical"},
 	} {
 		st := status.Convert(x.call())
@@ -163,6 +168,52 @@ func TestRecordsThroughTheGateway(t *testing.T) {
 	if _, err := s.memory.GetNamespace(t.Context(), &triskelev1.GetNamespaceRequest{Namespace: "nowhere"}); status.Code(err) != codes.NotFound {
 		t.Errorf("unknown namespace: %v", err)
 	}
+}
+
+// TestReadYourWrites stores in two namespaces and asks both at once: each leg of each knows of both writes. Then the
+// embedding model changes: a dense leg that has not been restarted says that it does not, and one that has been does.
+func TestReadYourWrites(t *testing.T) {
+	s := start(t)
+	namespaces, stored := []string{"mine", "yours"}, map[string]bool{}
+	var tokens []string
+	for _, namespace := range namespaces {
+		resp, err := s.memory.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: namespace, Content: "The Heron crane is serviced in spring."}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens, stored[resp.GetMemory().GetId()] = append(tokens, resp.GetRevisionToken()), true
+	}
+	check := func(when string, staleDense bool) {
+		t.Helper()
+		resp, err := s.recall.Recall(t.Context(), &triskelev1.RecallRequest{
+			Namespaces: namespaces, Query: "when is the Heron crane serviced", AtLeast: tokens, Explain: true, Budget: durationpb.New(20 * time.Second),
+		})
+		if err != nil || resp.GetDegraded() != staleDense || len(resp.GetHits()) != 2 || len(resp.GetLegs()) != 6 {
+			t.Fatalf("%s: %v, %v", when, err, resp)
+		}
+		for _, hit := range resp.GetHits() {
+			if !stored[hit.GetId()] || len(hit.GetContributions()) != 3 {
+				t.Errorf("%s: hit %v", when, hit)
+			}
+		}
+		for _, l := range resp.GetLegs() {
+			if l.GetStale() != (staleDense && l.GetLeg() == "dense") {
+				t.Errorf("%s: %v", when, l)
+			}
+		}
+	}
+	check("at once", false)
+	up{s, []string{"--postgres", s.url}}.must("reembed", "--embedder", "hashed?dims=128")
+	check("searching the retired model", true)
+	s.signal("dense", syscall.SIGTERM)
+	s.processes["dense"].args = append(s.processes["dense"].args, "--embedder", "hashed?dims=128")
+	s.run("dense")
+	s.awaitServing("dense")
+	s.eventually("the gateway uses the dense leg again", func() bool {
+		resp, err := s.ask("mine", 5*time.Second)
+		return err == nil && report(resp, "dense").GetState() == triskelev1.LegState_LEG_STATE_OK
+	})
+	check("searching the active model", false)
 }
 
 // TestNamespacesThroughTheGateway lists, counts, renames and deletes over the wire.

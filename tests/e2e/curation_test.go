@@ -60,20 +60,16 @@ func TestKilledWhileCurating(t *testing.T) {
 	defer model.Close()
 	defer close(done)
 
-	s := start(t)
-	s.signal("memory", syscall.SIGKILL)
-	memory := s.processes["memory"]
-	memory.args = append(memory.args, "--curator-url", model.URL, "--curator-model", "scripted", "--curator-per-minute", "60000", "--curator-gateway", s.processes["fuser"].address)
+	s := startWith(t, setup{args: map[string][]string{"memory": {"--curator-url", model.URL, "--curator-model", "scripted", "--curator-per-minute", "60000"}}})
 	db := s.sql()
 	restart := func() {
-		// The dead process's lease would end in a minute.
+		// The dead process's lease would end in 15 seconds.
 		if _, err := db.Exec(t.Context(), `UPDATE memory.index_queue SET not_before = now() WHERE index_name = 'curation'`); err != nil {
 			t.Fatal(err)
 		}
 		s.run("memory")
 		s.awaitServing("memory")
 	}
-	restart()
 	store := func(content string) (m *triskelev1.Memory) {
 		s.eventually("the memory service is used again", func() bool {
 			resp, err := s.memory.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "n", Content: content, IdempotencyKey: content}})

@@ -100,6 +100,7 @@ func (u up) vectors(status string) (n int64) {
 // A database changes to vectors of another length while one process answers, the re-embedding is killed on the way, and
 // nothing is lost.
 func TestReembedIsKilledAndResumed(t *testing.T) {
+	t.Parallel()
 	for name, database := range map[string]func() []string{
 		"sqlite":   func() []string { return []string{"--sqlite", filepath.Join(t.TempDir(), "test.db")} },
 		"postgres": func() []string { return []string{"--postgres", pgtest.New(t)} },

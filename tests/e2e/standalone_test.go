@@ -24,15 +24,21 @@ type one struct {
 	file string
 }
 
-func startOne(t *testing.T) deployment {
+func startOne(t *testing.T, more setup) *one {
+	t.Helper()
+	return startOneOf(t, programs, more)
+}
+
+// startOneOf starts the program in a folder.
+func startOneOf(t *testing.T, programs string, more setup) *one {
 	t.Helper()
 	tel, err := telemetry.Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &one{&system{t: t, processes: map[string]*process{}, tel: tel.Service("client")}, filepath.Join(t.TempDir(), "test.db")}
+	o := &one{&system{t: t, programs: programs, env: more.env, processes: map[string]*process{}, tel: tel.Service("client")}, filepath.Join(t.TempDir(), "test.db")}
 	address := freeAddress(t)
-	o.processes["triskele"] = &process{name: "triskele", program: "triskele", address: address, args: []string{"up", "--listen", address, "--sqlite", o.file}}
+	o.processes["triskele"] = &process{name: "triskele", program: "triskele", address: address, args: append([]string{"up", "--listen", address, "--sqlite", o.file, "--log-level", "debug"}, more.args["triskele"]...)}
 	o.run("triskele")
 	o.awaitServing("triskele")
 	if o.conn, err = rpc.Dial(address, o.tel); err != nil {
@@ -92,9 +98,11 @@ func (o *one) tables(t *testing.T) map[string][]row {
 			if err != nil {
 				t.Fatal(err)
 			}
-			table := r.memory
-			for _, track := range []string{"lexical_", "dense_", "graph_"} {
-				table = strings.Replace(table, track, strings.TrimSuffix(track, "_")+".", 1)
+			table := "memory." + r.memory
+			for _, track := range []string{"lexical", "dense", "graph"} {
+				if rest, ok := strings.CutPrefix(r.memory, track+"_"); ok {
+					table = track + "." + rest
+				}
 			}
 			for _, r := range textRows(t, rows) {
 				if r.memory != "" {

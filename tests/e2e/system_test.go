@@ -88,6 +88,7 @@ var legs = []string{"lexical", "dense", "graph"}
 // system is the five processes over one database.
 type system struct {
 	t         *testing.T
+	programs  string // the folder they are started from, if not the usual one
 	url       string // of the database, for its owner; each process logs in with the role of its service
 	env       []string
 	processes map[string]*process
@@ -98,25 +99,49 @@ type system struct {
 	crashing  sync.Mutex // held while a process is killed and started again
 }
 
-// start runs everything on a fresh database, with more environment variables, and returns when all serve.
-func start(t *testing.T, env ...string) *system {
+// setup is what a test's processes get besides what all have.
+type setup struct {
+	env  []string            // environment variables
+	args map[string][]string // flags, by the process's name
+}
+
+// start runs everything on a fresh database and returns when all serve.
+func start(t *testing.T) *system {
+	t.Helper()
+	return startWith(t, setup{})
+}
+
+func startWith(t *testing.T, more setup) *system {
+	t.Helper()
+	s := &system{t: t, url: pgtest.New(t)}
+	s.start(more, func(name string) string { return pgtest.Login(t, s.url, name) })
+	return s
+}
+
+// start runs everything and returns when all serve. login gives the URL with which a service opens the database.
+func (s *system) start(more setup, login func(name string) string) {
+	t := s.t
 	t.Helper()
 	tel, err := telemetry.Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &system{t: t, env: env, url: pgtest.New(t), processes: map[string]*process{}, tel: tel.Service("client")}
+	s.env, s.processes, s.tel = more.env, map[string]*process{}, tel.Service("client")
+	gateway := freeAddress(t)
 	for _, name := range append([]string{"memory"}, legs...) {
 		address := freeAddress(t)
-		s.processes[name] = &process{name: name, address: address, args: []string{"--listen", address, "--postgres", pgtest.Login(t, s.url, name), "--log-level", "debug"}}
+		s.processes[name] = &process{name: name, address: address, args: []string{"--listen", address, "--postgres", login(name), "--log-level", "debug"}}
 	}
-	gateway := freeAddress(t)
+	if s.programs == "" { // those of the release before know no curator
+		s.processes["memory"].args = append(s.processes["memory"].args, "--curator-gateway", gateway)
+	}
 	args := []string{"--listen", gateway, "--memory", s.processes["memory"].address, "--log-level", "debug"}
 	for _, name := range legs {
 		args = append(args, "--leg", name+"="+s.processes[name].address)
 	}
 	s.processes["fuser"] = &process{name: "fuser", address: gateway, args: args}
-	for name := range s.processes {
+	for name, p := range s.processes {
+		p.args = append(p.args, more.args[name]...)
 		s.run(name)
 	}
 	for name := range s.processes {
@@ -128,7 +153,6 @@ func start(t *testing.T, env ...string) *system {
 	}
 	t.Cleanup(func() { _ = s.conn.Close() })
 	s.recall, s.memory = triskelev1.NewRecallServiceClient(s.conn), triskelev1.NewMemoryServiceClient(s.conn)
-	return s
 }
 
 // freeAddress returns a loopback address nobody listens on, which a restarted process can take again.
@@ -146,7 +170,7 @@ func freeAddress(t *testing.T) string {
 func (s *system) run(name string) {
 	s.t.Helper()
 	p := s.processes[name]
-	p.cmd = exec.Command(filepath.Join(programs, cmp.Or(p.program, name+"d")), p.args...)
+	p.cmd = exec.Command(filepath.Join(cmp.Or(s.programs, programs), cmp.Or(p.program, name+"d")), p.args...)
 	p.cmd.Env = append(os.Environ(), s.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	// A test that is killed must not leave its processes behind.

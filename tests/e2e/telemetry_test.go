@@ -56,7 +56,7 @@ func TestTracesAreExported(t *testing.T) {
 	go func() { _ = server.Serve(listener) }()
 	defer server.Stop()
 
-	s := start(t, "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+listener.Addr().String(), "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_METRICS_EXPORTER=none")
+	s := startWith(t, setup{env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + listener.Addr().String(), "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_METRICS_EXPORTER=none"}})
 	const canary = "xylophonequetzal"
 	s.remember(&triskelev1.Memory{Namespace: "otlp", Title: "Kestrel " + canary, Content: "The Kestrel project backs up " + canary + "."})
 	s.awaitIndexes("otlp")

@@ -12,13 +12,18 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
 
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/record"
 )
 
-const namespace = "bench"
+const (
+	namespace = "bench"
+	// connections is how many each contestant has.
+	connections = 16
+)
 
 // indexes are what each memory goes into.
 var indexes = []string{"dense", "graph"}
@@ -48,8 +53,8 @@ type contestant struct {
 	admin   *pgx.Conn
 	base    string // database
 	pool    *pgxpool.Pool
-	backlog backlog // nil enqueues nothing
-	tables  []string
+	backlog backlog  // nil enqueues nothing
+	tables  []string // of the backlog
 
 	records []record.Record // stored in this round, as last written
 	next    int             // to be edited
@@ -74,7 +79,7 @@ type phase struct {
 }
 
 func newContestant(ctx context.Context, s settings, name string) (_ *contestant, err error) {
-	c := &contestant{name: name, base: "queuebench_" + strings.ReplaceAll(uuid.NewString(), "-", ""), written: map[memory]time.Time{}}
+	c := &contestant{name: name, tables: []string{"river_job", "river_leader", "river_queue"}, base: "queuebench_" + strings.ReplaceAll(uuid.NewString(), "-", ""), written: map[memory]time.Time{}}
 	if c.admin, err = pgx.Connect(ctx, s.URL); err != nil {
 		return nil, err
 	}
@@ -89,7 +94,12 @@ func newContestant(ctx context.Context, s settings, name string) (_ *contestant,
 	if err := migrate(ctx, address.String()); err != nil {
 		return nil, err
 	}
-	if c.pool, err = pgxpool.New(ctx, address.String()); err != nil {
+	config, err := pgxpool.ParseConfig(address.String())
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = connections
+	if c.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, err
 	}
 	if _, err := c.pool.Exec(ctx, `
@@ -101,9 +111,12 @@ func newContestant(ctx context.Context, s settings, name string) (_ *contestant,
 	switch name {
 	case "queue":
 		c.backlog, c.tables = newOwn(c.pool), []string{"index_queue"}
-	case "river", "river, batched":
-		c.tables = []string{"river_job", "river_leader", "river_queue"}
-		c.backlog, err = newRiver(ctx, c.pool, name == "river, batched")
+	case "river":
+		c.backlog, err = newRiver(ctx, c.pool, false, river.UniqueOpts{})
+	case "river, batched":
+		c.backlog, err = newRiver(ctx, c.pool, true, river.UniqueOpts{})
+	case "river, unique":
+		c.backlog, err = newRiver(ctx, c.pool, true, uniqueJobs)
 	}
 	return c, err
 }

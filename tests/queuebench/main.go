@@ -1,8 +1,9 @@
 // Command queuebench puts the same load on the index queue and on a job library, riverqueue/river, on PostgreSQL and in
 // turn, and prints what each costs: a write, the way through a backlog, and the time until a memory is indexed.
 //
-// River is used in two ways: its workers index one memory at a time, as they are made to do; or they hand their jobs to a
-// collector that indexes them in batches, as one would build it on top. "none" enqueues nothing: what a write costs anyway.
+// River is used in three ways: its workers index one memory at a time, as they are made to do; or they hand their jobs to
+// a collector that indexes them in batches, as one would build it on top; or that with unique jobs, so that a memory is
+// indexed once however often it was edited, at the price of losing edits. "none" enqueues nothing: what a write costs anyway.
 package main
 
 import (
@@ -53,7 +54,7 @@ func run(ctx context.Context, s settings) (err error) {
 			c.drop(context.WithoutCancel(ctx))
 		}
 	}()
-	for _, name := range []string{"none", "queue", "river", "river, batched"} {
+	for _, name := range []string{"none", "queue", "river", "river, batched", "river, unique"} {
 		c, err := newContestant(ctx, s, name)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)

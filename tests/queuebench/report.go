@@ -17,7 +17,7 @@ func describe(ctx context.Context, s settings, c *contestant) error {
 		', synchronous_commit ' || current_setting('synchronous_commit') || ', shared_buffers ' || current_setting('shared_buffers')`).Scan(&server); err != nil {
 		return err
 	}
-	fmt.Printf("%s, %d cores, %s; %s; river %s, fetch cooldown %v\n", runtime.GOARCH, runtime.NumCPU(), runtime.Version(), server, riverVersion(), cooldown)
+	fmt.Printf("%s, %d cores, %s; %s; river %s, fetch cooldown %v, poll %v; %d connections each\n", runtime.GOARCH, runtime.NumCPU(), runtime.Version(), server, riverVersion(), cooldown, poll, connections)
 	fmt.Printf("%d rounds of %d stores and %d edits of them, each a transaction with %d indexes to follow; batches of %d;\n"+
 		"an embedder that serves one call at a time, %v and %v for each memory\n",
 		s.Rounds, s.Stores, s.Edits, len(indexes), batch, s.Call, s.Each)

@@ -13,19 +13,21 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+	"github.com/riverqueue/river/rivertype"
 
 	"github.com/triskele/triskele/services/record"
 )
 
 const (
-	// cooldown is river's least time between two looks for jobs. Its default, 100 ms, would bound what it gets done.
+	// cooldown is river's least time between two looks for jobs, and between two notifications of a process that inserts
+	// some. Its default, 100 ms, would bound what it gets done. poll is for jobs whose notification was left out.
 	cooldown = 5 * time.Millisecond
+	poll     = 100 * time.Millisecond
 	// collectTime is how long a batch waits for another job.
 	collectTime = 2 * time.Millisecond
 )
 
-// indexJob asks for one memory to be indexed. It cannot be made unique: river's unique jobs have to count those that are
-// running, and an edit during a run would then be lost.
+// indexJob asks for one memory to be indexed.
 type indexJob struct {
 	Index     string    `json:"index"`
 	Namespace string    `json:"namespace"`
@@ -39,10 +41,17 @@ func (indexJob) Kind() string { return "index" }
 type riverJobs struct {
 	pool    *pgxpool.Pool
 	insert  *river.Client[pgx.Tx]
+	unique  river.UniqueOpts
 	batched bool
 }
 
-func newRiver(ctx context.Context, pool *pgxpool.Pool, batched bool) (*riverJobs, error) {
+// uniqueJobs coalesces the edits of a memory. River demands all of these states, so an edit while the memory's job runs is
+// dropped, and the index keeps the text before it: a use of river to be measured, not to be shipped.
+var uniqueJobs = river.UniqueOpts{ByArgs: true, ByState: []rivertype.JobState{
+	rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable, rivertype.JobStateRunning, rivertype.JobStateScheduled,
+}}
+
+func newRiver(ctx context.Context, pool *pgxpool.Pool, batched bool, unique river.UniqueOpts) (*riverJobs, error) {
 	driver := riverpgxv5.New(pool)
 	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -51,14 +60,14 @@ func newRiver(ctx context.Context, pool *pgxpool.Pool, batched bool) (*riverJobs
 	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return nil, err
 	}
-	insert, err := river.NewClient(driver, &river.Config{Logger: slog.New(slog.DiscardHandler)})
-	return &riverJobs{pool, insert, batched}, err
+	insert, err := river.NewClient(driver, &river.Config{FetchCooldown: cooldown, Logger: slog.New(slog.DiscardHandler)})
+	return &riverJobs{pool, insert, unique, batched}, err
 }
 
 func (r *riverJobs) enqueue(ctx context.Context, tx pgx.Tx, m record.Record) error {
 	jobs := make([]river.InsertManyParams, len(indexes))
 	for i, index := range indexes {
-		jobs[i] = river.InsertManyParams{Args: indexJob{index, m.Namespace, m.ID}, InsertOpts: &river.InsertOpts{Queue: index}}
+		jobs[i] = river.InsertManyParams{Args: indexJob{index, m.Namespace, m.ID}, InsertOpts: &river.InsertOpts{Queue: index, UniqueOpts: r.unique}}
 	}
 	_, err := r.insert.InsertManyTx(ctx, tx, jobs)
 	return err
@@ -82,7 +91,7 @@ func (r *riverJobs) work(ctx context.Context, index indexFunc) (stop func(), err
 		queues[name] = river.QueueConfig{MaxWorkers: batch}
 	}
 	client, err := river.NewClient(riverpgxv5.New(r.pool), &river.Config{
-		Queues: queues, Workers: workers, FetchCooldown: cooldown, Logger: slog.New(slog.DiscardHandler),
+		Queues: queues, Workers: workers, FetchCooldown: cooldown, FetchPollInterval: poll, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err == nil {
 		err = client.Start(ctx)

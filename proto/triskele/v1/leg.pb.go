@@ -153,6 +153,59 @@ func (ScoreKind) EnumDescriptor() ([]byte, []int) {
 	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{1}
 }
 
+// How the lexical leg ranks.
+type Scorer int32
+
+const (
+	// As the leg is configured.
+	Scorer_SCORER_UNSPECIFIED Scorer = 0
+	// Any memory with any of the terms, by Okapi BM25.
+	Scorer_SCORER_BM25 Scorer = 1
+	// PostgreSQL's ts_rank: memories with all terms first, those with any if these are too few.
+	Scorer_SCORER_TS_RANK Scorer = 2
+)
+
+// Enum value maps for Scorer.
+var (
+	Scorer_name = map[int32]string{
+		0: "SCORER_UNSPECIFIED",
+		1: "SCORER_BM25",
+		2: "SCORER_TS_RANK",
+	}
+	Scorer_value = map[string]int32{
+		"SCORER_UNSPECIFIED": 0,
+		"SCORER_BM25":        1,
+		"SCORER_TS_RANK":     2,
+	}
+)
+
+func (x Scorer) Enum() *Scorer {
+	p := new(Scorer)
+	*p = x
+	return p
+}
+
+func (x Scorer) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Scorer) Descriptor() protoreflect.EnumDescriptor {
+	return file_triskele_v1_leg_proto_enumTypes[2].Descriptor()
+}
+
+func (Scorer) Type() protoreflect.EnumType {
+	return &file_triskele_v1_leg_proto_enumTypes[2]
+}
+
+func (x Scorer) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Scorer.Descriptor instead.
+func (Scorer) EnumDescriptor() ([]byte, []int) {
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{2}
+}
+
 type Seed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -223,8 +276,11 @@ type SearchRequest struct {
 	ReturnVector bool `protobuf:"varint,8,opt,name=return_vector,json=returnVector,proto3" json:"return_vector,omitempty"`
 	// Return the spans this search recorded, for a sampled trace.
 	ReturnSpans bool `protobuf:"varint,9,opt,name=return_spans,json=returnSpans,proto3" json:"return_spans,omitempty"`
-	// A revision token of the namespace: wait for the index to know of that write as long as the budget allows.
-	AtLeast       string `protobuf:"bytes,10,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	// A revision token of the namespace: wait up to half of the budget for the index to know of that write, then search
+	// whatever it knows. INVALID_ARGUMENT if the leg can tell that there is no such write.
+	AtLeast string `protobuf:"bytes,10,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	// For the lexical leg; FALLBACK from a leg that doesn't have the scorer.
+	Scorer        Scorer `protobuf:"varint,11,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -327,6 +383,13 @@ func (x *SearchRequest) GetAtLeast() string {
 		return x.AtLeast
 	}
 	return ""
+}
+
+func (x *SearchRequest) GetScorer() Scorer {
+	if x != nil {
+		return x.Scorer
+	}
+	return Scorer_SCORER_UNSPECIFIED
 }
 
 type LegHit struct {
@@ -837,7 +900,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x15triskele/v1/leg.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"?\n" +
 	"\x04Seed\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\x1d\n" +
-	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\xde\x03\n" +
+	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\x95\x04\n" +
 	"\rSearchRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
@@ -852,7 +915,8 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\rreturn_vector\x18\b \x01(\bR\freturnVector\x12!\n" +
 	"\freturn_spans\x18\t \x01(\bR\vreturnSpans\x12#\n" +
 	"\bat_least\x18\n" +
-	" \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aatLeastB\f\n" +
+	" \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aatLeast\x125\n" +
+	"\x06scorer\x18\v \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorerB\f\n" +
 	"\n" +
 	"_min_score\"\x9d\x01\n" +
 	"\x06LegHit\x12\x0e\n" +
@@ -913,7 +977,11 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x12SCORE_KIND_TS_RANK\x10\x01\x12\x13\n" +
 	"\x0fSCORE_KIND_BM25\x10\x02\x12\x15\n" +
 	"\x11SCORE_KIND_COSINE\x10\x03\x12\x18\n" +
-	"\x14SCORE_KIND_HOP_DECAY\x10\x042\xf9\x01\n" +
+	"\x14SCORE_KIND_HOP_DECAY\x10\x04*E\n" +
+	"\x06Scorer\x12\x16\n" +
+	"\x12SCORER_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vSCORER_BM25\x10\x01\x12\x12\n" +
+	"\x0eSCORER_TS_RANK\x10\x022\xf9\x01\n" +
 	"\n" +
 	"LegService\x12A\n" +
 	"\x06Search\x12\x1a.triskele.v1.SearchRequest\x1a\x1b.triskele.v1.SearchResponse\x12M\n" +
@@ -933,48 +1001,50 @@ func file_triskele_v1_leg_proto_rawDescGZIP() []byte {
 	return file_triskele_v1_leg_proto_rawDescData
 }
 
-var file_triskele_v1_leg_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_triskele_v1_leg_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_triskele_v1_leg_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_triskele_v1_leg_proto_goTypes = []any{
 	(LegState)(0),                    // 0: triskele.v1.LegState
 	(ScoreKind)(0),                   // 1: triskele.v1.ScoreKind
-	(*Seed)(nil),                     // 2: triskele.v1.Seed
-	(*SearchRequest)(nil),            // 3: triskele.v1.SearchRequest
-	(*LegHit)(nil),                   // 4: triskele.v1.LegHit
-	(*SearchResponse)(nil),           // 5: triskele.v1.SearchResponse
-	(*ScoreByIdsRequest)(nil),        // 6: triskele.v1.ScoreByIdsRequest
-	(*ScoreByIdsResponse)(nil),       // 7: triskele.v1.ScoreByIdsResponse
-	(*GetIndexStatusRequest)(nil),    // 8: triskele.v1.GetIndexStatusRequest
-	(*GetIndexStatusResponse)(nil),   // 9: triskele.v1.GetIndexStatusResponse
-	(*ScoreByIdsResponse_Score)(nil), // 10: triskele.v1.ScoreByIdsResponse.Score
-	(*Filter)(nil),                   // 11: triskele.v1.Filter
-	(*timestamppb.Timestamp)(nil),    // 12: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),      // 13: google.protobuf.Duration
-	(*Span)(nil),                     // 14: triskele.v1.Span
+	(Scorer)(0),                      // 2: triskele.v1.Scorer
+	(*Seed)(nil),                     // 3: triskele.v1.Seed
+	(*SearchRequest)(nil),            // 4: triskele.v1.SearchRequest
+	(*LegHit)(nil),                   // 5: triskele.v1.LegHit
+	(*SearchResponse)(nil),           // 6: triskele.v1.SearchResponse
+	(*ScoreByIdsRequest)(nil),        // 7: triskele.v1.ScoreByIdsRequest
+	(*ScoreByIdsResponse)(nil),       // 8: triskele.v1.ScoreByIdsResponse
+	(*GetIndexStatusRequest)(nil),    // 9: triskele.v1.GetIndexStatusRequest
+	(*GetIndexStatusResponse)(nil),   // 10: triskele.v1.GetIndexStatusResponse
+	(*ScoreByIdsResponse_Score)(nil), // 11: triskele.v1.ScoreByIdsResponse.Score
+	(*Filter)(nil),                   // 12: triskele.v1.Filter
+	(*timestamppb.Timestamp)(nil),    // 13: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),      // 14: google.protobuf.Duration
+	(*Span)(nil),                     // 15: triskele.v1.Span
 }
 var file_triskele_v1_leg_proto_depIdxs = []int32{
-	2,  // 0: triskele.v1.SearchRequest.seeds:type_name -> triskele.v1.Seed
-	11, // 1: triskele.v1.SearchRequest.filter:type_name -> triskele.v1.Filter
-	12, // 2: triskele.v1.LegHit.created_at:type_name -> google.protobuf.Timestamp
-	4,  // 3: triskele.v1.SearchResponse.hits:type_name -> triskele.v1.LegHit
-	0,  // 4: triskele.v1.SearchResponse.state:type_name -> triskele.v1.LegState
-	1,  // 5: triskele.v1.SearchResponse.score_kind:type_name -> triskele.v1.ScoreKind
-	13, // 6: triskele.v1.SearchResponse.spent:type_name -> google.protobuf.Duration
-	14, // 7: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
-	10, // 8: triskele.v1.ScoreByIdsResponse.scores:type_name -> triskele.v1.ScoreByIdsResponse.Score
-	1,  // 9: triskele.v1.ScoreByIdsResponse.score_kind:type_name -> triskele.v1.ScoreKind
-	13, // 10: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
-	3,  // 11: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
-	6,  // 12: triskele.v1.LegService.ScoreByIds:input_type -> triskele.v1.ScoreByIdsRequest
-	8,  // 13: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
-	5,  // 14: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
-	7,  // 15: triskele.v1.LegService.ScoreByIds:output_type -> triskele.v1.ScoreByIdsResponse
-	9,  // 16: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
-	14, // [14:17] is the sub-list for method output_type
-	11, // [11:14] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	3,  // 0: triskele.v1.SearchRequest.seeds:type_name -> triskele.v1.Seed
+	12, // 1: triskele.v1.SearchRequest.filter:type_name -> triskele.v1.Filter
+	2,  // 2: triskele.v1.SearchRequest.scorer:type_name -> triskele.v1.Scorer
+	13, // 3: triskele.v1.LegHit.created_at:type_name -> google.protobuf.Timestamp
+	5,  // 4: triskele.v1.SearchResponse.hits:type_name -> triskele.v1.LegHit
+	0,  // 5: triskele.v1.SearchResponse.state:type_name -> triskele.v1.LegState
+	1,  // 6: triskele.v1.SearchResponse.score_kind:type_name -> triskele.v1.ScoreKind
+	14, // 7: triskele.v1.SearchResponse.spent:type_name -> google.protobuf.Duration
+	15, // 8: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
+	11, // 9: triskele.v1.ScoreByIdsResponse.scores:type_name -> triskele.v1.ScoreByIdsResponse.Score
+	1,  // 10: triskele.v1.ScoreByIdsResponse.score_kind:type_name -> triskele.v1.ScoreKind
+	14, // 11: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
+	4,  // 12: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
+	7,  // 13: triskele.v1.LegService.ScoreByIds:input_type -> triskele.v1.ScoreByIdsRequest
+	9,  // 14: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
+	6,  // 15: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
+	8,  // 16: triskele.v1.LegService.ScoreByIds:output_type -> triskele.v1.ScoreByIdsResponse
+	10, // 17: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
+	15, // [15:18] is the sub-list for method output_type
+	12, // [12:15] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_leg_proto_init() }
@@ -990,7 +1060,7 @@ func file_triskele_v1_leg_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_leg_proto_rawDesc), len(file_triskele_v1_leg_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -326,6 +326,8 @@ type LegOptions struct {
 	Deadline *durationpb.Duration `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// On the leg's own raw scale.
 	MinScore *float64 `protobuf:"fixed64,5,opt,name=min_score,json=minScore,proto3,oneof" json:"min_score,omitempty"`
+	// How the lexical leg ranks; other legs take no notice.
+	Scorer Scorer `protobuf:"varint,6,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
 	// At least this many of the hits are from this leg, as far as it has so many; the others get the places it leaves.
 	Quota         *int32 `protobuf:"varint,15,opt,name=quota,proto3,oneof" json:"quota,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -395,6 +397,13 @@ func (x *LegOptions) GetMinScore() float64 {
 		return *x.MinScore
 	}
 	return 0
+}
+
+func (x *LegOptions) GetScorer() Scorer {
+	if x != nil {
+		return x.Scorer
+	}
+	return Scorer_SCORER_UNSPECIFIED
 }
 
 func (x *LegOptions) GetQuota() int32 {
@@ -630,8 +639,10 @@ type RecallRequest struct {
 	Explain bool `protobuf:"varint,12,opt,name=explain,proto3" json:"explain,omitempty"`
 	// Return the spans of this call, if its trace is sampled.
 	ReturnSpans bool `protobuf:"varint,13,opt,name=return_spans,json=returnSpans,proto3" json:"return_spans,omitempty"`
-	// Revision tokens of earlier writes, at most one per namespace: each leg waits for its index to know of them as long
-	// as its budget allows, and says so in its report if it did not.
+	// Revision tokens of earlier writes, at most one per namespace. The lexical index knows of every write at once; the
+	// others follow, so their legs wait up to half of their budget, search what they have then, and say in their report
+	// whether it was stale. A stale leg makes the recall degraded, never an error. A token that is none, is of another
+	// namespace, or has a number that no write of this database has yet, is INVALID_ARGUMENT.
 	AtLeast []string `protobuf:"bytes,14,rep,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	// When a leg fails, cannot be reached or is kept out of trouble; and when it is late or has too little time.
 	OnError   MissPolicy `protobuf:"varint,24,opt,name=on_error,json=onError,proto3,enum=triskele.v1.MissPolicy" json:"on_error,omitempty"`
@@ -1607,7 +1618,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x0fcomplete_scores\x18\r \x01(\bH\x02R\x0ecompleteScores\x88\x01\x01B\x04\n" +
 	"\x02_kB\b\n" +
 	"\x06_alphaB\x12\n" +
-	"\x10_complete_scores\"\xd8\x02\n" +
+	"\x10_complete_scores\"\x8f\x03\n" +
 	"\n" +
 	"LegOptions\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x124\n" +
@@ -1615,7 +1626,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05depth\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x02R\x05depth\x88\x01\x01\x12C\n" +
 	"\bdeadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<*\x00R\bdeadline\x12)\n" +
-	"\tmin_score\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x03R\bminScore\x88\x01\x01\x12%\n" +
+	"\tmin_score\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x03R\bminScore\x88\x01\x01\x125\n" +
+	"\x06scorer\x18\x06 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\x12%\n" +
 	"\x05quota\x18\x0f \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00H\x04R\x05quota\x88\x01\x01B\n" +
 	"\n" +
@@ -1812,65 +1824,67 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	nil,                            // 19: triskele.v1.RecallPolicy.LegsEntry
 	nil,                            // 20: triskele.v1.RecallRequest.LegsEntry
 	(*durationpb.Duration)(nil),    // 21: google.protobuf.Duration
-	(*Filter)(nil),                 // 22: triskele.v1.Filter
-	(ScoreKind)(0),                 // 23: triskele.v1.ScoreKind
-	(*timestamppb.Timestamp)(nil),  // 24: google.protobuf.Timestamp
-	(*Memory)(nil),                 // 25: triskele.v1.Memory
-	(LegState)(0),                  // 26: triskele.v1.LegState
-	(*Span)(nil),                   // 27: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 28: triskele.v1.GetIndexStatusResponse
+	(Scorer)(0),                    // 22: triskele.v1.Scorer
+	(*Filter)(nil),                 // 23: triskele.v1.Filter
+	(ScoreKind)(0),                 // 24: triskele.v1.ScoreKind
+	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
+	(*Memory)(nil),                 // 26: triskele.v1.Memory
+	(LegState)(0),                  // 27: triskele.v1.LegState
+	(*Span)(nil),                   // 28: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 29: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
 	21, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
-	21, // 2: triskele.v1.Recency.half_life:type_name -> google.protobuf.Duration
-	2,  // 3: triskele.v1.MinScore.scale:type_name -> triskele.v1.ScoreScale
-	4,  // 4: triskele.v1.RecallPolicy.fusion:type_name -> triskele.v1.Fusion
-	19, // 5: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
-	3,  // 6: triskele.v1.RecallPolicy.on_error:type_name -> triskele.v1.MissPolicy
-	3,  // 7: triskele.v1.RecallPolicy.on_timeout:type_name -> triskele.v1.MissPolicy
-	6,  // 8: triskele.v1.RecallPolicy.recency:type_name -> triskele.v1.Recency
-	0,  // 9: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	22, // 10: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	21, // 11: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	20, // 12: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
-	4,  // 13: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	3,  // 14: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
-	3,  // 15: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
-	6,  // 16: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
-	7,  // 17: triskele.v1.RecallRequest.min_score:type_name -> triskele.v1.MinScore
-	23, // 18: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	24, // 19: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	25, // 20: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
-	10, // 21: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	21, // 22: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
-	26, // 23: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	21, // 24: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	21, // 25: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	23, // 26: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	12, // 27: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
-	13, // 28: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
-	21, // 29: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
-	11, // 30: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	14, // 31: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	4,  // 32: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 33: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	21, // 34: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	21, // 35: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	27, // 36: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	28, // 37: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	17, // 38: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	5,  // 39: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 40: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	9,  // 41: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	16, // 42: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	15, // 43: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	18, // 44: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	43, // [43:45] is the sub-list for method output_type
-	41, // [41:43] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	22, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
+	21, // 3: triskele.v1.Recency.half_life:type_name -> google.protobuf.Duration
+	2,  // 4: triskele.v1.MinScore.scale:type_name -> triskele.v1.ScoreScale
+	4,  // 5: triskele.v1.RecallPolicy.fusion:type_name -> triskele.v1.Fusion
+	19, // 6: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
+	3,  // 7: triskele.v1.RecallPolicy.on_error:type_name -> triskele.v1.MissPolicy
+	3,  // 8: triskele.v1.RecallPolicy.on_timeout:type_name -> triskele.v1.MissPolicy
+	6,  // 9: triskele.v1.RecallPolicy.recency:type_name -> triskele.v1.Recency
+	0,  // 10: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
+	23, // 11: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	21, // 12: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	20, // 13: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	4,  // 14: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
+	3,  // 15: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
+	3,  // 16: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
+	6,  // 17: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
+	7,  // 18: triskele.v1.RecallRequest.min_score:type_name -> triskele.v1.MinScore
+	24, // 19: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	25, // 20: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	26, // 21: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	10, // 22: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
+	21, // 23: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
+	27, // 24: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	21, // 25: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	21, // 26: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	24, // 27: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	12, // 28: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
+	13, // 29: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
+	21, // 30: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
+	11, // 31: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	14, // 32: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	4,  // 33: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 34: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	21, // 35: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	21, // 36: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	28, // 37: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	29, // 38: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	17, // 39: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 40: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 41: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	9,  // 42: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	16, // 43: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	15, // 44: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	18, // 45: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	44, // [44:46] is the sub-list for method output_type
+	42, // [42:44] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }

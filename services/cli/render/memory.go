@@ -32,7 +32,7 @@ func (s Style) Memory(m *triskelev1.Memory) string {
 	field("namespace", m.GetNamespace())
 	field("title", m.GetTitle())
 	name := "content"
-	for paragraph := range strings.SplitSeq(strings.TrimSpace(printable(m.GetContent())), "\n") {
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(Lines(m.GetContent())), "\n") {
 		field(name, paragraph)
 		name = ""
 	}

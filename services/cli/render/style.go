@@ -73,10 +73,11 @@ func (s Style) Bad(text string) string { return s.paint("31", text) }
 // Plain makes text of others safe to print: without the control characters that could steer a terminal, and with runs of
 // white space as one space.
 func Plain(text string) string {
-	return strings.Join(strings.Fields(printable(text)), " ")
+	return strings.Join(strings.Fields(Lines(text)), " ")
 }
 
-func printable(text string) string {
+// Lines is Plain, but for the white space: it keeps lines and what they begin with.
+func Lines(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':

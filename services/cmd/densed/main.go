@@ -4,20 +4,31 @@ package main
 import (
 	"context"
 	"log/slog"
+	"os"
 
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/daemon"
-	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/embed/querypath"
 	"github.com/triskele/triskele/services/leg"
 )
 
 func main() {
+	var flags open.Flags
 	daemon.Main("dense", "Serves the dense leg, search by meaning, and keeps its index.", "127.0.0.1:7402", "dense",
 		func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
-			index, err := b.Dense(ctx, embed.NewHashed())
+			first, fallback, err := flags.Open(os.Getenv)
+			if err != nil {
+				return daemon.Service{}, err
+			}
+			embedder, err := querypath.New(first, fallback, querypath.DefaultCacheBytes, tel.MeterProvider.Meter(telemetry.ScopeName))
+			if err != nil {
+				return daemon.Service{}, err
+			}
+			index, err := b.Dense(ctx, embedder)
 			if err != nil {
 				return daemon.Service{}, err
 			}
@@ -25,5 +36,5 @@ func main() {
 				Register: func(s *rpc.Server) { triskelev1.RegisterLegServiceServer(s, leg.NewServer(index, tel, log)) },
 				Work:     b.Worker("dense", index, log).Run,
 			}, nil
-		})
+		}, &flags)
 }

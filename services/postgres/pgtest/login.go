@@ -26,7 +26,7 @@ func Login(t testing.TB, database, service string) string {
 		t.Fatalf("create a user for %s: %v", service, err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if _, err := admin.Exec(ctx, "DROP USER "+user); err != nil {
 			t.Errorf("drop the test's user: %v", err)

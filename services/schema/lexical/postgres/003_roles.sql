@@ -7,3 +7,8 @@ GRANT SELECT ON schema_version_lexical TO triskele_memory, triskele_lexical;
 GRANT USAGE ON SCHEMA lexical TO triskele_memory, triskele_lexical;
 GRANT SELECT ON ALL TABLES IN SCHEMA lexical TO triskele_memory, triskele_lexical;
 GRANT INSERT, UPDATE, DELETE ON lexical.documents TO triskele_memory;
+GRANT INSERT, UPDATE ON lexical.settings TO triskele_memory;
+
+-- Who writes documents has the rest written by triggers, as their owner; the leg may have that folded, and no more.
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA lexical FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION lexical.fold_next TO triskele_lexical;

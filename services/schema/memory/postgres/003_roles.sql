@@ -95,3 +95,4 @@ GRANT USAGE ON ALL SEQUENCES IN SCHEMA memory TO triskele_memory;
 GRANT SELECT (namespace, id, importance, created_at, expires_at, superseded_by, tags, category, metadata) ON memory.memories TO triskele_lexical;
 GRANT SELECT, UPDATE (id) ON memory.memories TO triskele_dense, triskele_graph;
 GRANT SELECT, DELETE, UPDATE (not_before, attempts, dead, last_error) ON memory.index_queue TO triskele_dense, triskele_graph;
+GRANT SELECT ON SEQUENCE memory.write_sequence TO triskele_dense, triskele_graph;

@@ -1,13 +1,13 @@
-package embed
+package tokens
 
 import (
 	"bytes"
 	"strings"
 )
 
-// stem cuts common English endings, so that "deploy", "deploys", "deployed" and "deploying" count as one word. It is
+// Stem cuts common English endings, so that "deploy", "deploys", "deployed" and "deploying" count as one word. It is
 // rougher than Porter's: a word cut wrongly is cut the same way in documents and queries, and its n-grams still tell.
-func stem(word []byte) []byte {
+func Stem(word []byte) []byte {
 	if len(word) < 4 {
 		return word
 	}
@@ -51,7 +51,10 @@ func stem(word []byte) []byte {
 
 func ends(word []byte, suffix string) bool { return bytes.HasSuffix(word, []byte(suffix)) }
 
-// stopWords are English words that say little of what a text is about, with what an apostrophe leaves of them.
+// StopWord says whether a folded English word says little of what a text is about.
+func StopWord(word []byte) bool { return stopWords[string(word)] }
+
+// stopWords come with what an apostrophe leaves of them.
 var stopWords = func() map[string]bool {
 	words := map[string]bool{}
 	for _, word := range strings.Fields(`

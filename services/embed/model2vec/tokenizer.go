@@ -1,0 +1,223 @@
+package model2vec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// tokenizer is the WordPiece of BERT (Devlin et al. 2019) with its normaliser and pre-tokeniser, as a tokenizer.json of
+// Hugging Face's tokenizers describes it.
+type tokenizer struct {
+	vocabulary map[string]int
+	added      []string // tokens that are taken from a text before all else, longest first
+	prefix     string   // of the pieces that continue a word
+	maxWord    int      // characters; longer words are unknown
+	unknown    int
+	median     int // of the lengths of the tokens, in characters
+
+	lower, clean, chinese, accents bool // accents: strip them
+}
+
+// parseTokenizer reads a tokenizer.json.
+func parseTokenizer(file []byte) (*tokenizer, error) {
+	var spec struct {
+		Added []struct {
+			ID      int    `json:"id"`
+			Content string `json:"content"`
+		} `json:"added_tokens"`
+		Normalizer struct {
+			Type    string `json:"type"`
+			Clean   bool   `json:"clean_text"`
+			Chinese bool   `json:"handle_chinese_chars"`
+			Accents *bool  `json:"strip_accents"`
+			Lower   bool   `json:"lowercase"`
+		} `json:"normalizer"`
+		PreTokenizer struct {
+			Type string `json:"type"`
+		} `json:"pre_tokenizer"`
+		Model struct {
+			Type    string          `json:"type"`
+			Unknown string          `json:"unk_token"`
+			Prefix  string          `json:"continuing_subword_prefix"`
+			MaxWord int             `json:"max_input_chars_per_word"`
+			Words   json.RawMessage `json:"vocab"`
+		} `json:"model"`
+	}
+	if err := json.Unmarshal(file, &spec); err != nil {
+		return nil, err
+	}
+	for _, part := range [][3]string{
+		{"model", spec.Model.Type, "WordPiece"},
+		{"normalizer", spec.Normalizer.Type, "BertNormalizer"},
+		{"pre_tokenizer", spec.PreTokenizer.Type, "BertPreTokenizer"},
+	} {
+		if part[1] != part[2] {
+			return nil, fmt.Errorf("%s %q is not supported: it must be %s", part[0], part[1], part[2])
+		}
+	}
+	t := &tokenizer{
+		prefix: spec.Model.Prefix, maxWord: spec.Model.MaxWord,
+		lower: spec.Normalizer.Lower, clean: spec.Normalizer.Clean, chinese: spec.Normalizer.Chinese, accents: spec.Normalizer.Lower,
+	}
+	if spec.Normalizer.Accents != nil {
+		t.accents = *spec.Normalizer.Accents
+	}
+	if err := json.Unmarshal(spec.Model.Words, &t.vocabulary); err != nil {
+		return nil, fmt.Errorf("vocab: %w", err)
+	}
+	for _, token := range spec.Added {
+		if token.Content != "" {
+			t.vocabulary[token.Content] = token.ID
+			t.added = append(t.added, token.Content)
+		}
+	}
+	slices.SortFunc(t.added, func(a, b string) int { return len(b) - len(a) })
+	var lengths []int
+	for token, id := range t.vocabulary {
+		if id < 0 || id >= len(t.vocabulary) {
+			return nil, fmt.Errorf("vocab: a token has the id %d of %d tokens", id, len(t.vocabulary))
+		}
+		lengths = append(lengths, utf8.RuneCountInString(token))
+	}
+	var known bool
+	if t.unknown, known = t.vocabulary[spec.Model.Unknown]; !known {
+		return nil, errors.New("vocab: the unknown token is not in it")
+	}
+	slices.Sort(lengths)
+	t.median = (lengths[(len(lengths)-1)/2] + lengths[len(lengths)/2]) / 2
+	return t, nil
+}
+
+// ids returns the tokens of a text without the unknown ones.
+func (t *tokenizer) ids(text string) []int {
+	var ids []int
+	for text != "" {
+		at, token := len(text), ""
+		for _, added := range t.added {
+			if i := strings.Index(text[:min(at+len(added), len(text))], added); i >= 0 && i < at {
+				at, token = i, added
+			}
+		}
+		for _, word := range t.split(text[:at]) {
+			ids = t.pieces(ids, word)
+		}
+		if token != "" && t.vocabulary[token] != t.unknown {
+			ids = append(ids, t.vocabulary[token])
+		}
+		text = text[at+len(token):]
+	}
+	return ids
+}
+
+// split normalises a text and returns its words and punctuation marks.
+func (t *tokenizer) split(text string) []string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case t.clean && (r == 0 || r == utf8.RuneError || control(r)):
+		case t.clean && unicode.IsSpace(r):
+			b.WriteByte(' ')
+		case t.chinese && ideograph(r):
+			b.WriteByte(' ')
+			b.WriteRune(r)
+			b.WriteByte(' ')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	text = b.String()
+	if t.accents {
+		text = strings.Map(func(r rune) rune {
+			if unicode.Is(unicode.Mn, r) {
+				return -1
+			}
+			return r
+		}, norm.NFD.String(text))
+	}
+	if t.lower {
+		text = strings.ToLower(text)
+	}
+	var words []string
+	for _, word := range strings.FieldsFunc(text, unicode.IsSpace) {
+		start := 0
+		for i, r := range word {
+			if punctuation(r) {
+				if start < i {
+					words = append(words, word[start:i])
+				}
+				start = i + utf8.RuneLen(r)
+				words = append(words, word[i:start])
+			}
+		}
+		if start < len(word) {
+			words = append(words, word[start:])
+		}
+	}
+	return words
+}
+
+// pieces appends the longest pieces that a word begins with, one after the other; nothing if that fails somewhere.
+func (t *tokenizer) pieces(ids []int, word string) []int {
+	if utf8.RuneCountInString(word) > t.maxWord {
+		return ids
+	}
+	before := len(ids)
+	piece := make([]byte, 0, len(t.prefix)+len(word))
+	for start := 0; start < len(word); {
+		end, id := len(word), -1
+		for end > start {
+			piece = piece[:0]
+			if start > 0 {
+				piece = append(piece, t.prefix...)
+			}
+			piece = append(piece, word[start:end]...)
+			if found, known := t.vocabulary[string(piece)]; known {
+				id = found
+				break
+			}
+			_, size := utf8.DecodeLastRuneInString(word[start:end])
+			end -= size
+		}
+		if id < 0 || id == t.unknown {
+			return ids[:before]
+		}
+		ids = append(ids, id)
+		start = end
+	}
+	return ids
+}
+
+func control(r rune) bool {
+	if r == '\t' || r == '\n' || r == '\r' {
+		return false
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co)
+}
+
+// punctuation is that of Unicode and all of ASCII that is neither letter, digit nor space.
+func punctuation(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r >= '!' && r <= '/' || r >= ':' && r <= '@' || r >= '[' && r <= '`' || r >= '{' && r <= '~'
+	}
+	return unicode.IsPunct(r)
+}
+
+// ideograph says whether a character is in one of the blocks that BERT treats as words of their own.
+func ideograph(r rune) bool {
+	for _, block := range [...][2]rune{
+		{0x4E00, 0x9FFF}, {0x3400, 0x4DBF}, {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF},
+		{0xF900, 0xFAFF}, {0x2F800, 0x2FA1F},
+	} {
+		if r >= block[0] && r <= block[1] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,232 @@
+// Package querypath stands between the dense leg and an embedder and makes embedding a query cheap and punctual: it
+// remembers vectors, embeds a text that several callers ask for once, does not start what cannot end in time, and turns
+// to a second embedder of the same model when the first fails. Documents pass through.
+package querypath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/triskele/triskele/services/embed"
+)
+
+const (
+	// DefaultCacheBytes holds some 25,000 queries of 256 dimensions.
+	DefaultCacheBytes = 32 << 20
+	// fallbackShare of the time that is left is kept for the second embedder, if there is one.
+	fallbackShare = 0.3
+)
+
+// ErrNoTime says that an embedding was not started because it would probably not have ended in time.
+var ErrNoTime = errors.New("embedding a query takes longer than what is left of the budget")
+
+// source says where a query's vector came from. The values are those of the metric's and the span's attribute.
+type source string
+
+const (
+	fromCache    source = "cache"
+	fromFlight   source = "shared" // another caller's embedding of the same text
+	fromEmbedder source = "embedder"
+	fromFallback source = "fallback"
+	refused      source = "refused"
+	failed       source = "failed"
+)
+
+// Embedder is an embed.Embedder with a fast path for queries. It may be used concurrently.
+type Embedder struct {
+	embed.Embedder // the first
+	fallback       embed.Embedder
+	cache          *lru
+	latency        latency
+	queries        metric.Int64Counter
+	duration       metric.Float64Histogram
+	mu             sync.Mutex
+	flights        map[string]*flight
+}
+
+var _ embed.Embedder = (*Embedder)(nil)
+
+// flight is an embedding under way. It is called off when the last caller who waits for it leaves.
+type flight struct {
+	cancel  context.CancelFunc
+	waiting int // guarded by Embedder.mu
+	done    chan struct{}
+	vector  []float32 // once done is closed
+	source  source
+	err     error
+}
+
+// New puts the query path before an embedder. fallback may be nil; else its model must be the same, as its vectors are
+// searched among the first one's. cacheBytes bounds the memory for vectors and their texts.
+func New(first, fallback embed.Embedder, cacheBytes int, meter metric.Meter) (*Embedder, error) {
+	if fallback != nil {
+		a, b := first.Model(), fallback.Model()
+		if a.Name != b.Name || a.Dimensions != b.Dimensions || a.QueryPrefix != b.QueryPrefix {
+			return nil, fmt.Errorf("the fallback embedder's model is %s with %d dimensions and query prefix %q, and it must be %s, %d and %q: "+
+				"vectors of different models cannot be compared", b.Name, b.Dimensions, b.QueryPrefix, a.Name, a.Dimensions, a.QueryPrefix)
+		}
+	}
+	e := &Embedder{Embedder: first, fallback: fallback, cache: newLRU(cacheBytes), flights: map[string]*flight{}}
+	var errs [3]error
+	e.queries, errs[0] = meter.Int64Counter("triskele.embed.queries", metric.WithDescription("Queries embedded, by where the vector came from."))
+	e.duration, errs[1] = meter.Float64Histogram("triskele.embed.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time to embed a query that was not in the cache."),
+		metric.WithExplicitBucketBoundaries(1e-5, 1e-4, 1e-3, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5))
+	_, errs[2] = meter.Int64ObservableGauge("triskele.embed.cache_bytes", metric.WithUnit("By"),
+		metric.WithDescription("Memory that remembered query vectors take."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(int64(e.cache.size()))
+			return nil
+		}))
+	return e, errors.Join(errs[:]...)
+}
+
+// EmbedQuery implements embed.Embedder. White space at the ends of a text and runs of it count as one space; the model's
+// query prefix, if the text has it, stays as it is.
+func (e *Embedder) EmbedQuery(ctx context.Context, text string) ([]float32, error) {
+	vector, _, err := e.EmbedQueryOrFallBack(ctx, text)
+	return vector, err
+}
+
+// EmbedQueryOrFallBack is EmbedQuery, and says whether the second embedder had to step in.
+func (e *Embedder) EmbedQueryOrFallBack(ctx context.Context, text string) (vector []float32, fellBack bool, err error) {
+	vector, from, err := e.embedQuery(ctx, normalize(text, e.Model().QueryPrefix))
+	value := attribute.String("triskele.embed.source", string(from))
+	e.queries.Add(ctx, 1, metric.WithAttributes(value))
+	trace.SpanFromContext(ctx).SetAttributes(value)
+	return slices.Clone(vector), from == fromFallback, err
+}
+
+func normalize(text, prefix string) string {
+	rest, found := strings.CutPrefix(text, prefix)
+	if !found {
+		prefix = ""
+	}
+	return prefix + strings.Join(strings.Fields(rest), " ")
+}
+
+func (e *Embedder) embedQuery(ctx context.Context, text string) ([]float32, source, error) {
+	for {
+		if vector := e.cache.get(text); vector != nil {
+			return vector, fromCache, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, failed, err
+		}
+		f, joined := e.join(ctx, text)
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			e.leave(text, f)
+			return nil, failed, ctx.Err()
+		}
+		e.leave(text, f)
+		switch {
+		case joined && f.err != nil && ctx.Err() == nil && (errors.Is(f.err, context.DeadlineExceeded) || errors.Is(f.err, ErrNoTime)):
+			continue // the other caller had less time
+		case joined && f.source == fromEmbedder:
+			return f.vector, fromFlight, nil
+		}
+		return f.vector, f.source, f.err
+	}
+}
+
+// join returns the flight for a text, a new one if there is none.
+func (e *Embedder) join(ctx context.Context, text string) (f *flight, joined bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if f := e.flights[text]; f != nil {
+		f.waiting++
+		return f, true
+	}
+	// The flight has the deadline of who began it, but does not end because that caller is cancelled.
+	shared := context.WithoutCancel(ctx)
+	f = &flight{waiting: 1, done: make(chan struct{})}
+	if deadline, ok := ctx.Deadline(); ok {
+		shared, f.cancel = context.WithDeadline(shared, deadline)
+	} else {
+		shared, f.cancel = context.WithCancel(shared)
+	}
+	e.flights[text] = f
+	go func() {
+		f.vector, f.source, f.err = e.run(shared, text)
+		if f.err == nil {
+			e.cache.put(text, f.vector)
+		}
+		e.mu.Lock()
+		if e.flights[text] == f {
+			delete(e.flights, text)
+		}
+		e.mu.Unlock()
+		close(f.done)
+	}()
+	return f, false
+}
+
+// leave calls the flight off if nobody waits for it any more.
+func (e *Embedder) leave(text string, f *flight) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if f.waiting--; f.waiting == 0 {
+		f.cancel()
+		if e.flights[text] == f {
+			delete(e.flights, text) // nobody may join what was called off
+		}
+	}
+}
+
+// run embeds a text by the first embedder, and by the second if that fails or would take too long.
+func (e *Embedder) run(ctx context.Context, text string) ([]float32, source, error) {
+	first, cancel := e.budget(ctx)
+	defer cancel()
+	vector, err := e.byFirst(first, text)
+	switch {
+	case err == nil:
+		return vector, fromEmbedder, nil
+	case e.fallback != nil && ctx.Err() == nil:
+		vector, second := e.fallback.EmbedQuery(ctx, text)
+		if second != nil {
+			return nil, failed, errors.Join(err, fmt.Errorf("fallback: %w", second))
+		}
+		return vector, fromFallback, nil
+	case errors.Is(err, ErrNoTime):
+		return nil, refused, err
+	}
+	return nil, failed, err
+}
+
+// budget keeps a part of the time for the second embedder.
+func (e *Embedder) budget(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if e.fallback == nil || !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Duration((1-fallbackShare)*float64(time.Until(deadline))))
+}
+
+func (e *Embedder) byFirst(ctx context.Context, text string) ([]float32, error) {
+	start := time.Now()
+	deadline, limited := ctx.Deadline()
+	if limited && deadline.Sub(start) < e.latency.expected(start) {
+		return nil, ErrNoTime
+	}
+	vector, err := e.Embedder.EmbedQuery(ctx, text)
+	now := time.Now()
+	// By the clock: at the deadline the last caller leaves too, and whether that or the deadline ends ctx is a race.
+	if err == nil || limited && !now.Before(deadline) {
+		e.latency.observe(now.Sub(start), err != nil, now)
+	}
+	if err == nil {
+		e.duration.Record(ctx, now.Sub(start).Seconds())
+	}
+	return vector, err
+}

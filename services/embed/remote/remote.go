@@ -1,0 +1,359 @@
+// Package remote embeds by asking a server over HTTP: any that speaks the shape of OpenAI's API (OpenAI, Ollama,
+// llama.cpp, vLLM), Voyage, Cohere, or Hugging Face's text-embeddings-inference (TEI).
+//
+// What is embedded leaves this process. Callers guarantee that the text of a sensitive memory is never given to an
+// Embedder. Errors, and so logs, name the server and what went wrong, never a text, a key, or what the server wrote: some
+// servers quote the input.
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/triskele/triskele/services/embed"
+)
+
+const (
+	attempts   = 3
+	firstPause = 200 * time.Millisecond // before the second attempt; doubled for each further one
+	maxPause   = 30 * time.Second       // also of what a server may ask for
+	tripAfter  = 5                      // failures in a row open the circuit breaker
+	coolDown   = 10 * time.Second       // until it lets one request through to try
+)
+
+// Config says which server to ask and how. Provider, Model and Dimensions are required; zero elsewhere means the
+// default.
+type Config struct {
+	Provider   string // "openai", "voyage", "cohere" or "tei"
+	URL        string // of the server, up to but without /v1, /v2 or /embed; the provider's own if empty
+	Model      string // as the server calls it
+	Dimensions int    // of its vectors, 1 or more
+	// Shorten asks the server for Dimensions dimensions of a model that has more.
+	Shorten                     bool
+	DocumentPrefix, QueryPrefix string        // part of the model; whoever calls the embedder puts them before the texts
+	Key                         string        // sent as a bearer token if not empty
+	Batch                       int           // texts per request, at most the provider's limit, which is the default
+	MaxText                     int           // bytes of a text that are sent; by default all if the server can cut, else 24,000
+	Concurrency                 int           // requests at a time; 4 by default
+	Timeout                     time.Duration // of one attempt; 30 s by default. The context's deadline holds as well
+}
+
+// Embedder asks one server for one model's vectors. It may be used concurrently.
+type Embedder struct {
+	config   Config
+	shape    shape
+	endpoint string
+	host     string
+	model    embed.Model
+	client   *http.Client
+	slots    chan struct{}
+	breaker  *gobreaker.CircuitBreaker[[][]float32]
+	pause    func(ctx context.Context, d time.Duration) error
+}
+
+var _ embed.Embedder = (*Embedder)(nil)
+
+// New checks the configuration. It sends nothing.
+func New(config Config) (*Embedder, error) {
+	shape, known := shapes[config.Provider]
+	if !known {
+		return nil, fmt.Errorf("embedding provider %q is unknown: there are openai, voyage, cohere and tei", config.Provider)
+	}
+	if config.URL == "" {
+		config.URL = shape.url
+	}
+	server, err := url.Parse(strings.TrimRight(config.URL, "/"))
+	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" || server.User != nil {
+		return nil, errors.New("the embedding server's address must be a URL like http://127.0.0.1:11434, without user or password")
+	}
+	local := isLoopback(server.Hostname())
+	switch {
+	case config.Model == "":
+		return nil, fmt.Errorf("%s needs the name of a model", config.Provider)
+	case config.Dimensions < 1:
+		return nil, fmt.Errorf("%s/%s: the number of dimensions must be given and positive", config.Provider, config.Model)
+	case config.Shorten && !shape.shortens:
+		return nil, fmt.Errorf("%s cannot shorten vectors", config.Provider)
+	case config.Key != "" && server.Scheme == "http" && !local:
+		return nil, fmt.Errorf("the key for %s would cross the network unencrypted: use https", server.Host)
+	case config.Batch < 0 || config.Batch > shape.texts:
+		return nil, fmt.Errorf("a request to %s has 1 to %d texts, not %d", config.Provider, shape.texts, config.Batch)
+	}
+	if config.Batch == 0 {
+		config.Batch = shape.texts
+	}
+	if config.MaxText == 0 {
+		config.MaxText = shape.maxText
+	}
+	if config.Concurrency == 0 {
+		config.Concurrency = 4
+	}
+	if config.Timeout == 0 {
+		config.Timeout = 30 * time.Second
+	}
+	e := &Embedder{
+		config: config, shape: shape, endpoint: server.String() + shape.path, host: server.Host,
+		model: embed.Model{
+			Provider: config.Provider, Name: config.Model, Dimensions: config.Dimensions,
+			DocumentPrefix: config.DocumentPrefix, QueryPrefix: config.QueryPrefix, Local: local,
+		},
+		slots: make(chan struct{}, config.Concurrency),
+		pause: pause,
+		client: &http.Client{
+			// A redirect would carry texts to a server that nobody configured.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+	e.breaker = gobreaker.NewCircuitBreaker[[][]float32](gobreaker.Settings{
+		Name: config.Provider, Timeout: coolDown,
+		ReadyToTrip:  func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= tripAfter },
+		IsSuccessful: func(err error) bool { return !broken(err) },
+	})
+	return e, nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Model implements embed.Embedder.
+func (e *Embedder) Model() embed.Model { return e.model }
+
+// EmbedQuery implements embed.Embedder.
+func (e *Embedder) EmbedQuery(ctx context.Context, text string) ([]float32, error) {
+	vectors, err := e.request(ctx, query, []string{e.cut(text)})
+	if err != nil {
+		return nil, err
+	}
+	return vectors[0], nil
+}
+
+// EmbedDocuments implements embed.Embedder. It sends batches concurrently, and fails as a whole if one fails.
+func (e *Embedder) EmbedDocuments(ctx context.Context, texts []string) ([][]float32, error) {
+	cut := make([]string, len(texts))
+	for i, text := range texts {
+		cut[i] = e.cut(text)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	vectors := make([][]float32, len(texts))
+	var wg sync.WaitGroup
+	for next := 0; next < len(cut); {
+		from, to := next, e.batch(cut, next)
+		wg.Go(func() {
+			got, err := e.request(ctx, document, cut[from:to])
+			if err != nil {
+				cancel(err)
+				return
+			}
+			copy(vectors[from:to], got)
+		})
+		next = to
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	return vectors, nil
+}
+
+// batch returns the end of the batch that begins at from: as many texts as one request may have.
+func (e *Embedder) batch(texts []string, from int) int {
+	size := 0
+	for to := from; to < len(texts); to++ {
+		size += len(texts[to])
+		if to > from && (to-from == e.config.Batch || size > e.shape.bytes) {
+			return to
+		}
+	}
+	return len(texts)
+}
+
+// cut shortens a text that the server would refuse.
+func (e *Embedder) cut(text string) string {
+	if end := e.config.MaxText; end > 0 && len(text) > end {
+		for end > 0 && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end]
+	}
+	return text
+}
+
+// statusError is an answer other than 200.
+type statusError struct {
+	code  int
+	after time.Duration // what the server asks to wait; 0 if it does not
+}
+
+func (e *statusError) Error() string { return "HTTP " + strconv.Itoa(e.code) }
+
+// again says whether the same request may succeed later.
+func again(err error) bool {
+	var status *statusError
+	if errors.As(err, &status) {
+		return status.code == http.StatusTooManyRequests || status.code == http.StatusRequestTimeout || status.code >= 500
+	}
+	var malformed *malformedError
+	return !errors.As(err, &malformed) && !errors.Is(err, context.Canceled)
+}
+
+// broken says whether an error speaks against the server: a refusal that our request caused does not, nor does a caller
+// who gave up.
+func broken(err error) bool {
+	var malformed *malformedError
+	return err != nil && (again(err) || errors.As(err, &malformed))
+}
+
+// request asks for the vectors of one batch, if need be several times, within the deadline of ctx.
+func (e *Embedder) request(ctx context.Context, kind kind, texts []string) ([][]float32, error) {
+	select {
+	case e.slots <- struct{}{}:
+		defer func() { <-e.slots }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	body, err := json.Marshal(e.shape.request(e.config, kind, texts))
+	if err != nil {
+		return nil, err
+	}
+	for attempt := 1; ; attempt++ {
+		vectors, err := e.breaker.Execute(func() ([][]float32, error) { return e.attempt(ctx, body, len(texts)) })
+		if err == nil {
+			return vectors, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		err = fmt.Errorf("embedding server %s: %w", e.host, err)
+		if attempt == attempts || !again(err) || errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+			return nil, err
+		}
+		wait := firstPause << (attempt - 1)
+		wait = wait/2 + rand.N(wait/2+1) // so that clients that failed together do not return together
+		var status *statusError
+		if errors.As(err, &status) && status.after > 0 {
+			wait = status.after
+		}
+		if deadline, ok := ctx.Deadline(); wait > maxPause || ok && time.Until(deadline) <= wait {
+			return nil, err // there is no time for another attempt
+		}
+		if e.pause(ctx, wait) != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// attempt sends one request.
+func (e *Embedder) attempt(ctx context.Context, body []byte, texts int) ([][]float32, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.config.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	if e.config.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+e.config.Key)
+	}
+	resp, err := e.client.Do(req)
+	if err != nil {
+		return nil, transportError(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		// What is left unread closes the connection; a short answer is read so that it can be used again.
+		_, _ = io.CopyN(io.Discard, resp.Body, 4096)
+		return nil, &statusError{resp.StatusCode, retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	}
+	// A number takes up to 25 characters.
+	limit := int64(texts*e.config.Dimensions*32 + 1<<20)
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err != nil {
+		return nil, transportError(err)
+	}
+	if int64(len(answer)) > limit {
+		return nil, malformed("the answer has more than %d bytes", limit)
+	}
+	vectors, err := e.shape.vectors(answer, texts)
+	if err != nil {
+		return nil, err
+	}
+	return vectors, e.check(vectors, texts)
+}
+
+// transportError drops the URL that http.Client puts into its errors.
+func transportError(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}
+
+// check refuses vectors that are not those of the model, and gives the others length 1.
+func (e *Embedder) check(vectors [][]float32, texts int) error {
+	if len(vectors) != texts {
+		return malformed("%d vectors for %d texts", len(vectors), texts)
+	}
+	for _, vector := range vectors {
+		if len(vector) != e.config.Dimensions {
+			return malformed("a vector of %d dimensions, and %s is configured with %d", len(vector), e.config.Model, e.config.Dimensions)
+		}
+		var squares float64
+		for _, x := range vector {
+			squares += float64(x) * float64(x)
+		}
+		if math.IsNaN(squares) || math.IsInf(squares, 0) {
+			return malformed("a vector with components that are not finite")
+		}
+		if squares == 0 {
+			continue
+		}
+		length := math.Sqrt(squares)
+		for i := range vector {
+			vector[i] = float32(float64(vector[i]) / length)
+		}
+	}
+	return nil
+}
+
+// retryAfter reads the header's two forms, seconds and a date. It is 0 for neither, and for a time that has passed.
+func retryAfter(header string, now time.Time) time.Duration {
+	if seconds, err := strconv.Atoi(header); err == nil {
+		return time.Duration(max(0, min(seconds, 1<<20))) * time.Second
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}

@@ -1,0 +1,85 @@
+package lexical
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/blevesearch/snowballstem"
+	"github.com/blevesearch/snowballstem/danish"
+	"github.com/blevesearch/snowballstem/dutch"
+	"github.com/blevesearch/snowballstem/english"
+	"github.com/blevesearch/snowballstem/finnish"
+	"github.com/blevesearch/snowballstem/french"
+	"github.com/blevesearch/snowballstem/german"
+	"github.com/blevesearch/snowballstem/hungarian"
+	"github.com/blevesearch/snowballstem/italian"
+	"github.com/blevesearch/snowballstem/norwegian"
+	"github.com/blevesearch/snowballstem/portuguese"
+	"github.com/blevesearch/snowballstem/romanian"
+	"github.com/blevesearch/snowballstem/russian"
+	"github.com/blevesearch/snowballstem/spanish"
+	"github.com/blevesearch/snowballstem/swedish"
+	"github.com/blevesearch/snowballstem/turkish"
+)
+
+// language is how the words of a namespace become terms. Without a stemmer they stay as they are.
+type language struct {
+	stem func(string) string
+	stop map[string]bool
+}
+
+// languages are named as PostgreSQL names its text search configurations. Only English has stop words: elsewhere, and for
+// what the list lacks, a frequent word weighs little by its document frequency.
+var languages = map[string]language{
+	"simple":     {},
+	"danish":     {stem: snowball(danish.Stem)},
+	"dutch":      {stem: snowball(dutch.Stem)},
+	"english":    {stem: snowball(english.Stem), stop: stopWords},
+	"finnish":    {stem: snowball(finnish.Stem)},
+	"french":     {stem: snowball(french.Stem)},
+	"german":     {stem: snowball(german.Stem)},
+	"hungarian":  {stem: snowball(hungarian.Stem)},
+	"italian":    {stem: snowball(italian.Stem)},
+	"norwegian":  {stem: snowball(norwegian.Stem)},
+	"portuguese": {stem: snowball(portuguese.Stem)},
+	"romanian":   {stem: snowball(romanian.Stem)},
+	"russian":    {stem: snowball(russian.Stem)},
+	"spanish":    {stem: snowball(spanish.Stem)},
+	"swedish":    {stem: snowball(swedish.Stem)},
+	"turkish":    {stem: snowball(turkish.Stem)},
+}
+
+// Languages lists what a namespace's language can be, in order.
+func Languages() []string {
+	names := make([]string, 0, len(languages))
+	for name := range languages {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func snowball(stem func(*snowballstem.Env) bool) func(string) string {
+	return func(word string) string {
+		env := snowballstem.NewEnv(word)
+		stem(env)
+		if stemmed := env.Current(); stemmed != "" {
+			return stemmed
+		}
+		return word
+	}
+}
+
+// stopWords are those that PostgreSQL's English dictionary drops.
+var stopWords = func() map[string]bool {
+	set := map[string]bool{}
+	for word := range strings.FieldsSeq(`
+		i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its itself
+		they them their theirs themselves what which who whom this that these those am is are was were be been being have has had
+		having do does did doing a an the and but if or because as until while of at by for with about against between into through
+		during before after above below to from up down in out on off over under again further then once here there when where why
+		how all any both each few more most other some such no nor not only own same so than too very s t can will just don should now`) {
+		set[word] = true
+	}
+	return set
+}()

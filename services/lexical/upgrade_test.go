@@ -1,0 +1,161 @@
+package lexical_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/storetest"
+)
+
+// formerIndex writes as programs did before there were postings.
+type formerIndex struct{}
+
+func (formerIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record) error {
+	for _, r := range records {
+		if _, err := tx.Exec(ctx, `INSERT INTO lexical.documents AS d (namespace, memory_id, tsv)
+			VALUES ($1, $2, setweight(to_tsvector('english', $3), 'A') || setweight(to_tsvector('english', $4), 'D'))
+			ON CONFLICT (namespace, memory_id) DO UPDATE SET tsv = excluded.tsv WHERE d.tsv IS DISTINCT FROM excluded.tsv`,
+			r.Namespace, r.ID, r.Content, r.Category); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestFormerProgram has a program of before write, update and forget on the present schema: all is found at once.
+func TestFormerProgram(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	c := newCorpus(f)
+	c.add(t, "present", "a deployment of the present", nil)
+	f.Memory = memory.NewPostgres(f.Pool, formerIndex{})
+	c.add(t, "former", "the deployments of the former getUserById", func(r *record.Record) { r.Category = "ops" })
+	c.add(t, "gone", "deployment", nil)
+	c.expect(t, "deploying formerly", nil, "former", "gone", "present")
+	c.expect(t, "ops", nil, "former")
+	fold(t, f, "ns")
+	update := func(name, content string) {
+		t.Helper()
+		if _, err := f.Memory.Update(t.Context(), "ns", c.records[name].ID, 0, func(r *record.Record) error { r.Content = content; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update("present", "an outage")
+	if _, err := f.Memory.Forget(t.Context(), "ns", []uuid.UUID{c.records["gone"].ID}); err != nil {
+		t.Fatal(err)
+	}
+	c.expect(t, "deployment", nil, "former")
+	c.expect(t, "outages", nil, "present")
+	c.expect(t, "user", nil) // the parts of an identifier are a matter of the program
+	if err := searcher(f).Reindex(t.Context(), "ns"); err != nil {
+		t.Fatal(err)
+	}
+	c.expect(t, "user", nil, "former")
+}
+
+// TestCarryOver applies the migration to a database with documents.
+func TestCarryOver(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	seed(t, f, 700)
+	find := func() []leg.Hit {
+		return search(t, f, word(0)+" "+word(5)+" "+word(300), func(q *leg.Query) { q.Depth = 100 }).Hits
+	}
+	before := find()
+	fold(t, f, "ns")
+	folded := find()
+	if _, err := f.Pool.Exec(t.Context(), `SELECT lexical.rebuild('ns')`); err != nil {
+		t.Fatal(err)
+	}
+	after := find()
+	if len(before) != 100 || len(folded) != len(before) || len(after) != len(before) {
+		t.Fatalf("%d, %d and %d hits, want 100", len(before), len(folded), len(after))
+	}
+	for i := range before {
+		if before[i] != folded[i] || before[i] != after[i] {
+			t.Fatalf("hit %d was %+v, after folding %+v, carried over %+v", i, before[i], folded[i], after[i])
+		}
+	}
+}
+
+// TestCatchUp opens a file whose memories have no documents.
+func TestCatchUp(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	c := newCorpus(f)
+	for range 250 {
+		c.add(t, "one", "a grebe", nil)
+	}
+	if err := f.DB.Update(t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(t.Context(), `DELETE FROM lexical_documents`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c.expect(t, "grebe", nil)
+	if err := lexical.CatchUpSQLite(t.Context(), f.DB); err != nil {
+		t.Fatal(err)
+	}
+	if result := search(t, f, "grebe", func(q *leg.Query) { q.Depth = 1000 }); len(result.Hits) != 250 {
+		t.Errorf("%d memories are found, want 250", len(result.Hits))
+	}
+}
+
+// TestPostingsBudget: the most frequent terms are left out, and the result says so.
+func TestPostingsBudget(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	c := newCorpus(f)
+	for range 60 {
+		c.add(t, "frequent", "common gull", nil)
+	}
+	c.add(t, "rare", "a smew", nil)
+	fold(t, f, "ns")
+	find := func(budget int64) leg.Result {
+		result, err := lexical.NewPostgres(f.Pool, lexical.Config{MaxPostings: budget}).Search(t.Context(), leg.Query{Namespace: "ns", Text: "gull smew", Depth: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	if result := find(60); len(result.Hits) != 1 || result.State != triskelev1.LegState_LEG_STATE_TRUNCATED || result.Reason == "" {
+		t.Errorf("within 60 postings the result is %+v, want the rare memory, TRUNCATED", result)
+	}
+	if result := find(61); len(result.Hits) != 61 || result.State == triskelev1.LegState_LEG_STATE_TRUNCATED {
+		t.Errorf("within 61 postings there are %d hits and the state %v, want all", len(result.Hits), result.State)
+	}
+}
+
+// TestPruning has a query whose rare terms settle the best before its frequent ones are read.
+func TestPruning(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	seed(t, f, 4000)
+	fold(t, f, "ns")
+	if _, err := f.Pool.Exec(t.Context(), "ANALYZE"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		text := "w0o w1o w2o w3o w4o w5o w6o " + word(40+i*10) + " " + word(400+i*20)
+		few := search(t, f, text, func(q *leg.Query) { q.Depth = 5 }).Hits
+		all := search(t, f, text, func(q *leg.Query) {
+			q.Depth = 5
+			q.Filter.Metadata = map[string]any{}
+			q.Filter.CreatedFrom = few[4].CreatedAt.AddDate(-1, 0, 0)
+		}).Hits // a filter reads all
+		for i := range few {
+			if few[i] != all[i] {
+				t.Errorf("hit %d is %+v, reading all it is %+v", i, few[i], all[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package e2e_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// doors are the calls by which bytes can leave a process for somewhere else: a connection, a request, a log, a span, a
+// metric or another program. A library that opens connections by itself is a door too.
+var doors = map[string][]string{
+	"net":                             {"Dial", "DialTimeout", "Dialer", "DialUDP", "DialTCP", "DialUnix", "DialIP", "Listen", "ListenTCP", "ListenUDP", "ListenUnix", "ListenPacket", "ListenConfig"},
+	"crypto/tls":                      {"Dial", "Dialer", "DialWithDialer"},
+	"net/http":                        {"Client", "DefaultClient", "Get", "Post", "PostForm", "Head", "Transport", "DefaultTransport", "Server", "ListenAndServe", "Serve"},
+	"net/smtp":                        {"SendMail", "Dial"},
+	"os":                              {"Stdout", "Stderr", "Create", "CreateTemp", "WriteFile", "OpenFile"},
+	"os/exec":                         {"Command", "CommandContext"},
+	"fmt":                             {"Print", "Printf", "Println"},
+	"log":                             {"New", "Print", "Printf", "Println", "Default"},
+	"log/slog":                        {"NewTextHandler", "NewJSONHandler", "Default", "Info", "Warn", "Error", "Debug"},
+	"database/sql":                    {"Open", "OpenDB"},
+	"google.golang.org/grpc":          {"NewClient", "Dial", "DialContext"},
+	"github.com/jackc/pgx/v5":         {"Connect", "ConnectConfig"},
+	"github.com/jackc/pgx/v5/pgxpool": {"New", "NewWithConfig"},
+	"github.com/XSAM/otelsql":         {"Open", "OpenDB", "Register"},
+	"go.opentelemetry.io/contrib/exporters/autoexport": {"NewSpanExporter", "NewMetricReader", "NewLogExporter"},
+}
+
+// covered are the doors there are, each with what keeps texts from leaving by it or the test that watches it. Whoever
+// opens another one adds it here, and to TestCanary if it leads out of the system.
+var covered = map[string]string{
+	"fuser/program: os.Stderr":                    "logs of the daemons: TestCanary reads them at the level debug",
+	"fuser/program: slog.NewJSONHandler":          "the same",
+	"fuser/rpc: grpc.NewClient":                   "connections between the services, which carry texts to who may have them; TestCanary reads what models and collectors get",
+	"fuser/rpc: net.Listen":                       "the services' own address: what callers get are answers, and errors, which TestCanary reads",
+	"fuser/telemetry: autoexport.NewMetricReader": "TestCanary has a collector that reads all metrics",
+	"fuser/telemetry: autoexport.NewSpanExporter": "TestCanary has a collector that reads all spans",
+	"services/cli: slog.NewTextHandler":           "logs of `triskele up`: TestCanary reads them",
+	"services/cmd/triskele: os.Stdout":            "answers to who runs the program; TestCanary reads what the commands for operators print",
+	"services/cmd/triskele: os.Stderr":            "the same",
+	"services/cli: os.OpenFile":                   "the SQLite file and an import's report, where the user says, for the user alone",
+	"services/cli: os.CreateTemp":                 "an export, where the user says, for the user alone",
+	"services/importer: os.OpenFile":              "an import's journal beside its source: positions and ids, for the user alone",
+	"services/importer: sql.Open":                 "the SQLite file that is imported from, read only",
+	"services/curator: http.Client":               "TestCanary has a model that keeps every request; memory.Curatable and the database keep sensitive memories out",
+	"services/postgres: pgxpool.NewWithConfig":    "the database: TestCanary looks into every table",
+	"services/sqlite: otelsql.Open":               "the database: TestCanary looks into every table",
+	"services/postgres/pgtest: v5.Connect":        "for tests only",
+	"services/eval: sql.Open":                     "`triskele eval` measures with public data sets",
+	"services/eval: v5.Connect":                   "the same",
+	"services/eval: os.Create":                    "the same: run files",
+	"services/eval: os.WriteFile":                 "the same: reports",
+}
+
+// libraries are the modules of others that programs import, by the beginning of their paths. One that can open a
+// connection or write by itself says what with; its functions that do are doors.
+var libraries = map[string]string{
+	"buf.build/go/protovalidate":        "no",
+	"github.com/XSAM/otelsql":           "spans and metrics of statements, without arguments: TestCanary reads them",
+	"github.com/alecthomas/kong":        "prints usage and wrong flags to who runs a program",
+	"github.com/exaring/otelpgx":        "spans of statements, without arguments: TestCanary reads them",
+	"github.com/google/uuid":            "no",
+	"github.com/jackc/pgx/v5":           "the database",
+	"github.com/pgvector/pgvector-go":   "no",
+	"github.com/pressly/goose/v3":       "the database",
+	"github.com/schollz/progressbar/v3": "draws where it is told to: the error output of an import",
+	"github.com/x448/float16":           "no",
+	"github.com/yuin/goldmark":          "no",
+	"go.abhg.dev/goldmark/wikilink":     "no",
+	"go.opentelemetry.io/contrib":       "spans and metrics of calls: TestCanary reads them",
+	"go.opentelemetry.io/otel":          "the same",
+	"go.yaml.in/yaml/v3":                "no",
+	"golang.org/x/term":                 "no",
+	"golang.org/x/text":                 "no",
+	"google.golang.org/genproto":        "no",
+	"google.golang.org/grpc":            "connections between the services",
+	"google.golang.org/protobuf":        "no",
+	"modernc.org/sqlite":                "the database",
+}
+
+// TestEveryDoorIsCovered reads the source of all programs for doors and libraries that nobody has thought about.
+func TestEveryDoorIsCovered(t *testing.T) {
+	found, used := map[string]bool{}, map[string]bool{}
+	for _, module := range []string{"fuser", "services"} {
+		root := filepath.Join("..", "..", module)
+		err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+				return err
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			folder, err := filepath.Rel(filepath.Join("..", ".."), filepath.Dir(file))
+			if err != nil {
+				return err
+			}
+			for _, spec := range parsed.Imports {
+				if from := strings.Trim(spec.Path.Value, `"`); !ours(from) {
+					used[libraryOf(from)] = true
+				}
+			}
+			for _, door := range doorsOf(parsed) {
+				found[filepath.ToSlash(folder)+": "+door] = true
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, door := range slices.Sorted(maps.Keys(found)) {
+		if covered[door] == "" {
+			t.Errorf("%q is a way out that no test covers", door)
+		}
+	}
+	for _, library := range slices.Sorted(maps.Keys(used)) {
+		if libraries[library] == "" {
+			t.Errorf("%q is a library of which nobody has said whether it lets anything out", library)
+		}
+	}
+	for _, library := range slices.Sorted(maps.Keys(libraries)) {
+		if !used[library] {
+			t.Errorf("%q is said to be used, but is not", library)
+		}
+	}
+	for _, door := range slices.Sorted(maps.Keys(covered)) {
+		if !found[door] {
+			t.Errorf("%q is said to be covered, but there is no such way out", door)
+		}
+	}
+}
+
+// ours says whether a package is the project's or Go's own.
+func ours(from string) bool {
+	host, _, _ := strings.Cut(from, "/")
+	return !strings.Contains(host, ".") || strings.HasPrefix(from, "github.com/triskele/triskele/")
+}
+
+// libraryOf returns which of the libraries a package is of, or the package if it is of none.
+func libraryOf(from string) string {
+	for library := range libraries {
+		if from == library || strings.HasPrefix(from, library+"/") {
+			return library
+		}
+	}
+	return from
+}
+
+// doorsOf returns the doors that a file uses, as "package.Name".
+func doorsOf(file *ast.File) (out []string) {
+	imported := map[string]string{} // by the name it has in the file
+	for _, spec := range file.Imports {
+		from, err := strconv.Unquote(spec.Path.Value)
+		if err != nil || doors[from] == nil {
+			continue
+		}
+		name := path.Base(from)
+		if strings.HasPrefix(name, "v") && strings.Trim(name[1:], "0123456789") == "" {
+			name = path.Base(path.Dir(from))
+		}
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		imported[name] = from
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		selector, ok := node.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if name, ok := selector.X.(*ast.Ident); ok && slices.Contains(doors[imported[name.Name]], selector.Sel.Name) {
+			out = append(out, path.Base(imported[name.Name])+"."+selector.Sel.Name)
+		}
+		return true
+	})
+	return out
+}
+
+// TestDoorsAreSeen makes sure that the reading above is not blind.
+func TestDoorsAreSeen(t *testing.T) {
+	for source, want := range map[string]string{
+		`package p; import "net/http"; var c = http.Client{}`:                                  "http.Client",
+		`package p; import "net/http"; func f() { http.Post("", "", nil) }`:                    "http.Post",
+		`package p; import web "net/http"; func f() { go func() { _ = web.DefaultClient }() }`: "http.DefaultClient",
+		`package p; import "github.com/jackc/pgx/v5"; func f() { pgx.Connect(nil, "") }`:       "v5.Connect",
+		`package p; import "google.golang.org/grpc"; func f() { grpc.NewClient("") }`:          "grpc.NewClient",
+		`package p; import "net/http"; func f(w http.ResponseWriter) { w.WriteHeader(200) }`:   "",
+		`package p; import "os/exec"; func f() { exec.Command("curl") }`:                       "exec.Command",
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "p.go", source, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(doorsOf(file), " "); got != want {
+			t.Errorf("%s: found %q, want %q", source, got, want)
+		}
+	}
+}
