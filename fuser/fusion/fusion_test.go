@@ -396,7 +396,7 @@ func TestBetterRankNeverScoresLess(t *testing.T) {
 // What Settled calls settled stays so, whatever the outstanding lists turn out to hold.
 func TestSettledIsKept(t *testing.T) {
 	held := 0
-	for seed := range uint64(4000) {
+	for seed := range uint64(1500) {
 		r := rand.New(rand.NewPCG(seed, 17))
 		lists := random(r)
 		for i := range lists { // most lists agree, or nothing is ever settled
@@ -426,8 +426,8 @@ func TestSettledIsKept(t *testing.T) {
 			t.Fatalf("seed %d: settled on %v, became %v", seed, before, after)
 		}
 	}
-	if held < 100 {
-		t.Errorf("only %d of 4000 were settled, too few to mean anything", held)
+	if held < 40 {
+		t.Errorf("only %d of 1500 were settled, too few to mean anything", held)
 	}
 }
 
