@@ -98,9 +98,9 @@ fuzz-targets:
 SETS ?= locomo-turn
 STORE ?= sqlite
 OUT ?= out/eval-$(STORE)
-EVAL := bin/triskele eval --data "$(DATA)" --sets "$(SETS)" --store $(STORE) --out "$(OUT)" $(if $(COMPARE),--compare "$(COMPARE)")
+EVAL := bin/triskele eval --data "$(DATA)" --sets "$(SETS)" --store $(STORE) --out "$(OUT)" $(if $(COMPARE),--compare "$(COMPARE)") $(if $(CONFIGS),--configs $(CONFIGS)) $(if $(SCORER),--scorer $(SCORER))
 .PHONY: eval
-eval: build ## Measure recall: make eval DATA=DIR [SETS=a,b] [STORE=sqlite|postgres] [OUT=DIR] [COMPARE=DIR of another run]
+eval: build ## Measure recall: make eval DATA=DIR [SETS=a,b] [STORE=sqlite|postgres] [OUT=DIR] [COMPARE=DIR of another run] [CONFIGS=D-lexical] [SCORER=bm25|ts_rank]
 	@test -n "$(DATA)" || { echo "make eval needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
 ifeq ($(STORE),postgres)
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install

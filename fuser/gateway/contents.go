@@ -38,15 +38,24 @@ func (g *Gateway) checkNamespaces(ctx context.Context, namespaces []string, outc
 // fetched is what came of fetching a namespace's winners: the memories by id, all that there are, or an error.
 type fetched struct {
 	memories map[string]*triskelev1.Memory
+	matches  map[string]*triskelev1.Matches
 	err      error
 }
 
-// contents fetches the winners of each namespace.
-func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused) map[string]fetched {
+// wordsOf returns the text whose words are to be found in the winners, "" for none.
+func wordsOf(req *triskelev1.RecallRequest) string {
+	if !req.GetExplain() {
+		return ""
+	}
+	return req.GetQuery()
+}
+
+// contents fetches the winners of each namespace, and finds the words of a query in them unless it is empty.
+func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused, query string) map[string]fetched {
 	requests := map[string]*triskelev1.GetRequest{}
 	for _, f := range fused {
 		if requests[f.Namespace] == nil {
-			requests[f.Namespace] = &triskelev1.GetRequest{Namespace: f.Namespace}
+			requests[f.Namespace] = &triskelev1.GetRequest{Namespace: f.Namespace, Query: query}
 		}
 		requests[f.Namespace].Ids = append(requests[f.Namespace].Ids, f.ID)
 	}
@@ -62,12 +71,15 @@ func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused) map[string
 				g.log.WarnContext(ctx, "contents not fetched", "namespace", namespace, "error", err.Error())
 			}
 			memories := make(map[string]*triskelev1.Memory, len(req.GetIds()))
-			for _, m := range resp.GetMemories() {
-				memories[m.GetId()] = m
+			matches := make(map[string]*triskelev1.Matches, len(resp.GetMatches()))
+			for i, m := range resp.GetMemories() {
+				if memories[m.GetId()] = m; i < len(resp.GetMatches()) {
+					matches[m.GetId()] = resp.GetMatches()[i]
+				}
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			out[namespace] = fetched{memories, err}
+			out[namespace] = fetched{memories, matches, err}
 		})
 	}
 	wg.Wait()

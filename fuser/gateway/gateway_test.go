@@ -96,6 +96,9 @@ func (m memories) Get(_ context.Context, req *triskelev1.GetRequest, _ ...grpc.C
 	for _, id := range req.GetIds() {
 		if !slices.Contains(m.forgotten, id) {
 			resp.Memories = append(resp.Memories, &triskelev1.Memory{Id: id, Content: "content of " + id})
+			if req.GetQuery() != "" {
+				resp.Matches = append(resp.Matches, &triskelev1.Matches{Content: []*triskelev1.TextRange{{Start: 11, End: int32(11 + len(id))}}})
+			}
 		}
 	}
 	return resp, nil
@@ -192,6 +195,13 @@ func TestRecallFusesAllLegs(t *testing.T) {
 		if sum != h.GetScore() || h.GetRank() != int32(i+1) || h.GetMemory().GetContent() != "content of "+h.GetId() {
 			t.Errorf("hit %v", h)
 		}
+		if m := h.GetMatches().GetContent(); len(m) != 1 || int(m[0].GetEnd()) != len(h.GetMemory().GetContent()) {
+			t.Errorf("%s: matches %v", h.GetId(), m)
+		}
+	}
+	plain, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) { r.Explain = false }))
+	if err != nil || plain.GetHits()[0].GetMatches() != nil {
+		t.Errorf("without explain: %v, %v", plain, err)
 	}
 }
 
@@ -289,15 +299,16 @@ func TestCallersDeadlineBoundsTheLegs(t *testing.T) {
 func TestOverridesPerLeg(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var depth int32
+		var scorer triskelev1.Scorer
 		lexical := leg{search: func(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
-			depth = req.GetDepth()
+			depth, scorer = req.GetDepth(), req.GetScorer()
 			return finds(bm25, "a", "b").search(ctx, req)
 		}}
 		g := newGateway(t, memories{}, lexical, finds(cosine, "b", "c"), after(30*ms, hops, "c"))
 		off, weight, three := false, 2., int32(3)
 		resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
 			r.Legs = map[string]*triskelev1.LegOptions{
-				"lexical": {Weight: &weight, Depth: &three},
+				"lexical": {Weight: &weight, Depth: &three, Scorer: triskelev1.Scorer_SCORER_TS_RANK},
 				"dense":   {Enabled: &off},
 				"graph":   {Deadline: durationpb.New(5 * ms)},
 			}
@@ -305,7 +316,7 @@ func TestOverridesPerLeg(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if states(resp) != "OK SKIPPED TIMED_OUT" || order(resp) != "a b" || depth != 3 {
+		if states(resp) != "OK SKIPPED TIMED_OUT" || order(resp) != "a b" || depth != 3 || scorer != triskelev1.Scorer_SCORER_TS_RANK {
 			t.Errorf("states %q, order %q, depth %d", states(resp), order(resp), depth)
 		}
 		if w := resp.GetHits()[0].GetContributions()[0].GetWeight(); w != 2 {

@@ -147,7 +147,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	}
 	var contents map[string]fetched
 	if !req.GetIdsOnly() {
-		contents = g.contents(ctx, result.Hits)
+		contents = g.contents(ctx, result.Hits, wordsOf(req))
 	}
 	var lost []string
 	for _, f := range result.Hits {
@@ -156,7 +156,9 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 		if asked && of.err == nil && memory == nil {
 			continue // forgotten since the leg found it
 		}
-		resp.Hits = append(resp.Hits, hit(f, len(resp.Hits)+1, memory, req.GetExplain()))
+		h := hit(f, len(resp.Hits)+1, memory, req.GetExplain())
+		h.Matches = of.matches[f.ID]
+		resp.Hits = append(resp.Hits, h)
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(contents)) {
 		if contents[namespace].err != nil {

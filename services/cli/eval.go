@@ -12,6 +12,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/services/lexical"
 )
 
 type evalCmd struct {
@@ -75,10 +76,12 @@ func (c *evalCmd) Run(ctx context.Context, env *Env) error {
 	}
 	defer flush(ctx, process)
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	config := lexical.DefaultConfig()
+	config.Scorer = lexical.ScorerByName(c.Scorer)
 	report, err := eval.Run(ctx, eval.Options{
 		Data: c.Data, Sets: c.Sets, Store: c.Store, Postgres: c.Postgres, Out: c.Out, Configs: c.Configs, Limit: c.Limit,
 		Concurrency: c.Concurrency, Progress: env.Err, Command: c.command(), Compare: c.Compare,
-		Embedder: embedder, Fallback: fallback, Lexical: lexicalConfig(c.Scorer),
+		Embedder: embedder, Fallback: fallback, Lexical: config,
 	}, process, log)
 	if err != nil {
 		return err

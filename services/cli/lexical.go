@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -16,9 +17,10 @@ type lexicalCmd struct {
 type lexicalSettingsCmd struct {
 	Namespace string        `arg:"" help:"Namespace."`
 	Language  *string       `help:"Language of its texts: ${languages}. A change indexes the namespace again." placeholder:"NAME"`
-	K1        *float64      `help:"BM25's k1, 0 to 10." placeholder:"K1"`
+	K1        *float64      `name:"k1" help:"BM25's k1, 0 to 10." placeholder:"K1"`
 	B         *float64      `help:"BM25's b, 0 to 1." placeholder:"B"`
 	Prefix    *bool         `help:"Whether the last word of a query also finds longer words." negatable:""`
+	Scorer    *string       `help:"How to rank when a request doesn't say: ${scorers}, or default for the service's own." enum:"${scorers},default" placeholder:"NAME"`
 	Database  databaseFlags `embed:""`
 }
 
@@ -37,12 +39,16 @@ func (c *lexicalSettingsCmd) Run(ctx context.Context, env *Env) error {
 		override(&changed.K1, c.K1)
 		override(&changed.B, c.B)
 		override(&changed.Prefix, c.Prefix)
+		if c.Scorer != nil {
+			changed.Scorer = lexical.ScorerByName(*c.Scorer)
+		}
 		if changed != settings {
 			if err := leg.Set(ctx, c.Namespace, changed); err != nil {
 				return err
 			}
 		}
-		return env.print(fmt.Sprintf("language %s\nk1       %g\nb        %g\nprefix   %t\n", changed.Language, changed.K1, changed.B, changed.Prefix))
+		return env.print(fmt.Sprintf("language %s\nk1       %g\nb        %g\nprefix   %t\nscorer   %s\n", changed.Language, changed.K1, changed.B, changed.Prefix,
+			cmp.Or(lexical.ScorerName(changed.Scorer), "default")))
 	})
 }
 

@@ -23,7 +23,7 @@ type upCmd struct {
 	AllowRemote bool           `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
 	Database    databaseFlags  `embed:""`
 	Embedder    open.Flags     `embed:""`
-	Scorer      string         `help:"How the lexical leg ranks when a request doesn't say: ${scorers}." enum:"${scorers}" default:"bm25" env:"TRISKELE_SCORER"`
+	Lexical     lexical.Flags  `embed:""`
 	Curator     curator.Config `embed:"" prefix:"curator-"`
 	Sweep       memory.Sweep   `embed:""`
 	Policies    []byte         `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
@@ -98,11 +98,4 @@ Try, in another terminal:
   triskele remember%s "The staging password is rotated on the first Monday of the month."
   triskele recall%s "when does the staging password change"
 `, telemetry.Version(), address, t, flag, flag)
-}
-
-// lexicalConfig is the lexical leg's configuration with one of lexical.ScorerNames.
-func lexicalConfig(scorer string) lexical.Config {
-	config := lexical.DefaultConfig()
-	config.Scorer = lexical.ScorerByName(scorer)
-	return config
 }

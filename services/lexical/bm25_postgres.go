@@ -25,11 +25,9 @@ const (
 	firstRound = 8192
 )
 
-// bm25Planning holds for each search by BM25. Every statement looks terms or documents up by key, whatever their
+// bm25Planning holds for each search by BM25, beside planning. Every statement looks terms or documents up by key, whatever their
 // number; a plan that was made for one query suits all.
-var bm25Planning = map[string]string{
-	"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off",
-}
+var bm25Planning = map[string]string{"plan_cache_mode": "force_generic_plan", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 
 // blockKey names a block of a term's postings.
 type blockKey struct {
@@ -58,7 +56,8 @@ type bm25Search struct {
 	q          leg.Query
 	query      query
 	settings   Settings
-	budget     int64 // postings that may still be read
+	budget     int64         // postings that may still be read
+	reserve    time.Duration // of the time, for looking up memories
 	documents  int64
 	saturation saturation
 	terms      []*sought // the rarest first
@@ -69,49 +68,39 @@ type bm25Search struct {
 	cut        string // why the result is incomplete, if it is
 }
 
-func (p *Postgres) searchByBM25(ctx context.Context, q leg.Query) (leg.Result, error) {
-	const kind = triskelev1.ScoreKind_SCORE_KIND_BM25
-	s := &bm25Search{q: q, budget: p.cfg.MaxPostings}
+// searchByBM25 ranks by BM25 any memory with any term. What it finds in the time and the postings it has is in the result,
+// TRUNCATED if that was not all.
+func (p *Postgres) searchByBM25(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, settings Settings) (result leg.Result, err error) {
+	s := &bm25Search{tx: tx, q: q, query: understood, settings: settings, budget: p.cfg.MaxPostings}
+	if deadline, ok := ctx.Deadline(); ok {
+		s.reserve = time.Until(deadline) / 4
+	}
 	defer s.scores.release()
-	result := leg.Result{ScoreKind: kind}
-	var complete bool
-	err := postgres.Search(ctx, p.pool, q.Namespace, bm25Planning, func(tx pgx.Tx) (err error) {
-		s.tx = tx
-		if s.settings, err = readSettings(ctx, tx, q.Namespace); err != nil {
-			return err
-		}
-		s.query = understand(q.Text, s.settings)
-		if s.query.distinct == 0 {
-			return nil
-		}
-		if err := s.expand(ctx); err != nil {
-			return err
-		}
-		if err := s.lookUp(ctx); err != nil {
-			return err
-		}
-		if err := s.findPhrases(ctx); err != nil {
-			return err
-		}
-		result.Hits, complete, err = s.rank(ctx)
-		return err
-	})
-	switch {
-	case err != nil && len(result.Hits) > 0 && postgres.IsTimeout(err):
-		s.cut = "time ran out"
-	case err != nil:
-		return leg.Result{}, err
-	case s.query.distinct == 0:
-		return abstained(kind, noWords), nil
+	if err := s.expand(ctx); err != nil {
+		return result, err
+	}
+	if err := s.lookUp(ctx); err != nil {
+		return result, err
+	}
+	if err := s.findPhrases(ctx); err != nil {
+		return result, err
+	}
+	if result.Hits, err = s.rank(ctx); err != nil {
+		s.cut = "time ran out" // unless it is another error, or there is nothing to show for it
 	}
 	if left := len(s.query.terms); left < s.query.distinct {
 		result.Reason = fmt.Sprintf("searched for %d of the %d terms", left, s.query.distinct)
 	}
-	if s.cut != "" && !complete {
-		result.State = triskelev1.LegState_LEG_STATE_TRUNCATED
-		result.Reason = s.cut
+	if s.cut != "" && (err == nil || len(result.Hits) > 0) {
+		result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, s.cut
 	}
-	return result, nil
+	return result, err
+}
+
+// late says whether so little time is left that the memories found so far are to be looked up.
+func (s *bm25Search) late(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < s.reserve
 }
 
 // lookUp finds out how frequent each term is and where its postings are, and keeps the terms that tell most.
@@ -125,6 +114,9 @@ func (s *bm25Search) lookUp(ctx context.Context) error {
 	}
 	var length int64
 	batch := &pgx.Batch{}
+	for name, value := range bm25Planning {
+		batch.Queue("SELECT set_config($1, $2, true)", name, value)
+	}
 	batch.Queue(`
 		SELECT coalesce(t.documents, 0) + f.documents - r.documents, coalesce(t.length, 0) + f.length - r.length
 		FROM (SELECT count(*) AS documents, coalesce(sum(length), 0)::bigint AS length FROM lexical.postings WHERE namespace = $1 AND term = '') f
@@ -195,32 +187,32 @@ func (s *bm25Search) lookUp(ctx context.Context) error {
 }
 
 // rank returns the best live memories. First it may leave out postings that cannot matter to the best candidates; should
-// too few of those be live, it reads all and looks at ever more candidates.
-func (s *bm25Search) rank(ctx context.Context) (hits []leg.Hit, complete bool, err error) {
+// too few of those be live, it reads all and looks at ever more candidates. With an error it returns what it has.
+func (s *bm25Search) rank(ctx context.Context) (hits []leg.Hit, err error) {
 	candidates := s.q.Depth + s.q.Depth/4 + spareCandidates
 	prune := !s.q.Filter.Narrow()
 	pruned, err := s.addUp(ctx, candidates, prune)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	hits, complete, err = s.live(ctx, candidates)
+	hits, complete, err := s.live(ctx, candidates)
 	if err != nil || complete || s.cut != "" {
-		return hits, complete && s.cut == "", err
+		return hits, err
 	}
 	if pruned {
 		if _, err := s.addUp(ctx, 0, false); err != nil {
-			return hits, false, err
+			return hits, err
 		}
 	}
 	for !complete {
 		candidates *= 4
 		more, all, err := s.live(ctx, candidates)
 		if err != nil {
-			return hits, false, err
+			return hits, err
 		}
 		hits, complete = more, all
 	}
-	return hits, true, nil
+	return hits, nil
 }
 
 // addUp scores documents, the rarest terms first. With prune it stops where the terms that are left cannot bring another
@@ -256,6 +248,10 @@ func (s *bm25Search) addUp(ctx context.Context, n int, prune bool) (pruned bool,
 		}
 		if size > budget {
 			s.cut = fmt.Sprintf("the most frequent %d of %d terms were left out", len(s.terms)-from, len(s.terms))
+			return pruned, nil
+		}
+		if s.late(ctx) {
+			s.cut = fmt.Sprintf("time ran out before the most frequent %d of %d terms", len(s.terms)-from, len(s.terms))
 			return pruned, nil
 		}
 		budget -= size

@@ -590,9 +590,65 @@ func TestSettings(t *testing.T) {
 		c.expect(t, "depl which", nil)
 		c.expect(t, "hau", nil, "later", "german")
 
+		s.Scorer = triskelev1.Scorer_SCORER_TS_RANK
+		set(s)
+		result := c.expect(t, "failed", nil, "english")
+		if f.Engine == schema.Postgres && result.ScoreKind != triskelev1.ScoreKind_SCORE_KIND_TS_RANK || f.Engine == schema.SQLite && result.State != triskelev1.LegState_LEG_STATE_FALLBACK {
+			t.Errorf("with a scorer for the namespace the result is %+v", result)
+		}
+		if result := search(t, f, "failed", func(q *leg.Query) { q.Scorer = triskelev1.Scorer_SCORER_BM25 }); result.ScoreKind != triskelev1.ScoreKind_SCORE_KIND_BM25 {
+			t.Errorf("the request's own scorer is overridden: %+v", result)
+		}
+
 		s.Language = "klingon"
 		if err := s.Check(); err == nil {
 			t.Error("an unknown language is accepted")
+		}
+	})
+}
+
+func TestMatches(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		r := storetest.Record("ns", "The deployments of getUserById and deploying café-bots; "+strings.Repeat("deploy ", 100), func(r *record.Record) { r.Title = "Cafe 東京都 of Deployers" })
+		other := storetest.Record("ns", "nothing", nil)
+		f.Insert(t, r, other)
+		words := func(query string) (title, content []string) {
+			t.Helper()
+			found, err := f.Memory.Matches(t.Context(), "ns", query, []record.Record{r, other})
+			if err != nil || len(found) != 2 || len(found[1].Title)+len(found[1].Content) > 0 {
+				t.Fatalf("matches of %q: %+v, %v", query, found, err)
+			}
+			for _, s := range found[0].Title {
+				title = append(title, r.Title[s.Start:s.End])
+			}
+			for _, s := range found[0].Content {
+				content = append(content, r.Content[s.Start:s.End])
+			}
+			return title, content
+		}
+		for query, want := range map[string][2]string{
+			"of user":         {"", "User"}, // a stop word beside another is not sought
+			"of":              {"of", "of"},
+			"cafe":            {"Cafe", "café"},
+			"CAFÉ-BOTS bots":  {"Cafe", "café-bots"},
+			"getuserbyid":     {"", "getUserById"},
+			"京都 elsewhere":    {"京都", ""},
+			"elephant":        {"", ""},
+			`"?!`:             {"", ""},
+			"deploy's <tags>": {"Deployers", "deployments deploying" + strings.Repeat(" deploy", 62)},
+		} {
+			title, content := words(query)
+			if got := [2]string{strings.Join(title, " "), strings.Join(content, " ")}; got != want {
+				t.Errorf("%q matches %q, want %q", query, got, want)
+			}
+		}
+		s := lexical.DefaultSettings()
+		s.Prefix = true
+		if err := searcher(f).Set(t.Context(), "ns", s); err != nil {
+			t.Fatal(err)
+		}
+		if title, _ := words("dep"); !slices.Equal(title, []string{"Deployers"}) {
+			t.Errorf("a prefix matches %q", title)
 		}
 	})
 }

@@ -7,20 +7,18 @@ import (
 	"github.com/triskele/triskele/services/record"
 )
 
-// field is a part of a memory, by PostgreSQL's weight label.
+// field is a part of a memory, by PostgreSQL's weight label. In the score it weighs, in tenths, A 10, B 4, C 2 and D 1: the
+// migrations and the search on SQLite say so. BM25F adds up occurrences by these weights: S. Robertson, H. Zaragoza and
+// M. Taylor, "Simple BM25 extension to multiple weighted fields", CIKM 2004.
 type field byte
 
 const (
 	fieldContent  field = 'A' // and title
 	fieldKeywords field = 'B'
 	fieldTags     field = 'C'
-	fieldLeast    field = 'D' // category, and stop words wherever they are
+	// category, and stop words wherever they are: found when there is nothing else, they hardly count in a memory's length
+	fieldLeast field = 'D'
 )
-
-// In the score a field weighs, in tenths, A 10, B 4, C 2 and D 1: the migrations and the search on SQLite say so. BM25F adds
-// up occurrences by these weights: S. Robertson, H. Zaragoza and M. Taylor, "Simple BM25 extension to multiple weighted
-// fields", CIKM 2004. Stop words weigh as little as a category, so that they are found when there is nothing else and
-// hardly count in a memory's length.
 
 // fields returns the indexed texts of a memory.
 func fields(r record.Record) [4]struct {

@@ -6,7 +6,7 @@
 //   - On PostgreSQL document frequencies and lengths are those of the namespace, k1 and b are the namespace's, and fields
 //     are weighed before saturation (BM25F). SQLite's FTS5 takes frequencies and lengths over the whole file, has fixed
 //     k1 = 1.2 and b = 0.75, weighs a term's occurrences alike, and counts an identifier kept whole as a word more.
-//   - Only PostgreSQL has the scorer ts_rank; asked for it, SQLite answers by BM25 and says FALLBACK.
+//   - Only PostgreSQL has the scorer ts_rank, which takes no notice of k1, b, quotation marks and prefixes; asked for it, SQLite answers by BM25 and says FALLBACK.
 //   - A quoted phrase that begins or ends inside an identifier is found on PostgreSQL only.
 package lexical
 
@@ -39,7 +39,15 @@ func DefaultConfig() Config {
 // ScorerNames are the names of the scorers, as flags take them.
 var ScorerNames = []string{"bm25", "ts_rank"}
 
-// ScorerByName returns the scorer with one of ScorerNames.
+// ScorerName returns one of ScorerNames, "" for an unspecified scorer.
+func ScorerName(s triskelev1.Scorer) string {
+	if s == triskelev1.Scorer_SCORER_UNSPECIFIED {
+		return ""
+	}
+	return strings.ToLower(strings.TrimPrefix(s.String(), "SCORER_"))
+}
+
+// ScorerByName returns the scorer with one of ScorerNames, unspecified for any other.
 func ScorerByName(name string) triskelev1.Scorer {
 	return triskelev1.Scorer(triskelev1.Scorer_value["SCORER_"+strings.ToUpper(name)])
 }

@@ -48,6 +48,12 @@ func (PostgresIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record
 	return err
 }
 
+// Forget takes the words of documents that are gone out of the blocks, where they would stay until the next fold.
+func (PostgresIndex) Forget(ctx context.Context, tx pgx.Tx, namespace string) error {
+	_, err := postgres.In(tx, namespace).Exec(ctx, `SELECT lexical.fold($1)`, namespace)
+	return err
+}
+
 // lockSettings returns each namespace's settings and keeps them as they are until the transaction ends.
 func lockSettings(ctx context.Context, tx pgx.Tx, namespaces []string) (map[string]Settings, error) {
 	namespaces = slices.Compact(slices.Sorted(slices.Values(namespaces)))
@@ -62,10 +68,12 @@ func lockSettings(ctx context.Context, tx pgx.Tx, namespaces []string) (map[stri
 	for _, namespace := range namespaces {
 		found[namespace] = DefaultSettings()
 	}
-	batch.Queue(`SELECT namespace, language, k1, b, prefix FROM lexical.settings WHERE namespace = ANY($1)`, namespaces).Query(func(rows pgx.Rows) error {
+	batch.Queue(`SELECT namespace, `+settingsColumns+` FROM lexical.settings WHERE namespace = ANY($1)`, namespaces).Query(func(rows pgx.Rows) error {
 		var namespace string
 		var s Settings
-		_, err := pgx.ForEachRow(rows, []any{&namespace, &s.Language, &s.K1, &s.B, &s.Prefix}, func() error {
+		var scorer string
+		_, err := pgx.ForEachRow(rows, []any{&namespace, &s.Language, &s.K1, &s.B, &s.Prefix, &scorer}, func() error {
+			s.Scorer = ScorerByName(scorer)
 			found[namespace] = s
 			return nil
 		})
@@ -74,13 +82,19 @@ func lockSettings(ctx context.Context, tx pgx.Tx, namespaces []string) (map[stri
 	return found, tx.SendBatch(ctx, batch).Close()
 }
 
+// settingsColumns are in the order of Settings.
+const settingsColumns = `language, k1, b, prefix, coalesce(scorer, '')`
+
 // readSettings returns a namespace's settings.
 func readSettings(ctx context.Context, db postgres.Batcher, namespace string) (Settings, error) {
 	var s Settings
-	err := postgres.In(db, namespace).QueryRow(ctx, `SELECT language, k1, b, prefix FROM lexical.settings WHERE namespace = $1`, namespace).Scan(&s.Language, &s.K1, &s.B, &s.Prefix)
+	var scorer string
+	err := postgres.In(db, namespace).QueryRow(ctx, `SELECT `+settingsColumns+` FROM lexical.settings WHERE namespace = $1`, namespace).
+		Scan(&s.Language, &s.K1, &s.B, &s.Prefix, &scorer)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return DefaultSettings(), nil
 	}
+	s.Scorer = ScorerByName(scorer)
 	return s, err
 }
 
@@ -99,12 +113,36 @@ func NewPostgres(pool *pgxpool.Pool, cfg Config) *Postgres {
 	return &Postgres{pool, cfg}
 }
 
-// Search implements leg.Searcher.
+// planning holds for each search. The query is planned with its values, since how common its terms are, and how large its
+// namespace is, decides which index to use; a generic plan guesses the same for all. A sequential scan reads every row of
+// the partition, and compiling a plan takes longer than running it.
+var planning = map[string]string{"plan_cache_mode": "force_custom_plan", "enable_seqscan": "off", "jit": "off"}
+
+// Search implements leg.Searcher. The request names the scorer, else the namespace's settings do, else the configuration.
 func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
-	if cmp.Or(q.Scorer, p.cfg.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
-		return p.searchByRank(ctx, q)
+	var result leg.Result
+	err := postgres.Search(ctx, p.pool, q.Namespace, planning, func(tx pgx.Tx) error {
+		settings, err := readSettings(ctx, tx, q.Namespace)
+		if err != nil {
+			return err
+		}
+		search, kind := p.searchByBM25, triskelev1.ScoreKind_SCORE_KIND_BM25
+		if cmp.Or(q.Scorer, settings.Scorer, p.cfg.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
+			search, kind = p.searchByRank, triskelev1.ScoreKind_SCORE_KIND_TS_RANK
+		}
+		understood := understand(q.Text, settings)
+		if understood.distinct == 0 {
+			result = abstained(kind, noWords)
+			return nil
+		}
+		result, err = search(ctx, tx, q, understood, settings)
+		result.ScoreKind = kind
+		return err
+	})
+	if err != nil && !(result.State == triskelev1.LegState_LEG_STATE_TRUNCATED && postgres.IsTimeout(err)) {
+		return leg.Result{}, err
 	}
-	return p.searchByBM25(ctx, q)
+	return result, nil
 }
 
 // Status implements leg.Searcher. Nothing is ever pending: the index is written with the record.

@@ -3,15 +3,18 @@ package lexical_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/postgres/pgtest"
 	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/storetest"
 )
@@ -111,10 +114,14 @@ func (tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)  
 func (tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (tracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-// traced returns the leg on a pool of its own with a tracer.
+// traced returns the leg with a tracer, logged in as the service, which row-level security applies to.
 func traced(t *testing.T, f *storetest.Fixture, tr tracer) leg.Searcher {
 	t.Helper()
-	config := f.Pool.Config()
+	config, err := pgxpool.ParseConfig(pgtest.Login(t, f.Pool.Config().ConnString(), "lexical"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.AfterConnect = f.Pool.Config().AfterConnect
 	config.ConnConfig.Tracer = tr
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
@@ -214,5 +221,28 @@ func fold(t testing.TB, f *storetest.Fixture, namespace string) {
 	t.Helper()
 	if _, err := f.Pool.Exec(t.Context(), "SELECT lexical.fold($1)", namespace); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestForgettingFolds forgets memories that are in blocks: none of their words is in any table when that is committed,
+// although nobody folds.
+func TestForgettingFolds(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	doomed := storetest.Record("ns", "capercaillie wren", nil)
+	f.Insert(t, doomed, storetest.Record("ns", "wren dunlin", nil))
+	fold(t, f, "ns")
+	if before := f.Holding(t, "capercailli"); !slices.ContainsFunc(before, func(table string) bool { return strings.HasPrefix(table, "lexical.blocks") }) {
+		t.Fatalf("only %q know of the memory", before)
+	}
+	if n, err := f.Memory.Forget(t.Context(), "ns", []uuid.UUID{doomed.ID}); err != nil || n != 1 {
+		t.Fatalf("forgot %d: %v", n, err)
+	}
+	if left := f.Holding(t, "capercailli"); len(left) > 0 {
+		t.Errorf("%q hold a word of the forgotten memory", left)
+	}
+	var removals int
+	if err := f.Pool.QueryRow(t.Context(), "SELECT count(*) FROM lexical.removals").Scan(&removals); err != nil || removals > 0 {
+		t.Errorf("%d words are yet to be removed, %v", removals, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 )
 
@@ -14,6 +15,8 @@ type Settings struct {
 	K1       float64 // how slowly repetition saturates, 0 to 10
 	B        float64 // how much length counts against a memory, 0 to 1
 	Prefix   bool    // the last word of a query also finds longer words
+	// Scorer is what a request gets that asks for none; unspecified means as configured.
+	Scorer triskelev1.Scorer
 }
 
 // Leg is the lexical leg on one engine.

@@ -30,9 +30,9 @@ func (p *Postgres) Set(ctx context.Context, namespace string, s Settings) error 
 		if former, err = readSettings(ctx, tx, namespace); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO lexical.settings (namespace, language, k1, b, prefix) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (namespace) DO UPDATE SET language = excluded.language, k1 = excluded.k1, b = excluded.b, prefix = excluded.prefix`,
-			namespace, s.Language, s.K1, s.B, s.Prefix)
+		_, err = tx.Exec(ctx, `INSERT INTO lexical.settings (namespace, language, k1, b, prefix, scorer) VALUES ($1, $2, $3, $4, $5, nullif($6, ''))
+			ON CONFLICT (namespace) DO UPDATE SET language = excluded.language, k1 = excluded.k1, b = excluded.b, prefix = excluded.prefix, scorer = excluded.scorer`,
+			namespace, s.Language, s.K1, s.B, s.Prefix, ScorerName(s.Scorer))
 		return err
 	})
 	if err != nil || s.Language == former.Language {

@@ -23,8 +23,8 @@ func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) e
 		if former, err = settingsOf(ctx, tx, namespace); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT OR REPLACE INTO lexical_settings (namespace, language, k1, b, prefix) VALUES (?, ?, ?, ?, ?)`,
-			namespace, settings.Language, settings.K1, settings.B, settings.Prefix)
+		_, err = tx.ExecContext(ctx, `INSERT OR REPLACE INTO lexical_settings (namespace, language, k1, b, prefix, scorer) VALUES (?, ?, ?, ?, ?, nullif(?, ''))`,
+			namespace, settings.Language, settings.K1, settings.B, settings.Prefix, ScorerName(settings.Scorer))
 		return err
 	})
 	if err != nil || settings.Language == former.Language {

@@ -78,10 +78,13 @@ func settingsOf(ctx context.Context, db interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }, namespace string) (Settings, error) {
 	var s Settings
-	err := db.QueryRowContext(ctx, `SELECT language, k1, b, prefix FROM lexical_settings WHERE namespace = ?`, namespace).Scan(&s.Language, &s.K1, &s.B, &s.Prefix)
+	var scorer string
+	err := db.QueryRowContext(ctx, `SELECT language, k1, b, prefix, coalesce(scorer, '') FROM lexical_settings WHERE namespace = ?`, namespace).
+		Scan(&s.Language, &s.K1, &s.B, &s.Prefix, &scorer)
 	if errors.Is(err, sql.ErrNoRows) {
 		return DefaultSettings(), nil
 	}
+	s.Scorer = ScorerByName(scorer)
 	return s, err
 }
 
@@ -111,7 +114,7 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	}
 	matching := match(terms, understood)
 	result := leg.Result{ScoreKind: kind}
-	if q.Scorer == triskelev1.Scorer_SCORER_TS_RANK {
+	if cmp.Or(q.Scorer, settings.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
 		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: this store has no ts_rank"
 	}
 	if len(terms) < understood.distinct {

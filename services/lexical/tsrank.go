@@ -12,69 +12,36 @@ import (
 	"github.com/triskele/triskele/services/postgres"
 )
 
-// rankPlanning holds for each search by ts_rank. The query is planned with its values, since how common its terms are, and how large
-// its namespace is, decides which index to use; a generic plan guesses the same for all. A sequential scan reads every
-// tsvector of the partition, and compiling a plan takes longer than running it.
-var rankPlanning = map[string]string{"plan_cache_mode": "force_custom_plan", "enable_seqscan": "off", "jit": "off"}
-
 // searchByRank ranks by ts_rank over weighted tsvectors. First come the memories with all terms of the query; if they are
 // fewer than the depth, those with any follow, as far as they rank at least Config.OrBroadenMinRank. Scores compare within
 // each part only. Of a query with more than maxTerms terms no memory is expected to have all.
-func (p *Postgres) searchByRank(ctx context.Context, q leg.Query) (leg.Result, error) {
-	const kind = triskelev1.ScoreKind_SCORE_KIND_TS_RANK
-	var (
-		result   = leg.Result{ScoreKind: kind}
-		distinct int // terms of the query
-		complete bool
-	)
-	err := postgres.Search(ctx, p.pool, q.Namespace, rankPlanning, func(tx pgx.Tx) error {
-		settings, err := readSettings(ctx, tx, q.Namespace)
-		if err != nil {
-			return err
+func (p *Postgres) searchByRank(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, _ Settings) (result leg.Result, err error) {
+	terms := mostUsed(understood.terms, maxTerms)
+	var all string
+	if understood.distinct == len(terms) {
+		all = tsquery(terms, " & ")
+		statement, args := rank(q, all, "", 0)
+		if result.Hits, err = collect(ctx, tx, statement, args); err != nil || understood.distinct == 1 || len(result.Hits) == q.Depth {
+			return result, err
 		}
-		understood := understand(q.Text, settings)
-		distinct = understood.distinct
-		if distinct == 0 {
-			return nil
-		}
-		terms := mostUsed(understood.terms, maxTerms)
-		var all string
-		if distinct == len(terms) {
-			all = tsquery(terms, " & ")
-			statement, args := rank(q, all, "", 0)
-			if result.Hits, err = collect(ctx, tx, statement, args); err != nil {
-				return err
-			}
-			if complete = distinct == 1 || len(result.Hits) == q.Depth; complete {
-				return nil
-			}
-		}
-		found := len(result.Hits)
-		rest := q
-		rest.Depth -= found
-		statement, args := rank(rest, tsquery(terms, " | "), all, p.cfg.OrBroadenMinRank)
-		some, err := collect(ctx, tx, statement, args)
-		if err != nil {
-			return err
-		}
-		result.Hits, complete = append(result.Hits, some...), true
-		if all == "" {
-			result.Reason = fmt.Sprintf("searched for any of %d of the %d terms", len(terms), distinct)
-		} else {
-			result.Reason = fmt.Sprintf("all terms matched %s, broadened to any term", memories(found))
-		}
-		return nil
-	})
-	switch {
-	case err != nil && !complete && len(result.Hits) > 0 && postgres.IsTimeout(err):
-		result.State = triskelev1.LegState_LEG_STATE_TRUNCATED
-		result.Reason = fmt.Sprintf("all terms matched %s; time ran out before broadening to any term", memories(len(result.Hits)))
-	case err != nil:
-		return leg.Result{}, err
-	case distinct == 0:
-		return abstained(kind, noWords), nil
 	}
-	return result, nil
+	found := len(result.Hits)
+	rest := q
+	rest.Depth -= found
+	statement, args := rank(rest, tsquery(terms, " | "), all, p.cfg.OrBroadenMinRank)
+	some, err := collect(ctx, tx, statement, args)
+	switch {
+	case err != nil && found > 0 && postgres.IsTimeout(err):
+		result.State = triskelev1.LegState_LEG_STATE_TRUNCATED
+		result.Reason = fmt.Sprintf("all terms matched %s; time ran out before broadening to any term", memories(found))
+	case err != nil:
+	case all == "":
+		result.Reason = fmt.Sprintf("searched for any of %d of the %d terms", len(terms), understood.distinct)
+	default:
+		result.Reason = fmt.Sprintf("all terms matched %s, broadened to any term", memories(found))
+	}
+	result.Hits = append(result.Hits, some...)
+	return result, err
 }
 
 // tsquery joins terms by an operator, whatever characters they contain.

@@ -3,7 +3,10 @@ package lexical_test
 import (
 	"context"
 	"database/sql"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -17,7 +20,7 @@ import (
 )
 
 // formerIndex writes as programs did before there were postings.
-type formerIndex struct{}
+type formerIndex struct{ lexical.PostgresIndex }
 
 func (formerIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record) error {
 	for _, r := range records {
@@ -107,6 +110,87 @@ func TestCatchUp(t *testing.T) {
 	}
 	if result := search(t, f, "grebe", func(q *leg.Query) { q.Depth = 1000 }); len(result.Hits) != 250 {
 		t.Errorf("%d memories are found, want 250", len(result.Hits))
+	}
+}
+
+// TestForgottenWordsAreFolded: one forgotten or changed document makes its namespace due, and then its words are nowhere.
+func TestForgottenWordsAreFolded(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	c := newCorpus(f)
+	c.add(t, "forgotten", "smelt zanzibar", nil)
+	c.add(t, "changed", "smelt quokka", nil)
+	fold(t, f, "ns")
+	next := func() (due bool) {
+		t.Helper()
+		if err := f.Pool.QueryRow(t.Context(), "SELECT lexical.fold_next() IS NOT NULL").Scan(&due); err != nil {
+			t.Fatal(err)
+		}
+		return due
+	}
+	if next() {
+		t.Error("a namespace is due with nothing to fold")
+	}
+	if _, err := f.Memory.Forget(t.Context(), "ns", []uuid.UUID{c.records["forgotten"].ID}); err != nil {
+		t.Fatal(err)
+	}
+	if !next() {
+		t.Error("a namespace with a forgotten document is not due")
+	}
+	if _, err := f.Memory.Update(t.Context(), "ns", c.records["changed"].ID, 0, func(r *record.Record) error { r.Content = "smelt"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if !next() {
+		t.Error("a namespace with a changed document is not due")
+	}
+	for _, word := range []string{"zanzibar", "quokka"} {
+		if tables := f.Holding(t, word); len(tables) > 0 {
+			t.Errorf("%q is left in %v", word, tables)
+		}
+	}
+	c.expect(t, "smelt", nil, "changed")
+}
+
+// hurried is a context whose deadline moves near when the test says so.
+type hurried struct {
+	context.Context
+	near atomic.Bool
+}
+
+func (h *hurried) Deadline() (time.Time, bool) {
+	if h.near.Load() {
+		return time.Now().Add(10 * time.Second), true
+	}
+	return time.Now().Add(time.Minute), true
+}
+
+// TestLate: when most of the time is gone after the rare terms, the frequent ones are left out, and the result says so.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	var gulls []record.Record
+	for range 9000 { // more than the first round reads
+		gulls = append(gulls, storetest.Record("ns", "gull", nil))
+	}
+	f.Insert(t, gulls...)
+	c := newCorpus(f)
+	c.add(t, "rare", "a smew", nil)
+	fold(t, f, "ns")
+	for _, hurry := range []bool{false, true} {
+		ctx := &hurried{Context: t.Context()}
+		searcher := traced(t, f, tracer{func(_ context.Context, _ *pgx.Conn, sql string, _ []any) {
+			if strings.Contains(sql, "b.data") {
+				ctx.near.Store(hurry)
+			}
+		}})
+		result, err := searcher.Search(ctx, leg.Query{Namespace: "ns", Text: "gull smew", Depth: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut := result.State == triskelev1.LegState_LEG_STATE_TRUNCATED
+		if c.names[result.Hits[0].ID] != "rare" || cut != hurry || cut != (len(result.Hits) == 1) || cut != strings.Contains(result.Reason, "time ran out") {
+			t.Errorf("hurried %t: %d hits, %v, %q", hurry, len(result.Hits), result.State, result.Reason)
+		}
 	}
 }
 

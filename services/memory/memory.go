@@ -70,6 +70,8 @@ type Store interface {
 	Sweep(ctx context.Context, before time.Time, n int) (int64, error)
 	// Get returns records in the order of ids, leaving out those that do not exist.
 	Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error)
+	// Matches returns where the words of a query are in each of a namespace's records.
+	Matches(ctx context.Context, namespace, query string, records []record.Record) ([]record.Matches, error)
 	// List returns up to n records after the cursor, newest first; the zero Cursor starts. Expired records are left out.
 	List(ctx context.Context, namespace string, filter record.Filter, after Cursor, n int) ([]record.Record, error)
 	// Scan calls fn with batches of every record of a namespace, oldest first, until fn returns an error.

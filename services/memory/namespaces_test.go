@@ -95,7 +95,7 @@ func dump(t *testing.T, f *storetest.Fixture, namespace string) []record.Record 
 }
 
 // inhabit fills a namespace with memories in every state, indexed but for a few: of those one is waiting, one was tried
-// and one given up on.
+// and one given up on. The lexical index has words in every stage: in blocks, fresh and to be removed.
 func inhabit(t *testing.T, f *storetest.Fixture, l legs, namespace string) {
 	t.Helper()
 	projects := []string{"Kestrel", "Merlin", "Osprey", "Harrier"}
@@ -120,6 +120,14 @@ func inhabit(t *testing.T, f *storetest.Fixture, l legs, namespace string) {
 		}))
 	}
 	f.Insert(t, records...)
+	if f.Engine == schema.Postgres {
+		if _, err := f.Pool.Exec(t.Context(), `SELECT lexical.fold($1)`, namespace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.Memory.Update(t.Context(), namespace, records[0].ID, 0, func(r *record.Record) error { r.Content += " Merlin again."; return nil }); err != nil {
+		t.Fatal(err)
+	}
 	l.drain(t, f)
 	var waiting []record.Record
 	for i := range 3 {
@@ -241,6 +249,17 @@ func TestRenameBesideWriters(t *testing.T) {
 		name := func(i int) string { return fmt.Sprintf("name-%d", i) }
 		var wg sync.WaitGroup
 		stored := make([][]uuid.UUID, writers)
+		folding, stop := context.WithCancel(t.Context())
+		defer stop()
+		if f.Engine == schema.Postgres {
+			go func() {
+				for i := 0; folding.Err() == nil; i++ {
+					if _, err := f.Pool.Exec(folding, `SELECT lexical.fold($1)`, name(i%names)); err != nil && folding.Err() == nil {
+						t.Errorf("fold: %v", err)
+					}
+				}
+			}()
+		}
 		for w := range writers {
 			wg.Go(func() {
 				for i := range each {
@@ -270,8 +289,13 @@ func TestRenameBesideWriters(t *testing.T) {
 		})
 		wg.Wait()
 		var got []uuid.UUID
+		l := newLegs(t, f)
 		for i := range names {
-			for _, r := range dump(t, f, name(i)) {
+			records := dump(t, f, name(i))
+			if found, err := l.lexical.Search(t.Context(), leg.Query{Namespace: name(i), Text: "memory writer", Depth: 1000}); err != nil || len(found.Hits) != len(records) {
+				t.Errorf("%d of %d memories of %s are found, %v", len(found.Hits), len(records), name(i), err)
+			}
+			for _, r := range records {
 				if r.Namespace != name(i) {
 					t.Errorf("%s in a listing of %s", r.Namespace, name(i))
 				}

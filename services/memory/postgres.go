@@ -22,6 +22,10 @@ const txAttempts = 5
 type PostgresIndex interface {
 	// Put adds or replaces the records' entries.
 	Put(ctx context.Context, tx pgx.Tx, records []record.Record) error
+	// Forget removes what is left of records of a namespace whose rows are gone.
+	Forget(ctx context.Context, tx pgx.Tx, namespace string) error
+	// Matches returns where the words of a query are in each record of a namespace.
+	Matches(ctx context.Context, db postgres.Batcher, namespace, query string, records []record.Record) ([]record.Matches, error)
 }
 
 // Postgres keeps records in PostgreSQL.
@@ -233,7 +237,13 @@ func (tx postgresTx) forget(ctx context.Context, namespace string, ids []uuid.UU
 		DELETE FROM memory.memories m USING (
 			SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE
 		) doomed WHERE m.namespace = $1 AND m.id = doomed.id`, namespace, ids)
-	return tag.RowsAffected(), err
+	if err != nil || tag.RowsAffected() == 0 {
+		return 0, err
+	}
+	if err := tx.inline.Forget(ctx, tx.Tx, namespace); err != nil {
+		return 0, fmt.Errorf("lexical index: %w", err)
+	}
+	return tag.RowsAffected(), nil
 }
 
 func (tx postgresTx) links(ctx context.Context, namespace string, ids []uuid.UUID) ([]uuid.UUID, error) {
@@ -290,6 +300,11 @@ func (s *Postgres) Get(ctx context.Context, namespace string, ids []uuid.UUID) (
 		return nil, err
 	}
 	return pgx.CollectRows(rows, postgres.ScanRecord)
+}
+
+// Matches implements Store.
+func (s *Postgres) Matches(ctx context.Context, namespace, query string, records []record.Record) ([]record.Matches, error) {
+	return s.inline.Matches(ctx, s.pool, namespace, query, records)
 }
 
 // List implements Store.

@@ -261,7 +261,26 @@ func (s *Server) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskele
 	if err != nil {
 		return nil, err
 	}
-	return &triskelev1.GetResponse{Memories: memories}, nil
+	resp := &triskelev1.GetResponse{Memories: memories}
+	if req.GetQuery() == "" {
+		return resp, nil
+	}
+	matches, err := s.store.Matches(ctx, req.GetNamespace(), req.GetQuery(), records)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range matches {
+		resp.Matches = append(resp.Matches, &triskelev1.Matches{Title: ranges(m.Title), Content: ranges(m.Content)})
+	}
+	return resp, nil
+}
+
+func ranges(spans []record.Span) []*triskelev1.TextRange {
+	out := make([]*triskelev1.TextRange, len(spans))
+	for i, s := range spans {
+		out[i] = &triskelev1.TextRange{Start: int32(s.Start), End: int32(s.End)}
+	}
+	return out
 }
 
 // List implements triskelev1.MemoryServiceServer.

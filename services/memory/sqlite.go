@@ -18,6 +18,8 @@ import (
 type SQLiteIndex interface {
 	// Put adds or replaces the records' entries.
 	Put(ctx context.Context, tx *sql.Tx, records []record.Record) error
+	// Matches returns where the words of a query are in each record of a namespace.
+	Matches(ctx context.Context, db *sqlite.DB, namespace, query string, records []record.Record) ([]record.Matches, error)
 }
 
 // SQLite keeps records in a SQLite file.
@@ -321,6 +323,11 @@ func (s *SQLite) Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]
 		}
 	}
 	return ordered, nil
+}
+
+// Matches implements Store.
+func (s *SQLite) Matches(ctx context.Context, namespace, query string, records []record.Record) ([]record.Matches, error) {
+	return s.inline.Matches(ctx, s.db, namespace, query, records)
 }
 
 // List implements Store.

@@ -14,6 +14,12 @@ import (
 // DefaultImportance is what a memory gets whose writer said nothing about how much it matters.
 const DefaultImportance = 0.5
 
+// Span is a part of a text, in bytes; End is the first one after it.
+type Span struct{ Start, End int }
+
+// Matches are the words of a query in a record.
+type Matches struct{ Title, Content []Span }
+
 // Record is one memory as it is stored. Times are UTC with microsecond precision; a zero time or uuid.Nil means unset.
 type Record struct {
 	ID             uuid.UUID

@@ -37,16 +37,16 @@ const (
 // operators print. What is sensitive must be in none of it, and what is not only where it has to be.
 func TestCanary(t *testing.T) {
 	t.Parallel()
-	for name, launch := range map[string]func(t *testing.T, env, models []string) *cage{
-		"postgres": func(t *testing.T, env, models []string) *cage {
-			s := startFive(t, setup{env: env, args: map[string][]string{"memory": models}})
+	for name, launch := range map[string]func(t *testing.T, env, curator, embedder []string) *cage{
+		"postgres": func(t *testing.T, env, curator, embedder []string) *cage {
+			s := startFive(t, setup{env: env, args: map[string][]string{"memory": curator, "dense": embedder}})
 			return &cage{
 				system: s.system, database: []string{"--postgres", s.url}, mayFail: []string{"dense", "graph", "lexical", "memory"}, refuse: s.refuse, fixture: s.fixture,
 				metrics: []string{"triskele.leg.duration", "triskele.index.memories", "triskele.curation.decisions", "rpc.server"},
 			}
 		},
-		"sqlite": func(t *testing.T, env, models []string) *cage {
-			o := startOne(t, setup{env: env, args: map[string][]string{"triskele": models}})
+		"sqlite": func(t *testing.T, env, curator, embedder []string) *cage {
+			o := startOne(t, setup{env: env, args: map[string][]string{"triskele": append(curator, embedder...)}})
 			return &cage{
 				system: o.system, database: []string{"--sqlite", o.file}, refuse: o.refuse, fixture: o.fixture,
 				metrics: []string{"triskele.index.memories"}, // the store's: the first service of a process has its exporter
@@ -56,7 +56,7 @@ func TestCanary(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out, models := &outlets{pieces: map[string][]string{}}, newScript(t)
-			c := launch(t, collect(t, out), curatedBy(models))
+			c := launch(t, collect(t, out), curatedBy(models), []string{"--embedder", fmt.Sprintf("openai:%s#scripted?dims=%d", models.URL, dimensions)})
 			c.t, c.out, c.models = t, out, models
 			c.storeAndCurate()
 			c.recallAll()
@@ -70,9 +70,11 @@ func TestCanary(t *testing.T) {
 				out.add("output of "+name, p.log.String())
 			}
 			c.checkTables()
-			out.add("the chat model's requests", models.requests("/v1/chat/completions")...)
+			out.add("requests to the chat model", models.requests("/v1/chat/completions")...)
+			out.add("requests to the embedder", models.requests("/v1/embeddings")...)
 
-			out.want(t, "the chat model's requests", public+"title", public+"content", flipped+"judged")
+			out.want(t, "requests to the chat model", public+"title", public+"content", flipped+"judged")
+			out.want(t, "requests to the embedder", public+"title", public+"content", flipped+"embedded", asked)
 			out.want(t, "traces", "search_memory", "leg lexical", "lexical.search", "dense.search", "graph.search", "curate", "MemoryService/Remember", "select")
 			out.want(t, "metrics", c.metrics...)
 			out.want(t, "errors", "already", "expected_revision", "internal error", "must")
@@ -82,9 +84,9 @@ func TestCanary(t *testing.T) {
 			out.want(t, "the queue's list", "HTTP status 500")
 			out.wantOnly(t, private)
 			out.wantOnly(t, refused)
-			out.wantOnly(t, asked)
-			out.wantOnly(t, flipped, "the chat model's requests")
-			out.wantOnly(t, public, "the chat model's requests")
+			out.wantOnly(t, asked, "requests to the embedder")
+			out.wantOnly(t, flipped, "requests to the chat model", "requests to the embedder")
+			out.wantOnly(t, public, "requests to the chat model", "requests to the embedder")
 		})
 	}
 }
@@ -216,11 +218,12 @@ func (c *cage) recallFor(req *triskelev1.RecallRequest) []*triskelev1.Hit {
 
 // flipMeanwhile makes memories sensitive while a model looks at them.
 func (c *cage) flipMeanwhile() {
-	c.flip("/v1/chat/completions", flipped+"judged")
+	c.flip("/v1/embeddings", flipped+"embedded", 2) // by the dense leg, and by the curator who looks for what is near
+	c.flip("/v1/chat/completions", flipped+"judged", 1)
 }
 
-// flip stores a memory, waits until a model is asked about it, hides it, and lets the model answer.
-func (c *cage) flip(path, word string) {
+// flip stores a memory, waits until a model has been asked about it so many times, hides it, and lets the model answer.
+func (c *cage) flip(path, word string, times int) {
 	looking, answer := make(chan struct{}, 100), make(chan struct{})
 	c.models.set(func(s *script) {
 		s.judge = func(int) (string, int) { return "update", 1 }
@@ -232,7 +235,9 @@ func (c *cage) flip(path, word string) {
 		}
 	})
 	m := c.remember(marked(word, false))
-	<-looking
+	for range times {
+		<-looking
+	}
 	if _, err := c.memory.Update(c.t.Context(), &triskelev1.UpdateRequest{
 		Namespace: where, Id: m.GetId(), UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"sensitive"}}, Memory: &triskelev1.Memory{Sensitive: true},
 	}); err != nil {

@@ -166,6 +166,17 @@ func (o *one) refuse(table string) {
 	}
 }
 
+// fold moves the postings of what was written last into blocks, as happens by itself when there are many.
+func (f *five) fold(namespace string) {
+	f.t.Helper()
+	if _, err := f.sql().Exec(f.t.Context(), "SELECT lexical.fold($1)", namespace); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// fold does nothing: SQLite's full-text index merges what it has as it grows.
+func (o *one) fold(string) {}
+
 // fixture opens the database behind the services' backs, as its owner.
 func (f *five) fixture() *storetest.Fixture {
 	f.t.Helper()

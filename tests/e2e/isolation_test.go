@@ -18,7 +18,7 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/dense"
-	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/embed/static"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
@@ -311,7 +311,11 @@ func (n *tenants) legs() []*openLeg {
 	})
 	for name, exactUpTo := range map[string]int{"dense, exact": 1000, "dense, approximate": 0} {
 		open(name, "dense", func(pool *pgxpool.Pool) (leg.Searcher, error) {
-			p, err := dense.NewPostgres(t.Context(), pool, embed.NewHashed(), queue.NewPostgres(pool))
+			embedder, err := static.Builtin() // as densed has it
+			if err != nil {
+				return nil, err
+			}
+			p, err := dense.NewPostgres(t.Context(), pool, embedder, queue.NewPostgres(pool))
 			if err == nil {
 				p.ExactUpTo = exactUpTo
 			}

@@ -191,12 +191,15 @@ func (s *system) replace(name, programs string) {
 	})
 }
 
+// asBefore keeps the embedder that was the default in the release before. Its programs do not know the variable.
+var asBefore = setup{env: []string{"TRISKELE_EMBEDDER=hashed"}}
+
 // TestUpgradeOnPostgres migrates while the programs of the release before are at work, starts them again on the schema
 // that is newer than they are, and replaces them one by one.
 func TestUpgradeOnPostgres(t *testing.T) {
 	s := &system{t: t, url: pgtest.Empty(t), programs: *previous}
 	migrate(t, *previous, "--postgres", s.url)
-	s.start(setup{}, func(string) string { return s.url }) // there are no roles yet
+	s.start(asBefore, func(string) string { return s.url }) // there are no roles yet
 	h := newHeld(s)
 	if err := h.write(t.Context()); err != nil {
 		t.Fatal(err)
@@ -256,7 +259,7 @@ func TestUpgradeOnPostgres(t *testing.T) {
 
 // TestUpgradeOnSQLite hands one file from the program of the release before to this one, back and forth.
 func TestUpgradeOnSQLite(t *testing.T) {
-	o := startOneOf(t, *previous, setup{})
+	o := startOneOf(t, *previous, asBefore)
 	h := newHeld(o.system)
 	for _, from := range []string{*previous, programs, *previous, programs} {
 		o.replace("triskele", from)

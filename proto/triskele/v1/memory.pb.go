@@ -915,9 +915,11 @@ func (x *ForgetResponse) GetForgotten() int64 {
 }
 
 type GetRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	Ids           []string               `protobuf:"bytes,2,rep,name=ids,proto3" json:"ids,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Ids       []string               `protobuf:"bytes,2,rep,name=ids,proto3" json:"ids,omitempty"`
+	// Say where the words of this text are in each memory.
+	Query         string `protobuf:"bytes,3,opt,name=query,proto3" json:"query,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -966,9 +968,18 @@ func (x *GetRequest) GetIds() []string {
 	return nil
 }
 
+func (x *GetRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
 type GetResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Memories      []*Memory              `protobuf:"bytes,1,rep,name=memories,proto3" json:"memories,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Memories []*Memory              `protobuf:"bytes,1,rep,name=memories,proto3" json:"memories,omitempty"`
+	// With a query, one for each memory, in their order.
+	Matches       []*Matches `protobuf:"bytes,2,rep,name=matches,proto3" json:"matches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1010,6 +1021,120 @@ func (x *GetResponse) GetMemories() []*Memory {
 	return nil
 }
 
+func (x *GetResponse) GetMatches() []*Matches {
+	if x != nil {
+		return x.Matches
+	}
+	return nil
+}
+
+// Matches are the words of a query in a memory, found by the rules of the lexical leg: of another form, in an identifier or
+// without an accent they are the same word. Ranges follow one another, at most 64 of a field.
+type Matches struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Title         []*TextRange           `protobuf:"bytes,1,rep,name=title,proto3" json:"title,omitempty"`
+	Content       []*TextRange           `protobuf:"bytes,2,rep,name=content,proto3" json:"content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Matches) Reset() {
+	*x = Matches{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Matches) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Matches) ProtoMessage() {}
+
+func (x *Matches) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Matches.ProtoReflect.Descriptor instead.
+func (*Matches) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Matches) GetTitle() []*TextRange {
+	if x != nil {
+		return x.Title
+	}
+	return nil
+}
+
+func (x *Matches) GetContent() []*TextRange {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+// TextRange is a part of a text, in bytes of UTF-8 from 0; end is the first byte after it.
+type TextRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Start         int32                  `protobuf:"varint,1,opt,name=start,proto3" json:"start,omitempty"`
+	End           int32                  `protobuf:"varint,2,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TextRange) Reset() {
+	*x = TextRange{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TextRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TextRange) ProtoMessage() {}
+
+func (x *TextRange) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TextRange.ProtoReflect.Descriptor instead.
+func (*TextRange) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *TextRange) GetStart() int32 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *TextRange) GetEnd() int32 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
 type ListRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -1024,7 +1149,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[13]
+	mi := &file_triskele_v1_memory_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1161,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[13]
+	mi := &file_triskele_v1_memory_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1174,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{13}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListRequest) GetNamespace() string {
@@ -1091,7 +1216,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[14]
+	mi := &file_triskele_v1_memory_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1228,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[14]
+	mi := &file_triskele_v1_memory_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1241,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{14}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListResponse) GetMemories() []*Memory {
@@ -1148,7 +1273,7 @@ type ImportRequest struct {
 
 func (x *ImportRequest) Reset() {
 	*x = ImportRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[15]
+	mi := &file_triskele_v1_memory_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1285,7 @@ func (x *ImportRequest) String() string {
 func (*ImportRequest) ProtoMessage() {}
 
 func (x *ImportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[15]
+	mi := &file_triskele_v1_memory_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1298,7 @@ func (x *ImportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRequest.ProtoReflect.Descriptor instead.
 func (*ImportRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{15}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ImportRequest) GetMemories() []*Memory {
@@ -1212,7 +1337,7 @@ type ImportResponse struct {
 
 func (x *ImportResponse) Reset() {
 	*x = ImportResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[16]
+	mi := &file_triskele_v1_memory_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1224,7 +1349,7 @@ func (x *ImportResponse) String() string {
 func (*ImportResponse) ProtoMessage() {}
 
 func (x *ImportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[16]
+	mi := &file_triskele_v1_memory_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1237,7 +1362,7 @@ func (x *ImportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportResponse.ProtoReflect.Descriptor instead.
 func (*ImportResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{16}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ImportResponse) GetStored() int64 {
@@ -1277,7 +1402,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[17]
+	mi := &file_triskele_v1_memory_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +1414,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[17]
+	mi := &file_triskele_v1_memory_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +1427,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{17}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExportRequest) GetNamespace() string {
@@ -1321,7 +1446,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[18]
+	mi := &file_triskele_v1_memory_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1333,7 +1458,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[18]
+	mi := &file_triskele_v1_memory_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1346,7 +1471,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{18}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExportResponse) GetMemories() []*Memory {
@@ -1367,7 +1492,7 @@ type GetNamespaceRequest struct {
 
 func (x *GetNamespaceRequest) Reset() {
 	*x = GetNamespaceRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[19]
+	mi := &file_triskele_v1_memory_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1504,7 @@ func (x *GetNamespaceRequest) String() string {
 func (*GetNamespaceRequest) ProtoMessage() {}
 
 func (x *GetNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[19]
+	mi := &file_triskele_v1_memory_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1517,7 @@ func (x *GetNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*GetNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{19}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetNamespaceRequest) GetNamespace() string {
@@ -1423,7 +1548,7 @@ type GetNamespaceResponse struct {
 
 func (x *GetNamespaceResponse) Reset() {
 	*x = GetNamespaceResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[20]
+	mi := &file_triskele_v1_memory_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1435,7 +1560,7 @@ func (x *GetNamespaceResponse) String() string {
 func (*GetNamespaceResponse) ProtoMessage() {}
 
 func (x *GetNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[20]
+	mi := &file_triskele_v1_memory_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1448,7 +1573,7 @@ func (x *GetNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*GetNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{20}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetNamespaceResponse) GetNamespace() string {
@@ -1499,7 +1624,7 @@ type NamespaceStatistics struct {
 
 func (x *NamespaceStatistics) Reset() {
 	*x = NamespaceStatistics{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[21]
+	mi := &file_triskele_v1_memory_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1636,7 @@ func (x *NamespaceStatistics) String() string {
 func (*NamespaceStatistics) ProtoMessage() {}
 
 func (x *NamespaceStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[21]
+	mi := &file_triskele_v1_memory_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1649,7 @@ func (x *NamespaceStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceStatistics.ProtoReflect.Descriptor instead.
 func (*NamespaceStatistics) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{21}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NamespaceStatistics) GetLive() int64 {
@@ -1585,7 +1710,7 @@ type IndexLag struct {
 
 func (x *IndexLag) Reset() {
 	*x = IndexLag{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[22]
+	mi := &file_triskele_v1_memory_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1722,7 @@ func (x *IndexLag) String() string {
 func (*IndexLag) ProtoMessage() {}
 
 func (x *IndexLag) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[22]
+	mi := &file_triskele_v1_memory_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1735,7 @@ func (x *IndexLag) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexLag.ProtoReflect.Descriptor instead.
 func (*IndexLag) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{22}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *IndexLag) GetIndex() string {
@@ -1655,7 +1780,7 @@ type ListNamespacesRequest struct {
 
 func (x *ListNamespacesRequest) Reset() {
 	*x = ListNamespacesRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[23]
+	mi := &file_triskele_v1_memory_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1792,7 @@ func (x *ListNamespacesRequest) String() string {
 func (*ListNamespacesRequest) ProtoMessage() {}
 
 func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[23]
+	mi := &file_triskele_v1_memory_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1805,7 @@ func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamespacesRequest.ProtoReflect.Descriptor instead.
 func (*ListNamespacesRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{23}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListNamespacesRequest) GetPrefix() string {
@@ -1715,7 +1840,7 @@ type ListNamespacesResponse struct {
 
 func (x *ListNamespacesResponse) Reset() {
 	*x = ListNamespacesResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[24]
+	mi := &file_triskele_v1_memory_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1852,7 @@ func (x *ListNamespacesResponse) String() string {
 func (*ListNamespacesResponse) ProtoMessage() {}
 
 func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[24]
+	mi := &file_triskele_v1_memory_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1865,7 @@ func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamespacesResponse.ProtoReflect.Descriptor instead.
 func (*ListNamespacesResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{24}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListNamespacesResponse) GetNamespaces() []*ListNamespacesResponse_Namespace {
@@ -1767,7 +1892,7 @@ type RenameNamespaceRequest struct {
 
 func (x *RenameNamespaceRequest) Reset() {
 	*x = RenameNamespaceRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[25]
+	mi := &file_triskele_v1_memory_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +1904,7 @@ func (x *RenameNamespaceRequest) String() string {
 func (*RenameNamespaceRequest) ProtoMessage() {}
 
 func (x *RenameNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[25]
+	mi := &file_triskele_v1_memory_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +1917,7 @@ func (x *RenameNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*RenameNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{25}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RenameNamespaceRequest) GetNamespace() string {
@@ -1819,7 +1944,7 @@ type RenameNamespaceResponse struct {
 
 func (x *RenameNamespaceResponse) Reset() {
 	*x = RenameNamespaceResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[26]
+	mi := &file_triskele_v1_memory_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1831,7 +1956,7 @@ func (x *RenameNamespaceResponse) String() string {
 func (*RenameNamespaceResponse) ProtoMessage() {}
 
 func (x *RenameNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[26]
+	mi := &file_triskele_v1_memory_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1844,7 +1969,7 @@ func (x *RenameNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*RenameNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{26}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RenameNamespaceResponse) GetMemories() int64 {
@@ -1863,7 +1988,7 @@ type DeleteNamespaceRequest struct {
 
 func (x *DeleteNamespaceRequest) Reset() {
 	*x = DeleteNamespaceRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[27]
+	mi := &file_triskele_v1_memory_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1875,7 +2000,7 @@ func (x *DeleteNamespaceRequest) String() string {
 func (*DeleteNamespaceRequest) ProtoMessage() {}
 
 func (x *DeleteNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[27]
+	mi := &file_triskele_v1_memory_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1888,7 +2013,7 @@ func (x *DeleteNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*DeleteNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{27}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeleteNamespaceRequest) GetNamespace() string {
@@ -1907,7 +2032,7 @@ type DeleteNamespaceResponse struct {
 
 func (x *DeleteNamespaceResponse) Reset() {
 	*x = DeleteNamespaceResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[28]
+	mi := &file_triskele_v1_memory_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1919,7 +2044,7 @@ func (x *DeleteNamespaceResponse) String() string {
 func (*DeleteNamespaceResponse) ProtoMessage() {}
 
 func (x *DeleteNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[28]
+	mi := &file_triskele_v1_memory_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1932,7 +2057,7 @@ func (x *DeleteNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*DeleteNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{28}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeleteNamespaceResponse) GetForgotten() int64 {
@@ -1966,7 +2091,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[29]
+	mi := &file_triskele_v1_memory_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +2103,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[29]
+	mi := &file_triskele_v1_memory_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +2116,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{29}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Decision) GetId() string {
@@ -2079,7 +2204,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[30]
+	mi := &file_triskele_v1_memory_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2216,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[30]
+	mi := &file_triskele_v1_memory_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2229,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{30}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListDecisionsRequest) GetNamespace() string {
@@ -2146,7 +2271,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[31]
+	mi := &file_triskele_v1_memory_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2283,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[31]
+	mi := &file_triskele_v1_memory_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2296,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{31}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*Decision {
@@ -2198,7 +2323,7 @@ type RevertDecisionRequest struct {
 
 func (x *RevertDecisionRequest) Reset() {
 	*x = RevertDecisionRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[32]
+	mi := &file_triskele_v1_memory_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2335,7 @@ func (x *RevertDecisionRequest) String() string {
 func (*RevertDecisionRequest) ProtoMessage() {}
 
 func (x *RevertDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[32]
+	mi := &file_triskele_v1_memory_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2348,7 @@ func (x *RevertDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevertDecisionRequest.ProtoReflect.Descriptor instead.
 func (*RevertDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{32}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RevertDecisionRequest) GetNamespace() string {
@@ -2250,7 +2375,7 @@ type RevertDecisionResponse struct {
 
 func (x *RevertDecisionResponse) Reset() {
 	*x = RevertDecisionResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[33]
+	mi := &file_triskele_v1_memory_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2262,7 +2387,7 @@ func (x *RevertDecisionResponse) String() string {
 func (*RevertDecisionResponse) ProtoMessage() {}
 
 func (x *RevertDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[33]
+	mi := &file_triskele_v1_memory_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2275,7 +2400,7 @@ func (x *RevertDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevertDecisionResponse.ProtoReflect.Descriptor instead.
 func (*RevertDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{33}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RevertDecisionResponse) GetDecision() *Decision {
@@ -2302,7 +2427,7 @@ type ListNamespacesResponse_Namespace struct {
 
 func (x *ListNamespacesResponse_Namespace) Reset() {
 	*x = ListNamespacesResponse_Namespace{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[35]
+	mi := &file_triskele_v1_memory_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2439,7 @@ func (x *ListNamespacesResponse_Namespace) String() string {
 func (*ListNamespacesResponse_Namespace) ProtoMessage() {}
 
 func (x *ListNamespacesResponse_Namespace) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[35]
+	mi := &file_triskele_v1_memory_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2452,7 @@ func (x *ListNamespacesResponse_Namespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamespacesResponse_Namespace.ProtoReflect.Descriptor instead.
 func (*ListNamespacesResponse_Namespace) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{24, 0}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{26, 0}
 }
 
 func (x *ListNamespacesResponse_Namespace) GetNamespace() string {
@@ -2429,13 +2554,22 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12$\n" +
 	"\x03ids\x18\x02 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x10\xe8\a\"\x05r\x03\xb0\x01\x01R\x03ids\".\n" +
 	"\x0eForgetResponse\x12\x1c\n" +
-	"\tforgotten\x18\x01 \x01(\x03R\tforgotten\"\x8a\x01\n" +
+	"\tforgotten\x18\x01 \x01(\x03R\tforgotten\"\xaf\x01\n" +
 	"\n" +
 	"GetRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12$\n" +
-	"\x03ids\x18\x02 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x10\xe8\a\"\x05r\x03\xb0\x01\x01R\x03ids\">\n" +
+	"\x03ids\x18\x02 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x10\xe8\a\"\x05r\x03\xb0\x01\x01R\x03ids\x12#\n" +
+	"\x05query\x18\x03 \x01(\tB\r\xbaH\n" +
+	"r\b(\x80\x80\x02\xba\x01\x01\x00R\x05query\"n\n" +
 	"\vGetResponse\x12/\n" +
-	"\bmemories\x18\x01 \x03(\v2\x13.triskele.v1.MemoryR\bmemories\"\xf7\x01\n" +
+	"\bmemories\x18\x01 \x03(\v2\x13.triskele.v1.MemoryR\bmemories\x12.\n" +
+	"\amatches\x18\x02 \x03(\v2\x14.triskele.v1.MatchesR\amatches\"i\n" +
+	"\aMatches\x12,\n" +
+	"\x05title\x18\x01 \x03(\v2\x16.triskele.v1.TextRangeR\x05title\x120\n" +
+	"\acontent\x18\x02 \x03(\v2\x16.triskele.v1.TextRangeR\acontent\"3\n" +
+	"\tTextRange\x12\x14\n" +
+	"\x05start\x18\x01 \x01(\x05R\x05start\x12\x10\n" +
+	"\x03end\x18\x02 \x01(\x05R\x03end\"\xf7\x01\n" +
 	"\vListRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12+\n" +
 	"\x06filter\x18\x02 \x01(\v2\x13.triskele.v1.FilterR\x06filter\x12,\n" +
@@ -2582,7 +2716,7 @@ func file_triskele_v1_memory_proto_rawDescGZIP() []byte {
 }
 
 var file_triskele_v1_memory_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_triskele_v1_memory_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_triskele_v1_memory_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_triskele_v1_memory_proto_goTypes = []any{
 	(CurationAction)(0),                      // 0: triskele.v1.CurationAction
 	(*Link)(nil),                             // 1: triskele.v1.Link
@@ -2598,103 +2732,108 @@ var file_triskele_v1_memory_proto_goTypes = []any{
 	(*ForgetResponse)(nil),                   // 11: triskele.v1.ForgetResponse
 	(*GetRequest)(nil),                       // 12: triskele.v1.GetRequest
 	(*GetResponse)(nil),                      // 13: triskele.v1.GetResponse
-	(*ListRequest)(nil),                      // 14: triskele.v1.ListRequest
-	(*ListResponse)(nil),                     // 15: triskele.v1.ListResponse
-	(*ImportRequest)(nil),                    // 16: triskele.v1.ImportRequest
-	(*ImportResponse)(nil),                   // 17: triskele.v1.ImportResponse
-	(*ExportRequest)(nil),                    // 18: triskele.v1.ExportRequest
-	(*ExportResponse)(nil),                   // 19: triskele.v1.ExportResponse
-	(*GetNamespaceRequest)(nil),              // 20: triskele.v1.GetNamespaceRequest
-	(*GetNamespaceResponse)(nil),             // 21: triskele.v1.GetNamespaceResponse
-	(*NamespaceStatistics)(nil),              // 22: triskele.v1.NamespaceStatistics
-	(*IndexLag)(nil),                         // 23: triskele.v1.IndexLag
-	(*ListNamespacesRequest)(nil),            // 24: triskele.v1.ListNamespacesRequest
-	(*ListNamespacesResponse)(nil),           // 25: triskele.v1.ListNamespacesResponse
-	(*RenameNamespaceRequest)(nil),           // 26: triskele.v1.RenameNamespaceRequest
-	(*RenameNamespaceResponse)(nil),          // 27: triskele.v1.RenameNamespaceResponse
-	(*DeleteNamespaceRequest)(nil),           // 28: triskele.v1.DeleteNamespaceRequest
-	(*DeleteNamespaceResponse)(nil),          // 29: triskele.v1.DeleteNamespaceResponse
-	(*Decision)(nil),                         // 30: triskele.v1.Decision
-	(*ListDecisionsRequest)(nil),             // 31: triskele.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),            // 32: triskele.v1.ListDecisionsResponse
-	(*RevertDecisionRequest)(nil),            // 33: triskele.v1.RevertDecisionRequest
-	(*RevertDecisionResponse)(nil),           // 34: triskele.v1.RevertDecisionResponse
-	nil,                                      // 35: triskele.v1.Filter.MetadataEntry
-	(*ListNamespacesResponse_Namespace)(nil), // 36: triskele.v1.ListNamespacesResponse.Namespace
-	(*structpb.Struct)(nil),                  // 37: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),            // 38: google.protobuf.Timestamp
-	(*fieldmaskpb.FieldMask)(nil),            // 39: google.protobuf.FieldMask
-	(*durationpb.Duration)(nil),              // 40: google.protobuf.Duration
-	(*structpb.Value)(nil),                   // 41: google.protobuf.Value
+	(*Matches)(nil),                          // 14: triskele.v1.Matches
+	(*TextRange)(nil),                        // 15: triskele.v1.TextRange
+	(*ListRequest)(nil),                      // 16: triskele.v1.ListRequest
+	(*ListResponse)(nil),                     // 17: triskele.v1.ListResponse
+	(*ImportRequest)(nil),                    // 18: triskele.v1.ImportRequest
+	(*ImportResponse)(nil),                   // 19: triskele.v1.ImportResponse
+	(*ExportRequest)(nil),                    // 20: triskele.v1.ExportRequest
+	(*ExportResponse)(nil),                   // 21: triskele.v1.ExportResponse
+	(*GetNamespaceRequest)(nil),              // 22: triskele.v1.GetNamespaceRequest
+	(*GetNamespaceResponse)(nil),             // 23: triskele.v1.GetNamespaceResponse
+	(*NamespaceStatistics)(nil),              // 24: triskele.v1.NamespaceStatistics
+	(*IndexLag)(nil),                         // 25: triskele.v1.IndexLag
+	(*ListNamespacesRequest)(nil),            // 26: triskele.v1.ListNamespacesRequest
+	(*ListNamespacesResponse)(nil),           // 27: triskele.v1.ListNamespacesResponse
+	(*RenameNamespaceRequest)(nil),           // 28: triskele.v1.RenameNamespaceRequest
+	(*RenameNamespaceResponse)(nil),          // 29: triskele.v1.RenameNamespaceResponse
+	(*DeleteNamespaceRequest)(nil),           // 30: triskele.v1.DeleteNamespaceRequest
+	(*DeleteNamespaceResponse)(nil),          // 31: triskele.v1.DeleteNamespaceResponse
+	(*Decision)(nil),                         // 32: triskele.v1.Decision
+	(*ListDecisionsRequest)(nil),             // 33: triskele.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),            // 34: triskele.v1.ListDecisionsResponse
+	(*RevertDecisionRequest)(nil),            // 35: triskele.v1.RevertDecisionRequest
+	(*RevertDecisionResponse)(nil),           // 36: triskele.v1.RevertDecisionResponse
+	nil,                                      // 37: triskele.v1.Filter.MetadataEntry
+	(*ListNamespacesResponse_Namespace)(nil), // 38: triskele.v1.ListNamespacesResponse.Namespace
+	(*structpb.Struct)(nil),                  // 39: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),            // 40: google.protobuf.Timestamp
+	(*fieldmaskpb.FieldMask)(nil),            // 41: google.protobuf.FieldMask
+	(*durationpb.Duration)(nil),              // 42: google.protobuf.Duration
+	(*structpb.Value)(nil),                   // 43: google.protobuf.Value
 }
 var file_triskele_v1_memory_proto_depIdxs = []int32{
-	37, // 0: triskele.v1.Memory.metadata:type_name -> google.protobuf.Struct
-	38, // 1: triskele.v1.Memory.created_at:type_name -> google.protobuf.Timestamp
-	38, // 2: triskele.v1.Memory.updated_at:type_name -> google.protobuf.Timestamp
-	38, // 3: triskele.v1.Memory.occurred_at:type_name -> google.protobuf.Timestamp
-	38, // 4: triskele.v1.Memory.expires_at:type_name -> google.protobuf.Timestamp
+	39, // 0: triskele.v1.Memory.metadata:type_name -> google.protobuf.Struct
+	40, // 1: triskele.v1.Memory.created_at:type_name -> google.protobuf.Timestamp
+	40, // 2: triskele.v1.Memory.updated_at:type_name -> google.protobuf.Timestamp
+	40, // 3: triskele.v1.Memory.occurred_at:type_name -> google.protobuf.Timestamp
+	40, // 4: triskele.v1.Memory.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: triskele.v1.Memory.links:type_name -> triskele.v1.Link
-	38, // 6: triskele.v1.Filter.created_from:type_name -> google.protobuf.Timestamp
-	38, // 7: triskele.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
-	35, // 8: triskele.v1.Filter.metadata:type_name -> triskele.v1.Filter.MetadataEntry
+	40, // 6: triskele.v1.Filter.created_from:type_name -> google.protobuf.Timestamp
+	40, // 7: triskele.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
+	37, // 8: triskele.v1.Filter.metadata:type_name -> triskele.v1.Filter.MetadataEntry
 	2,  // 9: triskele.v1.RememberRequest.memory:type_name -> triskele.v1.Memory
 	2,  // 10: triskele.v1.RememberResponse.memory:type_name -> triskele.v1.Memory
 	2,  // 11: triskele.v1.UpdateRequest.memory:type_name -> triskele.v1.Memory
-	39, // 12: triskele.v1.UpdateRequest.update_mask:type_name -> google.protobuf.FieldMask
+	41, // 12: triskele.v1.UpdateRequest.update_mask:type_name -> google.protobuf.FieldMask
 	2,  // 13: triskele.v1.UpdateResponse.memory:type_name -> triskele.v1.Memory
 	2,  // 14: triskele.v1.SupersedeRequest.replacement:type_name -> triskele.v1.Memory
 	2,  // 15: triskele.v1.SupersedeResponse.memory:type_name -> triskele.v1.Memory
 	2,  // 16: triskele.v1.SupersedeResponse.superseded:type_name -> triskele.v1.Memory
 	2,  // 17: triskele.v1.GetResponse.memories:type_name -> triskele.v1.Memory
-	3,  // 18: triskele.v1.ListRequest.filter:type_name -> triskele.v1.Filter
-	2,  // 19: triskele.v1.ListResponse.memories:type_name -> triskele.v1.Memory
-	2,  // 20: triskele.v1.ImportRequest.memories:type_name -> triskele.v1.Memory
-	2,  // 21: triskele.v1.ExportResponse.memories:type_name -> triskele.v1.Memory
-	38, // 22: triskele.v1.GetNamespaceResponse.created_at:type_name -> google.protobuf.Timestamp
-	22, // 23: triskele.v1.GetNamespaceResponse.statistics:type_name -> triskele.v1.NamespaceStatistics
-	23, // 24: triskele.v1.NamespaceStatistics.indexes:type_name -> triskele.v1.IndexLag
-	40, // 25: triskele.v1.IndexLag.lag:type_name -> google.protobuf.Duration
-	36, // 26: triskele.v1.ListNamespacesResponse.namespaces:type_name -> triskele.v1.ListNamespacesResponse.Namespace
-	0,  // 27: triskele.v1.Decision.action:type_name -> triskele.v1.CurationAction
-	38, // 28: triskele.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
-	38, // 29: triskele.v1.Decision.reverted_at:type_name -> google.protobuf.Timestamp
-	30, // 30: triskele.v1.ListDecisionsResponse.decisions:type_name -> triskele.v1.Decision
-	30, // 31: triskele.v1.RevertDecisionResponse.decision:type_name -> triskele.v1.Decision
-	41, // 32: triskele.v1.Filter.MetadataEntry.value:type_name -> google.protobuf.Value
-	38, // 33: triskele.v1.ListNamespacesResponse.Namespace.created_at:type_name -> google.protobuf.Timestamp
-	4,  // 34: triskele.v1.MemoryService.Remember:input_type -> triskele.v1.RememberRequest
-	6,  // 35: triskele.v1.MemoryService.Update:input_type -> triskele.v1.UpdateRequest
-	8,  // 36: triskele.v1.MemoryService.Supersede:input_type -> triskele.v1.SupersedeRequest
-	10, // 37: triskele.v1.MemoryService.Forget:input_type -> triskele.v1.ForgetRequest
-	12, // 38: triskele.v1.MemoryService.Get:input_type -> triskele.v1.GetRequest
-	14, // 39: triskele.v1.MemoryService.List:input_type -> triskele.v1.ListRequest
-	16, // 40: triskele.v1.MemoryService.Import:input_type -> triskele.v1.ImportRequest
-	18, // 41: triskele.v1.MemoryService.Export:input_type -> triskele.v1.ExportRequest
-	20, // 42: triskele.v1.MemoryService.GetNamespace:input_type -> triskele.v1.GetNamespaceRequest
-	24, // 43: triskele.v1.MemoryService.ListNamespaces:input_type -> triskele.v1.ListNamespacesRequest
-	26, // 44: triskele.v1.MemoryService.RenameNamespace:input_type -> triskele.v1.RenameNamespaceRequest
-	28, // 45: triskele.v1.MemoryService.DeleteNamespace:input_type -> triskele.v1.DeleteNamespaceRequest
-	31, // 46: triskele.v1.MemoryService.ListDecisions:input_type -> triskele.v1.ListDecisionsRequest
-	33, // 47: triskele.v1.MemoryService.RevertDecision:input_type -> triskele.v1.RevertDecisionRequest
-	5,  // 48: triskele.v1.MemoryService.Remember:output_type -> triskele.v1.RememberResponse
-	7,  // 49: triskele.v1.MemoryService.Update:output_type -> triskele.v1.UpdateResponse
-	9,  // 50: triskele.v1.MemoryService.Supersede:output_type -> triskele.v1.SupersedeResponse
-	11, // 51: triskele.v1.MemoryService.Forget:output_type -> triskele.v1.ForgetResponse
-	13, // 52: triskele.v1.MemoryService.Get:output_type -> triskele.v1.GetResponse
-	15, // 53: triskele.v1.MemoryService.List:output_type -> triskele.v1.ListResponse
-	17, // 54: triskele.v1.MemoryService.Import:output_type -> triskele.v1.ImportResponse
-	19, // 55: triskele.v1.MemoryService.Export:output_type -> triskele.v1.ExportResponse
-	21, // 56: triskele.v1.MemoryService.GetNamespace:output_type -> triskele.v1.GetNamespaceResponse
-	25, // 57: triskele.v1.MemoryService.ListNamespaces:output_type -> triskele.v1.ListNamespacesResponse
-	27, // 58: triskele.v1.MemoryService.RenameNamespace:output_type -> triskele.v1.RenameNamespaceResponse
-	29, // 59: triskele.v1.MemoryService.DeleteNamespace:output_type -> triskele.v1.DeleteNamespaceResponse
-	32, // 60: triskele.v1.MemoryService.ListDecisions:output_type -> triskele.v1.ListDecisionsResponse
-	34, // 61: triskele.v1.MemoryService.RevertDecision:output_type -> triskele.v1.RevertDecisionResponse
-	48, // [48:62] is the sub-list for method output_type
-	34, // [34:48] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	14, // 18: triskele.v1.GetResponse.matches:type_name -> triskele.v1.Matches
+	15, // 19: triskele.v1.Matches.title:type_name -> triskele.v1.TextRange
+	15, // 20: triskele.v1.Matches.content:type_name -> triskele.v1.TextRange
+	3,  // 21: triskele.v1.ListRequest.filter:type_name -> triskele.v1.Filter
+	2,  // 22: triskele.v1.ListResponse.memories:type_name -> triskele.v1.Memory
+	2,  // 23: triskele.v1.ImportRequest.memories:type_name -> triskele.v1.Memory
+	2,  // 24: triskele.v1.ExportResponse.memories:type_name -> triskele.v1.Memory
+	40, // 25: triskele.v1.GetNamespaceResponse.created_at:type_name -> google.protobuf.Timestamp
+	24, // 26: triskele.v1.GetNamespaceResponse.statistics:type_name -> triskele.v1.NamespaceStatistics
+	25, // 27: triskele.v1.NamespaceStatistics.indexes:type_name -> triskele.v1.IndexLag
+	42, // 28: triskele.v1.IndexLag.lag:type_name -> google.protobuf.Duration
+	38, // 29: triskele.v1.ListNamespacesResponse.namespaces:type_name -> triskele.v1.ListNamespacesResponse.Namespace
+	0,  // 30: triskele.v1.Decision.action:type_name -> triskele.v1.CurationAction
+	40, // 31: triskele.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	40, // 32: triskele.v1.Decision.reverted_at:type_name -> google.protobuf.Timestamp
+	32, // 33: triskele.v1.ListDecisionsResponse.decisions:type_name -> triskele.v1.Decision
+	32, // 34: triskele.v1.RevertDecisionResponse.decision:type_name -> triskele.v1.Decision
+	43, // 35: triskele.v1.Filter.MetadataEntry.value:type_name -> google.protobuf.Value
+	40, // 36: triskele.v1.ListNamespacesResponse.Namespace.created_at:type_name -> google.protobuf.Timestamp
+	4,  // 37: triskele.v1.MemoryService.Remember:input_type -> triskele.v1.RememberRequest
+	6,  // 38: triskele.v1.MemoryService.Update:input_type -> triskele.v1.UpdateRequest
+	8,  // 39: triskele.v1.MemoryService.Supersede:input_type -> triskele.v1.SupersedeRequest
+	10, // 40: triskele.v1.MemoryService.Forget:input_type -> triskele.v1.ForgetRequest
+	12, // 41: triskele.v1.MemoryService.Get:input_type -> triskele.v1.GetRequest
+	16, // 42: triskele.v1.MemoryService.List:input_type -> triskele.v1.ListRequest
+	18, // 43: triskele.v1.MemoryService.Import:input_type -> triskele.v1.ImportRequest
+	20, // 44: triskele.v1.MemoryService.Export:input_type -> triskele.v1.ExportRequest
+	22, // 45: triskele.v1.MemoryService.GetNamespace:input_type -> triskele.v1.GetNamespaceRequest
+	26, // 46: triskele.v1.MemoryService.ListNamespaces:input_type -> triskele.v1.ListNamespacesRequest
+	28, // 47: triskele.v1.MemoryService.RenameNamespace:input_type -> triskele.v1.RenameNamespaceRequest
+	30, // 48: triskele.v1.MemoryService.DeleteNamespace:input_type -> triskele.v1.DeleteNamespaceRequest
+	33, // 49: triskele.v1.MemoryService.ListDecisions:input_type -> triskele.v1.ListDecisionsRequest
+	35, // 50: triskele.v1.MemoryService.RevertDecision:input_type -> triskele.v1.RevertDecisionRequest
+	5,  // 51: triskele.v1.MemoryService.Remember:output_type -> triskele.v1.RememberResponse
+	7,  // 52: triskele.v1.MemoryService.Update:output_type -> triskele.v1.UpdateResponse
+	9,  // 53: triskele.v1.MemoryService.Supersede:output_type -> triskele.v1.SupersedeResponse
+	11, // 54: triskele.v1.MemoryService.Forget:output_type -> triskele.v1.ForgetResponse
+	13, // 55: triskele.v1.MemoryService.Get:output_type -> triskele.v1.GetResponse
+	17, // 56: triskele.v1.MemoryService.List:output_type -> triskele.v1.ListResponse
+	19, // 57: triskele.v1.MemoryService.Import:output_type -> triskele.v1.ImportResponse
+	21, // 58: triskele.v1.MemoryService.Export:output_type -> triskele.v1.ExportResponse
+	23, // 59: triskele.v1.MemoryService.GetNamespace:output_type -> triskele.v1.GetNamespaceResponse
+	27, // 60: triskele.v1.MemoryService.ListNamespaces:output_type -> triskele.v1.ListNamespacesResponse
+	29, // 61: triskele.v1.MemoryService.RenameNamespace:output_type -> triskele.v1.RenameNamespaceResponse
+	31, // 62: triskele.v1.MemoryService.DeleteNamespace:output_type -> triskele.v1.DeleteNamespaceResponse
+	34, // 63: triskele.v1.MemoryService.ListDecisions:output_type -> triskele.v1.ListDecisionsResponse
+	36, // 64: triskele.v1.MemoryService.RevertDecision:output_type -> triskele.v1.RevertDecisionResponse
+	51, // [51:65] is the sub-list for method output_type
+	37, // [37:51] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_memory_proto_init() }
@@ -2703,16 +2842,16 @@ func file_triskele_v1_memory_proto_init() {
 		return
 	}
 	file_triskele_v1_memory_proto_msgTypes[1].OneofWrappers = []any{}
-	file_triskele_v1_memory_proto_msgTypes[13].OneofWrappers = []any{}
-	file_triskele_v1_memory_proto_msgTypes[23].OneofWrappers = []any{}
-	file_triskele_v1_memory_proto_msgTypes[30].OneofWrappers = []any{}
+	file_triskele_v1_memory_proto_msgTypes[15].OneofWrappers = []any{}
+	file_triskele_v1_memory_proto_msgTypes[25].OneofWrappers = []any{}
+	file_triskele_v1_memory_proto_msgTypes[32].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_memory_proto_rawDesc), len(file_triskele_v1_memory_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   36,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -635,7 +635,7 @@ type RecallRequest struct {
 	Fusion       *Fusion  `protobuf:"bytes,10,opt,name=fusion,proto3" json:"fusion,omitempty"`
 	// Leave the contents out.
 	IdsOnly bool `protobuf:"varint,11,opt,name=ids_only,json=idsOnly,proto3" json:"ids_only,omitempty"`
-	// Fill Hit.contributions.
+	// Fill Hit.contributions and, of the memories that are returned, Hit.matches.
 	Explain bool `protobuf:"varint,12,opt,name=explain,proto3" json:"explain,omitempty"`
 	// Return the spans of this call, if its trace is sampled.
 	ReturnSpans bool `protobuf:"varint,13,opt,name=return_spans,json=returnSpans,proto3" json:"return_spans,omitempty"`
@@ -933,6 +933,8 @@ type Hit struct {
 	Prior float64 `protobuf:"fixed64,8,opt,name=prior,proto3" json:"prior,omitempty"`
 	// By leg name; only with explain.
 	Contributions []*Contribution `protobuf:"bytes,9,rep,name=contributions,proto3" json:"contributions,omitempty"`
+	// Where the words of the query are in the memory, whichever leg found it.
+	Matches       *Matches `protobuf:"bytes,10,opt,name=matches,proto3" json:"matches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1026,6 +1028,13 @@ func (x *Hit) GetPrior() float64 {
 func (x *Hit) GetContributions() []*Contribution {
 	if x != nil {
 		return x.Contributions
+	}
+	return nil
+}
+
+func (x *Hit) GetMatches() *Matches {
+	if x != nil {
+		return x.Matches
 	}
 	return nil
 }
@@ -1697,7 +1706,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"score_kind\x18\x04 \x01(\x0e2\x16.triskele.v1.ScoreKindR\tscoreKind\x12)\n" +
 	"\x10normalized_score\x18\x05 \x01(\x01R\x0fnormalizedScore\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x14\n" +
-	"\x05value\x18\a \x01(\x01R\x05value\"\xbc\x02\n" +
+	"\x05value\x18\a \x01(\x01R\x05value\"\xec\x02\n" +
 	"\x03Hit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -1710,7 +1719,9 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12+\n" +
 	"\x06memory\x18\a \x01(\v2\x13.triskele.v1.MemoryR\x06memory\x12\x14\n" +
 	"\x05prior\x18\b \x01(\x01R\x05prior\x12?\n" +
-	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\"N\n" +
+	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\x12.\n" +
+	"\amatches\x18\n" +
+	" \x01(\v2\x14.triskele.v1.MatchesR\amatches\"N\n" +
 	"\rNormalization\x12\x10\n" +
 	"\x03low\x18\x01 \x01(\x01R\x03low\x12\x12\n" +
 	"\x04high\x18\x02 \x01(\x01R\x04high\x12\x17\n" +
@@ -1829,9 +1840,10 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	(ScoreKind)(0),                 // 24: triskele.v1.ScoreKind
 	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
 	(*Memory)(nil),                 // 26: triskele.v1.Memory
-	(LegState)(0),                  // 27: triskele.v1.LegState
-	(*Span)(nil),                   // 28: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 29: triskele.v1.GetIndexStatusResponse
+	(*Matches)(nil),                // 27: triskele.v1.Matches
+	(LegState)(0),                  // 28: triskele.v1.LegState
+	(*Span)(nil),                   // 29: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 30: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
@@ -1857,34 +1869,35 @@ var file_triskele_v1_recall_proto_depIdxs = []int32{
 	25, // 20: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
 	26, // 21: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
 	10, // 22: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	21, // 23: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
-	27, // 24: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	21, // 25: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	21, // 26: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	24, // 27: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	12, // 28: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
-	13, // 29: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
-	21, // 30: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
-	11, // 31: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	14, // 32: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	4,  // 33: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 34: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	21, // 35: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	21, // 36: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	28, // 37: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	29, // 38: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	17, // 39: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	5,  // 40: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 41: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	9,  // 42: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	16, // 43: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	15, // 44: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	18, // 45: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	44, // [44:46] is the sub-list for method output_type
-	42, // [42:44] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	27, // 23: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
+	21, // 24: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
+	28, // 25: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	21, // 26: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	21, // 27: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	24, // 28: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	12, // 29: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
+	13, // 30: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
+	21, // 31: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
+	11, // 32: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	14, // 33: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	4,  // 34: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 35: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	21, // 36: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	21, // 37: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	29, // 38: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	30, // 39: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	17, // 40: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 41: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 42: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	9,  // 43: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	16, // 44: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	15, // 45: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	18, // 46: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	45, // [45:47] is the sub-list for method output_type
+	43, // [43:45] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }

@@ -105,6 +105,26 @@ func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *trisk
 			s.Dim(fmt.Sprintf("%s %.4g", scoreKind(c.GetScoreKind()), c.GetRawScore())))
 	}
 	fmt.Fprintf(b, "%s%-*s  %s   %5s = %.5f\n", pad, width, "sum", fit("", 16), "", sum)
+	if words := matched(hit); len(words) > 0 {
+		fmt.Fprintf(b, "%s%-*s  %s\n", pad, width, "words", strings.Join(words, ", "))
+	}
+}
+
+// matched returns the words of the query as the memory has them, each once.
+func matched(hit *triskelev1.Hit) (words []string) {
+	for _, in := range []struct {
+		text   string
+		ranges []*triskelev1.TextRange
+	}{{hit.GetMemory().GetTitle(), hit.GetMatches().GetTitle()}, {hit.GetMemory().GetContent(), hit.GetMatches().GetContent()}} {
+		for _, r := range in.ranges {
+			if from, to := int(r.GetStart()), int(r.GetEnd()); 0 <= from && from < to && to <= len(in.text) {
+				if word := Plain(in.text[from:to]); !slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, word) }) {
+					words = append(words, word)
+				}
+			}
+		}
+	}
+	return words
 }
 
 // summary is one line on the whole call.

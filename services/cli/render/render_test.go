@@ -60,6 +60,10 @@ func answer() *triskelev1.RecallResponse {
 					Title: "Never force-push release branches", Sensitive: true,
 					Content: "Never force-push on release branches, not even to fix a typo in a message.\n\nOther machines build from them, and Maren wants a visible revert commit instead.",
 				},
+				Matches: &triskelev1.Matches{
+					Title:   []*triskelev1.TextRange{{Start: 6, End: 16}, {Start: 17, End: 24}},
+					Content: []*triskelev1.TextRange{{Start: 6, End: 16}, {Start: 20, End: 27}},
+				},
 				Contributions: []*triskelev1.Contribution{
 					{Leg: "lexical", Rank: 1, RawScore: 12.3456, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_BM25, Weight: 1, Value: 0.0159016393},
 					{Leg: "graph", Rank: 1, RawScore: 0.75, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY, Weight: 0.35, Value: 0.0055655738},

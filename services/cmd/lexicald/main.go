@@ -14,19 +14,13 @@ import (
 	"github.com/triskele/triskele/services/lexical"
 )
 
-type flags struct {
-	Scorer string `help:"How to rank when a request doesn't say: bm25 or ts_rank." enum:"bm25,ts_rank" default:"bm25" env:"TRISKELE_SCORER"`
-}
-
 func main() {
-	var f flags
+	var f lexical.Flags
 	daemon.Main("lexical", "Serves the lexical leg: search by words.", "127.0.0.1:7401", "lexical",
 		func(_ context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
-			config := lexical.DefaultConfig()
-			config.Scorer = lexical.ScorerByName(f.Scorer)
 			return daemon.Service{
 				Register: func(s *rpc.Server) {
-					triskelev1.RegisterLegServiceServer(s, leg.NewServer(b.Lexical(config), tel, log))
+					triskelev1.RegisterLegServiceServer(s, leg.NewServer(b.Lexical(f.Config()), tel, log))
 				},
 				Work: func(ctx context.Context) { b.FoldLexical(ctx, log) },
 			}, nil

@@ -139,6 +139,6 @@ func writeCost(ctx context.Context, pool *pgxpool.Pool, seed uint64, n, batch in
 }
 
 // none is no index.
-type none struct{}
+type none struct{ lexical.PostgresIndex }
 
 func (none) Put(context.Context, pgx.Tx, []record.Record) error { return nil }

@@ -8,7 +8,8 @@ CREATE TABLE lexical.settings (
     language  text    NOT NULL,
     k1        float8  NOT NULL CHECK (k1 BETWEEN 0 AND 10),
     b         float8  NOT NULL CHECK (b BETWEEN 0 AND 1),
-    prefix    boolean NOT NULL
+    prefix    boolean NOT NULL,
+    scorer    text    CHECK (scorer IN ('bm25', 'ts_rank')) -- NULL: as the leg is configured
 );
 
 -- Each document, with the number that blocks call it by; fresh until it has one. A changed document is a new one.

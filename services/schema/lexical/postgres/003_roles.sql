@@ -11,4 +11,5 @@ GRANT INSERT, UPDATE ON lexical.settings TO triskele_memory;
 
 -- Who writes documents has the rest written by triggers, as their owner; the leg may have that folded, and no more.
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA lexical FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION lexical.fold TO triskele_memory; -- so that forgetting a memory leaves none of its words
 GRANT EXECUTE ON FUNCTION lexical.fold_next TO triskele_lexical;

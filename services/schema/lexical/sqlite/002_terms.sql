@@ -6,7 +6,8 @@ CREATE TABLE lexical_settings (
     language  TEXT    NOT NULL,
     k1        REAL    NOT NULL CHECK (k1 BETWEEN 0 AND 10),
     b         REAL    NOT NULL CHECK (b BETWEEN 0 AND 1),
-    prefix    INTEGER NOT NULL CHECK (prefix IN (0, 1))
+    prefix    INTEGER NOT NULL CHECK (prefix IN (0, 1)),
+    scorer    TEXT    CHECK (scorer IN ('bm25', 'ts_rank')) -- NULL: as the leg is configured
 ) STRICT, WITHOUT ROWID;
 
 DROP TRIGGER lexical_forget;

@@ -1,0 +1,58 @@
+package lexical
+
+import (
+	"context"
+	"strings"
+
+	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/sqlite"
+)
+
+// maxMatches bounds the matches in a field.
+const maxMatches = 64
+
+// Matches returns where the words of a query are in each record of a namespace.
+func (PostgresIndex) Matches(ctx context.Context, db postgres.Batcher, namespace, query string, records []record.Record) ([]record.Matches, error) {
+	settings, err := readSettings(ctx, db, namespace)
+	return settings.matches(query, records), err
+}
+
+// Matches returns where the words of a query are in each record of a namespace.
+func (SQLiteIndex) Matches(ctx context.Context, db *sqlite.DB, namespace, query string, records []record.Record) ([]record.Matches, error) {
+	settings, err := settingsOf(ctx, db.Read, namespace)
+	return settings.matches(query, records), err
+}
+
+func (s Settings) matches(text string, records []record.Record) []record.Matches {
+	q := understand(text, s)
+	sought := make(map[string]bool, len(q.terms))
+	for _, t := range q.terms {
+		sought[t.term] = true
+	}
+	found := make([]record.Matches, len(records))
+	for i, r := range records {
+		found[i] = record.Matches{Title: s.find(q, sought, r.Title), Content: s.find(q, sought, r.Content)}
+	}
+	return found
+}
+
+// find returns the tokens of a text that match, as ranges one after another: what overlaps is one, as are a match and the
+// parts of it.
+func (s Settings) find(q query, sought map[string]bool, text string) []record.Span {
+	var spans []record.Span
+	for _, t := range s.language().tokens(text) {
+		if !sought[t.term] && (q.prefix == "" || !strings.HasPrefix(t.term, q.prefix)) {
+			continue
+		}
+		if last := len(spans) - 1; last >= 0 && t.start < spans[last].End {
+			spans[last].End = max(spans[last].End, t.end)
+			continue
+		}
+		if len(spans) == maxMatches {
+			break
+		}
+		spans = append(spans, record.Span{Start: t.start, End: t.end})
+	}
+	return spans
+}
