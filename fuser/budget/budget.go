@@ -1,5 +1,5 @@
-// Package budget splits the time of one recall: what the gateway keeps for itself, and what each leg may spend. It only
-// computes with durations; no clock is read and none has to agree with another.
+// Package budget splits the time of one recall: what the gateway keeps for itself, what each wave of legs may spend, and
+// each leg of it. It only computes with durations; no clock is read and none has to agree with another.
 package budget
 
 import (
@@ -8,17 +8,19 @@ import (
 	"time"
 )
 
-// MinLeg is the least time a leg is started with.
+// MinLeg is the least time that anything is started with, unless a leg is configured to need more.
 const MinLeg = 2 * time.Millisecond
 
 // Config bounds the budget of a recall. The reserve is what the gateway keeps for fusing and for fetching the contents:
-// a share of the budget, but no less and no more than its bounds.
+// a share of the budget, but no less and no more than its bounds. Of what the reserve leaves, a share is kept back from the
+// first wave of legs if there is a second.
 type Config struct {
 	Default      time.Duration // for a caller that sets no deadline
 	Max          time.Duration // nobody gets more
 	ReserveShare float64       // 0 to 1
 	ReserveMin   time.Duration
 	ReserveMax   time.Duration
+	SecondShare  float64 // for the legs of the second wave
 }
 
 // DefaultConfig suits an agent that asks before every turn.
@@ -26,13 +28,16 @@ func DefaultConfig() Config {
 	return Config{
 		Default: 500 * time.Millisecond, Max: 10 * time.Second,
 		ReserveShare: 0.2, ReserveMin: 2 * time.Millisecond, ReserveMax: 50 * time.Millisecond,
+		SecondShare: 0.3,
 	}
 }
 
-// Leg bounds one leg's part of what the reserve leaves.
+// Leg bounds one leg's part of what its wave has.
 type Leg struct {
-	Cap   time.Duration // at most this long; 0 means no cap
-	Share float64       // at most this part, above 0 and up to 1
+	Cap    time.Duration // at most this long; 0 means no cap
+	Share  float64       // at most this part, above 0 and up to 1
+	Min    time.Duration // with less it is not started; 0 means MinLeg
+	Second bool          // it belongs to the second wave
 }
 
 // ErrTooSmall means that the budget does not even suffice for one leg.
@@ -53,30 +58,49 @@ func (c Config) Total(deadline, requested time.Duration) time.Duration {
 	return min(total, c.Max)
 }
 
-// Search is what the legs may spend of total. ErrTooSmall if that is less than MinLeg.
-func (c Config) Search(total time.Duration) (time.Duration, error) {
-	left := total - c.reserve(total)
-	if left < MinLeg {
-		return 0, ErrTooSmall
+// Plan says when each wave of legs must be over, counted from the start of the recall. The second begins as soon as the
+// first is over, so it also has what that left; without a second both are over at once.
+type Plan struct {
+	First, Second time.Duration
+	Total         time.Duration // the rest is the reserve
+}
+
+// Plan divides total; second says whether there is a second wave. If that would get less than MinLeg, nothing is kept for
+// it; ErrTooSmall if the first has less.
+func (c Config) Plan(total time.Duration, second bool) (Plan, error) {
+	search := total - c.reserve(total)
+	kept := time.Duration(float64(search) * c.SecondShare)
+	if !second || kept < MinLeg {
+		kept = 0
 	}
-	return left, nil
+	plan := Plan{First: search - kept, Second: search, Total: total}
+	if plan.First < MinLeg {
+		return plan, ErrTooSmall
+	}
+	return plan, nil
 }
 
 func (c Config) reserve(total time.Duration) time.Duration {
 	return max(min(time.Duration(float64(total)*c.ReserveShare), c.ReserveMax), c.ReserveMin)
 }
 
-// Of is the leg's budget when all legs together may spend search; a request's own limit, if not 0, narrows it further.
-func (l Leg) Of(search, requested time.Duration) time.Duration {
-	budget := time.Duration(float64(search) * l.Share)
+// Of is the leg's budget when its wave has this long; a request's own limit, if not 0, narrows it further. The reason is
+// empty unless that is too little to start it with.
+func (l Leg) Of(wave, requested time.Duration) (budget time.Duration, tooLittle string) {
+	budget = time.Duration(float64(wave) * l.Share)
 	if l.Cap > 0 {
 		budget = min(budget, l.Cap)
 	}
 	if requested > 0 {
 		budget = min(budget, requested)
 	}
-	return budget
+	if least := l.least(); budget < least {
+		return max(budget, 0), fmt.Sprintf("it would have had %v of the budget, and needs %v", max(budget, 0).Round(10*time.Microsecond), least)
+	}
+	return budget, ""
 }
+
+func (l Leg) least() time.Duration { return max(l.Min, MinLeg) }
 
 // Check returns an error that shows the arithmetic unless every inner limit fits into its outer one.
 func (c Config) Check(legs map[string]Leg) error {
@@ -89,23 +113,38 @@ func (c Config) Check(legs map[string]Leg) error {
 		return fmt.Errorf("budget: reserve share %g must be at least 0 and below 1", c.ReserveShare)
 	case c.ReserveMin > c.ReserveMax:
 		return fmt.Errorf("budget: least reserve %v exceeds greatest %v", c.ReserveMin, c.ReserveMax)
+	case !(c.SecondShare > 0 && c.SecondShare < 1):
+		return fmt.Errorf("budget: share of the second wave %g must be above 0 and below 1", c.SecondShare)
 	}
-	search, err := c.Search(c.Default)
+	second := false
+	for _, leg := range legs {
+		second = second || leg.Second
+	}
+	plan, err := c.Plan(c.Default, second)
+	if err != nil || second && plan.Second == plan.First {
+		return fmt.Errorf("budget: default %v - reserve %v is %v, of which each wave needs %v, and the second would get %g",
+			c.Default, c.reserve(c.Default), plan.Second, MinLeg, c.SecondShare)
+	}
+	most, err := c.Plan(c.Max, false) // without a second wave the first has all that the reserve leaves
 	if err != nil {
-		return fmt.Errorf("budget: default %v - reserve %v leaves %v for the legs, less than the %v one needs",
-			c.Default, c.reserve(c.Default), c.Default-c.reserve(c.Default), MinLeg)
+		return fmt.Errorf("budget: maximum %v: %w", c.Max, err)
 	}
-	most := c.Max - c.reserve(c.Max)
 	for name, leg := range legs {
+		wave, which := plan.First, "first"
+		if leg.Second {
+			wave, which = plan.Second-plan.First, "second"
+		}
 		switch {
-		case leg.Share <= 0 || leg.Share > 1:
+		case !(leg.Share > 0 && leg.Share <= 1):
 			return fmt.Errorf("leg %s: share %g must be above 0 and at most 1", name, leg.Share)
-		case leg.Cap < 0:
-			return fmt.Errorf("leg %s: cap %v must not be negative", name, leg.Cap)
-		case leg.Cap > most:
-			return fmt.Errorf("leg %s: cap %v exceeds the %v that maximum %v - reserve %v leaves", name, leg.Cap, most, c.Max, c.reserve(c.Max))
-		case leg.Of(search, 0) < MinLeg:
-			return fmt.Errorf("leg %s: of the default budget it gets %v, less than the %v it needs", name, leg.Of(search, 0), MinLeg)
+		case leg.Cap < 0 || leg.Min < 0:
+			return fmt.Errorf("leg %s: cap %v and least time %v must not be negative", name, leg.Cap, leg.Min)
+		case leg.Cap > most.Second:
+			return fmt.Errorf("leg %s: cap %v exceeds the %v that maximum %v - reserve %v leaves", name, leg.Cap, most.Second, c.Max, c.reserve(c.Max))
+		}
+		if got, tooLittle := leg.Of(wave, 0); tooLittle != "" {
+			return fmt.Errorf("leg %s: of the %v that the %s wave has of the default budget, share %g and cap %v leave it %v, less than the %v it needs",
+				name, wave, which, leg.Share, leg.Cap, got, leg.least())
 		}
 	}
 	return nil

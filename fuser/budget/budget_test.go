@@ -2,6 +2,7 @@ package budget_test
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func TestTotal(t *testing.T) {
 	}
 }
 
-func TestSearchKeepsAReserve(t *testing.T) {
+func TestPlanKeepsAReserve(t *testing.T) {
 	c := budget.DefaultConfig()
 	for total, want := range map[time.Duration]time.Duration{
 		5 * ms:           3 * ms, // the least reserve
@@ -38,27 +39,44 @@ func TestSearchKeepsAReserve(t *testing.T) {
 		4 * ms:           2 * ms,
 		10 * time.Second: 9950 * ms,
 	} {
-		if got, err := c.Search(total); got != want || err != nil {
-			t.Errorf("%v: %v, %v, want %v", total, got, err, want)
+		if got, err := c.Plan(total, false); got != (budget.Plan{First: want, Second: want, Total: total}) || err != nil {
+			t.Errorf("%v: %+v, %v, want %v", total, got, err, want)
 		}
 	}
-	if _, err := c.Search(3 * ms); !errors.Is(err, budget.ErrTooSmall) {
+	if _, err := c.Plan(3*ms, false); !errors.Is(err, budget.ErrTooSmall) {
 		t.Errorf("3 ms: %v", err)
+	}
+}
+
+func TestPlanKeepsTimeForTheSecondWave(t *testing.T) {
+	c := budget.DefaultConfig()
+	if got, err := c.Plan(100*ms, true); err != nil || got != (budget.Plan{First: 56 * ms, Second: 80 * ms, Total: 100 * ms}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	// 1.8 ms would be of no use to it.
+	if got, err := c.Plan(8*ms, true); err != nil || got.First != 6*ms {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
 func TestInnerBudgetsNest(t *testing.T) {
 	c := budget.DefaultConfig()
-	legs := []budget.Leg{{Share: 1}, {Share: .5}, {Share: 1, Cap: 40 * ms}, {Share: .01}}
+	legs := []budget.Leg{{Share: 1}, {Share: .5}, {Share: 1, Cap: 40 * ms}, {Share: .01}, {Share: 1, Min: 30 * ms}}
 	for total := 4 * ms; total < c.Max; total += 37 * ms {
-		search, err := c.Search(total)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, leg := range legs {
-			for _, requested := range []time.Duration{0, 10 * ms, time.Minute} {
-				if got := leg.Of(search, requested); got > search || search >= total || requested > 0 && got > requested || leg.Cap > 0 && got > leg.Cap {
-					t.Fatalf("total %v, search %v, leg %+v asking %v: %v", total, search, leg, requested, got)
+		for _, second := range []bool{false, true} {
+			plan, err := c.Plan(total, second)
+			if err != nil {
+				t.Fatalf("%v, %v: %v", total, second, err)
+			}
+			if !(0 < plan.First && plan.First <= plan.Second && plan.Second < plan.Total && plan.Total == total) {
+				t.Fatalf("%v, %v: %+v", total, second, plan)
+			}
+			for _, leg := range legs {
+				for _, requested := range []time.Duration{0, 10 * ms, time.Minute} {
+					got, tooLittle := leg.Of(plan.First, requested)
+					if got > plan.First || requested > 0 && got > requested || leg.Cap > 0 && got > leg.Cap || (tooLittle != "") != (got < max(leg.Min, budget.MinLeg)) {
+						t.Fatalf("plan %+v, leg %+v asking %v: %v, %q", plan, leg, requested, got, tooLittle)
+					}
 				}
 			}
 		}
@@ -79,6 +97,13 @@ func TestCheckShowsTheArithmetic(t *testing.T) {
 		"cap above what is left": {nil, map[string]budget.Leg{"dense": {Share: 1, Cap: 10 * time.Second}}, []string{"dense", "10s", "9.95s", "50ms"}},
 		"share of nothing":       {nil, map[string]budget.Leg{"graph": {}}, []string{"graph", "share 0"}},
 		"too small a share":      {nil, map[string]budget.Leg{"graph": {Share: .001}}, []string{"graph", "450µs", "2ms"}},
+		"share is not a number":  {nil, map[string]budget.Leg{"graph": {Share: math.NaN()}}, []string{"graph", "NaN"}},
+		"needs more than it has": {nil, map[string]budget.Leg{"graph": {Share: 1, Cap: 20 * ms, Min: 30 * ms}}, []string{"graph", "450ms", "20ms", "30ms"}},
+		"second wave too short": {func(c *budget.Config) { c.SecondShare = .01 },
+			map[string]budget.Leg{"lexical": {Share: 1}, "graph": {Share: 1, Second: true, Min: 10 * ms}}, []string{"graph", "second", "4.5ms", "10ms"}},
+		"second wave takes everything": {func(c *budget.Config) { c.SecondShare = 1 }, good, []string{"1 must be"}},
+		"second wave gets nothing": {func(c *budget.Config) { c.SecondShare = .001 },
+			map[string]budget.Leg{"lexical": {Share: 1}, "graph": {Share: 1, Second: true}}, []string{"500ms", "50ms", "450ms", "2ms", "0.001"}},
 	} {
 		c := budget.DefaultConfig()
 		if x.change != nil {

@@ -1,22 +1,22 @@
 // Package fusion merges the ranked lists of several legs into one order. It is pure computation: no I/O, no clock, and
-// the same lists always give the same order.
+// the same lists, in any order, always give the same answer.
+//
+// fusion.go adds up what each list gives a memory, scale.go makes scores of different kinds comparable, prior.go has what
+// a memory brings along whatever the query, and quota.go reserves places for a leg.
 package fusion
 
 import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// The defaults of the source design: rank constant, and the prior of a memory with importance 0 and 1.
-const (
-	DefaultK     = 60
-	priorBase    = 0.7
-	priorPerUnit = 0.3
-)
+// DefaultK is the rank constant of the source design.
+const DefaultK = 60
 
 // Hit is one entry of a leg's list.
 type Hit struct {
@@ -33,21 +33,35 @@ type List struct {
 	Weight    float64 // multiplier, 0 or more
 	Kind      triskelev1.ScoreKind
 	Hits      []Hit
+	// Others are scores of memories that are not among the hits, asked for afterwards. Only the convex combination uses
+	// them, and only for memories that another list has.
+	Others []Scored
+	// Complete says that a memory that is neither among the hits nor the others has no score at all, instead of one that
+	// nobody asked for.
+	Complete bool
+}
+
+// Scored is the score that a leg gives a memory, on its raw scale.
+type Scored struct {
+	ID    string
+	Score float64
 }
 
 // Options say how to merge.
 type Options struct {
-	Method triskelev1.FusionMethod // RRF if unspecified
-	K      float64                 // RRF's rank constant, 0 or more
-	Alpha  *float64                // convex: weight of cosine scores, text scores get 1 - alpha; nil keeps the lists' weights
-	Sort   triskelev1.SortBy       // relevance if unspecified
-	Limit  int                     // keep this many, 1 or more
+	Method  triskelev1.FusionMethod // RRF if unspecified
+	K       float64                 // RRF's rank constant, 0 or more
+	Alpha   *float64                // convex: weight of cosine scores, text scores get 1 - alpha; nil keeps the lists' weights
+	Sort    triskelev1.SortBy       // relevance if unspecified
+	Recency Recency                 // part of the prior
+	Quotas  []Quota
+	Limit   int // keep this many, 1 or more
 }
 
 // Contribution is one list's share of a fused score.
 type Contribution struct {
 	Leg        string
-	Rank       int // from 1
+	Rank       int // from 1; 0 if the list lacks the memory, and its score was asked for
 	Raw        float64
 	Kind       triskelev1.ScoreKind
 	Normalized float64 // 0 to 1; 0 with RRF
@@ -63,108 +77,218 @@ type Fused struct {
 	CreatedAt     time.Time
 	Score         float64
 	Prior         float64
-	Contributions []Contribution // in the order of the lists
+	Contributions []Contribution // by leg
 }
 
-type key struct{ namespace, id string }
+// Result is the merged order, and how each list's scores were normalised: as the lists, empty with RRF.
+type Result struct {
+	Hits   []Fused
+	Scales []Scale
+}
 
 // Fuse merges lists. A document that a list lacks gets exactly 0 from it. Equal scores are ordered by importance, then
 // newest first, then by id, so that the order is total.
 //
 // RRF is Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning
-// Methods", SIGIR 2009, with a weight per list. The convex combination and its normalisers are section 3 of Bruch, Gai
-// and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 42(1), 2023.
-func Fuse(lists []List, options Options) []Fused {
-	convex := options.Method == triskelev1.FusionMethod_FUSION_METHOD_CONVEX
-	entries := 0
-	for _, list := range lists {
-		entries += len(list.Hits)
-	}
-	// Contributions are chained through next while the number per document is unknown, and gathered only for the
-	// documents that are returned.
-	type link struct {
-		Contribution
-		next int32
-	}
-	type document struct {
-		Fused
-		first, last int32
-	}
-	links := make([]link, 0, entries)
-	documents := make([]document, 0, entries)
-	index := make(map[key]int32, entries)
-	for _, list := range lists {
-		weight := list.Weight
-		var normalize func(i int) float64
-		if convex {
-			normalize = normalizer(list)
-			weight = convexWeight(list, options.Alpha)
+// Methods", SIGIR 2009, with a weight per list. The convex combination is section 3 of Bruch, Gai and Ingber, "An
+// Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 42(1), 2023. DBSF, distribution-based score fusion, is
+// Mazzeschi's of 2023: scores at their place between three standard deviations below the mean and three above.
+func Fuse(lists []List, options Options) Result {
+	m := merges.Get().(*merge)
+	defer m.release()
+	m.lists, m.options = lists, options
+	m.collect()
+	var result Result
+	if options.Method != triskelev1.FusionMethod_FUSION_METHOD_RRF && options.Method != triskelev1.FusionMethod_FUSION_METHOD_UNSPECIFIED {
+		result.Scales = make([]Scale, len(lists))
+		for i, list := range lists {
+			result.Scales[i] = scaleOf(list, options.Method)
 		}
-		for i, hit := range list.Hits {
-			k := key{list.Namespace, hit.ID}
-			at, ok := index[k]
+	}
+	m.add(result.Scales)
+	m.rank()
+	result.Hits = m.hits()
+	return result
+}
+
+// merge is the working memory of one fusion. It is kept for the next: most of it would else be garbage at once.
+type merge struct {
+	lists     []List
+	options   Options
+	order     []int // of the lists: by leg and namespace, so that sums do not depend on who answered first
+	index     map[key]int32
+	documents []document
+	at        []int32 // document of each hit of each list, in the order of the lists
+	links     []link
+	top       []int32 // documents, best first
+}
+
+type key struct{ namespace, id string }
+
+// document is one memory that some list has.
+type document struct {
+	list, hit   int32 // where it is
+	score       float64
+	prior       float64
+	first, last int32 // its contributions, chained, while their number is unknown
+}
+
+type link struct {
+	list, rank, next       int32
+	raw, normalized, value float64
+	weight                 float64
+}
+
+var merges = sync.Pool{New: func() any { return &merge{index: map[key]int32{}} }}
+
+func (m *merge) release() {
+	clear(m.index)
+	clear(m.documents)
+	*m = merge{
+		order: m.order[:0], index: m.index, documents: m.documents[:0], at: m.at[:0], links: m.links[:0], top: m.top[:0],
+	}
+	merges.Put(m)
+}
+
+// collect finds the distinct memories of all lists.
+func (m *merge) collect() {
+	for i := range m.lists {
+		m.order = append(m.order, i)
+	}
+	slices.SortStableFunc(m.order, func(a, b int) int {
+		return cmp.Or(strings.Compare(m.lists[a].Leg, m.lists[b].Leg), strings.Compare(m.lists[a].Namespace, m.lists[b].Namespace))
+	})
+	for _, l := range m.order {
+		list := &m.lists[l]
+		for h := range list.Hits {
+			k := key{list.Namespace, list.Hits[h].ID}
+			d, ok := m.index[k]
 			if !ok {
-				at = int32(len(documents))
-				index[k] = at
-				documents = append(documents, document{first: -1, Fused: Fused{
-					Namespace: list.Namespace, ID: hit.ID, Importance: hit.Importance, CreatedAt: hit.CreatedAt,
-					Prior: prior(hit.Importance, options.Sort),
-				}})
+				d = int32(len(m.documents))
+				m.index[k] = d
+				m.documents = append(m.documents, document{
+					list: int32(l), hit: int32(h), first: -1, prior: m.options.prior(&list.Hits[h]),
+				})
 			}
-			d := &documents[at]
-			c := Contribution{Leg: list.Leg, Rank: i + 1, Raw: hit.Score, Kind: list.Kind, Weight: weight}
-			if convex {
-				c.Normalized = normalize(i)
-				c.Value = d.Prior * weight * c.Normalized
-			} else {
-				c.Value = d.Prior * weight / (options.K + float64(c.Rank))
-			}
-			d.Score += c.Value
-			links = append(links, link{c, -1})
-			this := int32(len(links) - 1)
-			if d.first < 0 {
-				d.first = this
-			} else {
-				links[d.last].next = this
-			}
-			d.last = this
+			m.at = append(m.at, d)
 		}
 	}
-	order := make([]int32, len(documents))
-	for i := range order {
-		order[i] = int32(i)
+}
+
+// add gives every memory what each list has for it. Without scales the ranks count.
+func (m *merge) add(scales []Scale) {
+	at := m.at
+	for _, l := range m.order {
+		list := &m.lists[l]
+		weight := list.Weight
+		if m.options.Method == triskelev1.FusionMethod_FUSION_METHOD_CONVEX {
+			weight = convexWeight(list, m.options.Alpha)
+		}
+		for h := range list.Hits {
+			c := link{list: int32(l), rank: int32(h + 1), raw: list.Hits[h].Score, weight: weight}
+			if scales == nil {
+				c.value = weight / (m.options.K + float64(c.rank))
+			} else {
+				c.normalized = scales[l].of(c.raw, h, len(list.Hits))
+				c.value = weight * c.normalized
+			}
+			m.give(at[h], c)
+		}
+		at = at[len(list.Hits):]
+		if m.options.Method != triskelev1.FusionMethod_FUSION_METHOD_CONVEX || scales[l].ByRank || len(list.Hits) == 0 {
+			continue
+		}
+		for _, other := range list.Others {
+			if d, ok := m.index[key{list.Namespace, other.ID}]; ok {
+				c := link{list: int32(l), raw: other.Score, weight: weight, normalized: scales[l].of(other.Score, 0, 0)}
+				c.value = weight * c.normalized
+				m.give(d, c)
+			}
+		}
 	}
-	slices.SortFunc(order, func(a, b int32) int { return compare(&documents[a].Fused, &documents[b].Fused, options.Sort) })
-	order = order[:min(len(order), options.Limit)]
-	fused := make([]Fused, len(order))
-	for i, at := range order {
-		d := &documents[at]
-		fused[i] = d.Fused
-		for l := d.first; l >= 0; l = links[l].next {
-			fused[i].Contributions = append(fused[i].Contributions, links[l].Contribution)
+}
+
+func (m *merge) give(to int32, c link) {
+	d := &m.documents[to]
+	c.value *= d.prior
+	c.next = -1
+	d.score += c.value
+	this := int32(len(m.links))
+	m.links = append(m.links, c)
+	if d.first < 0 {
+		d.first = this
+	} else {
+		m.links[d.last].next = this
+	}
+	d.last = this
+}
+
+// rank selects the best documents, in order. Few of many are wanted, so each is held against the worst so far.
+func (m *merge) rank() {
+	limit := m.options.Limit
+	for d := range int32(len(m.documents)) {
+		if len(m.top) == limit && m.compare(d, m.top[limit-1]) > 0 {
+			continue
+		}
+		place, _ := slices.BinarySearchFunc(m.top, d, m.compare)
+		if len(m.top) == limit {
+			m.top = m.top[:limit-1]
+		}
+		m.top = slices.Insert(m.top, place, d)
+	}
+	for _, quota := range m.options.Quotas {
+		m.fill(quota)
+	}
+}
+
+// compare orders documents as they are returned.
+func (m *merge) compare(x, y int32) int {
+	a, b := &m.documents[x], &m.documents[y]
+	if m.options.Sort != triskelev1.SortBy_SORT_BY_RECENCY && a.score != b.score {
+		return cmp.Compare(b.score, a.score)
+	}
+	left, right := &m.lists[a.list], &m.lists[b.list]
+	h, i := &left.Hits[a.hit], &right.Hits[b.hit]
+	if m.options.Sort == triskelev1.SortBy_SORT_BY_RECENCY {
+		if c := cmp.Or(i.CreatedAt.Compare(h.CreatedAt), cmp.Compare(b.score, a.score)); c != 0 {
+			return c
+		}
+	}
+	return cmp.Or(cmp.Compare(i.Importance, h.Importance), i.CreatedAt.Compare(h.CreatedAt), strings.Compare(h.ID, i.ID), strings.Compare(left.Namespace, right.Namespace))
+}
+
+// hits writes the selected documents out, with their contributions.
+func (m *merge) hits() []Fused {
+	fused := make([]Fused, len(m.top))
+	total := 0
+	for _, d := range m.top {
+		for l := m.documents[d].first; l >= 0; l = m.links[l].next {
+			total++
+		}
+	}
+	contributions := make([]Contribution, 0, total)
+	for i, at := range m.top {
+		d := &m.documents[at]
+		list := &m.lists[d.list]
+		h := &list.Hits[d.hit]
+		start := len(contributions)
+		for l := d.first; l >= 0; l = m.links[l].next {
+			c := &m.links[l]
+			from := &m.lists[c.list]
+			contributions = append(contributions, Contribution{
+				Leg: from.Leg, Rank: int(c.rank), Raw: c.raw, Kind: from.Kind, Normalized: c.normalized, Weight: c.weight, Value: c.value,
+			})
+		}
+		fused[i] = Fused{
+			Namespace: list.Namespace, ID: h.ID, Importance: h.Importance, CreatedAt: h.CreatedAt, Score: d.score, Prior: d.prior,
+			Contributions: contributions[start:len(contributions):len(contributions)],
 		}
 	}
 	return fused
 }
 
-func prior(importance float64, sort triskelev1.SortBy) float64 {
-	switch sort {
-	case triskelev1.SortBy_SORT_BY_IMPORTANCE, triskelev1.SortBy_SORT_BY_RECENCY:
-		return 1
-	}
-	return priorBase + priorPerUnit*importance
-}
-
-func compare(a, b *Fused, sort triskelev1.SortBy) int {
-	byScore, byTime := cmp.Compare(b.Score, a.Score), b.CreatedAt.Compare(a.CreatedAt)
-	if sort == triskelev1.SortBy_SORT_BY_RECENCY {
-		byScore, byTime = byTime, byScore
-	}
-	return cmp.Or(byScore, cmp.Compare(b.Importance, a.Importance), byTime, strings.Compare(a.ID, b.ID), strings.Compare(a.Namespace, b.Namespace))
-}
-
 // convexWeight is the list's own weight, or its part of alpha if that is given.
-func convexWeight(list List, alpha *float64) float64 {
+func convexWeight(list *List, alpha *float64) float64 {
 	if alpha == nil {
 		return list.Weight
 	}
@@ -175,35 +299,4 @@ func convexWeight(list List, alpha *float64) float64 {
 		return 1 - *alpha
 	}
 	return list.Weight
-}
-
-// normalizer maps a list's entries to 0..1 in the way that suits its kind of score.
-func normalizer(list List) func(i int) float64 {
-	n := len(list.Hits)
-	if n == 0 {
-		return nil
-	}
-	low, high := list.Hits[0].Score, list.Hits[0].Score
-	for _, hit := range list.Hits {
-		low, high = min(low, hit.Score), max(high, hit.Score)
-	}
-	switch list.Kind {
-	case triskelev1.ScoreKind_SCORE_KIND_BM25, triskelev1.ScoreKind_SCORE_KIND_TS_RANK:
-		// The least possible score is known: a document that doesn't match scores 0.
-		return func(i int) float64 {
-			if high <= 0 {
-				return 0
-			}
-			return max(list.Hits[i].Score, 0) / high
-		}
-	case triskelev1.ScoreKind_SCORE_KIND_COSINE:
-		return func(i int) float64 {
-			if high == low {
-				return 1
-			}
-			return (list.Hits[i].Score - low) / (high - low)
-		}
-	}
-	// Sums over paths span orders of magnitude: only their order says something.
-	return func(i int) float64 { return 1 - float64(i)/float64(n) }
 }

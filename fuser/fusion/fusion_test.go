@@ -1,11 +1,13 @@
 package fusion_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 const (
 	rrf        = triskelev1.FusionMethod_FUSION_METHOD_RRF
 	convex     = triskelev1.FusionMethod_FUSION_METHOD_CONVEX
+	dbsf       = triskelev1.FusionMethod_FUSION_METHOD_DBSF
 	relevance  = triskelev1.SortBy_SORT_BY_RELEVANCE
 	importance = triskelev1.SortBy_SORT_BY_IMPORTANCE
 	recency    = triskelev1.SortBy_SORT_BY_RECENCY
@@ -43,6 +46,13 @@ func ids(fused []fusion.Fused) []string {
 	return out
 }
 
+// fuse is Fuse for tests that only look at the order.
+func fuse(lists []fusion.List, options fusion.Options) []fusion.Fused {
+	return fusion.Fuse(lists, options).Hits
+}
+
+var methods = []triskelev1.FusionMethod{rrf, convex, dbsf}
+
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12 }
 
 func TestRRFByHand(t *testing.T) {
@@ -51,7 +61,7 @@ func TestRRFByHand(t *testing.T) {
 		list("dense", 1, cosine, "b", "c"),
 		list("graph", .35, hops, "d", "c"),
 	}
-	fused := fusion.Fuse(lists, fusion.Options{Method: rrf, K: 60, Sort: importance, Limit: 10})
+	fused := fuse(lists, fusion.Options{Method: rrf, K: 60, Sort: importance, Limit: 10})
 	want := map[string]float64{
 		"b": 1./62 + 1./61,
 		"c": 1./62 + .35/62,
@@ -71,14 +81,14 @@ func TestRRFByHand(t *testing.T) {
 func TestPriorMultipliesRelevanceOnly(t *testing.T) {
 	l := list("lexical", 1, bm25, "minor", "major")
 	l.Hits[0].Importance, l.Hits[1].Importance = 0, 1
-	fused := fusion.Fuse([]fusion.List{l}, fusion.Options{K: 60, Sort: relevance, Limit: 10})
+	fused := fuse([]fusion.List{l}, fusion.Options{K: 60, Sort: relevance, Limit: 10})
 	if got := ids(fused); !slices.Equal(got, []string{"major", "minor"}) {
 		t.Errorf("relevance: %v", got)
 	}
 	if !near(fused[0].Score, 1./62) || !near(fused[1].Score, .7/61) {
 		t.Errorf("scores %v, %v", fused[0].Score, fused[1].Score)
 	}
-	if got := ids(fusion.Fuse([]fusion.List{l}, fusion.Options{K: 60, Sort: importance, Limit: 10})); !slices.Equal(got, []string{"minor", "major"}) {
+	if got := ids(fuse([]fusion.List{l}, fusion.Options{K: 60, Sort: importance, Limit: 10})); !slices.Equal(got, []string{"minor", "major"}) {
 		t.Errorf("importance must only break ties: %v", got)
 	}
 }
@@ -86,7 +96,7 @@ func TestPriorMultipliesRelevanceOnly(t *testing.T) {
 func TestImportanceBreaksTies(t *testing.T) {
 	a, b := list("lexical", 1, bm25, "a"), list("dense", 1, cosine, "b")
 	b.Hits[0].Importance = .9
-	if got := ids(fusion.Fuse([]fusion.List{a, b}, fusion.Options{K: 60, Sort: importance, Limit: 10})); !slices.Equal(got, []string{"b", "a"}) {
+	if got := ids(fuse([]fusion.List{a, b}, fusion.Options{K: 60, Sort: importance, Limit: 10})); !slices.Equal(got, []string{"b", "a"}) {
 		t.Errorf("order %v", got)
 	}
 }
@@ -94,7 +104,7 @@ func TestImportanceBreaksTies(t *testing.T) {
 func TestRecencyIgnoresScores(t *testing.T) {
 	l := list("lexical", 1, bm25, "old", "new", "middle")
 	l.Hits[0].CreatedAt, l.Hits[1].CreatedAt, l.Hits[2].CreatedAt = day(1), day(3), day(2)
-	if got := ids(fusion.Fuse([]fusion.List{l}, fusion.Options{K: 60, Sort: recency, Limit: 10})); !slices.Equal(got, []string{"new", "middle", "old"}) {
+	if got := ids(fuse([]fusion.List{l}, fusion.Options{K: 60, Sort: recency, Limit: 10})); !slices.Equal(got, []string{"new", "middle", "old"}) {
 		t.Errorf("order %v", got)
 	}
 }
@@ -104,13 +114,13 @@ func TestOnlyOneLegKeepsItsOrder(t *testing.T) {
 	for i := range want {
 		want[i] = fmt.Sprintf("%03d", rand.New(rand.NewPCG(uint64(i), 1)).IntN(1000)+1000*i)
 	}
-	for _, method := range []triskelev1.FusionMethod{rrf, convex} {
-		got := ids(fusion.Fuse([]fusion.List{list("lexical", 1, bm25, want...)}, fusion.Options{Method: method, K: 60, Sort: importance, Limit: len(want)}))
+	for _, method := range methods {
+		got := ids(fuse([]fusion.List{list("lexical", 1, bm25, want...)}, fusion.Options{Method: method, K: 60, Sort: importance, Limit: len(want)}))
 		if !slices.Equal(got, want) {
 			t.Errorf("%v: the order of the only leg changed", method)
 		}
 		// Equal importance makes the prior a constant.
-		got = ids(fusion.Fuse([]fusion.List{list("lexical", 1, bm25, want...)}, fusion.Options{Method: method, K: 60, Sort: relevance, Limit: len(want)}))
+		got = ids(fuse([]fusion.List{list("lexical", 1, bm25, want...)}, fusion.Options{Method: method, K: 60, Sort: relevance, Limit: len(want)}))
 		if !slices.Equal(got, want) {
 			t.Errorf("%v: the prior changed the order of equally important memories", method)
 		}
@@ -119,10 +129,11 @@ func TestOnlyOneLegKeepsItsOrder(t *testing.T) {
 
 func TestConvexNormalisers(t *testing.T) {
 	text := fusion.List{Leg: "lexical", Namespace: "n", Weight: 1, Kind: bm25, Hits: []fusion.Hit{{ID: "a", Score: 8}, {ID: "b", Score: 4}}}
+	// Without the scores of a and e, the least that was found stands for the least there is.
 	meaning := fusion.List{Leg: "dense", Namespace: "n", Weight: 1, Kind: cosine, Hits: []fusion.Hit{{ID: "b", Score: .9}, {ID: "c", Score: .6}, {ID: "d", Score: .5}}}
 	names := fusion.List{Leg: "graph", Namespace: "n", Weight: .35, Kind: hops, Hits: []fusion.Hit{{ID: "e", Score: 1000}, {ID: "d", Score: 1}}}
 	alpha := .75
-	fused := fusion.Fuse([]fusion.List{text, meaning, names}, fusion.Options{Method: convex, Alpha: &alpha, Sort: importance, Limit: 10})
+	fused := fuse([]fusion.List{text, meaning, names}, fusion.Options{Method: convex, Alpha: &alpha, Sort: importance, Limit: 10})
 	want := map[string]float64{"a": .25, "b": .25*.5 + .75, "c": .75 * .25, "d": .35 * .5, "e": .35}
 	for _, f := range fused {
 		if !near(f.Score, want[f.ID]) {
@@ -134,10 +145,111 @@ func TestConvexNormalisers(t *testing.T) {
 	}
 }
 
+// With the scores of all candidates, a cosine counts from -1, and what the list lacks has its own score.
+func TestConvexWithCompletedScores(t *testing.T) {
+	text := fusion.List{Leg: "lexical", Namespace: "n", Weight: 1, Kind: bm25, Hits: []fusion.Hit{{ID: "a", Score: 8}, {ID: "b", Score: 4}}, Complete: true}
+	meaning := fusion.List{
+		Leg: "dense", Namespace: "n", Weight: 1, Kind: cosine, Hits: []fusion.Hit{{ID: "b", Score: .8}, {ID: "c", Score: .5}},
+		Others: []fusion.Scored{{ID: "a", Score: .35}, {ID: "stranger", Score: .9}}, Complete: true,
+	}
+	alpha := .5
+	result := fusion.Fuse([]fusion.List{text, meaning}, fusion.Options{Method: convex, Alpha: &alpha, Sort: importance, Limit: 10})
+	want := map[string]float64{"a": .5 + .5*.75, "b": .25 + .5, "c": .5 * 1.5 / 1.8}
+	if got := ids(result.Hits); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Fatalf("order %v", got)
+	}
+	for _, f := range result.Hits {
+		if !near(f.Score, want[f.ID]) {
+			t.Errorf("%s: %v, want %v", f.ID, f.Score, want[f.ID])
+		}
+	}
+	if c := result.Hits[0].Contributions[0]; c.Leg != "dense" || c.Rank != 0 || c.Raw != .35 {
+		t.Errorf("a is not in the list, and gets %+v", c)
+	}
+	if result.Scales[1] != (fusion.Scale{Low: -1, High: .8}) || result.Scales[0] != (fusion.Scale{Low: 0, High: 8}) {
+		t.Errorf("scales %+v", result.Scales)
+	}
+}
+
+func TestDBSFByHand(t *testing.T) {
+	// Mean 4, deviation 2: 8/6 is where 3 deviations below the mean become 0 and above it 1.
+	l := fusion.List{Leg: "lexical", Namespace: "n", Weight: 2, Kind: bm25, Hits: []fusion.Hit{{ID: "a", Score: 6}, {ID: "b", Score: 2}}}
+	result := fusion.Fuse([]fusion.List{l}, fusion.Options{Method: dbsf, Sort: importance, Limit: 10})
+	if result.Scales[0] != (fusion.Scale{Low: -2, High: 10}) || !near(result.Hits[0].Score, 2*8./12) || !near(result.Hits[1].Score, 2*4./12) {
+		t.Errorf("result %+v", result)
+	}
+	// An outlier stretches the scale instead of being cut to what another one has.
+	l.Hits = []fusion.Hit{{ID: "a", Score: 1000}, {ID: "b", Score: 900}}
+	for i := range 50 {
+		l.Hits = append(l.Hits, fusion.Hit{ID: fmt.Sprint(i), Score: 1})
+	}
+	if got := fuse([]fusion.List{l}, fusion.Options{Method: dbsf, Sort: importance, Limit: 2}); !near(got[0].Score, 2) || got[1].Score >= 2 {
+		t.Errorf("outliers %+v", got)
+	}
+}
+
+// Scores that rise within a list, like those of a search in two parts, do not compare throughout it.
+func TestPartsOfAListKeepTheirOrder(t *testing.T) {
+	l := fusion.List{Leg: "lexical", Namespace: "n", Weight: 1, Kind: triskelev1.ScoreKind_SCORE_KIND_TS_RANK, Hits: []fusion.Hit{
+		{ID: "all", Score: .1}, {ID: "any", Score: .9}, {ID: "less", Score: .2},
+	}}
+	for _, method := range methods {
+		if got := ids(fuse([]fusion.List{l}, fusion.Options{Method: method, K: 60, Sort: importance, Limit: 10})); !slices.Equal(got, []string{"all", "any", "less"}) {
+			t.Errorf("%v: order %v", method, got)
+		}
+	}
+}
+
+func TestRecencyDecays(t *testing.T) {
+	l := list("lexical", 1, bm25, "old", "new")
+	l.Hits[0].CreatedAt, l.Hits[1].CreatedAt = day(-20), day(0)
+	options := fusion.Options{K: 60, Sort: relevance, Limit: 10, Recency: fusion.Recency{Weight: .5, HalfLife: 240 * time.Hour, Now: day(0)}}
+	fused := fuse([]fusion.List{l}, options)
+	if !slices.Equal(ids(fused), []string{"new", "old"}) || !near(fused[1].Prior, .85*(.5+.5/4)) || !near(fused[0].Prior, .85) {
+		t.Errorf("fused %+v", fused)
+	}
+	options.Sort = importance
+	if fused := fuse([]fusion.List{l}, options); fused[0].ID != "old" {
+		t.Errorf("decay belongs to relevance: %+v", fused)
+	}
+}
+
+func TestQuota(t *testing.T) {
+	lists := func() []fusion.List {
+		return []fusion.List{
+			list("lexical", 1, bm25, "a", "b", "c", "d"),
+			list("dense", 1, cosine, "a", "b", "c", "d"),
+			list("graph", 0, hops, "x", "b", "y", "z"),
+		}
+	}
+	for name, x := range map[string]struct {
+		quotas []fusion.Quota
+		want   string
+	}{
+		"none":                            {nil, "a b c d"},
+		"what is there counts":            {[]fusion.Quota{{Leg: "graph", N: 1}}, "a b c d"},
+		"the best of the leg come in":     {[]fusion.Quota{{Leg: "graph", N: 2}}, "a b c x"},
+		"the worst of the others go":      {[]fusion.Quota{{Leg: "graph", N: 3}}, "a b x y"},
+		"as many as there are":            {[]fusion.Quota{{Leg: "graph", N: 9}}, "b x y z"},
+		"a leg that did not answer":       {[]fusion.Quota{{Leg: "temporal", N: 2}}, "a b c d"},
+		"one quota does not eat anothers": {[]fusion.Quota{{Leg: "lexical", N: 4}, {Leg: "graph", N: 4}}, "a b c d"},
+	} {
+		fused := fuse(lists(), fusion.Options{K: 60, Sort: importance, Limit: 4, Quotas: x.quotas})
+		got := ids(fused)
+		slices.Sort(got)
+		if strings.Join(got, " ") != x.want {
+			t.Errorf("%s: %v, want %s", name, got, x.want)
+		}
+		if !slices.IsSortedFunc(fused, func(a, b fusion.Fused) int { return cmp.Compare(b.Score, a.Score) }) {
+			t.Errorf("%s: not in the order of scores: %+v", name, fused)
+		}
+	}
+}
+
 func TestSameIDInTwoNamespacesStaysTwo(t *testing.T) {
 	a, b := list("lexical", 1, bm25, "x"), list("lexical", 1, bm25, "x")
 	b.Namespace = "m"
-	if fused := fusion.Fuse([]fusion.List{a, b}, fusion.Options{K: 60, Limit: 10}); len(fused) != 2 || fused[0].Namespace == fused[1].Namespace {
+	if fused := fuse([]fusion.List{a, b}, fusion.Options{K: 60, Limit: 10}); len(fused) != 2 || fused[0].Namespace == fused[1].Namespace {
 		t.Errorf("fused %+v", fused)
 	}
 }
@@ -152,6 +264,13 @@ func random(r *rand.Rand) []fusion.List {
 			lists[i].Hits = append(lists[i].Hits, fusion.Hit{ID: fmt.Sprint(id), Score: r.NormFloat64(), Importance: float64(id%5) / 4, CreatedAt: day(id % 3)})
 		}
 		slices.SortFunc(lists[i].Hits, func(a, b fusion.Hit) int { return int(math.Copysign(1, b.Score-a.Score)) })
+		for id := range 30 {
+			other := fusion.Scored{ID: fmt.Sprint(id), Score: r.NormFloat64()}
+			if r.IntN(2) == 0 && !slices.ContainsFunc(lists[i].Hits, func(h fusion.Hit) bool { return h.ID == other.ID }) {
+				lists[i].Others = append(lists[i].Others, other)
+			}
+		}
+		lists[i].Complete = r.IntN(2) == 0
 	}
 	return lists
 }
@@ -161,10 +280,10 @@ func TestProperties(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		lists := random(r)
 		options := fusion.Options{
-			Method: []triskelev1.FusionMethod{rrf, convex}[r.IntN(2)], K: float64(r.IntN(100)),
+			Method: methods[r.IntN(len(methods))], K: float64(r.IntN(100)),
 			Sort: []triskelev1.SortBy{relevance, importance, recency}[r.IntN(3)], Limit: 1 + r.IntN(40),
 		}
-		fused := fusion.Fuse(lists, options)
+		fused := fuse(lists, options)
 		if len(fused) > options.Limit {
 			t.Fatalf("seed %d: %d hits for a limit of %d", seed, len(fused), options.Limit)
 		}
@@ -179,16 +298,78 @@ func TestProperties(t *testing.T) {
 		}
 		// An empty list stands for a missing leg: it adds exactly nothing.
 		with := append(slices.Clone(lists), fusion.List{Leg: "dead", Namespace: "n", Weight: 1})
-		if !reflect.DeepEqual(fusion.Fuse(with, options), fused) {
+		if !reflect.DeepEqual(fuse(with, options), fused) {
 			t.Fatalf("seed %d: a missing leg changed the answer", seed)
 		}
-		if !reflect.DeepEqual(fusion.Fuse(lists, options), fused) {
+		if !reflect.DeepEqual(fuse(lists, options), fused) {
 			t.Fatalf("seed %d: the same lists gave another order", seed)
+		}
+		// Who answered first must not matter.
+		shuffled := slices.Clone(lists)
+		r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		if !reflect.DeepEqual(fuse(shuffled, options), fused) {
+			t.Fatalf("seed %d: the order of the lists changed the answer", seed)
 		}
 		// A higher limit only appends.
 		options.Limit = 1000
-		if more := fusion.Fuse(lists, options); !reflect.DeepEqual(more[:len(fused)], fused) {
+		if more := fuse(lists, options); !reflect.DeepEqual(more[:len(fused)], fused) {
 			t.Fatalf("seed %d: the limit changed the order", seed)
+		}
+	}
+}
+
+// TestContributionsCanBeRecomputed holds every contribution against what its printed parts give.
+func TestContributionsCanBeRecomputed(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		lists := random(r)
+		method := methods[seed%3]
+		result := fusion.Fuse(lists, fusion.Options{Method: method, K: 20, Sort: relevance, Limit: 1000})
+		for _, f := range result.Hits {
+			for _, c := range f.Contributions {
+				i := slices.IndexFunc(lists, func(l fusion.List) bool { return l.Leg == c.Leg })
+				want := f.Prior * c.Weight / (20 + float64(c.Rank))
+				if method != rrf {
+					scale := result.Scales[i]
+					normalized := 1.
+					if scale.ByRank {
+						normalized = 1 - float64(c.Rank-1)/float64(len(lists[i].Hits))
+					} else if scale.High != scale.Low {
+						normalized = min(max((c.Raw-scale.Low)/(scale.High-scale.Low), 0), 1)
+					}
+					if !near(normalized, c.Normalized) {
+						t.Fatalf("seed %d: %s of %s is normalised to %v, its printed parts give %v", seed, f.ID, c.Leg, c.Normalized, normalized)
+					}
+					want = f.Prior * c.Weight * normalized
+				}
+				if !near(c.Value, want) {
+					t.Fatalf("seed %d: %s gets %v from %s, its printed parts give %v", seed, f.ID, c.Value, c.Leg, want)
+				}
+			}
+		}
+	}
+}
+
+func TestMonotoneInRank(t *testing.T) {
+	for seed := range uint64(300) {
+		lists := random(rand.New(rand.NewPCG(seed, 13)))
+		for _, method := range methods {
+			of := map[string]map[int]float64{}
+			for _, f := range fuse(lists, fusion.Options{Method: method, K: 5, Sort: importance, Limit: 1000}) {
+				for _, c := range f.Contributions {
+					if of[c.Leg] == nil {
+						of[c.Leg] = map[int]float64{}
+					}
+					of[c.Leg][c.Rank] = c.Value
+				}
+			}
+			for leg, values := range of {
+				for rank := 2; values[rank-1] > 0 || values[rank] > 0; rank++ {
+					if values[rank] > values[rank-1] {
+						t.Fatalf("seed %d, %v: rank %d of %s is worth %v, the one before %v", seed, method, rank, leg, values[rank], values[rank-1])
+					}
+				}
+			}
 		}
 	}
 }
@@ -204,11 +385,49 @@ func TestBetterRankNeverScoresLess(t *testing.T) {
 		options := fusion.Options{Method: rrf, K: 60, Sort: importance, Limit: 1000}
 		i := 1 + r.IntN(len(l.Hits)-1)
 		id := l.Hits[i].ID
-		before := score(fusion.Fuse(lists, options), id)
+		before := score(fuse(lists, options), id)
 		l.Hits[i-1], l.Hits[i] = l.Hits[i], l.Hits[i-1]
-		if after := score(fusion.Fuse(lists, options), id); after < before {
+		if after := score(fuse(lists, options), id); after < before {
 			t.Fatalf("seed %d: %s rose by a rank and its score fell from %v to %v", seed, id, before, after)
 		}
+	}
+}
+
+// What Settled calls settled stays so, whatever the outstanding lists turn out to hold.
+func TestSettledIsKept(t *testing.T) {
+	held := 0
+	for seed := range uint64(1500) {
+		r := rand.New(rand.NewPCG(seed, 17))
+		lists := random(r)
+		for i := range lists { // most lists agree, or nothing is ever settled
+			if i > 0 && r.IntN(3) > 0 {
+				lists[i].Hits = lists[0].Hits
+			}
+			lists[i].Others = nil
+		}
+		outstanding := random(r)
+		for i := range outstanding {
+			outstanding[i].Leg = "late " + outstanding[i].Leg
+			outstanding[i].Weight /= 16
+			outstanding[i].Others = nil
+		}
+		options := fusion.Options{
+			Method: methods[r.IntN(len(methods))], K: float64(r.IntN(3)), Sort: []triskelev1.SortBy{relevance, importance}[r.IntN(2)], Limit: 1 + r.IntN(6),
+		}
+		if !fusion.Settled(lists, outstanding, options) {
+			continue
+		}
+		held++
+		before := ids(fuse(lists, options))
+		after := ids(fuse(slices.Concat(lists, outstanding), options))
+		slices.Sort(before)
+		slices.Sort(after)
+		if !slices.Equal(before, after) {
+			t.Fatalf("seed %d: settled on %v, became %v", seed, before, after)
+		}
+	}
+	if held < 40 {
+		t.Errorf("only %d of 1500 were settled, too few to mean anything", held)
 	}
 }
 
@@ -227,8 +446,8 @@ func FuzzFuse(f *testing.F) {
 		if !(k >= 0 && k <= 1000) || !(alpha >= 0 && alpha <= 1) || limit < 1 || limit > 1000 {
 			return // outside the declared bounds
 		}
-		for _, method := range []triskelev1.FusionMethod{rrf, convex} {
-			for _, fused := range fusion.Fuse(random(rand.New(rand.NewPCG(seed, 3))), fusion.Options{Method: method, K: k, Alpha: &alpha, Limit: limit}) {
+		for _, method := range methods {
+			for _, fused := range fuse(random(rand.New(rand.NewPCG(seed, 3))), fusion.Options{Method: method, K: k, Alpha: &alpha, Limit: limit}) {
 				if math.IsNaN(fused.Score) || math.IsInf(fused.Score, 0) {
 					t.Fatalf("score %v", fused.Score)
 				}

@@ -2,21 +2,15 @@ package gateway
 
 import (
 	"context"
-	"fmt"
-	"math"
-	"runtime/debug"
-	"sync"
+	"maps"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
-	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/isolation"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -25,13 +19,13 @@ type search struct {
 	leg       int // into config.Legs
 	name      string
 	namespace string
-	weight    float64
-	depth     int
-	budget    time.Duration
-	minScore  *float64
-	scorer    triskelev1.Scorer
-	atLeast   string // the token of the write that the leg is to wait for, or ""
-	disabled  string // why it is not started, or ""
+	legSettings
+	budget       time.Duration
+	pressure     isolation.Pressure
+	seeds        []*triskelev1.Seed // what the first wave found, for a leg of the second
+	vector       []float32          // to search with, if there is one
+	atLeast      string             // the token of the write that the leg is to wait for, or ""
+	returnVector bool               // the query's, if the leg makes one
 }
 
 // outcome is how a search ended.
@@ -39,13 +33,23 @@ type outcome struct {
 	search
 	state  triskelev1.LegState
 	reason string
+	queued time.Duration // waiting for a slot, part of spent
 	spent  time.Duration
+	hedged bool // asked twice
 	kind   triskelev1.ScoreKind
 	hits   []fusion.Hit
+	paths  map[string][]*triskelev1.PathStep // to hits, by id; nil if the leg gave none
+	used   []float32                         // the vector it searched with, if asked for
 	spans  []*triskelev1.Span
 	behind int64 // memories that the leg's index has yet to catch up with
 	stale  bool  // the leg's index did not know of the write asked for
 	err    error // the leg refused the request itself
+	late   bool  // skipped for want of time
+	spare  bool  // skipped because it could not have changed the answer
+
+	others     []fusion.Scored // what other legs found, scored by this one
+	complete   bool            // every memory that another leg found has its score, if there is one
+	completion *triskelev1.ScoreCompletion
 }
 
 // answered says whether the leg searched.
@@ -63,155 +67,173 @@ func (o outcome) lost() bool {
 	case triskelev1.LegState_LEG_STATE_TIMED_OUT, triskelev1.LegState_LEG_STATE_FAILED, triskelev1.LegState_LEG_STATE_TRUNCATED:
 		return true
 	case triskelev1.LegState_LEG_STATE_SKIPPED:
-		return o.disabled == ""
+		return o.off == "" && !o.spare
 	}
 	return false
 }
 
-// plan lists the searches of a request: every leg in every namespace, in the order of the configuration. tokens are
-// those of at_least, by namespace.
-func (g *Gateway) plan(req *triskelev1.RecallRequest, tokens map[string]string, time time.Duration) []search {
-	searches := make([]search, 0, len(g.config.Legs)*len(req.GetNamespaces()))
-	for i, leg := range g.config.Legs {
-		override := req.GetLegs()[leg.Name]
-		s := search{leg: i, name: leg.Name, weight: leg.Weight, depth: leg.Depth}
-		if override != nil {
-			s.minScore, s.scorer = override.MinScore, override.GetScorer()
-			if override.Weight != nil {
-				s.weight = override.GetWeight()
-			}
-			if override.Depth != nil {
-				s.depth = int(override.GetDepth())
-			}
-			if override.Enabled != nil && !override.GetEnabled() {
-				s.disabled = "disabled by the request"
-			}
-		}
-		s.budget = leg.Budget.Of(time, override.GetDeadline().AsDuration())
-		for _, namespace := range req.GetNamespaces() {
-			s.namespace, s.atLeast = namespace, tokens[namespace]
-			searches = append(searches, s)
-		}
+// fatal says whether the call has to fail because of it, and why. A leg that is switched off misses nothing unless it is
+// required.
+func (o outcome) fatal() (why string) {
+	missing := !o.answered() && o.state != triskelev1.LegState_LEG_STATE_ABSTAINED && !o.spare
+	timedOut := o.state == triskelev1.LegState_LEG_STATE_TIMED_OUT || o.late
+	switch {
+	case !missing:
+		return ""
+	case o.required:
+		return "required leg"
+	case o.off == "" && timedOut && o.failLate:
+		return "with on_timeout set to fail, leg"
+	case o.off == "" && !timedOut && o.failError:
+		return "with on_error set to fail, leg"
 	}
-	return searches
+	return ""
 }
 
-// fanOut runs the searches in parallel, each in a slot of its own, and returns when all have ended: none outlives its
-// budget, because gRPC ends a call with its context whatever the peer does.
-func (g *Gateway) fanOut(ctx context.Context, req *triskelev1.RecallRequest, searches []search) []outcome {
-	outcomes := make([]outcome, len(searches))
-	var wg sync.WaitGroup
-	for i, s := range searches {
-		outcomes[i] = outcome{search: s, state: triskelev1.LegState_LEG_STATE_SKIPPED, reason: s.disabled}
-		switch {
-		case s.disabled != "":
-		case s.budget < budget.MinLeg:
-			outcomes[i].reason = fmt.Sprintf("only %v of the budget were left, less than the %v a search needs", s.budget, budget.MinLeg)
-		default:
-			wg.Go(func() { outcomes[i] = g.ask(ctx, req, s) })
+// fanOut runs every leg in every namespace: first the legs of the first wave, all at once, then with what those found the
+// second. It returns an outcome for each, in the order of the configuration.
+func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
+	outcomes := make([]outcome, 0, len(g.config.Legs)*len(r.req.GetNamespaces()))
+	var waves [2][]int // into outcomes
+	pressure := g.load.Pressure()
+	for i, leg := range g.config.Legs {
+		for n, namespace := range r.req.GetNamespaces() {
+			s := search{
+				leg: i, name: leg.Name, namespace: namespace, legSettings: r.settings[n].legs[i], vector: r.req.GetVector(), pressure: pressure,
+				atLeast: r.tokens[namespace], returnVector: r.settings[0].completing() || r.plan.Second > r.plan.First,
+			}
+			wave := 0
+			if leg.Budget.Second {
+				wave, s.returnVector = 1, false
+			}
+			waves[wave] = append(waves[wave], len(outcomes))
+			outcomes = append(outcomes, outcome{search: s, state: triskelev1.LegState_LEG_STATE_SKIPPED, reason: s.off})
 		}
 	}
-	wg.Wait()
+	if over := g.wave(ctx, r, outcomes, waves[0], waves[1], r.plan.First); !over && len(waves[1]) > 0 {
+		seed(r, outcomes, waves[1])
+		g.wave(ctx, r, outcomes, waves[1], nil, r.plan.Second-time.Since(r.start))
+	}
 	for _, o := range outcomes {
+		if g.config.Legs[o.leg].Shed == 0 && o.spent > 0 && o.state != triskelev1.LegState_LEG_STATE_FAILED && o.state != triskelev1.LegState_LEG_STATE_SKIPPED {
+			g.load.Answered(o.slow())
+		}
 		g.legTime.Record(ctx, o.spent.Seconds(), metric.WithAttributes(attribute.String("leg", o.name), attribute.String("state", stateName(o.state))))
 	}
 	return outcomes
 }
 
-// ask runs one search. Whatever goes wrong with it, a panic included, ends in the outcome's state.
-func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s search) (out outcome) {
-	start := time.Now()
-	out.search = s
-	ctx, span := g.tel.Tracer.Start(ctx, "leg "+s.name, trace.WithAttributes(
-		attribute.String("triskele.leg", s.name),
-		attribute.Int64("triskele.budget_us", s.budget.Microseconds()),
-	))
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			g.log.ErrorContext(ctx, "panic in a leg's client", "leg", s.name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
-			out.state, out.reason, out.hits = triskelev1.LegState_LEG_STATE_FAILED, "internal error", nil
-		}
-		out.spent = time.Since(start)
-		span.SetAttributes(
-			attribute.String("triskele.state", stateName(out.state)),
-			attribute.Int("triskele.hits", len(out.hits)),
-			attribute.Int64("triskele.behind", out.behind),
-			attribute.Int64("triskele.spent_us", out.spent.Microseconds()),
-		)
-		if s.atLeast != "" {
-			span.SetAttributes(attribute.Bool("triskele.stale", out.stale))
-		}
-		if out.lost() {
-			span.SetStatus(otelcodes.Error, out.reason)
-		}
-		span.End()
-	}()
-	ctx, cancel := context.WithTimeout(ctx, s.budget)
+// wave runs searches in parallel. It returns when all have ended, and none outlives its budget, because gRPC ends a call
+// with its context whatever the peer does; or sooner, if the call is over: because it has to fail, or because what is
+// outstanding, later searches included, makes no difference any more.
+func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, later []int, left time.Duration) (over bool) {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := g.legs[s.leg].Search(ctx, &triskelev1.SearchRequest{
-		Namespace:   s.namespace,
-		Query:       req.GetQuery(),
-		Vector:      req.GetVector(),
-		Filter:      req.GetFilter(),
-		Depth:       int32(s.depth),
-		MinScore:    s.minScore,
-		Scorer:      s.scorer,
-		AtLeast:     s.atLeast,
-		ReturnSpans: req.GetReturnSpans(),
-	})
-	if err != nil {
-		out.state, out.reason, out.err = failure(err, s.budget)
-		return out
+	type ended struct {
+		at int
+		outcome
 	}
-	if out.hits, err = readHits(resp, s.depth); err != nil {
-		g.log.ErrorContext(ctx, "malformed answer", "leg", s.name, "error", err.Error())
-		out.state, out.reason = triskelev1.LegState_LEG_STATE_FAILED, "malformed answer"
-		return out
-	}
-	out.state, out.reason, out.kind, out.spans = resp.GetState(), resp.GetReason(), resp.GetScoreKind(), resp.GetSpans()
-	out.behind, out.stale = resp.GetBehind(), resp.GetStale()
-	return out
-}
-
-// failure says what an error of a leg means for the recall. The leg's own text stays out of the reason.
-func failure(err error, budget time.Duration) (triskelev1.LegState, string, error) {
-	switch code := status.Code(err); code {
-	case codes.DeadlineExceeded:
-		return triskelev1.LegState_LEG_STATE_TIMED_OUT, fmt.Sprintf("no answer within %v", budget.Round(100*time.Microsecond)), nil
-	case codes.InvalidArgument:
-		return triskelev1.LegState_LEG_STATE_FAILED, "refused the request", err
-	case codes.Unavailable:
-		return triskelev1.LegState_LEG_STATE_FAILED, "cannot be reached", nil
-	default:
-		return triskelev1.LegState_LEG_STATE_FAILED, "failed with " + code.String(), nil
-	}
-}
-
-// readHits checks a leg's list before it is trusted: a leg is another process, perhaps of another version.
-func readHits(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) {
-	switch resp.GetState() {
-	case triskelev1.LegState_LEG_STATE_OK, triskelev1.LegState_LEG_STATE_FALLBACK, triskelev1.LegState_LEG_STATE_TRUNCATED:
-	case triskelev1.LegState_LEG_STATE_ABSTAINED:
-		return nil, nil
-	default:
-		return nil, fmt.Errorf("state %v cannot come with an answer", resp.GetState())
-	}
-	if len(resp.GetHits()) > depth {
-		return nil, fmt.Errorf("%d hits for a depth of %d", len(resp.GetHits()), depth)
-	}
-	seen := make(map[string]bool, len(resp.GetHits()))
-	hits := make([]fusion.Hit, len(resp.GetHits()))
-	for i, h := range resp.GetHits() {
-		switch {
-		case h.GetRank() != int32(i+1):
-			return nil, fmt.Errorf("rank %d at position %d", h.GetRank(), i+1)
-		case h.GetId() == "" || seen[h.GetId()]:
-			return nil, fmt.Errorf("hit %d has no id or one seen before", i+1)
-		case math.IsNaN(h.GetScore()) || math.IsInf(h.GetScore(), 0) || !(h.GetImportance() >= 0 && h.GetImportance() <= 1):
-			return nil, fmt.Errorf("hit %d has a score or importance out of range", i+1)
+	results := make(chan ended, len(now)) // nobody who is not waited for blocks
+	running := map[int]bool{}
+	for _, i := range now {
+		o := &outcomes[i]
+		if o.off != "" {
+			continue
 		}
-		seen[h.GetId()] = true
-		hits[i] = fusion.Hit{ID: h.GetId(), Score: h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime()}
+		var tooLittle string
+		if o.budget, tooLittle = g.config.Legs[o.leg].Budget.Of(left, o.deadline); tooLittle != "" {
+			o.reason, o.late = tooLittle, true
+			continue
+		}
+		s := o.search
+		running[i] = true
+		go func() { results <- ended{i, g.ask(ctx, r.req, s)} }()
 	}
-	return hits, nil
+	for len(running) > 0 {
+		result := <-results
+		outcomes[result.at] = result.outcome
+		delete(running, result.at)
+		if result.fatal() != "" {
+			return true
+		}
+		outstanding := slices.Collect(maps.Keys(running))
+		for _, i := range later {
+			if outcomes[i].off == "" {
+				outstanding = append(outstanding, i)
+			}
+		}
+		if len(outstanding) > 0 && r.settled(outcomes, outstanding) {
+			for _, i := range outstanding {
+				o := &outcomes[i]
+				o.spare, o.reason = true, "not waited for: it cannot change which memories are returned"
+				if running[i] {
+					o.spent = time.Since(r.start)
+				}
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// settled says whether enough legs have answered for those outstanding to make no difference to what is returned.
+func (r *recall) settled(outcomes []outcome, outstanding []int) bool {
+	if r.settings[0].quorum == 0 || r.settings[0].completing() || r.req.GetMinScore() != nil {
+		return false
+	}
+	waiting := map[string]bool{}
+	lacking := make([]fusion.List, len(outstanding))
+	for i, at := range outstanding {
+		o := &outcomes[at]
+		if o.required {
+			return false
+		}
+		waiting[o.name] = true
+		lacking[i] = fusion.List{Namespace: o.namespace, Weight: o.weight}
+	}
+	answered := map[string]bool{}
+	for _, o := range outcomes {
+		if o.answered() && !waiting[o.name] {
+			answered[o.name] = true
+		}
+	}
+	return len(answered) >= r.settings[0].quorum && fusion.Settled(lists(outcomes), lacking, r.fusion)
+}
+
+// maxSeeds is how many memories of a namespace a leg of the second wave starts from at most.
+const maxSeeds = 100
+
+// seed gives the searches of the second wave what the first found in their namespace, and the vector it searched with.
+func seed(r *recall, outcomes []outcome, second []int) {
+	seeds, vectors := map[string][]*triskelev1.Seed{}, map[string][]float32{}
+	for _, o := range outcomes {
+		if len(o.used) > 0 {
+			vectors[o.namespace] = o.used
+		}
+	}
+	for _, namespace := range r.req.GetNamespaces() {
+		var found []fusion.List
+		for _, list := range lists(outcomes) {
+			if list.Namespace == namespace {
+				found = append(found, list)
+			}
+		}
+		options := r.fusion
+		options.Limit, options.Sort, options.Quotas = maxSeeds, triskelev1.SortBy_SORT_BY_IMPORTANCE, nil // without the prior
+		hits := fusion.Fuse(found, options).Hits
+		for _, hit := range hits {
+			score := 1.
+			if hits[0].Score > 0 {
+				score = hit.Score / hits[0].Score
+			}
+			seeds[namespace] = append(seeds[namespace], &triskelev1.Seed{Id: hit.ID, Score: score})
+		}
+	}
+	for _, i := range second {
+		o := &outcomes[i]
+		o.seeds = seeds[o.namespace]
+		if len(o.vector) == 0 {
+			o.vector = vectors[o.namespace]
+		}
+	}
 }

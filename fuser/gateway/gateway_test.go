@@ -32,6 +32,14 @@ const ms = time.Millisecond
 type leg struct {
 	triskelev1.LegServiceClient
 	search func(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error)
+	score  func(ctx context.Context, req *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error)
+}
+
+func (l leg) ScoreByIds(ctx context.Context, req *triskelev1.ScoreByIdsRequest, _ ...grpc.CallOption) (*triskelev1.ScoreByIdsResponse, error) {
+	if l.score == nil {
+		return nil, status.Error(codes.Unimplemented, "cannot")
+	}
+	return l.score(ctx, req)
 }
 
 func (l leg) Search(ctx context.Context, req *triskelev1.SearchRequest, _ ...grpc.CallOption) (*triskelev1.SearchResponse, error) {
@@ -108,12 +116,21 @@ func (m memories) GetNamespace(_ context.Context, req *triskelev1.GetNamespaceRe
 
 func newGateway(t *testing.T, memory triskelev1.MemoryServiceClient, legs ...leg) *gateway.Gateway {
 	t.Helper()
+	return configured(t, nil, memory, legs...)
+}
+
+// configured is newGateway with another configuration.
+func configured(t *testing.T, edit func(*gateway.Config), memory triskelev1.MemoryServiceClient, legs ...leg) *gateway.Gateway {
+	t.Helper()
 	process, err := telemetry.Start(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := gateway.DefaultConfig()
 	config.Legs = gateway.DefaultLegs(nil)
+	if edit != nil {
+		edit(&config)
+	}
 	clients := make([]triskelev1.LegServiceClient, len(legs))
 	for i, l := range legs {
 		clients[i] = l
@@ -507,15 +524,15 @@ func TestMalformedAnswersAreAFailureOfTheLeg(t *testing.T) {
 }
 
 func TestParseLeg(t *testing.T) {
-	got, err := gateway.ParseLeg("temporal=dns:///temporal:7400?weight=0.5&depth=20&cap=150ms&share=0.8")
-	want := gateway.Leg{Name: "temporal", Target: "dns:///temporal:7400", Weight: .5, Depth: 20, Budget: budget.Leg{Cap: 150 * ms, Share: .8}}
+	got, err := gateway.ParseLeg("temporal=dns:///temporal:7400?weight=0.5&depth=20&quota=2&cap=150ms&share=0.8&min=5ms&wave=2&limit=8&shed=2&hedge=true")
+	want := gateway.Leg{Name: "temporal", Target: "dns:///temporal:7400", Weight: .5, Depth: 20, Quota: 2, Limit: 8, Shed: 2, Hedge: true, Budget: budget.Leg{Cap: 150 * ms, Share: .8, Min: 5 * ms, Second: true}}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if got, err = gateway.ParseLeg("lexical=127.0.0.1:7401"); err != nil || got.Weight != 1 || got.Depth != 50 || got.Budget.Share != 1 {
+	if got, err = gateway.ParseLeg("lexical=127.0.0.1:7401"); err != nil || got.Weight != 1 || got.Depth != 50 || got.Budget.Share != 1 || got.Limit != 64 || got.Shed != 0 {
 		t.Errorf("defaults: %+v, %v", got, err)
 	}
-	for _, text := range []string{"", "lexical", "=x", "lexical=", "l=x?weight=-1", "l=x?weight=NaN", "l=x?depth=0", "l=x?depth=1e9", "l=x?cap=soon", "l=x?colour=red", "l=x?%zz"} {
+	for _, text := range []string{"", "lexical", "=x", "lexical=", "l=x?weight=-1", "l=x?weight=NaN", "l=x?depth=0", "l=x?depth=1e9", "l=x?cap=soon", "l=x?quota=-1", "l=x?wave=3", "l=x?limit=-1", "l=x?shed=10", "l=x?hedge=maybe", "l=x?colour=red", "l=x?%zz"} {
 		if got, err := gateway.ParseLeg(text); err == nil {
 			t.Errorf("%q: accepted as %+v", text, got)
 		}
@@ -531,7 +548,19 @@ func TestNewRefusesBadConfigurations(t *testing.T) {
 		"no legs":        func(c *gateway.Config) { c.Legs = nil },
 		"the same twice": func(c *gateway.Config) { c.Legs[1].Name = "lexical" },
 		"does not nest":  func(c *gateway.Config) { c.Legs[0].Budget.Cap = time.Hour },
-		"negative k":     func(c *gateway.Config) { c.K = -1 },
+		"no first wave": func(c *gateway.Config) {
+			for i := range c.Legs {
+				c.Legs[i].Budget.Second = true
+			}
+		},
+		"breaker that is never closed": func(c *gateway.Config) { c.Breaker.Failures = 0 },
+		"negative k":                   func(c *gateway.Config) { c.K = -1 },
+		"policy of an unknown leg": func(c *gateway.Config) {
+			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {RequiredLegs: []string{"psychic"}}}
+		},
+		"policy out of bounds": func(c *gateway.Config) {
+			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {Fusion: &triskelev1.Fusion{K: new(-1.)}}}
+		},
 	} {
 		config := gateway.DefaultConfig()
 		config.Legs = gateway.DefaultLegs(nil)
@@ -550,35 +579,4 @@ func FuzzParseLeg(f *testing.F) {
 			t.Errorf("%q gave %+v", text, leg)
 		}
 	})
-}
-
-// BenchmarkRecall is the gateway's own time: three legs that answer at once with 100 hits each.
-func BenchmarkRecall(b *testing.B) {
-	process, err := telemetry.Start(context.Background())
-	if err != nil {
-		b.Fatal(err)
-	}
-	config := gateway.DefaultConfig()
-	config.Legs = gateway.DefaultLegs(nil)
-	clients := make([]triskelev1.LegServiceClient, len(config.Legs))
-	for i := range clients {
-		ids := make([]string, 100)
-		for j := range ids {
-			ids[j] = fmt.Sprintf("0190c8a0-0000-7000-8000-%012d", j+50*i)
-		}
-		resp, _ := finds(bm25, ids...).search(context.Background(), nil)
-		clients[i] = answers(resp)
-		config.Legs[i].Depth = 100
-	}
-	g, err := gateway.New(config, clients, memories{}, process.Service("fuser"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		b.Fatal(err)
-	}
-	req := request(nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := g.Recall(context.Background(), req); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

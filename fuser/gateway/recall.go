@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -16,13 +15,23 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
+
+// recall is one call: the request and what follows from it.
+type recall struct {
+	req      *triskelev1.RecallRequest
+	start    time.Time
+	settings []settings // of each namespace
+	fusion   fusion.Options
+	tokens   map[string]string // of at_least, by namespace
+	plan     budget.Plan
+}
 
 // Recall implements triskelev1.RecallServiceServer.
 func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
@@ -68,12 +77,14 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	return resp, nil
 }
 
-func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
-	if err := g.checkLegs(req); err != nil {
+// newRecall checks a request and plans the call.
+func (g *Gateway) newRecall(ctx context.Context, start time.Time, req *triskelev1.RecallRequest) (*recall, error) {
+	r := &recall{req: req, start: start}
+	var err error
+	if r.settings, err = g.resolve(req); err != nil {
 		return nil, err
 	}
-	tokens, err := tokensOf(req)
-	if err != nil {
+	if r.tokens, err = tokensOf(req); err != nil {
 		return nil, err
 	}
 	var left time.Duration
@@ -83,47 +94,72 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 		}
 	}
 	total := g.config.Budget.Total(left, req.GetBudget().AsDuration())
-	forLegs, err := g.config.Budget.Search(total)
-	if err != nil {
+	if r.plan, err = g.config.Budget.Plan(total, g.hasSecond(r.settings)); err != nil {
 		return nil, status.Errorf(codes.DeadlineExceeded, "budget: %v is too little to search with", total)
 	}
-	ctx, cancel := context.WithDeadline(ctx, start.Add(total))
-	defer cancel()
+	r.fusion = r.settings[0].fusion(req, g.config.Legs, start)
+	return r, nil
+}
 
-	outcomes := g.fanOut(ctx, req, g.plan(req, tokens, forLegs))
-	if err := verdict(req, outcomes); err != nil {
+// hasSecond says whether a recall has a second wave.
+func (g *Gateway) hasSecond(all []settings) bool {
+	return slices.ContainsFunc(all, func(s settings) bool {
+		for i, leg := range s.legs {
+			if g.config.Legs[i].Budget.Second && leg.off == "" {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+	r, err := g.newRecall(ctx, start, req)
+	if err != nil {
 		return nil, err
 	}
-	options := g.fusionOptions(req)
-	fused := fusion.Fuse(lists(outcomes), options)
+	ctx, cancel := context.WithDeadline(ctx, start.Add(r.plan.Total))
+	defer cancel()
+	defer g.load.Begin()()
+
+	outcomes := g.fanOut(ctx, r)
+	if err := verdict(outcomes); err != nil {
+		return nil, err
+	}
+	if r.settings[0].completing() {
+		g.complete(ctx, r, outcomes)
+	}
+	result := fusion.Fuse(lists(outcomes), r.fusion)
+	minScoreIgnored := r.cut(&result, outcomes)
 	if err := g.checkNamespaces(ctx, req.GetNamespaces(), outcomes); err != nil {
 		return nil, err
 	}
 	resp := &triskelev1.RecallResponse{
-		Legs:       reports(outcomes),
-		Fusion:     &triskelev1.Fusion{Method: options.Method, Alpha: options.Alpha},
-		ScoreScale: triskelev1.ScoreScale_SCORE_SCALE_CONVEX,
-		Budget:     durationpb.New(total),
-	}
-	if options.Method == triskelev1.FusionMethod_FUSION_METHOD_RRF {
-		resp.Fusion.K = &options.K
-		resp.ScoreScale = triskelev1.ScoreScale_SCORE_SCALE_RRF
+		Legs:       reports(outcomes, result.Scales),
+		Fusion:     r.fusionUsed(),
+		ScoreScale: scoreScale[r.fusion.Method],
+		Budget:     durationpb.New(r.plan.Total),
+
+		MinScoreIgnored: minScoreIgnored,
 	}
 	for _, o := range outcomes {
 		resp.Spans = append(resp.Spans, o.spans...)
 	}
 	var contents map[string]fetched
 	if !req.GetIdsOnly() {
-		contents = g.contents(ctx, fused, wordsOf(req))
+		contents = g.contents(ctx, result.Hits, wordsOf(req))
 	}
 	var lost []string
-	for _, f := range fused {
+	for _, f := range result.Hits {
 		of, asked := contents[f.Namespace]
 		memory := of.memories[f.ID]
 		if asked && of.err == nil && memory == nil {
 			continue // forgotten since the leg found it
 		}
-		h := hit(f, len(resp.Hits)+1, memory, req.GetExplain())
+		h := hit(f, len(resp.Hits)+1, memory)
+		if req.GetExplain() {
+			h.Contributions = contributions(f, outcomes)
+		}
 		h.Matches = of.matches[f.ID]
 		resp.Hits = append(resp.Hits, h)
 	}
@@ -137,26 +173,50 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	return resp, nil
 }
 
-// checkLegs refuses names of legs that are not configured, and a request that switches all of them off.
-func (g *Gateway) checkLegs(req *triskelev1.RecallRequest) error {
-	enabled := len(g.config.Legs)
-	for name, options := range req.GetLegs() {
-		if !g.hasLeg(name) {
-			return rpc.Invalid(fmt.Sprintf("legs[%q]", name), "must be one of: "+g.legNames())
+// cut leaves out hits below the request's least score, or says why it does not apply.
+func (r *recall) cut(result *fusion.Result, outcomes []outcome) (ignored string) {
+	least := r.req.GetMinScore()
+	switch {
+	case least == nil:
+		return ""
+	case least.GetScale() != scoreScale[r.fusion.Method]:
+		return "the scores are on another scale"
+	case slices.ContainsFunc(outcomes, outcome.lost):
+		return "a leg is missing, without which scores are lower"
+	}
+	result.Hits = slices.DeleteFunc(result.Hits, func(f fusion.Fused) bool { return f.Score < least.GetValue() })
+	return ""
+}
+
+// verdict returns an error if the outcomes do not amount to an answer.
+func verdict(outcomes []outcome) error {
+	searched, missing := false, []string{}
+	for _, o := range outcomes {
+		if o.err != nil {
+			return o.err // the same request would be refused again
 		}
-		if options.Enabled != nil && !options.GetEnabled() {
-			enabled--
+		searched = searched || o.answered()
+		if o.lost() && !o.answered() {
+			missing = append(missing, fmt.Sprintf("%s %s (%s)", o.name, stateName(o.state), o.reason))
+		}
+		if why := o.fatal(); why != "" {
+			return status.Errorf(codes.Unavailable, "%s %s did not answer: %s (%s)", why, o.name, stateName(o.state), o.reason)
 		}
 	}
-	if enabled == 0 {
-		return rpc.Invalid("legs", "must leave at least one leg enabled")
-	}
-	for i, name := range req.GetRequiredLegs() {
-		if !g.hasLeg(name) {
-			return rpc.Invalid(fmt.Sprintf("required_legs[%d]", i), "must be one of: "+g.legNames())
-		}
+	if !searched && len(missing) > 0 {
+		return status.Errorf(codes.Unavailable, "no leg answered: %s", strings.Join(missing, "; "))
 	}
 	return nil
+}
+
+func lists(outcomes []outcome) []fusion.List {
+	out := make([]fusion.List, len(outcomes))
+	for i, o := range outcomes {
+		out[i] = fusion.List{
+			Leg: o.name, Namespace: o.namespace, Weight: o.weight, Kind: o.kind, Hits: o.hits, Others: o.others, Complete: o.complete,
+		}
+	}
+	return out
 }
 
 // tokensOf returns the revision tokens of a request by the namespaces they are of.
@@ -177,212 +237,4 @@ func tokensOf(req *triskelev1.RecallRequest) (map[string]string, error) {
 		tokens[token.Namespace] = text
 	}
 	return tokens, nil
-}
-
-func (g *Gateway) fusionOptions(req *triskelev1.RecallRequest) fusion.Options {
-	options := fusion.Options{
-		Method: req.GetFusion().GetMethod(), K: g.config.K, Sort: req.GetSortBy(), Limit: defaultLimit,
-	}
-	if options.Method == triskelev1.FusionMethod_FUSION_METHOD_UNSPECIFIED {
-		options.Method = triskelev1.FusionMethod_FUSION_METHOD_RRF
-	}
-	if f := req.GetFusion(); f != nil {
-		options.Alpha = f.Alpha
-		if f.K != nil {
-			options.K = f.GetK()
-		}
-	}
-	if req.Limit != nil {
-		options.Limit = int(req.GetLimit())
-	}
-	return options
-}
-
-// verdict returns an error if the outcomes do not amount to an answer.
-func verdict(req *triskelev1.RecallRequest, outcomes []outcome) error {
-	searched, missing := false, []string{}
-	for _, o := range outcomes {
-		if o.err != nil {
-			return o.err // the same request would be refused again
-		}
-		searched = searched || o.answered()
-		if o.lost() && !o.answered() {
-			missing = append(missing, fmt.Sprintf("%s %s (%s)", o.name, stateName(o.state), o.reason))
-		}
-		if slices.Contains(req.GetRequiredLegs(), o.name) && !o.answered() && o.state != triskelev1.LegState_LEG_STATE_ABSTAINED {
-			return status.Errorf(codes.Unavailable, "required leg %s did not answer: %s (%s)", o.name, stateName(o.state), o.reason)
-		}
-	}
-	if !searched && len(missing) > 0 {
-		return status.Errorf(codes.Unavailable, "no leg answered: %s", strings.Join(missing, "; "))
-	}
-	return nil
-}
-
-func lists(outcomes []outcome) []fusion.List {
-	out := make([]fusion.List, 0, len(outcomes))
-	for _, o := range outcomes {
-		if len(o.hits) > 0 {
-			out = append(out, fusion.List{Leg: o.name, Namespace: o.namespace, Weight: o.weight, Kind: o.kind, Hits: o.hits})
-		}
-	}
-	return out
-}
-
-func reports(outcomes []outcome) []*triskelev1.LegReport {
-	out := make([]*triskelev1.LegReport, len(outcomes))
-	for i, o := range outcomes {
-		out[i] = &triskelev1.LegReport{
-			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(len(o.hits)),
-			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: o.weight, ScoreKind: o.kind,
-			Behind: o.behind, Stale: o.stale,
-		}
-	}
-	return out
-}
-
-// checkNamespaces refuses a namespace in which nothing was ever stored. Asking costs a call, so only those are asked about
-// that gave no hit, all at once, and an unreachable memory service is no reason to fail.
-func (g *Gateway) checkNamespaces(ctx context.Context, namespaces []string, outcomes []outcome) error {
-	unknown := make([]bool, len(namespaces))
-	var wg sync.WaitGroup
-	for i, namespace := range namespaces {
-		if slices.ContainsFunc(outcomes, func(o outcome) bool { return o.namespace == namespace && len(o.hits) > 0 }) {
-			continue
-		}
-		wg.Go(func() {
-			_, err := g.memory.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
-			unknown[i] = status.Code(err) == codes.NotFound
-		})
-	}
-	wg.Wait()
-	if i := slices.Index(unknown, true); i >= 0 {
-		return rpc.Invalid(fmt.Sprintf("namespaces[%d]", i), fmt.Sprintf("%q is unknown; storing a memory in it creates it", namespaces[i]))
-	}
-	return nil
-}
-
-// fetched is what came of fetching a namespace's winners: the memories by id, all that there are, or an error.
-type fetched struct {
-	memories map[string]*triskelev1.Memory
-	matches  map[string]*triskelev1.Matches
-	err      error
-}
-
-// wordsOf returns the text whose words are to be found in the winners, "" for none.
-func wordsOf(req *triskelev1.RecallRequest) string {
-	if !req.GetExplain() {
-		return ""
-	}
-	return req.GetQuery()
-}
-
-// contents fetches the winners of each namespace, and finds the words of a query in them unless it is empty.
-func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused, query string) map[string]fetched {
-	requests := map[string]*triskelev1.GetRequest{}
-	for _, f := range fused {
-		if requests[f.Namespace] == nil {
-			requests[f.Namespace] = &triskelev1.GetRequest{Namespace: f.Namespace, Query: query}
-		}
-		requests[f.Namespace].Ids = append(requests[f.Namespace].Ids, f.ID)
-	}
-	var (
-		wg  sync.WaitGroup
-		mu  sync.Mutex
-		out = make(map[string]fetched, len(requests))
-	)
-	for namespace, req := range requests {
-		wg.Go(func() {
-			resp, err := g.memory.Get(ctx, req)
-			if err != nil {
-				g.log.WarnContext(ctx, "contents not fetched", "namespace", namespace, "error", err.Error())
-			}
-			memories := make(map[string]*triskelev1.Memory, len(req.GetIds()))
-			matches := make(map[string]*triskelev1.Matches, len(resp.GetMatches()))
-			for i, m := range resp.GetMemories() {
-				if memories[m.GetId()] = m; i < len(resp.GetMatches()) {
-					matches[m.GetId()] = resp.GetMatches()[i]
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			out[namespace] = fetched{memories, matches, err}
-		})
-	}
-	wg.Wait()
-	return out
-}
-
-func hit(f fusion.Fused, rank int, memory *triskelev1.Memory, explain bool) *triskelev1.Hit {
-	h := &triskelev1.Hit{
-		Id: f.ID, Namespace: f.Namespace, Rank: int32(rank), Score: f.Score, Importance: f.Importance,
-		CreatedAt: timestamppb.New(f.CreatedAt), Memory: memory, Prior: f.Prior,
-	}
-	if explain {
-		for _, c := range f.Contributions {
-			h.Contributions = append(h.Contributions, &triskelev1.Contribution{
-				Leg: c.Leg, Rank: int32(c.Rank), RawScore: c.Raw, ScoreKind: c.Kind, NormalizedScore: c.Normalized, Weight: c.Weight, Value: c.Value,
-			})
-		}
-	}
-	return h
-}
-
-// degradation is one sentence that a model can read, or "" if nothing is missing.
-func degradation(outcomes []outcome, more []string) string {
-	var parts []string
-	for _, o := range outcomes {
-		if o.stale {
-			parts = append(parts, staleness(o))
-		}
-		if !o.lost() {
-			continue
-		}
-		part := fmt.Sprintf("the %s leg %s (%s)", o.name, map[triskelev1.LegState]string{
-			triskelev1.LegState_LEG_STATE_TIMED_OUT: "timed out",
-			triskelev1.LegState_LEG_STATE_FAILED:    "failed",
-			triskelev1.LegState_LEG_STATE_TRUNCATED: "was cut short",
-			triskelev1.LegState_LEG_STATE_SKIPPED:   "was skipped",
-		}[o.state], o.reason)
-		if !slices.Contains(parts, part) { // the same in several namespaces
-			parts = append(parts, part)
-		}
-	}
-	if parts = append(parts, more...); len(parts) == 0 {
-		return ""
-	}
-	return "This recall is incomplete: " + strings.Join(parts, "; ") + "."
-}
-
-// staleness says that a leg searched an index that did not know of the write it was to wait for.
-func staleness(o outcome) string {
-	sentence := fmt.Sprintf("the %s leg does not know of the latest writes to %s yet", o.name, o.namespace)
-	if o.behind > 0 {
-		sentence += fmt.Sprintf(" (%d behind)", o.behind)
-	}
-	return sentence
-}
-
-// stateName is a state as people read it: "TIMED_OUT".
-func stateName(s triskelev1.LegState) string { return strings.TrimPrefix(s.String(), "LEG_STATE_") }
-
-// GetIndexStatus implements triskelev1.RecallServiceServer.
-func (g *Gateway) GetIndexStatus(ctx context.Context, req *triskelev1.RecallServiceGetIndexStatusRequest) (*triskelev1.RecallServiceGetIndexStatusResponse, error) {
-	resp := &triskelev1.RecallServiceGetIndexStatusResponse{Legs: make([]*triskelev1.LegIndexStatus, len(g.config.Legs))}
-	ctx, cancel := context.WithTimeout(ctx, g.config.Budget.Max)
-	defer cancel()
-	var wg sync.WaitGroup
-	for i, leg := range g.config.Legs {
-		wg.Go(func() {
-			out := &triskelev1.LegIndexStatus{Leg: leg.Name}
-			st, err := g.legs[i].GetIndexStatus(ctx, &triskelev1.GetIndexStatusRequest{Namespace: req.GetNamespace()})
-			if err != nil {
-				_, out.Error, _ = failure(err, g.config.Budget.Max)
-			}
-			out.Status = st
-			resp.Legs[i] = out
-		})
-	}
-	wg.Wait()
-	return resp, nil
 }

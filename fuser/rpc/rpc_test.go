@@ -16,6 +16,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/mem"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
@@ -82,6 +83,7 @@ func start(t *testing.T, s service, more ...grpc.DialOption) (*rpc.Server, *grpc
 	if err != nil {
 		t.Fatal(err)
 	}
+	server.Ready() // or our own clients would not call it
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx, listener) }()
@@ -250,7 +252,27 @@ func TestPanicIsAnErrorOfItsCallOnly(t *testing.T) {
 }
 
 func TestHealthFollowsTheCheck(t *testing.T) {
-	server, conn, _ := start(t, returns(nil))
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := rpc.NewServer(process.Service("test"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	triskelev1.RegisterRecallServiceServer(server, returns(nil))
+	listener, err := rpc.Listen("127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	// Our own clients would not call a server that is not serving.
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
 	health := healthpb.NewHealthClient(conn)
 	of := func(service string) healthpb.HealthCheckResponse_ServingStatus {
 		resp, err := health.Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
@@ -358,6 +380,7 @@ func TestStopLetsRunningCallsFinish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	server.Ready()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx, listener) }()

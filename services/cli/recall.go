@@ -22,8 +22,12 @@ type recallCmd struct {
 	NoLeg     []string           `help:"Legs not to ask." placeholder:"LEG"`
 	AtLeast   []string           `help:"Wait, within the budget, for the indexes to know of the write that returned this revision token." placeholder:"TOKEN"`
 	Require   []string           `help:"Legs without whose answer the call fails." placeholder:"LEG"`
+	OnError   string             `help:"What to do when a leg fails: answer without it, or fail; the namespace's policy if not given." enum:",answer,fail" default:""`
+	OnTimeout string             `help:"What to do when a leg is late: answer without it, or fail; the namespace's policy if not given." enum:",answer,fail" default:""`
+	Quorum    int32              `help:"Answer as soon as so many legs have, if the others cannot change which memories are found." placeholder:"LEGS"`
 	Weight    map[string]float64 `help:"Weight of a leg." placeholder:"LEG=WEIGHT"`
-	Fusion    string             `help:"How to merge the legs' lists: rrf or convex." enum:"rrf,convex" default:"rrf"`
+	Quota     map[string]int32   `help:"How many of the memories are to be from a leg at least." placeholder:"LEG=N"`
+	Fusion    string             `help:"How to merge the legs' lists: rrf, convex or dbsf; the namespace's policy or rrf if not given." enum:",rrf,convex,dbsf" default:""`
 	K         *float64           `help:"Rank constant of rrf."`
 	Alpha     *float64           `help:"Weight of the dense leg in convex, 0 to 1; the lexical leg gets the rest."`
 	IDsOnly   bool               `name:"ids-only" help:"Leave the contents out."`
@@ -33,12 +37,16 @@ type recallCmd struct {
 	Gateway   gatewayFlags       `embed:""`
 }
 
+var missPolicies = map[string]triskelev1.MissPolicy{
+	"answer": triskelev1.MissPolicy_MISS_POLICY_ANSWER, "fail": triskelev1.MissPolicy_MISS_POLICY_FAIL,
+}
+
 // Validate refuses combinations that contradict each other.
 func (c *recallCmd) Validate() error {
 	switch {
 	case c.Budget <= 0:
 		return fmt.Errorf("--budget must be more than 0")
-	case c.K != nil && c.Fusion != "rrf":
+	case c.K != nil && c.Fusion != "" && c.Fusion != "rrf":
 		return fmt.Errorf("--k belongs to --fusion rrf")
 	case c.Alpha != nil && c.Fusion != "convex":
 		return fmt.Errorf("--alpha belongs to --fusion convex")
@@ -53,23 +61,29 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 			"relevance": triskelev1.SortBy_SORT_BY_RELEVANCE, "importance": triskelev1.SortBy_SORT_BY_IMPORTANCE, "recency": triskelev1.SortBy_SORT_BY_RECENCY,
 		}[c.Sort],
 		Fusion: &triskelev1.Fusion{K: c.K, Alpha: c.Alpha, Method: map[string]triskelev1.FusionMethod{
-			"rrf": triskelev1.FusionMethod_FUSION_METHOD_RRF, "convex": triskelev1.FusionMethod_FUSION_METHOD_CONVEX,
+			"rrf": triskelev1.FusionMethod_FUSION_METHOD_RRF, "convex": triskelev1.FusionMethod_FUSION_METHOD_CONVEX, "dbsf": triskelev1.FusionMethod_FUSION_METHOD_DBSF,
 		}[c.Fusion]},
+		OnError: missPolicies[c.OnError], OnTimeout: missPolicies[c.OnTimeout], Quorum: c.Quorum,
 		AtLeast: c.AtLeast, RequiredLegs: c.Require, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
 		Explain: c.Explain || !c.JSON, // the table names the legs that found a memory
 	}
-	if len(c.Weight)+len(c.NoLeg) > 0 {
-		req.Legs = map[string]*triskelev1.LegOptions{}
-	}
-	for leg, weight := range c.Weight {
-		req.Legs[leg] = &triskelev1.LegOptions{Weight: &weight}
-	}
-	for _, leg := range c.NoLeg {
-		off := false
+	options := func(leg string) *triskelev1.LegOptions {
+		if req.Legs == nil {
+			req.Legs = map[string]*triskelev1.LegOptions{}
+		}
 		if req.Legs[leg] == nil {
 			req.Legs[leg] = &triskelev1.LegOptions{}
 		}
-		req.Legs[leg].Enabled = &off
+		return req.Legs[leg]
+	}
+	for leg, weight := range c.Weight {
+		options(leg).Weight = &weight
+	}
+	for leg, quota := range c.Quota {
+		options(leg).Quota = &quota
+	}
+	for _, leg := range c.NoLeg {
+		options(leg).Enabled = new(bool)
 	}
 	return req
 }

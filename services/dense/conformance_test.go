@@ -350,6 +350,41 @@ func TestGivenVector(t *testing.T) {
 	})
 }
 
+func TestScoresOfSingleMemories(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
+		c.add(t, f, s, "cello", "Ottilie plays the cello on Thursdays", nil)
+		c.add(t, f, s, "sensors", "soil sensors are deployed in Aldermouth", nil)
+		c.add(t, f, s, "secret", "the cello is behind the boiler", func(r *record.Record) { r.Sensitive = true })
+		c.add(t, f, s, "theirs", "their cello", func(r *record.Record) { r.Namespace = "other" })
+		found := search(t, s, "who plays the cello", func(q *leg.Query) { q.ReturnVector = true })
+		want := map[uuid.UUID]float64{}
+		for _, hit := range found.Hits {
+			want[hit.ID] = hit.Score
+		}
+		ids := []uuid.UUID{c["cello"].ID, c["sensors"].ID, c["secret"].ID, c["theirs"].ID, uuid.New()}
+		for name, q := range map[string]leg.Query{
+			"text":   {Namespace: "ns", Text: "who plays the cello"},
+			"vector": {Namespace: "ns", Text: "who plays the cello", Vector: found.Vector},
+		} {
+			scores, kind, err := s.(leg.Scorer).Scores(t.Context(), q, ids)
+			if err != nil || kind != triskelev1.ScoreKind_SCORE_KIND_COSINE || len(scores) != 2 {
+				t.Fatalf("%s: %v, %v, %v", name, scores, kind, err)
+			}
+			for _, score := range scores {
+				// The vector that a search returns has been rounded once more.
+				if math.Abs(score.Score-want[score.ID]) > 1e-3 || name == "text" && score.Score != want[score.ID] {
+					t.Errorf("%s: %v scores %v, in a search %v", name, score.ID, score.Score, want[score.ID])
+				}
+			}
+		}
+		if scores, _, err := s.(leg.Scorer).Scores(t.Context(), leg.Query{Namespace: "ns"}, ids); err != nil || len(scores) != 0 {
+			t.Errorf("nothing to score by: %v, %v", scores, err)
+		}
+	})
+}
+
 func TestAbstains(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {

@@ -346,7 +346,7 @@ func shuffled(list fusion.List, exchanged map[string]string, seeds []fusion.Fuse
 
 // fuse merges lists as the gateway does by default, without the importance prior: all documents have the same.
 func fuse(lists []fusion.List, limit int) []fusion.Fused {
-	return fusion.Fuse(lists, fusion.Options{K: fusion.DefaultK, Limit: limit})
+	return fusion.Fuse(lists, fusion.Options{K: fusion.DefaultK, Limit: limit}).Hits
 }
 
 // quota gives the last places of the first ten to the best of the graph's list that are not among them already; a place it

@@ -169,11 +169,7 @@ type freshness struct {
 
 // search waits for the index if it is to, and runs the searcher, within the budget and under a span.
 func (s *Server) search(ctx context.Context, start time.Time, query Query) (Result, freshness, error) {
-	budget := maxBudget
-	if deadline, ok := ctx.Deadline(); ok {
-		left := deadline.Sub(start)
-		budget = min(budget, left-min(left/10, maxReserve))
-	}
+	budget := budgetOf(ctx, start)
 	ctx, span := s.tel.Tracer.Start(ctx, s.tel.Name+".search", trace.WithTimestamp(start), trace.WithAttributes(
 		attribute.Int("triskele.depth", query.Depth),
 		attribute.Int64("triskele.budget_us", budget.Microseconds()),
@@ -224,6 +220,16 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 		attribute.Int64("triskele.spent_us", time.Since(start).Microseconds()),
 	)
 	return result, fresh, nil
+}
+
+// budgetOf is what work that began at start may take: what is left of ctx's deadline without the reserve.
+func budgetOf(ctx context.Context, start time.Time) time.Duration {
+	budget := maxBudget
+	if deadline, ok := ctx.Deadline(); ok {
+		left := deadline.Sub(start)
+		budget = min(budget, left-min(left/10, maxReserve))
+	}
+	return budget
 }
 
 // GetIndexStatus implements triskelev1.LegServiceServer.

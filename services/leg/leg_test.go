@@ -145,3 +145,37 @@ func TestIndexStatus(t *testing.T) {
 		t.Errorf("%v, %v", st, err)
 	}
 }
+
+// scorer is a searcher that scores single memories too.
+type scorer struct {
+	searcher
+	score func(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error)
+}
+
+func (s scorer) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
+	return s.score(ctx, q, ids)
+}
+
+func TestScoreByIds(t *testing.T) {
+	known, unknown := uuid.New(), uuid.New()
+	s := leg.NewServer(scorer{score: func(_ context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
+		if q.Namespace != "n" || q.Text != "x" || len(q.Vector) != 1 || len(ids) != 2 {
+			t.Errorf("query %+v, ids %v", q, ids)
+		}
+		return []leg.Score{{ID: known, Score: .5}}, triskelev1.ScoreKind_SCORE_KIND_COSINE, nil
+	}}, tel(t), slog.New(slog.DiscardHandler))
+	req := &triskelev1.ScoreByIdsRequest{Namespace: "n", Query: "x", Vector: []float32{1}, Ids: []string{known.String(), unknown.String()}}
+	resp, err := s.ScoreByIds(t.Context(), req)
+	if err != nil || len(resp.GetScores()) != 1 || resp.GetScores()[0].GetId() != known.String() || resp.GetScores()[0].GetScore() != .5 ||
+		resp.GetScoreKind() != triskelev1.ScoreKind_SCORE_KIND_COSINE {
+		t.Errorf("%v, %v", resp, err)
+	}
+	if _, err := serve(t, nil).ScoreByIds(t.Context(), req); status.Code(err) != codes.Unimplemented {
+		t.Errorf("a leg that cannot: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+	defer cancel()
+	if _, err := s.ScoreByIds(ctx, req); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("no time left: %v", err)
+	}
+}

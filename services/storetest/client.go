@@ -28,6 +28,7 @@ func (f *Fixture) ClientOf(t testing.TB, log *slog.Logger) triskelev1.MemoryServ
 		t.Fatal(err)
 	}
 	triskelev1.RegisterMemoryServiceServer(server, memory.NewServer(f.Memory))
+	server.Ready()
 	listener := bufconn.Listen(1 << 20)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/program"
 	"github.com/triskele/triskele/fuser/rpc"
@@ -19,24 +18,32 @@ import (
 
 type flags struct {
 	program.Flags
-	Leg           []string      `help:"A leg as name=target?weight=1&depth=50&cap=150ms&share=1; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
+	Leg           []string      `help:"A leg as ${form}; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
 	Memory        string        `help:"Target of the memory service." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
+	Policies      []byte        `help:"JSON file of recall policies by namespace: a policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
 	K             float64       `help:"Rank constant of reciprocal rank fusion." default:"60" env:"TRISKELE_K"`
 	DefaultBudget time.Duration `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET"`
 	MaxBudget     time.Duration `help:"No recall gets more." default:"10s" env:"TRISKELE_MAX_BUDGET"`
 }
 
-const defaultLegs = "lexical=127.0.0.1:7401?weight=1;dense=127.0.0.1:7402?weight=1;graph=127.0.0.1:7403?weight=0.35"
+const defaultLegs = "lexical=127.0.0.1:7401?weight=1;dense=127.0.0.1:7402?weight=1&shed=3;graph=127.0.0.1:7403?weight=0.35&shed=1"
 
 func main() {
 	var f flags
 	program.Main("fuser", "Serves the gateway: Recall, and the record calls it passes on.", &f, &f.Flags,
-		kong.Vars{"listen": "127.0.0.1:7400", "legs": defaultLegs}, f.run)
+		kong.Vars{"listen": "127.0.0.1:7400", "legs": defaultLegs, "form": gateway.LegForm}, f.run)
 }
 
 func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logger) error {
-	config := gateway.Config{Budget: budget.DefaultConfig(), K: f.K}
+	config := gateway.DefaultConfig()
+	config.K = f.K
 	config.Budget.Default, config.Budget.Max = f.DefaultBudget, f.MaxBudget
+	if len(f.Policies) > 0 {
+		var err error
+		if config.Policies, err = gateway.ParsePolicies(f.Policies); err != nil {
+			return err
+		}
+	}
 	var clients []triskelev1.LegServiceClient
 	for _, text := range f.Leg {
 		leg, err := gateway.ParseLeg(text)

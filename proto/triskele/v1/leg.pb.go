@@ -38,7 +38,7 @@ const (
 	LegState_LEG_STATE_ABSTAINED LegState = 4
 	LegState_LEG_STATE_TIMED_OUT LegState = 5
 	LegState_LEG_STATE_FAILED    LegState = 6
-	// Disabled, or too little time to be useful.
+	// Disabled, too little time to be useful, kept out of trouble, or no longer needed.
 	LegState_LEG_STATE_SKIPPED LegState = 7
 )
 
@@ -322,7 +322,7 @@ type SearchRequest struct {
 	Query string `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
 	// The query's vector in the space of the active model, at most 4,096 dimensions; empty when the leg is to make it.
 	Vector []float32 `protobuf:"fixed32,3,rep,packed,name=vector,proto3" json:"vector,omitempty"`
-	// Memories other legs found, for a leg that can start from them.
+	// Memories that the first wave of legs found, for a leg of the second that can start from them; 1 for the best.
 	Seeds  []*Seed `protobuf:"bytes,4,rep,name=seeds,proto3" json:"seeds,omitempty"`
 	Filter *Filter `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
 	// How many hits at most, 1 to 1,000.
@@ -750,6 +750,129 @@ func (x *SearchResponse) GetStale() bool {
 	return false
 }
 
+type ScoreByIdsRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// As in SearchRequest.
+	Query string `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
+	// As in SearchRequest; the vector that Search returned saves making it again.
+	Vector        []float32 `protobuf:"fixed32,3,rep,packed,name=vector,proto3" json:"vector,omitempty"`
+	Ids           []string  `protobuf:"bytes,4,rep,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScoreByIdsRequest) Reset() {
+	*x = ScoreByIdsRequest{}
+	mi := &file_triskele_v1_leg_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScoreByIdsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScoreByIdsRequest) ProtoMessage() {}
+
+func (x *ScoreByIdsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_leg_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScoreByIdsRequest.ProtoReflect.Descriptor instead.
+func (*ScoreByIdsRequest) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ScoreByIdsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ScoreByIdsRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *ScoreByIdsRequest) GetVector() []float32 {
+	if x != nil {
+		return x.Vector
+	}
+	return nil
+}
+
+func (x *ScoreByIdsRequest) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+type ScoreByIdsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In any order. A memory that the leg's index lacks is left out.
+	Scores        []*ScoreByIdsResponse_Score `protobuf:"bytes,1,rep,name=scores,proto3" json:"scores,omitempty"`
+	ScoreKind     ScoreKind                   `protobuf:"varint,2,opt,name=score_kind,json=scoreKind,proto3,enum=triskele.v1.ScoreKind" json:"score_kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScoreByIdsResponse) Reset() {
+	*x = ScoreByIdsResponse{}
+	mi := &file_triskele_v1_leg_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScoreByIdsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScoreByIdsResponse) ProtoMessage() {}
+
+func (x *ScoreByIdsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_leg_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScoreByIdsResponse.ProtoReflect.Descriptor instead.
+func (*ScoreByIdsResponse) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ScoreByIdsResponse) GetScores() []*ScoreByIdsResponse_Score {
+	if x != nil {
+		return x.Scores
+	}
+	return nil
+}
+
+func (x *ScoreByIdsResponse) GetScoreKind() ScoreKind {
+	if x != nil {
+		return x.ScoreKind
+	}
+	return ScoreKind_SCORE_KIND_UNSPECIFIED
+}
+
 type GetIndexStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -759,7 +882,7 @@ type GetIndexStatusRequest struct {
 
 func (x *GetIndexStatusRequest) Reset() {
 	*x = GetIndexStatusRequest{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[5]
+	mi := &file_triskele_v1_leg_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +894,7 @@ func (x *GetIndexStatusRequest) String() string {
 func (*GetIndexStatusRequest) ProtoMessage() {}
 
 func (x *GetIndexStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[5]
+	mi := &file_triskele_v1_leg_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +907,7 @@ func (x *GetIndexStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetIndexStatusRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{5}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetIndexStatusRequest) GetNamespace() string {
@@ -814,7 +937,7 @@ type GetIndexStatusResponse struct {
 
 func (x *GetIndexStatusResponse) Reset() {
 	*x = GetIndexStatusResponse{}
-	mi := &file_triskele_v1_leg_proto_msgTypes[6]
+	mi := &file_triskele_v1_leg_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +949,7 @@ func (x *GetIndexStatusResponse) String() string {
 func (*GetIndexStatusResponse) ProtoMessage() {}
 
 func (x *GetIndexStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_leg_proto_msgTypes[6]
+	mi := &file_triskele_v1_leg_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +962,7 @@ func (x *GetIndexStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetIndexStatusResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{6}
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetIndexStatusResponse) GetIndexed() int64 {
@@ -880,6 +1003,58 @@ func (x *GetIndexStatusResponse) GetModel() string {
 func (x *GetIndexStatusResponse) GetExcluded() int64 {
 	if x != nil {
 		return x.Excluded
+	}
+	return 0
+}
+
+type ScoreByIdsResponse_Score struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Score         float64                `protobuf:"fixed64,2,opt,name=score,proto3" json:"score,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScoreByIdsResponse_Score) Reset() {
+	*x = ScoreByIdsResponse_Score{}
+	mi := &file_triskele_v1_leg_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScoreByIdsResponse_Score) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScoreByIdsResponse_Score) ProtoMessage() {}
+
+func (x *ScoreByIdsResponse_Score) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_leg_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScoreByIdsResponse_Score.ProtoReflect.Descriptor instead.
+func (*ScoreByIdsResponse_Score) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_leg_proto_rawDescGZIP(), []int{6, 0}
+}
+
+func (x *ScoreByIdsResponse_Score) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ScoreByIdsResponse_Score) GetScore() float64 {
+	if x != nil {
+		return x.Score
 	}
 	return 0
 }
@@ -938,7 +1113,22 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x06vector\x18\x06 \x03(\x02R\x06vector\x12'\n" +
 	"\x05spans\x18\a \x03(\v2\x11.triskele.v1.SpanR\x05spans\x12\x16\n" +
 	"\x06behind\x18\b \x01(\x03R\x06behind\x12\x14\n" +
-	"\x05stale\x18\t \x01(\bR\x05stale\"o\n" +
+	"\x05stale\x18\t \x01(\bR\x05stale\"\xdd\x01\n" +
+	"\x11ScoreByIdsRequest\x12V\n" +
+	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
+	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
+	"r\b(\x80\x80\x02\xba\x01\x01\x00R\x05query\x12'\n" +
+	"\x06vector\x18\x03 \x03(\x02B\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04\n" +
+	"\x02@\x01R\x06vector\x12\"\n" +
+	"\x03ids\x18\x04 \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\xa0\x1f\"\x05r\x03\xb0\x01\x01R\x03ids\"\xb9\x01\n" +
+	"\x12ScoreByIdsResponse\x12=\n" +
+	"\x06scores\x18\x01 \x03(\v2%.triskele.v1.ScoreByIdsResponse.ScoreR\x06scores\x125\n" +
+	"\n" +
+	"score_kind\x18\x02 \x01(\x0e2\x16.triskele.v1.ScoreKindR\tscoreKind\x1a-\n" +
+	"\x05Score\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05score\x18\x02 \x01(\x01R\x05score\"o\n" +
 	"\x15GetIndexStatusRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"\xbf\x01\n" +
 	"\x16GetIndexStatusResponse\x12\x18\n" +
@@ -971,10 +1161,12 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x06Scorer\x12\x16\n" +
 	"\x12SCORER_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSCORER_BM25\x10\x01\x12\x12\n" +
-	"\x0eSCORER_TS_RANK\x10\x022\xaa\x01\n" +
+	"\x0eSCORER_TS_RANK\x10\x022\xf9\x01\n" +
 	"\n" +
 	"LegService\x12A\n" +
-	"\x06Search\x12\x1a.triskele.v1.SearchRequest\x1a\x1b.triskele.v1.SearchResponse\x12Y\n" +
+	"\x06Search\x12\x1a.triskele.v1.SearchRequest\x1a\x1b.triskele.v1.SearchResponse\x12M\n" +
+	"\n" +
+	"ScoreByIds\x12\x1e.triskele.v1.ScoreByIdsRequest\x1a\x1f.triskele.v1.ScoreByIdsResponse\x12Y\n" +
 	"\x0eGetIndexStatus\x12\".triskele.v1.GetIndexStatusRequest\x1a#.triskele.v1.GetIndexStatusResponseB;Z9github.com/triskele/triskele/proto/triskele/v1;triskelev1b\x06proto3"
 
 var (
@@ -990,47 +1182,54 @@ func file_triskele_v1_leg_proto_rawDescGZIP() []byte {
 }
 
 var file_triskele_v1_leg_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_triskele_v1_leg_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_triskele_v1_leg_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_triskele_v1_leg_proto_goTypes = []any{
-	(LegState)(0),                  // 0: triskele.v1.LegState
-	(ScoreKind)(0),                 // 1: triskele.v1.ScoreKind
-	(Traversal)(0),                 // 2: triskele.v1.Traversal
-	(Scorer)(0),                    // 3: triskele.v1.Scorer
-	(*Seed)(nil),                   // 4: triskele.v1.Seed
-	(*SearchRequest)(nil),          // 5: triskele.v1.SearchRequest
-	(*PathStep)(nil),               // 6: triskele.v1.PathStep
-	(*LegHit)(nil),                 // 7: triskele.v1.LegHit
-	(*SearchResponse)(nil),         // 8: triskele.v1.SearchResponse
-	(*GetIndexStatusRequest)(nil),  // 9: triskele.v1.GetIndexStatusRequest
-	(*GetIndexStatusResponse)(nil), // 10: triskele.v1.GetIndexStatusResponse
-	(*Filter)(nil),                 // 11: triskele.v1.Filter
-	(*timestamppb.Timestamp)(nil),  // 12: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 13: google.protobuf.Duration
-	(*Span)(nil),                   // 14: triskele.v1.Span
+	(LegState)(0),                    // 0: triskele.v1.LegState
+	(ScoreKind)(0),                   // 1: triskele.v1.ScoreKind
+	(Traversal)(0),                   // 2: triskele.v1.Traversal
+	(Scorer)(0),                      // 3: triskele.v1.Scorer
+	(*Seed)(nil),                     // 4: triskele.v1.Seed
+	(*SearchRequest)(nil),            // 5: triskele.v1.SearchRequest
+	(*PathStep)(nil),                 // 6: triskele.v1.PathStep
+	(*LegHit)(nil),                   // 7: triskele.v1.LegHit
+	(*SearchResponse)(nil),           // 8: triskele.v1.SearchResponse
+	(*ScoreByIdsRequest)(nil),        // 9: triskele.v1.ScoreByIdsRequest
+	(*ScoreByIdsResponse)(nil),       // 10: triskele.v1.ScoreByIdsResponse
+	(*GetIndexStatusRequest)(nil),    // 11: triskele.v1.GetIndexStatusRequest
+	(*GetIndexStatusResponse)(nil),   // 12: triskele.v1.GetIndexStatusResponse
+	(*ScoreByIdsResponse_Score)(nil), // 13: triskele.v1.ScoreByIdsResponse.Score
+	(*Filter)(nil),                   // 14: triskele.v1.Filter
+	(*timestamppb.Timestamp)(nil),    // 15: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),      // 16: google.protobuf.Duration
+	(*Span)(nil),                     // 17: triskele.v1.Span
 }
 var file_triskele_v1_leg_proto_depIdxs = []int32{
 	4,  // 0: triskele.v1.SearchRequest.seeds:type_name -> triskele.v1.Seed
-	11, // 1: triskele.v1.SearchRequest.filter:type_name -> triskele.v1.Filter
+	14, // 1: triskele.v1.SearchRequest.filter:type_name -> triskele.v1.Filter
 	3,  // 2: triskele.v1.SearchRequest.scorer:type_name -> triskele.v1.Scorer
 	2,  // 3: triskele.v1.SearchRequest.traversal:type_name -> triskele.v1.Traversal
-	12, // 4: triskele.v1.SearchRequest.as_of:type_name -> google.protobuf.Timestamp
-	12, // 5: triskele.v1.LegHit.created_at:type_name -> google.protobuf.Timestamp
+	15, // 4: triskele.v1.SearchRequest.as_of:type_name -> google.protobuf.Timestamp
+	15, // 5: triskele.v1.LegHit.created_at:type_name -> google.protobuf.Timestamp
 	6,  // 6: triskele.v1.LegHit.path:type_name -> triskele.v1.PathStep
 	7,  // 7: triskele.v1.SearchResponse.hits:type_name -> triskele.v1.LegHit
 	0,  // 8: triskele.v1.SearchResponse.state:type_name -> triskele.v1.LegState
 	1,  // 9: triskele.v1.SearchResponse.score_kind:type_name -> triskele.v1.ScoreKind
-	13, // 10: triskele.v1.SearchResponse.spent:type_name -> google.protobuf.Duration
-	14, // 11: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
-	13, // 12: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
-	5,  // 13: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
-	9,  // 14: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
-	8,  // 15: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
-	10, // 16: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
-	15, // [15:17] is the sub-list for method output_type
-	13, // [13:15] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	16, // 10: triskele.v1.SearchResponse.spent:type_name -> google.protobuf.Duration
+	17, // 11: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
+	13, // 12: triskele.v1.ScoreByIdsResponse.scores:type_name -> triskele.v1.ScoreByIdsResponse.Score
+	1,  // 13: triskele.v1.ScoreByIdsResponse.score_kind:type_name -> triskele.v1.ScoreKind
+	16, // 14: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
+	5,  // 15: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
+	9,  // 16: triskele.v1.LegService.ScoreByIds:input_type -> triskele.v1.ScoreByIdsRequest
+	11, // 17: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
+	8,  // 18: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
+	10, // 19: triskele.v1.LegService.ScoreByIds:output_type -> triskele.v1.ScoreByIdsResponse
+	12, // 20: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
+	18, // [18:21] is the sub-list for method output_type
+	15, // [15:18] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_leg_proto_init() }
@@ -1047,7 +1246,7 @@ func file_triskele_v1_leg_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_leg_proto_rawDesc), len(file_triskele_v1_leg_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   7,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	LegService_Search_FullMethodName         = "/triskele.v1.LegService/Search"
+	LegService_ScoreByIds_FullMethodName     = "/triskele.v1.LegService/ScoreByIds"
 	LegService_GetIndexStatus_FullMethodName = "/triskele.v1.LegService/GetIndexStatus"
 )
 
@@ -33,6 +34,9 @@ type LegServiceClient interface {
 	// Search returns the best memories for a query, best first. The caller's deadline bounds the work down to the
 	// database. A leg that cannot use what the request brings (no text for a lexical leg, say) answers ABSTAINED.
 	Search(ctx context.Context, in *SearchRequest, opts ...grpc.CallOption) (*SearchResponse, error)
+	// ScoreByIds returns the scores that the query gives to memories found elsewhere, comparable with those of Search.
+	// UNIMPLEMENTED by a leg whose scores need the whole list.
+	ScoreByIds(ctx context.Context, in *ScoreByIdsRequest, opts ...grpc.CallOption) (*ScoreByIdsResponse, error)
 	// GetIndexStatus says how far the leg's index of a namespace is behind the records.
 	GetIndexStatus(ctx context.Context, in *GetIndexStatusRequest, opts ...grpc.CallOption) (*GetIndexStatusResponse, error)
 }
@@ -49,6 +53,16 @@ func (c *legServiceClient) Search(ctx context.Context, in *SearchRequest, opts .
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SearchResponse)
 	err := c.cc.Invoke(ctx, LegService_Search_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *legServiceClient) ScoreByIds(ctx context.Context, in *ScoreByIdsRequest, opts ...grpc.CallOption) (*ScoreByIdsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ScoreByIdsResponse)
+	err := c.cc.Invoke(ctx, LegService_ScoreByIds_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +89,9 @@ type LegServiceServer interface {
 	// Search returns the best memories for a query, best first. The caller's deadline bounds the work down to the
 	// database. A leg that cannot use what the request brings (no text for a lexical leg, say) answers ABSTAINED.
 	Search(context.Context, *SearchRequest) (*SearchResponse, error)
+	// ScoreByIds returns the scores that the query gives to memories found elsewhere, comparable with those of Search.
+	// UNIMPLEMENTED by a leg whose scores need the whole list.
+	ScoreByIds(context.Context, *ScoreByIdsRequest) (*ScoreByIdsResponse, error)
 	// GetIndexStatus says how far the leg's index of a namespace is behind the records.
 	GetIndexStatus(context.Context, *GetIndexStatusRequest) (*GetIndexStatusResponse, error)
 	mustEmbedUnimplementedLegServiceServer()
@@ -89,6 +106,9 @@ type UnimplementedLegServiceServer struct{}
 
 func (UnimplementedLegServiceServer) Search(context.Context, *SearchRequest) (*SearchResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Search not implemented")
+}
+func (UnimplementedLegServiceServer) ScoreByIds(context.Context, *ScoreByIdsRequest) (*ScoreByIdsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ScoreByIds not implemented")
 }
 func (UnimplementedLegServiceServer) GetIndexStatus(context.Context, *GetIndexStatusRequest) (*GetIndexStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetIndexStatus not implemented")
@@ -132,6 +152,24 @@ func _LegService_Search_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LegService_ScoreByIds_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ScoreByIdsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LegServiceServer).ScoreByIds(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LegService_ScoreByIds_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LegServiceServer).ScoreByIds(ctx, req.(*ScoreByIdsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _LegService_GetIndexStatus_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetIndexStatusRequest)
 	if err := dec(in); err != nil {
@@ -160,6 +198,10 @@ var LegService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Search",
 			Handler:    _LegService_Search_Handler,
+		},
+		{
+			MethodName: "ScoreByIds",
+			Handler:    _LegService_ScoreByIds_Handler,
 		},
 		{
 			MethodName: "GetIndexStatus",

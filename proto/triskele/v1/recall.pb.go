@@ -88,6 +88,8 @@ const (
 	FusionMethod_FUSION_METHOD_RRF FusionMethod = 1
 	// Convex combination of normalised scores. Bruch, Gai and Ingber, ACM TOIS 42(1), 2023.
 	FusionMethod_FUSION_METHOD_CONVEX FusionMethod = 2
+	// Distribution-based: scores normalised between three standard deviations below and above their mean. Mazzeschi, 2023.
+	FusionMethod_FUSION_METHOD_DBSF FusionMethod = 3
 )
 
 // Enum value maps for FusionMethod.
@@ -96,11 +98,13 @@ var (
 		0: "FUSION_METHOD_UNSPECIFIED",
 		1: "FUSION_METHOD_RRF",
 		2: "FUSION_METHOD_CONVEX",
+		3: "FUSION_METHOD_DBSF",
 	}
 	FusionMethod_value = map[string]int32{
 		"FUSION_METHOD_UNSPECIFIED": 0,
 		"FUSION_METHOD_RRF":         1,
 		"FUSION_METHOD_CONVEX":      2,
+		"FUSION_METHOD_DBSF":        3,
 	}
 )
 
@@ -140,6 +144,8 @@ const (
 	ScoreScale_SCORE_SCALE_RRF ScoreScale = 1
 	// Sum of weight * normalised score, times the prior when sorted by relevance.
 	ScoreScale_SCORE_SCALE_CONVEX ScoreScale = 2
+	// As SCORE_SCALE_CONVEX, normalised by distribution.
+	ScoreScale_SCORE_SCALE_DBSF ScoreScale = 3
 )
 
 // Enum value maps for ScoreScale.
@@ -148,11 +154,13 @@ var (
 		0: "SCORE_SCALE_UNSPECIFIED",
 		1: "SCORE_SCALE_RRF",
 		2: "SCORE_SCALE_CONVEX",
+		3: "SCORE_SCALE_DBSF",
 	}
 	ScoreScale_value = map[string]int32{
 		"SCORE_SCALE_UNSPECIFIED": 0,
 		"SCORE_SCALE_RRF":         1,
 		"SCORE_SCALE_CONVEX":      2,
+		"SCORE_SCALE_DBSF":        3,
 	}
 )
 
@@ -183,15 +191,70 @@ func (ScoreScale) EnumDescriptor() ([]byte, []int) {
 	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{2}
 }
 
+// What to do when a leg that was asked gave nothing.
+type MissPolicy int32
+
+const (
+	// As MISS_POLICY_ANSWER, unless the namespace's policy says otherwise.
+	MissPolicy_MISS_POLICY_UNSPECIFIED MissPolicy = 0
+	// Answer without it, and say so.
+	MissPolicy_MISS_POLICY_ANSWER MissPolicy = 1
+	// Fail the call with UNAVAILABLE.
+	MissPolicy_MISS_POLICY_FAIL MissPolicy = 2
+)
+
+// Enum value maps for MissPolicy.
+var (
+	MissPolicy_name = map[int32]string{
+		0: "MISS_POLICY_UNSPECIFIED",
+		1: "MISS_POLICY_ANSWER",
+		2: "MISS_POLICY_FAIL",
+	}
+	MissPolicy_value = map[string]int32{
+		"MISS_POLICY_UNSPECIFIED": 0,
+		"MISS_POLICY_ANSWER":      1,
+		"MISS_POLICY_FAIL":        2,
+	}
+)
+
+func (x MissPolicy) Enum() *MissPolicy {
+	p := new(MissPolicy)
+	*p = x
+	return p
+}
+
+func (x MissPolicy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MissPolicy) Descriptor() protoreflect.EnumDescriptor {
+	return file_triskele_v1_recall_proto_enumTypes[3].Descriptor()
+}
+
+func (MissPolicy) Type() protoreflect.EnumType {
+	return &file_triskele_v1_recall_proto_enumTypes[3]
+}
+
+func (x MissPolicy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MissPolicy.Descriptor instead.
+func (MissPolicy) EnumDescriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{3}
+}
+
 type Fusion struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Method FusionMethod           `protobuf:"varint,1,opt,name=method,proto3,enum=triskele.v1.FusionMethod" json:"method,omitempty"`
 	// RRF's rank constant, 0 to 1,000.
 	K *float64 `protobuf:"fixed64,2,opt,name=k,proto3,oneof" json:"k,omitempty"`
 	// For the convex combination: weight of the dense leg, 0 to 1; the lexical leg gets 1 - alpha.
-	Alpha         *float64 `protobuf:"fixed64,3,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Alpha *float64 `protobuf:"fixed64,3,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
+	// For the convex combination: ask each leg for the scores of what only other legs found, as far as the budget allows.
+	CompleteScores *bool `protobuf:"varint,13,opt,name=complete_scores,json=completeScores,proto3,oneof" json:"complete_scores,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Fusion) Reset() {
@@ -245,6 +308,13 @@ func (x *Fusion) GetAlpha() float64 {
 	return 0
 }
 
+func (x *Fusion) GetCompleteScores() bool {
+	if x != nil && x.CompleteScores != nil {
+		return *x.CompleteScores
+	}
+	return false
+}
+
 // LegOptions overrides the gateway's configuration of one leg for one request.
 type LegOptions struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -258,6 +328,8 @@ type LegOptions struct {
 	MinScore *float64 `protobuf:"fixed64,5,opt,name=min_score,json=minScore,proto3,oneof" json:"min_score,omitempty"`
 	// How the lexical leg ranks; other legs take no notice.
 	Scorer Scorer `protobuf:"varint,6,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
+	// At least this many of the hits are from this leg, as far as it has so many; the others get the places it leaves.
+	Quota *int32 `protobuf:"varint,15,opt,name=quota,proto3,oneof" json:"quota,omitempty"`
 	// For the graph leg; other legs take no notice.
 	Traversal     Traversal `protobuf:"varint,20,opt,name=traversal,proto3,enum=triskele.v1.Traversal" json:"traversal,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -336,11 +408,220 @@ func (x *LegOptions) GetScorer() Scorer {
 	return Scorer_SCORER_UNSPECIFIED
 }
 
+func (x *LegOptions) GetQuota() int32 {
+	if x != nil && x.Quota != nil {
+		return *x.Quota
+	}
+	return 0
+}
+
 func (x *LegOptions) GetTraversal() Traversal {
 	if x != nil {
 		return x.Traversal
 	}
 	return Traversal_TRAVERSAL_UNSPECIFIED
+}
+
+// Recency lets relevance decay with age: the prior is multiplied by (1 - weight) + weight * 0.5^(age / half_life). It has no
+// effect on other orders than relevance.
+type Recency struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Weight        float64                `protobuf:"fixed64,1,opt,name=weight,proto3" json:"weight,omitempty"`
+	HalfLife      *durationpb.Duration   `protobuf:"bytes,2,opt,name=half_life,json=halfLife,proto3" json:"half_life,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Recency) Reset() {
+	*x = Recency{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Recency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Recency) ProtoMessage() {}
+
+func (x *Recency) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Recency.ProtoReflect.Descriptor instead.
+func (*Recency) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Recency) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *Recency) GetHalfLife() *durationpb.Duration {
+	if x != nil {
+		return x.HalfLife
+	}
+	return nil
+}
+
+// MinScore leaves out hits that score less. It is not applied to an answer whose scores mean something else: on another
+// scale, or with a leg missing that could have added to them.
+type MinScore struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Scale         ScoreScale             `protobuf:"varint,1,opt,name=scale,proto3,enum=triskele.v1.ScoreScale" json:"scale,omitempty"`
+	Value         float64                `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MinScore) Reset() {
+	*x = MinScore{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MinScore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MinScore) ProtoMessage() {}
+
+func (x *MinScore) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MinScore.ProtoReflect.Descriptor instead.
+func (*MinScore) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *MinScore) GetScale() ScoreScale {
+	if x != nil {
+		return x.Scale
+	}
+	return ScoreScale_SCORE_SCALE_UNSPECIFIED
+}
+
+func (x *MinScore) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+// RecallPolicy is what an operator sets for a namespace and those below it. A request overrides it field by field.
+type RecallPolicy struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Fusion *Fusion                `protobuf:"bytes,1,opt,name=fusion,proto3" json:"fusion,omitempty"`
+	// By leg name.
+	Legs          map[string]*LegOptions `protobuf:"bytes,2,rep,name=legs,proto3" json:"legs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	RequiredLegs  []string               `protobuf:"bytes,3,rep,name=required_legs,json=requiredLegs,proto3" json:"required_legs,omitempty"`
+	OnError       MissPolicy             `protobuf:"varint,4,opt,name=on_error,json=onError,proto3,enum=triskele.v1.MissPolicy" json:"on_error,omitempty"`
+	OnTimeout     MissPolicy             `protobuf:"varint,5,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
+	Quorum        int32                  `protobuf:"varint,6,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	Recency       *Recency               `protobuf:"bytes,7,opt,name=recency,proto3" json:"recency,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecallPolicy) Reset() {
+	*x = RecallPolicy{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecallPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecallPolicy) ProtoMessage() {}
+
+func (x *RecallPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecallPolicy.ProtoReflect.Descriptor instead.
+func (*RecallPolicy) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RecallPolicy) GetFusion() *Fusion {
+	if x != nil {
+		return x.Fusion
+	}
+	return nil
+}
+
+func (x *RecallPolicy) GetLegs() map[string]*LegOptions {
+	if x != nil {
+		return x.Legs
+	}
+	return nil
+}
+
+func (x *RecallPolicy) GetRequiredLegs() []string {
+	if x != nil {
+		return x.RequiredLegs
+	}
+	return nil
+}
+
+func (x *RecallPolicy) GetOnError() MissPolicy {
+	if x != nil {
+		return x.OnError
+	}
+	return MissPolicy_MISS_POLICY_UNSPECIFIED
+}
+
+func (x *RecallPolicy) GetOnTimeout() MissPolicy {
+	if x != nil {
+		return x.OnTimeout
+	}
+	return MissPolicy_MISS_POLICY_UNSPECIFIED
+}
+
+func (x *RecallPolicy) GetQuorum() int32 {
+	if x != nil {
+		return x.Quorum
+	}
+	return 0
+}
+
+func (x *RecallPolicy) GetRecency() *Recency {
+	if x != nil {
+		return x.Recency
+	}
+	return nil
 }
 
 type RecallRequest struct {
@@ -373,14 +654,24 @@ type RecallRequest struct {
 	// namespace, or has a number that no write of this database has yet, is INVALID_ARGUMENT.
 	AtLeast []string `protobuf:"bytes,14,rep,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	// For the graph leg: what held at this time, instead of now. Other legs take no notice.
-	AsOf          *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	AsOf *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
+	// When a leg fails, cannot be reached or is kept out of trouble; and when it is late or has too little time.
+	OnError   MissPolicy `protobuf:"varint,24,opt,name=on_error,json=onError,proto3,enum=triskele.v1.MissPolicy" json:"on_error,omitempty"`
+	OnTimeout MissPolicy `protobuf:"varint,25,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
+	// Answer as soon as so many legs have, if those outstanding cannot change which memories are returned. They can still
+	// have changed the order of these, and raised their scores. 0 means unset, and as many as there are legs waits for all.
+	// Has no effect with a quota, min_score, completed scores or an order by recency.
+	Quorum int32 `protobuf:"varint,26,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	// Off unless given here or by a policy.
+	Recency       *Recency  `protobuf:"bytes,27,opt,name=recency,proto3" json:"recency,omitempty"`
+	MinScore      *MinScore `protobuf:"bytes,28,opt,name=min_score,json=minScore,proto3" json:"min_score,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecallRequest) Reset() {
 	*x = RecallRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[2]
+	mi := &file_triskele_v1_recall_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -392,7 +683,7 @@ func (x *RecallRequest) String() string {
 func (*RecallRequest) ProtoMessage() {}
 
 func (x *RecallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[2]
+	mi := &file_triskele_v1_recall_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -405,7 +696,7 @@ func (x *RecallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallRequest.ProtoReflect.Descriptor instead.
 func (*RecallRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{2}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RecallRequest) GetNamespaces() []string {
@@ -513,18 +804,53 @@ func (x *RecallRequest) GetAsOf() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *RecallRequest) GetOnError() MissPolicy {
+	if x != nil {
+		return x.OnError
+	}
+	return MissPolicy_MISS_POLICY_UNSPECIFIED
+}
+
+func (x *RecallRequest) GetOnTimeout() MissPolicy {
+	if x != nil {
+		return x.OnTimeout
+	}
+	return MissPolicy_MISS_POLICY_UNSPECIFIED
+}
+
+func (x *RecallRequest) GetQuorum() int32 {
+	if x != nil {
+		return x.Quorum
+	}
+	return 0
+}
+
+func (x *RecallRequest) GetRecency() *Recency {
+	if x != nil {
+		return x.Recency
+	}
+	return nil
+}
+
+func (x *RecallRequest) GetMinScore() *MinScore {
+	if x != nil {
+		return x.MinScore
+	}
+	return nil
+}
+
 // Contribution is one leg's share of a hit's score. The values of a hit add up to its score.
 type Contribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Leg   string                 `protobuf:"bytes,1,opt,name=leg,proto3" json:"leg,omitempty"`
-	// The leg's rank of this memory, from 1.
+	// The leg's rank of this memory, from 1; 0 when it is not in the leg's list and its score was asked for.
 	Rank      int32     `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
 	RawScore  float64   `protobuf:"fixed64,3,opt,name=raw_score,json=rawScore,proto3" json:"raw_score,omitempty"`
 	ScoreKind ScoreKind `protobuf:"varint,4,opt,name=score_kind,json=scoreKind,proto3,enum=triskele.v1.ScoreKind" json:"score_kind,omitempty"`
-	// 0 to 1; set by fusion methods that use scores.
+	// 0 to 1, as the leg's Normalization says; set by fusion methods that use scores.
 	NormalizedScore float64 `protobuf:"fixed64,5,opt,name=normalized_score,json=normalizedScore,proto3" json:"normalized_score,omitempty"`
 	Weight          float64 `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
-	// RRF: prior * weight / (k + rank). Convex: prior * weight * normalized_score.
+	// RRF: prior * weight / (k + rank). Convex and DBSF: prior * weight * normalized_score.
 	Value float64 `protobuf:"fixed64,7,opt,name=value,proto3" json:"value,omitempty"`
 	// How the graph leg came to this memory; see LegHit.
 	Path          []*PathStep `protobuf:"bytes,20,rep,name=path,proto3" json:"path,omitempty"`
@@ -534,7 +860,7 @@ type Contribution struct {
 
 func (x *Contribution) Reset() {
 	*x = Contribution{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	mi := &file_triskele_v1_recall_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +872,7 @@ func (x *Contribution) String() string {
 func (*Contribution) ProtoMessage() {}
 
 func (x *Contribution) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	mi := &file_triskele_v1_recall_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +885,7 @@ func (x *Contribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Contribution.ProtoReflect.Descriptor instead.
 func (*Contribution) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{3}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Contribution) GetLeg() string {
@@ -629,9 +955,10 @@ type Hit struct {
 	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Absent when ids_only was asked for or the contents could not be fetched in time.
 	Memory *Memory `protobuf:"bytes,7,opt,name=memory,proto3" json:"memory,omitempty"`
-	// What the fused score was multiplied by: 0.7 + 0.3 * importance when sorted by relevance, else 1.
+	// What the fused score was multiplied by: 0.7 + 0.3 * importance, and Recency's factor if it is on, when sorted by
+	// relevance, else 1.
 	Prior float64 `protobuf:"fixed64,8,opt,name=prior,proto3" json:"prior,omitempty"`
-	// In the gateway's order of legs; only with explain.
+	// By leg name; only with explain.
 	Contributions []*Contribution `protobuf:"bytes,9,rep,name=contributions,proto3" json:"contributions,omitempty"`
 	// Where the words of the query are in the memory, whichever leg found it.
 	Matches       *Matches `protobuf:"bytes,10,opt,name=matches,proto3" json:"matches,omitempty"`
@@ -641,7 +968,7 @@ type Hit struct {
 
 func (x *Hit) Reset() {
 	*x = Hit{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[4]
+	mi := &file_triskele_v1_recall_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +980,7 @@ func (x *Hit) String() string {
 func (*Hit) ProtoMessage() {}
 
 func (x *Hit) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[4]
+	mi := &file_triskele_v1_recall_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,7 +993,7 @@ func (x *Hit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hit.ProtoReflect.Descriptor instead.
 func (*Hit) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{4}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Hit) GetId() string {
@@ -739,6 +1066,139 @@ func (x *Hit) GetMatches() *Matches {
 	return nil
 }
 
+// Normalization is how raw scores became normalised ones: (raw - low) / (high - low), kept within 0 and 1, and 1 when low
+// equals high. By rank it is 1 - (rank - 1) / returned.
+type Normalization struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Low           float64                `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`
+	High          float64                `protobuf:"fixed64,2,opt,name=high,proto3" json:"high,omitempty"`
+	ByRank        bool                   `protobuf:"varint,3,opt,name=by_rank,json=byRank,proto3" json:"by_rank,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Normalization) Reset() {
+	*x = Normalization{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Normalization) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Normalization) ProtoMessage() {}
+
+func (x *Normalization) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Normalization.ProtoReflect.Descriptor instead.
+func (*Normalization) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Normalization) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *Normalization) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
+func (x *Normalization) GetByRank() bool {
+	if x != nil {
+		return x.ByRank
+	}
+	return false
+}
+
+// ScoreCompletion says what came of asking a leg for the scores of what only other legs found.
+type ScoreCompletion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Memories asked about, and those the leg has a score for.
+	Asked  int32 `protobuf:"varint,1,opt,name=asked,proto3" json:"asked,omitempty"`
+	Scored int32 `protobuf:"varint,2,opt,name=scored,proto3" json:"scored,omitempty"`
+	// Why they are not known; empty when they are.
+	MissingReason string               `protobuf:"bytes,3,opt,name=missing_reason,json=missingReason,proto3" json:"missing_reason,omitempty"`
+	Spent         *durationpb.Duration `protobuf:"bytes,4,opt,name=spent,proto3" json:"spent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScoreCompletion) Reset() {
+	*x = ScoreCompletion{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScoreCompletion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScoreCompletion) ProtoMessage() {}
+
+func (x *ScoreCompletion) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScoreCompletion.ProtoReflect.Descriptor instead.
+func (*ScoreCompletion) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ScoreCompletion) GetAsked() int32 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *ScoreCompletion) GetScored() int32 {
+	if x != nil {
+		return x.Scored
+	}
+	return 0
+}
+
+func (x *ScoreCompletion) GetMissingReason() string {
+	if x != nil {
+		return x.MissingReason
+	}
+	return ""
+}
+
+func (x *ScoreCompletion) GetSpent() *durationpb.Duration {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
 // LegReport says what one leg did for one namespace.
 type LegReport struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -755,14 +1215,22 @@ type LegReport struct {
 	// Memories of the namespace that the leg's index had yet to catch up with; see SearchResponse.
 	Behind int64 `protobuf:"varint,10,opt,name=behind,proto3" json:"behind,omitempty"`
 	// True when the leg's index did not know of the write in at_least when it was searched.
-	Stale         bool `protobuf:"varint,11,opt,name=stale,proto3" json:"stale,omitempty"`
+	Stale bool `protobuf:"varint,11,opt,name=stale,proto3" json:"stale,omitempty"`
+	// Unset with RRF, and when the leg found nothing.
+	Normalization *Normalization `protobuf:"bytes,21,opt,name=normalization,proto3" json:"normalization,omitempty"`
+	// Unset when no scores were asked for.
+	Completion *ScoreCompletion `protobuf:"bytes,22,opt,name=completion,proto3" json:"completion,omitempty"`
+	// Time the search waited for others of its leg to end; part of spent.
+	Queued *durationpb.Duration `protobuf:"bytes,23,opt,name=queued,proto3" json:"queued,omitempty"`
+	// True when a second request was sent because the first was unusually slow.
+	Hedged        bool `protobuf:"varint,24,opt,name=hedged,proto3" json:"hedged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LegReport) Reset() {
 	*x = LegReport{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	mi := &file_triskele_v1_recall_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -774,7 +1242,7 @@ func (x *LegReport) String() string {
 func (*LegReport) ProtoMessage() {}
 
 func (x *LegReport) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	mi := &file_triskele_v1_recall_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -787,7 +1255,7 @@ func (x *LegReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegReport.ProtoReflect.Descriptor instead.
 func (*LegReport) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{5}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LegReport) GetLeg() string {
@@ -867,6 +1335,34 @@ func (x *LegReport) GetStale() bool {
 	return false
 }
 
+func (x *LegReport) GetNormalization() *Normalization {
+	if x != nil {
+		return x.Normalization
+	}
+	return nil
+}
+
+func (x *LegReport) GetCompletion() *ScoreCompletion {
+	if x != nil {
+		return x.Completion
+	}
+	return nil
+}
+
+func (x *LegReport) GetQueued() *durationpb.Duration {
+	if x != nil {
+		return x.Queued
+	}
+	return nil
+}
+
+func (x *LegReport) GetHedged() bool {
+	if x != nil {
+		return x.Hedged
+	}
+	return false
+}
+
 type RecallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Hits  []*Hit                 `protobuf:"bytes,1,rep,name=hits,proto3" json:"hits,omitempty"`
@@ -879,17 +1375,19 @@ type RecallResponse struct {
 	Fusion     *Fusion    `protobuf:"bytes,5,opt,name=fusion,proto3" json:"fusion,omitempty"`
 	ScoreScale ScoreScale `protobuf:"varint,6,opt,name=score_scale,json=scoreScale,proto3,enum=triskele.v1.ScoreScale" json:"score_scale,omitempty"`
 	// 32 lower-case hex digits.
-	TraceId       string               `protobuf:"bytes,7,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
-	Budget        *durationpb.Duration `protobuf:"bytes,8,opt,name=budget,proto3" json:"budget,omitempty"`
-	Spent         *durationpb.Duration `protobuf:"bytes,9,opt,name=spent,proto3" json:"spent,omitempty"`
-	Spans         []*Span              `protobuf:"bytes,10,rep,name=spans,proto3" json:"spans,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TraceId string               `protobuf:"bytes,7,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	Budget  *durationpb.Duration `protobuf:"bytes,8,opt,name=budget,proto3" json:"budget,omitempty"`
+	Spent   *durationpb.Duration `protobuf:"bytes,9,opt,name=spent,proto3" json:"spent,omitempty"`
+	Spans   []*Span              `protobuf:"bytes,10,rep,name=spans,proto3" json:"spans,omitempty"`
+	// Why min_score was not applied; empty when it was, or was not asked for.
+	MinScoreIgnored string `protobuf:"bytes,20,opt,name=min_score_ignored,json=minScoreIgnored,proto3" json:"min_score_ignored,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RecallResponse) Reset() {
 	*x = RecallResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	mi := &file_triskele_v1_recall_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -901,7 +1399,7 @@ func (x *RecallResponse) String() string {
 func (*RecallResponse) ProtoMessage() {}
 
 func (x *RecallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	mi := &file_triskele_v1_recall_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -914,7 +1412,7 @@ func (x *RecallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallResponse.ProtoReflect.Descriptor instead.
 func (*RecallResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{6}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RecallResponse) GetHits() []*Hit {
@@ -987,6 +1485,13 @@ func (x *RecallResponse) GetSpans() []*Span {
 	return nil
 }
 
+func (x *RecallResponse) GetMinScoreIgnored() string {
+	if x != nil {
+		return x.MinScoreIgnored
+	}
+	return ""
+}
+
 type RecallServiceGetIndexStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -996,7 +1501,7 @@ type RecallServiceGetIndexStatusRequest struct {
 
 func (x *RecallServiceGetIndexStatusRequest) Reset() {
 	*x = RecallServiceGetIndexStatusRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	mi := &file_triskele_v1_recall_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1513,7 @@ func (x *RecallServiceGetIndexStatusRequest) String() string {
 func (*RecallServiceGetIndexStatusRequest) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	mi := &file_triskele_v1_recall_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1526,7 @@ func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use RecallServiceGetIndexStatusRequest.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{7}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RecallServiceGetIndexStatusRequest) GetNamespace() string {
@@ -1044,7 +1549,7 @@ type LegIndexStatus struct {
 
 func (x *LegIndexStatus) Reset() {
 	*x = LegIndexStatus{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	mi := &file_triskele_v1_recall_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1561,7 @@ func (x *LegIndexStatus) String() string {
 func (*LegIndexStatus) ProtoMessage() {}
 
 func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	mi := &file_triskele_v1_recall_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1574,7 @@ func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegIndexStatus.ProtoReflect.Descriptor instead.
 func (*LegIndexStatus) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{8}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LegIndexStatus) GetLeg() string {
@@ -1102,7 +1607,7 @@ type RecallServiceGetIndexStatusResponse struct {
 
 func (x *RecallServiceGetIndexStatusResponse) Reset() {
 	*x = RecallServiceGetIndexStatusResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	mi := &file_triskele_v1_recall_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1619,7 @@ func (x *RecallServiceGetIndexStatusResponse) String() string {
 func (*RecallServiceGetIndexStatusResponse) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	mi := &file_triskele_v1_recall_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1632,7 @@ func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use RecallServiceGetIndexStatusResponse.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{9}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RecallServiceGetIndexStatusResponse) GetLegs() []*LegIndexStatus {
@@ -1141,13 +1646,15 @@ var File_triskele_v1_recall_proto protoreflect.FileDescriptor
 
 const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\n" +
-	"\x18triskele/v1/recall.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15triskele/v1/leg.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"\xb5\x01\n" +
+	"\x18triskele/v1/recall.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15triskele/v1/leg.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"\xf7\x01\n" +
 	"\x06Fusion\x12;\n" +
 	"\x06method\x18\x01 \x01(\x0e2\x19.triskele.v1.FusionMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\x12*\n" +
 	"\x01k\x18\x02 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x01k\x88\x01\x01\x122\n" +
-	"\x05alpha\x18\x03 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x05alpha\x88\x01\x01B\x04\n" +
+	"\x05alpha\x18\x03 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x05alpha\x88\x01\x01\x12,\n" +
+	"\x0fcomplete_scores\x18\r \x01(\bH\x02R\x0ecompleteScores\x88\x01\x01B\x04\n" +
 	"\x02_kB\b\n" +
-	"\x06_alpha\"\x9e\x03\n" +
+	"\x06_alphaB\x12\n" +
+	"\x10_complete_scores\"\xcf\x03\n" +
 	"\n" +
 	"LegOptions\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x124\n" +
@@ -1156,14 +1663,37 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x02R\x05depth\x88\x01\x01\x12C\n" +
 	"\bdeadline\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<*\x00R\bdeadline\x12)\n" +
 	"\tmin_score\x18\x05 \x01(\x01B\a\xbaH\x04\x12\x02@\x01H\x03R\bminScore\x88\x01\x01\x125\n" +
-	"\x06scorer\x18\x06 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\x12>\n" +
+	"\x06scorer\x18\x06 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\x12%\n" +
+	"\x05quota\x18\x0f \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00H\x04R\x05quota\x88\x01\x01\x12>\n" +
 	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversalB\n" +
 	"\n" +
 	"\b_enabledB\t\n" +
 	"\a_weightB\b\n" +
 	"\x06_depthB\f\n" +
 	"\n" +
-	"_min_score\"\xb7\a\n" +
+	"_min_scoreB\b\n" +
+	"\x06_quota\"\x81\x01\n" +
+	"\aRecency\x12/\n" +
+	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12E\n" +
+	"\thalf_life\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xc8\x01\x01\xaa\x01\x042\x02\b\x01R\bhalfLife\"d\n" +
+	"\bMinScore\x129\n" +
+	"\x05scale\x18\x01 \x01(\x0e2\x17.triskele.v1.ScoreScaleB\n" +
+	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x05scale\x12\x1d\n" +
+	"\x05value\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05value\"\xd2\x03\n" +
+	"\fRecallPolicy\x12+\n" +
+	"\x06fusion\x18\x01 \x01(\v2\x13.triskele.v1.FusionR\x06fusion\x12A\n" +
+	"\x04legs\x18\x02 \x03(\v2#.triskele.v1.RecallPolicy.LegsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x10R\x04legs\x12-\n" +
+	"\rrequired_legs\x18\x03 \x03(\tB\b\xbaH\x05\x92\x01\x02\x10\x10R\frequiredLegs\x12<\n" +
+	"\bon_error\x18\x04 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\aonError\x12@\n" +
+	"\n" +
+	"on_timeout\x18\x05 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
+	"\x06quorum\x18\x06 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x12.\n" +
+	"\arecency\x18\a \x01(\v2\x14.triskele.v1.RecencyR\arecency\x1aP\n" +
+	"\tLegsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xbe\t\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -1185,7 +1715,13 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\aexplain\x18\f \x01(\bR\aexplain\x12!\n" +
 	"\freturn_spans\x18\r \x01(\bR\vreturnSpans\x12,\n" +
 	"\bat_least\x18\x0e \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\x10\"\ar\x05 \x01(\x80\x02R\aatLeast\x12/\n" +
-	"\x05as_of\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x1aP\n" +
+	"\x05as_of\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12<\n" +
+	"\bon_error\x18\x18 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\aonError\x12@\n" +
+	"\n" +
+	"on_timeout\x18\x19 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
+	"\x06quorum\x18\x1a \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x12.\n" +
+	"\arecency\x18\x1b \x01(\v2\x14.triskele.v1.RecencyR\arecency\x122\n" +
+	"\tmin_score\x18\x1c \x01(\v2\x15.triskele.v1.MinScoreR\bminScore\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01:s\xbaHp\x1an\n" +
@@ -1215,7 +1751,16 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05prior\x18\b \x01(\x01R\x05prior\x12?\n" +
 	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\x12.\n" +
 	"\amatches\x18\n" +
-	" \x01(\v2\x14.triskele.v1.MatchesR\amatches\"\xfd\x02\n" +
+	" \x01(\v2\x14.triskele.v1.MatchesR\amatches\"N\n" +
+	"\rNormalization\x12\x10\n" +
+	"\x03low\x18\x01 \x01(\x01R\x03low\x12\x12\n" +
+	"\x04high\x18\x02 \x01(\x01R\x04high\x12\x17\n" +
+	"\aby_rank\x18\x03 \x01(\bR\x06byRank\"\x97\x01\n" +
+	"\x0fScoreCompletion\x12\x14\n" +
+	"\x05asked\x18\x01 \x01(\x05R\x05asked\x12\x16\n" +
+	"\x06scored\x18\x02 \x01(\x05R\x06scored\x12%\n" +
+	"\x0emissing_reason\x18\x03 \x01(\tR\rmissingReason\x12/\n" +
+	"\x05spent\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05spent\"\xc8\x04\n" +
 	"\tLegReport\x12\x10\n" +
 	"\x03leg\x18\x01 \x01(\tR\x03leg\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12+\n" +
@@ -1229,7 +1774,13 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"score_kind\x18\t \x01(\x0e2\x16.triskele.v1.ScoreKindR\tscoreKind\x12\x16\n" +
 	"\x06behind\x18\n" +
 	" \x01(\x03R\x06behind\x12\x14\n" +
-	"\x05stale\x18\v \x01(\bR\x05stale\"\xb6\x03\n" +
+	"\x05stale\x18\v \x01(\bR\x05stale\x12@\n" +
+	"\rnormalization\x18\x15 \x01(\v2\x1a.triskele.v1.NormalizationR\rnormalization\x12<\n" +
+	"\n" +
+	"completion\x18\x16 \x01(\v2\x1c.triskele.v1.ScoreCompletionR\n" +
+	"completion\x121\n" +
+	"\x06queued\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\x06queued\x12\x16\n" +
+	"\x06hedged\x18\x18 \x01(\bR\x06hedged\"\xe2\x03\n" +
 	"\x0eRecallResponse\x12$\n" +
 	"\x04hits\x18\x01 \x03(\v2\x10.triskele.v1.HitR\x04hits\x12*\n" +
 	"\x04legs\x18\x02 \x03(\v2\x16.triskele.v1.LegReportR\x04legs\x12\x1a\n" +
@@ -1242,7 +1793,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x06budget\x18\b \x01(\v2\x19.google.protobuf.DurationR\x06budget\x12/\n" +
 	"\x05spent\x18\t \x01(\v2\x19.google.protobuf.DurationR\x05spent\x12'\n" +
 	"\x05spans\x18\n" +
-	" \x03(\v2\x11.triskele.v1.SpanR\x05spans\"|\n" +
+	" \x03(\v2\x11.triskele.v1.SpanR\x05spans\x12*\n" +
+	"\x11min_score_ignored\x18\x14 \x01(\tR\x0fminScoreIgnored\"|\n" +
 	"\"RecallServiceGetIndexStatusRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"u\n" +
 	"\x0eLegIndexStatus\x12\x10\n" +
@@ -1255,16 +1807,23 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x13SORT_BY_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11SORT_BY_RELEVANCE\x10\x01\x12\x16\n" +
 	"\x12SORT_BY_IMPORTANCE\x10\x02\x12\x13\n" +
-	"\x0fSORT_BY_RECENCY\x10\x03*^\n" +
+	"\x0fSORT_BY_RECENCY\x10\x03*v\n" +
 	"\fFusionMethod\x12\x1d\n" +
 	"\x19FUSION_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11FUSION_METHOD_RRF\x10\x01\x12\x18\n" +
-	"\x14FUSION_METHOD_CONVEX\x10\x02*V\n" +
+	"\x14FUSION_METHOD_CONVEX\x10\x02\x12\x16\n" +
+	"\x12FUSION_METHOD_DBSF\x10\x03*l\n" +
 	"\n" +
 	"ScoreScale\x12\x1b\n" +
 	"\x17SCORE_SCALE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSCORE_SCALE_RRF\x10\x01\x12\x16\n" +
-	"\x12SCORE_SCALE_CONVEX\x10\x022\xc7\x01\n" +
+	"\x12SCORE_SCALE_CONVEX\x10\x02\x12\x14\n" +
+	"\x10SCORE_SCALE_DBSF\x10\x03*W\n" +
+	"\n" +
+	"MissPolicy\x12\x1b\n" +
+	"\x17MISS_POLICY_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12MISS_POLICY_ANSWER\x10\x01\x12\x14\n" +
+	"\x10MISS_POLICY_FAIL\x10\x022\xc7\x01\n" +
 	"\rRecallService\x12A\n" +
 	"\x06Recall\x12\x1a.triskele.v1.RecallRequest\x1a\x1b.triskele.v1.RecallResponse\x12s\n" +
 	"\x0eGetIndexStatus\x12/.triskele.v1.RecallServiceGetIndexStatusRequest\x1a0.triskele.v1.RecallServiceGetIndexStatusResponseB;Z9github.com/triskele/triskele/proto/triskele/v1;triskelev1b\x06proto3"
@@ -1281,76 +1840,99 @@ func file_triskele_v1_recall_proto_rawDescGZIP() []byte {
 	return file_triskele_v1_recall_proto_rawDescData
 }
 
-var file_triskele_v1_recall_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_triskele_v1_recall_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_triskele_v1_recall_proto_goTypes = []any{
-	(SortBy)(0),            // 0: triskele.v1.SortBy
-	(FusionMethod)(0),      // 1: triskele.v1.FusionMethod
-	(ScoreScale)(0),        // 2: triskele.v1.ScoreScale
-	(*Fusion)(nil),         // 3: triskele.v1.Fusion
-	(*LegOptions)(nil),     // 4: triskele.v1.LegOptions
-	(*RecallRequest)(nil),  // 5: triskele.v1.RecallRequest
-	(*Contribution)(nil),   // 6: triskele.v1.Contribution
-	(*Hit)(nil),            // 7: triskele.v1.Hit
-	(*LegReport)(nil),      // 8: triskele.v1.LegReport
-	(*RecallResponse)(nil), // 9: triskele.v1.RecallResponse
-	(*RecallServiceGetIndexStatusRequest)(nil),  // 10: triskele.v1.RecallServiceGetIndexStatusRequest
-	(*LegIndexStatus)(nil),                      // 11: triskele.v1.LegIndexStatus
-	(*RecallServiceGetIndexStatusResponse)(nil), // 12: triskele.v1.RecallServiceGetIndexStatusResponse
-	nil,                            // 13: triskele.v1.RecallRequest.LegsEntry
-	(*durationpb.Duration)(nil),    // 14: google.protobuf.Duration
-	(Scorer)(0),                    // 15: triskele.v1.Scorer
-	(Traversal)(0),                 // 16: triskele.v1.Traversal
-	(*Filter)(nil),                 // 17: triskele.v1.Filter
-	(*timestamppb.Timestamp)(nil),  // 18: google.protobuf.Timestamp
-	(ScoreKind)(0),                 // 19: triskele.v1.ScoreKind
-	(*PathStep)(nil),               // 20: triskele.v1.PathStep
-	(*Memory)(nil),                 // 21: triskele.v1.Memory
-	(*Matches)(nil),                // 22: triskele.v1.Matches
-	(LegState)(0),                  // 23: triskele.v1.LegState
-	(*Span)(nil),                   // 24: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 25: triskele.v1.GetIndexStatusResponse
+	(SortBy)(0),                                 // 0: triskele.v1.SortBy
+	(FusionMethod)(0),                           // 1: triskele.v1.FusionMethod
+	(ScoreScale)(0),                             // 2: triskele.v1.ScoreScale
+	(MissPolicy)(0),                             // 3: triskele.v1.MissPolicy
+	(*Fusion)(nil),                              // 4: triskele.v1.Fusion
+	(*LegOptions)(nil),                          // 5: triskele.v1.LegOptions
+	(*Recency)(nil),                             // 6: triskele.v1.Recency
+	(*MinScore)(nil),                            // 7: triskele.v1.MinScore
+	(*RecallPolicy)(nil),                        // 8: triskele.v1.RecallPolicy
+	(*RecallRequest)(nil),                       // 9: triskele.v1.RecallRequest
+	(*Contribution)(nil),                        // 10: triskele.v1.Contribution
+	(*Hit)(nil),                                 // 11: triskele.v1.Hit
+	(*Normalization)(nil),                       // 12: triskele.v1.Normalization
+	(*ScoreCompletion)(nil),                     // 13: triskele.v1.ScoreCompletion
+	(*LegReport)(nil),                           // 14: triskele.v1.LegReport
+	(*RecallResponse)(nil),                      // 15: triskele.v1.RecallResponse
+	(*RecallServiceGetIndexStatusRequest)(nil),  // 16: triskele.v1.RecallServiceGetIndexStatusRequest
+	(*LegIndexStatus)(nil),                      // 17: triskele.v1.LegIndexStatus
+	(*RecallServiceGetIndexStatusResponse)(nil), // 18: triskele.v1.RecallServiceGetIndexStatusResponse
+	nil,                            // 19: triskele.v1.RecallPolicy.LegsEntry
+	nil,                            // 20: triskele.v1.RecallRequest.LegsEntry
+	(*durationpb.Duration)(nil),    // 21: google.protobuf.Duration
+	(Scorer)(0),                    // 22: triskele.v1.Scorer
+	(Traversal)(0),                 // 23: triskele.v1.Traversal
+	(*Filter)(nil),                 // 24: triskele.v1.Filter
+	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
+	(ScoreKind)(0),                 // 26: triskele.v1.ScoreKind
+	(*PathStep)(nil),               // 27: triskele.v1.PathStep
+	(*Memory)(nil),                 // 28: triskele.v1.Memory
+	(*Matches)(nil),                // 29: triskele.v1.Matches
+	(LegState)(0),                  // 30: triskele.v1.LegState
+	(*Span)(nil),                   // 31: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 32: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
-	14, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
-	15, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
-	16, // 3: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
-	0,  // 4: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	17, // 5: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	14, // 6: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	13, // 7: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
-	3,  // 8: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	18, // 9: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
-	19, // 10: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	20, // 11: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
-	18, // 12: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	21, // 13: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
-	6,  // 14: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	22, // 15: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
-	23, // 16: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	14, // 17: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	14, // 18: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	19, // 19: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	7,  // 20: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	8,  // 21: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	3,  // 22: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 23: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	14, // 24: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	14, // 25: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	24, // 26: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	25, // 27: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	11, // 28: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	4,  // 29: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 30: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	10, // 31: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	9,  // 32: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	12, // 33: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	32, // [32:34] is the sub-list for method output_type
-	30, // [30:32] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	21, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
+	22, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
+	23, // 3: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
+	21, // 4: triskele.v1.Recency.half_life:type_name -> google.protobuf.Duration
+	2,  // 5: triskele.v1.MinScore.scale:type_name -> triskele.v1.ScoreScale
+	4,  // 6: triskele.v1.RecallPolicy.fusion:type_name -> triskele.v1.Fusion
+	19, // 7: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
+	3,  // 8: triskele.v1.RecallPolicy.on_error:type_name -> triskele.v1.MissPolicy
+	3,  // 9: triskele.v1.RecallPolicy.on_timeout:type_name -> triskele.v1.MissPolicy
+	6,  // 10: triskele.v1.RecallPolicy.recency:type_name -> triskele.v1.Recency
+	0,  // 11: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
+	24, // 12: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	21, // 13: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	20, // 14: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	4,  // 15: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
+	25, // 16: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
+	3,  // 17: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
+	3,  // 18: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
+	6,  // 19: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
+	7,  // 20: triskele.v1.RecallRequest.min_score:type_name -> triskele.v1.MinScore
+	26, // 21: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	27, // 22: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
+	25, // 23: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	28, // 24: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	10, // 25: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
+	29, // 26: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
+	21, // 27: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
+	30, // 28: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	21, // 29: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	21, // 30: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	26, // 31: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	12, // 32: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
+	13, // 33: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
+	21, // 34: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
+	11, // 35: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	14, // 36: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	4,  // 37: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 38: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	21, // 39: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	21, // 40: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	31, // 41: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	32, // 42: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	17, // 43: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 44: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 45: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	9,  // 46: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	16, // 47: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	15, // 48: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	18, // 49: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	48, // [48:50] is the sub-list for method output_type
+	46, // [46:48] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
@@ -1363,14 +1945,14 @@ func file_triskele_v1_recall_proto_init() {
 	file_triskele_v1_trace_proto_init()
 	file_triskele_v1_recall_proto_msgTypes[0].OneofWrappers = []any{}
 	file_triskele_v1_recall_proto_msgTypes[1].OneofWrappers = []any{}
-	file_triskele_v1_recall_proto_msgTypes[2].OneofWrappers = []any{}
+	file_triskele_v1_recall_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_recall_proto_rawDesc), len(file_triskele_v1_recall_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   11,
+			NumEnums:      4,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -51,9 +51,11 @@ func (s Style) Recall(resp *triskelev1.RecallResponse, options RecallOptions) st
 }
 
 func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.RecallResponse, explain bool) {
-	legs := make([]string, len(hit.GetContributions()))
-	for i, c := range hit.GetContributions() {
-		legs[i] = fmt.Sprintf("%s %d", Plain(c.GetLeg()), c.GetRank())
+	var legs []string
+	for _, c := range hit.GetContributions() {
+		if c.GetRank() > 0 {
+			legs = append(legs, fmt.Sprintf("%s %d", Plain(c.GetLeg()), c.GetRank()))
+		}
 	}
 	fmt.Fprintf(b, "%s  %-7.5f  %4.2f  %s  %s\n", s.Bold(fmt.Sprintf("%3d", hit.GetRank())), hit.GetScore(), hit.GetImportance(),
 		hit.GetCreatedAt().AsTime().Format("2006-01-02"), strings.Join(legs, ", "))
@@ -95,7 +97,7 @@ func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *trisk
 	sum := 0.0
 	for _, c := range hit.GetContributions() {
 		term := fmt.Sprintf("%.2f / (%g + %d)", c.GetWeight(), fusion.GetK(), c.GetRank())
-		if fusion.GetMethod() == triskelev1.FusionMethod_FUSION_METHOD_CONVEX {
+		if fusion.GetMethod() != triskelev1.FusionMethod_FUSION_METHOD_RRF {
 			term = fmt.Sprintf("%.2f × %.4f", c.GetWeight(), c.GetNormalizedScore())
 		}
 		sum += c.GetValue()
@@ -106,6 +108,27 @@ func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *trisk
 	if words := matched(hit); len(words) > 0 {
 		fmt.Fprintf(b, "%s%-*s  %s\n", pad, width, "words", strings.Join(words, ", "))
 	}
+	for _, c := range hit.GetContributions() {
+		if path := c.GetPath(); len(path) > 0 {
+			fmt.Fprintf(b, "%s%-*s  %s\n", pad, width, "path", strings.TrimRight(fit(route(path), s.width()-indent-width-2), " "))
+		}
+	}
+}
+
+// route is the way from a query to a memory, from concept to concept.
+func route(path []*triskelev1.PathStep) string {
+	var stops []string
+	for _, step := range path[:len(path)-1] { // the last is the memory itself
+		stop := Plain(step.GetConcept())
+		if stop == "" {
+			stop = step.GetMemory()
+		}
+		if relation := Plain(step.GetRelation()); relation != "" {
+			stop = "(" + relation + ") " + stop
+		}
+		stops = append(stops, stop)
+	}
+	return strings.Join(stops, " → ")
 }
 
 // matched returns the words of the query as the memory has them, each once.

@@ -242,7 +242,7 @@ func fuse(lexical eval.Ranking, dense []fusion.Hit, how Fusion) []string {
 	return ids(fusion.Fuse([]fusion.List{
 		{Leg: "lexical", Weight: 1, Kind: triskelev1.ScoreKind_SCORE_KIND_BM25, Hits: list},
 		{Leg: "dense", Weight: 1, Kind: triskelev1.ScoreKind_SCORE_KIND_COSINE, Hits: dense},
-	}, options), func(hit fusion.Fused) string { return hit.ID })
+	}, options).Hits, func(hit fusion.Fused) string { return hit.ID })
 }
 
 // standardized orders documents by the weighted sum of their scores' distances from their lists' means, in standard

@@ -1,0 +1,39 @@
+package fusion
+
+import (
+	"math"
+	"time"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// The prior of a memory with importance 0, and what importance 1 adds.
+const (
+	priorBase    = 0.7
+	priorPerUnit = 0.3
+)
+
+// Recency lets relevance decay with age: a score is multiplied by (1-Weight) + Weight * 0.5^(age/HalfLife). The zero
+// value does nothing.
+type Recency struct {
+	Weight   float64 // 0 to 1
+	HalfLife time.Duration
+	Now      time.Time
+}
+
+func (r Recency) of(created time.Time) float64 {
+	if r.Weight == 0 || r.HalfLife <= 0 {
+		return 1
+	}
+	age := max(r.Now.Sub(created), 0)
+	return 1 - r.Weight + r.Weight*math.Exp2(-float64(age)/float64(r.HalfLife))
+}
+
+// prior is what a memory's fused score is multiplied by.
+func (o Options) prior(hit *Hit) float64 {
+	switch o.Sort {
+	case triskelev1.SortBy_SORT_BY_IMPORTANCE, triskelev1.SortBy_SORT_BY_RECENCY:
+		return 1
+	}
+	return (priorBase + priorPerUnit*hit.Importance) * o.Recency.of(hit.CreatedAt)
+}

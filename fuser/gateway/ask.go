@@ -1,0 +1,154 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/isolation"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// ask runs one search. Whatever goes wrong with it, a panic included, ends in the outcome's state.
+func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s search) (out outcome) {
+	start := time.Now()
+	out.search, out.state = s, triskelev1.LegState_LEG_STATE_SKIPPED
+	guard, health := g.guards[s.leg], isolation.Unhealthy
+	leave := func(isolation.Verdict) {}
+	ctx, span := g.tel.Tracer.Start(ctx, "leg "+s.name, trace.WithAttributes(
+		attribute.String("triskele.leg", s.name),
+		attribute.Int64("triskele.budget_us", s.budget.Microseconds()),
+	))
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			g.log.ErrorContext(ctx, "panic in a leg's client", "leg", s.name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+			out.state, out.reason, out.hits = triskelev1.LegState_LEG_STATE_FAILED, "internal error", nil
+		}
+		out.spent = time.Since(start)
+		leave(health)
+		span.SetAttributes(
+			attribute.String("triskele.state", stateName(out.state)),
+			attribute.Int("triskele.hits", len(out.hits)),
+			attribute.Int64("triskele.behind", out.behind),
+			attribute.Int64("triskele.spent_us", out.spent.Microseconds()),
+			attribute.Int64("triskele.queued_us", out.queued.Microseconds()),
+			attribute.Bool("triskele.hedged", out.hedged),
+		)
+		if s.atLeast != "" {
+			span.SetAttributes(attribute.Bool("triskele.stale", out.stale))
+		}
+		if out.lost() {
+			span.SetStatus(otelcodes.Error, out.reason)
+		}
+		span.End()
+	}()
+	ctx, cancel := context.WithTimeout(ctx, s.budget)
+	defer cancel()
+	if s.pressure.Excess(guard.leg.Shed) {
+		out.reason = fmt.Sprintf("left out under load: %d recalls are running, and %.0f is what the services keep up with", s.pressure.Running, s.pressure.Limit)
+		return out
+	}
+	enter, reason, late := guard.enter(ctx)
+	out.queued = time.Since(start)
+	if reason != "" {
+		out.reason, out.late = reason, late
+		return out
+	}
+	leave = enter
+	resp, hedged, err := guard.search(ctx, g.legs[s.leg], &triskelev1.SearchRequest{
+		Namespace:    s.namespace,
+		Query:        req.GetQuery(),
+		Vector:       s.vector,
+		Seeds:        s.seeds,
+		Filter:       req.GetFilter(),
+		Depth:        int32(s.depth),
+		MinScore:     s.minScore,
+		Scorer:       s.scorer,
+		Traversal:    s.traversal,
+		AsOf:         req.GetAsOf(),
+		Explain:      req.GetExplain(),
+		AtLeast:      s.atLeast,
+		ReturnSpans:  req.GetReturnSpans(),
+		ReturnVector: s.returnVector,
+	}, guard.leg.Hedge && s.pressure.Limit == 0)
+	out.hedged = hedged
+	if health = guard.verdict(err, s.budget-out.queued); err != nil {
+		out.state, out.reason, out.err = failure(err, s.budget)
+		return out
+	}
+	if out.hits, err = readHits(resp, s.depth); err != nil {
+		g.log.ErrorContext(ctx, "malformed answer", "leg", s.name, "error", err.Error())
+		out.state, out.reason, health = triskelev1.LegState_LEG_STATE_FAILED, "malformed answer", isolation.Unhealthy
+		return out
+	}
+	out.state, out.reason, out.kind, out.spans = resp.GetState(), resp.GetReason(), resp.GetScoreKind(), resp.GetSpans()
+	out.paths = readPaths(resp)
+	out.used, out.behind, out.stale = resp.GetVector(), resp.GetBehind(), resp.GetStale()
+	return out
+}
+
+// failure says what an error of a leg means for the recall. The leg's own text stays out of the reason.
+func failure(err error, budget time.Duration) (triskelev1.LegState, string, error) {
+	switch code := status.Code(err); code {
+	case codes.DeadlineExceeded:
+		return triskelev1.LegState_LEG_STATE_TIMED_OUT, fmt.Sprintf("no answer within %v", budget.Round(100*time.Microsecond)), nil
+	case codes.InvalidArgument:
+		return triskelev1.LegState_LEG_STATE_FAILED, "refused the request", err
+	case codes.Unavailable:
+		return triskelev1.LegState_LEG_STATE_FAILED, "cannot be reached", nil
+	default:
+		return triskelev1.LegState_LEG_STATE_FAILED, "failed with " + code.String(), nil
+	}
+}
+
+// readHits checks a leg's list before it is trusted: a leg is another process, perhaps of another version.
+func readHits(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) {
+	switch resp.GetState() {
+	case triskelev1.LegState_LEG_STATE_OK, triskelev1.LegState_LEG_STATE_FALLBACK, triskelev1.LegState_LEG_STATE_TRUNCATED:
+	case triskelev1.LegState_LEG_STATE_ABSTAINED:
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("state %v cannot come with an answer", resp.GetState())
+	}
+	if len(resp.GetHits()) > depth {
+		return nil, fmt.Errorf("%d hits for a depth of %d", len(resp.GetHits()), depth)
+	}
+	seen := make(map[string]bool, len(resp.GetHits()))
+	hits := make([]fusion.Hit, len(resp.GetHits()))
+	for i, h := range resp.GetHits() {
+		switch {
+		case h.GetRank() != int32(i+1):
+			return nil, fmt.Errorf("rank %d at position %d", h.GetRank(), i+1)
+		case h.GetId() == "" || seen[h.GetId()]:
+			return nil, fmt.Errorf("hit %d has no id or one seen before", i+1)
+		case math.IsNaN(h.GetScore()) || math.IsInf(h.GetScore(), 0) || !(h.GetImportance() >= 0 && h.GetImportance() <= 1):
+			return nil, fmt.Errorf("hit %d has a score or importance out of range", i+1)
+		}
+		seen[h.GetId()] = true
+		hits[i] = fusion.Hit{ID: h.GetId(), Score: h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime()}
+	}
+	return hits, nil
+}
+
+// readPaths returns how the leg came to each of its hits, by id, as far as it says so.
+func readPaths(resp *triskelev1.SearchResponse) map[string][]*triskelev1.PathStep {
+	var paths map[string][]*triskelev1.PathStep
+	for _, h := range resp.GetHits() {
+		if len(h.GetPath()) > 0 {
+			if paths == nil {
+				paths = make(map[string][]*triskelev1.PathStep, len(resp.GetHits()))
+			}
+			paths[h.GetId()] = h.GetPath()
+		}
+	}
+	return paths
+}

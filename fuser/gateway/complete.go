@@ -1,0 +1,141 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/triskele/triskele/fuser/budget"
+	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/isolation"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// complete asks each leg, all at once, for the scores of what only other legs found in the namespace, so that a score of 0
+// means what it says. Time that is not there, or a leg that cannot, costs the completeness only.
+func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
+	left := r.plan.Second - time.Since(r.start)
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range outcomes {
+		o := &outcomes[i]
+		if !o.comparable() {
+			continue
+		}
+		if o.exhausted() {
+			o.complete = true
+			continue
+		}
+		ids := elsewhere(outcomes, i)
+		switch {
+		case len(ids) == 0:
+			o.complete = true
+		case left < budget.MinLeg:
+			o.completion = &triskelev1.ScoreCompletion{Asked: int32(len(ids)), MissingReason: fmt.Sprintf("only %v of the budget were left", max(left, 0))}
+		default:
+			wg.Go(func() { g.scoreByIDs(ctx, r.req, o, ids) })
+		}
+	}
+	wg.Wait()
+}
+
+// comparable says whether the scores of a leg mean more than their order.
+func (o *outcome) comparable() bool {
+	switch o.kind {
+	case triskelev1.ScoreKind_SCORE_KIND_BM25, triskelev1.ScoreKind_SCORE_KIND_TS_RANK, triskelev1.ScoreKind_SCORE_KIND_COSINE:
+		return len(o.hits) > 0 && o.weight > 0
+	}
+	return false
+}
+
+// exhausted says whether a leg returned every memory that has a score: a text that doesn't match has none.
+func (o *outcome) exhausted() bool {
+	return o.kind != triskelev1.ScoreKind_SCORE_KIND_COSINE && len(o.hits) < o.depth && o.minScore == nil &&
+		o.state != triskelev1.LegState_LEG_STATE_TRUNCATED
+}
+
+// elsewhere lists what other legs found in the namespace and this one did not.
+func elsewhere(outcomes []outcome, of int) []string {
+	seen := map[string]bool{}
+	for _, hit := range outcomes[of].hits {
+		seen[hit.ID] = true
+	}
+	var ids []string
+	for i, o := range outcomes {
+		if i == of || o.namespace != outcomes[of].namespace {
+			continue
+		}
+		for _, hit := range o.hits {
+			if !seen[hit.ID] {
+				seen[hit.ID] = true
+				ids = append(ids, hit.ID)
+			}
+		}
+	}
+	return ids
+}
+
+func (g *Gateway) scoreByIDs(ctx context.Context, req *triskelev1.RecallRequest, o *outcome, ids []string) {
+	start := time.Now()
+	o.completion = &triskelev1.ScoreCompletion{Asked: int32(len(ids))}
+	guard, health := g.guards[o.leg], isolation.Unhealthy
+	leave, reason, _ := guard.enter(ctx)
+	if reason != "" {
+		o.completion.MissingReason = reason
+		return
+	}
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			g.log.ErrorContext(ctx, "panic in a leg's client", "leg", o.name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+			o.complete, o.others, o.completion.MissingReason = false, nil, "internal error"
+		}
+		leave(health)
+		o.completion.Scored, o.completion.Spent = int32(len(o.others)), durationpb.New(time.Since(start))
+	}()
+	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids}
+	if len(o.used) > 0 {
+		query.Vector = o.used
+	}
+	resp, err := g.legs[o.leg].ScoreByIds(ctx, query)
+	health = guard.verdict(err, time.Since(start))
+	switch {
+	case status.Code(err) == codes.Unimplemented:
+		o.completion.MissingReason = "the leg cannot score single memories"
+	case err != nil:
+		_, o.completion.MissingReason, _ = failure(err, time.Since(start))
+	default:
+		if o.others, err = readScores(resp, o.kind, ids); err != nil {
+			g.log.ErrorContext(ctx, "malformed answer", "leg", o.name, "error", err.Error())
+			o.completion.MissingReason = "malformed answer"
+		}
+		o.complete = err == nil
+	}
+}
+
+// readScores checks a leg's answer as readHits does.
+func readScores(resp *triskelev1.ScoreByIdsResponse, kind triskelev1.ScoreKind, ids []string) ([]fusion.Scored, error) {
+	if resp.GetScoreKind() != kind {
+		return nil, fmt.Errorf("scores of kind %v, the search's were %v", resp.GetScoreKind(), kind)
+	}
+	asked := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		asked[id] = true
+	}
+	scores := make([]fusion.Scored, len(resp.GetScores()))
+	for i, s := range resp.GetScores() {
+		if !asked[s.GetId()] || math.IsNaN(s.GetScore()) || math.IsInf(s.GetScore(), 0) {
+			return nil, fmt.Errorf("score %d is not finite, or of a memory nobody asked for, or asked for once", i+1)
+		}
+		asked[s.GetId()] = false
+		scores[i] = fusion.Scored{ID: s.GetId(), Score: s.GetScore()}
+	}
+	return scores, nil
+}

@@ -1,0 +1,168 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/triskele/triskele/fuser/budget"
+	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/isolation"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+const (
+	defaultLimit = 10
+	defaultDepth = 50
+	maxDepth     = 1000
+	defaultSlots = 64
+	maxShed      = 9
+)
+
+// Leg is a leg as the gateway's configuration has it.
+type Leg struct {
+	Name   string
+	Target string // in gRPC's name syntax
+	Weight float64
+	Depth  int
+	Quota  int  // at least this many hits are from the leg, as far as it has so many; 0 for none
+	Limit  int  // searches at a time, others wait; 0 for no limit
+	Shed   int  // when to leave it out under load: 1 for first, 0 for never
+	Hedge  bool // ask again, another replica if there is one, when an answer takes longer than 95 of 100
+	Budget budget.Leg
+}
+
+// LegForm is how a leg is written, with the defaults of its options but for the cap.
+const LegForm = "name=target?weight=1&depth=50&quota=0&cap=150ms&share=1&min=2ms&wave=1&limit=64&shed=0&hedge=false"
+
+// ParseLeg reads a leg as LegForm shows it; what is left out of the options has its default: weight 1, depth 50, no quota,
+// no cap, share 1, at least 2 ms, in the first wave, 64 searches at a time, never shed, not hedged.
+func ParseLeg(text string) (Leg, error) {
+	wrong := func(what string) (Leg, error) {
+		return Leg{}, fmt.Errorf("leg %q: %s; want %s", text, what, LegForm)
+	}
+	name, rest, ok := strings.Cut(text, "=")
+	target, query, _ := strings.Cut(rest, "?")
+	if !ok || name == "" || target == "" {
+		return wrong("a name and a target are needed")
+	}
+	options, err := url.ParseQuery(query)
+	if err != nil {
+		return wrong("the options cannot be read")
+	}
+	leg := Leg{Name: name, Target: target, Weight: 1, Depth: defaultDepth, Limit: defaultSlots, Budget: budget.Leg{Share: 1}}
+	for option, values := range options {
+		var err error
+		switch value := values[len(values)-1]; option {
+		case "weight":
+			leg.Weight, err = strconv.ParseFloat(value, 64)
+		case "depth":
+			leg.Depth, err = strconv.Atoi(value)
+		case "quota":
+			leg.Quota, err = strconv.Atoi(value)
+		case "limit":
+			leg.Limit, err = strconv.Atoi(value)
+		case "shed":
+			leg.Shed, err = strconv.Atoi(value)
+		case "hedge":
+			leg.Hedge, err = strconv.ParseBool(value)
+		case "cap":
+			leg.Budget.Cap, err = time.ParseDuration(value)
+		case "min":
+			leg.Budget.Min, err = time.ParseDuration(value)
+		case "wave":
+			if leg.Budget.Second = value == "2"; value != "1" && value != "2" {
+				return wrong("wave must be 1 or 2")
+			}
+		case "share":
+			leg.Budget.Share, err = strconv.ParseFloat(value, 64)
+		default:
+			return wrong("there is no option " + option)
+		}
+		if err != nil {
+			return wrong(option + " cannot be read")
+		}
+	}
+	if !(leg.Weight >= 0 && leg.Weight <= 100) {
+		return wrong("weight must be from 0 to 100")
+	}
+	if leg.Depth < 1 || leg.Depth > maxDepth {
+		return wrong("depth must be from 1 to 1000")
+	}
+	if leg.Limit < 0 || leg.Shed < 0 || leg.Shed > maxShed {
+		return wrong("limit must be at least 0, and shed from 0 to 9")
+	}
+	if leg.Quota < 0 || leg.Quota > maxDepth {
+		return wrong("quota must be from 0 to 1000")
+	}
+	return leg, nil
+}
+
+// DefaultLegs are the three legs of the source design, at the given targets by name.
+func DefaultLegs(targets map[string]string) []Leg {
+	leg := func(name string, weight float64, shed int) Leg {
+		return Leg{
+			Name: name, Target: targets[name], Weight: weight, Depth: defaultDepth, Limit: defaultSlots, Shed: shed, Budget: budget.Leg{Share: 1},
+		}
+	}
+	return []Leg{leg("lexical", 1, 0), leg("dense", 1, 3), leg("graph", 0.35, 1)}
+}
+
+// Config is what a gateway needs to know.
+type Config struct {
+	Legs    []Leg
+	Budget  budget.Config
+	K       float64                 // RRF's rank constant
+	Breaker isolation.BreakerConfig // of each leg
+	// Policies override the configuration for a namespace and those below it; "" is above all.
+	Policies map[string]*triskelev1.RecallPolicy
+}
+
+// DefaultConfig has the source design's fusion and no legs.
+func DefaultConfig() Config {
+	return Config{Budget: budget.DefaultConfig(), K: fusion.DefaultK, Breaker: isolation.DefaultBreaker()}
+}
+
+// check refuses what could not work.
+func (c Config) check() error {
+	budgets := map[string]budget.Leg{}
+	first := false
+	for _, leg := range c.Legs {
+		if _, twice := budgets[leg.Name]; twice {
+			return fmt.Errorf("gateway: leg %s is configured twice", leg.Name)
+		}
+		budgets[leg.Name] = leg.Budget
+		first = first || !leg.Budget.Second
+	}
+	switch {
+	case !first:
+		return errors.New("gateway: the first wave needs a leg")
+	case !(c.K >= 0):
+		return fmt.Errorf("gateway: k %g must not be negative", c.K)
+	case c.Breaker.Failures < 1 || c.Breaker.Window <= 0 || c.Breaker.Open <= 0:
+		return fmt.Errorf("gateway: a breaker needs failures %d, a window %v and a time open %v above 0", c.Breaker.Failures, c.Breaker.Window, c.Breaker.Open)
+	}
+	return c.Budget.Check(budgets)
+}
+
+// ParsePolicies reads a JSON object of RecallPolicy messages by namespace.
+func ParsePolicies(text []byte) (map[string]*triskelev1.RecallPolicy, error) {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return nil, fmt.Errorf("policies: %w", err)
+	}
+	policies := make(map[string]*triskelev1.RecallPolicy, len(raw))
+	for namespace, message := range raw {
+		policies[namespace] = &triskelev1.RecallPolicy{}
+		if err := protojson.Unmarshal(message, policies[namespace]); err != nil {
+			return nil, fmt.Errorf("policy of namespace %q: %w", namespace, err)
+		}
+	}
+	return policies, nil
+}

@@ -1,0 +1,304 @@
+package gateway_test
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/triskele/triskele/fuser/gateway"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+const (
+	rrf    = triskelev1.FusionMethod_FUSION_METHOD_RRF
+	convex = triskelev1.FusionMethod_FUSION_METHOD_CONVEX
+	dbsf   = triskelev1.FusionMethod_FUSION_METHOD_DBSF
+)
+
+func merged(method triskelev1.FusionMethod) func(*triskelev1.RecallRequest) {
+	return func(r *triskelev1.RecallRequest) { r.Fusion = &triskelev1.Fusion{Method: method} }
+}
+
+// scores makes a leg that answers ScoreByIds, after a while, with what it knows of the ids.
+func (l leg) scores(after time.Duration, kind triskelev1.ScoreKind, known map[string]float64) leg {
+	l.score = func(ctx context.Context, req *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error) {
+		select {
+		case <-ctx.Done():
+			return nil, status.FromContextError(ctx.Err()).Err()
+		case <-time.After(after):
+		}
+		resp := &triskelev1.ScoreByIdsResponse{ScoreKind: kind}
+		for _, id := range req.GetIds() {
+			if score, ok := known[id]; ok {
+				resp.Scores = append(resp.Scores, &triskelev1.ScoreByIdsResponse_Score{Id: id, Score: score})
+			}
+		}
+		return resp, nil
+	}
+	return l
+}
+
+// TestAnswersCanBeRecomputed works every contribution out again from what the answer prints.
+func TestAnswersCanBeRecomputed(t *testing.T) {
+	for _, method := range []triskelev1.FusionMethod{rrf, convex, dbsf} {
+		dense := finds(cosine, "b", "c", "d").scores(0, cosine, map[string]float64{"a": .5})
+		g := newGateway(t, memories{}, finds(bm25, "a", "b", "x", "d"), dense, finds(hops, "c", "y", "a"))
+		resp, err := g.Recall(t.Context(), request(merged(method)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range resp.GetHits() {
+			sum := 0.
+			for _, c := range h.GetContributions() {
+				report := resp.GetLegs()[slices.IndexFunc(resp.GetLegs(), func(l *triskelev1.LegReport) bool { return l.GetLeg() == c.GetLeg() })]
+				share := c.GetWeight() / (resp.GetFusion().GetK() + float64(c.GetRank()))
+				if n := report.GetNormalization(); method != rrf {
+					normalized := min(max((c.GetRawScore()-n.GetLow())/(n.GetHigh()-n.GetLow()), 0), 1)
+					if n.GetByRank() {
+						normalized = 1 - float64(c.GetRank()-1)/float64(report.GetReturned())
+					}
+					share = c.GetWeight() * normalized
+				}
+				if math.Abs(c.GetValue()-h.GetPrior()*share) > 1e-12 {
+					t.Errorf("%v, %s: %v contributes %v, the printed numbers give %v", method, h.GetId(), c, c.GetValue(), h.GetPrior()*share)
+				}
+				sum += c.GetValue()
+			}
+			if want := .7 + .3*h.GetImportance(); sum != h.GetScore() || math.Abs(h.GetPrior()-want) > 1e-12 {
+				t.Errorf("%v: %v adds up to %v", method, h, sum)
+			}
+		}
+		if resp.GetFusion().GetMethod() != method || strings.TrimPrefix(resp.GetScoreScale().String(), "SCORE_SCALE_") != strings.TrimPrefix(method.String(), "FUSION_METHOD_") {
+			t.Errorf("%v: %v, scale %v", method, resp.GetFusion(), resp.GetScoreScale())
+		}
+	}
+}
+
+func TestScoresAreCompleted(t *testing.T) {
+	const searches, total = 80 * ms, 100 * ms
+	known := map[string]float64{"a": .5, "stranger": 1}
+	for name, x := range map[string]struct {
+		dense  leg
+		edit   func(*triskelev1.RecallRequest)
+		reason string // why a's score is missing
+		takes  time.Duration
+		plain  bool // nobody is asked
+	}{
+		"in time":          {dense: after(20*ms, cosine, "b", "c").scores(30*ms, cosine, known), takes: 50 * ms},
+		"late":             {dense: after(20*ms, cosine, "b", "c").scores(time.Hour, cosine, known), reason: "no answer within 60ms", takes: searches},
+		"no time left":     {dense: after(79*ms, cosine, "b", "c").scores(0, cosine, known), reason: "only 1ms of the budget were left", takes: 79 * ms},
+		"cannot":           {dense: finds(cosine, "b", "c"), reason: "the leg cannot score single memories"},
+		"not wanted":       {dense: finds(cosine, "b", "c").scores(0, cosine, known), edit: func(r *triskelev1.RecallRequest) { r.Fusion.CompleteScores = new(bool) }, plain: true},
+		"of no use":        {dense: finds(cosine, "b", "c").scores(0, cosine, known), edit: merged(rrf), plain: true},
+		"on another scale": {dense: finds(cosine, "b", "c").scores(0, bm25, known), reason: "malformed answer"},
+		"not a number":     {dense: finds(cosine, "b", "c").scores(0, cosine, map[string]float64{"a": math.NaN()}), reason: "malformed answer"},
+		"panics": {dense: leg{search: finds(cosine, "b", "c").search, score: func(context.Context, *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error) {
+			panic("boom")
+		}}, reason: "internal error"},
+		"everything is known": {dense: finds(cosine, "a", "b"), plain: true},
+		"fails": {dense: leg{search: finds(cosine, "b", "c").search, score: func(context.Context, *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error) {
+			return nil, status.Error(codes.Unavailable, "secret")
+		}}, reason: "cannot be reached"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGateway(t, memories{}, finds(bm25, "a", "b"), x.dense, finds(hops))
+			start := time.Now()
+			resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+				merged(convex)(r)
+				if x.edit != nil {
+					x.edit(r)
+				}
+			}))
+			if took := time.Since(start); err != nil || took != x.takes {
+				t.Fatalf("%s: %v, took %v", name, err, took)
+			}
+			completion := resp.GetLegs()[1].GetCompletion()
+			if x.plain {
+				if completion != nil {
+					t.Errorf("%s: %v", name, completion)
+				}
+				return
+			}
+			if completion.GetAsked() != 1 || completion.GetMissingReason() != x.reason || (completion.GetScored() == 1) != (x.reason == "") {
+				t.Errorf("%s: %v", name, completion)
+			}
+			// With every score known, a cosine counts from -1; without, from the least that was found.
+			if low := resp.GetLegs()[1].GetNormalization().GetLow(); (low == -1) != (x.reason == "") {
+				t.Errorf("%s: scores count from %v", name, low)
+			}
+			i := slices.IndexFunc(resp.GetHits(), func(h *triskelev1.Hit) bool { return h.GetId() == "a" })
+			if c := resp.GetHits()[i].GetContributions(); (c[0].GetLeg() == "dense" && c[0].GetRank() == 0 && c[0].GetRawScore() == .5) != (x.reason == "") {
+				t.Errorf("%s: a gets %v", name, c)
+			}
+			if resp.GetDegraded() {
+				t.Errorf("%s: degraded: %s", name, resp.GetDegradedReason())
+			}
+		})
+	}
+}
+
+// The vector that the dense leg searched with is used again, so that it need not make it twice.
+func TestScoresReuseTheVector(t *testing.T) {
+	var asked *triskelev1.ScoreByIdsRequest
+	dense := leg{
+		search: func(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+			resp, err := finds(cosine, "b").search(ctx, req)
+			if req.GetReturnVector() {
+				resp.Vector = []float32{3, 4}
+			}
+			return resp, err
+		},
+		score: func(_ context.Context, req *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error) {
+			asked = req
+			return &triskelev1.ScoreByIdsResponse{ScoreKind: cosine}, nil
+		},
+	}
+	g := newGateway(t, memories{}, finds(bm25, "a", "b"), dense, finds(hops, "c"))
+	if _, err := g.Recall(t.Context(), request(merged(convex))); err != nil {
+		t.Fatal(err)
+	}
+	if asked.GetNamespace() != "n" || !slices.Equal(asked.GetVector(), []float32{3, 4}) || !slices.Equal(asked.GetIds(), []string{"a", "c"}) {
+		t.Errorf("asked %v", asked)
+	}
+}
+
+func TestQuotaOfALeg(t *testing.T) {
+	legs := []leg{finds(bm25, "a", "b", "c"), finds(cosine, "a", "b", "c"), finds(hops, "x", "y")}
+	three, two := int32(3), int32(2)
+	resp, err := newGateway(t, memories{}, legs...).Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+		r.Limit, r.Legs = &three, map[string]*triskelev1.LegOptions{"graph": {Quota: &two}}
+	}))
+	if err != nil || order(resp) != "a x y" {
+		t.Errorf("%v, %v", resp, err)
+	}
+	g := configured(t, func(c *gateway.Config) { c.Legs[2].Quota = 1 }, memories{}, legs...)
+	if resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) { r.Limit = &three })); err != nil || order(resp) != "a b x" {
+		t.Errorf("as configured: %v, %v", resp, err)
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	policies, err := gateway.ParsePolicies([]byte(`{
+		"": {"fusion": {"k": 10}, "legs": {"graph": {"enabled": false}}},
+		"acme": {"fusion": {"method": "FUSION_METHOD_DBSF"}, "legs": {"lexical": {"weight": 3, "depth": 7}}},
+		"acme/ops": {"legs": {"lexical": {"weight": 4}, "graph": {"enabled": true}}, "required_legs": ["dense"]}
+	}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dense := finds(cosine, "b")
+	g := configured(t, func(c *gateway.Config) { c.Policies = policies }, memories{}, finds(bm25, "a"), leg{
+		search: func(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+			return dense.search(ctx, req)
+		},
+	}, finds(hops, "c"))
+	ask := func(edit func(*triskelev1.RecallRequest), namespaces ...string) (*triskelev1.RecallResponse, error) {
+		return g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+			r.Namespaces = namespaces
+			if edit != nil {
+				edit(r)
+			}
+		}))
+	}
+	k := 5.
+	for name, x := range map[string]struct {
+		namespaces []string
+		edit       func(*triskelev1.RecallRequest)
+		method     triskelev1.FusionMethod
+		k          float64
+		weight     float64
+		states     string
+	}{
+		"of all":                   {namespaces: []string{"zebra"}, method: rrf, k: 10, weight: 1, states: "OK OK SKIPPED"},
+		"of the namespace":         {namespaces: []string{"acme"}, method: dbsf, weight: 3, states: "OK OK SKIPPED"},
+		"of a namespace above":     {namespaces: []string{"acme/sales/emea"}, method: dbsf, weight: 3, states: "OK OK SKIPPED"},
+		"on top of those above":    {namespaces: []string{"acme/ops"}, method: dbsf, weight: 4, states: "OK OK OK"},
+		"a name that starts alike": {namespaces: []string{"acmes"}, method: rrf, k: 10, weight: 1, states: "OK OK SKIPPED"},
+		"under the request": {namespaces: []string{"acme/ops"}, edit: func(r *triskelev1.RecallRequest) {
+			r.Fusion = &triskelev1.Fusion{Method: rrf, K: &k}
+			r.Legs = map[string]*triskelev1.LegOptions{"lexical": {Weight: &k}}
+		}, method: rrf, k: 5, weight: 5, states: "OK OK OK"},
+		"merged by the first": {namespaces: []string{"zebra", "acme"}, method: rrf, k: 10, weight: 1, states: "OK OK OK OK SKIPPED SKIPPED"},
+	} {
+		resp, err := ask(x.edit, x.namespaces...)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if f := resp.GetFusion(); f.GetMethod() != x.method || f.GetK() != x.k || resp.GetLegs()[0].GetWeight() != x.weight || states(resp) != x.states {
+			t.Errorf("%s: %v, weight %v, states %s", name, f, resp.GetLegs()[0].GetWeight(), states(resp))
+		}
+	}
+	dense = fails(codes.Unavailable)
+	if _, err := ask(nil, "acme/ops"); status.Code(err) != codes.Unavailable {
+		t.Errorf("a leg required by policy: %v", err)
+	}
+	if resp, err := ask(nil, "acme"); err != nil || !strings.Contains(resp.GetDegradedReason(), "dense") {
+		t.Errorf("the same leg elsewhere: %v, %v", resp, err)
+	}
+	for name, text := range map[string]string{
+		"no JSON":       `{`,
+		"unknown field": `{"": {"colour": 1}}`,
+	} {
+		if _, err := gateway.ParsePolicies([]byte(text)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestRecencyIsPartOfThePrior(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		aged := func(id string, age time.Duration) *triskelev1.LegHit {
+			return &triskelev1.LegHit{Id: id, Importance: .5, Score: 1, CreatedAt: timestamppb.New(time.Now().Add(-age))}
+		}
+		hits := []*triskelev1.LegHit{aged("old", 48*time.Hour), aged("new", 0)}
+		for i, h := range hits {
+			h.Rank = int32(i + 1)
+		}
+		g := configured(t, func(c *gateway.Config) {
+			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {Recency: &triskelev1.Recency{Weight: .5, HalfLife: durationpb.New(24 * time.Hour)}}}
+		}, memories{}, answers(&triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_OK, ScoreKind: bm25, Hits: hits}), finds(cosine), finds(hops))
+		resp, err := g.Recall(t.Context(), request(nil))
+		if err != nil || order(resp) != "new old" || math.Abs(resp.GetHits()[1].GetPrior()-.85*.625) > 1e-9 {
+			t.Errorf("by policy: %v, %v", resp, err)
+		}
+		resp, err = g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+			r.Recency = &triskelev1.Recency{HalfLife: durationpb.New(time.Hour)}
+		}))
+		if err != nil || order(resp) != "old new" {
+			t.Errorf("switched off by the request: %v, %v", resp, err)
+		}
+	})
+}
+
+func TestMinScore(t *testing.T) {
+	least := func(scale triskelev1.ScoreScale) func(*triskelev1.RecallRequest) {
+		return func(r *triskelev1.RecallRequest) { r.MinScore = &triskelev1.MinScore{Scale: scale, Value: .02} }
+	}
+	const onRRF = triskelev1.ScoreScale_SCORE_SCALE_RRF
+	for name, x := range map[string]struct {
+		dense   leg
+		scale   triskelev1.ScoreScale
+		order   string
+		ignored string
+	}{
+		"applied":        {finds(cosine, "a", "c"), onRRF, "a", ""},
+		"another scale":  {finds(cosine, "a", "c"), triskelev1.ScoreScale_SCORE_SCALE_CONVEX, "a b c", "the scores are on another scale"},
+		"a leg is gone":  {fails(codes.Unavailable), onRRF, "a b", "a leg is missing, without which scores are lower"},
+		"nothing found":  {finds(cosine), onRRF, "", ""},
+		"nothing to say": {answers(&triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_ABSTAINED}), onRRF, "", ""},
+	} {
+		resp, err := newGateway(t, memories{}, finds(bm25, "a", "b"), x.dense, finds(hops)).Recall(t.Context(), request(least(x.scale)))
+		if err != nil || order(resp) != x.order || resp.GetMinScoreIgnored() != x.ignored {
+			t.Errorf("%s: %v, %v", name, resp, err)
+		}
+	}
+}

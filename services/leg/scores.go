@@ -1,0 +1,65 @@
+package leg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/rpc"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/record"
+)
+
+// Scorer is implemented by a Searcher whose scores of single memories compare with those of its searches.
+type Scorer interface {
+	// Scores returns the scores that a text or a vector gives to memories of a namespace, in any order. Those that the
+	// index lacks are left out.
+	Scores(ctx context.Context, q Query, ids []uuid.UUID) ([]Score, triskelev1.ScoreKind, error)
+}
+
+// Score is what a memory scores, as in a Hit.
+type Score struct {
+	ID    uuid.UUID
+	Score float64
+}
+
+// ScoreByIds implements triskelev1.LegServiceServer.
+func (s *Server) ScoreByIds(ctx context.Context, req *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error) {
+	scorer, ok := s.searcher.(Scorer)
+	if !ok {
+		return nil, status.Error(codes.Unimplemented, "this leg scores no single memories")
+	}
+	ids := make([]uuid.UUID, len(req.GetIds()))
+	for i, id := range req.GetIds() {
+		var err error
+		if ids[i], err = uuid.Parse(id); err != nil {
+			return nil, rpc.Invalid(fmt.Sprintf("ids[%d]", i), "must be a UUID")
+		}
+	}
+	budget := budgetOf(ctx, time.Now())
+	if budget < minBudget {
+		return nil, status.Error(codes.DeadlineExceeded, "too little of the deadline was left to score")
+	}
+	ctx, cancel := context.WithTimeout(ctx, budget)
+	defer cancel()
+	scores, kind, err := scorer.Scores(ctx, Query{Namespace: req.GetNamespace(), Text: req.GetQuery(), Vector: req.GetVector()}, ids)
+	var field *record.FieldError
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, status.Error(codes.DeadlineExceeded, "the scores were not found within the budget")
+	case errors.As(err, &field):
+		return nil, rpc.Invalid(field.Field, field.MustBe)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", s.tel.Name, err)
+	}
+	resp := &triskelev1.ScoreByIdsResponse{Scores: make([]*triskelev1.ScoreByIdsResponse_Score, len(scores)), ScoreKind: kind}
+	for i, score := range scores {
+		resp.Scores[i] = &triskelev1.ScoreByIdsResponse_Score{Id: score.ID.String(), Score: score.Score}
+	}
+	return resp, nil
+}
