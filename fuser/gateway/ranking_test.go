@@ -302,3 +302,39 @@ func TestMinScore(t *testing.T) {
 		}
 	}
 }
+
+// TestGraphOptionsAndPaths: what only the graph leg heeds reaches it, and the paths it gives reach the caller.
+func TestGraphOptionsAndPaths(t *testing.T) {
+	graph := finds(hops, "c")
+	var asked *triskelev1.SearchRequest
+	search := graph.search
+	graph.search = func(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+		asked = req
+		resp, err := search(ctx, req)
+		resp.Hits[0].Path = []*triskelev1.PathStep{{Concept: "Kestrel"}, {Relation: "mentions", Memory: "c"}}
+		return resp, err
+	}
+	g := newGateway(t, memories{}, finds(bm25, "a"), finds(cosine, "c"), graph)
+	then := timestamppb.New(time.Unix(1e9, 0))
+	resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+		r.AsOf = then
+		r.Legs = map[string]*triskelev1.LegOptions{"graph": {Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK}}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asked.GetTraversal() != triskelev1.Traversal_TRAVERSAL_PAGERANK || !asked.GetAsOf().AsTime().Equal(then.AsTime()) || !asked.GetExplain() {
+		t.Errorf("the graph leg was asked %v", asked)
+	}
+	for _, h := range resp.GetHits() {
+		for _, c := range h.GetContributions() {
+			want := 0
+			if h.GetId() == "c" && c.GetLeg() == "graph" {
+				want = 2
+			}
+			if len(c.GetPath()) != want {
+				t.Errorf("%s of %s: the path is %v", c.GetLeg(), h.GetId(), c.GetPath())
+			}
+		}
+	}
+}
