@@ -153,25 +153,29 @@ func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, 
 		result := <-results
 		outcomes[result.at] = result.outcome
 		delete(running, result.at)
-		if result.fatal() != "" {
-			return true
-		}
 		outstanding := slices.Collect(maps.Keys(running))
 		for _, i := range later {
 			if outcomes[i].off == "" {
 				outstanding = append(outstanding, i)
 			}
 		}
-		if len(outstanding) > 0 && r.settled(outcomes, outstanding) {
-			for _, i := range outstanding {
-				o := &outcomes[i]
-				o.spare, o.reason = true, "not waited for: it cannot change which memories are returned"
-				if running[i] {
-					o.spent = time.Since(r.start)
-				}
-			}
-			return true
+		var why string
+		switch {
+		case result.fatal() != "":
+			why = "not waited for: the call fails without it" // and not for want of it
+		case len(outstanding) > 0 && r.settled(outcomes, outstanding):
+			why = "not waited for: it cannot change which memories are returned"
+		default:
+			continue
 		}
+		for _, i := range outstanding {
+			o := &outcomes[i]
+			o.spare, o.reason = true, why
+			if running[i] {
+				o.spent = time.Since(r.start)
+			}
+		}
+		return true
 	}
 	return false
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/triskele/triskele/services/schema"
 )
 
-// TestTablesArePartitionedByNamespace looks at every table with rows of a namespace. The queue is the exception: workers
-// take what is due of all namespaces, from one index and not eight, and it is short.
+// TestTablesArePartitionedByNamespace looks at every table with rows of a namespace, but for those with one row for each.
+// Queues are the exception: workers take what is due of all namespaces, from one index and not eight, and they are short.
 func TestTablesArePartitionedByNamespace(t *testing.T) {
 	t.Parallel()
 	db := database{t, schema.Postgres, pgtest.New(t)}.open()
@@ -27,6 +27,9 @@ func TestTablesArePartitionedByNamespace(t *testing.T) {
 		var partitions int
 		if err := rows.Scan(&name, &partitioned, &key, &partitions); err != nil {
 			t.Fatal(err)
+		}
+		if name == "lexical.due" || key == "PRIMARY KEY (namespace)" {
+			continue
 		}
 		const first = "PRIMARY KEY (namespace"
 		if len(key) < len(first) || key[:len(first)] != first {

@@ -111,8 +111,14 @@ func TestPausedLegTimesOutAtItsBudget(t *testing.T) {
 				t.Fatalf("%s paused: %v", leg, err)
 			}
 			r := report(resp, leg)
-			if r.GetState() != timedOut || !resp.GetDegraded() || len(resp.GetHits()) == 0 {
+			if !resp.GetDegraded() || len(resp.GetHits()) == 0 {
 				t.Fatalf("%s paused: %v", leg, resp)
+			}
+			if r.GetState() == skipped && len(over) >= 5 {
+				continue // its breaker has opened
+			}
+			if r.GetState() != timedOut {
+				t.Fatalf("%s paused: %v", leg, r)
 			}
 			if r.GetSpent().AsDuration() < r.GetBudget().AsDuration() {
 				t.Errorf("%s gave up after %v of %v", leg, r.GetSpent().AsDuration(), r.GetBudget().AsDuration())

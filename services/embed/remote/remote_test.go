@@ -292,7 +292,7 @@ func TestSlow(t *testing.T) {
 		t.Errorf("deadline: %v", err)
 	}
 	url, requests := server(t, slow)
-	e := newEmbedder(t, Config{Provider: "tei", URL: url, Timeout: 20 * time.Millisecond})
+	e := newEmbedder(t, Config{Provider: "tei", URL: url, Timeout: 500 * time.Millisecond})
 	e.pause = func(context.Context, time.Duration) error { return nil }
 	if _, err := e.EmbedQuery(t.Context(), "hello"); !errors.Is(err, context.DeadlineExceeded) || len(requests()) != attempts {
 		t.Errorf("timeout: %v after %d requests", err, len(requests()))
