@@ -191,6 +191,24 @@ func TestOutageGivesNothingUp(t *testing.T) {
 }
 
 // public is an error that says in safe words what happened.
+// syncBuffer is a log that two goroutines may use.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
 type public struct{ error }
 
 func (public) Public() string { return "the model is full" }
@@ -217,7 +235,7 @@ func TestReasonsHaveNoText(t *testing.T) {
 			f.Insert(t, r)
 			kinds[r.ID.String()] = kind
 		}
-		var log bytes.Buffer
+		var log syncBuffer
 		stop := start(t, &queue.Worker{
 			Index: index, Store: f.Queue, Batch: 10, Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Indexer: indexer(func(_ context.Context, records []record.Record) error { return causes[records[0].Content] }),
@@ -422,7 +440,7 @@ func TestHangingIndexerIsGivenABreak(t *testing.T) {
 		var running sync.WaitGroup
 		var hanging atomic.Bool
 		hanging.Store(true)
-		var log bytes.Buffer
+		var log syncBuffer
 		w := queue.Worker{Index: index, Store: tasks, Batch: 60, Log: slog.New(slog.NewTextHandler(&log, nil)), Indexer: indexer(func(ctx context.Context, records []record.Record) error {
 			if hanging.Load() {
 				<-ctx.Done()
