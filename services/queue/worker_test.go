@@ -190,7 +190,6 @@ func TestOutageGivesNothingUp(t *testing.T) {
 	})
 }
 
-// public is an error that says in safe words what happened.
 // syncBuffer is a log that two goroutines may use.
 type syncBuffer struct {
 	mu   sync.Mutex
@@ -209,6 +208,7 @@ func (b *syncBuffer) String() string {
 	return b.text.String()
 }
 
+// public is an error that says in safe words what happened.
 type public struct{ error }
 
 func (public) Public() string { return "the model is full" }
