@@ -261,12 +261,13 @@ func (s *system) awaitIndexes(namespace string) {
 // eventually polls a condition of another process, which no channel here can signal.
 func (s *system) eventually(what string, condition func() bool) {
 	s.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	const patience = 2 * time.Minute // programs of the release before keep what they were indexing for a minute
+	deadline := time.Now().Add(patience)
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for !condition() {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("not within 30 s: %s", what)
+			s.t.Fatalf("not within %v: %s", patience, what)
 		}
 		<-ticker.C
 	}
