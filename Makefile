@@ -31,6 +31,11 @@ test-upgrade: ## Migrate under the programs of the release before, then replace 
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run tests/upgrade.sh $(OLD)
 
+.PHONY: test-model2vec
+test-model2vec: ## Compare the vectors of a Model2Vec folder with its oracle.json, a list of {"text", "v"} (FOLDER=DIR)
+	@test -n "$(FOLDER)" || { echo "make test-model2vec needs FOLDER=DIR" >&2; exit 2; }
+	go test -count=1 -v -tags oracle -run '^TestOracle$$' ./services/embed/model2vec -oracle "$(abspath $(FOLDER))"
+
 RECALLS ?= 100000
 .PHONY: test-isolation
 test-isolation: ## Recall RECALLS times from two namespaces with the same texts, by each of the two locks alone and by both
@@ -162,7 +167,7 @@ check-generated: ## Generated code is what the proto files give; the contract br
 .PHONY: check-lint
 check-lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l $(MODULES))" || { echo "gofmt would change:"; gofmt -l $(MODULES); exit 1; }
-	go vet work
+	go vet -tags oracle,upgrade work
 	@test -x $(TOOLS)/staticcheck || { mkdir -p $(TOOLS) && GOWORK=off go -C proto/tools build -o "$(CURDIR)/$(TOOLS)/" tool; }
 	for m in $(MODULES); do (cd $$m && "$(CURDIR)/$(TOOLS)/staticcheck" ./...); done
 

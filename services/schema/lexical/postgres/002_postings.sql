@@ -151,7 +151,7 @@ END $$;
 -- +goose StatementEnd
 
 -- Whether a namespace is to be folded and nobody has said so yet: at 256 fresh documents, or at any removal, since the
--- words of what was forgotten are to leave the blocks soon.
+-- words that a changed document no longer has are to leave the blocks soon.
 -- +goose StatementBegin
 CREATE FUNCTION lexical.is_due(wanted text) RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,0 +1,54 @@
+//go:build oracle
+
+package model2vec_test
+
+import (
+	"encoding/json"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/triskele/triskele/services/embed/model2vec"
+)
+
+// oracle is a folder with a model and an oracle.json, a list of {"text", "v"} by the model's publisher.
+var oracle = flag.String("oracle", "", "folder with a model and its oracle.json")
+
+// TestOracle compares with published vectors. They are not ours to keep here: `make test-model2vec` is told where they are.
+func TestOracle(t *testing.T) {
+	t.Parallel()
+	m, err := model2vec.Load(*oracle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(*oracle, "oracle.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var published []struct {
+		Text string
+		V    []float32
+	}
+	if err := json.Unmarshal(text, &published); err != nil {
+		t.Fatal(err)
+	}
+	if len(published) == 0 {
+		t.Error("the oracle says nothing")
+	}
+	for i, want := range published {
+		got := query(t, m, want.Text)
+		var product, a, b float64
+		for k := range got {
+			product += float64(got[k]) * float64(want.V[k])
+			a += float64(got[k]) * float64(got[k])
+			b += float64(want.V[k]) * float64(want.V[k])
+		}
+		cosine := product / math.Sqrt(a*b)
+		t.Logf("text %d: cosine %.6f", i, cosine)
+		if cosine < 0.9999 {
+			t.Errorf("text %d: cosine %v to the published vector", i, cosine)
+		}
+	}
+}
