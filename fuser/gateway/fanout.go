@@ -109,7 +109,7 @@ func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
 			outcomes = append(outcomes, outcome{search: s, state: triskelev1.LegState_LEG_STATE_SKIPPED, reason: s.off})
 		}
 	}
-	if over := g.wave(ctx, r, outcomes, waves[0], waves[1], r.plan.First); !over && len(waves[1]) > 0 {
+	if over := g.wave(ctx, r, outcomes, waves[0], waves[1], r.plan.First-r.looked); !over && len(waves[1]) > 0 {
 		seed(r, outcomes, waves[1])
 		g.wave(ctx, r, outcomes, waves[1], nil, r.plan.Second-time.Since(r.start))
 	}

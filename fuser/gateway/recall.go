@@ -31,6 +31,7 @@ type recall struct {
 	fusion   fusion.Options
 	tokens   map[string]string // of at_least, by namespace
 	plan     budget.Plan
+	looked   time.Duration      // what looking for a remembered answer took
 	pressure isolation.Pressure // when it began
 }
 
@@ -121,6 +122,10 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	}
 	ctx, cancel := context.WithDeadline(ctx, start.Add(r.plan.Total))
 	defer cancel()
+	resp, place := g.look(ctx, r)
+	if resp != nil {
+		return resp, nil
+	}
 	defer g.load.Begin()()
 	r.pressure = g.load.Pressure()
 
@@ -136,7 +141,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	if err := g.checkNamespaces(ctx, req.GetNamespaces(), outcomes); err != nil {
 		return nil, err
 	}
-	resp := &triskelev1.RecallResponse{
+	resp = &triskelev1.RecallResponse{
 		Legs:       reports(outcomes, result.Scales),
 		Fusion:     r.fusionUsed(),
 		ScoreScale: scoreScale[r.fusion.Method],
@@ -159,6 +164,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	}
 	resp.DegradedReason = degradation(outcomes, lost)
 	resp.Degraded = resp.GetDegradedReason() != ""
+	g.remember(r, place, resp)
 	return resp, nil
 }
 
