@@ -42,6 +42,12 @@ test-isolation: ## Recall RECALLS times from two namespaces with the same texts,
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestNamespacesStayApart$$' ./e2e -recalls $(RECALLS)
 
+FAULT_RECALLS ?= 100
+.PHONY: test-faults
+test-faults: ## Do every fault to every part and recall FAULT_RECALLS times meanwhile; writes docs/faults.md. Wants a quiet machine
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	cd tests && ./postgres.sh run go test -count=1 -v -timeout 1h -run '^TestFaultMatrix$$' ./e2e -faults.recalls $(FAULT_RECALLS) -faults.report "$(CURDIR)/docs/faults.md"
+
 OPS ?= 10000
 SEED ?= $(shell date +%s)
 .PHONY: test-history
