@@ -21,6 +21,7 @@ type proxy struct{ *toxiproxy.Proxy }
 
 func newProxy(t *testing.T, upstream string) *proxy {
 	t.Helper()
+	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics have a logger of their own
 	p := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), upstream, "127.0.0.1:0", upstream)
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
