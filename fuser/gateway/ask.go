@@ -54,7 +54,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	ctx, cancel := context.WithTimeout(ctx, s.budget)
 	defer cancel()
 	if s.pressure.Excess(guard.leg.Shed) {
-		out.reason = fmt.Sprintf("left out under load: %d recalls are running, and %.0f is what the services keep up with", s.pressure.Running, s.pressure.Limit)
+		out.reason = overload(s.pressure)
 		return out
 	}
 	enter, reason, late := guard.enter(ctx)
