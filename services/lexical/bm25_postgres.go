@@ -76,13 +76,7 @@ func (p *Postgres) searchByBM25(ctx context.Context, tx pgx.Tx, q leg.Query, und
 		s.reserve = time.Until(deadline) / 4
 	}
 	defer s.scores.release()
-	if err := s.expand(ctx); err != nil {
-		return result, err
-	}
-	if err := s.lookUp(ctx); err != nil {
-		return result, err
-	}
-	if err := s.findPhrases(ctx); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return result, err
 	}
 	if result.Hits, err = s.rank(ctx); err != nil {
@@ -95,6 +89,17 @@ func (p *Postgres) searchByBM25(ctx context.Context, tx pgx.Tx, q leg.Query, und
 		result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, s.cut
 	}
 	return result, err
+}
+
+// prepare finds out what each term and phrase of the query weighs.
+func (s *bm25Search) prepare(ctx context.Context) error {
+	if err := s.expand(ctx); err != nil {
+		return err
+	}
+	if err := s.lookUp(ctx); err != nil {
+		return err
+	}
+	return s.findPhrases(ctx)
 }
 
 // late says whether so little time is left that the memories found so far are to be looked up.
@@ -167,12 +172,17 @@ func (s *bm25Search) lookUp(ctx context.Context) error {
 			prefixed += t.df
 		}
 	}
+	rarity := make(map[string]float64, len(s.terms))
 	for _, t := range s.terms {
 		df := t.df
 		if t.prefixed {
 			df = min(prefixed, s.documents)
 		}
-		t.weight = idf(s.documents, df) * float64(t.uses)
+		rarity[t.term] = idf(s.documents, df)
+	}
+	excess := s.query.excess(rarity)
+	for _, t := range s.terms {
+		t.weight = rarity[t.term] * (float64(t.uses) - excess[t.term])
 	}
 	slices.SortStableFunc(s.terms, func(a, b *sought) int { return cmp.Compare(b.weight, a.weight) })
 	if len(s.terms) > maxTerms {

@@ -118,7 +118,12 @@ func NewPostgres(pool *pgxpool.Pool, cfg Config) *Postgres {
 // the partition, and compiling a plan takes longer than running it.
 var planning = map[string]string{"plan_cache_mode": "force_custom_plan", "enable_seqscan": "off", "jit": "off"}
 
-// Search implements leg.Searcher. The request names the scorer, else the namespace's settings do, else the configuration.
+// scorer is how to rank: the request names it, else the namespace's settings do, else the configuration.
+func (p *Postgres) scorer(q leg.Query, settings Settings) triskelev1.Scorer {
+	return cmp.Or(q.Scorer, settings.Scorer, p.cfg.Scorer)
+}
+
+// Search implements leg.Searcher.
 func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	var result leg.Result
 	err := postgres.Search(ctx, p.pool, q.Namespace, planning, func(tx pgx.Tx) error {
@@ -127,7 +132,7 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 			return err
 		}
 		search, kind := p.searchByBM25, triskelev1.ScoreKind_SCORE_KIND_BM25
-		if cmp.Or(q.Scorer, settings.Scorer, p.cfg.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
+		if p.scorer(q, settings) == triskelev1.Scorer_SCORER_TS_RANK {
 			search, kind = p.searchByRank, triskelev1.ScoreKind_SCORE_KIND_TS_RANK
 		}
 		understood := understand(q.Text, settings)

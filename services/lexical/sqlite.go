@@ -99,26 +99,9 @@ func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db} }
 
 // Search implements leg.Searcher: memories with any term of the query, by BM25.
 func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
-	const kind = triskelev1.ScoreKind_SCORE_KIND_BM25
-	settings, err := settingsOf(ctx, s.db.Read, q.Namespace)
-	if err != nil {
-		return leg.Result{}, err
-	}
-	understood := understand(q.Text, settings)
-	if understood.distinct == 0 {
-		return abstained(kind, noWords), nil
-	}
-	terms, err := s.rarest(ctx, understood.terms)
-	if err != nil {
-		return leg.Result{}, err
-	}
-	matching := match(terms, understood)
-	result := leg.Result{ScoreKind: kind}
-	if cmp.Or(q.Scorer, settings.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
-		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: this store has no ts_rank"
-	}
-	if len(terms) < understood.distinct {
-		result.Reason = fmt.Sprintf("searched for %d of the %d terms", len(terms), understood.distinct)
+	matching, result, err := s.prepare(ctx, q)
+	if err != nil || matching == "" {
+		return result, err
 	}
 	candidates := 2*q.Depth + 100 // memories that are not live, and ties
 	if q.Filter.Narrow() {
@@ -135,16 +118,43 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	return result, nil
 }
 
+// prepare returns the FTS5 query for a text, "" if there is nothing to search for, and the result as far as it is known.
+func (s *SQLite) prepare(ctx context.Context, q leg.Query) (matching string, result leg.Result, err error) {
+	result.ScoreKind = triskelev1.ScoreKind_SCORE_KIND_BM25
+	settings, err := settingsOf(ctx, s.db.Read, q.Namespace)
+	if err != nil {
+		return "", result, err
+	}
+	understood := understand(q.Text, settings)
+	if understood.distinct == 0 {
+		return "", abstained(result.ScoreKind, noWords), nil
+	}
+	terms, err := s.rarest(ctx, understood.terms)
+	if err != nil {
+		return "", result, err
+	}
+	if cmp.Or(q.Scorer, settings.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
+		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: this store has no ts_rank"
+	}
+	if len(terms) < understood.distinct {
+		result.Reason = fmt.Sprintf("searched for %d of the %d terms", len(terms), understood.distinct)
+	}
+	return match(terms, understood), result, nil
+}
+
+// ftsScore is a memory's score, negated: the least is the best.
+const ftsScore = "bm25(lexical_fts, 1.0, 0.4, 0.2, 0.1)"
+
 // search looks up the memories of the best candidates only, of all with -1, since it costs more than their scores do.
 // The hits are complete if no candidate beyond could be among them.
 func (s *SQLite) search(ctx context.Context, q leg.Query, match string, candidates int) (hits []leg.Hit, complete bool, err error) {
 	var args sqlite.Args
 	namespace := args.Add(q.Namespace)
 	limit := args.Add(candidates)
-	// An unknown namespace has number 0 and no documents. bm25() is negated: its least value is the best.
+	// An unknown namespace has number 0 and no documents.
 	statement := `
 		WITH candidates AS MATERIALIZED (
-			SELECT rowid AS id, bm25(lexical_fts, 1.0, 0.4, 0.2, 0.1) AS score FROM lexical_fts
+			SELECT rowid AS id, ` + ftsScore + ` AS score FROM lexical_fts
 			WHERE lexical_fts MATCH ` + args.Add(match) + `
 				AND rowid >= coalesce((SELECT number FROM lexical_namespaces WHERE name = ` + namespace + `), 0) << 40
 				AND rowid < (coalesce((SELECT number FROM lexical_namespaces WHERE name = ` + namespace + `), 0) + 1) << 40
