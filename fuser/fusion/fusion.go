@@ -24,6 +24,7 @@ type Hit struct {
 	Score      float64 // raw, finite
 	Importance float64 // 0 to 1
 	CreatedAt  time.Time
+	Exact      bool // its title or content is the query, or a quoted phrase in it
 }
 
 // List is what one leg found in one namespace, best first, no id twice.
@@ -54,8 +55,10 @@ type Options struct {
 	Alpha   *float64                // convex: weight of cosine scores, text scores get 1 - alpha; nil keeps the lists' weights
 	Sort    triskelev1.SortBy       // relevance if unspecified
 	Recency Recency                 // part of the prior
-	Quotas  []Quota
-	Limit   int // keep this many, 1 or more
+	// ExactBonus raises a memory that a list has as Exact: its score is multiplied by 1 + ExactBonus, 0 or more.
+	ExactBonus float64
+	Quotas     []Quota
+	Limit      int // keep this many, 1 or more
 }
 
 // Contribution is one list's share of a fused score.
@@ -76,7 +79,8 @@ type Fused struct {
 	Importance    float64
 	CreatedAt     time.Time
 	Score         float64
-	Prior         float64
+	Prior         float64        // what the sum over the lists was multiplied by
+	Exact         bool           // a list has it so
 	Contributions []Contribution // by leg
 }
 
@@ -130,6 +134,7 @@ type document struct {
 	list, hit   int32 // where it is
 	score       float64
 	prior       float64
+	exact       bool
 	first, last int32 // its contributions, chained, while their number is unknown
 }
 
@@ -169,6 +174,10 @@ func (m *merge) collect() {
 				m.documents = append(m.documents, document{
 					list: int32(l), hit: int32(h), first: -1, prior: m.options.prior(&list.Hits[h]),
 				})
+			}
+			if list.Hits[h].Exact && !m.documents[d].exact {
+				m.documents[d].exact = true
+				m.documents[d].prior *= 1 + m.options.ExactBonus
 			}
 			m.at = append(m.at, d)
 		}
@@ -280,7 +289,7 @@ func (m *merge) hits() []Fused {
 			})
 		}
 		fused[i] = Fused{
-			Namespace: list.Namespace, ID: h.ID, Importance: h.Importance, CreatedAt: h.CreatedAt, Score: d.score, Prior: d.prior,
+			Namespace: list.Namespace, ID: h.ID, Importance: h.Importance, CreatedAt: h.CreatedAt, Score: d.score, Prior: d.prior, Exact: d.exact,
 			Contributions: contributions[start:len(contributions):len(contributions)],
 		}
 	}

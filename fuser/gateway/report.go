@@ -21,7 +21,7 @@ var scoreScale = map[triskelev1.FusionMethod]triskelev1.ScoreScale{
 
 // fusionUsed is how the answer was merged, with what the request left open filled in.
 func (r *recall) fusionUsed() *triskelev1.Fusion {
-	used := &triskelev1.Fusion{Method: r.fusion.Method}
+	used := &triskelev1.Fusion{Method: r.fusion.Method, ExactBonus: &r.fusion.ExactBonus}
 	switch r.fusion.Method {
 	case triskelev1.FusionMethod_FUSION_METHOD_RRF:
 		used.K = &r.fusion.K
@@ -50,7 +50,7 @@ func reports(outcomes []outcome, scales []fusion.Scale) []*triskelev1.LegReport 
 func hit(f fusion.Fused, rank int, memory *triskelev1.Memory) *triskelev1.Hit {
 	return &triskelev1.Hit{
 		Id: f.ID, Namespace: f.Namespace, Rank: int32(rank), Score: f.Score, Importance: f.Importance,
-		CreatedAt: timestamppb.New(f.CreatedAt), Memory: memory, Prior: f.Prior,
+		CreatedAt: timestamppb.New(f.CreatedAt), Memory: memory, Prior: f.Prior, Exact: f.Exact,
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/google/uuid"
@@ -361,7 +360,7 @@ func (s *bm25Search) live(ctx context.Context, n int) (hits []leg.Hit, complete 
 	if err := s.tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, false, err
 	}
-	sort.Slice(hits, func(i, j int) bool { return before(hits[i], hits[j]) })
+	slices.SortFunc(hits, compareHits)
 	hits = hits[:min(len(hits), s.q.Depth)]
 	for i := range hits {
 		hits[i].CreatedAt = hits[i].CreatedAt.In(time.UTC)
@@ -371,10 +370,7 @@ func (s *bm25Search) live(ctx context.Context, n int) (hits []leg.Hit, complete 
 	return hits, complete, nil
 }
 
-// before is the order of hits: by score, then importance, then newest first.
-func before(a, b leg.Hit) bool {
-	if c := cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Importance, a.Importance), b.CreatedAt.Compare(a.CreatedAt)); c != 0 {
-		return c < 0
-	}
-	return slices.Compare(a.ID[:], b.ID[:]) < 0
+// compareHits orders by score, then importance, then newest first.
+func compareHits(a, b leg.Hit) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Importance, a.Importance), b.CreatedAt.Compare(a.CreatedAt), slices.Compare(a.ID[:], b.ID[:]))
 }

@@ -27,21 +27,24 @@ func (p *Postgres) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (sc
 		if err != nil {
 			return err
 		}
-		understood := understand(q.Text, settings)
-		if p.scorer(q, settings) == triskelev1.Scorer_SCORER_TS_RANK {
-			kind = triskelev1.ScoreKind_SCORE_KIND_TS_RANK
-			scores, err = p.ranksOf(ctx, tx, q, understood, ids)
-			return err
-		}
-		kind = triskelev1.ScoreKind_SCORE_KIND_BM25
-		s := &bm25Search{tx: tx, q: q, query: understood, settings: settings, budget: p.cfg.MaxPostings}
-		if err := s.prepare(ctx); err != nil {
-			return err
-		}
-		scores, err = s.scoresOf(ctx, ids)
+		scores, kind, err = p.scores(ctx, tx, q, understand(q.Text, settings), settings, ids)
 		return err
 	})
 	return scores, kind, err
+}
+
+func (p *Postgres) scores(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, settings Settings, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
+	if p.scorer(q, settings) == triskelev1.Scorer_SCORER_TS_RANK {
+		scores, err := p.ranksOf(ctx, tx, q, understood, ids)
+		return scores, triskelev1.ScoreKind_SCORE_KIND_TS_RANK, err
+	}
+	s := &bm25Search{tx: tx, q: q, query: understood, settings: settings, budget: p.cfg.MaxPostings}
+	err := s.prepare(ctx)
+	var scores []leg.Score
+	if err == nil {
+		scores, err = s.scoresOf(ctx, ids)
+	}
+	return scores, triskelev1.ScoreKind_SCORE_KIND_BM25, err
 }
 
 // scoresOf computes the scores of single documents from their tsvectors, so that no block is read.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/record"
@@ -20,7 +22,7 @@ type SQLiteIndex struct{}
 
 // Put adds or replaces the records' entries.
 func (SQLiteIndex) Put(ctx context.Context, tx *sql.Tx, records []record.Record) error {
-	var statements [3]*sql.Stmt
+	var statements [4]*sql.Stmt
 	for i, text := range []string{
 		`INSERT INTO lexical_namespaces (name) VALUES (?1) ON CONFLICT DO NOTHING`,
 		`INSERT INTO lexical_documents (id, namespace, memory_id)
@@ -29,6 +31,7 @@ func (SQLiteIndex) Put(ctx context.Context, tx *sql.Tx, records []record.Record)
 		ON CONFLICT (namespace, memory_id) DO NOTHING`,
 		`INSERT OR REPLACE INTO lexical_fts (rowid, content, keywords, tags, category)
 		SELECT id, ?3, ?4, ?5, ?6 FROM lexical_documents WHERE namespace = ?1 AND memory_id = ?2`,
+		`INSERT OR REPLACE INTO lexical_hashes (namespace, memory_id, content, title) VALUES (?, ?, ?, ?)`,
 	} {
 		statement, err := tx.PrepareContext(ctx, text)
 		if err != nil {
@@ -37,7 +40,7 @@ func (SQLiteIndex) Put(ctx context.Context, tx *sql.Tx, records []record.Record)
 		defer func() { _ = statement.Close() }()
 		statements[i] = statement
 	}
-	number, document, entry := statements[0], statements[1], statements[2]
+	number, document, entry, hashes := statements[0], statements[1], statements[2], statements[3]
 	settings := map[string]Settings{}
 	for _, r := range records {
 		if _, known := settings[r.Namespace]; !known {
@@ -57,6 +60,9 @@ func (SQLiteIndex) Put(ctx context.Context, tx *sql.Tx, records []record.Record)
 		texts := fields(r)
 		if _, err := entry.ExecContext(ctx, r.Namespace, r.ID[:], language.terms(texts[0].text), language.terms(texts[1].text),
 			language.terms(texts[2].text), language.terms(texts[3].text)); err != nil {
+			return err
+		}
+		if _, err := hashes.ExecContext(ctx, r.Namespace, r.ID[:], hashOf(r.Content), hashOf(r.Title)); err != nil {
 			return err
 		}
 	}
@@ -115,7 +121,17 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 		return leg.Result{}, err
 	}
 	result.Hits = hits
-	return result, nil
+	if !q.MarkExact {
+		return result, nil
+	}
+	matches, err := s.exactMatches(ctx, q, quoted(q.Text))
+	if err != nil {
+		return leg.Result{}, err
+	}
+	return result, markExact(q, &result, matches, func(ids []uuid.UUID) ([]leg.Score, error) {
+		scores, _, err := s.Scores(ctx, q, ids)
+		return scores, err
+	})
 }
 
 // prepare returns the FTS5 query for a text, "" if there is nothing to search for, and the result as far as it is known.
