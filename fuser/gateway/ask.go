@@ -79,6 +79,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		AtLeast:      s.atLeast,
 		ReturnSpans:  req.GetReturnSpans(),
 		ReturnVector: s.returnVector,
+		MarkExact:    s.markExact,
 	}, guard.leg.Hedge && s.pressure.Limit == 0)
 	out.hedged = hedged
 	if health = guard.verdict(err, s.budget-out.queued); err != nil {
@@ -134,7 +135,7 @@ func readHits(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) 
 			return nil, fmt.Errorf("hit %d has a score or importance out of range", i+1)
 		}
 		seen[h.GetId()] = true
-		hits[i] = fusion.Hit{ID: h.GetId(), Score: h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime()}
+		hits[i] = fusion.Hit{ID: h.GetId(), Score: h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime(), Exact: h.GetExact()}
 	}
 	return hits, nil
 }
