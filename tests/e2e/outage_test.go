@@ -126,7 +126,7 @@ func (c *client) ask() *triskelev1.LegReport {
 	c.t.Helper()
 	c.recalls++
 	resp, err := c.recall.Recall(c.t.Context(), &triskelev1.RecallRequest{
-		Namespaces: []string{"n"}, Query: fmt.Sprintf("kestrel seen again, question %d", c.recalls), Budget: durationpb.New(300 * time.Millisecond),
+		Namespaces: []string{"n"}, Query: fmt.Sprintf("kestrel seen again, question %d", c.recalls), Budget: durationpb.New(2 * time.Second),
 	})
 	if err != nil || len(resp.GetHits()) == 0 {
 		c.t.Fatalf("recall %d: %d hits, %v", c.recalls, len(resp.GetHits()), err)
