@@ -238,6 +238,9 @@ func TestScoresAreCompleted(t *testing.T) {
 		"fails": {dense: leg{search: finds(cosine, "b", "c").search, score: func(context.Context, *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error) {
 			return nil, status.Error(codes.Unavailable, "secret")
 		}}, reason: "cannot be reached"},
+		"says why it fails": {dense: leg{search: finds(cosine, "b", "c").search, score: func(context.Context, *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error) {
+			return nil, status.Error(codes.FailedPrecondition, "the embedder is away")
+		}}, reason: "the embedder is away"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g := newGateway(t, memories{}, finds(bm25, "a", "b"), x.dense, finds(hops))
