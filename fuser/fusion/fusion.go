@@ -24,6 +24,7 @@ type Hit struct {
 	Score      float64 // raw, finite
 	Importance float64 // 0 to 1
 	CreatedAt  time.Time
+	Exact      bool // its title or content is the query, or a quoted phrase in it
 }
 
 // List is what one leg found in one namespace, best first, no id twice.
@@ -54,9 +55,11 @@ type Options struct {
 	Alpha   *float64                // convex: weight of cosine scores, text scores get 1 - alpha; nil keeps the lists' weights
 	Sort    triskelev1.SortBy       // relevance if unspecified
 	Recency Recency                 // part of the prior
-	Quotas  []Quota
-	Limit   int // keep this many, 1 or more
-	Spare   int // and this many of the next best, apart
+	// ExactBonus raises a memory that a list has as Exact: its score is multiplied by 1 + ExactBonus, 0 or more.
+	ExactBonus float64
+	Quotas     []Quota
+	Limit      int // keep this many, 1 or more
+	Spare      int // and this many of the next best, apart
 }
 
 // Contribution is one list's share of a fused score.
@@ -77,7 +80,8 @@ type Fused struct {
 	Importance    float64
 	CreatedAt     time.Time
 	Score         float64
-	Prior         float64
+	Prior         float64        // what the sum over the lists was multiplied by
+	Exact         bool           // a list has it so
 	Contributions []Contribution // by leg
 }
 
@@ -135,6 +139,7 @@ type document struct {
 	list, hit   int32 // where it is
 	score       float64
 	prior       float64
+	exact       bool
 	top         bool  // it is among the best; only set when there are to be spare ones
 	first, last int32 // its contributions, chained, while their number is unknown
 }
@@ -175,6 +180,10 @@ func (m *merge) collect() {
 				m.documents = append(m.documents, document{
 					list: int32(l), hit: int32(h), first: -1, prior: m.options.prior(&list.Hits[h]),
 				})
+			}
+			if list.Hits[h].Exact && !m.documents[d].exact {
+				m.documents[d].exact = true
+				m.documents[d].prior *= 1 + m.options.ExactBonus
 			}
 			m.at = append(m.at, d)
 		}
@@ -301,7 +310,7 @@ func (m *merge) hits(selected []int32) []Fused {
 			})
 		}
 		fused[i] = Fused{
-			Namespace: list.Namespace, ID: h.ID, Importance: h.Importance, CreatedAt: h.CreatedAt, Score: d.score, Prior: d.prior,
+			Namespace: list.Namespace, ID: h.ID, Importance: h.Importance, CreatedAt: h.CreatedAt, Score: d.score, Prior: d.prior, Exact: d.exact,
 			Contributions: contributions[start:len(contributions):len(contributions)],
 		}
 	}

@@ -343,8 +343,24 @@ func TestContributionsCanBeRecomputed(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		lists := random(r)
 		method := methods[seed%3]
-		result := fusion.Fuse(lists, fusion.Options{Method: method, K: 20, Sort: relevance, Limit: 1000})
+		exact := map[string]bool{}
+		for _, list := range lists {
+			for i := range list.Hits {
+				if list.Hits[i].Exact = r.IntN(8) == 0; list.Hits[i].Exact {
+					exact[list.Hits[i].ID] = true
+				}
+			}
+		}
+		bonus := float64(seed%4) / 2
+		result := fusion.Fuse(lists, fusion.Options{Method: method, K: 20, Sort: relevance, ExactBonus: bonus, Limit: 1000})
 		for _, f := range result.Hits {
+			prior := .7 + .3*f.Importance
+			if exact[f.ID] {
+				prior *= 1 + bonus
+			}
+			if f.Exact != exact[f.ID] || !near(f.Prior, prior) {
+				t.Fatalf("seed %d: %s is exact %t, prior %v, want %t, %v", seed, f.ID, f.Exact, f.Prior, exact[f.ID], prior)
+			}
 			for _, c := range f.Contributions {
 				i := slices.IndexFunc(lists, func(l fusion.List) bool { return l.Leg == c.Leg })
 				want := f.Prior * c.Weight / (20 + float64(c.Rank))
@@ -437,6 +453,10 @@ func TestSettledIsKept(t *testing.T) {
 			continue
 		}
 		held++
+		if options.ExactBonus = 1; fusion.Settled(lists, outstanding, options) {
+			t.Fatalf("seed %d: settled, although any memory may turn out to be an exact match", seed)
+		}
+		options.ExactBonus = 0
 		before := ids(fuse(lists, options))
 		after := ids(fuse(slices.Concat(lists, outstanding), options))
 		slices.Sort(before)

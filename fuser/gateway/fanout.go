@@ -26,6 +26,7 @@ type search struct {
 	vector       []float32          // to search with, if there is one
 	atLeast      string             // the token of the write that the leg is to wait for, or ""
 	returnVector bool               // the query's, if the leg makes one
+	markExact    bool               // say which hits are exact matches
 }
 
 // outcome is how a search ended.
@@ -99,7 +100,7 @@ func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
 		for n, namespace := range r.req.GetNamespaces() {
 			s := search{
 				leg: i, name: leg.Name, namespace: namespace, legSettings: r.settings[n].legs[i], vector: r.req.GetVector(), pressure: r.pressure,
-				atLeast: r.tokens[namespace], returnVector: r.settings[0].completing() || r.plan.Second > r.plan.First,
+				atLeast: r.tokens[namespace], returnVector: r.settings[0].completing() || r.plan.Second > r.plan.First, markExact: r.fusion.ExactBonus > 0,
 			}
 			wave := 0
 			if leg.Budget.Second {

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -161,6 +162,57 @@ func recomputeOrder(t *testing.T, what string, resp *triskelev1.RecallResponse, 
 	}
 }
 
+// TestExactBonus is set by a policy and by the request over it.
+func TestExactBonus(t *testing.T) {
+	found := finds(bm25, "a", "b")
+	var marks []bool
+	lexical := leg{search: func(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+		marks = append(marks, req.GetMarkExact())
+		resp, err := found.search(ctx, req)
+		resp.Hits[1].Exact = req.GetMarkExact()
+		return resp, err
+	}}
+	g := configured(t, func(c *gateway.Config) {
+		c.Policies = map[string]*triskelev1.RecallPolicy{"generous": {Fusion: &triskelev1.Fusion{ExactBonus: proto.Float64(.5)}}}
+	}, memories{}, lexical, finds(cosine), finds(hops))
+	for _, x := range []struct {
+		namespace string
+		bonus     *float64
+		order     string
+		used      float64
+	}{
+		{"n", nil, "a b", 0}, {"generous", nil, "b a", .5}, {"generous/below", proto.Float64(0), "a b", 0}, {"n", proto.Float64(2), "b a", 2},
+	} {
+		for _, method := range []triskelev1.FusionMethod{rrf, convex, dbsf} {
+			resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+				r.Namespaces = []string{x.namespace}
+				r.Fusion = &triskelev1.Fusion{Method: method, ExactBonus: x.bonus}
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if used := resp.GetFusion().GetExactBonus(); used != x.used || marks[len(marks)-1] != (x.used > 0) {
+				t.Errorf("%v in %s: bonus %v, marked %t", x.bonus, x.namespace, used, marks[len(marks)-1])
+			}
+			if method == rrf && order(resp) != x.order {
+				t.Errorf("%v in %s: order %q, want %q", x.bonus, x.namespace, order(resp), x.order)
+			}
+			for _, h := range resp.GetHits() {
+				prior, sum := .85, 0.
+				if h.GetExact() {
+					prior *= 1 + x.used
+				}
+				for _, c := range h.GetContributions() {
+					sum += c.GetValue()
+				}
+				if h.GetExact() != (h.GetId() == "b" && x.used > 0) || math.Abs(h.GetPrior()-prior) > 1e-12 || sum != h.GetScore() {
+					t.Errorf("%v in %s by %v: %v", x.bonus, x.namespace, method, h)
+				}
+			}
+		}
+	}
+}
+
 func TestScoresAreCompleted(t *testing.T) {
 	const searches, total = 80 * ms, 100 * ms
 	known := map[string]float64{"a": .5, "stranger": 1}
@@ -186,6 +238,9 @@ func TestScoresAreCompleted(t *testing.T) {
 		"fails": {dense: leg{search: finds(cosine, "b", "c").search, score: func(context.Context, *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error) {
 			return nil, status.Error(codes.Unavailable, "secret")
 		}}, reason: "cannot be reached"},
+		"says why it fails": {dense: leg{search: finds(cosine, "b", "c").search, score: func(context.Context, *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error) {
+			return nil, status.Error(codes.FailedPrecondition, "the embedder is away")
+		}}, reason: "the embedder is away"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g := newGateway(t, memories{}, finds(bm25, "a", "b"), x.dense, finds(hops))
@@ -241,10 +296,13 @@ func TestScoresReuseTheVector(t *testing.T) {
 		},
 	}
 	g := newGateway(t, memories{}, finds(bm25, "a", "b"), dense, finds(hops, "c"))
-	if _, err := g.Recall(t.Context(), request(merged(convex))); err != nil {
+	if _, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+		merged(convex)(r)
+		r.Legs = map[string]*triskelev1.LegOptions{"dense": {Scorer: triskelev1.Scorer_SCORER_TS_RANK}}
+	})); err != nil {
 		t.Fatal(err)
 	}
-	if asked.GetNamespace() != "n" || !slices.Equal(asked.GetVector(), []float32{3, 4}) || !slices.Equal(asked.GetIds(), []string{"a", "c"}) {
+	if asked.GetScorer() != triskelev1.Scorer_SCORER_TS_RANK || asked.GetNamespace() != "n" || !slices.Equal(asked.GetVector(), []float32{3, 4}) || !slices.Equal(asked.GetIds(), []string{"a", "c"}) {
 		t.Errorf("asked %v", asked)
 	}
 }

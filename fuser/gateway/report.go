@@ -21,7 +21,7 @@ var scoreScale = map[triskelev1.FusionMethod]triskelev1.ScoreScale{
 
 // fusionUsed is how the answer was merged, with what the request left open filled in.
 func (r *recall) fusionUsed() *triskelev1.Fusion {
-	used := &triskelev1.Fusion{Method: r.fusion.Method}
+	used := &triskelev1.Fusion{Method: r.fusion.Method, ExactBonus: &r.fusion.ExactBonus}
 	switch r.fusion.Method {
 	case triskelev1.FusionMethod_FUSION_METHOD_RRF:
 		used.K = &r.fusion.K
@@ -52,6 +52,7 @@ func (r *recall) hit(w winner, rank int, outcomes []outcome) *triskelev1.Hit {
 	h := &triskelev1.Hit{
 		Id: w.ID, Namespace: w.Namespace, Rank: int32(rank), Score: w.Score, Importance: w.Importance,
 		CreatedAt: timestamppb.New(w.CreatedAt), Memory: w.memory, Prior: w.Prior, Matches: w.matches,
+		Exact:     w.Exact,
 		FusedRank: int32(w.rank), RerankScore: w.reranked, Duplicates: w.duplicates,
 	}
 	if r.req.GetIdsOnly() {

@@ -21,6 +21,7 @@ type settings struct {
 	k        float64
 	alpha    *float64
 	complete bool                // ask for missing scores if the method uses them
+	bonus    float64             // for an exact match
 	quorum   int                 // of legs that suffices if the others make no difference; 0 waits for all
 	recency  *triskelev1.Recency // nil for none
 	rerank   rerankSettings
@@ -90,6 +91,9 @@ func (g *Gateway) apply(s settings, o overrides, by string) settings {
 		}
 		if f.CompleteScores != nil {
 			s.complete = f.GetCompleteScores()
+		}
+		if f.ExactBonus != nil {
+			s.bonus = f.GetExactBonus()
 		}
 	}
 	if o.GetQuorum() > 0 {
@@ -246,7 +250,7 @@ func (s settings) completing() bool {
 
 // fusion returns how to merge for a request made at a time.
 func (s settings) fusion(req *triskelev1.RecallRequest, legs []Leg, now time.Time) fusion.Options {
-	options := fusion.Options{Method: s.method, K: s.k, Alpha: s.alpha, Sort: req.GetSortBy(), Limit: defaultLimit}
+	options := fusion.Options{Method: s.method, K: s.k, Alpha: s.alpha, Sort: req.GetSortBy(), ExactBonus: s.bonus, Limit: defaultLimit}
 	if req.Limit != nil {
 		options.Limit = int(req.GetLimit())
 	}

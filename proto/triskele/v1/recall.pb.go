@@ -253,8 +253,11 @@ type Fusion struct {
 	Alpha *float64 `protobuf:"fixed64,3,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
 	// For the convex combination: ask each leg for the scores of what only other legs found, as far as the budget allows.
 	CompleteScores *bool `protobuf:"varint,13,opt,name=complete_scores,json=completeScores,proto3,oneof" json:"complete_scores,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// A memory whose title or content is the query, or a quoted phrase in it, gets its score times 1 + exact_bonus: 0 to 10,
+	// 0 if unset. The lexical leg finds it.
+	ExactBonus    *float64 `protobuf:"fixed64,20,opt,name=exact_bonus,json=exactBonus,proto3,oneof" json:"exact_bonus,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Fusion) Reset() {
@@ -313,6 +316,13 @@ func (x *Fusion) GetCompleteScores() bool {
 		return *x.CompleteScores
 	}
 	return false
+}
+
+func (x *Fusion) GetExactBonus() float64 {
+	if x != nil && x.ExactBonus != nil {
+		return *x.ExactBonus
+	}
+	return 0
 }
 
 // LegOptions overrides the gateway's configuration of one leg for one request.
@@ -788,7 +798,7 @@ type RecallRequest struct {
 	OnTimeout MissPolicy `protobuf:"varint,25,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
 	// Answer as soon as so many legs have, if those outstanding cannot change which memories are returned. They can still
 	// have changed the order of these, and raised their scores. 0 means unset, and as many as there are legs waits for all.
-	// Has no effect with a quota, min_score, completed scores, reranking, diversity or an order by recency.
+	// Has no effect with a quota, min_score, exact_bonus, completed scores, reranking, diversity or an order by recency.
 	Quorum int32 `protobuf:"varint,26,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	// Off unless given here or by a policy.
 	Recency  *Recency  `protobuf:"bytes,27,opt,name=recency,proto3" json:"recency,omitempty"`
@@ -1111,12 +1121,14 @@ type Hit struct {
 	// Absent when ids_only was asked for or the contents could not be fetched in time.
 	Memory *Memory `protobuf:"bytes,7,opt,name=memory,proto3" json:"memory,omitempty"`
 	// What the fused score was multiplied by: 0.7 + 0.3 * importance, and Recency's factor if it is on, when sorted by
-	// relevance, else 1.
+	// relevance, else 1; times 1 + exact_bonus if exact.
 	Prior float64 `protobuf:"fixed64,8,opt,name=prior,proto3" json:"prior,omitempty"`
 	// By leg name; only with explain.
 	Contributions []*Contribution `protobuf:"bytes,9,rep,name=contributions,proto3" json:"contributions,omitempty"`
 	// Where the words of the query are in the memory, whichever leg found it.
 	Matches *Matches `protobuf:"bytes,10,opt,name=matches,proto3" json:"matches,omitempty"`
+	// The memory's title or content is the query, or a quoted phrase in it; only when Fusion.exact_bonus is above 0.
+	Exact bool `protobuf:"varint,20,opt,name=exact,proto3" json:"exact,omitempty"`
 	// Rank before duplicates were left out and the rest was reranked; without either it is the rank.
 	FusedRank int32 `protobuf:"varint,40,opt,name=fused_rank,json=fusedRank,proto3" json:"fused_rank,omitempty"`
 	// What the reranker made of the memory, on the scale of its model; set when it was reranked. Of those that were, the
@@ -1227,6 +1239,13 @@ func (x *Hit) GetMatches() *Matches {
 		return x.Matches
 	}
 	return nil
+}
+
+func (x *Hit) GetExact() bool {
+	if x != nil {
+		return x.Exact
+	}
+	return false
 }
 
 func (x *Hit) GetFusedRank() int32 {
@@ -2015,15 +2034,18 @@ var File_triskele_v1_recall_proto protoreflect.FileDescriptor
 
 const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\n" +
-	"\x18triskele/v1/recall.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15triskele/v1/leg.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"\xf7\x01\n" +
+	"\x18triskele/v1/recall.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15triskele/v1/leg.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"\xc6\x02\n" +
 	"\x06Fusion\x12;\n" +
 	"\x06method\x18\x01 \x01(\x0e2\x19.triskele.v1.FusionMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\x12*\n" +
 	"\x01k\x18\x02 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x01k\x88\x01\x01\x122\n" +
 	"\x05alpha\x18\x03 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x05alpha\x88\x01\x01\x12,\n" +
-	"\x0fcomplete_scores\x18\r \x01(\bH\x02R\x0ecompleteScores\x88\x01\x01B\x04\n" +
+	"\x0fcomplete_scores\x18\r \x01(\bH\x02R\x0ecompleteScores\x88\x01\x01\x12=\n" +
+	"\vexact_bonus\x18\x14 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00H\x03R\n" +
+	"exactBonus\x88\x01\x01B\x04\n" +
 	"\x02_kB\b\n" +
 	"\x06_alphaB\x12\n" +
-	"\x10_complete_scores\"\xcf\x03\n" +
+	"\x10_complete_scoresB\x0e\n" +
+	"\f_exact_bonus\"\xcf\x03\n" +
 	"\n" +
 	"LegOptions\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x124\n" +
@@ -2120,7 +2142,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x10normalized_score\x18\x05 \x01(\x01R\x0fnormalizedScore\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x14\n" +
 	"\x05value\x18\a \x01(\x01R\x05value\x12)\n" +
-	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\xfc\x03\n" +
+	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\x92\x04\n" +
 	"\x03Hit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -2135,7 +2157,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05prior\x18\b \x01(\x01R\x05prior\x12?\n" +
 	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\x12.\n" +
 	"\amatches\x18\n" +
-	" \x01(\v2\x14.triskele.v1.MatchesR\amatches\x12\x1d\n" +
+	" \x01(\v2\x14.triskele.v1.MatchesR\amatches\x12\x14\n" +
+	"\x05exact\x18\x14 \x01(\bR\x05exact\x12\x1d\n" +
 	"\n" +
 	"fused_rank\x18( \x01(\x05R\tfusedRank\x12&\n" +
 	"\frerank_score\x18) \x01(\x01H\x00R\vrerankScore\x88\x01\x01\x126\n" +
