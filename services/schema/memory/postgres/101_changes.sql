@@ -1,13 +1,14 @@
 -- +goose Up
 -- The state of a namespace's memories, for those who keep what they derived from it: docs/adr/0047-recall-cache.md.
 --
--- Each transaction that changes memories inserts a row of its own, and deletes those that it sees of others, so none waits
--- for another. What a snapshot sees of these rows is seen by no snapshot with other memories: a row that comes goes only
--- together with the coming of a later one.
+-- Each transaction that changes memories writes its own number into a row that nobody else is writing, so none waits for
+-- another; there are as many rows as there were writers at once. A number that was written over comes never back, so
+-- snapshots that see the same numbers see the same memories. What is written over is in no index, so it leaves no trace there.
 CREATE TABLE memory.changes (
     namespace text NOT NULL,
+    lane      uuid NOT NULL DEFAULT gen_random_uuid(),
     writer    xid8 NOT NULL,
-    PRIMARY KEY (namespace, writer)
+    PRIMARY KEY (namespace, lane)
 ) PARTITION BY HASH (namespace);
 CREATE TABLE memory.changes_0 PARTITION OF memory.changes FOR VALUES WITH (MODULUS 8, REMAINDER 0);
 CREATE TABLE memory.changes_1 PARTITION OF memory.changes FOR VALUES WITH (MODULUS 8, REMAINDER 1);
@@ -20,23 +21,20 @@ CREATE TABLE memory.changes_7 PARTITION OF memory.changes FOR VALUES WITH (MODUL
 
 -- A namespace that is being deleted or renamed is no longer there by its old name.
 -- +goose StatementBegin
-CREATE FUNCTION memory.note_changes() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION memory.note_changes() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    changed_in text[];
+    changed_in text;
 BEGIN
-    WITH noted AS (
-        INSERT INTO memory.changes (namespace, writer)
-        SELECT n.name, pg_current_xact_id() FROM memory.namespaces n WHERE n.name IN (SELECT namespace FROM changed)
-        ON CONFLICT DO NOTHING RETURNING namespace
-    )
-    SELECT array_agg(namespace) INTO changed_in FROM noted;
-    IF changed_in IS NOT NULL THEN
-        WITH earlier AS MATERIALIZED (
-            SELECT namespace, writer FROM memory.changes
-            WHERE namespace = ANY (changed_in) AND writer <> pg_current_xact_id() FOR UPDATE SKIP LOCKED
-        )
-        DELETE FROM memory.changes c USING earlier e WHERE c.namespace = e.namespace AND c.writer = e.writer;
-    END IF;
+    FOR changed_in IN SELECT name FROM memory.namespaces WHERE name IN (SELECT namespace FROM changed) LOOP
+        CONTINUE WHEN EXISTS (SELECT FROM memory.changes WHERE namespace = changed_in AND writer = pg_current_xact_id());
+        UPDATE memory.changes SET writer = pg_current_xact_id() WHERE namespace = changed_in AND lane = (
+            SELECT lane FROM memory.changes WHERE namespace = changed_in ORDER BY lane LIMIT 1 FOR UPDATE SKIP LOCKED
+        );
+        IF NOT FOUND THEN
+            INSERT INTO memory.changes (namespace, writer) VALUES (changed_in, pg_current_xact_id());
+        END IF;
+    END LOOP;
     RETURN NULL;
 END $$;
 -- +goose StatementEnd
