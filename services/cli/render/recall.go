@@ -45,10 +45,7 @@ func (s Style) Recall(resp *triskelev1.RecallResponse, options RecallOptions) st
 		b.WriteString(s.Dim(line) + "\n")
 	}
 	if options.Explain {
-		s.legs(&b, resp.GetLegs())
-		if r := resp.GetRerank(); r != nil {
-			s.reranker(&b, r)
-		}
+		s.legs(&b, resp.GetLegs(), resp.GetRerank())
 	}
 	return b.String()
 }
@@ -99,6 +96,9 @@ func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *trisk
 	width := 0
 	for _, c := range hit.GetContributions() {
 		width = max(width, len(c.GetLeg()))
+	}
+	if hit.RerankScore != nil || len(hit.GetDuplicates()) > 0 {
+		width = max(width, len("reranked"))
 	}
 	sum := 0.0
 	for _, c := range hit.GetContributions() {
@@ -170,11 +170,19 @@ func summary(resp *triskelev1.RecallResponse, drawn int) string {
 	if drawn < len(resp.GetHits()) {
 		found += fmt.Sprintf(", %d of them shown,", drawn)
 	}
-	return fmt.Sprintf("%s in %s: %s", found, Duration(resp.GetSpent().AsDuration()), strings.Join(legs, ", "))
+	took := Duration(resp.GetSpent().AsDuration())
+	if resp.GetAge() != nil {
+		took += ", remembered for " + Duration(resp.GetAge().AsDuration())
+	}
+	return fmt.Sprintf("%s in %s: %s", found, took, strings.Join(legs, ", "))
 }
 
-func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport) {
+// legs says what each leg did, and the reranker if it was asked for.
+func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport, reranker *triskelev1.RerankReport) {
 	width := 0
+	if reranker != nil {
+		width = len("reranker")
+	}
 	for _, leg := range legs {
 		width = max(width, len(leg.GetLeg()))
 	}
@@ -187,12 +195,10 @@ func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport) {
 		}
 		b.WriteString("\n")
 	}
-}
-
-// reranker says what the reranker did.
-func (s Style) reranker(b *strings.Builder, r *triskelev1.RerankReport) {
-	fmt.Fprintf(b, "  reranker  %s  %s  %8s of %s  %s\n", s.State(r.GetState()), Count(int64(r.GetReranked()), "memory", "memories"),
-		Duration(r.GetSpent().AsDuration()), Duration(r.GetBudget().AsDuration()), s.Dim(Plain(strings.TrimSpace(r.GetModel()+" "+r.GetReason()))))
+	if r := reranker; r != nil {
+		fmt.Fprintf(b, "  %-*s  %s  %8s  %8s of %s  %s\n", width, "reranker", s.State(r.GetState()), Count(int64(r.GetReranked()), "text", "texts"),
+			Duration(r.GetSpent().AsDuration()), Duration(r.GetBudget().AsDuration()), s.Dim(Plain(strings.TrimSpace(r.GetModel()+" "+r.GetReason()))))
+	}
 }
 
 // mostCounted is where a leg stops to count what its index lacks.
