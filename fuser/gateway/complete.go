@@ -24,18 +24,17 @@ func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
 	left := r.plan.Second - time.Since(r.start)
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	var wg sync.WaitGroup
+	missing := make([][]string, len(outcomes)) // all of it before the first outcome changes
 	for i := range outcomes {
+		if o := &outcomes[i]; o.comparable() && !o.exhausted() {
+			missing[i] = elsewhere(outcomes, i)
+		}
+	}
+	var wg sync.WaitGroup
+	for i, ids := range missing {
 		o := &outcomes[i]
-		if !o.comparable() {
-			continue
-		}
-		if o.exhausted() {
-			o.complete = true
-			continue
-		}
-		ids := elsewhere(outcomes, i)
 		switch {
+		case !o.comparable():
 		case len(ids) == 0:
 			o.complete = true
 		case left < budget.MinLeg:

@@ -279,6 +279,22 @@ func TestScoresAreCompleted(t *testing.T) {
 	}
 }
 
+// Two legs are asked at once, each for what only the other found.
+func TestScoresOfTwoLegs(t *testing.T) {
+	full := make([]string, 50)
+	for i := range full {
+		full[i] = fmt.Sprintf("x%02d", i)
+	}
+	for range 20 { // for the race detector
+		lexical := finds(bm25, full...).scores(0, bm25, map[string]float64{"b": 3})
+		g := newGateway(t, memories{}, lexical, finds(cosine, "b").scores(0, cosine, map[string]float64{"x00": .5}), finds(hops))
+		resp, err := g.Recall(t.Context(), request(merged(convex)))
+		if err != nil || resp.GetLegs()[0].GetCompletion().GetScored() != 1 || resp.GetLegs()[1].GetCompletion().GetAsked() != 50 {
+			t.Fatalf("%v, %v", resp, err)
+		}
+	}
+}
+
 // The vector that the dense leg searched with is used again, so that it need not make it twice.
 func TestScoresReuseTheVector(t *testing.T) {
 	var asked *triskelev1.ScoreByIdsRequest

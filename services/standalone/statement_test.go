@@ -87,7 +87,7 @@ func TestOneStatementAnswersLikeTheFanOut(t *testing.T) {
 	for name, edit := range edits {
 		for i, text := range texts {
 			for _, namespace := range []string{small, many} {
-				if name != "plain" && i > 12 { // a handful of each will do
+				if i > 5 && (name != "plain" || namespace != small) { // a handful of each will do
 					continue
 				}
 				req := &triskelev1.RecallRequest{
@@ -124,7 +124,7 @@ func TestOneStatementAnswersLikeTheFanOut(t *testing.T) {
 			}
 		}
 	}
-	if compared < 1000 {
+	if compared < 500 {
 		t.Errorf("only %d hits were compared", compared)
 	}
 	// What one statement cannot do is done by the legs.
