@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"os"
 	"path/filepath"
@@ -54,6 +55,14 @@ type Query struct {
 	Namespace string
 	Stratum   string         // its category, or ""
 	Grades    map[string]int // by document id; above 0 is relevant
+}
+
+// Tuning says whether a query belongs to the half of a set by which settings may be chosen; the other half is for
+// judging. It depends on nothing but the names.
+func Tuning(set, query string) bool {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(set + "/" + query))
+	return h.Sum32()>>16&1 == 0
 }
 
 // label is a string, or a number or null that stands for one.

@@ -195,17 +195,63 @@ func (r *runner) check() error {
 	return nil
 }
 
+// System is the whole service on a fresh store that holds one set, indexed by every leg.
+type System struct {
+	*standalone.System
+	Import, CatchUp time.Duration // how long storing took, and then indexing
+	store           *store
+}
+
+// Open starts the service on a store of its own and imports a set. Close it to remove the store.
+func Open(ctx context.Context, options Options, set *Set, process *telemetry.Process, log *slog.Logger) (*System, error) {
+	r := &runner{options: options, process: process, log: log}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	return r.open(ctx, set)
+}
+
+func (r *runner) open(ctx context.Context, set *Set) (_ *System, err error) {
+	s := &System{}
+	if s.store, err = r.newStore(ctx); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if s.System, err = standalone.Start(ctx, standalone.Config{
+		Postgres: s.store.postgres, SQLite: s.store.sqlite, Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(),
+		Lexical: r.options.Lexical,
+	}, r.process, r.log); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	if err := r.load(ctx, set, triskelev1.NewMemoryServiceClient(s.Conn)); err != nil {
+		return nil, err
+	}
+	s.Import = time.Since(start)
+	start = time.Now()
+	if err := r.catchUp(ctx, set, triskelev1.NewRecallServiceClient(s.Conn)); err != nil {
+		return nil, err
+	}
+	s.CatchUp = time.Since(start)
+	return s, s.store.settle(ctx)
+}
+
+// Close stops the service and removes its store.
+func (s *System) Close() error {
+	var err error
+	if s.System != nil {
+		err = s.System.Close()
+	}
+	return errors.Join(err, s.store.drop())
+}
+
 // measure imports one set and asks its queries with every configuration.
 func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err error) {
-	store, err := r.newStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.drop()) }()
-	system, err := standalone.Start(ctx, standalone.Config{
-		Postgres: store.postgres, SQLite: store.sqlite, Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(),
-		Lexical: r.options.Lexical,
-	}, r.process, r.log)
+	system, err := r.open(ctx, set)
 	if err != nil {
 		return err
 	}
@@ -214,31 +260,19 @@ func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err err
 	result := SetReport{
 		Name: set.Name, Documents: len(set.Memories), Namespaces: len(set.Namespaces), Queries: len(set.Queries),
 		Unjudged: set.Unjudged, Unreachable: set.Unreachable,
+		ImportSeconds: system.Import.Seconds(), ImportPerSecond: float64(len(set.Memories)) / system.Import.Seconds(),
+		CatchUpSeconds: system.CatchUp.Seconds(),
 	}
-	start := time.Now()
-	if err := r.load(ctx, set, triskelev1.NewMemoryServiceClient(system.Conn)); err != nil {
+	if report.Database, err = system.store.version(ctx); err != nil {
 		return err
 	}
-	result.ImportSeconds = time.Since(start).Seconds()
-	result.ImportPerSecond = float64(result.Documents) / result.ImportSeconds
 	recall := triskelev1.NewRecallServiceClient(system.Conn)
-	start = time.Now()
-	if err := r.catchUp(ctx, set, recall); err != nil {
-		return err
-	}
-	result.CatchUpSeconds = time.Since(start).Seconds()
-	if err := store.settle(ctx); err != nil {
-		return err
-	}
-	if report.Database, err = store.version(ctx); err != nil {
-		return err
-	}
 	for _, c := range r.configs {
 		answers, err := r.ask(ctx, set, c, recall)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		if err := writeRun(filepath.Join(r.options.Out, "runs", set.Name, c.name+".trec"), c.name, set.Queries, answers); err != nil {
+		if err := WriteRun(filepath.Join(r.options.Out, "runs", set.Name, c.name+".trec"), c.name, set.Queries, rankings(answers)); err != nil {
 			return err
 		}
 		result.Configs = append(result.Configs, summarize(c, set.Queries, answers))
@@ -318,10 +352,17 @@ func pending(ctx context.Context, set *Set, recall triskelev1.RecallServiceClien
 
 // answer is what came back for one query.
 type answer struct {
-	ranking []string // document ids, best first
-	scores  []float64
-	legs    []*triskelev1.LegReport // one per leg: a query has one namespace
-	spent   time.Duration           // as the client saw it
+	Ranking
+	legs  []*triskelev1.LegReport // one per leg: a query has one namespace
+	spent time.Duration           // as the client saw it
+}
+
+func rankings(answers []answer) []Ranking {
+	out := make([]Ranking, len(answers))
+	for i, a := range answers {
+		out[i] = a.Ranking
+	}
+	return out
 }
 
 // ask asks every query once and returns the answers in the queries' order.
@@ -359,13 +400,13 @@ func (r *runner) ask(ctx context.Context, set *Set, c config, recall triskelev1.
 
 func ask(ctx context.Context, set *Set, query Query, c config, recall triskelev1.RecallServiceClient) (answer, error) {
 	req := query.request(c.overrides())
-	// The fused score of a single leg's list only counts its ranks. Its own score is wanted in the run file.
+	// The fused score of a single leg's list only counts its ranks. The leg's own score is wanted in the run file.
 	req.Explain = len(c.legs) == 1
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	start := time.Now()
 	resp, err := recall.Recall(ctx, req)
-	out := answer{spent: time.Since(start), legs: resp.GetLegs()}
+	out := answer{Ranking: Ranking{Scores: map[string]float64{}}, spent: time.Since(start), legs: resp.GetLegs()}
 	if err != nil {
 		return answer{}, fmt.Errorf("query %q: %w", query.ID, err)
 	}
@@ -378,7 +419,8 @@ func ask(ctx context.Context, set *Set, query Query, c config, recall triskelev1
 		if contributions := hit.GetContributions(); len(contributions) == 1 {
 			score = contributions[0].GetRawScore()
 		}
-		out.ranking, out.scores = append(out.ranking, id), append(out.scores, score)
+		out.IDs = append(out.IDs, id)
+		out.Scores[id] = score
 	}
 	return out, nil
 }

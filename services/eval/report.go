@@ -108,7 +108,7 @@ func summarize(c config, queries []Query, answers []answer) ConfigReport {
 	legSpent := map[string][]time.Duration{}
 	legStates := map[string]map[string]int{}
 	for i, query := range queries {
-		m := Measure(answers[i].ranking, query.Grades)
+		m := Measure(answers[i].IDs, query.Grades)
 		byStratum[all] = append(byStratum[all], m)
 		if query.Stratum != "" && query.Stratum != all {
 			byStratum[query.Stratum] = append(byStratum[query.Stratum], m)
@@ -267,10 +267,14 @@ func (r *Report) states() []string {
 	return names
 }
 
-const metricsHeader = "recall@5 | recall@10 | nDCG@10 | MRR@10 | success@5 | success@10"
+var metricsHeader = strings.Join(MetricNames(), " | ")
 
 func (m Metrics) row() string {
-	return fmt.Sprintf("%.3f | %.3f | %.3f | %.3f | %.3f | %.3f", m.Recall5, m.Recall10, m.NDCG10, m.MRR10, m.Success5, m.Success10)
+	values := make([]string, len(measures))
+	for i, name := range MetricNames() {
+		values[i] = fmt.Sprintf("%.3f", m.Value(name))
+	}
+	return strings.Join(values, " | ")
 }
 
 // String is "p50 / p95 / p99", or "–" if there was nothing to time.
