@@ -26,7 +26,7 @@ type evalCmd struct {
 	Scorer      string     `help:"How the lexical leg ranks: ${scorers}." enum:"${scorers}" default:"bm25"`
 	Embedder    open.Flags `embed:""`
 	Compare     string     `help:"Folder of an earlier run, on the other store for instance: the report says how far the rankings agree." placeholder:"DIR"`
-	Plan        []byte     `help:"YAML file that says what to measure and how to decide, instead of --sets and --configs; its report goes to --report." type:"filecontent" placeholder:"FILE"`
+	Plan        []byte     `help:"YAML file that says what to measure and how to decide, instead of --sets, --store and --configs; its report goes to --report." type:"filecontent" placeholder:"FILE"`
 	Report      string     `help:"With --plan: folder for the report, its plots and its verdicts." default:"docs/evidence" placeholder:"DIR"`
 	Limit       int        `help:"Queries per set; 0 means all." default:"0"`
 	Concurrency int        `help:"Recalls at a time; latencies should be taken with 1." default:"1"`

@@ -5,6 +5,7 @@ package evidence
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type Plan struct {
 	Title string   `yaml:"title"` // of the report
 	About string   `yaml:"about"` // what is asked and why, for the report's readers
 	Sets  []string `yaml:"sets"`
+	Store string   `yaml:"store"` // sqlite or postgres; sqlite if left out
 	// Metric is what hypotheses are judged by: one of eval.MetricNames.
 	Metric         string          `yaml:"metric"`
 	Configurations []Configuration `yaml:"configurations"`
@@ -87,6 +89,7 @@ func ParsePlan(text []byte) (*Plan, error) {
 	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("plan: more than one document")
 	}
+	p.Store = cmp.Or(p.Store, "sqlite")
 	if err := p.check(); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}

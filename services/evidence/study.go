@@ -40,9 +40,9 @@ const (
 // Options say how a plan is run.
 type Options struct {
 	Plan []byte
-	// Eval says where the sets are, on which store and with which embedder; its Sets come from the plan. Its Out gets the
-	// run files, one for each set and configuration, and qrels. Those of an interrupted run of the same plan, data and
-	// program are used again.
+	// Eval says where the sets are and with which embedder; its Sets and Store come from the plan. Its Out gets the run
+	// files, one for each set and configuration, and qrels. Those of an interrupted run of the same plan, data and program
+	// are used again.
 	Eval eval.Options
 }
 
@@ -80,6 +80,7 @@ func Run(ctx context.Context, options Options, process *telemetry.Process, log *
 	s := &Study{
 		Plan: plan, runs: map[run][]eval.Metrics{}, open: map[string]*eval.System{}, options: options.Eval, process: process, log: log,
 	}
+	s.options.Sets, s.options.Store = plan.Sets, plan.Store
 	if s.cells, err = plan.cells(); err != nil {
 		return nil, err
 	}
