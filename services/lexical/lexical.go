@@ -7,6 +7,8 @@
 //     are weighed before saturation (BM25F). SQLite's FTS5 takes frequencies and lengths over the whole file, has fixed
 //     k1 = 1.2 and b = 0.75, weighs a term's occurrences alike, and counts an identifier kept whole as a word more.
 //   - Only PostgreSQL has the scorer ts_rank, which takes no notice of k1, b, quotation marks and prefixes; asked for it, SQLite answers by BM25 and says FALLBACK.
+//   - On SQLite an identifier in a query counts whole and in parts; on PostgreSQL all its terms weigh what the heavier of the
+//     two does.
 //   - A quoted phrase that begins or ends inside an identifier is found on PostgreSQL only.
 package lexical
 

@@ -27,8 +27,9 @@ type PostgresIndex struct{}
 func (PostgresIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record) error {
 	n := len(records)
 	namespaces, ids, vectors := make([]string, n), make([]uuid.UUID, n), make([]string, n)
+	contents, titles := make([]*int64, n), make([]*int64, n)
 	for i, r := range records {
-		namespaces[i], ids[i] = r.Namespace, r.ID
+		namespaces[i], ids[i], contents[i], titles[i] = r.Namespace, r.ID, hashOf(r.Content), hashOf(r.Title)
 	}
 	settings, err := lockSettings(ctx, tx, namespaces)
 	if err != nil {
@@ -39,13 +40,20 @@ func (PostgresIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record
 	}
 	// In order, so that two transactions with the same memories do not wait for each other. An update that leaves the
 	// words alone leaves the index alone.
-	_, err = tx.Exec(ctx, `
+	batch := &pgx.Batch{}
+	batch.Queue(`
 		INSERT INTO lexical.documents AS d (namespace, memory_id, tsv)
 		SELECT namespace, memory_id, tsv::tsvector FROM unnest($1::text[], $2::uuid[], $3::text[]) AS t (namespace, memory_id, tsv)
 		ORDER BY namespace, memory_id
 		ON CONFLICT (namespace, memory_id) DO UPDATE SET tsv = excluded.tsv WHERE d.tsv IS DISTINCT FROM excluded.tsv`,
 		namespaces, ids, vectors)
-	return err
+	batch.Queue(`
+		INSERT INTO lexical.hashes AS h (namespace, memory_id, content, title)
+		SELECT namespace, memory_id, content, title FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::bigint[]) AS t (namespace, memory_id, content, title)
+		ORDER BY namespace, memory_id
+		ON CONFLICT (namespace, memory_id) DO UPDATE SET content = excluded.content, title = excluded.title
+		WHERE (h.content, h.title) IS DISTINCT FROM (excluded.content, excluded.title)`, namespaces, ids, contents, titles)
+	return tx.SendBatch(ctx, batch).Close()
 }
 
 // Forget takes the words of documents that are gone out of the blocks, where they would stay until the next fold.
@@ -118,7 +126,12 @@ func NewPostgres(pool *pgxpool.Pool, cfg Config) *Postgres {
 // the partition, and compiling a plan takes longer than running it.
 var planning = map[string]string{"plan_cache_mode": "force_custom_plan", "enable_seqscan": "off", "jit": "off"}
 
-// Search implements leg.Searcher. The request names the scorer, else the namespace's settings do, else the configuration.
+// scorer is how to rank: the request names it, else the namespace's settings do, else the configuration.
+func (p *Postgres) scorer(q leg.Query, settings Settings) triskelev1.Scorer {
+	return cmp.Or(q.Scorer, settings.Scorer, p.cfg.Scorer)
+}
+
+// Search implements leg.Searcher.
 func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	var result leg.Result
 	err := postgres.Search(ctx, p.pool, q.Namespace, planning, func(tx pgx.Tx) error {
@@ -127,7 +140,7 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 			return err
 		}
 		search, kind := p.searchByBM25, triskelev1.ScoreKind_SCORE_KIND_BM25
-		if cmp.Or(q.Scorer, settings.Scorer, p.cfg.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
+		if p.scorer(q, settings) == triskelev1.Scorer_SCORER_TS_RANK {
 			search, kind = p.searchByRank, triskelev1.ScoreKind_SCORE_KIND_TS_RANK
 		}
 		understood := understand(q.Text, settings)
@@ -137,6 +150,19 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 		}
 		result, err = search(ctx, tx, q, understood, settings)
 		result.ScoreKind = kind
+		if err != nil || !q.MarkExact {
+			return err
+		}
+		matches, err := p.exactMatches(ctx, tx, q, quoted(q.Text))
+		if err == nil {
+			err = markExact(q, &result, matches, func(ids []uuid.UUID) ([]leg.Score, error) {
+				scores, _, err := p.scores(ctx, tx, q, understood, settings, ids)
+				return scores, err
+			})
+		}
+		if err != nil && len(result.Hits) > 0 && postgres.IsTimeout(err) {
+			result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, "time ran out before exact matches were marked"
+		}
 		return err
 	})
 	if err != nil && !(result.State == triskelev1.LegState_LEG_STATE_TRUNCATED && postgres.IsTimeout(err)) {

@@ -47,13 +47,16 @@ func (s *SQLite) Reindex(ctx context.Context, namespace string) error {
 // catchUpBatch is how many memories are indexed in one transaction.
 const catchUpBatch = 200
 
-// CatchUpSQLite indexes the memories that have no document: those from before a change of the index.
+// CatchUpSQLite indexes the memories that have no document or no hashes: those from before a change of the index.
 func CatchUpSQLite(ctx context.Context, db *sqlite.DB) error {
 	var after record.Record
 	for more := true; more; {
 		err := db.Update(ctx, func(tx *sql.Tx) error {
 			rows, err := tx.QueryContext(ctx, `SELECT `+sqlite.RecordColumns+` FROM memories m
-				WHERE (m.namespace, m.id) > (?, ?) AND NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id)
+				WHERE (m.namespace, m.id) > (?, ?) AND (
+					NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id)
+					OR NOT EXISTS (SELECT 1 FROM lexical_hashes h WHERE h.namespace = m.namespace AND h.memory_id = m.id)
+				)
 				ORDER BY m.namespace, m.id LIMIT ?`, after.Namespace, after.ID[:], catchUpBatch)
 			if err != nil {
 				return err
