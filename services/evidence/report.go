@@ -174,8 +174,8 @@ func (s *Study) sweep(configuration Configuration) string {
 
 // quality writes every measure of the configurations that are no grids, over all queries.
 func (s *Study) quality(w *writer) {
-	w.line("\n## All measures\n\nOver all queries, of the configurations that are no grids and of the candidates.")
-	w.table("set | configuration | " + strings.Join(eval.MetricNames(), " | "))
+	w.line("\n## All measures\n\nOver all queries, of the configurations that are no grids and of the candidates. Last, how many of the first %d hits say what one before them says (three-word resemblance of at least %g), and how many have been replaced by another document, where the set knows.", shown, alike)
+	w.table("set | configuration | " + strings.Join(eval.MetricNames(), " | ") + " | duplicates | replaced")
 	for _, set := range s.sets {
 		for _, c := range s.cells {
 			if len(c.values) > 0 && !slices.ContainsFunc(s.Plan.Hypotheses, func(h Hypothesis) bool { return h.Baseline == c.name || s.best(h).name == c.name }) {
@@ -186,7 +186,8 @@ func (s *Study) quality(w *writer) {
 			for _, metric := range eval.MetricNames() {
 				row = append(row, fmt.Sprintf("%.3f", all.Value(metric)))
 			}
-			w.line("| %s |", strings.Join(row, " | "))
+			wasted := s.waste[run{set.Name, c.name}]
+			w.line("| %s | %.2f | %.2f |", strings.Join(row, " | "), wasted.duplicates, wasted.stale)
 		}
 	}
 }

@@ -53,6 +53,7 @@ type Study struct {
 	cells    []cell
 	sets     []*eval.Set
 	runs     map[run][]eval.Metrics // of each of a set's queries
+	waste    map[run]waste
 	open     map[string]*eval.System
 	options  eval.Options
 	process  *telemetry.Process
@@ -78,7 +79,7 @@ func Run(ctx context.Context, options Options, process *telemetry.Process, log *
 		return nil, err
 	}
 	s := &Study{
-		Plan: plan, runs: map[run][]eval.Metrics{}, open: map[string]*eval.System{}, options: options.Eval, process: process, log: log,
+		Plan: plan, runs: map[run][]eval.Metrics{}, waste: map[run]waste{}, open: map[string]*eval.System{}, options: options.Eval, process: process, log: log,
 	}
 	s.options.Sets, s.options.Store = plan.Sets, plan.Store
 	if s.cells, err = plan.cells(); err != nil {
@@ -110,7 +111,7 @@ func Run(ctx context.Context, options Options, process *telemetry.Process, log *
 			return nil, err
 		}
 	}
-	return s, nil
+	return s, s.diffs(ctx, filepath.Join(s.options.Out, "diffs"))
 }
 
 // prepare makes the folder for the runs, or sees that those in it are of the same plan, data and program.
@@ -174,6 +175,7 @@ func (s *Study) measure(ctx context.Context, set *eval.Set, cells []cell) error 
 		progressbar.OptionSetWidth(24), progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond))
 	defer func() { _, _ = io.WriteString(s.progress(), "\n") }()
 	var legs []triskelev1.LegServiceClient
+	reader := newReader(set)
 	for _, c := range cells {
 		file := filepath.Join(s.options.Out, "runs", set.Name, unsafe.ReplaceAllString(c.name, "_")+".trec")
 		rankings, err := eval.ReadRun(file)
@@ -190,11 +192,13 @@ func (s *Study) measure(ctx context.Context, set *eval.Set, cells []cell) error 
 		if err != nil {
 			return fmt.Errorf("%s on %s: %w", c.name, set.Name, err)
 		}
-		measured := make([]eval.Metrics, len(set.Queries))
+		measured, first := make([]eval.Metrics, len(set.Queries)), make([][]string, len(set.Queries))
 		for i, q := range set.Queries {
-			measured[i] = eval.Measure(rankings[q.ID].IDs, q.Grades)
+			first[i] = rankings[q.ID].IDs
+			measured[i] = eval.Measure(first[i], q.Grades)
 		}
 		s.runs[run{set.Name, c.name}] = measured
+		s.waste[run{set.Name, c.name}] = reader.read(first)
 		_ = bar.Add(1)
 	}
 	return nil
@@ -223,13 +227,18 @@ func (s *Study) legs(ctx context.Context, set *eval.Set) ([]triskelev1.LegServic
 	return legs, nil
 }
 
-// ask asks a set's queries of a gateway that has the cell's policy, and writes the run file.
-func (s *Study) ask(ctx context.Context, set *eval.Set, c cell, legs []triskelev1.LegServiceClient, file string) error {
+// gateway is one that has the cell's policy.
+func (s *Study) gateway(set *eval.Set, c cell, legs []triskelev1.LegServiceClient) (*gateway.Gateway, error) {
 	config := gateway.DefaultConfig()
 	config.Legs = gateway.DefaultLegs(nil)
 	config.Policies = map[string]*triskelev1.RecallPolicy{"": c.policy}
 	memory := triskelev1.NewMemoryServiceClient(s.open[set.Name].Conn)
-	g, err := gateway.New(config, legs, memory, s.process.Service("fuser"), s.log)
+	return gateway.New(config, legs, memory, s.process.Service("fuser"), s.log)
+}
+
+// ask asks a set's queries with a cell's policy, and writes the run file.
+func (s *Study) ask(ctx context.Context, set *eval.Set, c cell, legs []triskelev1.LegServiceClient, file string) error {
+	g, err := s.gateway(set, c, legs)
 	if err != nil {
 		return err
 	}
