@@ -105,8 +105,8 @@ func legNames() []string {
 	return names
 }
 
-// Run measures every set with every configuration and writes report.json, report.md and runs/SET/CONFIG.trec to
-// options.Out. Each set gets a fresh database of its own, which is removed afterwards: results do not depend on which
+// Run measures every set with every configuration and writes report.json, report.md, qrels/SET.qrels and
+// runs/SET/CONFIG.trec to options.Out. Each set gets a fresh database of its own, which is removed afterwards: results do not depend on which
 // other sets are measured. Sets are read before the first is measured, so that a broken file is found early.
 func Run(ctx context.Context, options Options, process *telemetry.Process, log *slog.Logger) (*Report, error) {
 	r := &runner{options: options, process: process, log: log}
@@ -264,6 +264,9 @@ func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err err
 		CatchUpSeconds: system.CatchUp.Seconds(),
 	}
 	if report.Database, err = system.store.version(ctx); err != nil {
+		return err
+	}
+	if err := WriteJudgments(filepath.Join(r.options.Out, "qrels", set.Name+".qrels"), set.Queries); err != nil {
 		return err
 	}
 	recall := triskelev1.NewRecallServiceClient(system.Conn)

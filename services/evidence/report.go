@@ -50,7 +50,7 @@ func (s *Study) markdown(verdicts []Verdict, files map[string][]byte) []byte {
 	w.line("\n    make evidence DATA=DIR PLANS=%s\n", s.Plan.Name)
 	w.line("- %s, lexical scorer %s, embedder %s; %d hits, no importance in the data", s.Provided.Store, s.Provided.Scorer, s.Provided.Embedder, limit)
 	w.line("- Every setting goes through the gateway and its legs as an operator's policy. Legs are asked each question once.")
-	w.line("- Halves: by a hash of its name a query is for choosing (the best cell of a grid, by the mean of the sets) or for judging.")
+	w.line("- Halves: by a hash of its name a query is for choosing or for judging. Cells are chosen by the mean of the sets; the whole system makes up one half of it, what is left when a leg is lost the other.")
 	w.line("- Intervals: paired bootstrap, %d samples, %g %%; p corrected by Holm's method over all comparisons of a kind in the plan", samples, 100*(1-s.Plan.Rule.Level))
 	w.line("- Rule, written before the run: significantly better in %s on %d sets at least; significantly worse on no set and in no category (of ten queries or more), and on no set when one of %s is lost",
 		s.Plan.Metric, s.Plan.Rule.Better, strings.Join(s.Plan.Rule.Without, ", "))
@@ -131,14 +131,14 @@ func (d Difference) String() string {
 
 // configurations writes every cell's metric on each set, and draws grids of one axis of numbers.
 func (s *Study) configurations(w *writer, files map[string][]byte) {
-	w.line("\n## All configurations\n\n%s on the judging halves; the mean of the tuning halves, by which cells are chosen, comes last.", s.Plan.Metric)
-	w.table("configuration | " + strings.Join(s.Plan.Sets, " | ") + " | tuning mean")
+	w.line("\n## All configurations\n\n%s on the judging halves; what cells are chosen by comes last.", s.Plan.Metric)
+	w.table("configuration | " + strings.Join(s.Plan.Sets, " | ") + " | to choose by")
 	for _, c := range s.cells {
 		row := []string{cellText(c.name)}
 		for _, set := range s.sets {
 			row = append(row, fmt.Sprintf("%.3f", mean(half(set, s.runs[run{set.Name, c.name}], s.Plan.Metric, false))))
 		}
-		w.line("| %s | %.4f |", strings.Join(row, " | "), s.tuned(c.name))
+		w.line("| %s | %.4f |", strings.Join(row, " | "), s.tuned(c))
 	}
 	for _, configuration := range s.Plan.Configurations {
 		if plot := s.sweep(configuration); plot != "" {

@@ -54,6 +54,7 @@ type Study struct {
 	sets     []*eval.Set
 	runs     map[run][]eval.Metrics // of each of a set's queries
 	waste    map[run]waste
+	tuning   map[string]float64 // what tuned has found
 	open     map[string]*eval.System
 	options  eval.Options
 	process  *telemetry.Process
@@ -79,7 +80,7 @@ func Run(ctx context.Context, options Options, process *telemetry.Process, log *
 		return nil, err
 	}
 	s := &Study{
-		Plan: plan, runs: map[run][]eval.Metrics{}, waste: map[run]waste{}, open: map[string]*eval.System{}, options: options.Eval, process: process, log: log,
+		Plan: plan, runs: map[run][]eval.Metrics{}, waste: map[run]waste{}, tuning: map[string]float64{}, open: map[string]*eval.System{}, options: options.Eval, process: process, log: log,
 	}
 	s.options.Sets, s.options.Store = plan.Sets, plan.Store
 	if s.cells, err = plan.cells(); err != nil {
@@ -101,13 +102,7 @@ func Run(ctx context.Context, options Options, process *telemetry.Process, log *
 		}
 	}()
 	for _, set := range s.sets {
-		if err := s.measure(ctx, set, s.cells); err != nil {
-			return nil, err
-		}
-	}
-	// Which cells are judged, and so measured with legs lost, is only known now.
-	for _, set := range s.sets {
-		if err := s.measure(ctx, set, s.withoutLegs()); err != nil {
+		if err := s.measure(ctx, set, slices.Concat(s.cells, s.withoutLegs())); err != nil {
 			return nil, err
 		}
 	}
@@ -307,21 +302,22 @@ func (c cell) without(legs ...string) cell {
 	return c
 }
 
-// withoutLegs are the cells to measure with legs lost: of each hypothesis the two sides, without each leg that the rule
-// names, and of the configuration whose degradation is drawn all that is left of it.
+// withoutLegs are the cells to measure with legs lost: all that a hypothesis names, without each leg of the rule, and of the
+// configuration whose degradation is drawn all that is left of it.
 func (s *Study) withoutLegs() []cell {
 	var cells []cell
+	known := map[string]bool{}
 	add := func(c cell) {
-		if !slices.ContainsFunc(cells, func(other cell) bool { return other.name == c.name }) {
+		if !known[c.name] {
 			cells = append(cells, c)
+			known[c.name] = true
 		}
 	}
-	for _, h := range s.Plan.Hypotheses {
-		for _, c := range []cell{s.cell(h.Baseline), s.best(h)} {
-			for _, leg := range s.Plan.Rule.Without {
-				if c.left(leg) {
-					add(c.without(leg))
-				}
+	for _, c := range s.cells {
+		named := func(h Hypothesis) bool { return h.Baseline == c.name || slices.Contains(h.Candidates, c.of) }
+		for _, leg := range s.Plan.Rule.Without {
+			if c.left(leg) && slices.ContainsFunc(s.Plan.Hypotheses, named) {
+				add(c.without(leg))
 			}
 		}
 	}

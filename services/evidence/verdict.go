@@ -44,13 +44,31 @@ func mean(values []float64) float64 {
 	return sum / float64(max(len(values), 1))
 }
 
-// tuned is a cell's mean over the sets of the means on their tuning halves.
-func (s *Study) tuned(name string) float64 {
-	sum := 0.
-	for _, set := range s.sets {
-		sum += mean(half(set, s.runs[run{set.Name, name}], s.Plan.Metric, true))
+// tuned is what a cell is chosen by: its mean over the tuning halves of the sets, of which the whole system makes up one
+// half, and what is left when one of the rule's legs is lost the other. Every configuration has to be measured.
+func (s *Study) tuned(c cell) float64 {
+	if value, known := s.tuning[c.name]; known {
+		return value
 	}
-	return sum / float64(len(s.sets))
+	over := func(name string) float64 {
+		sum := 0.
+		for _, set := range s.sets {
+			sum += mean(half(set, s.runs[run{set.Name, name}], s.Plan.Metric, true))
+		}
+		return sum / float64(len(s.sets))
+	}
+	value := over(c.name)
+	var lost []float64
+	for _, leg := range s.Plan.Rule.Without {
+		if c.left(leg) {
+			lost = append(lost, over(c.without(leg).name))
+		}
+	}
+	if len(lost) > 0 {
+		value = (value + mean(lost)) / 2
+	}
+	s.tuning[c.name] = value
+	return value
 }
 
 // best is a hypothesis's candidate: of all cells the one that is best on the tuning halves, the first of equals.
@@ -59,7 +77,7 @@ func (s *Study) best(h Hypothesis) cell {
 	highest := -1.
 	for _, c := range s.cells {
 		if slices.Contains(h.Candidates, c.of) {
-			if value := s.tuned(c.name); value > highest {
+			if value := s.tuned(c); value > highest {
 				best, highest = c, value
 			}
 		}
