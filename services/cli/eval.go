@@ -21,6 +21,7 @@ type evalCmd struct {
 	Sets        []string   `help:"Sets to measure; all if not given." placeholder:"SET"`
 	Store       string     `help:"Kind of database: sqlite or postgres." enum:"sqlite,postgres" default:"sqlite"`
 	Postgres    string     `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
+	Gateway     string     `help:"Ask this gateway instead of starting a system of its own. What is imported is deleted afterwards." placeholder:"TARGET"`
 	Out         string     `help:"Folder for report.md, report.json and the run files." required:"" placeholder:"DIR"`
 	Configs     []string   `help:"Configurations to measure; all if not given: ${configs}." placeholder:"CONFIG"`
 	Scorer      string     `help:"How the lexical leg ranks: ${scorers}." enum:"${scorers}" default:"bm25"`
@@ -55,6 +56,9 @@ func (c *evalCmd) command() string {
 	if c.Scorer != "bm25" {
 		parts = append(parts, "--scorer", c.Scorer)
 	}
+	if c.Gateway != "" {
+		parts = append(parts, "--gateway", c.Gateway)
+	}
 	if c.Compare != "" {
 		parts = append(parts, "--compare", c.Compare)
 	}
@@ -85,7 +89,7 @@ func (c *evalCmd) Run(ctx context.Context, env *Env) error {
 	config := lexical.DefaultConfig()
 	config.Scorer = lexical.ScorerByName(c.Scorer)
 	options := eval.Options{
-		Data: c.Data, Sets: c.Sets, Store: c.Store, Postgres: c.Postgres, Out: c.Out, Configs: c.Configs, Limit: c.Limit,
+		Data: c.Data, Sets: c.Sets, Store: c.Store, Postgres: c.Postgres, Gateway: c.Gateway, Out: c.Out, Configs: c.Configs, Limit: c.Limit,
 		Concurrency: c.Concurrency, Progress: env.Err, Command: c.command(), Compare: c.Compare,
 		Embedder: embedder, Fallback: fallback, Lexical: config,
 	}

@@ -18,9 +18,11 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
@@ -49,6 +51,7 @@ type Options struct {
 	Sets        []string // empty means every sub-folder with a corpus.jsonl
 	Store       string   // "sqlite" or "postgres"
 	Postgres    string   // connection URL of a server to create databases on; for postgres only
+	Gateway     string   // target of a gateway to ask, with what it has behind it, instead of starting a system on Store
 	Embedder    embed.Embedder
 	Fallback    embed.Embedder // see standalone.Config
 	Out         string         // folder for the results; created if absent, files of earlier runs are overwritten
@@ -152,7 +155,7 @@ type runner struct {
 func (r *runner) check() error {
 	o := &r.options
 	switch {
-	case o.Store != "sqlite" && o.Store != "postgres":
+	case o.Gateway == "" && o.Store != "sqlite" && o.Store != "postgres":
 		return fmt.Errorf("store %q must be sqlite or postgres", o.Store)
 	case o.Store == "postgres" && o.Postgres == "":
 		return errors.New("store postgres needs a connection URL")
@@ -195,14 +198,17 @@ func (r *runner) check() error {
 	return nil
 }
 
-// System is the whole service on a fresh store that holds one set, indexed by every leg.
+// System is a service that holds one set, indexed by every leg.
 type System struct {
-	*standalone.System
-	Import, CatchUp time.Duration // how long storing took, and then indexing
-	store           *store
+	Conn            *grpc.ClientConn                       // to its gateway
+	Legs            map[string]triskelev1.LegServiceClient // by name; nil for a gateway elsewhere
+	Import, CatchUp time.Duration                          // how long storing took, and then indexing
+	version         string                                 // of the database
+	closers         []func() error                         // the last first
 }
 
-// Open starts the service on a store of its own and imports a set. Close it to remove the store.
+// Open starts the service on a store of its own, or connects to options.Gateway, and imports a set. Close it to remove
+// the store, or the set's namespaces.
 func Open(ctx context.Context, options Options, set *Set, process *telemetry.Process, log *slog.Logger) (*System, error) {
 	r := &runner{options: options, process: process, log: log}
 	if err := r.check(); err != nil {
@@ -213,18 +219,17 @@ func Open(ctx context.Context, options Options, set *Set, process *telemetry.Pro
 
 func (r *runner) open(ctx context.Context, set *Set) (_ *System, err error) {
 	s := &System{}
-	if s.store, err = r.newStore(ctx); err != nil {
-		return nil, err
-	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if s.System, err = standalone.Start(ctx, standalone.Config{
-		Postgres: s.store.postgres, SQLite: s.store.sqlite, Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(),
-		Lexical: r.options.Lexical,
-	}, r.process, r.log); err != nil {
+	settle := func(context.Context) error { return nil }
+	if r.options.Gateway != "" {
+		if err := s.connect(ctx, r.options.Gateway, set, r.process.Service("client")); err != nil {
+			return nil, err
+		}
+	} else if settle, err = r.start(ctx, s); err != nil {
 		return nil, err
 	}
 	start := time.Now()
@@ -237,16 +242,73 @@ func (r *runner) open(ctx context.Context, set *Set) (_ *System, err error) {
 		return nil, err
 	}
 	s.CatchUp = time.Since(start)
-	return s, s.store.settle(ctx)
+	return s, settle(ctx)
 }
 
-// Close stops the service and removes its store.
-func (s *System) Close() error {
-	var err error
-	if s.System != nil {
-		err = s.System.Close()
+// start starts the service in this process on a store of its own. What it returns is to be called when all is imported.
+func (r *runner) start(ctx context.Context, s *System) (settle func(context.Context) error, err error) {
+	store, err := r.newStore(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return errors.Join(err, s.store.drop())
+	s.closers = append(s.closers, store.drop)
+	if s.version, err = store.version(ctx); err != nil {
+		return nil, err
+	}
+	system, err := standalone.Start(ctx, standalone.Config{
+		Postgres: store.postgres, SQLite: store.sqlite, Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(),
+		Lexical: r.options.Lexical,
+	}, r.process, r.log)
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, system.Close)
+	s.Conn, s.Legs = system.Conn, system.Legs
+	return store.settle, nil
+}
+
+// connect uses a gateway elsewhere. It refuses one that has anything in the set's namespaces, since these are deleted in
+// the end.
+func (s *System) connect(ctx context.Context, target string, set *Set, tel *telemetry.Service) error {
+	conn, err := rpc.Dial(target, tel)
+	if err != nil {
+		return err
+	}
+	s.Conn, s.version = conn, "a gateway elsewhere"
+	s.closers = append(s.closers, conn.Close)
+	memories := triskelev1.NewMemoryServiceClient(conn)
+	one := int32(1)
+	for _, namespace := range set.Namespaces {
+		call, cancel := context.WithTimeout(ctx, patience)
+		resp, err := memories.List(call, &triskelev1.ListRequest{Namespace: namespace, PageSize: &one})
+		cancel()
+		if err != nil {
+			return fmt.Errorf("list %s: %w", namespace, err)
+		}
+		if len(resp.GetMemories()) > 0 {
+			return fmt.Errorf("the gateway has memories in the namespace %s: an evaluation needs it for itself, and deletes it afterwards", namespace)
+		}
+	}
+	s.closers = append(s.closers, func() error {
+		var errs []error
+		for _, namespace := range set.Namespaces {
+			call, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+			_, err := memories.DeleteNamespace(call, &triskelev1.DeleteNamespaceRequest{Namespace: namespace})
+			cancel()
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
+	return nil
+}
+
+// Close stops the service and removes what was imported.
+func (s *System) Close() error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	return errors.Join(errs...)
 }
 
 // measure imports one set and asks its queries with every configuration.
@@ -263,9 +325,7 @@ func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err err
 		ImportSeconds: system.Import.Seconds(), ImportPerSecond: float64(len(set.Memories)) / system.Import.Seconds(),
 		CatchUpSeconds: system.CatchUp.Seconds(),
 	}
-	if report.Database, err = system.store.version(ctx); err != nil {
-		return err
-	}
+	report.Database = system.version
 	if err := WriteJudgments(filepath.Join(r.options.Out, "qrels", set.Name+".qrels"), set.Queries); err != nil {
 		return err
 	}

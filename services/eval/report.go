@@ -87,15 +87,16 @@ type LegReport struct {
 }
 
 func (r *runner) newReport() *Report {
-	model := r.options.Embedder.Model()
 	report := &Report{
 		Command: publicCommand(r.options), Commit: commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: thisMachine(), Store: r.options.Store,
-		Settings: Settings{
-			Embedder: fmt.Sprintf("%s/%s, %d dimensions", model.Provider, model.Name, model.Dimensions),
-			Fusion:   "RRF", K: gateway.DefaultConfig().K,
-			Limit: limit, Concurrency: r.options.Concurrency, QueriesLimit: r.options.Limit, WarmUp: warmUp,
-		},
+		Settings: Settings{Limit: limit, Concurrency: r.options.Concurrency, QueriesLimit: r.options.Limit, WarmUp: warmUp},
 	}
+	if r.options.Gateway != "" {
+		return report // its settings are its own
+	}
+	model := r.options.Embedder.Model()
+	report.Settings.Embedder = fmt.Sprintf("%s/%s, %d dimensions", model.Provider, model.Name, model.Dimensions)
+	report.Settings.Fusion, report.Settings.K = "RRF", gateway.DefaultConfig().K
 	for _, leg := range gateway.DefaultLegs(nil) {
 		report.Settings.Legs = append(report.Settings.Legs, LegSettings{Leg: leg.Name, Weight: leg.Weight, Depth: leg.Depth})
 	}
@@ -176,12 +177,16 @@ func (r *Report) Markdown() []byte {
 	}
 	line("- Date: %s", r.Date)
 	line("- Machine: %s, %d cores, %.1f GB; %s; %s", r.Machine.CPU, r.Machine.Cores, r.Machine.MemoryGB, r.Machine.OS, r.Machine.Go)
-	legs := make([]string, len(r.Settings.Legs))
-	for i, leg := range r.Settings.Legs {
-		legs[i] = fmt.Sprintf("%s %g (depth %d)", leg.Leg, leg.Weight, leg.Depth)
+	if r.Settings.Legs == nil {
+		line("- Fusion and embedder: those of the gateway that was asked")
+	} else {
+		legs := make([]string, len(r.Settings.Legs))
+		for i, leg := range r.Settings.Legs {
+			legs[i] = fmt.Sprintf("%s %g (depth %d)", leg.Leg, leg.Weight, leg.Depth)
+		}
+		line("- Fusion: %s, k %g, weights %s, first %d kept", r.Settings.Fusion, r.Settings.K, strings.Join(legs, ", "), r.Settings.Limit)
+		line("- Embedder: %s", r.Settings.Embedder)
 	}
-	line("- Fusion: %s, k %g, weights %s, first %d kept", r.Settings.Fusion, r.Settings.K, strings.Join(legs, ", "), r.Settings.Limit)
-	line("- Embedder: %s", r.Settings.Embedder)
 	line("- Recalls at a time: %d, after a warm-up of %d queries; only ids are fetched", r.Settings.Concurrency, r.Settings.WarmUp)
 	if r.Settings.QueriesLimit > 0 {
 		line("- Only the first %d queries of each set", r.Settings.QueriesLimit)
