@@ -36,11 +36,31 @@ test-model2vec: ## Compare the vectors of a Model2Vec folder with its oracle.jso
 	@test -n "$(FOLDER)" || { echo "make test-model2vec needs FOLDER=DIR" >&2; exit 2; }
 	go test -count=1 -v -tags oracle -run '^TestOracle$$' ./services/embed/model2vec -oracle "$(abspath $(FOLDER))"
 
+# ONNX Runtime's shared library: one that is there already, or what an npm package has inside.
+ONNXRUNTIME ?= .cache/onnxruntime/libonnxruntime.so
+.cache/onnxruntime/libonnxruntime.so:
+	mkdir -p $(@D)
+	cd $(@D) && npm pack --silent onnxruntime-node@1.30.0
+	tar -xzOf $(@D)/onnxruntime-node-1.30.0.tgz package/bin/napi-v6/linux/$$(uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')/libonnxruntime.so.1 > $@.part
+	mv $@.part $@
+	rm $(@D)/onnxruntime-node-1.30.0.tgz
+
+.PHONY: test-onnx
+test-onnx: $(ONNXRUNTIME) ## Run the ONNX embedder's tests against ONNX Runtime, fetched with npm if absent ([ONNXRUNTIME=FILE], needs a C compiler)
+	go test -count=1 -race -tags onnx ./services/embed/open
+	go test -count=1 -race -tags onnx ./services/embed/onnx -library "$(abspath $(ONNXRUNTIME))"
+
 RECALLS ?= 100000
 .PHONY: test-isolation
 test-isolation: ## Recall RECALLS times from two namespaces with the same texts, by each of the two locks alone and by both
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestNamespacesStayApart$$' ./e2e -recalls $(RECALLS)
+
+FAULT_RECALLS ?= 100
+.PHONY: test-faults
+test-faults: ## Do every fault to every part and recall FAULT_RECALLS times meanwhile; writes docs/faults.md. Wants a quiet machine
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	cd tests && ./postgres.sh run go test -count=1 -v -timeout 1h -run '^TestFaultMatrix$$' ./e2e -faults.recalls $(FAULT_RECALLS) -faults.report "$(CURDIR)/docs/faults.md"
 
 OPS ?= 10000
 SEED ?= $(shell date +%s)
@@ -48,6 +68,12 @@ SEED ?= $(shell date +%s)
 test-history: ## Random writes, recalls and kills, OPS of them on each store, and everything as it must be: for every night
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestHistory$$' ./e2e -history.ops $(OPS) -history.seed $(SEED)
+
+MINUTES ?= 10
+.PHONY: test-outage
+test-outage: ## Take the embedding server away for MINUTES while memories are stored and recalled: no recall fails, the backlog drains
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestEmbedderOutage$$' ./e2e -outage $(MINUTES)m
 
 .PHONY: bench
 bench: ## Run all benchmarks once
@@ -171,7 +197,7 @@ check-generated: ## Generated code is what the proto files give; the contract br
 .PHONY: check-lint
 check-lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l $(MODULES))" || { echo "gofmt would change:"; gofmt -l $(MODULES); exit 1; }
-	go vet -tags oracle,upgrade work
+	go vet -tags oracle,upgrade,onnx work
 	@test -x $(TOOLS)/staticcheck || { mkdir -p $(TOOLS) && GOWORK=off go -C proto/tools build -o "$(CURDIR)/$(TOOLS)/" tool; }
 	for m in $(MODULES); do (cd $$m && "$(CURDIR)/$(TOOLS)/staticcheck" ./...); done
 

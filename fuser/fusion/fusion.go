@@ -59,6 +59,7 @@ type Options struct {
 	ExactBonus float64
 	Quotas     []Quota
 	Limit      int // keep this many, 1 or more
+	Spare      int // and this many of the next best, apart
 }
 
 // Contribution is one list's share of a fused score.
@@ -84,10 +85,11 @@ type Fused struct {
 	Contributions []Contribution // by leg
 }
 
-// Result is the merged order, and how each list's scores were normalised: as the lists, empty with RRF.
+// Result is the merged order, those that come after it, and how each list's scores were normalised: as the lists, empty
+// with RRF.
 type Result struct {
-	Hits   []Fused
-	Scales []Scale
+	Hits, Spare []Fused
+	Scales      []Scale
 }
 
 // Fuse merges lists. A document that a list lacks gets exactly 0 from it. Equal scores are ordered by importance, then
@@ -111,7 +113,10 @@ func Fuse(lists []List, options Options) Result {
 	}
 	m.add(result.Scales)
 	m.rank()
-	result.Hits = m.hits()
+	result.Hits = m.hits(m.top)
+	if options.Spare > 0 {
+		result.Spare = m.hits(m.spare())
+	}
 	return result
 }
 
@@ -135,6 +140,7 @@ type document struct {
 	score       float64
 	prior       float64
 	exact       bool
+	top         bool  // it is among the best; only set when there are to be spare ones
 	first, last int32 // its contributions, chained, while their number is unknown
 }
 
@@ -250,6 +256,21 @@ func (m *merge) rank() {
 	}
 }
 
+// spare selects the best of those that are not among the best, in order.
+func (m *merge) spare() []int32 {
+	for _, d := range m.top {
+		m.documents[d].top = true
+	}
+	rest := make([]int32, 0, len(m.documents)-len(m.top))
+	for d := range int32(len(m.documents)) {
+		if !m.documents[d].top {
+			rest = append(rest, d)
+		}
+	}
+	slices.SortFunc(rest, m.compare)
+	return rest[:min(len(rest), m.options.Spare)]
+}
+
 // compare orders documents as they are returned.
 func (m *merge) compare(x, y int32) int {
 	a, b := &m.documents[x], &m.documents[y]
@@ -266,17 +287,17 @@ func (m *merge) compare(x, y int32) int {
 	return cmp.Or(cmp.Compare(i.Importance, h.Importance), i.CreatedAt.Compare(h.CreatedAt), strings.Compare(h.ID, i.ID), strings.Compare(left.Namespace, right.Namespace))
 }
 
-// hits writes the selected documents out, with their contributions.
-func (m *merge) hits() []Fused {
-	fused := make([]Fused, len(m.top))
+// hits writes selected documents out, with their contributions.
+func (m *merge) hits(selected []int32) []Fused {
+	fused := make([]Fused, len(selected))
 	total := 0
-	for _, d := range m.top {
+	for _, d := range selected {
 		for l := m.documents[d].first; l >= 0; l = m.links[l].next {
 			total++
 		}
 	}
 	contributions := make([]Contribution, 0, total)
-	for i, at := range m.top {
+	for i, at := range selected {
 		d := &m.documents[at]
 		list := &m.lists[d.list]
 		h := &list.Hits[d.hit]

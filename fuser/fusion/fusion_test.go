@@ -78,6 +78,25 @@ func TestRRFByHand(t *testing.T) {
 	}
 }
 
+// The spare hits are what would come next, and whatever a quota brings up is not among them.
+func TestSpareHitsComeNext(t *testing.T) {
+	lists := []fusion.List{list("lexical", 1, bm25, "a", "b", "c", "d"), list("graph", .35, hops, "x", "y")}
+	all := ids(fuse(lists, fusion.Options{K: 60, Limit: 10}))
+	for limit := 1; limit < 7; limit++ {
+		for spare := range 7 {
+			result := fusion.Fuse(lists, fusion.Options{K: 60, Limit: limit, Spare: spare})
+			got := append(ids(result.Hits), ids(result.Spare)...)
+			if len(result.Hits) != min(limit, len(all)) || !slices.Equal(got, all[:min(limit+spare, len(all))]) {
+				t.Errorf("%d and %d: %v and %v of %v", limit, spare, ids(result.Hits), ids(result.Spare), all)
+			}
+		}
+	}
+	result := fusion.Fuse(lists, fusion.Options{K: 60, Limit: 3, Spare: 2, Quotas: []fusion.Quota{{Leg: "graph", N: 1}}})
+	if !slices.Equal(ids(result.Hits), []string{"a", "b", "x"}) || !slices.Equal(ids(result.Spare), []string{"c", "d"}) {
+		t.Errorf("with a quota: %v and %v", ids(result.Hits), ids(result.Spare))
+	}
+}
+
 func TestPriorMultipliesRelevanceOnly(t *testing.T) {
 	l := list("lexical", 1, bm25, "minor", "major")
 	l.Hits[0].Importance, l.Hits[1].Importance = 0, 1

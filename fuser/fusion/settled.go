@@ -32,7 +32,7 @@ func Settled(lists, outstanding []List, options Options) bool {
 		greatest = max(greatest, most[list.Namespace]+rounding)
 	}
 	limit := options.Limit
-	options.Limit++
+	options.Limit, options.Spare = options.Limit+1, 0
 	hits := Fuse(lists, options).Hits
 	if len(hits) < limit {
 		return false

@@ -54,7 +54,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	ctx, cancel := context.WithTimeout(ctx, s.budget)
 	defer cancel()
 	if s.pressure.Excess(guard.leg.Shed) {
-		out.reason = fmt.Sprintf("left out under load: %d recalls are running, and %.0f is what the services keep up with", s.pressure.Running, s.pressure.Limit)
+		out.reason = overload(s.pressure)
 		return out
 	}
 	enter, reason, late := guard.enter(ctx)
@@ -97,13 +97,16 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	return out
 }
 
-// failure says what an error of a leg means for the recall. The leg's own text stays out of the reason.
+// failure says what an error of a leg means for the recall. The leg's own text stays out of the reason, unless the
+// contract says that it may be shown.
 func failure(err error, budget time.Duration) (triskelev1.LegState, string, error) {
 	switch code := status.Code(err); code {
 	case codes.DeadlineExceeded:
 		return triskelev1.LegState_LEG_STATE_TIMED_OUT, fmt.Sprintf("no answer within %v", budget.Round(100*time.Microsecond)), nil
 	case codes.InvalidArgument:
 		return triskelev1.LegState_LEG_STATE_FAILED, "refused the request", err
+	case codes.FailedPrecondition: // the one text of a leg's that is meant for callers
+		return triskelev1.LegState_LEG_STATE_FAILED, status.Convert(err).Message(), nil
 	case codes.Unavailable:
 		return triskelev1.LegState_LEG_STATE_FAILED, "cannot be reached", nil
 	default:

@@ -42,14 +42,6 @@ type fetched struct {
 	err      error
 }
 
-// wordsOf returns the text whose words are to be found in the winners, "" for none.
-func wordsOf(req *triskelev1.RecallRequest) string {
-	if !req.GetExplain() {
-		return ""
-	}
-	return req.GetQuery()
-}
-
 // contents fetches the winners of each namespace, and finds the words of a query in them unless it is empty.
 func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused, query string) map[string]fetched {
 	requests := map[string]*triskelev1.GetRequest{}

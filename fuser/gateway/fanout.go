@@ -96,11 +96,10 @@ func (o outcome) fatal() (why string) {
 func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
 	outcomes := make([]outcome, 0, len(g.config.Legs)*len(r.req.GetNamespaces()))
 	var waves [2][]int // into outcomes
-	pressure := g.load.Pressure()
 	for i, leg := range g.config.Legs {
 		for n, namespace := range r.req.GetNamespaces() {
 			s := search{
-				leg: i, name: leg.Name, namespace: namespace, legSettings: r.settings[n].legs[i], vector: r.req.GetVector(), pressure: pressure,
+				leg: i, name: leg.Name, namespace: namespace, legSettings: r.settings[n].legs[i], vector: r.req.GetVector(), pressure: r.pressure,
 				atLeast: r.tokens[namespace], returnVector: r.settings[0].completing() || r.plan.Second > r.plan.First, markExact: r.fusion.ExactBonus > 0,
 			}
 			wave := 0
@@ -183,7 +182,7 @@ func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, 
 
 // settled says whether enough legs have answered for those outstanding to make no difference to what is returned.
 func (r *recall) settled(outcomes []outcome, outstanding []int) bool {
-	if r.settings[0].quorum == 0 || r.settings[0].completing() || r.req.GetMinScore() != nil {
+	if r.settings[0].quorum == 0 || r.settings[0].completing() || r.fusion.Spare > 0 || r.req.GetMinScore() != nil {
 		return false
 	}
 	waiting := map[string]bool{}
@@ -224,7 +223,7 @@ func seed(r *recall, outcomes []outcome, second []int) {
 			}
 		}
 		options := r.fusion
-		options.Limit, options.Sort, options.Quotas = maxSeeds, triskelev1.SortBy_SORT_BY_IMPORTANCE, nil // without the prior
+		options.Limit, options.Spare, options.Sort, options.Quotas = maxSeeds, 0, triskelev1.SortBy_SORT_BY_IMPORTANCE, nil // without the prior
 		hits := fusion.Fuse(found, options).Hits
 		for _, hit := range hits {
 			score := 1.

@@ -17,17 +17,19 @@ import (
 // Gateway serves RecallService. It is safe for concurrent use.
 type Gateway struct {
 	triskelev1.UnimplementedRecallServiceServer
-	config   Config
-	policies map[string]settings           // of namespaces that have one, and of ""
-	legs     []triskelev1.LegServiceClient // as config.Legs
-	guards   []*guard                      // as config.Legs
-	load     isolation.Load
-	memory   triskelev1.MemoryServiceClient
-	tel      *telemetry.Service
-	log      *slog.Logger
-	legTime  metric.Float64Histogram
-	recalls  metric.Int64Counter
-	open     metric.Int64UpDownCounter // breakers
+	config     Config
+	policies   map[string]settings           // of namespaces that have one, and of ""
+	legs       []triskelev1.LegServiceClient // as config.Legs
+	guards     []*guard                      // as config.Legs
+	reranker   *guard
+	load       isolation.Load
+	memory     triskelev1.MemoryServiceClient
+	tel        *telemetry.Service
+	log        *slog.Logger
+	legTime    metric.Float64Histogram
+	rerankTime metric.Float64Histogram
+	recalls    metric.Int64Counter
+	open       metric.Int64UpDownCounter // breakers
 }
 
 // New returns a gateway over clients of its legs, in the order of config.Legs, and of the memory service.
@@ -45,6 +47,12 @@ func New(config Config, legs []triskelev1.LegServiceClient, memory triskelev1.Me
 	if err != nil {
 		return nil, err
 	}
+	rerankTime, err := meter.Float64Histogram("triskele.rerank.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time reranking took, by state."),
+		metric.WithExplicitBucketBoundaries(.002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5))
+	if err != nil {
+		return nil, err
+	}
 	recalls, err := meter.Int64Counter("triskele.recalls", metric.WithDescription("Recalls by outcome: ok, degraded, failed."))
 	if err != nil {
 		return nil, err
@@ -53,9 +61,10 @@ func New(config Config, legs []triskelev1.LegServiceClient, memory triskelev1.Me
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{config: config, legs: legs, memory: memory, tel: tel, log: log, legTime: legTime, recalls: recalls, open: open}
+	g := &Gateway{config: config, legs: legs, memory: memory, tel: tel, log: log, legTime: legTime, rerankTime: rerankTime, recalls: recalls, open: open}
 	for _, leg := range config.Legs {
 		g.guards = append(g.guards, newGuard(leg, config.Breaker, func(open bool) { g.opened(leg.Name, open) }))
 	}
+	g.reranker = newGuard(Leg{Name: rerankName, Limit: config.Rerank.Limit}, config.Breaker, func(open bool) { g.opened(rerankName, open) })
 	return g, g.resolvePolicies()
 }

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/isolation"
 	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -31,6 +31,7 @@ type recall struct {
 	fusion   fusion.Options
 	tokens   map[string]string // of at_least, by namespace
 	plan     budget.Plan
+	pressure isolation.Pressure // when it began
 }
 
 // Recall implements triskelev1.RecallServiceServer.
@@ -94,7 +95,7 @@ func (g *Gateway) newRecall(ctx context.Context, start time.Time, req *triskelev
 		}
 	}
 	total := g.config.Budget.Total(left, req.GetBudget().AsDuration())
-	if r.plan, err = g.config.Budget.Plan(total, g.hasSecond(r.settings)); err != nil {
+	if r.plan, err = g.config.Budget.Plan(total, budget.Stages{Second: g.hasSecond(r.settings), Rerank: r.settings[0].reranks(req)}); err != nil {
 		return nil, status.Errorf(codes.DeadlineExceeded, "budget: %v is too little to search with", total)
 	}
 	r.fusion = r.settings[0].fusion(req, g.config.Legs, start)
@@ -121,6 +122,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	ctx, cancel := context.WithDeadline(ctx, start.Add(r.plan.Total))
 	defer cancel()
 	defer g.load.Begin()()
+	r.pressure = g.load.Pressure()
 
 	outcomes := g.fanOut(ctx, r)
 	if err := verdict(outcomes); err != nil {
@@ -145,28 +147,15 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	for _, o := range outcomes {
 		resp.Spans = append(resp.Spans, o.spans...)
 	}
-	var contents map[string]fetched
-	if !req.GetIdsOnly() {
-		contents = g.contents(ctx, result.Hits, wordsOf(req))
+	winners, lost := g.winners(ctx, r, result)
+	if r.settings[0].rerank.on {
+		resp.Rerank = g.rerank(ctx, r, winners)
+		if state := resp.GetRerank().GetState(); missed[state] != "" {
+			lost = append(lost, fmt.Sprintf("the reranker %s (%s), so the order is the fused one", missed[state], resp.GetRerank().GetReason()))
+		}
 	}
-	var lost []string
-	for _, f := range result.Hits {
-		of, asked := contents[f.Namespace]
-		memory := of.memories[f.ID]
-		if asked && of.err == nil && memory == nil {
-			continue // forgotten since the leg found it
-		}
-		h := hit(f, len(resp.Hits)+1, memory)
-		if req.GetExplain() {
-			h.Contributions = contributions(f, outcomes)
-		}
-		h.Matches = of.matches[f.ID]
-		resp.Hits = append(resp.Hits, h)
-	}
-	for _, namespace := range slices.Sorted(maps.Keys(contents)) {
-		if contents[namespace].err != nil {
-			lost = append(lost, "the contents of hits in "+namespace+" could not be fetched, so only their ids are given")
-		}
+	for i, w := range winners[:min(len(winners), r.fusion.Limit)] {
+		resp.Hits = append(resp.Hits, r.hit(w, i+1, outcomes))
 	}
 	resp.DegradedReason = degradation(outcomes, lost)
 	resp.Degraded = resp.GetDegradedReason() != ""
@@ -184,7 +173,8 @@ func (r *recall) cut(result *fusion.Result, outcomes []outcome) (ignored string)
 	case slices.ContainsFunc(outcomes, outcome.lost):
 		return "a leg is missing, without which scores are lower"
 	}
-	result.Hits = slices.DeleteFunc(result.Hits, func(f fusion.Fused) bool { return f.Score < least.GetValue() })
+	tooLow := func(f fusion.Fused) bool { return f.Score < least.GetValue() }
+	result.Hits, result.Spare = slices.DeleteFunc(result.Hits, tooLow), slices.DeleteFunc(result.Spare, tooLow)
 	return ""
 }
 

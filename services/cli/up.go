@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/curator"
@@ -29,6 +30,7 @@ type upCmd struct {
 	Curator     curator.Config `embed:"" prefix:"curator-"`
 	Sweep       memory.Sweep   `embed:""`
 	Policies    []byte         `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
+	Reranker    rerank.Flags   `embed:""`
 	LogLevel    slog.Level     `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 }
 
@@ -42,6 +44,10 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	embedder, fallback, err := c.Embedder.Open(env.Getenv)
+	if err != nil {
+		return err
+	}
+	reranker, err := c.Reranker.Open(env.Getenv)
 	if err != nil {
 		return err
 	}
@@ -63,6 +69,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	defer flush(ctx, process)
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	config := gateway.DefaultConfig()
+	config.Rerank = reranker
 	if len(c.Policies) > 0 {
 		if config.Policies, err = gateway.ParsePolicies(c.Policies); err != nil {
 			return err

@@ -84,6 +84,19 @@ type Result struct {
 	Paths     [][]Step  // from the query to each of Hits, if Query.Explain and the searcher has paths
 }
 
+// UnableError is a Searcher's error when something that it needs fails, an embedding server for instance. Reason is shown
+// to the caller, Cause only logged.
+type UnableError struct {
+	Reason string // never text of the query or of a memory
+	Cause  error
+}
+
+// Error names both.
+func (e *UnableError) Error() string { return e.Reason + ": " + e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *UnableError) Unwrap() error { return e.Cause }
+
 // Status says how far an index is behind the records of a namespace.
 type Status struct {
 	Indexed, Pending, Dead int64
@@ -208,11 +221,7 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 		if ctx.Err() != nil {
 			return Result{}, freshness{}, status.Error(codes.DeadlineExceeded, "the search did not finish within its budget")
 		}
-		var field *record.FieldError
-		if errors.As(err, &field) {
-			return Result{}, freshness{}, rpc.Invalid(field.Field, field.MustBe)
-		}
-		return Result{}, freshness{}, fmt.Errorf("%s: %w", s.tel.Name, err)
+		return Result{}, freshness{}, s.public(ctx, err)
 	}
 	fresh.behind = readBehind()
 	span.SetAttributes(
@@ -222,6 +231,20 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 		attribute.Int64("triskele.spent_us", time.Since(start).Microseconds()),
 	)
 	return result, fresh, nil
+}
+
+// public is what a caller gets of a searcher's error.
+func (s *Server) public(ctx context.Context, err error) error {
+	var field *record.FieldError
+	if errors.As(err, &field) {
+		return rpc.Invalid(field.Field, field.MustBe)
+	}
+	var unable *UnableError
+	if errors.As(err, &unable) {
+		s.log.WarnContext(ctx, "cannot search", "reason", unable.Reason, "cause", unable.Cause.Error())
+		return status.Error(codes.FailedPrecondition, unable.Reason)
+	}
+	return fmt.Errorf("%s: %w", s.tel.Name, err)
 }
 
 // budgetOf is what work that began at start may take: what is left of ctx's deadline without the reserve.

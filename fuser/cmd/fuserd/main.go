@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/program"
+	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -24,6 +26,7 @@ type flags struct {
 	K             float64       `help:"Rank constant of reciprocal rank fusion." default:"60" env:"TRISKELE_K"`
 	DefaultBudget time.Duration `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET"`
 	MaxBudget     time.Duration `help:"No recall gets more." default:"10s" env:"TRISKELE_MAX_BUDGET"`
+	Reranker      rerank.Flags  `embed:""`
 }
 
 const defaultLegs = "lexical=127.0.0.1:7401?weight=1;dense=127.0.0.1:7402?weight=1&shed=3;graph=127.0.0.1:7403?weight=0.35&shed=1"
@@ -38,8 +41,11 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logge
 	config := gateway.DefaultConfig()
 	config.K = f.K
 	config.Budget.Default, config.Budget.Max = f.DefaultBudget, f.MaxBudget
+	var err error
+	if config.Rerank, err = f.Reranker.Open(os.Getenv); err != nil {
+		return err
+	}
 	if len(f.Policies) > 0 {
-		var err error
 		if config.Policies, err = gateway.ParsePolicies(f.Policies); err != nil {
 			return err
 		}
