@@ -84,6 +84,10 @@ SIZES ?= 20000,200000,1000000
 bench-lexical: ## Measure lexical search by number of memories and write docs/bench/lexical.md: [SIZES=20000,200000]
 	tests/postgres.sh run go run ./services/lexical/benchlexical --sizes $(SIZES) --out docs/bench
 
+.PHONY: test-textsearch
+test-textsearch: ## Try the scorer textsearch on a PostgreSQL 18 with pg_textsearch in a temporary folder: needs root [SIZES=20000]
+	SIZES=$(if $(filter file,$(origin SIZES)),20000,$(SIZES)) tests/textsearch.sh
+
 .PHONY: bench-write
 bench-write: ## Time storing a memory with an embedder that works, one that hangs and one that is absent
 	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 1000x ./services/standalone

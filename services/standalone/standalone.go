@@ -98,7 +98,11 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	s.running.Go(func() { s.Backend.FoldLexical(run, log) })
 
 	gatewayTel := process.Service("fuser")
-	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(config.Lexical), "dense": dense, "graph": linked}
+	words := s.Backend.Lexical(config.Lexical)
+	if err := words.Check(run); err != nil {
+		return nil, err
+	}
+	searchers := map[string]leg.Searcher{"lexical": words, "dense": dense, "graph": linked}
 	config.Gateway.Legs = gateway.DefaultLegs(nil)
 	clients := make([]triskelev1.LegServiceClient, len(config.Gateway.Legs))
 	for i, l := range config.Gateway.Legs {
