@@ -22,8 +22,10 @@ import (
 
 // How the HNSW index is searched. docs/bench/dense.md has what it finds.
 const (
-	// efPerHit is how many of the nearest the index looks for, for each hit asked for; minEf at least, and pgvector allows maxEf.
-	efPerHit, minEf, maxEf = 4, 200, 1000
+	// The index looks for efPerHit of the nearest for each hit asked for, minEf at least, where the partition has efPartition
+	// vectors; for more as these grow, by the power efGrowth. pgvector allows maxEf.
+	efPerHit, minEf, maxEf = 6, 200, 1000
+	efPartition, efGrowth  = 20_000, 0.4
 	// maxScan is how many vectors an index scan goes through at most. To compare more one by one is cheaper.
 	maxScan = 20_000
 	// largeFor is how long a namespace is thought to be large without looking again.
@@ -42,7 +44,7 @@ type Postgres struct {
 	tasks    queue.Store
 	model    int64 // of the embedder, in dense.models
 	models   postgresModels
-	large    sync.Map // of the names of namespaces with more than ExactUpTo vectors, when that was seen
+	large    sync.Map // a sighting for the name of each namespace with more than ExactUpTo vectors
 }
 
 var (
@@ -98,19 +100,24 @@ type search struct {
 	*Postgres
 	q      leg.Query
 	vector []float32
-	status Status // of the model
+	// What run learned beside the hits.
+	status    Status // of the model
+	compared  int64  // vectors, if exactly
+	partition int64  // vectors in the namespace's partition, about, if compared exactly
 }
 
 // nearest begins with the way that is likely to be the cheapest, and learns from what it finds which is the next.
 func (s *search) nearest(ctx context.Context) ([]leg.Hit, error) {
-	if !s.q.Filter.Narrow() && !s.isLarge() {
+	size, large := s.isLarge()
+	if !s.q.Filter.Narrow() && !large {
 		hits, all, err := s.exact(ctx, s.ExactUpTo)
 		if err != nil || all {
 			return hits, err
 		}
-		s.large.Store(s.q.Namespace, time.Now())
+		size = s.partition
+		s.large.Store(s.q.Namespace, sighting{time.Now(), size})
 	}
-	ef := min(max(efPerHit*s.q.Depth, minEf), maxEf)
+	ef := s.ef(size)
 	hits, err := s.approximate(ctx, ef, false)
 	if err != nil || len(hits) == s.q.Depth {
 		return hits, err
@@ -137,10 +144,24 @@ func (s *search) nearest(ctx context.Context) ([]leg.Hit, error) {
 	return hits, err
 }
 
-// isLarge says whether the namespace has been too large lately to compare all its vectors.
-func (s *search) isLarge() bool {
-	at, ok := s.large.Load(s.q.Namespace)
-	return ok && time.Since(at.(time.Time)) < largeFor
+// sighting is when a namespace was seen to be too large to compare all its vectors, and the size of its partition.
+type sighting struct {
+	at        time.Time
+	partition int64
+}
+
+// isLarge says whether the namespace has been too large lately to compare all its vectors, and how large its partition was.
+func (s *search) isLarge() (partition int64, large bool) {
+	if seen, ok := s.large.Load(s.q.Namespace); ok && time.Since(seen.(sighting).at) < largeFor {
+		return seen.(sighting).partition, true
+	}
+	return 0, false
+}
+
+// ef is how many of the nearest the index looks for: the more vectors it has, the more easily it misses some.
+func (s *search) ef(partition int64) int {
+	growth := math.Pow(max(1, float64(partition)/efPartition), efGrowth)
+	return min(max(int(efPerHit*growth*float64(s.q.Depth)), minEf), maxEf)
 }
 
 // exact compares the query with up to limit memories and says whether those are all that come into question; if not, the
@@ -154,9 +175,9 @@ func (s *search) exact(ctx context.Context, limit int) (hits []leg.Hit, all bool
 		narrow = "JOIN memory.memories m ON m.namespace = v.namespace AND m.id = v.memory_id AND " + live
 	}
 	// Without a filter most memories are live, so only those that rank high are looked up.
-	compared, hits, err := s.run(ctx, nil, fmt.Sprintf(`
+	hits, err = s.run(ctx, nil, fmt.Sprintf(`
 		WITH scored AS MATERIALIZED (
-			SELECT v.memory_id, round((1 - (v.embedding <=> %[1]s::halfvec)) * %[2]d) / %[2]d AS score
+			SELECT v.memory_id, v.tableoid AS part, round((1 - (v.embedding <=> %[1]s::halfvec)) * %[2]d) / %[2]d AS score
 			FROM dense.vectors v %[3]s WHERE v.namespace = %[4]s AND v.model_id = %[5]d LIMIT %[6]s
 		), best AS MATERIALIZED (
 			SELECT s.memory_id, s.score, m.importance, m.created_at
@@ -164,11 +185,12 @@ func (s *search) exact(ctx context.Context, limit int) (hits []leg.Hit, all bool
 			JOIN memory.memories m ON m.namespace = %[4]s AND m.id = s.memory_id
 			WHERE %[7]s ORDER BY s.score DESC FETCH FIRST %[8]s ROWS WITH TIES
 		)
-		SELECT (SELECT status FROM dense.models WHERE id = %[5]d), (SELECT count(*) FROM scored), best.*
+		SELECT (SELECT status FROM dense.models WHERE id = %[5]d), (SELECT count(*) FROM scored),
+			(SELECT reltuples::bigint FROM pg_class WHERE oid = (SELECT part FROM scored LIMIT 1)), best.*
 		FROM (VALUES (1)) one LEFT JOIN best ON true
 		ORDER BY score DESC, importance DESC, created_at DESC, memory_id LIMIT %[8]s`,
 		query, scoreUnits, narrow, namespace, s.model, args.Add(limit+1), live, depth), args)
-	return hits, compared <= int64(limit), err
+	return hits, s.compared <= int64(limit), err
 }
 
 // approximate asks the HNSW index, whose expression and condition the statement has to repeat to the letter. It may find
@@ -185,7 +207,7 @@ func (s *search) approximate(ctx context.Context, ef int, iterate bool) ([]leg.H
 	}
 	var args postgres.Args
 	namespace, query, near := args.Add(s.q.Namespace), args.Add(pgvector.NewHalfVector(s.vector)), args.Add(pgvector.NewHalfVector(compared))
-	_, hits, err := s.run(ctx, settings, fmt.Sprintf(`
+	return s.run(ctx, settings, fmt.Sprintf(`
 		WITH nearest AS MATERIALIZED (
 			SELECT v.memory_id, v.embedding, m.importance, m.created_at
 			FROM dense.vectors v JOIN memory.memories m ON m.namespace = v.namespace AND m.id = v.memory_id
@@ -194,39 +216,45 @@ func (s *search) approximate(ctx context.Context, ef int, iterate bool) ([]leg.H
 		), best AS (
 			SELECT memory_id, round((1 - (embedding <=> %[7]s::halfvec)) * %[8]d) / %[8]d AS score, importance, created_at FROM nearest
 		)
-		SELECT (SELECT status FROM dense.models WHERE id = %[2]d), 0::bigint, best.*
+		SELECT (SELECT status FROM dense.models WHERE id = %[2]d), NULL::bigint, NULL::bigint, best.*
 		FROM (VALUES (1)) one LEFT JOIN best ON true
 		ORDER BY score DESC, importance DESC, created_at DESC, memory_id`,
 		namespace, s.model, postgres.Live(s.q.Filter, "m", &args), indexed(model), near, args.Add(s.q.Depth), query, scoreUnits), args)
-	return hits, err
 }
 
-// run runs a search's statement, whose rows begin with the model's status and the number of vectors compared, and end with
-// a hit, or NULLs if there is none.
-func (s *search) run(ctx context.Context, settings map[string]string, statement string, args postgres.Args) (compared int64, hits []leg.Hit, err error) {
+// run runs a search's statement, whose rows begin with the model's status, the number of vectors compared and that in the
+// partition, and end with a hit, or NULLs if there is none.
+func (s *search) run(ctx context.Context, settings map[string]string, statement string, args postgres.Args) (hits []leg.Hit, err error) {
 	all := map[string]string{"jit": "off"} // takes longer to compile than the search to run
 	maps.Copy(all, settings)
 	rows, err := postgres.In(s.pool, s.q.Namespace).Searching(all).Query(ctx, statement, args...)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var status *Status
+		var compared, partition *int64
 		var id *uuid.UUID
 		var score, importance *float64
 		var created *time.Time
-		if err := rows.Scan(&status, &compared, &id, &score, &importance, &created); err != nil {
-			return 0, nil, err
+		if err := rows.Scan(&status, &compared, &partition, &id, &score, &importance, &created); err != nil {
+			return nil, err
 		}
-		if status != nil {
-			s.status = *status
-		}
+		s.status, s.compared, s.partition = orZero(status), orZero(compared), orZero(partition)
 		if id != nil {
 			hits = append(hits, leg.Hit{ID: *id, Score: *score, Importance: *importance, CreatedAt: created.UTC()})
 		}
 	}
-	return compared, hits, rows.Err()
+	return hits, rows.Err()
+}
+
+// orZero makes the zero value of NULL.
+func orZero[T any](v *T) (value T) {
+	if v != nil {
+		value = *v
+	}
+	return value
 }
 
 // Status implements leg.Searcher.
