@@ -96,6 +96,13 @@ bench-write: ## Time storing a memory with an embedder that works, one that hang
 bench-fuser: ## Time the gateway itself: fusing, a recall with legs that answer at once, and over sockets beside the bare fan-out
 	cd fuser && go test -run '^$$' -bench '^Benchmark(Fuse|Recall|Sockets)$$' -benchtime 3s ./fusion ./gateway
 
+RECALL_MEMORIES ?= 20000
+CLIENTS ?= 1,8
+.PHONY: bench-recall
+bench-recall: build ## Time recalls through five processes, in one and as one SQL statement, and write docs/bench/recall.md: [RECALL_MEMORIES=20000] [CLIENTS=1,8]
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go run ./tests/recallbench -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)"
+
 .PHONY: bench-queue
 bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
 	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go run ./tests/queuebench
