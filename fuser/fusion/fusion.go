@@ -24,6 +24,7 @@ type Hit struct {
 	Score      float64 // raw, finite
 	Importance float64 // 0 to 1
 	CreatedAt  time.Time
+	Entities   int // of the query that the memory mentions, as far as the leg knows
 }
 
 // List is what one leg found in one namespace, best first, no id twice.
@@ -54,6 +55,7 @@ type Options struct {
 	Alpha   *float64                // convex: weight of cosine scores, text scores get 1 - alpha; nil keeps the lists' weights
 	Sort    triskelev1.SortBy       // relevance if unspecified
 	Recency Recency                 // part of the prior
+	Boost   EntityBoost
 	Quotas  []Quota
 	Limit   int // keep this many, 1 or more
 }
@@ -66,7 +68,7 @@ type Contribution struct {
 	Kind       triskelev1.ScoreKind
 	Normalized float64 // 0 to 1; 0 with RRF
 	Weight     float64
-	Value      float64 // with the prior applied; a hit's values add up to its score
+	Value      float64 // with prior and boost applied; a hit's values add up to its score
 }
 
 // Fused is one memory of the merged order.
@@ -77,6 +79,8 @@ type Fused struct {
 	CreatedAt     time.Time
 	Score         float64
 	Prior         float64
+	Entities      int            // of the query that the memory mentions
+	Boost         float64        // for them; 1 is none
 	Contributions []Contribution // by leg
 }
 
@@ -130,6 +134,8 @@ type document struct {
 	list, hit   int32 // where it is
 	score       float64
 	prior       float64
+	entities    int
+	boost       float64
 	first, last int32 // its contributions, chained, while their number is unknown
 }
 
@@ -171,7 +177,11 @@ func (m *merge) collect() {
 				})
 			}
 			m.at = append(m.at, d)
+			m.documents[d].entities = max(m.documents[d].entities, list.Hits[h].Entities)
 		}
+	}
+	for d := range m.documents {
+		m.documents[d].boost = m.options.Boost.of(m.documents[d].entities)
 	}
 }
 
@@ -210,7 +220,7 @@ func (m *merge) add(scales []Scale) {
 
 func (m *merge) give(to int32, c link) {
 	d := &m.documents[to]
-	c.value *= d.prior
+	c.value *= d.prior * d.boost
 	c.next = -1
 	d.score += c.value
 	this := int32(len(m.links))
@@ -281,6 +291,7 @@ func (m *merge) hits() []Fused {
 		}
 		fused[i] = Fused{
 			Namespace: list.Namespace, ID: h.ID, Importance: h.Importance, CreatedAt: h.CreatedAt, Score: d.score, Prior: d.prior,
+			Entities: d.entities, Boost: d.boost,
 			Contributions: contributions[start:len(contributions):len(contributions)],
 		}
 	}

@@ -51,6 +51,7 @@ func hit(f fusion.Fused, rank int, memory *triskelev1.Memory) *triskelev1.Hit {
 	return &triskelev1.Hit{
 		Id: f.ID, Namespace: f.Namespace, Rank: int32(rank), Score: f.Score, Importance: f.Importance,
 		CreatedAt: timestamppb.New(f.CreatedAt), Memory: memory, Prior: f.Prior,
+		EntityBoost: f.Boost, EntityMatches: int32(f.Entities),
 	}
 }
 

@@ -23,7 +23,8 @@ type settings struct {
 	complete bool                // ask for missing scores if the method uses them
 	quorum   int                 // of legs that suffices if the others make no difference; 0 waits for all
 	recency  *triskelev1.Recency // nil for none
-	legs     []legSettings       // as Config.Legs
+	boost    *triskelev1.EntityBoost
+	legs     []legSettings // as Config.Legs
 }
 
 type legSettings struct {
@@ -49,12 +50,16 @@ type overrides interface {
 	GetOnTimeout() triskelev1.MissPolicy
 	GetQuorum() int32
 	GetRecency() *triskelev1.Recency
+	GetEntityBoost() *triskelev1.EntityBoost
 }
 
 var (
 	_ overrides = (*triskelev1.RecallPolicy)(nil)
 	_ overrides = (*triskelev1.RecallRequest)(nil)
 )
+
+// defaultMaxTerms bounds how many entities of a query raise a memory.
+const defaultMaxTerms = 3
 
 const unset = triskelev1.MissPolicy_MISS_POLICY_UNSPECIFIED
 
@@ -87,6 +92,9 @@ func (g *Gateway) apply(s settings, o overrides, by string) settings {
 	}
 	if o.GetRecency() != nil {
 		s.recency = o.GetRecency()
+	}
+	if o.GetEntityBoost() != nil {
+		s.boost = o.GetEntityBoost()
 	}
 	onError, onTimeout := o.GetOnError(), o.GetOnTimeout()
 	if len(o.GetLegs()) == 0 && len(o.GetRequiredLegs()) == 0 && onError == unset && onTimeout == unset {
@@ -221,6 +229,12 @@ func (s settings) fusion(req *triskelev1.RecallRequest, legs []Leg, now time.Tim
 	}
 	if s.recency != nil {
 		options.Recency = fusion.Recency{Weight: s.recency.GetWeight(), HalfLife: s.recency.GetHalfLife().AsDuration(), Now: now}
+	}
+	if s.boost != nil {
+		options.Boost = fusion.EntityBoost{Weight: s.boost.GetWeight(), MaxTerms: defaultMaxTerms}
+		if s.boost.MaxTerms != nil {
+			options.Boost.MaxTerms = int(s.boost.GetMaxTerms())
+		}
 	}
 	for i, leg := range s.legs {
 		if leg.quota > 0 {

@@ -99,7 +99,7 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	if err != nil {
 		return leg.Result{}, err
 	}
-	result := found(q, vector, reason)
+	result := found(q, p.embedder.Model(), vector, reason)
 	result.Hits = aboveMinScore(hits, q)
 	return result, markOutdated(ctx, p.models, p.embedder.Model(), status, &result)
 }

@@ -476,6 +476,64 @@ func (x *Recency) GetHalfLife() *durationpb.Duration {
 	return nil
 }
 
+// EntityBoost raises memories that mention what the query names: the score is multiplied by
+// 1 + weight * min(matches, max_terms). What the query names are concepts of the namespace, as the graph leg links them;
+// capital letters make none. Only memories in that leg's list have matches, and only from PageRank. It has no effect on an
+// order by recency.
+type EntityBoost struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 to 10; 0 is off.
+	Weight float64 `protobuf:"fixed64,1,opt,name=weight,proto3" json:"weight,omitempty"`
+	// 1 to 16; unset means 3.
+	MaxTerms      *int32 `protobuf:"varint,2,opt,name=max_terms,json=maxTerms,proto3,oneof" json:"max_terms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntityBoost) Reset() {
+	*x = EntityBoost{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntityBoost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntityBoost) ProtoMessage() {}
+
+func (x *EntityBoost) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntityBoost.ProtoReflect.Descriptor instead.
+func (*EntityBoost) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *EntityBoost) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *EntityBoost) GetMaxTerms() int32 {
+	if x != nil && x.MaxTerms != nil {
+		return *x.MaxTerms
+	}
+	return 0
+}
+
 // MinScore leaves out hits that score less. It is not applied to an answer whose scores mean something else: on another
 // scale, or with a leg missing that could have added to them.
 type MinScore struct {
@@ -488,7 +546,7 @@ type MinScore struct {
 
 func (x *MinScore) Reset() {
 	*x = MinScore{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	mi := &file_triskele_v1_recall_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +558,7 @@ func (x *MinScore) String() string {
 func (*MinScore) ProtoMessage() {}
 
 func (x *MinScore) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	mi := &file_triskele_v1_recall_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +571,7 @@ func (x *MinScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MinScore.ProtoReflect.Descriptor instead.
 func (*MinScore) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{3}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *MinScore) GetScale() ScoreScale {
@@ -541,13 +599,14 @@ type RecallPolicy struct {
 	OnTimeout     MissPolicy             `protobuf:"varint,5,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
 	Quorum        int32                  `protobuf:"varint,6,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	Recency       *Recency               `protobuf:"bytes,7,opt,name=recency,proto3" json:"recency,omitempty"`
+	EntityBoost   *EntityBoost           `protobuf:"bytes,20,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecallPolicy) Reset() {
 	*x = RecallPolicy{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[4]
+	mi := &file_triskele_v1_recall_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +618,7 @@ func (x *RecallPolicy) String() string {
 func (*RecallPolicy) ProtoMessage() {}
 
 func (x *RecallPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[4]
+	mi := &file_triskele_v1_recall_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +631,7 @@ func (x *RecallPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallPolicy.ProtoReflect.Descriptor instead.
 func (*RecallPolicy) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{4}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RecallPolicy) GetFusion() *Fusion {
@@ -624,6 +683,13 @@ func (x *RecallPolicy) GetRecency() *Recency {
 	return nil
 }
 
+func (x *RecallPolicy) GetEntityBoost() *EntityBoost {
+	if x != nil {
+		return x.EntityBoost
+	}
+	return nil
+}
+
 type RecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 16 namespaces, merged into one order by fused score.
@@ -663,15 +729,17 @@ type RecallRequest struct {
 	// Has no effect with a quota, min_score, completed scores or an order by recency.
 	Quorum int32 `protobuf:"varint,26,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	// Off unless given here or by a policy.
-	Recency       *Recency  `protobuf:"bytes,27,opt,name=recency,proto3" json:"recency,omitempty"`
-	MinScore      *MinScore `protobuf:"bytes,28,opt,name=min_score,json=minScore,proto3" json:"min_score,omitempty"`
+	Recency  *Recency  `protobuf:"bytes,27,opt,name=recency,proto3" json:"recency,omitempty"`
+	MinScore *MinScore `protobuf:"bytes,28,opt,name=min_score,json=minScore,proto3" json:"min_score,omitempty"`
+	// Off unless given here or by a policy.
+	EntityBoost   *EntityBoost `protobuf:"bytes,40,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecallRequest) Reset() {
 	*x = RecallRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	mi := &file_triskele_v1_recall_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +751,7 @@ func (x *RecallRequest) String() string {
 func (*RecallRequest) ProtoMessage() {}
 
 func (x *RecallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	mi := &file_triskele_v1_recall_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +764,7 @@ func (x *RecallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallRequest.ProtoReflect.Descriptor instead.
 func (*RecallRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{5}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RecallRequest) GetNamespaces() []string {
@@ -839,6 +907,13 @@ func (x *RecallRequest) GetMinScore() *MinScore {
 	return nil
 }
 
+func (x *RecallRequest) GetEntityBoost() *EntityBoost {
+	if x != nil {
+		return x.EntityBoost
+	}
+	return nil
+}
+
 // Contribution is one leg's share of a hit's score. The values of a hit add up to its score.
 type Contribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -850,7 +925,8 @@ type Contribution struct {
 	// 0 to 1, as the leg's Normalization says; set by fusion methods that use scores.
 	NormalizedScore float64 `protobuf:"fixed64,5,opt,name=normalized_score,json=normalizedScore,proto3" json:"normalized_score,omitempty"`
 	Weight          float64 `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
-	// RRF: prior * weight / (k + rank). Convex and DBSF: prior * weight * normalized_score.
+	// RRF: prior * entity_boost * weight / (k + rank). Convex and DBSF: prior * entity_boost * weight * normalized_score, where
+	// prior and entity_boost are the hit's.
 	Value float64 `protobuf:"fixed64,7,opt,name=value,proto3" json:"value,omitempty"`
 	// How the graph leg came to this memory; see LegHit.
 	Path          []*PathStep `protobuf:"bytes,20,rep,name=path,proto3" json:"path,omitempty"`
@@ -860,7 +936,7 @@ type Contribution struct {
 
 func (x *Contribution) Reset() {
 	*x = Contribution{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	mi := &file_triskele_v1_recall_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +948,7 @@ func (x *Contribution) String() string {
 func (*Contribution) ProtoMessage() {}
 
 func (x *Contribution) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	mi := &file_triskele_v1_recall_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +961,7 @@ func (x *Contribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Contribution.ProtoReflect.Descriptor instead.
 func (*Contribution) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{6}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Contribution) GetLeg() string {
@@ -961,14 +1037,17 @@ type Hit struct {
 	// By leg name; only with explain.
 	Contributions []*Contribution `protobuf:"bytes,9,rep,name=contributions,proto3" json:"contributions,omitempty"`
 	// Where the words of the query are in the memory, whichever leg found it.
-	Matches       *Matches `protobuf:"bytes,10,opt,name=matches,proto3" json:"matches,omitempty"`
+	Matches *Matches `protobuf:"bytes,10,opt,name=matches,proto3" json:"matches,omitempty"`
+	// What the fused score was multiplied by for the entities it matches, 1 if there is no boost, and how many these are.
+	EntityBoost   float64 `protobuf:"fixed64,20,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
+	EntityMatches int32   `protobuf:"varint,21,opt,name=entity_matches,json=entityMatches,proto3" json:"entity_matches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hit) Reset() {
 	*x = Hit{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	mi := &file_triskele_v1_recall_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1059,7 @@ func (x *Hit) String() string {
 func (*Hit) ProtoMessage() {}
 
 func (x *Hit) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	mi := &file_triskele_v1_recall_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1072,7 @@ func (x *Hit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hit.ProtoReflect.Descriptor instead.
 func (*Hit) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{7}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Hit) GetId() string {
@@ -1066,6 +1145,20 @@ func (x *Hit) GetMatches() *Matches {
 	return nil
 }
 
+func (x *Hit) GetEntityBoost() float64 {
+	if x != nil {
+		return x.EntityBoost
+	}
+	return 0
+}
+
+func (x *Hit) GetEntityMatches() int32 {
+	if x != nil {
+		return x.EntityMatches
+	}
+	return 0
+}
+
 // Normalization is how raw scores became normalised ones: (raw - low) / (high - low), kept within 0 and 1, and 1 when low
 // equals high. By rank it is 1 - (rank - 1) / returned.
 type Normalization struct {
@@ -1079,7 +1172,7 @@ type Normalization struct {
 
 func (x *Normalization) Reset() {
 	*x = Normalization{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	mi := &file_triskele_v1_recall_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1184,7 @@ func (x *Normalization) String() string {
 func (*Normalization) ProtoMessage() {}
 
 func (x *Normalization) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	mi := &file_triskele_v1_recall_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1197,7 @@ func (x *Normalization) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Normalization.ProtoReflect.Descriptor instead.
 func (*Normalization) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{8}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Normalization) GetLow() float64 {
@@ -1143,7 +1236,7 @@ type ScoreCompletion struct {
 
 func (x *ScoreCompletion) Reset() {
 	*x = ScoreCompletion{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	mi := &file_triskele_v1_recall_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1248,7 @@ func (x *ScoreCompletion) String() string {
 func (*ScoreCompletion) ProtoMessage() {}
 
 func (x *ScoreCompletion) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	mi := &file_triskele_v1_recall_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1261,7 @@ func (x *ScoreCompletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreCompletion.ProtoReflect.Descriptor instead.
 func (*ScoreCompletion) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{9}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ScoreCompletion) GetAsked() int32 {
@@ -1230,7 +1323,7 @@ type LegReport struct {
 
 func (x *LegReport) Reset() {
 	*x = LegReport{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[10]
+	mi := &file_triskele_v1_recall_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1335,7 @@ func (x *LegReport) String() string {
 func (*LegReport) ProtoMessage() {}
 
 func (x *LegReport) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[10]
+	mi := &file_triskele_v1_recall_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1348,7 @@ func (x *LegReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegReport.ProtoReflect.Descriptor instead.
 func (*LegReport) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{10}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LegReport) GetLeg() string {
@@ -1387,7 +1480,7 @@ type RecallResponse struct {
 
 func (x *RecallResponse) Reset() {
 	*x = RecallResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[11]
+	mi := &file_triskele_v1_recall_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1492,7 @@ func (x *RecallResponse) String() string {
 func (*RecallResponse) ProtoMessage() {}
 
 func (x *RecallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[11]
+	mi := &file_triskele_v1_recall_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1505,7 @@ func (x *RecallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallResponse.ProtoReflect.Descriptor instead.
 func (*RecallResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{11}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RecallResponse) GetHits() []*Hit {
@@ -1501,7 +1594,7 @@ type RecallServiceGetIndexStatusRequest struct {
 
 func (x *RecallServiceGetIndexStatusRequest) Reset() {
 	*x = RecallServiceGetIndexStatusRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[12]
+	mi := &file_triskele_v1_recall_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1606,7 @@ func (x *RecallServiceGetIndexStatusRequest) String() string {
 func (*RecallServiceGetIndexStatusRequest) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[12]
+	mi := &file_triskele_v1_recall_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1619,7 @@ func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use RecallServiceGetIndexStatusRequest.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{12}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RecallServiceGetIndexStatusRequest) GetNamespace() string {
@@ -1549,7 +1642,7 @@ type LegIndexStatus struct {
 
 func (x *LegIndexStatus) Reset() {
 	*x = LegIndexStatus{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[13]
+	mi := &file_triskele_v1_recall_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1654,7 @@ func (x *LegIndexStatus) String() string {
 func (*LegIndexStatus) ProtoMessage() {}
 
 func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[13]
+	mi := &file_triskele_v1_recall_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1667,7 @@ func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegIndexStatus.ProtoReflect.Descriptor instead.
 func (*LegIndexStatus) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{13}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LegIndexStatus) GetLeg() string {
@@ -1607,7 +1700,7 @@ type RecallServiceGetIndexStatusResponse struct {
 
 func (x *RecallServiceGetIndexStatusResponse) Reset() {
 	*x = RecallServiceGetIndexStatusResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[14]
+	mi := &file_triskele_v1_recall_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1619,7 +1712,7 @@ func (x *RecallServiceGetIndexStatusResponse) String() string {
 func (*RecallServiceGetIndexStatusResponse) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[14]
+	mi := &file_triskele_v1_recall_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1632,7 +1725,7 @@ func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use RecallServiceGetIndexStatusResponse.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{14}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RecallServiceGetIndexStatusResponse) GetLegs() []*LegIndexStatus {
@@ -1677,11 +1770,16 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\aRecency\x12/\n" +
 	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12E\n" +
 	"\thalf_life\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xc8\x01\x01\xaa\x01\x042\x02\b\x01R\bhalfLife\"d\n" +
+	"\xc8\x01\x01\xaa\x01\x042\x02\b\x01R\bhalfLife\"y\n" +
+	"\vEntityBoost\x12/\n" +
+	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12+\n" +
+	"\tmax_terms\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x01H\x00R\bmaxTerms\x88\x01\x01B\f\n" +
+	"\n" +
+	"_max_terms\"d\n" +
 	"\bMinScore\x129\n" +
 	"\x05scale\x18\x01 \x01(\x0e2\x17.triskele.v1.ScoreScaleB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x05scale\x12\x1d\n" +
-	"\x05value\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05value\"\xd2\x03\n" +
+	"\x05value\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05value\"\x8f\x04\n" +
 	"\fRecallPolicy\x12+\n" +
 	"\x06fusion\x18\x01 \x01(\v2\x13.triskele.v1.FusionR\x06fusion\x12A\n" +
 	"\x04legs\x18\x02 \x03(\v2#.triskele.v1.RecallPolicy.LegsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x10R\x04legs\x12-\n" +
@@ -1690,10 +1788,11 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\n" +
 	"on_timeout\x18\x05 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
 	"\x06quorum\x18\x06 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x12.\n" +
-	"\arecency\x18\a \x01(\v2\x14.triskele.v1.RecencyR\arecency\x1aP\n" +
+	"\arecency\x18\a \x01(\v2\x14.triskele.v1.RecencyR\arecency\x12;\n" +
+	"\fentity_boost\x18\x14 \x01(\v2\x18.triskele.v1.EntityBoostR\ventityBoost\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xbe\t\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xfb\t\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -1721,7 +1820,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"on_timeout\x18\x19 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
 	"\x06quorum\x18\x1a \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x12.\n" +
 	"\arecency\x18\x1b \x01(\v2\x14.triskele.v1.RecencyR\arecency\x122\n" +
-	"\tmin_score\x18\x1c \x01(\v2\x15.triskele.v1.MinScoreR\bminScore\x1aP\n" +
+	"\tmin_score\x18\x1c \x01(\v2\x15.triskele.v1.MinScoreR\bminScore\x12;\n" +
+	"\fentity_boost\x18( \x01(\v2\x18.triskele.v1.EntityBoostR\ventityBoost\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01:s\xbaHp\x1an\n" +
@@ -1736,7 +1836,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x10normalized_score\x18\x05 \x01(\x01R\x0fnormalizedScore\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x14\n" +
 	"\x05value\x18\a \x01(\x01R\x05value\x12)\n" +
-	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\xec\x02\n" +
+	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\xb6\x03\n" +
 	"\x03Hit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -1751,7 +1851,9 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05prior\x18\b \x01(\x01R\x05prior\x12?\n" +
 	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\x12.\n" +
 	"\amatches\x18\n" +
-	" \x01(\v2\x14.triskele.v1.MatchesR\amatches\"N\n" +
+	" \x01(\v2\x14.triskele.v1.MatchesR\amatches\x12!\n" +
+	"\fentity_boost\x18\x14 \x01(\x01R\ventityBoost\x12%\n" +
+	"\x0eentity_matches\x18\x15 \x01(\x05R\rentityMatches\"N\n" +
 	"\rNormalization\x12\x10\n" +
 	"\x03low\x18\x01 \x01(\x01R\x03low\x12\x12\n" +
 	"\x04high\x18\x02 \x01(\x01R\x04high\x12\x17\n" +
@@ -1841,7 +1943,7 @@ func file_triskele_v1_recall_proto_rawDescGZIP() []byte {
 }
 
 var file_triskele_v1_recall_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_triskele_v1_recall_proto_goTypes = []any{
 	(SortBy)(0),                                 // 0: triskele.v1.SortBy
 	(FusionMethod)(0),                           // 1: triskele.v1.FusionMethod
@@ -1850,89 +1952,92 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	(*Fusion)(nil),                              // 4: triskele.v1.Fusion
 	(*LegOptions)(nil),                          // 5: triskele.v1.LegOptions
 	(*Recency)(nil),                             // 6: triskele.v1.Recency
-	(*MinScore)(nil),                            // 7: triskele.v1.MinScore
-	(*RecallPolicy)(nil),                        // 8: triskele.v1.RecallPolicy
-	(*RecallRequest)(nil),                       // 9: triskele.v1.RecallRequest
-	(*Contribution)(nil),                        // 10: triskele.v1.Contribution
-	(*Hit)(nil),                                 // 11: triskele.v1.Hit
-	(*Normalization)(nil),                       // 12: triskele.v1.Normalization
-	(*ScoreCompletion)(nil),                     // 13: triskele.v1.ScoreCompletion
-	(*LegReport)(nil),                           // 14: triskele.v1.LegReport
-	(*RecallResponse)(nil),                      // 15: triskele.v1.RecallResponse
-	(*RecallServiceGetIndexStatusRequest)(nil),  // 16: triskele.v1.RecallServiceGetIndexStatusRequest
-	(*LegIndexStatus)(nil),                      // 17: triskele.v1.LegIndexStatus
-	(*RecallServiceGetIndexStatusResponse)(nil), // 18: triskele.v1.RecallServiceGetIndexStatusResponse
-	nil,                            // 19: triskele.v1.RecallPolicy.LegsEntry
-	nil,                            // 20: triskele.v1.RecallRequest.LegsEntry
-	(*durationpb.Duration)(nil),    // 21: google.protobuf.Duration
-	(Scorer)(0),                    // 22: triskele.v1.Scorer
-	(Traversal)(0),                 // 23: triskele.v1.Traversal
-	(*Filter)(nil),                 // 24: triskele.v1.Filter
-	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
-	(ScoreKind)(0),                 // 26: triskele.v1.ScoreKind
-	(*PathStep)(nil),               // 27: triskele.v1.PathStep
-	(*Memory)(nil),                 // 28: triskele.v1.Memory
-	(*Matches)(nil),                // 29: triskele.v1.Matches
-	(LegState)(0),                  // 30: triskele.v1.LegState
-	(*Span)(nil),                   // 31: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 32: triskele.v1.GetIndexStatusResponse
+	(*EntityBoost)(nil),                         // 7: triskele.v1.EntityBoost
+	(*MinScore)(nil),                            // 8: triskele.v1.MinScore
+	(*RecallPolicy)(nil),                        // 9: triskele.v1.RecallPolicy
+	(*RecallRequest)(nil),                       // 10: triskele.v1.RecallRequest
+	(*Contribution)(nil),                        // 11: triskele.v1.Contribution
+	(*Hit)(nil),                                 // 12: triskele.v1.Hit
+	(*Normalization)(nil),                       // 13: triskele.v1.Normalization
+	(*ScoreCompletion)(nil),                     // 14: triskele.v1.ScoreCompletion
+	(*LegReport)(nil),                           // 15: triskele.v1.LegReport
+	(*RecallResponse)(nil),                      // 16: triskele.v1.RecallResponse
+	(*RecallServiceGetIndexStatusRequest)(nil),  // 17: triskele.v1.RecallServiceGetIndexStatusRequest
+	(*LegIndexStatus)(nil),                      // 18: triskele.v1.LegIndexStatus
+	(*RecallServiceGetIndexStatusResponse)(nil), // 19: triskele.v1.RecallServiceGetIndexStatusResponse
+	nil,                            // 20: triskele.v1.RecallPolicy.LegsEntry
+	nil,                            // 21: triskele.v1.RecallRequest.LegsEntry
+	(*durationpb.Duration)(nil),    // 22: google.protobuf.Duration
+	(Scorer)(0),                    // 23: triskele.v1.Scorer
+	(Traversal)(0),                 // 24: triskele.v1.Traversal
+	(*Filter)(nil),                 // 25: triskele.v1.Filter
+	(*timestamppb.Timestamp)(nil),  // 26: google.protobuf.Timestamp
+	(ScoreKind)(0),                 // 27: triskele.v1.ScoreKind
+	(*PathStep)(nil),               // 28: triskele.v1.PathStep
+	(*Memory)(nil),                 // 29: triskele.v1.Memory
+	(*Matches)(nil),                // 30: triskele.v1.Matches
+	(LegState)(0),                  // 31: triskele.v1.LegState
+	(*Span)(nil),                   // 32: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 33: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
-	21, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
-	22, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
-	23, // 3: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
-	21, // 4: triskele.v1.Recency.half_life:type_name -> google.protobuf.Duration
+	22, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
+	23, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
+	24, // 3: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
+	22, // 4: triskele.v1.Recency.half_life:type_name -> google.protobuf.Duration
 	2,  // 5: triskele.v1.MinScore.scale:type_name -> triskele.v1.ScoreScale
 	4,  // 6: triskele.v1.RecallPolicy.fusion:type_name -> triskele.v1.Fusion
-	19, // 7: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
+	20, // 7: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
 	3,  // 8: triskele.v1.RecallPolicy.on_error:type_name -> triskele.v1.MissPolicy
 	3,  // 9: triskele.v1.RecallPolicy.on_timeout:type_name -> triskele.v1.MissPolicy
 	6,  // 10: triskele.v1.RecallPolicy.recency:type_name -> triskele.v1.Recency
-	0,  // 11: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	24, // 12: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	21, // 13: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	20, // 14: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
-	4,  // 15: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	25, // 16: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
-	3,  // 17: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
-	3,  // 18: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
-	6,  // 19: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
-	7,  // 20: triskele.v1.RecallRequest.min_score:type_name -> triskele.v1.MinScore
-	26, // 21: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	27, // 22: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
-	25, // 23: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	28, // 24: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
-	10, // 25: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	29, // 26: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
-	21, // 27: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
-	30, // 28: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	21, // 29: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	21, // 30: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	26, // 31: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	12, // 32: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
-	13, // 33: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
-	21, // 34: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
-	11, // 35: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	14, // 36: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	4,  // 37: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 38: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	21, // 39: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	21, // 40: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	31, // 41: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	32, // 42: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	17, // 43: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	5,  // 44: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 45: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	9,  // 46: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	16, // 47: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	15, // 48: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	18, // 49: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	48, // [48:50] is the sub-list for method output_type
-	46, // [46:48] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	7,  // 11: triskele.v1.RecallPolicy.entity_boost:type_name -> triskele.v1.EntityBoost
+	0,  // 12: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
+	25, // 13: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	22, // 14: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	21, // 15: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	4,  // 16: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
+	26, // 17: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
+	3,  // 18: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
+	3,  // 19: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
+	6,  // 20: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
+	8,  // 21: triskele.v1.RecallRequest.min_score:type_name -> triskele.v1.MinScore
+	7,  // 22: triskele.v1.RecallRequest.entity_boost:type_name -> triskele.v1.EntityBoost
+	27, // 23: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	28, // 24: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
+	26, // 25: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	29, // 26: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	11, // 27: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
+	30, // 28: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
+	22, // 29: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
+	31, // 30: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	22, // 31: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	22, // 32: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	27, // 33: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	13, // 34: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
+	14, // 35: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
+	22, // 36: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
+	12, // 37: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	15, // 38: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	4,  // 39: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 40: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	22, // 41: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	22, // 42: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	32, // 43: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	33, // 44: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	18, // 45: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 46: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 47: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	10, // 48: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	17, // 49: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	16, // 50: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	19, // 51: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	50, // [50:52] is the sub-list for method output_type
+	48, // [48:50] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
@@ -1945,14 +2050,15 @@ func file_triskele_v1_recall_proto_init() {
 	file_triskele_v1_trace_proto_init()
 	file_triskele_v1_recall_proto_msgTypes[0].OneofWrappers = []any{}
 	file_triskele_v1_recall_proto_msgTypes[1].OneofWrappers = []any{}
-	file_triskele_v1_recall_proto_msgTypes[5].OneofWrappers = []any{}
+	file_triskele_v1_recall_proto_msgTypes[3].OneofWrappers = []any{}
+	file_triskele_v1_recall_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_recall_proto_rawDesc), len(file_triskele_v1_recall_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
