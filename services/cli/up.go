@@ -13,6 +13,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/extractor"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
@@ -20,16 +21,17 @@ import (
 )
 
 type upCmd struct {
-	Listen      string         `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
-	AllowRemote bool           `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
-	Database    databaseFlags  `embed:""`
-	Embedder    open.Flags     `embed:""`
-	Graph       graph.Flags    `embed:""`
-	Lexical     lexical.Flags  `embed:""`
-	Curator     curator.Config `embed:"" prefix:"curator-"`
-	Sweep       memory.Sweep   `embed:""`
-	Policies    []byte         `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
-	LogLevel    slog.Level     `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
+	Listen      string           `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
+	AllowRemote bool             `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
+	Database    databaseFlags    `embed:""`
+	Embedder    open.Flags       `embed:""`
+	Graph       graph.Flags      `embed:""`
+	Lexical     lexical.Flags    `embed:""`
+	Curator     curator.Config   `embed:"" prefix:"curator-"`
+	Extractor   extractor.Config `embed:"" prefix:"extractor-"`
+	Sweep       memory.Sweep     `embed:""`
+	Policies    []byte           `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
+	LogLevel    slog.Level       `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 }
 
 // Validate implements kong's interface.
@@ -70,7 +72,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	system, err := standalone.Start(ctx, standalone.Config{
 		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: config,
-		Lexical: c.Lexical.Config(), Graph: c.Graph.Config(), Curator: c.Curator, Sweep: c.Sweep,
+		Lexical: c.Lexical.Config(), Graph: c.Graph.Config(), Curator: c.Curator, Extractor: c.Extractor, Sweep: c.Sweep,
 	}, process, log)
 	if err != nil {
 		return err
