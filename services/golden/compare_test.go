@@ -38,9 +38,10 @@ func diff(want, got string) string {
 		old[subject(line)] = line
 	}
 	var b strings.Builder
+	kept := map[string]bool{}
 	for line := range strings.Lines(got) {
 		was, known := old[subject(line)]
-		delete(old, subject(line))
+		kept[subject(line)] = true
 		if known && was != line {
 			b.WriteString("- " + was)
 		}
@@ -49,7 +50,9 @@ func diff(want, got string) string {
 		}
 	}
 	for _, about := range slices.Sorted(maps.Keys(old)) {
-		b.WriteString("- " + old[about])
+		if !kept[about] {
+			b.WriteString("- " + old[about])
+		}
 	}
 	return b.String()
 }
@@ -107,12 +110,12 @@ func means(text string) map[string][]float64 {
 // TestCompare breaks a report and looks at what would be said.
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	const want = "# comment\na/default 10 0.500 0.600 0.700 9.00 0 0\nq1 1 2 text\nq2 - 3 text\n"
-	const got = "# comment\na/default 10 0.500 0.650 0.600 9.00 0 0\nq1 1 2 text\nq3 4 3 text\n"
-	if d, w := diff(want, got), "- a/default 10 0.500 0.600 0.700 9.00 0 0\n+ a/default 10 0.500 0.650 0.600 9.00 0 0\n+ q3 4 3 text\n- q2 - 3 text\n"; d != w {
+	const want = "# comment\n\n\na/default 10 0.500 0.600 0.700 9.00 0 0\nq1 1 2 text\nq2 - 3 text\n"
+	const got = "# comment\n\n\na/default 10 0.500 0.650 0.600 9.50 0 0\nq1 1 2 text\nq3 4 3 text\n"
+	if d, w := diff(want, got), "- a/default 10 0.500 0.600 0.700 9.00 0 0\n+ a/default 10 0.500 0.650 0.600 9.50 0 0\n+ q3 4 3 text\n- q2 - 3 text\n"; d != w {
 		t.Errorf("diff\n%s\nwant\n%s", d, w)
 	}
-	if m, w := movement(want, got), "a/default: recall@10 rose from 0.600 to 0.650\na/default: MRR@10 fell from 0.700 to 0.600\n"; m != w {
+	if m, w := movement(want, got), "a/default: recall@10 rose from 0.600 to 0.650\na/default: MRR@10 fell from 0.700 to 0.600\na/default: usable rose from 9.000 to 9.500\n"; m != w {
 		t.Errorf("movement\n%s\nwant\n%s", m, w)
 	}
 }

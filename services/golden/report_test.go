@@ -56,7 +56,7 @@ func (c *corpus) report(got answers) string {
 	}
 	var b strings.Builder
 	b.WriteString(legend)
-	fmt.Fprintf(&b, "%-24s %8s %9s %9s %9s %9s %9s %11s\n", "stratum/setting", "queries", metricNames[0], metricNames[1], metricNames[2], "usable", "repeats", "superseded")
+	fmt.Fprintf(&b, "%-24s %8s %9s %9s %9s %9s %9s %11s\n", "stratum/setting", "queries", metricNames[0], metricNames[1], metricNames[2], metricNames[3], "repeats", "superseded")
 	for _, stratum := range strata {
 		for _, s := range settings() {
 			if !s.superseded || stratum == "superseded" {
@@ -90,8 +90,8 @@ func (c *corpus) report(got answers) string {
 	return b.String()
 }
 
-// metricNames are the means in a line of the summary, in their order.
-var metricNames = []string{"recall@5", "recall@10", "MRR@10"}
+// metricNames are the means in a line of the summary, behind the number of queries.
+var metricNames = []string{"recall@5", "recall@10", "MRR@10", "usable"}
 
 // means is the summary's line for the queries of a stratum in a setting.
 func (c *corpus) means(stratum, setting string, lists [][]*triskelev1.Hit) string {
