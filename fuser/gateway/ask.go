@@ -33,7 +33,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 			g.log.ErrorContext(ctx, "panic in a leg's client", "leg", s.name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
 			out.state, out.reason, out.hits = triskelev1.LegState_LEG_STATE_FAILED, "internal error", nil
 		}
-		out.spent = time.Since(start)
+		out.spent, out.returned = time.Since(start), len(out.hits)
 		leave(health)
 		span.SetAttributes(
 			attribute.String("triskele.state", stateName(out.state)),

@@ -32,21 +32,22 @@ type search struct {
 // outcome is how a search ended.
 type outcome struct {
 	search
-	state  triskelev1.LegState
-	reason string
-	queued time.Duration // waiting for a slot, part of spent
-	spent  time.Duration
-	hedged bool // asked twice
-	kind   triskelev1.ScoreKind
-	hits   []fusion.Hit
-	paths  map[string][]*triskelev1.PathStep // to hits, by id; nil if the leg gave none
-	used   []float32                         // the vector it searched with, if asked for
-	spans  []*triskelev1.Span
-	behind int64 // memories that the leg's index has yet to catch up with
-	stale  bool  // the leg's index did not know of the write asked for
-	err    error // the leg refused the request itself
-	late   bool  // skipped for want of time
-	spare  bool  // skipped because it could not have changed the answer
+	state    triskelev1.LegState
+	reason   string
+	queued   time.Duration // waiting for a slot, part of spent
+	spent    time.Duration
+	hedged   bool // asked twice
+	kind     triskelev1.ScoreKind
+	hits     []fusion.Hit
+	returned int                               // hits
+	paths    map[string][]*triskelev1.PathStep // to hits, by id; nil if the leg gave none
+	used     []float32                         // the vector it searched with, if asked for
+	spans    []*triskelev1.Span
+	behind   int64 // memories that the leg's index has yet to catch up with
+	stale    bool  // the leg's index did not know of the write asked for
+	err      error // the leg refused the request itself
+	late     bool  // skipped for want of time
+	spare    bool  // skipped because it could not have changed the answer
 
 	others     []fusion.Scored // what other legs found, scored by this one
 	complete   bool            // every memory that another leg found has its score, if there is one
@@ -110,7 +111,7 @@ func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
 			outcomes = append(outcomes, outcome{search: s, state: triskelev1.LegState_LEG_STATE_SKIPPED, reason: s.off})
 		}
 	}
-	if over := g.wave(ctx, r, outcomes, waves[0], waves[1], r.plan.First); !over && len(waves[1]) > 0 {
+	if over := g.wave(ctx, r, outcomes, waves[0], waves[1], r.plan.First-r.looked); !over && len(waves[1]) > 0 {
 		seed(r, outcomes, waves[1])
 		g.wave(ctx, r, outcomes, waves[1], nil, r.plan.Second-time.Since(r.start))
 	}
