@@ -14,8 +14,8 @@ const page = 10
 
 const legend = `# Written by "make golden".
 #
-# Means over the queries of a stratum that something answers; of the first 10 hits, how many an agent can use, which are those
-# that neither repeat one above them nor are superseded, per query, and in all how many repeat and how many are superseded.
+# Means over the queries of a stratum that something answers. Then of the first 10 hits of every query: how many an agent can
+# use on average, and how many in all say again what one above them says, are superseded, or have expired.
 
 `
 
@@ -26,15 +26,17 @@ const ranksLegend = `
 `
 
 // use is what an agent can do with the first page of answers.
-type use struct{ usable, repeats, superseded int }
+type use struct{ usable, repeats, superseded, expired int }
 
 func (u *use) add(c *corpus, hits []*triskelev1.Hit) {
 	seen := map[int]bool{}
 	for _, hit := range hits[:min(page, len(hits))] {
 		key := c.keys[hit.GetId()]
 		group := c.groups[key]
-		switch {
-		case c.memories[key].GetSupersededBy() != "":
+		switch m := c.memories[key]; {
+		case m.GetExpiresAt() != nil:
+			u.expired++
+		case m.GetSupersededBy() != "":
 			u.superseded++
 		case group != 0 && seen[group]:
 			u.repeats++
@@ -56,7 +58,7 @@ func (c *corpus) report(got answers) string {
 	}
 	var b strings.Builder
 	b.WriteString(legend)
-	fmt.Fprintf(&b, "%-24s %8s %9s %9s %9s %9s %9s %11s\n", "stratum/setting", "queries", metricNames[0], metricNames[1], metricNames[2], metricNames[3], "repeats", "superseded")
+	fmt.Fprintf(&b, "%-24s %8s %9s %9s %9s %9s %9s %11s %8s\n", "stratum/setting", "queries", metricNames[0], metricNames[1], metricNames[2], metricNames[3], "repeats", "superseded", "expired")
 	for _, stratum := range strata {
 		for _, s := range settings() {
 			if !s.superseded || stratum == "superseded" {
@@ -114,8 +116,8 @@ func (c *corpus) means(stratum, setting string, lists [][]*triskelev1.Hit) strin
 		measured = append(measured, eval.Measure(ranking, q.Relevant))
 	}
 	m := eval.Mean(measured)
-	return fmt.Sprintf("%-24s %8d %9.3f %9.3f %9.3f %9.2f %9d %11d\n",
-		stratum+"/"+setting, asked, m.Recall5, m.Recall10, m.MRR10, float64(u.usable)/float64(asked), u.repeats, u.superseded)
+	return fmt.Sprintf("%-24s %8d %9.3f %9.3f %9.3f %9.2f %9d %11d %8d\n",
+		stratum+"/"+setting, asked, m.Recall5, m.Recall10, m.MRR10, float64(u.usable)/float64(asked), u.repeats, u.superseded, u.expired)
 }
 
 func (c *corpus) ranks(hits []*triskelev1.Hit, keys []string) string {
