@@ -24,6 +24,11 @@ test: ## Run all tests with the race detector, against a throwaway PostgreSQL wi
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go test -race -timeout 30m work
 
+.PHONY: golden
+golden: ## Write the expected ranks of services/golden anew: how a change of ranking is accepted
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go test -count=1 ./services/golden -update
+
 # The revision of the release before, whose programs and data the new ones have to get on with.
 OLD ?= $(shell cat tests/released)
 .PHONY: test-upgrade
@@ -83,6 +88,10 @@ SIZES ?= 20000,200000,1000000
 .PHONY: bench-lexical
 bench-lexical: ## Measure lexical search by number of memories and write docs/bench/lexical.md: [SIZES=20000,200000]
 	tests/postgres.sh run go run ./services/lexical/benchlexical --sizes $(SIZES) --out docs/bench
+
+.PHONY: test-textsearch
+test-textsearch: ## Try the scorer textsearch on a PostgreSQL 18 with pg_textsearch in a temporary folder: needs root [SIZES=20000]
+	SIZES=$(if $(filter file,$(origin SIZES)),20000,$(SIZES)) tests/textsearch.sh
 
 .PHONY: bench-write
 bench-write: ## Time storing a memory with an embedder that works, one that hangs and one that is absent
@@ -151,6 +160,14 @@ ifeq ($(STORE),postgres)
 else
 	$(EVAL)
 endif
+
+PLANS ?= $(patsubst docs/evidence/plans/%.yaml,%,$(wildcard docs/evidence/plans/*.yaml))
+.PHONY: evidence
+evidence: build ## Run the plans in docs/evidence/plans and write their reports and verdicts: make evidence DATA=DIR [PLANS="a b"]
+	@test -n "$(DATA)" || { echo "make evidence needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run bash -ec 'for plan in $(PLANS); do \
+		bin/triskele eval --plan "docs/evidence/plans/$$plan.yaml" --data "$(DATA)" --postgres "$$TRISKELE_TEST_POSTGRES" --out "out/evidence/$$plan"; done'
 
 MODEL ?= services/embed/static/model.bin
 .PHONY: train-embedder

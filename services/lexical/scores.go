@@ -34,14 +34,20 @@ func (p *Postgres) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (sc
 }
 
 func (p *Postgres) scores(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, settings Settings, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
-	if p.scorer(q, settings) == triskelev1.Scorer_SCORER_TS_RANK {
+	scorer, _, err := p.scorer(ctx, tx, q, settings)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case scorer == triskelev1.Scorer_SCORER_TS_RANK:
 		scores, err := p.ranksOf(ctx, tx, q, understood, ids)
 		return scores, triskelev1.ScoreKind_SCORE_KIND_TS_RANK, err
+	case scorer == triskelev1.Scorer_SCORER_TEXTSEARCH:
+		scores, err := textsearchScores(ctx, tx, q, understood, settings, ids)
+		return scores, triskelev1.ScoreKind_SCORE_KIND_BM25, err
 	}
 	s := &bm25Search{tx: tx, q: q, query: understood, settings: settings, budget: p.cfg.MaxPostings}
-	err := s.prepare(ctx)
 	var scores []leg.Score
-	if err == nil {
+	if err = s.prepare(ctx); err == nil {
 		scores, err = s.scoresOf(ctx, ids)
 	}
 	return scores, triskelev1.ScoreKind_SCORE_KIND_BM25, err
@@ -127,9 +133,7 @@ func (p *Postgres) ranksOf(ctx context.Context, tx pgx.Tx, q leg.Query, understo
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (score leg.Score, err error) {
-		return score, row.Scan(&score.ID, &score.Score)
-	})
+	return pgx.CollectRows(rows, scanScore)
 }
 
 // Scores implements leg.Scorer. A memory that doesn't match scores 0.
