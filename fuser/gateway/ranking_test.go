@@ -60,15 +60,32 @@ func TestAnswersCanBeRecomputed(t *testing.T) {
 		finds(cosine, "b", "c", "d").scores(0, cosine, map[string]float64{"a": .5}),
 		finds(hops, "c", "y", "a"),
 	}
+	mark := func(l leg, mark func(*triskelev1.LegHit)) leg {
+		search := l.search
+		l.search = func(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+			resp, err := search(ctx, req)
+			for _, h := range resp.GetHits() {
+				mark(h)
+			}
+			return resp, err
+		}
+		return l
+	}
+	legs[0] = mark(legs[0], func(h *triskelev1.LegHit) { h.Exact = h.GetId() == "x" })
+	legs[2] = mark(legs[2], func(h *triskelev1.LegHit) { h.Concepts = 4 - h.GetRank() })
 	year := &triskelev1.Recency{Weight: .4, HalfLife: durationpb.New(365 * 24 * time.Hour)}
+	boost := &triskelev1.EntityBoost{Weight: .25, MaxTerms: new(int32(2))}
 	for _, method := range []triskelev1.FusionMethod{rrf, convex, dbsf} {
 		for name, edit := range map[string]func(*triskelev1.RecallRequest){
-			"plain":     func(*triskelev1.RecallRequest) {},
-			"recency":   func(r *triskelev1.RecallRequest) { r.Recency = year },
-			"diversity": func(r *triskelev1.RecallRequest) { r.Diversity = &triskelev1.Diversity{Resemblance: 1} },
-			"reranked":  reranked,
+			"plain":       func(*triskelev1.RecallRequest) {},
+			"recency":     func(r *triskelev1.RecallRequest) { r.Recency = year },
+			"diversity":   func(r *triskelev1.RecallRequest) { r.Diversity = &triskelev1.Diversity{Resemblance: 1} },
+			"reranked":    reranked,
+			"exact match": func(r *triskelev1.RecallRequest) { r.Fusion.ExactBonus = new(.5) },
+			"entities":    func(r *triskelev1.RecallRequest) { r.EntityBoost = boost },
 			"all of them": func(r *triskelev1.RecallRequest) {
 				reranked(r)
+				r.Fusion.ExactBonus, r.EntityBoost = new(.5), boost
 				r.Recency, r.Diversity, r.Limit = year, &triskelev1.Diversity{Resemblance: 1}, new(int32(4))
 			},
 		} {
@@ -85,6 +102,16 @@ func TestAnswersCanBeRecomputed(t *testing.T) {
 					if name == "recency" || name == "all of them" {
 						age := time.Since(h.GetCreatedAt().AsTime())
 						prior *= 1 - year.GetWeight() + year.GetWeight()*math.Exp2(-float64(age)/float64(year.GetHalfLife().AsDuration()))
+					}
+					if h.GetExact() {
+						prior *= 1 + resp.GetFusion().GetExactBonus()
+					}
+					entities := 1.
+					if name == "entities" || name == "all of them" {
+						entities += boost.GetWeight() * float64(min(h.GetEntityMatches(), boost.GetMaxTerms()))
+					}
+					if h.GetEntityBoost() != entities {
+						t.Errorf("%s: %v, but its entities are worth %v", what, h, entities)
 					}
 					recomputeScore(t, what, resp, h, prior)
 				}
@@ -111,8 +138,8 @@ func recomputeScore(t *testing.T, what string, resp *triskelev1.RecallResponse, 
 			}
 			share = c.GetWeight() * normalized
 		}
-		if math.Abs(c.GetValue()-h.GetPrior()*share) > 1e-12 {
-			t.Errorf("%s, %s: %v contributes %v, the printed numbers give %v", what, h.GetId(), c, c.GetValue(), h.GetPrior()*share)
+		if want := h.GetPrior() * h.GetEntityBoost() * share; math.Abs(c.GetValue()-want) > 1e-12 {
+			t.Errorf("%s, %s: %v contributes %v, the printed numbers give %v", what, h.GetId(), c, c.GetValue(), want)
 		}
 		sum += c.GetValue()
 	}

@@ -18,7 +18,7 @@ const maxStatement = 1000
 func (g *Gateway) inOneStatement(r *recall) bool {
 	o := r.fusion
 	if g.config.Statement == nil || len(r.settings) != 1 || o.Method != triskelev1.FusionMethod_FUSION_METHOD_RRF ||
-		o.Recency.Weight > 0 || o.ExactBonus > 0 || len(o.Quotas) > 0 || len(r.tokens) > 0 || r.req.GetAsOf() != nil {
+		o.Recency.Weight > 0 || o.ExactBonus > 0 || o.Boost.Weight > 0 || len(o.Quotas) > 0 || len(r.tokens) > 0 || r.req.GetAsOf() != nil {
 		return false
 	}
 	return !slices.ContainsFunc(r.settings[0].legs, func(l legSettings) bool {
@@ -74,7 +74,7 @@ func (g *Gateway) askStatement(ctx context.Context, r *recall) (outcomes []outco
 		found.memories[h.GetId()] = h.GetMemory()
 		hits[i] = fusion.Fused{
 			Namespace: namespace, ID: h.GetId(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime(),
-			Score: h.GetScore(), Prior: h.GetPrior(), Contributions: make([]fusion.Contribution, len(h.GetContributions())),
+			Score: h.GetScore(), Prior: h.GetPrior(), Boost: 1, Contributions: make([]fusion.Contribution, len(h.GetContributions())),
 		}
 		for j, c := range h.GetContributions() {
 			hits[i].Contributions[j] = fusion.Contribution{

@@ -69,10 +69,14 @@ func TestOneStatementAnswersLikeTheFanOut(t *testing.T) {
 		"plain":         func(*triskelev1.RecallRequest) {},
 		"by importance": func(r *triskelev1.RecallRequest) { r.SortBy = triskelev1.SortBy_SORT_BY_IMPORTANCE },
 		"by time":       func(r *triskelev1.RecallRequest) { r.SortBy = triskelev1.SortBy_SORT_BY_RECENCY },
-		"filtered":      func(r *triskelev1.RecallRequest) { r.Filter = &triskelev1.Filter{TagsAny: []string{"t1", "ops"}} },
-		"deep":          func(r *triskelev1.RecallRequest) { r.Limit = proto.Int32(200); depths(r, 150, 150) },
-		"shallow":       func(r *triskelev1.RecallRequest) { depths(r, 3, 2) },
-		"another k":     func(r *triskelev1.RecallRequest) { r.Fusion = &triskelev1.Fusion{K: proto.Float64(1)} },
+		// Deeper than there are such memories: else the leg may ask its index, which is not exact.
+		"filtered": func(r *triskelev1.RecallRequest) {
+			r.Filter = &triskelev1.Filter{TagsAny: []string{"t1", "ops"}}
+			depths(r, 250, 250)
+		},
+		"deep":      func(r *triskelev1.RecallRequest) { r.Limit = proto.Int32(200); depths(r, 150, 150) },
+		"shallow":   func(r *triskelev1.RecallRequest) { depths(r, 3, 2) },
+		"another k": func(r *triskelev1.RecallRequest) { r.Fusion = &triskelev1.Fusion{K: proto.Float64(1)} },
 		"weights": func(r *triskelev1.RecallRequest) {
 			r.Legs["dense"].Weight, r.Legs["lexical"].Weight = proto.Float64(.3), proto.Float64(2)
 		},
