@@ -64,6 +64,11 @@ SIZES ?= 20000,200000,1000000
 bench-lexical: ## Measure lexical search by number of memories and write docs/bench/lexical.md: [SIZES=20000,200000]
 	tests/postgres.sh run go run ./services/lexical/benchlexical --sizes $(SIZES) --out docs/bench
 
+DENSE_SIZES ?= 20000,200000
+.PHONY: bench-dense
+bench-dense: ## Measure dense search on both stores by number of memories, and what it finds, and write docs/bench/dense.md: [DENSE_SIZES=20000,200000,1000000]
+	tests/postgres.sh run go run ./services/dense/benchdense --sizes $(DENSE_SIZES) --out docs/bench
+
 .PHONY: bench-write
 bench-write: ## Time storing a memory with an embedder that works, one that hangs and one that is absent
 	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 1000x ./services/standalone
