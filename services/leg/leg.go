@@ -45,6 +45,7 @@ type Query struct {
 	MinScore     *float64 // on the searcher's raw scale
 	ReturnVector bool
 	Scorer       triskelev1.Scorer // for a searcher that has several
+	MarkExact    bool              // fill Hit.Exact
 	AtLeast      int64             // the write to wait for before searching; 0 if none
 	Traversal    triskelev1.Traversal
 	AsOf         time.Time // what held then; the zero time is now
@@ -63,7 +64,8 @@ type Hit struct {
 	Score      float64 // raw; higher is better
 	Importance float64
 	CreatedAt  time.Time
-	Concepts   int // of the query that the memory mentions itself, where the searcher knows concepts
+	Exact      bool // the query, or a quoted phrase in it, is the title or content
+	Concepts   int  // of the query that the memory mentions itself, where the searcher knows concepts
 }
 
 // Step is a stop of a path: a concept, or a memory if Memory is not uuid.Nil. Relation is how it is reached.
@@ -158,7 +160,7 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 	for i, hit := range result.Hits {
 		resp.Hits[i] = &triskelev1.LegHit{
 			Id: hit.ID.String(), Rank: int32(i + 1), Score: hit.Score, Importance: hit.Importance, CreatedAt: timestamppb.New(hit.CreatedAt),
-			Concepts: int32(hit.Concepts),
+			Concepts: int32(hit.Concepts), Exact: hit.Exact,
 		}
 		if i >= len(result.Paths) {
 			continue
@@ -284,6 +286,7 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 		MinScore:     req.MinScore,
 		ReturnVector: req.GetReturnVector(),
 		Scorer:       req.GetScorer(),
+		MarkExact:    req.GetMarkExact(),
 		Traversal:    req.GetTraversal(),
 		Explain:      req.GetExplain(),
 	}

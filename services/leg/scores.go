@@ -45,7 +45,7 @@ func (s *Server) ScoreByIds(ctx context.Context, req *triskelev1.ScoreByIdsReque
 	}
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
-	scores, kind, err := scorer.Scores(ctx, Query{Namespace: req.GetNamespace(), Text: req.GetQuery(), Vector: req.GetVector()}, ids)
+	scores, kind, err := scorer.Scores(ctx, Query{Namespace: req.GetNamespace(), Text: req.GetQuery(), Vector: req.GetVector(), Scorer: req.GetScorer()}, ids)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, status.Error(codes.DeadlineExceeded, "the scores were not found within the budget")

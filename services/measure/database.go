@@ -1,4 +1,4 @@
-// Package measure is what the benchmark programs share: a database of their own, percentiles, and a plot.
+// Package measure is what the benchmark programs share: a database of their own, and percentiles.
 package measure
 
 import (

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/triskele/triskele/services/chart"
 	"github.com/triskele/triskele/services/measure"
 )
 
@@ -21,18 +22,25 @@ func write(f flags, r results) error {
 	if err := os.MkdirAll(f.Out, 0o755); err != nil {
 		return err
 	}
-	var sizes []int
-	lines := []measure.Line{{Name: "PostgreSQL"}, {Name: "SQLite"}}
-	for _, m := range r.sizes {
-		sizes = append(sizes, m.size)
-		for i, s := range m.stores {
-			lines[i].P50, lines[i].P95 = append(lines[i].P50, s.leg.At(50)), append(lines[i].P95, s.leg.At(95))
-		}
-	}
-	if err := os.WriteFile(filepath.Join(f.Out, "dense.svg"), []byte(measure.Plot(sizes, lines)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(f.Out, "dense.svg"), []byte(plot(r)), 0o644); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(f.Out, "dense.md"), []byte(report(f, r)), 0o644)
+}
+
+// plot draws the percentiles of the whole leg by number of memories.
+func plot(r results) string {
+	c := chart.Chart{X: chart.Axis{Label: "memories", Log: true}, Y: chart.Axis{Label: "ms", Log: true}}
+	for i, store := range r.sizes[0].stores {
+		for _, percent := range []int{50, 95} {
+			line := chart.Series{Name: fmt.Sprintf("%s p%d", store.name, percent), Colour: i, Dashed: percent == 95}
+			for _, m := range r.sizes {
+				line.Points = append(line.Points, chart.Point{X: float64(m.size), Y: m.stores[i].leg.At(percent).Seconds() * 1000})
+			}
+			c.Series = append(c.Series, line)
+		}
+	}
+	return c.SVG()
 }
 
 func report(f flags, r results) string {
