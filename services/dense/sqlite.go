@@ -22,13 +22,19 @@ import (
 	"github.com/triskele/triskele/services/sqlite"
 )
 
+// Config is what a user may set, as flags of a program.
+type Config struct {
+	// VectorMemory bounds the memory in MiB that a SQLite file's vectors are kept in; 0 is 512. The namespace used least
+	// recently goes first. Of one that does not fit alone only the codes are kept, a fifteenth of the rest, and the vectors
+	// that these say are likely are read in each search; if not even they fit, all vectors are read.
+	VectorMemory int64 `help:"MiB of memory for the vectors of a SQLite file. What does not fit is read in each search." default:"512" env:"TRISKELE_VECTOR_MEMORY" placeholder:"MIB"`
+}
+
 // SQLite searches the vectors in dense_vectors. It compares the query with the codes of a namespace's vectors in memory, then
 // with the likeliest vectors themselves, and asks the database only what has changed since it read them and which of the
 // best may be returned. A namespace is read when it is first searched.
 type SQLite struct {
-	// MaxBytes bounds the memory that vectors are kept in. The namespace used least recently goes first. Of one that does not
-	// fit alone only the codes are kept, a fifteenth of the rest, and the vectors that these say are likely are read in each
-	// search; if even they do not fit, all vectors are. Set it before the first search.
+	// MaxBytes is Config.VectorMemory in bytes. Set it before the first search.
 	MaxBytes int64
 
 	queue.Follower
@@ -49,7 +55,7 @@ var (
 
 // NewSQLite returns a store for the embedder's model, which it registers if the database has no active model yet.
 // Another active model is an error.
-func NewSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, tasks queue.Store) (*SQLite, error) {
+func NewSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, tasks queue.Store, config Config) (*SQLite, error) {
 	if err := checkModel(embedder.Model()); err != nil {
 		return nil, err
 	}
@@ -59,7 +65,7 @@ func NewSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, task
 		return nil, err
 	}
 	return &SQLite{
-		MaxBytes: 512 << 20, Follower: queue.Follow(tasks, indexName), db: db, embedder: embedder, tasks: tasks, model: model, models: models,
+		MaxBytes: cmp.Or(config.VectorMemory, 512) << 20, Follower: queue.Follow(tasks, indexName), db: db, embedder: embedder, tasks: tasks, model: model, models: models,
 		scratch: sync.Pool{New: func() any { return new(scratch) }},
 	}, nil
 }

@@ -33,7 +33,7 @@ func other(t testing.TB, f *storetest.Fixture) *dense.SQLite {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	s, err := dense.NewSQLite(t.Context(), db, embed.NewHashed(), f.Queue)
+	s, err := dense.NewSQLite(t.Context(), db, embed.NewHashed(), f.Queue, dense.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

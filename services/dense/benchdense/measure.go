@@ -157,7 +157,7 @@ func fillSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, dat
 	if _, err := schema.Up(ctx, db.Write, schema.SQLite); err != nil {
 		return nil, err
 	}
-	searcher, err := dense.NewSQLite(ctx, db, embedder, queue.NewSQLite(db))
+	searcher, err := dense.NewSQLite(ctx, db, embedder, queue.NewSQLite(db), dense.Config{})
 	if err != nil {
 		return nil, err
 	}
