@@ -136,8 +136,9 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 
 // How the vectors in memory are searched. docs/bench/dense.md has what is found.
 const (
-	// Up to exactRows vectors are scored, of more those that are likely to be nearest: likelyPerHit for each hit asked for.
-	exactRows, likelyPerHit = 2048, 16
+	// Up to exactRows vectors are scored, of more those that are likely to be nearest: likelyPerHit for each hit where there
+	// are likelyOf, and more where there are more.
+	exactRows, likelyPerHit, likelyOf = 2048, 40, 20_000
 	// listShare is how many memories can be checked for a filter in a row while one is looked up.
 	listShare = 8
 )
@@ -159,7 +160,7 @@ func (s *SQLite) scan(ctx context.Context, q leg.Query, query []float32, now sta
 	if q.Filter.Narrow() {
 		patience = len(m.ids) / listShare
 	}
-	for n := likelyPerHit * q.Depth; ; {
+	for n := likelyFor(q.Depth, len(m.ids)); ; {
 		candidates, all, cut, err := s.compare(ctx, m, work, query, rows, n, until)
 		if err != nil {
 			return nil, "", err
@@ -170,20 +171,28 @@ func (s *SQLite) scan(ctx context.Context, q leg.Query, query []float32, now sta
 			return hits, cmp.Or(cut, reason), err
 		}
 		switch {
-		case len(hits) == q.Depth || all && len(remaining) == 0:
-			return hits, reason, nil
-		case len(remaining) == 0: // too many of the nearest are not to be returned
-			n = max(4*n, 2*needed)
-		case !remaining.eligible(q):
-			return hits, reason, nil
-		default: // so few of the nearest pass the filter that it is cheaper to see first which memories do
+		case needed > patience: // so few of the nearest pass the filter that it is cheaper to see first which memories do
 			ids, err := s.allowed(ctx, q)
 			if err != nil {
 				return nil, "", err
 			}
 			rows, patience = m.rows(ids), math.MaxInt
+			n = likelyFor(q.Depth, len(rows))
+		case all:
+			return hits, reason, nil
+		case needed > 2*q.Depth && n < likelyFor(needed, len(m.ids)): // many of the nearest are not to be returned
+			n = likelyFor(needed, len(m.ids))
+		case len(hits) < q.Depth && len(remaining) == 0:
+			n *= 4
+		default:
+			return hits, reason, nil
 		}
 	}
+}
+
+// likelyFor is how many likely vectors are scored to find the nearest few of so many.
+func likelyFor(hits, vectors int) int {
+	return int(likelyPerHit * float64(hits) * math.Sqrt(max(1, float64(vectors)/likelyOf)))
 }
 
 // compare scores rows, or all if they are nil: each, or the n that are likely to be nearest, in which case it says that
