@@ -24,6 +24,11 @@ test: ## Run all tests with the race detector, against a throwaway PostgreSQL wi
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go test -race -timeout 30m work
 
+.PHONY: golden
+golden: ## Write the expected ranks of services/golden anew: how a change of ranking is accepted
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go test -count=1 ./services/golden -update
+
 # The revision of the release before, whose programs and data the new ones have to get on with.
 OLD ?= $(shell cat tests/released)
 .PHONY: test-upgrade
