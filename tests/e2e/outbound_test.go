@@ -59,7 +59,6 @@ var covered = map[string]string{
 	"services/measure: v5.Connect":                "the same: a database of its own",
 	"services/lexical/benchlexical: os.Stderr":    "a tool of developers, which measures with texts that it makes up",
 	"services/lexical/benchlexical: os.WriteFile": "the same",
-	"services/lexical/benchlexical: v5.Connect":   "the same",
 	"services/cmd/compareembedders: os.Stderr":    "a tool of developers, which measures with public data sets",
 	"services/cmd/compareembedders: os.WriteFile": "the same",
 	"services/cmd/trainembedder: os.Stderr":       "a tool of developers, which trains on a public corpus",
