@@ -89,6 +89,11 @@ SIZES ?= 20000,200000,1000000
 bench-lexical: ## Measure lexical search by number of memories and write docs/bench/lexical.md: [SIZES=20000,200000]
 	tests/postgres.sh run go run ./services/lexical/benchlexical --sizes $(SIZES) --out docs/bench
 
+DENSE_SIZES ?= 20000,200000
+.PHONY: bench-dense
+bench-dense: ## Measure dense search on both stores by number of memories, and what it finds, and write docs/bench/dense.md: [DENSE_SIZES=20000,200000,1000000]
+	tests/postgres.sh run go run ./services/dense/benchdense --sizes $(DENSE_SIZES) --out docs/bench
+
 .PHONY: test-textsearch
 test-textsearch: ## Try the scorer textsearch on a PostgreSQL 18 with pg_textsearch in a temporary folder: needs root [SIZES=20000]
 	SIZES=$(if $(filter file,$(origin SIZES)),20000,$(SIZES)) tests/textsearch.sh

@@ -13,6 +13,7 @@ import (
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/curator"
+	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/extractor"
 	"github.com/triskele/triskele/services/graph"
@@ -28,6 +29,7 @@ type upCmd struct {
 	Embedder     open.Flags          `embed:""`
 	Graph        graph.Flags         `embed:""`
 	Lexical      lexical.Flags       `embed:""`
+	Dense        dense.Config        `embed:""`
 	Curator      curator.Config      `embed:"" prefix:"curator-"`
 	Extractor    extractor.Config    `embed:"" prefix:"extractor-"`
 	Sweep        memory.Sweep        `embed:""`
@@ -39,7 +41,12 @@ type upCmd struct {
 }
 
 // Validate implements kong's interface.
-func (c *upCmd) Validate() error { return c.Database.check() }
+func (c *upCmd) Validate() error {
+	if c.Dense.VectorMemory < 1 {
+		return errors.New("--vector-memory must be 1 MiB or more")
+	}
+	return c.Database.check()
+}
 
 // Run serves until ctx ends, which is an orderly stop.
 func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
@@ -81,7 +88,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	system, err := standalone.Start(ctx, standalone.Config{
 		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: config,
-		Lexical: c.Lexical.Config(), Graph: c.Graph.Config(), Curator: c.Curator, Extractor: c.Extractor, Sweep: c.Sweep, OneStatement: c.OneStatement,
+		Lexical: c.Lexical.Config(), Dense: c.Dense, Graph: c.Graph.Config(), Curator: c.Curator, Extractor: c.Extractor, Sweep: c.Sweep, OneStatement: c.OneStatement,
 	}, process, log)
 	if err != nil {
 		return err

@@ -186,9 +186,8 @@ func (m matrix) likely(ctx context.Context, s *scratch, query []float32, rows []
 		}
 		considered = block
 	}
-	const perLikely, leastShare = 4, 32 // found to lose little: see docs/bench/dense.md
 	farthest, near := 0, histogram[0]
-	for near < perLikely*n+considered/leastShare && farthest < len(query) {
+	for near < max(2*n, considered/2) && farthest < len(query) { // distances are so coarse that only the far half can be left out
 		farthest++
 		near += histogram[farthest]
 	}

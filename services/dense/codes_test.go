@@ -120,8 +120,8 @@ func TestLikelyAreNearest(t *testing.T) {
 				t.Fatal(err)
 			}
 			slices.SortFunc(every, func(a, b candidate) int { return int(b.score - a.score) })
-			likely, considered, err := m.likely(t.Context(), &work, p, rows, likelyPerHit*depth, time.Time{})
-			if err != nil || considered != len(every) || len(likely) != likelyPerHit*depth {
+			likely, considered, err := m.likely(t.Context(), &work, p, rows, likelyFor(depth, len(every)), time.Time{})
+			if err != nil || considered != len(every) || len(likely) != likelyFor(depth, len(every)) {
 				t.Fatalf("%s: %d likely of %d, %v", name, len(likely), considered, err)
 			}
 			for _, best := range every[:depth] {

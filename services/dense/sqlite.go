@@ -22,13 +22,19 @@ import (
 	"github.com/triskele/triskele/services/sqlite"
 )
 
+// Config is what a user may set, as flags of a program.
+type Config struct {
+	// VectorMemory bounds the memory in MiB that a SQLite file's vectors are kept in; 0 is 512. The namespace used least
+	// recently goes first. Of one that does not fit alone only the codes are kept, a fifteenth of the rest, and the vectors
+	// that these say are likely are read in each search; if not even they fit, all vectors are read.
+	VectorMemory int64 `help:"MiB of memory for the vectors of a SQLite file. What does not fit is read in each search." default:"512" env:"TRISKELE_VECTOR_MEMORY" placeholder:"MIB"`
+}
+
 // SQLite searches the vectors in dense_vectors. It compares the query with the codes of a namespace's vectors in memory, then
 // with the likeliest vectors themselves, and asks the database only what has changed since it read them and which of the
 // best may be returned. A namespace is read when it is first searched.
 type SQLite struct {
-	// MaxBytes bounds the memory that vectors are kept in. The namespace used least recently goes first. Of one that does not
-	// fit alone only the codes are kept, a fifteenth of the rest, and the vectors that these say are likely are read in each
-	// search; if even they do not fit, all vectors are. Set it before the first search.
+	// MaxBytes is Config.VectorMemory in bytes. Set it before the first search.
 	MaxBytes int64
 
 	queue.Follower
@@ -49,7 +55,7 @@ var (
 
 // NewSQLite returns a store for the embedder's model, which it registers if the database has no active model yet.
 // Another active model is an error.
-func NewSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, tasks queue.Store) (*SQLite, error) {
+func NewSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, tasks queue.Store, config Config) (*SQLite, error) {
 	if err := checkModel(embedder.Model()); err != nil {
 		return nil, err
 	}
@@ -59,7 +65,7 @@ func NewSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, task
 		return nil, err
 	}
 	return &SQLite{
-		MaxBytes: 512 << 20, Follower: queue.Follow(tasks, indexName), db: db, embedder: embedder, tasks: tasks, model: model, models: models,
+		MaxBytes: cmp.Or(config.VectorMemory, 512) << 20, Follower: queue.Follow(tasks, indexName), db: db, embedder: embedder, tasks: tasks, model: model, models: models,
 		scratch: sync.Pool{New: func() any { return new(scratch) }},
 	}, nil
 }
@@ -130,8 +136,9 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 
 // How the vectors in memory are searched. docs/bench/dense.md has what is found.
 const (
-	// Up to exactRows vectors are scored, of more those that are likely to be nearest: likelyPerHit for each hit asked for.
-	exactRows, likelyPerHit = 2048, 16
+	// Up to exactRows vectors are scored, of more those that are likely to be nearest: likelyPerHit for each hit where there
+	// are likelyOf, and more where there are more.
+	exactRows, likelyPerHit, likelyOf = 2048, 40, 20_000
 	// listShare is how many memories can be checked for a filter in a row while one is looked up.
 	listShare = 8
 )
@@ -153,7 +160,7 @@ func (s *SQLite) scan(ctx context.Context, q leg.Query, query []float32, now sta
 	if q.Filter.Narrow() {
 		patience = len(m.ids) / listShare
 	}
-	for n := likelyPerHit * q.Depth; ; {
+	for n := likelyFor(q.Depth, len(m.ids)); ; {
 		candidates, all, cut, err := s.compare(ctx, m, work, query, rows, n, until)
 		if err != nil {
 			return nil, "", err
@@ -164,20 +171,28 @@ func (s *SQLite) scan(ctx context.Context, q leg.Query, query []float32, now sta
 			return hits, cmp.Or(cut, reason), err
 		}
 		switch {
-		case len(hits) == q.Depth || all && len(remaining) == 0:
-			return hits, reason, nil
-		case len(remaining) == 0: // too many of the nearest are not to be returned
-			n = max(4*n, 2*needed)
-		case !remaining.eligible(q):
-			return hits, reason, nil
-		default: // so few of the nearest pass the filter that it is cheaper to see first which memories do
+		case needed > patience: // so few of the nearest pass the filter that it is cheaper to see first which memories do
 			ids, err := s.allowed(ctx, q)
 			if err != nil {
 				return nil, "", err
 			}
 			rows, patience = m.rows(ids), math.MaxInt
+			n = likelyFor(q.Depth, len(rows))
+		case all:
+			return hits, reason, nil
+		case needed > 2*q.Depth && n < likelyFor(needed, len(m.ids)): // many of the nearest are not to be returned
+			n = likelyFor(needed, len(m.ids))
+		case len(hits) < q.Depth && len(remaining) == 0:
+			n *= 4
+		default:
+			return hits, reason, nil
 		}
 	}
+}
+
+// likelyFor is how many likely vectors are scored to find the nearest few of so many.
+func likelyFor(hits, vectors int) int {
+	return int(likelyPerHit * float64(hits) * math.Sqrt(max(1, float64(vectors)/likelyOf)))
 }
 
 // compare scores rows, or all if they are nil: each, or the n that are likely to be nearest, in which case it says that

@@ -33,7 +33,7 @@ func other(t testing.TB, f *storetest.Fixture) *dense.SQLite {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	s, err := dense.NewSQLite(t.Context(), db, embed.NewHashed(), f.Queue)
+	s, err := dense.NewSQLite(t.Context(), db, embed.NewHashed(), f.Queue, dense.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestSQLiteGivesWhatItHas(t *testing.T) {
 	if result := search(t, s, "soil sensor", nil); result.State > triskelev1.LegState_LEG_STATE_OK || len(result.Hits) != 10 {
 		t.Errorf("with time enough: %d hits, state %v", len(result.Hits), result.State)
 	}
-	truncated("only 1024 of the likeliest 1600 of 2500 vectors were compared", 100)
+	truncated("only 1024 of 2500 vectors were compared", 100)
 	s.MaxBytes = 1
 	truncated("512 vectors were compared", 100)
 }

@@ -20,6 +20,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/curator"
+	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/querypath"
 	"github.com/triskele/triskele/services/extractor"
@@ -40,6 +41,7 @@ type Config struct {
 	Embedder embed.Embedder
 	Fallback embed.Embedder // of the same model, for queries when Embedder fails; may be nil
 	Lexical  lexical.Config
+	Dense    dense.Config
 	Gateway  gateway.Config // without legs and statement: they are this process's own
 	// OneStatement has recalls answered by one SQL statement as far as they can be. It needs PostgreSQL.
 	OneStatement bool
@@ -87,7 +89,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
-	dense, err := s.Backend.Dense(ctx, embedder)
+	dense, err := s.Backend.Dense(ctx, embedder, config.Dense)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -10,45 +9,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/postgres"
 	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/schema"
 )
 
 const namespace = "bench"
-
-// open creates a database on the server and returns a pool for it, and a function that drops it.
-func open(ctx context.Context, server string, tel *telemetry.Service) (*pgxpool.Pool, func(), error) {
-	admin, err := pgx.Connect(ctx, server)
-	if err != nil {
-		return nil, nil, err
-	}
-	name := "bench_" + strings.ReplaceAll(uuid.New().String(), "-", "")
-	if _, err := admin.Exec(ctx, "CREATE DATABASE "+name); err != nil {
-		return nil, nil, err
-	}
-	config, err := pgxpool.ParseConfig(server)
-	if err != nil {
-		return nil, nil, err
-	}
-	u := config.ConnConfig.Copy()
-	target := fmt.Sprintf("host=%s port=%d user=%s password='%s' dbname=%s", u.Host, u.Port, u.User, u.Password, name)
-	pool, err := postgres.Open(ctx, target, tel)
-	if err != nil {
-		return nil, nil, err
-	}
-	db := postgres.SQL(pool)
-	_, err = schema.Up(ctx, db, schema.Postgres)
-	_ = db.Close()
-	return pool, func() {
-		pool.Close()
-		_, _ = admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)")
-		_ = admin.Close(ctx)
-	}, err
-}
 
 // loaded says what loading took and gave.
 type loaded struct {

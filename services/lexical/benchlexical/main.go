@@ -18,6 +18,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/measure"
 )
 
 type flags struct {
@@ -50,7 +51,7 @@ func run(ctx context.Context, f flags) error {
 	var measured []measurement
 	for _, size := range f.Sizes {
 		fmt.Fprintf(os.Stderr, "%d memories\n", size)
-		m, err := measure(ctx, f, size, process.Service("bench"))
+		m, err := measureSize(ctx, f, size, process.Service("bench"))
 		if err != nil {
 			return fmt.Errorf("%d memories: %w", size, err)
 		}
@@ -89,12 +90,10 @@ func (s scorerMeasurement) at(percent int) time.Duration {
 	return s.times[min(len(s.times)*percent/100, len(s.times)-1)]
 }
 
-func measure(ctx context.Context, f flags, size int, tel *telemetry.Service) (measurement, error) {
+func measureSize(ctx context.Context, f flags, size int, tel *telemetry.Service) (measurement, error) {
 	m := measurement{size: size}
-	pool, drop, err := open(ctx, f.Postgres, tel)
-	if drop != nil {
-		defer drop()
-	}
+	pool, drop, err := measure.Database(ctx, f.Postgres, tel)
+	defer drop()
 	if err != nil {
 		return m, err
 	}
