@@ -30,6 +30,7 @@ type upCmd struct {
 	Curator     curator.Config   `embed:"" prefix:"curator-"`
 	Extractor   extractor.Config `embed:"" prefix:"extractor-"`
 	Sweep       memory.Sweep     `embed:""`
+	GraphSeeded bool             `help:"Search the graph after the other legs, starting from what they found, instead of beside them." env:"TRISKELE_GRAPH_SEEDED"`
 	Policies    []byte           `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
 	LogLevel    slog.Level       `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 }
@@ -65,6 +66,10 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	defer flush(ctx, process)
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	config := gateway.DefaultConfig()
+	if c.GraphSeeded {
+		config.Legs = gateway.DefaultLegs(nil)
+		config.Legs[2].Budget.Second = true
+	}
 	if len(c.Policies) > 0 {
 		if config.Policies, err = gateway.ParsePolicies(c.Policies); err != nil {
 			return err

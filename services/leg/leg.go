@@ -64,7 +64,7 @@ type Hit struct {
 	Score      float64 // raw; higher is better
 	Importance float64
 	CreatedAt  time.Time
-	Concepts   int // of the query that the memory mentions itself, where the searcher knows concepts
+	Concepts   int // entities of the query that the memory mentions itself, where the searcher knows entities
 }
 
 // Step is a stop of a path: a concept, or a memory if Memory is not uuid.Nil. Relation is how it is reached.

@@ -40,7 +40,7 @@ type Config struct {
 	Embedder embed.Embedder
 	Fallback embed.Embedder // of the same model, for queries when Embedder fails; may be nil
 	Lexical  lexical.Config
-	Gateway  gateway.Config // without legs: they are this process's own
+	Gateway  gateway.Config // its legs are this process's own, lexical, dense and graph; without any it has the default ones
 	Graph    graph.Config   // the zero value is the default
 	Curator  curator.Config // without a URL nothing is curated
 	// Extractor reads facts out of memories; without a URL nothing is read.
@@ -109,7 +109,9 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 
 	gatewayTel := process.Service("fuser")
 	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(config.Lexical), "dense": dense, "graph": linked}
-	config.Gateway.Legs = gateway.DefaultLegs(nil)
+	if config.Gateway.Legs == nil {
+		config.Gateway.Legs = gateway.DefaultLegs(nil)
+	}
 	clients := make([]triskelev1.LegServiceClient, len(config.Gateway.Legs))
 	for i, l := range config.Gateway.Legs {
 		tel := denseTel

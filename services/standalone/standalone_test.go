@@ -51,7 +51,9 @@ func onBoth(t *testing.T, test func(*testing.T, standalone.Config)) {
 // start runs all services with an embedder and returns the clients of the gateway.
 func start(t testing.TB, config standalone.Config, embedder embed.Embedder) (triskelev1.RecallServiceClient, triskelev1.MemoryServiceClient) {
 	t.Helper()
+	legs := config.Gateway.Legs
 	config.Embedder, config.Gateway = embedder, gateway.DefaultConfig()
+	config.Gateway.Legs = legs
 	process, err := telemetry.Start(context.Background())
 	if err != nil {
 		t.Fatal(err)
