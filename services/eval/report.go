@@ -89,7 +89,7 @@ type LegReport struct {
 func (r *runner) newReport() *Report {
 	model := r.options.Embedder.Model()
 	report := &Report{
-		Command: publicCommand(r.options), Commit: commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: thisMachine(), Store: r.options.Store,
+		Command: publicCommand(r.options), Commit: commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: ThisMachine(), Store: r.options.Store,
 		Settings: Settings{
 			Embedder: fmt.Sprintf("%s/%s, %d dimensions", model.Provider, model.Name, model.Dimensions),
 			Fusion:   "RRF", K: gateway.DefaultConfig().K,
