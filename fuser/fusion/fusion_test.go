@@ -79,6 +79,25 @@ func TestRRFByHand(t *testing.T) {
 	}
 }
 
+// The spare hits are what would come next, and whatever a quota brings up is not among them.
+func TestSpareHitsComeNext(t *testing.T) {
+	lists := []fusion.List{list("lexical", 1, bm25, "a", "b", "c", "d"), list("graph", .35, hops, "x", "y")}
+	all := ids(fuse(lists, fusion.Options{K: 60, Limit: 10}))
+	for limit := 1; limit < 7; limit++ {
+		for spare := range 7 {
+			result := fusion.Fuse(lists, fusion.Options{K: 60, Limit: limit, Spare: spare})
+			got := append(ids(result.Hits), ids(result.Spare)...)
+			if len(result.Hits) != min(limit, len(all)) || !slices.Equal(got, all[:min(limit+spare, len(all))]) {
+				t.Errorf("%d and %d: %v and %v of %v", limit, spare, ids(result.Hits), ids(result.Spare), all)
+			}
+		}
+	}
+	result := fusion.Fuse(lists, fusion.Options{K: 60, Limit: 3, Spare: 2, Quotas: []fusion.Quota{{Leg: "graph", N: 1}}})
+	if !slices.Equal(ids(result.Hits), []string{"a", "b", "x"}) || !slices.Equal(ids(result.Spare), []string{"c", "d"}) {
+		t.Errorf("with a quota: %v and %v", ids(result.Hits), ids(result.Spare))
+	}
+}
+
 func TestPriorMultipliesRelevanceOnly(t *testing.T) {
 	l := list("lexical", 1, bm25, "minor", "major")
 	l.Hits[0].Importance, l.Hits[1].Importance = 0, 1
@@ -325,9 +344,25 @@ func TestContributionsCanBeRecomputed(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		lists := random(r)
 		method := methods[seed%3]
+		exact := map[string]bool{}
+		for _, list := range lists {
+			for i := range list.Hits {
+				if list.Hits[i].Exact = r.IntN(8) == 0; list.Hits[i].Exact {
+					exact[list.Hits[i].ID] = true
+				}
+			}
+		}
+		bonus := float64(seed%4) / 2
 		boost := fusion.EntityBoost{Weight: float64(seed%2) / 4, MaxTerms: 2}
-		result := fusion.Fuse(lists, fusion.Options{Method: method, K: 20, Sort: relevance, Boost: boost, Limit: 1000})
+		result := fusion.Fuse(lists, fusion.Options{Method: method, K: 20, Sort: relevance, ExactBonus: bonus, Boost: boost, Limit: 1000})
 		for _, f := range result.Hits {
+			prior := .7 + .3*f.Importance
+			if exact[f.ID] {
+				prior *= 1 + bonus
+			}
+			if f.Exact != exact[f.ID] || !near(f.Prior, prior) {
+				t.Fatalf("seed %d: %s is exact %t, prior %v, want %t, %v", seed, f.ID, f.Exact, f.Prior, exact[f.ID], prior)
+			}
 			if id, _ := strconv.Atoi(f.ID); f.Entities != id%4 || !near(f.Boost, 1+boost.Weight*float64(min(id%4, 2))) {
 				t.Fatalf("seed %d: %s has %d entities and is boosted by %v", seed, f.ID, f.Entities, f.Boost)
 			}
@@ -423,6 +458,10 @@ func TestSettledIsKept(t *testing.T) {
 			continue
 		}
 		held++
+		if options.ExactBonus = 1; fusion.Settled(lists, outstanding, options) {
+			t.Fatalf("seed %d: settled, although any memory may turn out to be an exact match", seed)
+		}
+		options.ExactBonus = 0
 		before := ids(fuse(lists, options))
 		after := ids(fuse(slices.Concat(lists, outstanding), options))
 		slices.Sort(before)

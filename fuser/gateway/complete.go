@@ -100,7 +100,7 @@ func (g *Gateway) scoreByIDs(ctx context.Context, req *triskelev1.RecallRequest,
 		leave(health)
 		o.completion.Scored, o.completion.Spent = int32(len(o.others)), durationpb.New(time.Since(start))
 	}()
-	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids}
+	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids, Scorer: o.scorer}
 	if len(o.used) > 0 {
 		query.Vector = o.used
 	}

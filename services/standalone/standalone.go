@@ -40,9 +40,11 @@ type Config struct {
 	Embedder embed.Embedder
 	Fallback embed.Embedder // of the same model, for queries when Embedder fails; may be nil
 	Lexical  lexical.Config
-	Gateway  gateway.Config // its legs are this process's own, lexical, dense and graph; without any it has the default ones
-	Graph    graph.Config   // the zero value is the default
-	Curator  curator.Config // without a URL nothing is curated
+	Gateway  gateway.Config // its legs and statement are this process's own; without legs it has the default ones
+	// OneStatement has recalls answered by one SQL statement as far as they can be. It needs PostgreSQL.
+	OneStatement bool
+	Graph        graph.Config   // the zero value is the default
+	Curator      curator.Config // without a URL nothing is curated
 	// Extractor reads facts out of memories; without a URL nothing is read.
 	Extractor extractor.Config
 	Sweep     memory.Sweep // of expired memories; the zero value never removes any
@@ -108,7 +110,11 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	s.running.Go(func() { s.Backend.FoldLexical(run, log) })
 
 	gatewayTel := process.Service("fuser")
-	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(config.Lexical), "dense": dense, "graph": linked}
+	words := s.Backend.Lexical(config.Lexical)
+	if err := words.Check(run); err != nil {
+		return nil, err
+	}
+	searchers := map[string]leg.Searcher{"lexical": words, "dense": dense, "graph": linked}
 	if config.Gateway.Legs == nil {
 		config.Gateway.Legs = gateway.DefaultLegs(nil)
 	}
@@ -149,6 +155,11 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
+	if config.OneStatement {
+		if config.Gateway.Statement, err = s.statement(run, dense, config.Lexical, denseTel, gatewayTel, log); err != nil {
+			return nil, err
+		}
+	}
 	g, err := gateway.New(config.Gateway, clients, memories, gatewayTel, log)
 	if err != nil {
 		return nil, err
@@ -164,6 +175,24 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	}
 	s.running.Go(func() { work(run) })
 	return s, nil
+}
+
+// statement serves recalls by one statement and returns a client.
+func (s *System) statement(ctx context.Context, index backend.Index, config lexical.Config, own, gateway *telemetry.Service, log *slog.Logger) (triskelev1.RecallServiceClient, error) {
+	recalls, err := backend.Statement(s.Backend, index, config)
+	if err != nil {
+		return nil, err
+	}
+	server, err := rpc.NewServer(own, log)
+	if err != nil {
+		return nil, err
+	}
+	triskelev1.RegisterRecallServiceServer(server, recalls)
+	conn, err := s.serve(ctx, server, "statement", gateway)
+	if err != nil {
+		return nil, err
+	}
+	return triskelev1.NewRecallServiceClient(conn), nil
 }
 
 // serve runs a server on an in-memory listener and returns a connection to it.

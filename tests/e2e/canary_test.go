@@ -37,17 +37,17 @@ const (
 // operators print. What is sensitive must be in none of it, and what is not only where it has to be.
 func TestCanary(t *testing.T) {
 	t.Parallel()
-	for name, launch := range map[string]func(t *testing.T, env, curator, extractor, embedder []string) *cage{
-		"postgres": func(t *testing.T, env, curator, extractor, embedder []string) *cage {
-			s := startFive(t, setup{env: env, args: map[string][]string{"memory": curator, "dense": embedder, "graph": append(extractor, embedder...)}})
+	for name, launch := range map[string]func(t *testing.T, env, curator, extractor, embedder, reranker []string) *cage{
+		"postgres": func(t *testing.T, env, curator, extractor, embedder, reranker []string) *cage {
+			s := startFive(t, setup{env: env, args: map[string][]string{"memory": curator, "dense": embedder, "graph": append(extractor, embedder...), "fuser": reranker}})
 			return &cage{
 				system: s.system, database: []string{"--postgres", s.url}, mayFail: []string{"dense", "graph", "lexical", "memory"}, refuse: s.refuse, fixture: s.fixture,
 				metrics: []string{"triskele.leg.duration", "triskele.index.memories", "triskele.curation.decisions", "triskele.extraction.tokens", "rpc.server"},
 				asking:  4,
 			}
 		},
-		"sqlite": func(t *testing.T, env, curator, extractor, embedder []string) *cage {
-			o := startOne(t, setup{env: env, args: map[string][]string{"triskele": slices.Concat(curator, extractor, embedder)}})
+		"sqlite": func(t *testing.T, env, curator, extractor, embedder, reranker []string) *cage {
+			o := startOne(t, setup{env: env, args: map[string][]string{"triskele": slices.Concat(curator, extractor, embedder, reranker)}})
 			return &cage{
 				system: o.system, database: []string{"--sqlite", o.file}, refuse: o.refuse, fixture: o.fixture,
 				asking:  3,                                   // the query is embedded once for both legs
@@ -59,7 +59,7 @@ func TestCanary(t *testing.T) {
 			t.Parallel()
 			out, models := &outlets{pieces: map[string][]string{}}, newScript(t)
 			c := launch(t, collect(t, out), curatedBy(models), []string{"--extractor-url", models.URL + extraction + "/v1", "--extractor-model", "scripted", "--extractor-per-minute", "60000"},
-				[]string{"--embedder", fmt.Sprintf("openai:%s#scripted?dims=%d", models.URL, dimensions)})
+				[]string{"--embedder", fmt.Sprintf("openai:%s#scripted?dims=%d", models.URL, dimensions)}, []string{"--reranker", "tei:" + models.URL})
 			c.t, c.out, c.models = t, out, models
 			c.storeAndCurate()
 			c.recallAll()
@@ -76,11 +76,13 @@ func TestCanary(t *testing.T) {
 			out.add("requests to the chat model", models.requests("/v1/chat/completions")...)
 			out.add("requests to the extractor", models.requests(extraction+"/v1/chat/completions")...)
 			out.add("requests to the embedder", models.requests("/v1/embeddings")...)
+			out.add("requests to the reranker", models.requests("/rerank")...)
 
 			out.want(t, "requests to the chat model", public+"title", public+"content", flipped+"judged")
 			out.want(t, "requests to the extractor", public+"title", public+"content")
 			out.want(t, "requests to the embedder", public+"title", public+"content", flipped+"embedded", asked)
-			out.want(t, "traces", "search_memory", "leg lexical", "lexical.search", "dense.search", "graph.search", "curate", "MemoryService/Remember", "select")
+			out.want(t, "requests to the reranker", public+"title", public+"content", asked)
+			out.want(t, "traces", "search_memory", "rerank", "leg lexical", "lexical.search", "dense.search", "graph.search", "curate", "MemoryService/Remember", "select")
 			out.want(t, "metrics", c.metrics...)
 			out.want(t, "errors", "already", "expected_revision", "internal error", "must")
 			out.want(t, "doctor", "queue")
@@ -89,9 +91,9 @@ func TestCanary(t *testing.T) {
 			out.want(t, "the queue's list", "HTTP status 500")
 			out.wantOnly(t, private)
 			out.wantOnly(t, refused)
-			out.wantOnly(t, asked, "requests to the embedder")
+			out.wantOnly(t, asked, "requests to the embedder", "requests to the reranker")
 			out.wantOnly(t, flipped, "requests to the chat model", "requests to the extractor", "requests to the embedder")
-			out.wantOnly(t, public, "requests to the chat model", "requests to the extractor", "requests to the embedder")
+			out.wantOnly(t, public, "requests to the chat model", "requests to the extractor", "requests to the embedder", "requests to the reranker")
 		})
 	}
 }
@@ -193,7 +195,7 @@ func (c *cage) recallAll() {
 			c.t.Errorf("%s is not found by this word", private+field)
 		}
 	}
-	hits := c.recallFor(&triskelev1.RecallRequest{Query: "What opens the vault of Kestrel, " + asked + "?"})
+	hits := c.recallFor(&triskelev1.RecallRequest{Query: "What opens the vault of Kestrel, " + asked + "?", Rerank: &triskelev1.Rerank{Enabled: new(true)}})
 	if !slices.ContainsFunc(hits, func(h *triskelev1.Hit) bool { return h.GetId() == c.secret[0].GetId() }) {
 		c.t.Error("a sensitive memory is not found by words that it shares with others")
 	}
@@ -358,6 +360,7 @@ func (c *cage) provoke() {
 func (c *cage) failEverything() {
 	ctx := c.t.Context()
 	c.models.set(func(s *script) { s.fails = true })
+	c.recallFor(&triskelev1.RecallRequest{Query: "What opens the vault of Kestrel, " + asked + "?", Rerank: &triskelev1.Rerank{Enabled: new(true)}})
 	failing := marked(public, false)
 	failing.IdempotencyKey = public + "failing"
 	c.remember(failing)

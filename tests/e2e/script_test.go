@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// script is a server that speaks the shapes of a chat model, which judges and extracts, and of an embedding model. It keeps every byte it is sent.
+// script is a server that speaks the shapes of a chat model, which judges and extracts, of an embedding model and of a reranker. It keeps
+// every byte it is sent.
 type script struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -64,6 +65,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Messages []struct{ Content string }
 		Input    []string
+		Texts    []string
 	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -75,6 +77,14 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			data[i] = map[string]any{"index": i, "embedding": letters(text)}
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
+		return
+	}
+	if r.URL.Path == "/rerank" {
+		scores := make([]map[string]any, len(body.Texts))
+		for i, text := range body.Texts {
+			scores[i] = map[string]any{"index": i, "score": len(text)}
+		}
+		_ = json.NewEncoder(w).Encode(scores)
 		return
 	}
 	var question struct {

@@ -46,6 +46,9 @@ func (s Style) Recall(resp *triskelev1.RecallResponse, options RecallOptions) st
 	}
 	if options.Explain {
 		s.legs(&b, resp.GetLegs())
+		if r := resp.GetRerank(); r != nil {
+			s.reranker(&b, r)
+		}
 	}
 	return b.String()
 }
@@ -56,6 +59,9 @@ func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.Rec
 		if c.GetRank() > 0 {
 			legs = append(legs, fmt.Sprintf("%s %d", Plain(c.GetLeg()), c.GetRank()))
 		}
+	}
+	if hit.RerankScore != nil {
+		legs = append(legs, fmt.Sprintf("fused %d, reranked", hit.GetFusedRank()))
 	}
 	fmt.Fprintf(b, "%s  %-7.5f  %4.2f  %s  %s\n", s.Bold(fmt.Sprintf("%3d", hit.GetRank())), hit.GetScore(), hit.GetImportance(),
 		hit.GetCreatedAt().AsTime().Format("2006-01-02"), strings.Join(legs, ", "))
@@ -111,6 +117,12 @@ func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *trisk
 	fmt.Fprintf(b, "%s%-*s  %s   %5s = %.5f\n", pad, width, "sum", fit("", 16), "", sum)
 	if words := matched(hit); len(words) > 0 {
 		fmt.Fprintf(b, "%s%-*s  %s\n", pad, width, "words", strings.Join(words, ", "))
+	}
+	if hit.RerankScore != nil {
+		fmt.Fprintf(b, "%s%-*s  %.4g, was %d of the sums\n", pad, width, "reranked", hit.GetRerankScore(), hit.GetFusedRank())
+	}
+	for _, d := range hit.GetDuplicates() {
+		fmt.Fprintf(b, "%s%-*s  %s, was %d, %.0f %% the same\n", pad, width, "left out", d.GetId(), d.GetFusedRank(), 100*d.GetResemblance())
 	}
 	for _, c := range hit.GetContributions() {
 		if path := c.GetPath(); len(path) > 0 {
@@ -179,6 +191,12 @@ func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport) {
 		}
 		b.WriteString("\n")
 	}
+}
+
+// reranker says what the reranker did.
+func (s Style) reranker(b *strings.Builder, r *triskelev1.RerankReport) {
+	fmt.Fprintf(b, "  reranker  %s  %s  %8s of %s  %s\n", s.State(r.GetState()), Count(int64(r.GetReranked()), "memory", "memories"),
+		Duration(r.GetSpent().AsDuration()), Duration(r.GetBudget().AsDuration()), s.Dim(Plain(strings.TrimSpace(r.GetModel()+" "+r.GetReason()))))
 }
 
 // mostCounted is where a leg stops to count what its index lacks.

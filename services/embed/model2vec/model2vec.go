@@ -11,8 +11,10 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/embed/wordpiece"
 )
 
 // maxTokens is how many tokens of a text count, and a bound on the characters that are looked at: both the original's.
@@ -21,7 +23,7 @@ const maxTokens = 512
 // Model is a loaded model.
 type Model struct {
 	model     embed.Model
-	tokenizer *tokenizer
+	tokenizer *wordpiece.Tokenizer
 	rows      []float32 // one after the other
 	mapping   []int     // rows of tokens; nil if token i has row i
 	weights   []float32 // of tokens; nil if all count alike
@@ -29,9 +31,36 @@ type Model struct {
 
 var _ embed.Embedder = (*Model)(nil)
 
-// Load reads model.safetensors and tokenizer.json from a folder. The model is named after
-// the folder and a checksum of its tensors, so that vectors of different models are never taken for those of one.
+// Load reads a model from a folder: model.safetensors and tokenizer.json, or one packed file *.gge1.bin. The model is named
+// after the folder and a checksum of its numbers, so that vectors of different models are never taken for those of one.
 func Load(folder string) (*Model, error) {
+	path, err := filepath.Abs(folder)
+	if err != nil {
+		return nil, err
+	}
+	packed, err := filepath.Glob(filepath.Join(path, packedPattern))
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{}
+	var file []byte
+	if len(packed) == 1 {
+		if file, err = os.ReadFile(packed[0]); err == nil {
+			err = m.loadPacked(file)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Base(packed[0]), err)
+		}
+	} else if file, err = m.loadPublished(path); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(file)
+	m.model.Provider, m.model.Name, m.model.Local = "model2vec", filepath.Base(path)+"@"+hex.EncodeToString(sum[:4]), true
+	return m, nil
+}
+
+// loadPublished reads a model as it is published, and returns the file with its numbers.
+func (m *Model) loadPublished(folder string) ([]byte, error) {
 	file, err := os.ReadFile(filepath.Join(folder, "model.safetensors"))
 	if err != nil {
 		return nil, err
@@ -40,7 +69,6 @@ func Load(folder string) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model.safetensors: %w", err)
 	}
-	m := &Model{}
 	if err := m.load(tensors); err != nil {
 		return nil, fmt.Errorf("model.safetensors: %w", err)
 	}
@@ -48,23 +76,17 @@ func Load(folder string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.tokenizer, err = parseTokenizer(text); err != nil {
+	if m.tokenizer, err = wordpiece.Parse(text); err != nil {
 		return nil, fmt.Errorf("tokenizer.json: %w", err)
 	}
-	n := len(m.tokenizer.vocabulary)
+	n := m.tokenizer.Size()
 	if m.mapping == nil && len(m.rows) != n*m.model.Dimensions {
 		return nil, fmt.Errorf("%d tokens do not match %d rows", n, len(m.rows)/m.model.Dimensions)
 	}
 	if m.mapping != nil && len(m.mapping) != n || m.weights != nil && len(m.weights) != n {
 		return nil, fmt.Errorf("%d tokens do not match %d mappings or %d weights", n, len(m.mapping), len(m.weights))
 	}
-	path, err := filepath.Abs(folder)
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(file)
-	m.model.Provider, m.model.Name, m.model.Local = "model2vec", filepath.Base(path)+"@"+hex.EncodeToString(sum[:4]), true
-	return m, nil
+	return file, nil
 }
 
 func (m *Model) load(tensors map[string]tensor) (err error) {
@@ -123,12 +145,13 @@ func (m *Model) EmbedDocuments(ctx context.Context, texts []string) ([][]float32
 func (m *Model) embed(text string) []float32 {
 	runes := 0
 	for i := range text {
-		if runes++; runes > maxTokens*m.tokenizer.median {
+		if runes++; runes > maxTokens*m.tokenizer.MedianLength() {
 			text = text[:i]
 			break
 		}
 	}
-	ids := m.tokenizer.ids(text)
+	unknown := m.tokenizer.Unknown()
+	ids := slices.DeleteFunc(m.tokenizer.IDs(text), func(id int) bool { return id == unknown }) // as the original does
 	d := m.model.Dimensions
 	vector := make([]float32, d)
 	for _, id := range ids[:min(len(ids), maxTokens)] {

@@ -255,3 +255,57 @@ func TestLoadRefuses(t *testing.T) {
 		t.Error("an empty folder is no model")
 	}
 }
+
+// packed is a packed model whose token i has the i-th direction.
+func packed() []byte {
+	n := len(tokens)
+	file := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32([]byte("GGE1"), uint32(n)), uint32(n))
+	for range tokens {
+		file = binary.LittleEndian.AppendUint32(file, math.Float32bits(0.5))
+	}
+	file = append(file, oneHot("I8").data...)
+	for _, token := range tokens {
+		file = append(binary.LittleEndian.AppendUint16(file, uint16(len(token))), token...)
+	}
+	return file
+}
+
+func loadPacked(t *testing.T, file []byte) (*model2vec.Model, error) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "little")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "little.gge1.bin"), file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return model2vec.Load(dir)
+}
+
+// A packed model gives the vectors of the published one.
+func TestPacked(t *testing.T) {
+	t.Parallel()
+	published := load(t, tensors(map[string]array{"embeddings": oneHot("F32")}), tokenizer(nil))
+	m, err := loadPacked(t, packed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"CAFÉ harbours!", "har東 unknown cafe", "", "[PAD] [UNK] harbour"} {
+		if got, want := query(t, m, text), query(t, published, text); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+	if got := m.Model(); !strings.HasPrefix(got.Name, "little@") || got.Name == published.Model().Name || got.Dimensions != len(tokens) {
+		t.Errorf("%+v", got)
+	}
+	file := packed()
+	for name, broken := range map[string][]byte{
+		"nothing": nil, "another magic": append([]byte("GGE2"), file[4:]...), "a byte short": file[:len(file)-1], "a byte long": append(file, 0),
+		"rows cut": file[:60], "no rows": append([]byte("GGE1\x00\x00\x00\x00"), file[8:]...),
+		"rows without end": append([]byte("GGE1\xff\xff\xff\xff\xff\xff\xff\xff"), file[12:]...),
+	} {
+		if _, err := loadPacked(t, broken); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/model2vec"
+	"github.com/triskele/triskele/services/embed/onnx"
 	"github.com/triskele/triskele/services/embed/remote"
 	"github.com/triskele/triskele/services/embed/static"
 )
 
 // Flags are the command-line flags that choose an embedder. Embed them.
 type Flags struct {
-	Embedder string `help:"Embedder of the dense leg: builtin (a trained English model inside the program, the default), hashed (spelling only; hashed?dims=N for 16 to 128 dimensions), model2vec:FOLDER, openai:URL#MODEL?dims=N (OpenAI, Ollama, llama.cpp, vLLM), tei:URL#MODEL?dims=N, voyage:MODEL?dims=N, cohere:MODEL?dims=N. Further options, joined by &: shorten=true (have the server make dims), query_prefix, document_prefix, batch, max_bytes, concurrency." default:"builtin" env:"TRISKELE_EMBEDDER" placeholder:"KIND[:PLACE]"`
+	Embedder string `help:"Embedder of the dense leg: builtin (a trained English model inside the program, the default), hashed (spelling only; hashed?dims=N for 16 to 128 dimensions), model2vec:FOLDER, onnx:FOLDER?library=FILE (a transformer inside the process, in builds with the tag onnx), openai:URL#MODEL?dims=N (OpenAI, Ollama, llama.cpp, vLLM), tei:URL#MODEL?dims=N, voyage:MODEL?dims=N, cohere:MODEL?dims=N. Further options, joined by &: shorten=true (have the server make dims), query_prefix, document_prefix, batch, max_bytes, concurrency." default:"builtin" env:"TRISKELE_EMBEDDER" placeholder:"KIND[:PLACE]"`
 	Fallback string `name:"embedder-fallback" help:"Embedder of the same model to ask for a query's vector when the first fails." env:"TRISKELE_EMBEDDER_FALLBACK" placeholder:"KIND:PLACE"`
 	KeyFile  string `name:"embedder-key-file" help:"File with the key for the embedder's server; else TRISKELE_EMBEDDER_KEY or the provider's own variable is read." env:"TRISKELE_EMBEDDER_KEY_FILE" placeholder:"FILE" type:"path"`
 }
@@ -76,6 +77,12 @@ func Open(spec string, key func(provider string) string) (embed.Embedder, error)
 			return nil, fmt.Errorf("embedder %q: %w", spec, err)
 		}
 		return model, nil
+	case "onnx":
+		model, err := openONNX(place)
+		if err != nil {
+			return nil, fmt.Errorf("embedder %q: %w", spec, err)
+		}
+		return model, nil
 	case "openai", "voyage", "cohere", "tei":
 		config, err := parseRemote(kind, place)
 		if err != nil {
@@ -88,7 +95,7 @@ func Open(spec string, key func(provider string) string) (embed.Embedder, error)
 		}
 		return embedder, nil
 	}
-	return nil, fmt.Errorf("embedder %q: %q is unknown: there are builtin, hashed, model2vec, openai, voyage, cohere and tei", spec, kind)
+	return nil, fmt.Errorf("embedder %q: %q is unknown: there are builtin, hashed, model2vec, onnx, openai, voyage, cohere and tei", spec, kind)
 }
 
 // openHashed reads the options of the hashed embedder: dims, if its vectors are to be shorter.
@@ -114,6 +121,30 @@ func openHashed(spec, query string) (embed.Embedder, error) {
 		return nil, fmt.Errorf("embedder %q: %w", spec, err)
 	}
 	return embedder, nil
+}
+
+// openONNX reads FOLDER[?OPTIONS].
+func openONNX(place string) (embed.Embedder, error) {
+	folder, query, _ := strings.Cut(place, "?")
+	given, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, fmt.Errorf("options: %w", err)
+	}
+	var options onnx.Options
+	for name, values := range given {
+		value := values[len(values)-1]
+		switch name {
+		case "library":
+			options.Library = value
+		case "query_prefix":
+			options.QueryPrefix = &value
+		case "document_prefix":
+			options.DocumentPrefix = &value
+		default:
+			return nil, fmt.Errorf("option %s is unknown: there are library, query_prefix and document_prefix", name)
+		}
+	}
+	return onnx.Load(folder, options)
 }
 
 // parseRemote reads [URL#]MODEL[?OPTIONS]. The options come last, so that a URL is written as it is.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -281,41 +282,65 @@ func TestNoPauseBeyondTheDeadline(t *testing.T) {
 	}
 }
 
-// A server that does not answer is left when the deadline comes, or the attempt's own timeout.
+// A server that does not answer, or not to the end, is left when the deadline comes, or the attempt's own timeout.
 func TestSlow(t *testing.T) {
 	t.Parallel()
-	slow := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	url, _ := server(t, slow)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := newEmbedder(t, Config{Provider: "tei", URL: url}).EmbedQuery(ctx, "hello"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("deadline: %v", err)
-	}
-	url, requests := server(t, slow)
-	e := newEmbedder(t, Config{Provider: "tei", URL: url, Timeout: 500 * time.Millisecond})
-	e.pause = func(context.Context, time.Duration) error { return nil }
-	if _, err := e.EmbedQuery(t.Context(), "hello"); !errors.Is(err, context.DeadlineExceeded) || len(requests()) != attempts {
-		t.Errorf("timeout: %v after %d requests", err, len(requests()))
+	for name, slow := range map[string]http.HandlerFunc{
+		"no answer": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"half an answer": func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, `[[3,`)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, _ := server(t, slow)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if _, err := newEmbedder(t, Config{Provider: "tei", URL: url}).EmbedQuery(ctx, "hello"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("deadline: %v", err)
+			}
+			url, requests := server(t, slow)
+			e := newEmbedder(t, Config{Provider: "tei", URL: url, Timeout: 500 * time.Millisecond})
+			e.pause = func(context.Context, time.Duration) error { return nil }
+			if _, err := e.EmbedQuery(t.Context(), "hello"); !errors.Is(err, context.DeadlineExceeded) || len(requests()) != attempts {
+				t.Errorf("timeout: %v after %d requests", err, len(requests()))
+			}
+		})
 	}
 }
 
-// A connection that ends in the middle of an answer is a failure that is worth another attempt.
+// A connection that ends before or in the middle of an answer is a failure that is worth another attempt.
 func TestHalfClosed(t *testing.T) {
 	t.Parallel()
-	var at atomic.Int64
-	url, requests := server(t, func(w http.ResponseWriter, _ *http.Request) {
-		if at.Add(1) == 1 {
-			w.Header().Set("Content-Length", "100")
-			_, _ = io.WriteString(w, `[[3,`)
-			w.(http.Flusher).Flush()
-			panic(http.ErrAbortHandler)
-		}
-		_, _ = io.WriteString(w, `[[3,4]]`)
-	})
-	e := newEmbedder(t, Config{Provider: "tei", URL: url})
-	e.pause = func(context.Context, time.Duration) error { return nil }
-	if vector, err := e.EmbedQuery(t.Context(), "hello"); err != nil || !slices.Equal(vector, []float32{0.6, 0.8}) || len(requests()) != 2 {
-		t.Errorf("%v, %v after %d requests", vector, err, len(requests()))
+	for name, part := range map[string]string{"before the answer": "", "in a length": "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[[3,", "in a chunk": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n[[3,"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var at atomic.Int64
+			url, requests := server(t, func(w http.ResponseWriter, _ *http.Request) {
+				if at.Add(1) > 1 {
+					_, _ = io.WriteString(w, `[[3,4]]`)
+					return
+				}
+				connection, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.WriteString(connection, part)
+				if err := connection.(*net.TCPConn).CloseWrite(); err != nil {
+					t.Error(err)
+				}
+				_, _ = io.Copy(io.Discard, connection) // until the client has enough of it
+				_ = connection.Close()
+			})
+			e := newEmbedder(t, Config{Provider: "tei", URL: url})
+			e.pause = func(context.Context, time.Duration) error { return nil }
+			if vector, err := e.EmbedQuery(t.Context(), "hello"); err != nil || !slices.Equal(vector, []float32{0.6, 0.8}) || len(requests()) != 2 {
+				t.Errorf("%v, %v after %d requests", vector, err, len(requests()))
+			}
+		})
 	}
 }
 

@@ -1,4 +1,6 @@
-package model2vec
+// Package wordpiece breaks texts into the tokens of BERT's kind: the WordPiece of Devlin et al. 2019 with BERT's
+// normaliser and pre-tokeniser, as tokenizer.json of Hugging Face's tokenizers or a plain vocab.txt describes it.
+package wordpiece
 
 import (
 	"encoding/json"
@@ -12,9 +14,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// tokenizer is the WordPiece of BERT (Devlin et al. 2019) with its normaliser and pre-tokeniser, as a tokenizer.json of
-// Hugging Face's tokenizers describes it.
-type tokenizer struct {
+// Tokenizer turns texts into ids of tokens. It may be used concurrently.
+type Tokenizer struct {
 	vocabulary map[string]int
 	added      []string // tokens that are taken from a text before all else, longest first
 	prefix     string   // of the pieces that continue a word
@@ -25,8 +26,8 @@ type tokenizer struct {
 	lower, clean, chinese, accents bool // accents: strip them
 }
 
-// parseTokenizer reads a tokenizer.json.
-func parseTokenizer(file []byte) (*tokenizer, error) {
+// Parse reads a tokenizer.json. It refuses one that is not of BERT's kind.
+func Parse(file []byte) (*Tokenizer, error) {
 	var spec struct {
 		Added []struct {
 			ID      int    `json:"id"`
@@ -62,7 +63,7 @@ func parseTokenizer(file []byte) (*tokenizer, error) {
 			return nil, fmt.Errorf("%s %q is not supported: it must be %s", part[0], part[1], part[2])
 		}
 	}
-	t := &tokenizer{
+	t := &Tokenizer{
 		prefix: spec.Model.Prefix, maxWord: spec.Model.MaxWord,
 		lower: spec.Normalizer.Lower, clean: spec.Normalizer.Clean, chinese: spec.Normalizer.Chinese, accents: spec.Normalizer.Lower,
 	}
@@ -78,25 +79,69 @@ func parseTokenizer(file []byte) (*tokenizer, error) {
 			t.added = append(t.added, token.Content)
 		}
 	}
+	return t, t.finish(spec.Model.Unknown)
+}
+
+// special are the tokens of BERT's that are not words.
+var special = []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
+
+// FromVocabulary makes a tokenizer of BERT's tokens in order of their ids, as in the lines of a vocab.txt. lower says
+// that the model is an uncased one: texts are put in lower case and lose their accents.
+func FromVocabulary(tokens []string, lower bool) (*Tokenizer, error) {
+	t := &Tokenizer{
+		vocabulary: make(map[string]int, len(tokens)), prefix: "##", maxWord: 100,
+		lower: lower, clean: true, chinese: true, accents: lower,
+	}
+	for id, token := range tokens {
+		if _, twice := t.vocabulary[token]; twice {
+			return nil, fmt.Errorf("vocab: token %d is there twice", id)
+		}
+		t.vocabulary[token] = id
+	}
+	for _, token := range special {
+		if _, known := t.vocabulary[token]; known {
+			t.added = append(t.added, token)
+		}
+	}
+	return t, t.finish("[UNK]")
+}
+
+// finish checks the vocabulary and computes what follows from it.
+func (t *Tokenizer) finish(unknown string) error {
 	slices.SortFunc(t.added, func(a, b string) int { return len(b) - len(a) })
 	var lengths []int
 	for token, id := range t.vocabulary {
 		if id < 0 || id >= len(t.vocabulary) {
-			return nil, fmt.Errorf("vocab: a token has the id %d of %d tokens", id, len(t.vocabulary))
+			return fmt.Errorf("vocab: a token has the id %d of %d tokens", id, len(t.vocabulary))
 		}
 		lengths = append(lengths, utf8.RuneCountInString(token))
 	}
 	var known bool
-	if t.unknown, known = t.vocabulary[spec.Model.Unknown]; !known {
-		return nil, errors.New("vocab: the unknown token is not in it")
+	if t.unknown, known = t.vocabulary[unknown]; !known {
+		return errors.New("vocab: the unknown token is not in it")
 	}
 	slices.Sort(lengths)
 	t.median = (lengths[(len(lengths)-1)/2] + lengths[len(lengths)/2]) / 2
-	return t, nil
+	return nil
 }
 
-// ids returns the tokens of a text without the unknown ones.
-func (t *tokenizer) ids(text string) []int {
+// Size is the number of tokens; ids are below it.
+func (t *Tokenizer) Size() int { return len(t.vocabulary) }
+
+// Unknown is the id that stands for a word with characters that no token has.
+func (t *Tokenizer) Unknown() int { return t.unknown }
+
+// MedianLength is the median of the tokens' lengths in characters.
+func (t *Tokenizer) MedianLength() int { return t.median }
+
+// ID returns the id of a token.
+func (t *Tokenizer) ID(token string) (id int, known bool) {
+	id, known = t.vocabulary[token]
+	return id, known
+}
+
+// IDs returns the tokens of a text, without any that mark its ends.
+func (t *Tokenizer) IDs(text string) []int {
 	var ids []int
 	for text != "" {
 		at, token := len(text), ""
@@ -108,7 +153,7 @@ func (t *tokenizer) ids(text string) []int {
 		for _, word := range t.split(text[:at]) {
 			ids = t.pieces(ids, word)
 		}
-		if token != "" && t.vocabulary[token] != t.unknown {
+		if token != "" {
 			ids = append(ids, t.vocabulary[token])
 		}
 		text = text[at+len(token):]
@@ -117,7 +162,7 @@ func (t *tokenizer) ids(text string) []int {
 }
 
 // split normalises a text and returns its words and punctuation marks.
-func (t *tokenizer) split(text string) []string {
+func (t *Tokenizer) split(text string) []string {
 	var b strings.Builder
 	for _, r := range text {
 		switch {
@@ -163,10 +208,11 @@ func (t *tokenizer) split(text string) []string {
 	return words
 }
 
-// pieces appends the longest pieces that a word begins with, one after the other; nothing if that fails somewhere.
-func (t *tokenizer) pieces(ids []int, word string) []int {
+// pieces appends the longest pieces that a word begins with, one after the other; the unknown token if that fails
+// somewhere.
+func (t *Tokenizer) pieces(ids []int, word string) []int {
 	if utf8.RuneCountInString(word) > t.maxWord {
-		return ids
+		return append(ids, t.unknown)
 	}
 	before := len(ids)
 	piece := make([]byte, 0, len(t.prefix)+len(word))
@@ -185,8 +231,8 @@ func (t *tokenizer) pieces(ids []int, word string) []int {
 			_, size := utf8.DecodeLastRuneInString(word[start:end])
 			end -= size
 		}
-		if id < 0 || id == t.unknown {
-			return ids[:before]
+		if id < 0 {
+			return append(ids[:before], t.unknown)
 		}
 		ids = append(ids, id)
 		start = end

@@ -1,0 +1,14 @@
+//go:build !onnx
+
+package onnx
+
+import (
+	"errors"
+
+	"github.com/triskele/triskele/services/embed"
+)
+
+// Load says that this build cannot.
+func Load(string, Options) (embed.Embedder, error) {
+	return nil, errors.New("this program was built without ONNX Runtime: build it with `go build -tags onnx` and a C compiler, and have ONNX Runtime's shared library at hand")
+}
