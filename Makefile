@@ -149,8 +149,8 @@ fuzz-targets:
 
 ARCS ?= 5000,50000,500000
 .PHONY: bench-graph
-bench-graph: ## Time graph searches on both stores at ARCS mentions and links, with what indexing and reading the graph takes
-	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkTraversal$$' -benchtime 500x -timeout 2h ./services/graph -args -arcs $(ARCS)
+bench-graph: ## Time graph searches on both stores at ARCS mentions and links, with what indexing and reading the graph takes, and write docs/bench/graph.md
+	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkTraversal$$' -benchtime 500x -timeout 2h ./services/graph -args -arcs $(ARCS) -report $(CURDIR)/docs/bench/graph.md
 
 SETS ?= locomo-turn
 STORE ?= sqlite

@@ -33,6 +33,7 @@ type upCmd struct {
 	Curator      curator.Config      `embed:"" prefix:"curator-"`
 	Extractor    extractor.Config    `embed:"" prefix:"extractor-"`
 	Sweep        memory.Sweep        `embed:""`
+	GraphSeeded  bool                `help:"Search the graph after the other legs, starting from what they found, instead of beside them." env:"TRISKELE_GRAPH_SEEDED"`
 	Policies     []byte              `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
 	Reranker     rerank.Flags        `embed:""`
 	Cache        gateway.CacheConfig `embed:""`
@@ -81,6 +82,10 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	config := gateway.DefaultConfig()
 	config.Rerank, config.Cache = reranker, c.Cache
+	if c.GraphSeeded {
+		config.Legs = gateway.DefaultLegs(nil)
+		config.Legs[2].Budget.Second = true
+	}
 	if len(c.Policies) > 0 {
 		if config.Policies, err = gateway.ParsePolicies(c.Policies); err != nil {
 			return err

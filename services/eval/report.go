@@ -88,7 +88,7 @@ type LegReport struct {
 
 func (r *runner) newReport() *Report {
 	report := &Report{
-		Command: publicCommand(r.options), Commit: commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: thisMachine(), Store: r.options.Store,
+		Command: publicCommand(r.options), Commit: commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: ThisMachine(), Store: r.options.Store,
 		Settings: Settings{Limit: limit, Concurrency: r.options.Concurrency, QueriesLimit: r.options.Limit, WarmUp: warmUp},
 	}
 	if r.options.Gateway != "" {

@@ -401,7 +401,9 @@ func (t *TrialReport) verdict(line func(string, ...any), table func(string)) {
 				may := "no"
 				if better >= 2 && worse == 0 && worse10 == 0 {
 					may = "yes"
-					passed = append(passed, base+" + "+system+", "+setting.setting())
+					if system != systemRandom && system != systemRandomSeeded {
+						passed = append(passed, base+" + "+system+", "+setting.setting())
+					}
 				}
 				line("| %s | %s | %s | %d | %d | %d | %d | %s |", base, system, setting.setting(), better, worse, better10, worse10, may)
 			}
@@ -412,7 +414,7 @@ func (t *TrialReport) verdict(line func(string, ...any), table func(string)) {
 	case len(passed) == 0:
 		line("\n**In words**: the graph has not earned its place. No setting may be the default.")
 	case slices.Contains(passed, current):
-		line("\n**In words**: the graph earns its place. The default (%s) may be the default; so may %d others.", current, len(passed)-1)
+		line("\n**In words**: the graph earns its place with %s, which is the default. Of the settings above %d may be.", current, len(passed))
 	default:
 		line("\n**In words**: the default (%s) has not earned its place. These may be the default: %s.", current, strings.Join(passed, "; "))
 	}

@@ -67,7 +67,9 @@ func newServer(t *testing.T) *server {
 				JSONSchema struct{ Strict bool } `json:"json_schema"`
 			} `json:"response_format"`
 		}
-		var question struct{ Memories []struct{ Title, Text string } }
+		var question struct {
+			Memories []struct{ Title, Text string }
+		}
 		if err := errors.Join(err, json.Unmarshal(body, &request)); err != nil {
 			t.Errorf("request: %v", err)
 			return

@@ -79,10 +79,7 @@ type weighted struct {
 func (n *network) link(text []word, ps []phrase, t moment) []weighted {
 	starts := n.named(text, ps, t)
 	specific := func(w weighted) bool {
-		c := &n.concepts[w.concept]
-		return len(c.mentions) == 1 || n.hasPage(w.concept) || slices.ContainsFunc(c.facts, func(r factRef) bool {
-			return n.memories[r.memory].Facts[r.fact].Relation != AliasRelation && n.holds(r, t)
-		})
+		return len(n.concepts[w.concept].mentions) == 1 || n.hasPage(w.concept) || n.hasFact(w.concept, t)
 	}
 	if !slices.ContainsFunc(starts, specific) {
 		return nil
@@ -172,6 +169,19 @@ func (n *network) byFact(a, b int32) int {
 
 // hub is how many memories may mention a concept that leads on.
 func (n *network) hub() int { return max(hubFloor, len(n.memory)/hubShare) }
+
+// hasFact says whether a concept is part of a fact that holds.
+func (n *network) hasFact(concept int32, t moment) bool {
+	return slices.ContainsFunc(n.concepts[concept].facts, func(r factRef) bool {
+		return n.memories[r.memory].Facts[r.fact].Relation != AliasRelation && n.holds(r, t)
+	})
+}
+
+// entity says whether somebody has said that a concept is one: it is a title, a tag or a keyword, or part of a fact. A name
+// that was only found in a text may be any string, like Q3.
+func (n *network) entity(concept int32, t moment) bool {
+	return n.hasFact(concept, t) || slices.ContainsFunc(n.concepts[concept].mentions, func(a arc) bool { return a.salience >= salienceTag })
+}
 
 // hasPage says whether a concept is the title of a memory.
 func (n *network) hasPage(concept int32) bool {

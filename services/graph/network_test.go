@@ -281,7 +281,7 @@ func TestRelationsCount(t *testing.T) {
 func TestPaths(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s := open(f)
-		one := storetest.Record(ns, "yesterday Teo repaired the Kittiwake.", nil)
+		one := storetest.Record(ns, "yesterday Teo repaired the Kittiwake.", func(r *record.Record) { r.Keywords = []string{"Teo"} }) // somebody says that he is one
 		two := storetest.Record(ns, "it was seen that Kittiwake lies here", nil)
 		three := bare(0.5)
 		two.Links = []record.Link{{Target: three.ID, Relation: "cites"}}

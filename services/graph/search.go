@@ -75,7 +75,7 @@ func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 type ranking struct {
 	ids    []uuid.UUID
 	scores map[uuid.UUID]float64
-	match  map[uuid.UUID]int        // how many concepts of the query each mentions
+	match  map[uuid.UUID]int        // how many entities that the query names each mentions
 	paths  map[uuid.UUID][]waypoint // if they are to be explained
 }
 
@@ -171,7 +171,7 @@ func (w *walker) ranking(q leg.Query) *ranking {
 		r.ids = append(r.ids, m.ID)
 		r.scores[m.ID] = s.score
 		for _, a := range m.mentions {
-			if w.starts[conceptNodeAt(a.to)] {
+			if w.starts[conceptNodeAt(a.to)] && w.n.entity(a.to, w.time) {
 				r.match[m.ID]++
 			}
 		}

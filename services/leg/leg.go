@@ -66,7 +66,7 @@ type Hit struct {
 	Importance float64
 	CreatedAt  time.Time
 	Exact      bool // the query, or a quoted phrase in it, is the title or content
-	Concepts   int  // of the query that the memory mentions itself, where the searcher knows concepts
+	Concepts   int  // entities of the query that the memory mentions itself, where the searcher knows entities
 }
 
 // Step is a stop of a path: a concept, or a memory if Memory is not uuid.Nil. Relation is how it is reached.

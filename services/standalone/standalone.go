@@ -42,7 +42,7 @@ type Config struct {
 	Fallback embed.Embedder // of the same model, for queries when Embedder fails; may be nil
 	Lexical  lexical.Config
 	Dense    dense.Config
-	Gateway  gateway.Config // without legs and statement: they are this process's own
+	Gateway  gateway.Config // its legs and statement are this process's own; without legs it has the default ones
 	// OneStatement has recalls answered by one SQL statement as far as they can be. It needs PostgreSQL.
 	OneStatement bool
 	Graph        graph.Config   // the zero value is the default
@@ -117,7 +117,9 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		return nil, err
 	}
 	searchers := map[string]leg.Searcher{"lexical": words, "dense": dense, "graph": linked}
-	config.Gateway.Legs = gateway.DefaultLegs(nil)
+	if config.Gateway.Legs == nil {
+		config.Gateway.Legs = gateway.DefaultLegs(nil)
+	}
 	clients := make([]triskelev1.LegServiceClient, len(config.Gateway.Legs))
 	for i, l := range config.Gateway.Legs {
 		tel := denseTel

@@ -67,9 +67,9 @@ func start(t testing.TB, config standalone.Config, embedder embed.Embedder) (tri
 // startSystem starts all services with the default configuration of a gateway but for its cache.
 func startSystem(t testing.TB, config standalone.Config) (*standalone.System, error) {
 	t.Helper()
-	cache := config.Gateway.Cache
+	given := config.Gateway
 	config.Gateway = gateway.DefaultConfig()
-	config.Gateway.Cache = cache
+	config.Gateway.Cache, config.Gateway.Legs = given.Cache, given.Legs
 	process, err := telemetry.Start(context.Background())
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// script is a server that speaks the shapes of a chat model, of an embedding model and of a reranker. It keeps every byte it is sent.
+// script is a server that speaks the shapes of a chat model, which judges and extracts, of an embedding model and of a reranker. It keeps
+// every byte it is sent.
 type script struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -87,11 +88,21 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var question struct {
-		New   struct{ Text string }
-		Older []struct{ Text string }
+		New      struct{ Text string }
+		Older    []struct{ Text string }
+		Memories []struct{ Number int }
 	}
 	if len(body.Messages) == 0 || json.Unmarshal([]byte(body.Messages[len(body.Messages)-1].Content), &question) != nil {
 		http.Error(w, "no question", http.StatusBadRequest)
+		return
+	}
+	if len(question.Memories) > 0 {
+		triples := make([]map[string]any, len(question.Memories))
+		for i, m := range question.Memories {
+			triples[i] = map[string]any{"memory": m.Number, "subject": "Kestrel", "relation": "has", "object": "vault", "single": false}
+		}
+		answer, _ := json.Marshal(map[string]any{"triples": triples})
+		_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": string(answer)}}}})
 		return
 	}
 	action, target := judge(len(question.Older))

@@ -577,7 +577,8 @@ type LegHit struct {
 	Exact bool `protobuf:"varint,6,opt,name=exact,proto3" json:"exact,omitempty"`
 	// How the graph leg came to this memory, which is the last stop; only with explain.
 	Path []*PathStep `protobuf:"bytes,20,rep,name=path,proto3" json:"path,omitempty"`
-	// How many concepts that the query names this memory mentions itself; for entity boosts.
+	// How many entities that the query names this memory mentions itself, for entity boosts: concepts that are a title, a tag or
+	// a keyword of some memory, or part of a fact. A name that was only found in texts is none.
 	Concepts      int32 `protobuf:"varint,21,opt,name=concepts,proto3" json:"concepts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

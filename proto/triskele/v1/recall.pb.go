@@ -599,8 +599,8 @@ func (x *Diversity) GetResemblance() float64 {
 }
 
 // EntityBoost raises memories that mention what the query names: the score is multiplied by
-// 1 + weight * min(matches, max_terms). What the query names are concepts of the namespace, as the graph leg links them;
-// capital letters make none. Only memories in that leg's list have matches, and only from PageRank. It has no effect on an
+// 1 + weight * min(matches, max_terms). What the query names are entities of the namespace, as the graph leg knows
+// them; capital letters make none. Only memories in that leg's list have matches, and only from PageRank. It has no effect on an
 // order by recency.
 type EntityBoost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
