@@ -111,7 +111,7 @@ func DefaultLegs(targets map[string]string) []Leg {
 			Name: name, Target: targets[name], Weight: weight, Depth: defaultDepth, Limit: defaultSlots, Shed: shed, Budget: budget.Leg{Share: 1},
 		}
 	}
-	return []Leg{leg("lexical", 1, 0), leg("dense", 1, 3), leg("graph", 0.35, 1)}
+	return []Leg{leg("lexical", 1, 0), leg("dense", 1, 3), leg("graph", 1, 1)}
 }
 
 // Config is what a gateway needs to know.

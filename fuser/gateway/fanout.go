@@ -24,6 +24,7 @@ type search struct {
 	pressure     isolation.Pressure
 	seeds        []*triskelev1.Seed // what the first wave found, for a leg of the second
 	vector       []float32          // to search with, if there is one
+	vectorModel  string             // whose it is, if known
 	atLeast      string             // the token of the write that the leg is to wait for, or ""
 	returnVector bool               // the query's, if the leg makes one
 	markExact    bool               // say which hits are exact matches
@@ -42,6 +43,7 @@ type outcome struct {
 	returned int                               // hits
 	paths    map[string][]*triskelev1.PathStep // to hits, by id; nil if the leg gave none
 	used     []float32                         // the vector it searched with, if asked for
+	usedOf   string                            // the model of that vector
 	spans    []*triskelev1.Span
 	behind   int64 // memories that the leg's index has yet to catch up with
 	stale    bool  // the leg's index did not know of the write asked for
@@ -210,10 +212,10 @@ const maxSeeds = 100
 
 // seed gives the searches of the second wave what the first found in their namespace, and the vector it searched with.
 func seed(r *recall, outcomes []outcome, second []int) {
-	seeds, vectors := map[string][]*triskelev1.Seed{}, map[string][]float32{}
+	seeds, vectors := map[string][]*triskelev1.Seed{}, map[string]outcome{}
 	for _, o := range outcomes {
 		if len(o.used) > 0 {
-			vectors[o.namespace] = o.used
+			vectors[o.namespace] = o
 		}
 	}
 	for _, namespace := range r.req.GetNamespaces() {
@@ -238,7 +240,7 @@ func seed(r *recall, outcomes []outcome, second []int) {
 		o := &outcomes[i]
 		o.seeds = seeds[o.namespace]
 		if len(o.vector) == 0 {
-			o.vector = vectors[o.namespace]
+			o.vector, o.vectorModel = vectors[o.namespace].used, vectors[o.namespace].usedOf
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/extractor"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
@@ -28,6 +29,7 @@ type upCmd struct {
 	Graph        graph.Flags         `embed:""`
 	Lexical      lexical.Flags       `embed:""`
 	Curator      curator.Config      `embed:"" prefix:"curator-"`
+	Extractor    extractor.Config    `embed:"" prefix:"extractor-"`
 	Sweep        memory.Sweep        `embed:""`
 	Policies     []byte              `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
 	Reranker     rerank.Flags        `embed:""`
@@ -79,7 +81,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	system, err := standalone.Start(ctx, standalone.Config{
 		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: config,
-		Lexical: c.Lexical.Config(), Graph: c.Graph.Config(), Curator: c.Curator, Sweep: c.Sweep, OneStatement: c.OneStatement,
+		Lexical: c.Lexical.Config(), Graph: c.Graph.Config(), Curator: c.Curator, Extractor: c.Extractor, Sweep: c.Sweep, OneStatement: c.OneStatement,
 	}, process, log)
 	if err != nil {
 		return err

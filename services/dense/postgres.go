@@ -86,7 +86,7 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	if vector == nil {
 		return abstain(reason), nil
 	}
-	result := found(q, vector, reason)
+	result := found(q, p.embedder.Model(), vector, reason)
 	s := search{Postgres: p, q: q, vector: vector}
 	if result.Hits, err = s.nearest(ctx); err != nil {
 		return leg.Result{}, err

@@ -96,7 +96,7 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if vector == nil {
 		return abstain(reason), nil
 	}
-	result := found(q, vector, reason)
+	result := found(q, s.embedder.Model(), vector, reason)
 	query := prepared(vector)
 
 	var now state

@@ -22,6 +22,7 @@ import (
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/querypath"
+	"github.com/triskele/triskele/services/extractor"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
@@ -44,7 +45,9 @@ type Config struct {
 	OneStatement bool
 	Graph        graph.Config   // the zero value is the default
 	Curator      curator.Config // without a URL nothing is curated
-	Sweep        memory.Sweep   // of expired memories; the zero value never removes any
+	// Extractor reads facts out of memories; without a URL nothing is read.
+	Extractor extractor.Config
+	Sweep     memory.Sweep // of expired memories; the zero value never removes any
 	// Delay, if not nil, is asked before each search how long to hold it up: a fault to practise with.
 	Delay func(leg string) time.Duration
 }
@@ -91,7 +94,14 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if config.Graph == (graph.Config{}) {
 		config.Graph = graph.DefaultConfig()
 	}
+	config.Graph.Embedder = embedder
 	linked := s.Backend.Graph(config.Graph)
+	s.running.Go(func() { linked.Refresh(run, log) })
+	extract, err := backend.Extraction(ctx, s.Backend, linked, config.Extractor, process.Service("graph"), log)
+	if err != nil {
+		return nil, err
+	}
+	s.running.Go(func() { extract(run) })
 	for name, indexer := range map[string]queue.Indexer{"dense": dense, "graph": linked} {
 		worker := s.Backend.Worker(name, indexer, log)
 		s.running.Go(func() { worker.Run(run) })

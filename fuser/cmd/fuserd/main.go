@@ -30,7 +30,7 @@ type flags struct {
 	Cache         gateway.CacheConfig `embed:""`
 }
 
-const defaultLegs = "lexical=127.0.0.1:7401?weight=1;dense=127.0.0.1:7402?weight=1&shed=3;graph=127.0.0.1:7403?weight=0.35&shed=1"
+const defaultLegs = "lexical=127.0.0.1:7401?weight=1;dense=127.0.0.1:7402?weight=1&shed=3;graph=127.0.0.1:7403?weight=1&shed=1"
 
 func main() {
 	var f flags
