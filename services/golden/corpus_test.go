@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ func (q query) answerKeys() []string {
 		if d := q.Relevant[b] - q.Relevant[a]; d != 0 {
 			return d
 		}
-		return bytes.Compare([]byte(a), []byte(b))
+		return strings.Compare(a, b)
 	})
 	return keys
 }
