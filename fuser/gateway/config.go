@@ -118,7 +118,7 @@ func DefaultLegs(targets map[string]string) []Leg {
 type Config struct {
 	Legs    []Leg
 	Budget  budget.Config
-	K       float64                 // RRF's rank constant
+	Fusion  FusionConfig
 	Breaker isolation.BreakerConfig // of each leg
 	Rerank  RerankConfig
 	Cache   CacheConfig
@@ -128,9 +128,37 @@ type Config struct {
 	Policies map[string]*triskelev1.RecallPolicy
 }
 
-// DefaultConfig has the source design's fusion and no legs.
+// FusionConfig says how the legs' lists become one, unless a policy or a request does. A command line has it as flags.
+type FusionConfig struct {
+	Method string   `name:"fusion" help:"How the legs' lists are fused: rrf, convex or dbsf." enum:"rrf,convex,dbsf" default:"rrf" env:"TRISKELE_FUSION"`
+	K      float64  `help:"Rank constant of rrf." default:"60" env:"TRISKELE_K"`
+	Alpha  *float64 `help:"With convex: weight of the dense leg, 0 to 1; the lexical leg gets the rest. Not given, both have their own weights." env:"TRISKELE_ALPHA"`
+}
+
+// String is the method with the settings that matter to it.
+func (c FusionConfig) String() string {
+	switch {
+	case c.Method == "rrf":
+		return fmt.Sprintf("rrf, k %g", c.K)
+	case c.Method == "convex" && c.Alpha != nil:
+		return fmt.Sprintf("convex, alpha %g", *c.Alpha)
+	}
+	return c.Method
+}
+
+// methods are the values of FusionConfig.Method.
+var methods = map[string]triskelev1.FusionMethod{
+	"rrf":    triskelev1.FusionMethod_FUSION_METHOD_RRF,
+	"convex": triskelev1.FusionMethod_FUSION_METHOD_CONVEX,
+	"dbsf":   triskelev1.FusionMethod_FUSION_METHOD_DBSF,
+}
+
+// DefaultConfig has no legs. How it fuses is what docs/evidence found best.
 func DefaultConfig() Config {
-	return Config{Budget: budget.DefaultConfig(), K: fusion.DefaultK, Breaker: isolation.DefaultBreaker()}
+	return Config{
+		Budget: budget.DefaultConfig(), Breaker: isolation.DefaultBreaker(),
+		Fusion: FusionConfig{Method: "rrf", K: fusion.DefaultK},
+	}
 }
 
 // check refuses what could not work.
@@ -147,8 +175,12 @@ func (c Config) check() error {
 	switch {
 	case !first:
 		return errors.New("gateway: the first wave needs a leg")
-	case !(c.K >= 0):
-		return fmt.Errorf("gateway: k %g must not be negative", c.K)
+	case methods[c.Fusion.Method] == 0:
+		return fmt.Errorf("gateway: there is no fusion %q: it must be rrf, convex or dbsf", c.Fusion.Method)
+	case !(c.Fusion.K >= 0):
+		return fmt.Errorf("gateway: k %g must not be negative", c.Fusion.K)
+	case c.Fusion.Alpha != nil && !(*c.Fusion.Alpha >= 0 && *c.Fusion.Alpha <= 1):
+		return fmt.Errorf("gateway: alpha %g must be from 0 to 1", *c.Fusion.Alpha)
 	case c.Breaker.Failures < 1 || c.Breaker.Window <= 0 || c.Breaker.Open <= 0:
 		return fmt.Errorf("gateway: a breaker needs failures %d, a window %v and a time open %v above 0", c.Breaker.Failures, c.Breaker.Window, c.Breaker.Open)
 	}

@@ -561,7 +561,9 @@ func TestNewRefusesBadConfigurations(t *testing.T) {
 			}
 		},
 		"breaker that is never closed": func(c *gateway.Config) { c.Breaker.Failures = 0 },
-		"negative k":                   func(c *gateway.Config) { c.K = -1 },
+		"negative k":                   func(c *gateway.Config) { c.Fusion.K = -1 },
+		"unknown fusion":               func(c *gateway.Config) { c.Fusion.Method = "sum" },
+		"alpha above 1":                func(c *gateway.Config) { c.Fusion.Alpha = new(1.5) },
 		"policy of an unknown leg": func(c *gateway.Config) {
 			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {RequiredLegs: []string{"psychic"}}}
 		},

@@ -75,7 +75,10 @@ const defaultMaxTerms = 3
 const unset = triskelev1.MissPolicy_MISS_POLICY_UNSPECIFIED
 
 func (c Config) settings() settings {
-	s := settings{method: triskelev1.FusionMethod_FUSION_METHOD_RRF, k: c.K, complete: true, rerank: rerankSettings{top: c.Rerank.Top}, legs: make([]legSettings, len(c.Legs))}
+	s := settings{
+		method: methods[c.Fusion.Method], k: c.Fusion.K, alpha: c.Fusion.Alpha, complete: true,
+		rerank: rerankSettings{top: c.Rerank.Top}, legs: make([]legSettings, len(c.Legs)),
+	}
 	for i, leg := range c.Legs {
 		s.legs[i] = legSettings{weight: leg.Weight, depth: leg.Depth, quota: leg.Quota}
 	}

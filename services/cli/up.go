@@ -23,22 +23,23 @@ import (
 )
 
 type upCmd struct {
-	Listen       string              `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
-	AllowRemote  bool                `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
-	Database     databaseFlags       `embed:""`
-	Embedder     open.Flags          `embed:""`
-	Graph        graph.Flags         `embed:""`
-	Lexical      lexical.Flags       `embed:""`
-	Dense        dense.Config        `embed:""`
-	Curator      curator.Config      `embed:"" prefix:"curator-"`
-	Extractor    extractor.Config    `embed:"" prefix:"extractor-"`
-	Sweep        memory.Sweep        `embed:""`
-	GraphSeeded  bool                `help:"Search the graph after the other legs, starting from what they found, instead of beside them." env:"TRISKELE_GRAPH_SEEDED"`
-	Policies     []byte              `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
-	Reranker     rerank.Flags        `embed:""`
-	Cache        gateway.CacheConfig `embed:""`
-	OneStatement bool                `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank) and dense, without the graph. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT"`
-	LogLevel     slog.Level          `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
+	Listen       string               `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
+	AllowRemote  bool                 `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
+	Database     databaseFlags        `embed:""`
+	Embedder     open.Flags           `embed:""`
+	Graph        graph.Flags          `embed:""`
+	Lexical      lexical.Flags        `embed:""`
+	Curator      curator.Config       `embed:"" prefix:"curator-"`
+	Extractor    extractor.Config     `embed:"" prefix:"extractor-"`
+	Dense        dense.Config         `embed:""`
+	Sweep        memory.Sweep         `embed:""`
+	GraphSeeded  bool                 `help:"Search the graph after the other legs, starting from what they found, instead of beside them." env:"TRISKELE_GRAPH_SEEDED"`
+	Policies     []byte               `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
+	Reranker     rerank.Flags         `embed:""`
+	Fusion       gateway.FusionConfig `embed:""`
+	Cache        gateway.CacheConfig  `embed:""`
+	OneStatement bool                 `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank) and dense, fused by rrf, without the graph. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT"`
+	LogLevel     slog.Level           `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 }
 
 // Validate implements kong's interface.
@@ -81,7 +82,10 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	defer flush(ctx, process)
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	config := gateway.DefaultConfig()
-	config.Rerank, config.Cache = reranker, c.Cache
+	config.Rerank, config.Cache, config.Fusion = reranker, c.Cache, c.Fusion
+	if c.OneStatement {
+		config.Fusion.Method = "rrf" // which is what SQL does
+	}
 	if c.GraphSeeded {
 		config.Legs = gateway.DefaultLegs(nil)
 		config.Legs[2].Budget.Second = true

@@ -34,8 +34,7 @@ type Report struct {
 // Settings are what rankings depend on.
 type Settings struct {
 	Embedder     string        `json:"embedder"`
-	Fusion       string        `json:"fusion"`
-	K            float64       `json:"k"`
+	Fusion       string        `json:"fusion"` // method and its settings
 	Legs         []LegSettings `json:"legs"`
 	Limit        int           `json:"limit"`
 	Concurrency  int           `json:"concurrency"`
@@ -96,7 +95,7 @@ func (r *runner) newReport() *Report {
 	}
 	model := r.options.Embedder.Model()
 	report.Settings.Embedder = fmt.Sprintf("%s/%s, %d dimensions", model.Provider, model.Name, model.Dimensions)
-	report.Settings.Fusion, report.Settings.K = "RRF", gateway.DefaultConfig().K
+	report.Settings.Fusion = gateway.DefaultConfig().Fusion.String()
 	for _, leg := range gateway.DefaultLegs(nil) {
 		report.Settings.Legs = append(report.Settings.Legs, LegSettings{Leg: leg.Name, Weight: leg.Weight, Depth: leg.Depth})
 	}
@@ -184,7 +183,7 @@ func (r *Report) Markdown() []byte {
 		for i, leg := range r.Settings.Legs {
 			legs[i] = fmt.Sprintf("%s %g (depth %d)", leg.Leg, leg.Weight, leg.Depth)
 		}
-		line("- Fusion: %s, k %g, weights %s, first %d kept", r.Settings.Fusion, r.Settings.K, strings.Join(legs, ", "), r.Settings.Limit)
+		line("- Fusion: %s, weights %s, first %d kept", r.Settings.Fusion, strings.Join(legs, ", "), r.Settings.Limit)
 		line("- Embedder: %s", r.Settings.Embedder)
 	}
 	line("- Recalls at a time: %d, after a warm-up of %d queries; only ids are fetched", r.Settings.Concurrency, r.Settings.WarmUp)

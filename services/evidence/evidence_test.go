@@ -157,6 +157,19 @@ func TestRunsOfSomethingElse(t *testing.T) {
 }
 
 func TestParsePlan(t *testing.T) {
+	plans, err := filepath.Glob("../../docs/evidence/plans/*.yaml")
+	if err != nil || len(plans) == 0 {
+		t.Fatalf("no plans: %v", err)
+	}
+	for _, file := range plans {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := evidence.ParsePlan(text); err != nil || p.Name+".yaml" != filepath.Base(file) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
 	if _, err := evidence.ParsePlan([]byte(plan)); err != nil {
 		t.Fatal(err)
 	}
