@@ -24,6 +24,11 @@ test: ## Run all tests with the race detector, against a throwaway PostgreSQL wi
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go test -race -timeout 30m work
 
+.PHONY: golden
+golden: ## Write the expected ranks of services/golden anew: how a change of ranking is accepted
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go test -count=1 ./services/golden -update
+
 # The revision of the release before, whose programs and data the new ones have to get on with.
 OLD ?= $(shell cat tests/released)
 .PHONY: test-upgrade
@@ -56,12 +61,24 @@ test-isolation: ## Recall RECALLS times from two namespaces with the same texts,
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestNamespacesStayApart$$' ./e2e -recalls $(RECALLS)
 
+FAULT_RECALLS ?= 100
+.PHONY: test-faults
+test-faults: ## Do every fault to every part and recall FAULT_RECALLS times meanwhile; writes docs/faults.md. Wants a quiet machine
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	cd tests && ./postgres.sh run go test -count=1 -v -timeout 1h -run '^TestFaultMatrix$$' ./e2e -faults.recalls $(FAULT_RECALLS) -faults.report "$(CURDIR)/docs/faults.md"
+
 OPS ?= 10000
 SEED ?= $(shell date +%s)
 .PHONY: test-history
 test-history: ## Random writes, recalls and kills, OPS of them on each store, and everything as it must be: for every night
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestHistory$$' ./e2e -history.ops $(OPS) -history.seed $(SEED)
+
+MINUTES ?= 10
+.PHONY: test-outage
+test-outage: ## Take the embedding server away for MINUTES while memories are stored and recalled: no recall fails, the backlog drains
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestEmbedderOutage$$' ./e2e -outage $(MINUTES)m
 
 .PHONY: bench
 bench: ## Run all benchmarks once
@@ -72,6 +89,15 @@ SIZES ?= 20000,200000,1000000
 bench-lexical: ## Measure lexical search by number of memories and write docs/bench/lexical.md: [SIZES=20000,200000]
 	tests/postgres.sh run go run ./services/lexical/benchlexical --sizes $(SIZES) --out docs/bench
 
+DENSE_SIZES ?= 20000,200000
+.PHONY: bench-dense
+bench-dense: ## Measure dense search on both stores by number of memories, and what it finds, and write docs/bench/dense.md: [DENSE_SIZES=20000,200000,1000000]
+	tests/postgres.sh run go run ./services/dense/benchdense --sizes $(DENSE_SIZES) --out docs/bench
+
+.PHONY: test-textsearch
+test-textsearch: ## Try the scorer textsearch on a PostgreSQL 18 with pg_textsearch in a temporary folder: needs root [SIZES=20000]
+	SIZES=$(if $(filter file,$(origin SIZES)),20000,$(SIZES)) tests/textsearch.sh
+
 .PHONY: bench-write
 bench-write: ## Time storing a memory with an embedder that works, one that hangs and one that is absent
 	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 1000x ./services/standalone
@@ -79,6 +105,13 @@ bench-write: ## Time storing a memory with an embedder that works, one that hang
 .PHONY: bench-fuser
 bench-fuser: ## Time the gateway itself: fusing, a recall with legs that answer at once, and over sockets beside the bare fan-out
 	cd fuser && go test -run '^$$' -bench '^Benchmark(Fuse|Recall|Sockets)$$' -benchtime 3s ./fusion ./gateway
+
+RECALL_MEMORIES ?= 20000
+CLIENTS ?= 1,8
+.PHONY: bench-recall
+bench-recall: build ## Time recalls through five processes, in one and as one SQL statement, and write docs/bench/recall.md: [RECALL_MEMORIES=20000] [CLIENTS=1,8]
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go run ./tests/recallbench -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)"
 
 .PHONY: bench-queue
 bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
@@ -116,8 +149,8 @@ fuzz-targets:
 
 ARCS ?= 5000,50000,500000
 .PHONY: bench-graph
-bench-graph: ## Time graph searches on both stores at ARCS mentions and links, with what indexing and reading the graph takes
-	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkTraversal$$' -benchtime 500x -timeout 2h ./services/graph -args -arcs $(ARCS)
+bench-graph: ## Time graph searches on both stores at ARCS mentions and links, with what indexing and reading the graph takes, and write docs/bench/graph.md
+	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkTraversal$$' -benchtime 500x -timeout 2h ./services/graph -args -arcs $(ARCS) -report $(CURDIR)/docs/bench/graph.md
 
 SETS ?= locomo-turn
 STORE ?= sqlite
@@ -132,6 +165,14 @@ ifeq ($(STORE),postgres)
 else
 	$(EVAL)
 endif
+
+PLANS ?= $(patsubst docs/evidence/plans/%.yaml,%,$(wildcard docs/evidence/plans/*.yaml))
+.PHONY: evidence
+evidence: build ## Run the plans in docs/evidence/plans and write their reports and verdicts: make evidence DATA=DIR [PLANS="a b"]
+	@test -n "$(DATA)" || { echo "make evidence needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run bash -ec 'for plan in $(PLANS); do \
+		bin/triskele eval --plan "docs/evidence/plans/$$plan.yaml" --data "$(DATA)" --postgres "$$TRISKELE_TEST_POSTGRES" --out "out/evidence/$$plan"; done'
 
 MODEL ?= services/embed/static/model.bin
 .PHONY: train-embedder

@@ -1,5 +1,5 @@
-// Package budget splits the time of one recall: what the gateway keeps for itself, what each wave of legs may spend, and
-// each leg of it. It only computes with durations; no clock is read and none has to agree with another.
+// Package budget splits the time of one recall: what the gateway keeps for itself, what each wave of legs may spend, each
+// leg of it, and reranking. It only computes with durations; no clock is read and none has to agree with another.
 package budget
 
 import (
@@ -13,7 +13,7 @@ const MinLeg = 2 * time.Millisecond
 
 // Config bounds the budget of a recall. The reserve is what the gateway keeps for fusing and for fetching the contents:
 // a share of the budget, but no less and no more than its bounds. Of what the reserve leaves, a share is kept back from the
-// first wave of legs if there is a second.
+// legs if there is reranking, and of the rest one from the first wave of legs if there is a second.
 type Config struct {
 	Default      time.Duration // for a caller that sets no deadline
 	Max          time.Duration // nobody gets more
@@ -21,6 +21,7 @@ type Config struct {
 	ReserveMin   time.Duration
 	ReserveMax   time.Duration
 	SecondShare  float64 // for the legs of the second wave
+	RerankShare  float64 // for the reranker and for fetching the texts it reads
 }
 
 // DefaultConfig suits an agent that asks before every turn.
@@ -28,7 +29,7 @@ func DefaultConfig() Config {
 	return Config{
 		Default: 500 * time.Millisecond, Max: 10 * time.Second,
 		ReserveShare: 0.2, ReserveMin: 2 * time.Millisecond, ReserveMax: 50 * time.Millisecond,
-		SecondShare: 0.3,
+		SecondShare: 0.3, RerankShare: 0.3,
 	}
 }
 
@@ -58,26 +59,34 @@ func (c Config) Total(deadline, requested time.Duration) time.Duration {
 	return min(total, c.Max)
 }
 
-// Plan says when each wave of legs must be over, counted from the start of the recall. The second begins as soon as the
-// first is over, so it also has what that left; without a second both are over at once.
+// Stages are the parts of a recall that not every one has.
+type Stages struct{ Second, Rerank bool }
+
+// Plan says when each stage must be over, counted from the start of the recall: both waves of legs and reranking. A stage
+// begins as soon as the one before is over, so it also has what that left; one that there is not has no time of its own.
 type Plan struct {
-	First, Second time.Duration
-	Total         time.Duration // the rest is the reserve
+	First, Second, Rerank time.Duration
+	Total                 time.Duration // the rest is the reserve
 }
 
-// Plan divides total; second says whether there is a second wave. If that would get less than MinLeg, nothing is kept for
-// it; ErrTooSmall if the first has less.
-func (c Config) Plan(total time.Duration, second bool) (Plan, error) {
-	search := total - c.reserve(total)
-	kept := time.Duration(float64(search) * c.SecondShare)
-	if !second || kept < MinLeg {
-		kept = 0
-	}
-	plan := Plan{First: search - kept, Second: search, Total: total}
+// Plan divides total. A stage after the first that would get less than MinLeg has nothing kept for it; ErrTooSmall if the
+// first has less.
+func (c Config) Plan(total time.Duration, stages Stages) (Plan, error) {
+	plan := Plan{Total: total, Rerank: total - c.reserve(total)}
+	plan.Second = plan.Rerank - kept(plan.Rerank, c.RerankShare, stages.Rerank)
+	plan.First = plan.Second - kept(plan.Second, c.SecondShare, stages.Second)
 	if plan.First < MinLeg {
 		return plan, ErrTooSmall
 	}
 	return plan, nil
+}
+
+// kept is the part of left that is kept for a later stage.
+func kept(left time.Duration, share float64, wanted bool) time.Duration {
+	if part := time.Duration(float64(left) * share); wanted && part >= MinLeg {
+		return part
+	}
+	return 0
 }
 
 func (c Config) reserve(total time.Duration) time.Duration {
@@ -102,8 +111,9 @@ func (l Leg) Of(wave, requested time.Duration) (budget time.Duration, tooLittle 
 
 func (l Leg) least() time.Duration { return max(l.Min, MinLeg) }
 
-// Check returns an error that shows the arithmetic unless every inner limit fits into its outer one.
-func (c Config) Check(legs map[string]Leg) error {
+// Check returns an error that shows the arithmetic unless every inner limit fits into its outer one. rerank bounds the
+// reranker, nil if there is none.
+func (c Config) Check(legs map[string]Leg, rerank *Leg) error {
 	switch {
 	case c.Default <= 0 || c.Max <= 0 || c.ReserveMin < 0:
 		return fmt.Errorf("budget: default %v and maximum %v must be above 0, the least reserve %v not below", c.Default, c.Max, c.ReserveMin)
@@ -115,37 +125,48 @@ func (c Config) Check(legs map[string]Leg) error {
 		return fmt.Errorf("budget: least reserve %v exceeds greatest %v", c.ReserveMin, c.ReserveMax)
 	case !(c.SecondShare > 0 && c.SecondShare < 1):
 		return fmt.Errorf("budget: share of the second wave %g must be above 0 and below 1", c.SecondShare)
+	case !(c.RerankShare > 0 && c.RerankShare < 1):
+		return fmt.Errorf("budget: share of reranking %g must be above 0 and below 1", c.RerankShare)
 	}
-	second := false
+	stages := Stages{Rerank: rerank != nil}
 	for _, leg := range legs {
-		second = second || leg.Second
+		stages.Second = stages.Second || leg.Second
 	}
-	plan, err := c.Plan(c.Default, second)
-	if err != nil || second && plan.Second == plan.First {
-		return fmt.Errorf("budget: default %v - reserve %v is %v, of which each wave needs %v, and the second would get %g",
-			c.Default, c.reserve(c.Default), plan.Second, MinLeg, c.SecondShare)
+	plan, err := c.Plan(c.Default, stages)
+	if err != nil || stages.Second && plan.Second == plan.First || stages.Rerank && plan.Rerank == plan.Second {
+		return fmt.Errorf("budget: default %v - reserve %v is %v, of which each wave needs %v, and the second would get %g, and reranking %g, of it",
+			c.Default, c.reserve(c.Default), plan.Rerank, MinLeg, c.SecondShare, c.RerankShare)
 	}
-	most, err := c.Plan(c.Max, false) // without a second wave the first has all that the reserve leaves
+	most, err := c.Plan(c.Max, Stages{}) // the first wave has all that the reserve leaves
 	if err != nil {
 		return fmt.Errorf("budget: maximum %v: %w", c.Max, err)
 	}
-	for name, leg := range legs {
-		wave, which := plan.First, "first"
-		if leg.Second {
-			wave, which = plan.Second-plan.First, "second"
-		}
+	check := func(name string, leg Leg, wave time.Duration, which string) error {
 		switch {
 		case !(leg.Share > 0 && leg.Share <= 1):
-			return fmt.Errorf("leg %s: share %g must be above 0 and at most 1", name, leg.Share)
+			return fmt.Errorf("%s: share %g must be above 0 and at most 1", name, leg.Share)
 		case leg.Cap < 0 || leg.Min < 0:
-			return fmt.Errorf("leg %s: cap %v and least time %v must not be negative", name, leg.Cap, leg.Min)
-		case leg.Cap > most.Second:
-			return fmt.Errorf("leg %s: cap %v exceeds the %v that maximum %v - reserve %v leaves", name, leg.Cap, most.Second, c.Max, c.reserve(c.Max))
+			return fmt.Errorf("%s: cap %v and least time %v must not be negative", name, leg.Cap, leg.Min)
+		case leg.Cap > most.First:
+			return fmt.Errorf("%s: cap %v exceeds the %v that maximum %v - reserve %v leaves", name, leg.Cap, most.First, c.Max, c.reserve(c.Max))
 		}
 		if got, tooLittle := leg.Of(wave, 0); tooLittle != "" {
-			return fmt.Errorf("leg %s: of the %v that the %s wave has of the default budget, share %g and cap %v leave it %v, less than the %v it needs",
+			return fmt.Errorf("%s: of the %v that %s of the default budget, share %g and cap %v leave it %v, less than the %v it needs",
 				name, wave, which, leg.Share, leg.Cap, got, leg.least())
 		}
+		return nil
+	}
+	for name, leg := range legs {
+		wave, which := plan.First, "the first wave has"
+		if leg.Second {
+			wave, which = plan.Second-plan.First, "the second wave has"
+		}
+		if err := check("leg "+name, leg, wave, which); err != nil {
+			return err
+		}
+	}
+	if rerank != nil {
+		return check("reranker", *rerank, plan.Rerank-plan.Second, "are kept for it")
 	}
 	return nil
 }

@@ -39,22 +39,35 @@ func TestPlanKeepsAReserve(t *testing.T) {
 		4 * ms:           2 * ms,
 		10 * time.Second: 9950 * ms,
 	} {
-		if got, err := c.Plan(total, false); got != (budget.Plan{First: want, Second: want, Total: total}) || err != nil {
+		if got, err := c.Plan(total, budget.Stages{}); got != (budget.Plan{First: want, Second: want, Rerank: want, Total: total}) || err != nil {
 			t.Errorf("%v: %+v, %v, want %v", total, got, err, want)
 		}
 	}
-	if _, err := c.Plan(3*ms, false); !errors.Is(err, budget.ErrTooSmall) {
+	if _, err := c.Plan(3*ms, budget.Stages{}); !errors.Is(err, budget.ErrTooSmall) {
 		t.Errorf("3 ms: %v", err)
 	}
 }
 
 func TestPlanKeepsTimeForTheSecondWave(t *testing.T) {
 	c := budget.DefaultConfig()
-	if got, err := c.Plan(100*ms, true); err != nil || got != (budget.Plan{First: 56 * ms, Second: 80 * ms, Total: 100 * ms}) {
+	if got, err := c.Plan(100*ms, budget.Stages{Second: true}); err != nil || got != (budget.Plan{First: 56 * ms, Second: 80 * ms, Rerank: 80 * ms, Total: 100 * ms}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	// 1.8 ms would be of no use to it.
-	if got, err := c.Plan(8*ms, true); err != nil || got.First != 6*ms {
+	if got, err := c.Plan(8*ms, budget.Stages{Second: true}); err != nil || got.First != 6*ms {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestPlanKeepsTimeForReranking(t *testing.T) {
+	c := budget.DefaultConfig()
+	if got, err := c.Plan(100*ms, budget.Stages{Rerank: true}); err != nil || got != (budget.Plan{First: 56 * ms, Second: 56 * ms, Rerank: 80 * ms, Total: 100 * ms}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := c.Plan(100*ms, budget.Stages{Second: true, Rerank: true}); err != nil || got != (budget.Plan{First: 39200 * time.Microsecond, Second: 56 * ms, Rerank: 80 * ms, Total: 100 * ms}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := c.Plan(8*ms, budget.Stages{Rerank: true}); err != nil || got.First != 6*ms {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -63,13 +76,13 @@ func TestInnerBudgetsNest(t *testing.T) {
 	c := budget.DefaultConfig()
 	legs := []budget.Leg{{Share: 1}, {Share: .5}, {Share: 1, Cap: 40 * ms}, {Share: .01}, {Share: 1, Min: 30 * ms}}
 	for total := 4 * ms; total < c.Max; total += 37 * ms {
-		for _, second := range []bool{false, true} {
-			plan, err := c.Plan(total, second)
+		for _, stages := range []budget.Stages{{}, {Second: true}, {Rerank: true}, {Second: true, Rerank: true}} {
+			plan, err := c.Plan(total, stages)
 			if err != nil {
-				t.Fatalf("%v, %v: %v", total, second, err)
+				t.Fatalf("%v, %v: %v", total, stages, err)
 			}
-			if !(0 < plan.First && plan.First <= plan.Second && plan.Second < plan.Total && plan.Total == total) {
-				t.Fatalf("%v, %v: %+v", total, second, plan)
+			if !(0 < plan.First && plan.First <= plan.Second && plan.Second <= plan.Rerank && plan.Rerank < plan.Total && plan.Total == total) {
+				t.Fatalf("%v, %v: %+v", total, stages, plan)
 			}
 			for _, leg := range legs {
 				for _, requested := range []time.Duration{0, 10 * ms, time.Minute} {
@@ -109,7 +122,7 @@ func TestCheckShowsTheArithmetic(t *testing.T) {
 		if x.change != nil {
 			x.change(&c)
 		}
-		err := c.Check(x.legs)
+		err := c.Check(x.legs, nil)
 		if err == nil {
 			t.Errorf("%s: accepted", name)
 			continue
@@ -120,7 +133,30 @@ func TestCheckShowsTheArithmetic(t *testing.T) {
 			}
 		}
 	}
-	if err := budget.DefaultConfig().Check(good); err != nil {
+	if err := budget.DefaultConfig().Check(good, nil); err != nil {
 		t.Errorf("the defaults: %v", err)
+	}
+	for name, x := range map[string]struct {
+		share  float64
+		rerank budget.Leg
+		want   []string
+	}{
+		"gets nothing":           {.001, budget.Leg{Share: 1}, []string{"450ms", "reranking 0.001"}},
+		"gets everything":        {1, budget.Leg{Share: 1}, []string{"reranking 1 must be"}},
+		"needs more than it has": {.3, budget.Leg{Share: 1, Min: 200 * ms}, []string{"reranker", "135ms", "200ms"}},
+		"cap above what is left": {.3, budget.Leg{Share: 1, Cap: 10 * time.Second}, []string{"reranker", "10s", "9.95s"}},
+		"fits":                   {.3, budget.Leg{Share: 1, Cap: 100 * ms, Min: 10 * ms}, nil},
+	} {
+		c := budget.DefaultConfig()
+		c.RerankShare = x.share
+		err := c.Check(good, &x.rerank)
+		if (err == nil) != (x.want == nil) {
+			t.Errorf("reranker that %s: %v", name, err)
+		}
+		for _, part := range x.want {
+			if err != nil && !strings.Contains(err.Error(), part) {
+				t.Errorf("reranker that %s: %q does not mention %s", name, err, part)
+			}
+		}
 	}
 }

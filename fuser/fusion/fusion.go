@@ -24,6 +24,8 @@ type Hit struct {
 	Score      float64 // raw, finite
 	Importance float64 // 0 to 1
 	CreatedAt  time.Time
+	Exact      bool // its title or content is the query, or a quoted phrase in it
+	Entities   int  // of the query that the memory mentions, as far as the leg knows
 }
 
 // List is what one leg found in one namespace, best first, no id twice.
@@ -54,8 +56,12 @@ type Options struct {
 	Alpha   *float64                // convex: weight of cosine scores, text scores get 1 - alpha; nil keeps the lists' weights
 	Sort    triskelev1.SortBy       // relevance if unspecified
 	Recency Recency                 // part of the prior
-	Quotas  []Quota
-	Limit   int // keep this many, 1 or more
+	// ExactBonus raises a memory that a list has as Exact: its score is multiplied by 1 + ExactBonus, 0 or more.
+	ExactBonus float64
+	Boost      EntityBoost
+	Quotas     []Quota
+	Limit      int // keep this many, 1 or more
+	Spare      int // and this many of the next best, apart
 }
 
 // Contribution is one list's share of a fused score.
@@ -66,7 +72,7 @@ type Contribution struct {
 	Kind       triskelev1.ScoreKind
 	Normalized float64 // 0 to 1; 0 with RRF
 	Weight     float64
-	Value      float64 // with the prior applied; a hit's values add up to its score
+	Value      float64 // with prior and boost applied; a hit's values add up to its score
 }
 
 // Fused is one memory of the merged order.
@@ -76,14 +82,18 @@ type Fused struct {
 	Importance    float64
 	CreatedAt     time.Time
 	Score         float64
-	Prior         float64
+	Prior         float64        // what the sum over the lists was multiplied by
+	Exact         bool           // a list has it so
+	Entities      int            // of the query that the memory mentions
+	Boost         float64        // for them; 1 is none
 	Contributions []Contribution // by leg
 }
 
-// Result is the merged order, and how each list's scores were normalised: as the lists, empty with RRF.
+// Result is the merged order, those that come after it, and how each list's scores were normalised: as the lists, empty
+// with RRF.
 type Result struct {
-	Hits   []Fused
-	Scales []Scale
+	Hits, Spare []Fused
+	Scales      []Scale
 }
 
 // Fuse merges lists. A document that a list lacks gets exactly 0 from it. Equal scores are ordered by importance, then
@@ -107,7 +117,10 @@ func Fuse(lists []List, options Options) Result {
 	}
 	m.add(result.Scales)
 	m.rank()
-	result.Hits = m.hits()
+	result.Hits = m.hits(m.top)
+	if options.Spare > 0 {
+		result.Spare = m.hits(m.spare())
+	}
 	return result
 }
 
@@ -130,6 +143,10 @@ type document struct {
 	list, hit   int32 // where it is
 	score       float64
 	prior       float64
+	exact       bool
+	entities    int
+	boost       float64
+	top         bool  // it is among the best; only set when there are to be spare ones
 	first, last int32 // its contributions, chained, while their number is unknown
 }
 
@@ -170,8 +187,16 @@ func (m *merge) collect() {
 					list: int32(l), hit: int32(h), first: -1, prior: m.options.prior(&list.Hits[h]),
 				})
 			}
+			if list.Hits[h].Exact && !m.documents[d].exact {
+				m.documents[d].exact = true
+				m.documents[d].prior *= 1 + m.options.ExactBonus
+			}
 			m.at = append(m.at, d)
+			m.documents[d].entities = max(m.documents[d].entities, list.Hits[h].Entities)
 		}
+	}
+	for d := range m.documents {
+		m.documents[d].boost = m.options.Boost.of(m.documents[d].entities)
 	}
 }
 
@@ -210,7 +235,7 @@ func (m *merge) add(scales []Scale) {
 
 func (m *merge) give(to int32, c link) {
 	d := &m.documents[to]
-	c.value *= d.prior
+	c.value *= d.prior * d.boost
 	c.next = -1
 	d.score += c.value
 	this := int32(len(m.links))
@@ -241,6 +266,21 @@ func (m *merge) rank() {
 	}
 }
 
+// spare selects the best of those that are not among the best, in order.
+func (m *merge) spare() []int32 {
+	for _, d := range m.top {
+		m.documents[d].top = true
+	}
+	rest := make([]int32, 0, len(m.documents)-len(m.top))
+	for d := range int32(len(m.documents)) {
+		if !m.documents[d].top {
+			rest = append(rest, d)
+		}
+	}
+	slices.SortFunc(rest, m.compare)
+	return rest[:min(len(rest), m.options.Spare)]
+}
+
 // compare orders documents as they are returned.
 func (m *merge) compare(x, y int32) int {
 	a, b := &m.documents[x], &m.documents[y]
@@ -257,17 +297,17 @@ func (m *merge) compare(x, y int32) int {
 	return cmp.Or(cmp.Compare(i.Importance, h.Importance), i.CreatedAt.Compare(h.CreatedAt), strings.Compare(h.ID, i.ID), strings.Compare(left.Namespace, right.Namespace))
 }
 
-// hits writes the selected documents out, with their contributions.
-func (m *merge) hits() []Fused {
-	fused := make([]Fused, len(m.top))
+// hits writes selected documents out, with their contributions.
+func (m *merge) hits(selected []int32) []Fused {
+	fused := make([]Fused, len(selected))
 	total := 0
-	for _, d := range m.top {
+	for _, d := range selected {
 		for l := m.documents[d].first; l >= 0; l = m.links[l].next {
 			total++
 		}
 	}
 	contributions := make([]Contribution, 0, total)
-	for i, at := range m.top {
+	for i, at := range selected {
 		d := &m.documents[at]
 		list := &m.lists[d.list]
 		h := &list.Hits[d.hit]
@@ -280,7 +320,8 @@ func (m *merge) hits() []Fused {
 			})
 		}
 		fused[i] = Fused{
-			Namespace: list.Namespace, ID: h.ID, Importance: h.Importance, CreatedAt: h.CreatedAt, Score: d.score, Prior: d.prior,
+			Namespace: list.Namespace, ID: h.ID, Importance: h.Importance, CreatedAt: h.CreatedAt, Score: d.score, Prior: d.prior, Exact: d.exact,
+			Entities: d.entities, Boost: d.boost,
 			Contributions: contributions[start:len(contributions):len(contributions)],
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,25 @@ func TestRRFByHand(t *testing.T) {
 		if !near(f.Score, want[f.ID]) || f.Prior != 1 {
 			t.Errorf("%s: score %v, want %v; prior %v", f.ID, f.Score, want[f.ID], f.Prior)
 		}
+	}
+}
+
+// The spare hits are what would come next, and whatever a quota brings up is not among them.
+func TestSpareHitsComeNext(t *testing.T) {
+	lists := []fusion.List{list("lexical", 1, bm25, "a", "b", "c", "d"), list("graph", .35, hops, "x", "y")}
+	all := ids(fuse(lists, fusion.Options{K: 60, Limit: 10}))
+	for limit := 1; limit < 7; limit++ {
+		for spare := range 7 {
+			result := fusion.Fuse(lists, fusion.Options{K: 60, Limit: limit, Spare: spare})
+			got := append(ids(result.Hits), ids(result.Spare)...)
+			if len(result.Hits) != min(limit, len(all)) || !slices.Equal(got, all[:min(limit+spare, len(all))]) {
+				t.Errorf("%d and %d: %v and %v of %v", limit, spare, ids(result.Hits), ids(result.Spare), all)
+			}
+		}
+	}
+	result := fusion.Fuse(lists, fusion.Options{K: 60, Limit: 3, Spare: 2, Quotas: []fusion.Quota{{Leg: "graph", N: 1}}})
+	if !slices.Equal(ids(result.Hits), []string{"a", "b", "x"}) || !slices.Equal(ids(result.Spare), []string{"c", "d"}) {
+		t.Errorf("with a quota: %v and %v", ids(result.Hits), ids(result.Spare))
 	}
 }
 
@@ -261,7 +281,7 @@ func random(r *rand.Rand) []fusion.List {
 	for i := range lists {
 		lists[i] = fusion.List{Leg: fmt.Sprint("leg", i), Namespace: "n", Weight: float64(r.IntN(5)) / 2, Kind: kinds[r.IntN(len(kinds))]}
 		for _, id := range r.Perm(30)[:r.IntN(30)] {
-			lists[i].Hits = append(lists[i].Hits, fusion.Hit{ID: fmt.Sprint(id), Score: r.NormFloat64(), Importance: float64(id%5) / 4, CreatedAt: day(id % 3)})
+			lists[i].Hits = append(lists[i].Hits, fusion.Hit{ID: fmt.Sprint(id), Score: r.NormFloat64(), Importance: float64(id%5) / 4, CreatedAt: day(id % 3), Entities: id % 4})
 		}
 		slices.SortFunc(lists[i].Hits, func(a, b fusion.Hit) int { return int(math.Copysign(1, b.Score-a.Score)) })
 		for id := range 30 {
@@ -324,11 +344,31 @@ func TestContributionsCanBeRecomputed(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		lists := random(r)
 		method := methods[seed%3]
-		result := fusion.Fuse(lists, fusion.Options{Method: method, K: 20, Sort: relevance, Limit: 1000})
+		exact := map[string]bool{}
+		for _, list := range lists {
+			for i := range list.Hits {
+				if list.Hits[i].Exact = r.IntN(8) == 0; list.Hits[i].Exact {
+					exact[list.Hits[i].ID] = true
+				}
+			}
+		}
+		bonus := float64(seed%4) / 2
+		boost := fusion.EntityBoost{Weight: float64(seed%2) / 4, MaxTerms: 2}
+		result := fusion.Fuse(lists, fusion.Options{Method: method, K: 20, Sort: relevance, ExactBonus: bonus, Boost: boost, Limit: 1000})
 		for _, f := range result.Hits {
+			prior := .7 + .3*f.Importance
+			if exact[f.ID] {
+				prior *= 1 + bonus
+			}
+			if f.Exact != exact[f.ID] || !near(f.Prior, prior) {
+				t.Fatalf("seed %d: %s is exact %t, prior %v, want %t, %v", seed, f.ID, f.Exact, f.Prior, exact[f.ID], prior)
+			}
+			if id, _ := strconv.Atoi(f.ID); f.Entities != id%4 || !near(f.Boost, 1+boost.Weight*float64(min(id%4, 2))) {
+				t.Fatalf("seed %d: %s has %d entities and is boosted by %v", seed, f.ID, f.Entities, f.Boost)
+			}
 			for _, c := range f.Contributions {
 				i := slices.IndexFunc(lists, func(l fusion.List) bool { return l.Leg == c.Leg })
-				want := f.Prior * c.Weight / (20 + float64(c.Rank))
+				want := f.Prior * f.Boost * c.Weight / (20 + float64(c.Rank))
 				if method != rrf {
 					scale := result.Scales[i]
 					normalized := 1.
@@ -340,7 +380,7 @@ func TestContributionsCanBeRecomputed(t *testing.T) {
 					if !near(normalized, c.Normalized) {
 						t.Fatalf("seed %d: %s of %s is normalised to %v, its printed parts give %v", seed, f.ID, c.Leg, c.Normalized, normalized)
 					}
-					want = f.Prior * c.Weight * normalized
+					want = f.Prior * f.Boost * c.Weight * normalized
 				}
 				if !near(c.Value, want) {
 					t.Fatalf("seed %d: %s gets %v from %s, its printed parts give %v", seed, f.ID, c.Value, c.Leg, want)
@@ -418,6 +458,10 @@ func TestSettledIsKept(t *testing.T) {
 			continue
 		}
 		held++
+		if options.ExactBonus = 1; fusion.Settled(lists, outstanding, options) {
+			t.Fatalf("seed %d: settled, although any memory may turn out to be an exact match", seed)
+		}
+		options.ExactBonus = 0
 		before := ids(fuse(lists, options))
 		after := ids(fuse(slices.Concat(lists, outstanding), options))
 		slices.Sort(before)

@@ -33,7 +33,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 			g.log.ErrorContext(ctx, "panic in a leg's client", "leg", s.name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
 			out.state, out.reason, out.hits = triskelev1.LegState_LEG_STATE_FAILED, "internal error", nil
 		}
-		out.spent = time.Since(start)
+		out.spent, out.returned = time.Since(start), len(out.hits)
 		leave(health)
 		span.SetAttributes(
 			attribute.String("triskele.state", stateName(out.state)),
@@ -54,7 +54,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	ctx, cancel := context.WithTimeout(ctx, s.budget)
 	defer cancel()
 	if s.pressure.Excess(guard.leg.Shed) {
-		out.reason = fmt.Sprintf("left out under load: %d recalls are running, and %.0f is what the services keep up with", s.pressure.Running, s.pressure.Limit)
+		out.reason = overload(s.pressure)
 		return out
 	}
 	enter, reason, late := guard.enter(ctx)
@@ -68,6 +68,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		Namespace:    s.namespace,
 		Query:        req.GetQuery(),
 		Vector:       s.vector,
+		VectorModel:  s.vectorModel,
 		Seeds:        s.seeds,
 		Filter:       req.GetFilter(),
 		Depth:        int32(s.depth),
@@ -79,6 +80,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		AtLeast:      s.atLeast,
 		ReturnSpans:  req.GetReturnSpans(),
 		ReturnVector: s.returnVector,
+		MarkExact:    s.markExact,
 	}, guard.leg.Hedge && s.pressure.Limit == 0)
 	out.hedged = hedged
 	if health = guard.verdict(err, s.budget-out.queued); err != nil {
@@ -92,17 +94,20 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	}
 	out.state, out.reason, out.kind, out.spans = resp.GetState(), resp.GetReason(), resp.GetScoreKind(), resp.GetSpans()
 	out.paths = readPaths(resp)
-	out.used, out.behind, out.stale = resp.GetVector(), resp.GetBehind(), resp.GetStale()
+	out.used, out.usedOf, out.behind, out.stale = resp.GetVector(), resp.GetVectorModel(), resp.GetBehind(), resp.GetStale()
 	return out
 }
 
-// failure says what an error of a leg means for the recall. The leg's own text stays out of the reason.
+// failure says what an error of a leg means for the recall. The leg's own text stays out of the reason, unless the
+// contract says that it may be shown.
 func failure(err error, budget time.Duration) (triskelev1.LegState, string, error) {
 	switch code := status.Code(err); code {
 	case codes.DeadlineExceeded:
 		return triskelev1.LegState_LEG_STATE_TIMED_OUT, fmt.Sprintf("no answer within %v", budget.Round(100*time.Microsecond)), nil
 	case codes.InvalidArgument:
 		return triskelev1.LegState_LEG_STATE_FAILED, "refused the request", err
+	case codes.FailedPrecondition: // the one text of a leg's that is meant for callers
+		return triskelev1.LegState_LEG_STATE_FAILED, status.Convert(err).Message(), nil
 	case codes.Unavailable:
 		return triskelev1.LegState_LEG_STATE_FAILED, "cannot be reached", nil
 	default:
@@ -134,7 +139,10 @@ func readHits(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) 
 			return nil, fmt.Errorf("hit %d has a score or importance out of range", i+1)
 		}
 		seen[h.GetId()] = true
-		hits[i] = fusion.Hit{ID: h.GetId(), Score: h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime()}
+		hits[i] = fusion.Hit{
+			ID: h.GetId(), Score: h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime(),
+			Exact: h.GetExact(), Entities: int(max(h.GetConcepts(), 0)),
+		}
 	}
 	return hits, nil
 }

@@ -24,18 +24,17 @@ func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
 	left := r.plan.Second - time.Since(r.start)
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	var wg sync.WaitGroup
+	missing := make([][]string, len(outcomes)) // all of it before the first outcome changes
 	for i := range outcomes {
+		if o := &outcomes[i]; o.comparable() && !o.exhausted() {
+			missing[i] = elsewhere(outcomes, i)
+		}
+	}
+	var wg sync.WaitGroup
+	for i, ids := range missing {
 		o := &outcomes[i]
-		if !o.comparable() {
-			continue
-		}
-		if o.exhausted() {
-			o.complete = true
-			continue
-		}
-		ids := elsewhere(outcomes, i)
 		switch {
+		case !o.comparable():
 		case len(ids) == 0:
 			o.complete = true
 		case left < budget.MinLeg:
@@ -100,7 +99,7 @@ func (g *Gateway) scoreByIDs(ctx context.Context, req *triskelev1.RecallRequest,
 		leave(health)
 		o.completion.Scored, o.completion.Spent = int32(len(o.others)), durationpb.New(time.Since(start))
 	}()
-	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids}
+	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids, Scorer: o.scorer}
 	if len(o.used) > 0 {
 		query.Vector = o.used
 	}

@@ -111,7 +111,7 @@ func DefaultLegs(targets map[string]string) []Leg {
 			Name: name, Target: targets[name], Weight: weight, Depth: defaultDepth, Limit: defaultSlots, Shed: shed, Budget: budget.Leg{Share: 1},
 		}
 	}
-	return []Leg{leg("lexical", 1, 0), leg("dense", 1, 3), leg("graph", 0.35, 1)}
+	return []Leg{leg("lexical", 1, 0), leg("dense", 1, 3), leg("graph", 1, 1)}
 }
 
 // Config is what a gateway needs to know.
@@ -120,6 +120,10 @@ type Config struct {
 	Budget  budget.Config
 	K       float64                 // RRF's rank constant
 	Breaker isolation.BreakerConfig // of each leg
+	Rerank  RerankConfig
+	Cache   CacheConfig
+	// Statement, if not nil, answers the recalls that it can with one SQL statement, instead of the legs.
+	Statement triskelev1.RecallServiceClient
 	// Policies override the configuration for a namespace and those below it; "" is above all.
 	Policies map[string]*triskelev1.RecallPolicy
 }
@@ -148,7 +152,19 @@ func (c Config) check() error {
 	case c.Breaker.Failures < 1 || c.Breaker.Window <= 0 || c.Breaker.Open <= 0:
 		return fmt.Errorf("gateway: a breaker needs failures %d, a window %v and a time open %v above 0", c.Breaker.Failures, c.Breaker.Window, c.Breaker.Open)
 	}
-	return c.Budget.Check(budgets)
+	if err := c.Cache.check(); err != nil {
+		return err
+	}
+	if c.Rerank.Reranker == nil {
+		return c.Budget.Check(budgets, nil)
+	}
+	if c.Rerank.Top < 2 || c.Rerank.Top > maxRerank {
+		return fmt.Errorf("gateway: %d memories cannot be reranked: from 2 to %d can", c.Rerank.Top, maxRerank)
+	}
+	if c.Rerank.Limit < 1 {
+		return fmt.Errorf("gateway: the reranker needs 1 request at a time or more, not %d", c.Rerank.Limit)
+	}
+	return c.Budget.Check(budgets, &c.Rerank.Budget)
 }
 
 // ParsePolicies reads a JSON object of RecallPolicy messages by namespace.

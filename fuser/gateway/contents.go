@@ -20,7 +20,7 @@ func (g *Gateway) checkNamespaces(ctx context.Context, namespaces []string, outc
 	unknown := make([]bool, len(namespaces))
 	var wg sync.WaitGroup
 	for i, namespace := range namespaces {
-		if slices.ContainsFunc(outcomes, func(o outcome) bool { return o.namespace == namespace && len(o.hits) > 0 }) {
+		if slices.ContainsFunc(outcomes, func(o outcome) bool { return o.namespace == namespace && o.returned > 0 }) {
 			continue
 		}
 		wg.Go(func() {
@@ -40,14 +40,6 @@ type fetched struct {
 	memories map[string]*triskelev1.Memory
 	matches  map[string]*triskelev1.Matches
 	err      error
-}
-
-// wordsOf returns the text whose words are to be found in the winners, "" for none.
-func wordsOf(req *triskelev1.RecallRequest) string {
-	if !req.GetExplain() {
-		return ""
-	}
-	return req.GetQuery()
 }
 
 // contents fetches the winners of each namespace, and finds the words of a query in them unless it is empty.

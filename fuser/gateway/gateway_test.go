@@ -83,8 +83,9 @@ func answers(resp *triskelev1.SearchResponse) leg {
 // fails.
 type memories struct {
 	triskelev1.MemoryServiceClient
-	forgotten []string
-	down      bool
+	forgotten, sensitive []string
+	texts                map[string]string // other than "content of " and the id
+	down                 bool
 }
 
 func (m memories) Get(_ context.Context, req *triskelev1.GetRequest, _ ...grpc.CallOption) (*triskelev1.GetResponse, error) {
@@ -97,7 +98,11 @@ func (m memories) Get(_ context.Context, req *triskelev1.GetRequest, _ ...grpc.C
 	resp := &triskelev1.GetResponse{}
 	for _, id := range req.GetIds() {
 		if !slices.Contains(m.forgotten, id) {
-			resp.Memories = append(resp.Memories, &triskelev1.Memory{Id: id, Content: "content of " + id})
+			content, other := m.texts[id]
+			if !other {
+				content = "content of " + id
+			}
+			resp.Memories = append(resp.Memories, &triskelev1.Memory{Id: id, Content: content, Sensitive: slices.Contains(m.sensitive, id)})
 			if req.GetQuery() != "" {
 				resp.Matches = append(resp.Matches, &triskelev1.Matches{Content: []*triskelev1.TextRange{{Start: 11, End: int32(11 + len(id))}}})
 			}

@@ -15,7 +15,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// guard is what stands between the gateway and one leg.
+// guard is what stands between the gateway and one leg, or its reranker.
 type guard struct {
 	leg     Leg
 	breaker *isolation.Breaker
@@ -54,6 +54,11 @@ func (g *guard) enter(ctx context.Context) (leave func(isolation.Verdict), reaso
 		g.slots.Free()
 		done(v)
 	}, "", false
+}
+
+// overload says why something was left out under load.
+func overload(p isolation.Pressure) string {
+	return fmt.Sprintf("left out under load: %d recalls are running, and %.0f is what the services keep up with", p.Running, p.Limit)
 }
 
 const (

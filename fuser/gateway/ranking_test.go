@@ -1,7 +1,9 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -47,38 +50,192 @@ func (l leg) scores(after time.Duration, kind triskelev1.ScoreKind, known map[st
 	return l
 }
 
-// TestAnswersCanBeRecomputed works every contribution out again from what the answer prints.
+// TestAnswersCanBeRecomputed works every answer out again from what it prints: the contributions from ranks and raw scores,
+// the score from these, the fused order from the scores, and from that, who was left out, and the reranker's scores, the
+// order that is returned.
 func TestAnswersCanBeRecomputed(t *testing.T) {
+	memory := memories{sensitive: []string{"b"}, texts: map[string]string{"c": "the same, a", "a": "the same, a"}}
+	legs := []leg{
+		finds(bm25, "a", "b", "x", "d"),
+		finds(cosine, "b", "c", "d").scores(0, cosine, map[string]float64{"a": .5}),
+		finds(hops, "c", "y", "a"),
+	}
+	mark := func(l leg, mark func(*triskelev1.LegHit)) leg {
+		search := l.search
+		l.search = func(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+			resp, err := search(ctx, req)
+			for _, h := range resp.GetHits() {
+				mark(h)
+			}
+			return resp, err
+		}
+		return l
+	}
+	legs[0] = mark(legs[0], func(h *triskelev1.LegHit) { h.Exact = h.GetId() == "x" })
+	legs[2] = mark(legs[2], func(h *triskelev1.LegHit) { h.Concepts = 4 - h.GetRank() })
+	year := &triskelev1.Recency{Weight: .4, HalfLife: durationpb.New(365 * 24 * time.Hour)}
+	boost := &triskelev1.EntityBoost{Weight: .25, MaxTerms: new(int32(2))}
 	for _, method := range []triskelev1.FusionMethod{rrf, convex, dbsf} {
-		dense := finds(cosine, "b", "c", "d").scores(0, cosine, map[string]float64{"a": .5})
-		g := newGateway(t, memories{}, finds(bm25, "a", "b", "x", "d"), dense, finds(hops, "c", "y", "a"))
-		resp, err := g.Recall(t.Context(), request(merged(method)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, h := range resp.GetHits() {
-			sum := 0.
-			for _, c := range h.GetContributions() {
-				report := resp.GetLegs()[slices.IndexFunc(resp.GetLegs(), func(l *triskelev1.LegReport) bool { return l.GetLeg() == c.GetLeg() })]
-				share := c.GetWeight() / (resp.GetFusion().GetK() + float64(c.GetRank()))
-				if n := report.GetNormalization(); method != rrf {
-					normalized := min(max((c.GetRawScore()-n.GetLow())/(n.GetHigh()-n.GetLow()), 0), 1)
-					if n.GetByRank() {
-						normalized = 1 - float64(c.GetRank()-1)/float64(report.GetReturned())
+		for name, edit := range map[string]func(*triskelev1.RecallRequest){
+			"plain":       func(*triskelev1.RecallRequest) {},
+			"recency":     func(r *triskelev1.RecallRequest) { r.Recency = year },
+			"diversity":   func(r *triskelev1.RecallRequest) { r.Diversity = &triskelev1.Diversity{Resemblance: 1} },
+			"reranked":    reranked,
+			"exact match": func(r *triskelev1.RecallRequest) { r.Fusion.ExactBonus = new(.5) },
+			"entities":    func(r *triskelev1.RecallRequest) { r.EntityBoost = boost },
+			"all of them": func(r *triskelev1.RecallRequest) {
+				reranked(r)
+				r.Fusion.ExactBonus, r.EntityBoost = new(.5), boost
+				r.Recency, r.Diversity, r.Limit = year, &triskelev1.Diversity{Resemblance: 1}, new(int32(4))
+			},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				req := request(merged(method))
+				edit(req)
+				resp, err := configured(t, judged(last(0)), memory, legs...).Recall(t.Context(), req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				what := fmt.Sprintf("%v, %s", method, name)
+				for _, h := range resp.GetHits() {
+					prior := .7 + .3*h.GetImportance()
+					if name == "recency" || name == "all of them" {
+						age := time.Since(h.GetCreatedAt().AsTime())
+						prior *= 1 - year.GetWeight() + year.GetWeight()*math.Exp2(-float64(age)/float64(year.GetHalfLife().AsDuration()))
 					}
-					share = c.GetWeight() * normalized
+					if h.GetExact() {
+						prior *= 1 + resp.GetFusion().GetExactBonus()
+					}
+					entities := 1.
+					if name == "entities" || name == "all of them" {
+						entities += boost.GetWeight() * float64(min(h.GetEntityMatches(), boost.GetMaxTerms()))
+					}
+					if h.GetEntityBoost() != entities {
+						t.Errorf("%s: %v, but its entities are worth %v", what, h, entities)
+					}
+					recomputeScore(t, what, resp, h, prior)
 				}
-				if math.Abs(c.GetValue()-h.GetPrior()*share) > 1e-12 {
-					t.Errorf("%v, %s: %v contributes %v, the printed numbers give %v", method, h.GetId(), c, c.GetValue(), h.GetPrior()*share)
+				recomputeOrder(t, what, resp, req.Limit == nil)
+				if resp.GetFusion().GetMethod() != method || strings.TrimPrefix(resp.GetScoreScale().String(), "SCORE_SCALE_") != strings.TrimPrefix(method.String(), "FUSION_METHOD_") {
+					t.Errorf("%s: %v, scale %v", what, resp.GetFusion(), resp.GetScoreScale())
 				}
-				sum += c.GetValue()
+			})
+		}
+	}
+}
+
+// recomputeScore works a hit's contributions and score out again.
+func recomputeScore(t *testing.T, what string, resp *triskelev1.RecallResponse, h *triskelev1.Hit, prior float64) {
+	t.Helper()
+	sum := 0.
+	for _, c := range h.GetContributions() {
+		report := resp.GetLegs()[slices.IndexFunc(resp.GetLegs(), func(l *triskelev1.LegReport) bool { return l.GetLeg() == c.GetLeg() })]
+		share := c.GetWeight() / (resp.GetFusion().GetK() + float64(c.GetRank()))
+		if n := report.GetNormalization(); resp.GetFusion().GetMethod() != rrf {
+			normalized := min(max((c.GetRawScore()-n.GetLow())/(n.GetHigh()-n.GetLow()), 0), 1)
+			if n.GetByRank() {
+				normalized = 1 - float64(c.GetRank()-1)/float64(report.GetReturned())
 			}
-			if want := .7 + .3*h.GetImportance(); sum != h.GetScore() || math.Abs(h.GetPrior()-want) > 1e-12 {
-				t.Errorf("%v: %v adds up to %v", method, h, sum)
+			share = c.GetWeight() * normalized
+		}
+		if want := h.GetPrior() * h.GetEntityBoost() * share; math.Abs(c.GetValue()-want) > 1e-12 {
+			t.Errorf("%s, %s: %v contributes %v, the printed numbers give %v", what, h.GetId(), c, c.GetValue(), want)
+		}
+		sum += c.GetValue()
+	}
+	if sum != h.GetScore() || math.Abs(h.GetPrior()-prior) > 1e-12 {
+		t.Errorf("%s: %v adds up to %v, with a prior of %v", what, h, sum, prior)
+	}
+}
+
+// recomputeOrder works the order of an answer out again; complete says that the limit has cut nothing off.
+func recomputeOrder(t *testing.T, what string, resp *triskelev1.RecallResponse, complete bool) {
+	t.Helper()
+	fused := slices.Clone(resp.GetHits())
+	slices.SortFunc(fused, func(a, b *triskelev1.Hit) int { return cmp.Compare(a.GetFusedRank(), b.GetFusedRank()) })
+	for i := range fused[1:] {
+		if fused[i].GetScore() < fused[i+1].GetScore() {
+			t.Errorf("%s: the fused order is not that of the scores: %v before %v", what, fused[i], fused[i+1])
+		}
+	}
+	absent := map[int32]bool{}
+	for _, h := range fused {
+		for _, d := range h.GetDuplicates() {
+			absent[d.GetFusedRank()] = true
+		}
+	}
+	for rank := int32(1); complete && rank <= 6; rank++ {
+		if there := slices.ContainsFunc(fused, func(h *triskelev1.Hit) bool { return h.GetFusedRank() == rank }); there == absent[rank] {
+			t.Errorf("%s: fused rank %d is there: %v, left out: %v", what, rank, there, absent[rank])
+		}
+	}
+	for i, h := range resp.GetHits() {
+		if h.GetRank() != int32(i+1) {
+			t.Errorf("%s: rank %d at %d", what, h.GetRank(), i+1)
+		}
+		if i == 0 {
+			continue
+		}
+		for _, before := range resp.GetHits()[:i] {
+			switch {
+			case before.RerankScore != nil && h.RerankScore != nil:
+				if before.GetRerankScore() < h.GetRerankScore() {
+					t.Errorf("%s: the reranked order is not that of its scores: %v before %v", what, before, h)
+				}
+			case before.RerankScore == nil && h.RerankScore == nil && before.GetFusedRank() > h.GetFusedRank():
+				t.Errorf("%s: what was not reranked changed places: %v before %v", what, before, h)
 			}
 		}
-		if resp.GetFusion().GetMethod() != method || strings.TrimPrefix(resp.GetScoreScale().String(), "SCORE_SCALE_") != strings.TrimPrefix(method.String(), "FUSION_METHOD_") {
-			t.Errorf("%v: %v, scale %v", method, resp.GetFusion(), resp.GetScoreScale())
+	}
+}
+
+// TestExactBonus is set by a policy and by the request over it.
+func TestExactBonus(t *testing.T) {
+	found := finds(bm25, "a", "b")
+	var marks []bool
+	lexical := leg{search: func(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+		marks = append(marks, req.GetMarkExact())
+		resp, err := found.search(ctx, req)
+		resp.Hits[1].Exact = req.GetMarkExact()
+		return resp, err
+	}}
+	g := configured(t, func(c *gateway.Config) {
+		c.Policies = map[string]*triskelev1.RecallPolicy{"generous": {Fusion: &triskelev1.Fusion{ExactBonus: proto.Float64(.5)}}}
+	}, memories{}, lexical, finds(cosine), finds(hops))
+	for _, x := range []struct {
+		namespace string
+		bonus     *float64
+		order     string
+		used      float64
+	}{
+		{"n", nil, "a b", 0}, {"generous", nil, "b a", .5}, {"generous/below", proto.Float64(0), "a b", 0}, {"n", proto.Float64(2), "b a", 2},
+	} {
+		for _, method := range []triskelev1.FusionMethod{rrf, convex, dbsf} {
+			resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+				r.Namespaces = []string{x.namespace}
+				r.Fusion = &triskelev1.Fusion{Method: method, ExactBonus: x.bonus}
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if used := resp.GetFusion().GetExactBonus(); used != x.used || marks[len(marks)-1] != (x.used > 0) {
+				t.Errorf("%v in %s: bonus %v, marked %t", x.bonus, x.namespace, used, marks[len(marks)-1])
+			}
+			if method == rrf && order(resp) != x.order {
+				t.Errorf("%v in %s: order %q, want %q", x.bonus, x.namespace, order(resp), x.order)
+			}
+			for _, h := range resp.GetHits() {
+				prior, sum := .85, 0.
+				if h.GetExact() {
+					prior *= 1 + x.used
+				}
+				for _, c := range h.GetContributions() {
+					sum += c.GetValue()
+				}
+				if h.GetExact() != (h.GetId() == "b" && x.used > 0) || math.Abs(h.GetPrior()-prior) > 1e-12 || sum != h.GetScore() {
+					t.Errorf("%v in %s by %v: %v", x.bonus, x.namespace, method, h)
+				}
+			}
 		}
 	}
 }
@@ -108,6 +265,9 @@ func TestScoresAreCompleted(t *testing.T) {
 		"fails": {dense: leg{search: finds(cosine, "b", "c").search, score: func(context.Context, *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error) {
 			return nil, status.Error(codes.Unavailable, "secret")
 		}}, reason: "cannot be reached"},
+		"says why it fails": {dense: leg{search: finds(cosine, "b", "c").search, score: func(context.Context, *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error) {
+			return nil, status.Error(codes.FailedPrecondition, "the embedder is away")
+		}}, reason: "the embedder is away"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g := newGateway(t, memories{}, finds(bm25, "a", "b"), x.dense, finds(hops))
@@ -146,6 +306,22 @@ func TestScoresAreCompleted(t *testing.T) {
 	}
 }
 
+// Two legs are asked at once, each for what only the other found.
+func TestScoresOfTwoLegs(t *testing.T) {
+	full := make([]string, 50)
+	for i := range full {
+		full[i] = fmt.Sprintf("x%02d", i)
+	}
+	for range 20 { // for the race detector
+		lexical := finds(bm25, full...).scores(0, bm25, map[string]float64{"b": 3})
+		g := newGateway(t, memories{}, lexical, finds(cosine, "b").scores(0, cosine, map[string]float64{"x00": .5}), finds(hops))
+		resp, err := g.Recall(t.Context(), request(merged(convex)))
+		if err != nil || resp.GetLegs()[0].GetCompletion().GetScored() != 1 || resp.GetLegs()[1].GetCompletion().GetAsked() != 50 {
+			t.Fatalf("%v, %v", resp, err)
+		}
+	}
+}
+
 // The vector that the dense leg searched with is used again, so that it need not make it twice.
 func TestScoresReuseTheVector(t *testing.T) {
 	var asked *triskelev1.ScoreByIdsRequest
@@ -163,10 +339,13 @@ func TestScoresReuseTheVector(t *testing.T) {
 		},
 	}
 	g := newGateway(t, memories{}, finds(bm25, "a", "b"), dense, finds(hops, "c"))
-	if _, err := g.Recall(t.Context(), request(merged(convex))); err != nil {
+	if _, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+		merged(convex)(r)
+		r.Legs = map[string]*triskelev1.LegOptions{"dense": {Scorer: triskelev1.Scorer_SCORER_TS_RANK}}
+	})); err != nil {
 		t.Fatal(err)
 	}
-	if asked.GetNamespace() != "n" || !slices.Equal(asked.GetVector(), []float32{3, 4}) || !slices.Equal(asked.GetIds(), []string{"a", "c"}) {
+	if asked.GetScorer() != triskelev1.Scorer_SCORER_TS_RANK || asked.GetNamespace() != "n" || !slices.Equal(asked.GetVector(), []float32{3, 4}) || !slices.Equal(asked.GetIds(), []string{"a", "c"}) {
 		t.Errorf("asked %v", asked)
 	}
 }
@@ -252,6 +431,44 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
+}
+
+func TestEntityBoost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hit := func(id string, rank int32, concepts int32) *triskelev1.LegHit {
+			return &triskelev1.LegHit{Id: id, Rank: rank, Importance: 1, Score: 1, Concepts: concepts}
+		}
+		graph := answers(&triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_OK, ScoreKind: hops, Hits: []*triskelev1.LegHit{hit("b", 1, 1), hit("c", 2, 5)}})
+		g := configured(t, func(c *gateway.Config) {
+			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {EntityBoost: &triskelev1.EntityBoost{Weight: .5}}}
+		}, memories{}, finds(bm25, "a", "b", "c"), finds(cosine), graph)
+		for name, x := range map[string]struct {
+			boost *triskelev1.EntityBoost
+			want  string
+			of    map[string]float64
+		}{
+			"by policy":               {nil, "c b a", map[string]float64{"a": 1, "b": 1.5, "c": 2.5}}, // three terms count
+			"one term by request":     {&triskelev1.EntityBoost{Weight: .5, MaxTerms: new(int32(1))}, "b c a", map[string]float64{"a": 1, "b": 1.5, "c": 1.5}},
+			"switched off by request": {&triskelev1.EntityBoost{}, "b c a", map[string]float64{"a": 1, "b": 1, "c": 1}},
+		} {
+			resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) { r.EntityBoost, r.Explain = x.boost, true }))
+			if err != nil || order(resp) != x.want {
+				t.Errorf("%s: %v, %v", name, resp, err)
+			}
+			for _, h := range resp.GetHits() {
+				sum := 0.
+				for _, c := range h.GetContributions() {
+					if want := h.GetPrior() * h.GetEntityBoost() * c.GetWeight() / (60 + float64(c.GetRank())); math.Abs(c.GetValue()-want) > 1e-12 {
+						t.Errorf("%s: %s of %s is %v, its printed parts give %v", name, c.GetLeg(), h.GetId(), c.GetValue(), want)
+					}
+					sum += c.GetValue()
+				}
+				if sum != h.GetScore() || h.GetEntityBoost() != x.of[h.GetId()] {
+					t.Errorf("%s: %v", name, h)
+				}
+			}
+		}
+	})
 }
 
 func TestRecencyIsPartOfThePrior(t *testing.T) {

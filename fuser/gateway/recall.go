@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/isolation"
 	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -31,6 +31,9 @@ type recall struct {
 	fusion   fusion.Options
 	tokens   map[string]string // of at_least, by namespace
 	plan     budget.Plan
+	looked   time.Duration      // what looking for a remembered answer took
+	pressure isolation.Pressure // when it began
+	contents map[string]fetched // that the search brought along, nil if none
 }
 
 // Recall implements triskelev1.RecallServiceServer.
@@ -94,7 +97,7 @@ func (g *Gateway) newRecall(ctx context.Context, start time.Time, req *triskelev
 		}
 	}
 	total := g.config.Budget.Total(left, req.GetBudget().AsDuration())
-	if r.plan, err = g.config.Budget.Plan(total, g.hasSecond(r.settings)); err != nil {
+	if r.plan, err = g.config.Budget.Plan(total, budget.Stages{Second: g.hasSecond(r.settings), Rerank: r.settings[0].reranks(req)}); err != nil {
 		return nil, status.Errorf(codes.DeadlineExceeded, "budget: %v is too little to search with", total)
 	}
 	r.fusion = r.settings[0].fusion(req, g.config.Legs, start)
@@ -120,21 +123,22 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	}
 	ctx, cancel := context.WithDeadline(ctx, start.Add(r.plan.Total))
 	defer cancel()
+	resp, place := g.look(ctx, r)
+	if resp != nil {
+		return resp, nil
+	}
 	defer g.load.Begin()()
+	r.pressure = g.load.Pressure()
 
-	outcomes := g.fanOut(ctx, r)
-	if err := verdict(outcomes); err != nil {
+	outcomes, result, err := g.search(ctx, r)
+	if err != nil {
 		return nil, err
 	}
-	if r.settings[0].completing() {
-		g.complete(ctx, r, outcomes)
-	}
-	result := fusion.Fuse(lists(outcomes), r.fusion)
 	minScoreIgnored := r.cut(&result, outcomes)
 	if err := g.checkNamespaces(ctx, req.GetNamespaces(), outcomes); err != nil {
 		return nil, err
 	}
-	resp := &triskelev1.RecallResponse{
+	resp = &triskelev1.RecallResponse{
 		Legs:       reports(outcomes, result.Scales),
 		Fusion:     r.fusionUsed(),
 		ScoreScale: scoreScale[r.fusion.Method],
@@ -145,32 +149,36 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	for _, o := range outcomes {
 		resp.Spans = append(resp.Spans, o.spans...)
 	}
-	var contents map[string]fetched
-	if !req.GetIdsOnly() {
-		contents = g.contents(ctx, result.Hits, wordsOf(req))
+	winners, lost := g.winners(ctx, r, result)
+	if r.settings[0].rerank.on {
+		resp.Rerank = g.rerank(ctx, r, winners)
+		if state := resp.GetRerank().GetState(); missed[state] != "" {
+			lost = append(lost, fmt.Sprintf("the reranker %s (%s), so the order is the fused one", missed[state], resp.GetRerank().GetReason()))
+		}
 	}
-	var lost []string
-	for _, f := range result.Hits {
-		of, asked := contents[f.Namespace]
-		memory := of.memories[f.ID]
-		if asked && of.err == nil && memory == nil {
-			continue // forgotten since the leg found it
-		}
-		h := hit(f, len(resp.Hits)+1, memory)
-		if req.GetExplain() {
-			h.Contributions = contributions(f, outcomes)
-		}
-		h.Matches = of.matches[f.ID]
-		resp.Hits = append(resp.Hits, h)
-	}
-	for _, namespace := range slices.Sorted(maps.Keys(contents)) {
-		if contents[namespace].err != nil {
-			lost = append(lost, "the contents of hits in "+namespace+" could not be fetched, so only their ids are given")
-		}
+	for i, w := range winners[:min(len(winners), r.fusion.Limit)] {
+		resp.Hits = append(resp.Hits, r.hit(w, i+1, outcomes))
 	}
 	resp.DegradedReason = degradation(outcomes, lost)
 	resp.Degraded = resp.GetDegradedReason() != ""
+	g.remember(r, place, resp)
 	return resp, nil
+}
+
+// search asks the legs and merges what they found, or has one statement do both.
+func (g *Gateway) search(ctx context.Context, r *recall) ([]outcome, fusion.Result, error) {
+	if g.inOneStatement(r) {
+		outcomes, result := g.askStatement(ctx, r)
+		return outcomes, result, verdict(outcomes)
+	}
+	outcomes := g.fanOut(ctx, r)
+	if err := verdict(outcomes); err != nil {
+		return nil, fusion.Result{}, err
+	}
+	if r.settings[0].completing() {
+		g.complete(ctx, r, outcomes)
+	}
+	return outcomes, fusion.Fuse(lists(outcomes), r.fusion), nil
 }
 
 // cut leaves out hits below the request's least score, or says why it does not apply.
@@ -184,7 +192,8 @@ func (r *recall) cut(result *fusion.Result, outcomes []outcome) (ignored string)
 	case slices.ContainsFunc(outcomes, outcome.lost):
 		return "a leg is missing, without which scores are lower"
 	}
-	result.Hits = slices.DeleteFunc(result.Hits, func(f fusion.Fused) bool { return f.Score < least.GetValue() })
+	tooLow := func(f fusion.Fused) bool { return f.Score < least.GetValue() }
+	result.Hits, result.Spare = slices.DeleteFunc(result.Hits, tooLow), slices.DeleteFunc(result.Spare, tooLow)
 	return ""
 }
 

@@ -21,7 +21,7 @@ var scoreScale = map[triskelev1.FusionMethod]triskelev1.ScoreScale{
 
 // fusionUsed is how the answer was merged, with what the request left open filled in.
 func (r *recall) fusionUsed() *triskelev1.Fusion {
-	used := &triskelev1.Fusion{Method: r.fusion.Method}
+	used := &triskelev1.Fusion{Method: r.fusion.Method, ExactBonus: &r.fusion.ExactBonus}
 	switch r.fusion.Method {
 	case triskelev1.FusionMethod_FUSION_METHOD_RRF:
 		used.K = &r.fusion.K
@@ -36,7 +36,7 @@ func reports(outcomes []outcome, scales []fusion.Scale) []*triskelev1.LegReport 
 	out := make([]*triskelev1.LegReport, len(outcomes))
 	for i, o := range outcomes {
 		out[i] = &triskelev1.LegReport{
-			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(len(o.hits)),
+			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(o.returned),
 			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: o.weight, ScoreKind: o.kind,
 			Behind: o.behind, Stale: o.stale, Completion: o.completion, Queued: durationpb.New(o.queued), Hedged: o.hedged,
 		}
@@ -47,11 +47,21 @@ func reports(outcomes []outcome, scales []fusion.Scale) []*triskelev1.LegReport 
 	return out
 }
 
-func hit(f fusion.Fused, rank int, memory *triskelev1.Memory) *triskelev1.Hit {
-	return &triskelev1.Hit{
-		Id: f.ID, Namespace: f.Namespace, Rank: int32(rank), Score: f.Score, Importance: f.Importance,
-		CreatedAt: timestamppb.New(f.CreatedAt), Memory: memory, Prior: f.Prior,
+// hit writes a winner out.
+func (r *recall) hit(w winner, rank int, outcomes []outcome) *triskelev1.Hit {
+	h := &triskelev1.Hit{
+		Id: w.ID, Namespace: w.Namespace, Rank: int32(rank), Score: w.Score, Importance: w.Importance,
+		CreatedAt: timestamppb.New(w.CreatedAt), Memory: w.memory, Prior: w.Prior, Matches: w.matches,
+		Exact: w.Exact, EntityBoost: w.Boost, EntityMatches: int32(w.Entities),
+		FusedRank: int32(w.rank), RerankScore: w.reranked, Duplicates: w.duplicates,
 	}
+	if r.req.GetIdsOnly() {
+		h.Memory = nil
+	}
+	if r.req.GetExplain() {
+		h.Contributions = contributions(w.Fused, outcomes)
+	}
+	return h
 }
 
 // contributions says what each leg added to a hit's score, and how it came to the hit.
@@ -70,6 +80,14 @@ func contributions(f fusion.Fused, outcomes []outcome) []*triskelev1.Contributio
 	return out
 }
 
+// missed is what happened to a part of the recall, in words.
+var missed = map[triskelev1.LegState]string{
+	triskelev1.LegState_LEG_STATE_TIMED_OUT: "timed out",
+	triskelev1.LegState_LEG_STATE_FAILED:    "failed",
+	triskelev1.LegState_LEG_STATE_TRUNCATED: "was cut short",
+	triskelev1.LegState_LEG_STATE_SKIPPED:   "was skipped",
+}
+
 // degradation is one sentence that a model can read, or "" if nothing is missing.
 func degradation(outcomes []outcome, more []string) string {
 	var parts []string
@@ -80,12 +98,7 @@ func degradation(outcomes []outcome, more []string) string {
 		if !o.lost() {
 			continue
 		}
-		part := fmt.Sprintf("the %s leg %s (%s)", o.name, map[triskelev1.LegState]string{
-			triskelev1.LegState_LEG_STATE_TIMED_OUT: "timed out",
-			triskelev1.LegState_LEG_STATE_FAILED:    "failed",
-			triskelev1.LegState_LEG_STATE_TRUNCATED: "was cut short",
-			triskelev1.LegState_LEG_STATE_SKIPPED:   "was skipped",
-		}[o.state], o.reason)
+		part := fmt.Sprintf("the %s leg %s (%s)", o.name, missed[o.state], o.reason)
 		if !slices.Contains(parts, part) { // the same in several namespaces
 			parts = append(parts, part)
 		}

@@ -21,9 +21,19 @@ type settings struct {
 	k        float64
 	alpha    *float64
 	complete bool                // ask for missing scores if the method uses them
+	bonus    float64             // for an exact match
 	quorum   int                 // of legs that suffices if the others make no difference; 0 waits for all
 	recency  *triskelev1.Recency // nil for none
-	legs     []legSettings       // as Config.Legs
+	boost    *triskelev1.EntityBoost
+	rerank   rerankSettings
+	alike    float64       // how alike two texts must be for one of them to be left out; 0 leaves none out
+	legs     []legSettings // as Config.Legs
+}
+
+type rerankSettings struct {
+	on       bool
+	top      int
+	deadline time.Duration // 0 if there is none
 }
 
 type legSettings struct {
@@ -49,6 +59,9 @@ type overrides interface {
 	GetOnTimeout() triskelev1.MissPolicy
 	GetQuorum() int32
 	GetRecency() *triskelev1.Recency
+	GetEntityBoost() *triskelev1.EntityBoost
+	GetRerank() *triskelev1.Rerank
+	GetDiversity() *triskelev1.Diversity
 }
 
 var (
@@ -56,10 +69,13 @@ var (
 	_ overrides = (*triskelev1.RecallRequest)(nil)
 )
 
+// defaultMaxTerms bounds how many entities of a query raise a memory.
+const defaultMaxTerms = 3
+
 const unset = triskelev1.MissPolicy_MISS_POLICY_UNSPECIFIED
 
 func (c Config) settings() settings {
-	s := settings{method: triskelev1.FusionMethod_FUSION_METHOD_RRF, k: c.K, complete: true, legs: make([]legSettings, len(c.Legs))}
+	s := settings{method: triskelev1.FusionMethod_FUSION_METHOD_RRF, k: c.K, complete: true, rerank: rerankSettings{top: c.Rerank.Top}, legs: make([]legSettings, len(c.Legs))}
 	for i, leg := range c.Legs {
 		s.legs[i] = legSettings{weight: leg.Weight, depth: leg.Depth, quota: leg.Quota}
 	}
@@ -81,12 +97,24 @@ func (g *Gateway) apply(s settings, o overrides, by string) settings {
 		if f.CompleteScores != nil {
 			s.complete = f.GetCompleteScores()
 		}
+		if f.ExactBonus != nil {
+			s.bonus = f.GetExactBonus()
+		}
 	}
 	if o.GetQuorum() > 0 {
 		s.quorum = int(o.GetQuorum())
 	}
 	if o.GetRecency() != nil {
 		s.recency = o.GetRecency()
+	}
+	if o.GetEntityBoost() != nil {
+		s.boost = o.GetEntityBoost()
+	}
+	if with := o.GetRerank(); with != nil {
+		s.rerank.apply(with)
+	}
+	if o.GetDiversity() != nil {
+		s.alike = o.GetDiversity().GetResemblance()
 	}
 	onError, onTimeout := o.GetOnError(), o.GetOnTimeout()
 	if len(o.GetLegs()) == 0 && len(o.GetRequiredLegs()) == 0 && onError == unset && onTimeout == unset {
@@ -107,6 +135,18 @@ func (g *Gateway) apply(s settings, o overrides, by string) settings {
 		}
 	}
 	return s
+}
+
+func (s *rerankSettings) apply(o *triskelev1.Rerank) {
+	if o.Enabled != nil {
+		s.on = o.GetEnabled()
+	}
+	if o.Top != nil {
+		s.top = int(o.GetTop())
+	}
+	if o.GetDeadline() != nil {
+		s.deadline = o.GetDeadline().AsDuration()
+	}
 }
 
 func (s *legSettings) apply(o *triskelev1.LegOptions, by string) {
@@ -146,7 +186,7 @@ func (g *Gateway) resolvePolicies() error {
 		if err := protovalidate.Validate(policy); err != nil {
 			return fmt.Errorf("policy of namespace %q: %w", namespace, err)
 		}
-		if err := g.checkLegs(policy); err != nil {
+		if err := g.checkNames(policy); err != nil {
 			return fmt.Errorf("policy of namespace %q: %w", namespace, err)
 		}
 		g.policies[namespace] = g.apply(g.policyOf(namespace), policy, "the policy of the namespace")
@@ -167,7 +207,7 @@ func (g *Gateway) policyOf(namespace string) settings {
 // resolve returns the settings of each of a request's namespaces. What is merged into one order is merged by those of the
 // first.
 func (g *Gateway) resolve(req *triskelev1.RecallRequest) ([]settings, error) {
-	if err := g.checkLegs(req); err != nil {
+	if err := g.checkNames(req); err != nil {
 		return nil, err
 	}
 	all := make([]settings, len(req.GetNamespaces()))
@@ -180,8 +220,11 @@ func (g *Gateway) resolve(req *triskelev1.RecallRequest) ([]settings, error) {
 	return all, nil
 }
 
-// checkLegs refuses names of legs that are not configured.
-func (g *Gateway) checkLegs(o overrides) error {
+// checkNames refuses what is not configured: legs, and reranking.
+func (g *Gateway) checkNames(o overrides) error {
+	if o.GetRerank().GetEnabled() && g.config.Rerank.Reranker == nil {
+		return rpc.Invalid("rerank.enabled", "must not be true: this gateway has no reranker")
+	}
 	for name := range o.GetLegs() {
 		if !g.hasLeg(name) {
 			return rpc.Invalid(fmt.Sprintf("legs[%q]", name), "must be one of: "+g.legNames())
@@ -215,17 +258,34 @@ func (s settings) completing() bool {
 
 // fusion returns how to merge for a request made at a time.
 func (s settings) fusion(req *triskelev1.RecallRequest, legs []Leg, now time.Time) fusion.Options {
-	options := fusion.Options{Method: s.method, K: s.k, Alpha: s.alpha, Sort: req.GetSortBy(), Limit: defaultLimit}
+	options := fusion.Options{Method: s.method, K: s.k, Alpha: s.alpha, Sort: req.GetSortBy(), ExactBonus: s.bonus, Limit: defaultLimit}
 	if req.Limit != nil {
 		options.Limit = int(req.GetLimit())
 	}
 	if s.recency != nil {
 		options.Recency = fusion.Recency{Weight: s.recency.GetWeight(), HalfLife: s.recency.GetHalfLife().AsDuration(), Now: now}
 	}
+	if s.boost != nil {
+		options.Boost = fusion.EntityBoost{Weight: s.boost.GetWeight(), MaxTerms: defaultMaxTerms}
+		if s.boost.MaxTerms != nil {
+			options.Boost.MaxTerms = int(s.boost.GetMaxTerms())
+		}
+	}
 	for i, leg := range s.legs {
 		if leg.quota > 0 {
 			options.Quotas = append(options.Quotas, fusion.Quota{Leg: legs[i].Name, N: leg.quota})
 		}
 	}
+	switch {
+	case s.alike > 0:
+		options.Spare = maxSpare
+	case s.reranks(req):
+		options.Spare = max(s.rerank.top-options.Limit, 0)
+	}
 	return options
+}
+
+// reranks says whether a reranker can do something about a request.
+func (s settings) reranks(req *triskelev1.RecallRequest) bool {
+	return s.rerank.on && req.GetQuery() != "" && req.GetSortBy() != triskelev1.SortBy_SORT_BY_RECENCY
 }

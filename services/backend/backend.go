@@ -30,7 +30,10 @@ type Index interface {
 type GraphIndex interface {
 	Index
 	graph.Facts
+	graph.Extractions
 	graph.Viewer
+	// Refresh embeds what lacks vectors of the configured embedder, until there is nothing left or ctx ends.
+	Refresh(ctx context.Context, log *slog.Logger)
 }
 
 // Backend is an open database.
@@ -40,7 +43,7 @@ type Backend interface {
 	// FoldLexical keeps the lexical index in good order until ctx ends; where that needs no work it returns at once.
 	FoldLexical(ctx context.Context, log *slog.Logger)
 	// Dense fails if the database's vectors are of another model than the embedder's.
-	Dense(ctx context.Context, embedder embed.Embedder) (Index, error)
+	Dense(ctx context.Context, embedder embed.Embedder, config dense.Config) (Index, error)
 	Graph(config graph.Config) GraphIndex
 	// Models cares for the embedding models whose vectors the database has.
 	Models() *dense.Models

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/triskele/triskele/services/backend"
+	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
@@ -69,7 +70,7 @@ func lifeOfANamespace(b *testing.B, url, path string) {
 		return nil
 	})
 	took("index", func() error {
-		dense, err := opened.Dense(ctx, embed.NewHashed())
+		dense, err := opened.Dense(ctx, embed.NewHashed(), dense.Config{})
 		if err != nil {
 			return err
 		}

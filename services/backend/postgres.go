@@ -53,7 +53,7 @@ func (b *Postgres) Lexical(config lexical.Config) lexical.Leg {
 func (b *Postgres) FoldLexical(ctx context.Context, log *slog.Logger) { lexical.Fold(ctx, b.pool, log) }
 
 // Dense implements Backend.
-func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder) (Index, error) {
+func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder, _ dense.Config) (Index, error) {
 	return dense.NewPostgres(ctx, b.pool, embedder, b.tasks)
 }
 

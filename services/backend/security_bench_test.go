@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/services/backend"
+	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
@@ -62,13 +63,13 @@ func BenchmarkRowSecurity(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	dense, err := owner.Dense(ctx, embed.NewHashed())
+	vectors, err := owner.Dense(ctx, embed.NewHashed(), dense.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	go owner.Worker("dense", dense, storetest.Log()).Run(ctx)
+	go owner.Worker("dense", vectors, storetest.Log()).Run(ctx)
 	go owner.Worker("graph", owner.Graph(graph.DefaultConfig()), storetest.Log()).Run(ctx)
-	for _, index := range []leg.Searcher{dense, owner.Graph(graph.DefaultConfig())} {
+	for _, index := range []leg.Searcher{vectors, owner.Graph(graph.DefaultConfig())} {
 		for {
 			status, err := index.Status(ctx, "big")
 			if err != nil {
@@ -101,7 +102,7 @@ func BenchmarkRowSecurity(b *testing.B) {
 			var searcher leg.Searcher = own.Lexical(lexical.DefaultConfig())
 			switch name {
 			case "dense":
-				if searcher, err = own.Dense(ctx, embed.NewHashed()); err != nil {
+				if searcher, err = own.Dense(ctx, embed.NewHashed(), dense.Config{}); err != nil {
 					b.Fatal(err)
 				}
 			case "graph":

@@ -46,8 +46,8 @@ func (b *SQLite) Lexical(lexical.Config) lexical.Leg { return lexical.NewSQLite(
 func (b *SQLite) FoldLexical(context.Context, *slog.Logger) {}
 
 // Dense implements Backend.
-func (b *SQLite) Dense(ctx context.Context, embedder embed.Embedder) (Index, error) {
-	return dense.NewSQLite(ctx, b.db, embedder, b.tasks)
+func (b *SQLite) Dense(ctx context.Context, embedder embed.Embedder, config dense.Config) (Index, error) {
+	return dense.NewSQLite(ctx, b.db, embedder, b.tasks, config)
 }
 
 // Graph implements Backend.

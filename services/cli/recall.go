@@ -30,6 +30,9 @@ type recallCmd struct {
 	Fusion    string             `help:"How to merge the legs' lists: rrf, convex or dbsf; the namespace's policy or rrf if not given." enum:",rrf,convex,dbsf" default:""`
 	K         *float64           `help:"Rank constant of rrf."`
 	Alpha     *float64           `help:"Weight of the dense leg in convex, 0 to 1; the lexical leg gets the rest."`
+	Rerank    bool               `help:"Have the gateway's reranker put the best memories into a new order."`
+	Diversity float64            `help:"Leave out a memory whose text resembles that of a better one at least this much, 0 (off) to 1; 0.8 or so finds what says the same." placeholder:"RESEMBLANCE"`
+	Fresh     bool               `help:"Search anew, even if the gateway remembers the answer."`
 	IDsOnly   bool               `name:"ids-only" help:"Leave the contents out."`
 	Explain   bool               `help:"Show how each score came about."`
 	Trace     bool               `help:"Show where the time of this call went."`
@@ -64,8 +67,14 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 			"rrf": triskelev1.FusionMethod_FUSION_METHOD_RRF, "convex": triskelev1.FusionMethod_FUSION_METHOD_CONVEX, "dbsf": triskelev1.FusionMethod_FUSION_METHOD_DBSF,
 		}[c.Fusion]},
 		OnError: missPolicies[c.OnError], OnTimeout: missPolicies[c.OnTimeout], Quorum: c.Quorum,
-		AtLeast: c.AtLeast, RequiredLegs: c.Require, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
+		AtLeast: c.AtLeast, RequiredLegs: c.Require, Fresh: c.Fresh, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
 		Explain: c.Explain || !c.JSON, // the table names the legs that found a memory
+	}
+	if c.Rerank {
+		req.Rerank = &triskelev1.Rerank{Enabled: &c.Rerank}
+	}
+	if c.Diversity != 0 {
+		req.Diversity = &triskelev1.Diversity{Resemblance: c.Diversity}
 	}
 	options := func(leg string) *triskelev1.LegOptions {
 		if req.Legs == nil {

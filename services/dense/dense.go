@@ -18,6 +18,7 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/embed/querypath"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/record"
@@ -82,6 +83,14 @@ func embedQuery(ctx context.Context, embedder embed.Embedder, text string) (vect
 	return vector, reason, err
 }
 
+// notEmbedded says why there is no vector to search with.
+func notEmbedded(cause error) error {
+	if errors.Is(cause, querypath.ErrNoTime) {
+		return &leg.UnableError{Reason: querypath.ErrNoTime.Error(), Cause: cause}
+	}
+	return &leg.UnableError{Reason: "the query could not be embedded: the embedder failed", Cause: cause}
+}
+
 // queryVector returns the vector to search with, as unit makes it; nil and the reason if there is none. With a vector, a
 // reason says why it is from the fallback embedder.
 func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vector []float32, reason string, err error) {
@@ -91,14 +100,14 @@ func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vec
 		return nil, "there is neither text nor a vector to search with", nil
 	case len(q.Vector) == 0:
 		vector, reason, err = embedQuery(ctx, embedder, model.QueryPrefix+q.Text)
+		if err == nil && len(vector) != model.Dimensions {
+			err = fmt.Errorf("%s/%s returned %d dimensions, not %d", model.Provider, model.Name, len(vector), model.Dimensions)
+		}
+		if err == nil {
+			vector, err = unit(vector)
+		}
 		if err != nil {
-			return nil, "", fmt.Errorf("embed the query: %w", err)
-		}
-		if len(vector) != model.Dimensions {
-			return nil, "", fmt.Errorf("embed the query: %s/%s returned %d dimensions, not %d", model.Provider, model.Name, len(vector), model.Dimensions)
-		}
-		if vector, err = unit(vector); err != nil {
-			return nil, "", fmt.Errorf("embed the query: %w", err)
+			return nil, "", notEmbedded(err)
 		}
 		if vector == nil {
 			reason = "the embedding model finds nothing in the query"
@@ -119,13 +128,13 @@ func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vec
 }
 
 // found is a result without hits yet. reason is queryVector's.
-func found(q leg.Query, vector []float32, reason string) leg.Result {
+func found(q leg.Query, model embed.Model, vector []float32, reason string) leg.Result {
 	result := leg.Result{Reason: reason, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}
 	if reason != "" {
 		result.State = triskelev1.LegState_LEG_STATE_FALLBACK
 	}
 	if q.ReturnVector {
-		result.Vector = vector
+		result.Vector, result.Model = vector, model.String()
 	}
 	return result
 }

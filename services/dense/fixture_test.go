@@ -34,7 +34,7 @@ func open(f *storetest.Fixture, embedder embed.Embedder) (store, error) {
 	if f.Engine == schema.Postgres {
 		return dense.NewPostgres(context.Background(), f.Pool, embedder, f.Queue)
 	}
-	return dense.NewSQLite(context.Background(), f.DB, embedder, f.Queue)
+	return dense.NewSQLite(context.Background(), f.DB, embedder, f.Queue, dense.Config{})
 }
 
 func mustOpen(t testing.TB, f *storetest.Fixture, embedder embed.Embedder) store {

@@ -19,8 +19,8 @@ type Machine struct {
 	Go       string  `json:"go"`
 }
 
-// thisMachine leaves out what the system does not tell. It has no host name and no path.
-func thisMachine() Machine {
+// ThisMachine leaves out what the system does not tell. It has no host name and no path.
+func ThisMachine() Machine {
 	m := Machine{CPU: runtime.GOARCH, Cores: runtime.GOMAXPROCS(0), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
 	if model := systemValue("/proc/cpuinfo", "model name", ":"); model != "" {
 		m.CPU = model

@@ -39,12 +39,14 @@ type Query struct {
 	Namespace    string
 	Text         string
 	Vector       []float32
+	VectorModel  string // whose space Vector is in, if known
 	Seeds        []Seed
 	Filter       record.Filter
 	Depth        int      // 1 to 1,000
 	MinScore     *float64 // on the searcher's raw scale
 	ReturnVector bool
 	Scorer       triskelev1.Scorer // for a searcher that has several
+	MarkExact    bool              // fill Hit.Exact
 	AtLeast      int64             // the write to wait for before searching; 0 if none
 	Traversal    triskelev1.Traversal
 	AsOf         time.Time // what held then; the zero time is now
@@ -63,7 +65,8 @@ type Hit struct {
 	Score      float64 // raw; higher is better
 	Importance float64
 	CreatedAt  time.Time
-	Concepts   int // of the query that the memory mentions itself, where the searcher knows concepts
+	Exact      bool // the query, or a quoted phrase in it, is the title or content
+	Concepts   int  // entities of the query that the memory mentions itself, where the searcher knows entities
 }
 
 // Step is a stop of a path: a concept, or a memory if Memory is not uuid.Nil. Relation is how it is reached.
@@ -79,8 +82,22 @@ type Result struct {
 	Reason    string              // shown to the caller; never text of the query or of a memory
 	ScoreKind triskelev1.ScoreKind
 	Vector    []float32 // of the query, if Query.ReturnVector
+	Model     string    // whose space Vector is in
 	Paths     [][]Step  // from the query to each of Hits, if Query.Explain and the searcher has paths
 }
+
+// UnableError is a Searcher's error when something that it needs fails, an embedding server for instance. Reason is shown
+// to the caller, Cause only logged.
+type UnableError struct {
+	Reason string // never text of the query or of a memory
+	Cause  error
+}
+
+// Error names both.
+func (e *UnableError) Error() string { return e.Reason + ": " + e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *UnableError) Unwrap() error { return e.Cause }
 
 // Status says how far an index is behind the records of a namespace.
 type Status struct {
@@ -132,20 +149,21 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 		return nil, err
 	}
 	resp := &triskelev1.SearchResponse{
-		Hits:      make([]*triskelev1.LegHit, len(result.Hits)),
-		State:     result.State,
-		Reason:    result.Reason,
-		ScoreKind: result.ScoreKind,
-		Vector:    result.Vector,
-		Spans:     spans,
-		Behind:    fresh.behind,
-		Stale:     fresh.stale,
-		Spent:     durationpb.New(time.Since(start)),
+		Hits:        make([]*triskelev1.LegHit, len(result.Hits)),
+		State:       result.State,
+		Reason:      result.Reason,
+		ScoreKind:   result.ScoreKind,
+		Vector:      result.Vector,
+		VectorModel: result.Model,
+		Spans:       spans,
+		Behind:      fresh.behind,
+		Stale:       fresh.stale,
+		Spent:       durationpb.New(time.Since(start)),
 	}
 	for i, hit := range result.Hits {
 		resp.Hits[i] = &triskelev1.LegHit{
 			Id: hit.ID.String(), Rank: int32(i + 1), Score: hit.Score, Importance: hit.Importance, CreatedAt: timestamppb.New(hit.CreatedAt),
-			Concepts: int32(hit.Concepts),
+			Concepts: int32(hit.Concepts), Exact: hit.Exact,
 		}
 		if i >= len(result.Paths) {
 			continue
@@ -206,11 +224,7 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 		if ctx.Err() != nil {
 			return Result{}, freshness{}, status.Error(codes.DeadlineExceeded, "the search did not finish within its budget")
 		}
-		var field *record.FieldError
-		if errors.As(err, &field) {
-			return Result{}, freshness{}, rpc.Invalid(field.Field, field.MustBe)
-		}
-		return Result{}, freshness{}, fmt.Errorf("%s: %w", s.tel.Name, err)
+		return Result{}, freshness{}, s.public(ctx, err)
 	}
 	fresh.behind = readBehind()
 	span.SetAttributes(
@@ -220,6 +234,20 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 		attribute.Int64("triskele.spent_us", time.Since(start).Microseconds()),
 	)
 	return result, fresh, nil
+}
+
+// public is what a caller gets of a searcher's error.
+func (s *Server) public(ctx context.Context, err error) error {
+	var field *record.FieldError
+	if errors.As(err, &field) {
+		return rpc.Invalid(field.Field, field.MustBe)
+	}
+	var unable *UnableError
+	if errors.As(err, &unable) {
+		s.log.WarnContext(ctx, "cannot search", "reason", unable.Reason, "cause", unable.Cause.Error())
+		return status.Error(codes.FailedPrecondition, unable.Reason)
+	}
+	return fmt.Errorf("%s: %w", s.tel.Name, err)
 }
 
 // budgetOf is what work that began at start may take: what is left of ctx's deadline without the reserve.
@@ -256,11 +284,13 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 		Namespace:    req.GetNamespace(),
 		Text:         req.GetQuery(),
 		Vector:       req.GetVector(),
+		VectorModel:  req.GetVectorModel(),
 		Filter:       filter,
 		Depth:        int(req.GetDepth()),
 		MinScore:     req.MinScore,
 		ReturnVector: req.GetReturnVector(),
 		Scorer:       req.GetScorer(),
+		MarkExact:    req.GetMarkExact(),
 		Traversal:    req.GetTraversal(),
 		Explain:      req.GetExplain(),
 	}

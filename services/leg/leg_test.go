@@ -117,12 +117,16 @@ func TestSearchErrors(t *testing.T) {
 		want codes.Code
 	}{
 		"field":    {&record.FieldError{Field: "vector", MustBe: "must have 3 dimensions"}, codes.InvalidArgument},
+		"unable":   {&leg.UnableError{Reason: "no embedder", Cause: errors.New("hunter2")}, codes.FailedPrecondition},
 		"internal": {errors.New("hunter2"), codes.Unknown}, // not a status: the server's guard hides it
 	} {
 		s := serve(t, func(context.Context, leg.Query) (leg.Result, error) { return leg.Result{}, x.err })
 		_, err := s.Search(t.Context(), &triskelev1.SearchRequest{Namespace: "n", Depth: 1})
 		if status.Code(err) != x.want {
 			t.Errorf("%s: %v", name, err)
+		}
+		if name == "unable" && (!strings.Contains(err.Error(), "no embedder") || strings.Contains(err.Error(), "hunter2")) {
+			t.Errorf("the caller is told %v", err)
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {

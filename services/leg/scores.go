@@ -2,7 +2,6 @@ package leg
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/record"
 )
 
 // Scorer is implemented by a Searcher whose scores of single memories compare with those of its searches.
@@ -47,15 +45,12 @@ func (s *Server) ScoreByIds(ctx context.Context, req *triskelev1.ScoreByIdsReque
 	}
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
-	scores, kind, err := scorer.Scores(ctx, Query{Namespace: req.GetNamespace(), Text: req.GetQuery(), Vector: req.GetVector()}, ids)
-	var field *record.FieldError
+	scores, kind, err := scorer.Scores(ctx, Query{Namespace: req.GetNamespace(), Text: req.GetQuery(), Vector: req.GetVector(), Scorer: req.GetScorer()}, ids)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, status.Error(codes.DeadlineExceeded, "the scores were not found within the budget")
-	case errors.As(err, &field):
-		return nil, rpc.Invalid(field.Field, field.MustBe)
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", s.tel.Name, err)
+		return nil, s.public(ctx, err)
 	}
 	resp := &triskelev1.ScoreByIdsResponse{Scores: make([]*triskelev1.ScoreByIdsResponse_Score, len(scores)), ScoreKind: kind}
 	for i, score := range scores {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/google/uuid"
@@ -76,13 +75,7 @@ func (p *Postgres) searchByBM25(ctx context.Context, tx pgx.Tx, q leg.Query, und
 		s.reserve = time.Until(deadline) / 4
 	}
 	defer s.scores.release()
-	if err := s.expand(ctx); err != nil {
-		return result, err
-	}
-	if err := s.lookUp(ctx); err != nil {
-		return result, err
-	}
-	if err := s.findPhrases(ctx); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return result, err
 	}
 	if result.Hits, err = s.rank(ctx); err != nil {
@@ -95,6 +88,17 @@ func (p *Postgres) searchByBM25(ctx context.Context, tx pgx.Tx, q leg.Query, und
 		result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, s.cut
 	}
 	return result, err
+}
+
+// prepare finds out what each term and phrase of the query weighs.
+func (s *bm25Search) prepare(ctx context.Context) error {
+	if err := s.expand(ctx); err != nil {
+		return err
+	}
+	if err := s.lookUp(ctx); err != nil {
+		return err
+	}
+	return s.findPhrases(ctx)
 }
 
 // late says whether so little time is left that the memories found so far are to be looked up.
@@ -167,12 +171,17 @@ func (s *bm25Search) lookUp(ctx context.Context) error {
 			prefixed += t.df
 		}
 	}
+	rarity := make(map[string]float64, len(s.terms))
 	for _, t := range s.terms {
 		df := t.df
 		if t.prefixed {
 			df = min(prefixed, s.documents)
 		}
-		t.weight = idf(s.documents, df) * float64(t.uses)
+		rarity[t.term] = idf(s.documents, df)
+	}
+	excess := s.query.excess(rarity)
+	for _, t := range s.terms {
+		t.weight = rarity[t.term] * (float64(t.uses) - excess[t.term])
 	}
 	slices.SortStableFunc(s.terms, func(a, b *sought) int { return cmp.Compare(b.weight, a.weight) })
 	if len(s.terms) > maxTerms {
@@ -351,7 +360,7 @@ func (s *bm25Search) live(ctx context.Context, n int) (hits []leg.Hit, complete 
 	if err := s.tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, false, err
 	}
-	sort.Slice(hits, func(i, j int) bool { return before(hits[i], hits[j]) })
+	slices.SortFunc(hits, compareHits)
 	hits = hits[:min(len(hits), s.q.Depth)]
 	for i := range hits {
 		hits[i].CreatedAt = hits[i].CreatedAt.In(time.UTC)
@@ -361,10 +370,7 @@ func (s *bm25Search) live(ctx context.Context, n int) (hits []leg.Hit, complete 
 	return hits, complete, nil
 }
 
-// before is the order of hits: by score, then importance, then newest first.
-func before(a, b leg.Hit) bool {
-	if c := cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Importance, a.Importance), b.CreatedAt.Compare(a.CreatedAt)); c != 0 {
-		return c < 0
-	}
-	return slices.Compare(a.ID[:], b.ID[:]) < 0
+// compareHits orders by score, then importance, then newest first.
+func compareHits(a, b leg.Hit) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Importance, a.Importance), b.CreatedAt.Compare(a.CreatedAt), slices.Compare(a.ID[:], b.ID[:]))
 }

@@ -3,6 +3,7 @@ package lexical
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -22,6 +23,14 @@ type phraseMatches struct {
 	numbers []uint32
 	fresh   []uuid.UUID
 	weight  float64
+}
+
+// has says whether a document, by its number or if fresh by its memory, has the phrase.
+func (m phraseMatches) has(number *uint32, memory uuid.UUID) bool {
+	if number == nil {
+		return slices.Contains(m.fresh, memory)
+	}
+	return slices.Contains(m.numbers, *number)
 }
 
 // findPhrases finds the documents that have each quoted phrase. Positions are in the tsvectors, which are read of the

@@ -27,8 +27,9 @@ type PostgresIndex struct{}
 func (PostgresIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record) error {
 	n := len(records)
 	namespaces, ids, vectors := make([]string, n), make([]uuid.UUID, n), make([]string, n)
+	contents, titles := make([]*int64, n), make([]*int64, n)
 	for i, r := range records {
-		namespaces[i], ids[i] = r.Namespace, r.ID
+		namespaces[i], ids[i], contents[i], titles[i] = r.Namespace, r.ID, hashOf(r.Content), hashOf(r.Title)
 	}
 	settings, err := lockSettings(ctx, tx, namespaces)
 	if err != nil {
@@ -39,13 +40,20 @@ func (PostgresIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record
 	}
 	// In order, so that two transactions with the same memories do not wait for each other. An update that leaves the
 	// words alone leaves the index alone.
-	_, err = tx.Exec(ctx, `
+	batch := &pgx.Batch{}
+	batch.Queue(`
 		INSERT INTO lexical.documents AS d (namespace, memory_id, tsv)
 		SELECT namespace, memory_id, tsv::tsvector FROM unnest($1::text[], $2::uuid[], $3::text[]) AS t (namespace, memory_id, tsv)
 		ORDER BY namespace, memory_id
 		ON CONFLICT (namespace, memory_id) DO UPDATE SET tsv = excluded.tsv WHERE d.tsv IS DISTINCT FROM excluded.tsv`,
 		namespaces, ids, vectors)
-	return err
+	batch.Queue(`
+		INSERT INTO lexical.hashes AS h (namespace, memory_id, content, title)
+		SELECT namespace, memory_id, content, title FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::bigint[]) AS t (namespace, memory_id, content, title)
+		ORDER BY namespace, memory_id
+		ON CONFLICT (namespace, memory_id) DO UPDATE SET content = excluded.content, title = excluded.title
+		WHERE (h.content, h.title) IS DISTINCT FROM (excluded.content, excluded.title)`, namespaces, ids, contents, titles)
+	return tx.SendBatch(ctx, batch).Close()
 }
 
 // Forget takes the words of documents that are gone out of the blocks, where they would stay until the next fold.
@@ -118,7 +126,21 @@ func NewPostgres(pool *pgxpool.Pool, cfg Config) *Postgres {
 // the partition, and compiling a plan takes longer than running it.
 var planning = map[string]string{"plan_cache_mode": "force_custom_plan", "enable_seqscan": "off", "jit": "off"}
 
-// Search implements leg.Searcher. The request names the scorer, else the namespace's settings do, else the configuration.
+// scorer is how to rank: the request names it, else the namespace's settings do, else the configuration. lacking means that it
+// is bm25 because the namespace has no index for the one named.
+func (p *Postgres) scorer(ctx context.Context, tx pgx.Tx, q leg.Query, settings Settings) (scorer triskelev1.Scorer, lacking bool, err error) {
+	scorer = cmp.Or(q.Scorer, settings.Scorer, p.cfg.Scorer)
+	if scorer != triskelev1.Scorer_SCORER_TEXTSEARCH {
+		return scorer, false, nil
+	}
+	has, err := hasTextsearch(ctx, tx, q.Namespace, settings)
+	if err != nil || has {
+		return scorer, false, err
+	}
+	return triskelev1.Scorer_SCORER_BM25, true, nil
+}
+
+// Search implements leg.Searcher.
 func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	var result leg.Result
 	err := postgres.Search(ctx, p.pool, q.Namespace, planning, func(tx pgx.Tx) error {
@@ -126,9 +148,16 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 		if err != nil {
 			return err
 		}
+		scorer, lacking, err := p.scorer(ctx, tx, q, settings)
+		if err != nil {
+			return err
+		}
 		search, kind := p.searchByBM25, triskelev1.ScoreKind_SCORE_KIND_BM25
-		if cmp.Or(q.Scorer, settings.Scorer, p.cfg.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
+		switch scorer {
+		case triskelev1.Scorer_SCORER_TS_RANK:
 			search, kind = p.searchByRank, triskelev1.ScoreKind_SCORE_KIND_TS_RANK
+		case triskelev1.Scorer_SCORER_TEXTSEARCH:
+			search = p.searchByTextsearch
 		}
 		understood := understand(q.Text, settings)
 		if understood.distinct == 0 {
@@ -137,6 +166,22 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 		}
 		result, err = search(ctx, tx, q, understood, settings)
 		result.ScoreKind = kind
+		if lacking && result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED {
+			result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: the namespace has no index of pg_textsearch for its settings"
+		}
+		if err != nil || !q.MarkExact {
+			return err
+		}
+		matches, err := p.exactMatches(ctx, tx, q, quoted(q.Text))
+		if err == nil {
+			err = markExact(q, &result, matches, func(ids []uuid.UUID) ([]leg.Score, error) {
+				scores, _, err := p.scores(ctx, tx, q, understood, settings, ids)
+				return scores, err
+			})
+		}
+		if err != nil && len(result.Hits) > 0 && postgres.IsTimeout(err) {
+			result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, "time ran out before exact matches were marked"
+		}
 		return err
 	})
 	if err != nil && !(result.State == triskelev1.LegState_LEG_STATE_TRUNCATED && postgres.IsTimeout(err)) {

@@ -115,7 +115,7 @@ func (tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryDat
 func (tracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
 // traced returns the leg with a tracer, logged in as the service, which row-level security applies to.
-func traced(t *testing.T, f *storetest.Fixture, tr tracer) leg.Searcher {
+func traced(t *testing.T, f *storetest.Fixture, tr tracer) *lexical.Postgres {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(pgtest.Login(t, f.Pool.Config().ConnString(), "lexical"))
 	if err != nil {
@@ -159,17 +159,25 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestPlans has the server explain every statement of searches from rare to matching all of the corpus, by either scorer,
-// on folded and fresh postings, with and without statistics.
+// TestPlans has the server explain every statement of every shape of search, from rare words to some that all of the corpus
+// has, on folded and fresh postings, with and without statistics: none reads a table from end to end.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	f := storetest.Postgres(t)
+	settings := lexical.DefaultSettings()
+	settings.Prefix = true
+	if err := searcher(f).Set(t.Context(), "ns", settings); err != nil {
+		t.Fatal(err)
+	}
 	seed(t, f, 1500)
 	fold(t, f, "ns")
 	seed(t, f, 500)
+	titled := storetest.Record("ns", "a text of its own", func(r *record.Record) { r.Title = word(1) })
+	f.Insert(t, titled)
 	plans := map[string]int{}
+	tables := []string{"lexical.documents", "lexical.blocks", "lexical.postings", "lexical.removals", "lexical.entries", "lexical.hashes", "memory.memories"}
 	searcher := traced(t, f, tracer{func(ctx context.Context, conn *pgx.Conn, sql string, args []any) {
-		if strings.HasPrefix(sql, "EXPLAIN") || !strings.Contains(sql, "lexical.") {
+		if strings.HasPrefix(sql, "EXPLAIN") || !strings.Contains(sql, "lexical.") && !strings.Contains(sql, "memory.") {
 			return
 		}
 		rows, err := conn.Query(ctx, "EXPLAIN "+sql, args...)
@@ -184,33 +192,66 @@ func TestPlans(t *testing.T) {
 		if plan := strings.Join(lines, "\n"); strings.Contains(plan, "Seq Scan") {
 			t.Errorf("a sequential scan:\n%s", plan)
 		}
-		for _, table := range []string{"documents", "blocks", "postings", "removals", "entries"} {
-			if strings.Contains(sql, "lexical."+table) {
+		for _, table := range tables {
+			if strings.Contains(sql, table) {
 				plans[table]++
 			}
 		}
 	}})
+	least := 1.
+	shapes := map[string]func(*leg.Query){
+		"plain":    func(*leg.Query) {},
+		"filtered": func(q *leg.Query) { q.Filter = record.Filter{TagsAny: []string{"x"}} },
+		"all filters": func(q *leg.Query) {
+			q.Filter = record.Filter{
+				TagsAny: []string{"x"}, TagsAll: []string{"y"}, Categories: []string{"z"}, Metadata: map[string]any{"a": 1.}, CreatedFrom: titled.CreatedAt.AddDate(-1, 0, 0),
+				CreatedBefore: titled.CreatedAt, IncludeSuperseded: true,
+			}
+		},
+		"exact":       func(q *leg.Query) { q.MarkExact = true },
+		"least score": func(q *leg.Query) { q.MinScore = &least },
+	}
+	scorers := []triskelev1.Scorer{triskelev1.Scorer_SCORER_BM25, triskelev1.Scorer_SCORER_TS_RANK}
+	if *byTextsearch {
+		if err := lexical.NewPostgres(f.Pool, lexical.DefaultConfig()).Textsearch(t.Context(), "ns", true); err != nil {
+			t.Fatal(err)
+		}
+		scorers = append(scorers, triskelev1.Scorer_SCORER_TEXTSEARCH)
+	}
 	for _, statistics := range []bool{false, true} {
 		if statistics {
 			if _, err := f.Pool.Exec(t.Context(), "ANALYZE"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for _, text := range []string{word(0), word(1900), word(0) + " " + word(1) + " unfindable", word(3) + " " + word(700), strings.Repeat("many words ", 900) + word(2)} {
-			for _, filter := range []record.Filter{{}, {TagsAny: []string{"x"}}} {
-				for _, scorer := range []triskelev1.Scorer{triskelev1.Scorer_SCORER_BM25, triskelev1.Scorer_SCORER_TS_RANK} {
-					// Seven times, as the server may change to a generic plan after the fifth.
-					for range 7 {
-						if _, err := searcher.Search(t.Context(), leg.Query{Namespace: "ns", Text: text, Filter: filter, Depth: 1000, Scorer: scorer}); err != nil {
+		for _, text := range []string{
+			word(0), word(1900), word(1), word(0) + " " + word(1) + " unfindable", word(3) + " " + word(700), `"` + word(0) + " " + word(1) + `" ` + word(5),
+			word(2) + " w19", strings.Repeat("many words ", 900) + word(2),
+		} {
+			for name, shape := range shapes {
+				for _, scorer := range scorers {
+					q := leg.Query{Namespace: "ns", Text: text, Depth: 1000, Scorer: scorer}
+					shape(&q)
+					times := 1
+					if name == "filtered" {
+						times = 7 // the server may change to a generic plan after the fifth
+					}
+					for range times {
+						if _, err := searcher.Search(t.Context(), q); err != nil {
 							t.Fatal(err)
 						}
 					}
 				}
 			}
+			for _, scorer := range scorers {
+				if _, _, err := searcher.Scores(t.Context(), leg.Query{Namespace: "ns", Text: text, Scorer: scorer}, []uuid.UUID{titled.ID, uuid.New()}); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	}
-	for _, table := range []string{"documents", "blocks", "postings", "removals", "entries"} {
-		if plans[table] < 100 {
+	for _, table := range tables {
+		if plans[table] < 30 {
 			t.Errorf("only %d plans of statements on %s were seen", plans[table], table)
 		}
 	}

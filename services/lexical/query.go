@@ -30,7 +30,9 @@ type query struct {
 	terms    []wanted // distinct; stop words only if there is nothing else
 	distinct int      // before any was left out
 	phrases  [][]token
-	prefix   string // what the last word begins with, if it is to stand for all such words
+	// identifiers are the terms of each identifier, the whole first, as often as it has them.
+	identifiers [][]string
+	prefix      string // what the last word begins with, if it is to stand for all such words
 }
 
 // understand splits a text into terms and quoted phrases of two words or more.
@@ -53,6 +55,7 @@ func understand(text string, s Settings) query {
 	if len(content) == 0 {
 		content = tokens
 	}
+	q.identifiers = identifiers(content)
 	at := make(map[string]int, len(content))
 	for _, t := range content {
 		i, seen := at[t.term]
@@ -68,6 +71,24 @@ func understand(text string, s Settings) query {
 		q.terms = mostUsed(q.terms, maxLookups)
 	}
 	return q
+}
+
+// identifiers returns the terms of each identifier among tokens: one that others lie within, and those.
+func identifiers(tokens []token) (found [][]string) {
+	for i := 0; i < len(tokens); {
+		whole, begin := tokens[i], i
+		for i++; i < len(tokens) && tokens[i].end <= whole.end; i++ {
+		}
+		if i-begin == 1 {
+			continue
+		}
+		var terms []string
+		for _, t := range tokens[begin:i] {
+			terms = append(terms, t.term)
+		}
+		found = append(found, terms)
+	}
+	return found
 }
 
 // mostUsed returns the n terms that the query repeats most, as they are likely its topic; among equals, the earlier.
@@ -101,4 +122,24 @@ func (q query) words() []string {
 		words[i] = t.term
 	}
 	return words
+}
+
+// excess is by how many uses each term counts less for being part of an identifier: all its terms together weigh what the
+// whole does, or the parts if these weigh more, since they say the same thing twice. rarity has the terms that occur, by
+// idf.
+func (q query) excess(rarity map[string]float64) map[string]float64 {
+	less := map[string]float64{}
+	for _, terms := range q.identifiers {
+		whole, parts := rarity[terms[0]], 0.
+		for _, t := range terms[1:] {
+			parts += rarity[t]
+		}
+		if whole+parts == 0 {
+			continue
+		}
+		for _, t := range terms {
+			less[t] += 1 - max(whole, parts)/(whole+parts)
+		}
+	}
+	return less
 }

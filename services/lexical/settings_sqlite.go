@@ -3,10 +3,14 @@ package lexical
 import (
 	"context"
 	"database/sql"
+	"errors"
 
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/sqlite"
 )
+
+var errNotOnSQLite = errors.New("pg_textsearch is an extension of PostgreSQL: on SQLite the scorer is bm25")
 
 // Settings implements Leg.
 func (s *SQLite) Settings(ctx context.Context, namespace string) (Settings, error) {
@@ -17,6 +21,9 @@ func (s *SQLite) Settings(ctx context.Context, namespace string) (Settings, erro
 func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) error {
 	if err := settings.Check(); err != nil {
 		return err
+	}
+	if settings.Scorer == triskelev1.Scorer_SCORER_TEXTSEARCH {
+		return errNotOnSQLite
 	}
 	var former Settings
 	err := s.db.Update(ctx, func(tx *sql.Tx) (err error) {
@@ -33,6 +40,17 @@ func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) e
 	return s.Reindex(ctx, namespace)
 }
 
+// Textsearch implements Leg.
+func (s *SQLite) Textsearch(_ context.Context, _ string, index bool) error {
+	if index {
+		return errNotOnSQLite
+	}
+	return nil
+}
+
+// Check implements Leg: FTS5 is always there, and any other scorer falls back to it.
+func (s *SQLite) Check(context.Context) error { return nil }
+
 // Reindex implements Leg.
 func (s *SQLite) Reindex(ctx context.Context, namespace string) error {
 	if err := s.db.Update(ctx, func(tx *sql.Tx) error {
@@ -47,13 +65,16 @@ func (s *SQLite) Reindex(ctx context.Context, namespace string) error {
 // catchUpBatch is how many memories are indexed in one transaction.
 const catchUpBatch = 200
 
-// CatchUpSQLite indexes the memories that have no document: those from before a change of the index.
+// CatchUpSQLite indexes the memories that have no document or no hashes: those from before a change of the index.
 func CatchUpSQLite(ctx context.Context, db *sqlite.DB) error {
 	var after record.Record
 	for more := true; more; {
 		err := db.Update(ctx, func(tx *sql.Tx) error {
 			rows, err := tx.QueryContext(ctx, `SELECT `+sqlite.RecordColumns+` FROM memories m
-				WHERE (m.namespace, m.id) > (?, ?) AND NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id)
+				WHERE (m.namespace, m.id) > (?, ?) AND (
+					NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id)
+					OR NOT EXISTS (SELECT 1 FROM lexical_hashes h WHERE h.namespace = m.namespace AND h.memory_id = m.id)
+				)
 				ORDER BY m.namespace, m.id LIMIT ?`, after.Namespace, after.ID[:], catchUpBatch)
 			if err != nil {
 				return err

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/record"
@@ -20,7 +22,7 @@ type SQLiteIndex struct{}
 
 // Put adds or replaces the records' entries.
 func (SQLiteIndex) Put(ctx context.Context, tx *sql.Tx, records []record.Record) error {
-	var statements [3]*sql.Stmt
+	var statements [4]*sql.Stmt
 	for i, text := range []string{
 		`INSERT INTO lexical_namespaces (name) VALUES (?1) ON CONFLICT DO NOTHING`,
 		`INSERT INTO lexical_documents (id, namespace, memory_id)
@@ -29,6 +31,7 @@ func (SQLiteIndex) Put(ctx context.Context, tx *sql.Tx, records []record.Record)
 		ON CONFLICT (namespace, memory_id) DO NOTHING`,
 		`INSERT OR REPLACE INTO lexical_fts (rowid, content, keywords, tags, category)
 		SELECT id, ?3, ?4, ?5, ?6 FROM lexical_documents WHERE namespace = ?1 AND memory_id = ?2`,
+		`INSERT OR REPLACE INTO lexical_hashes (namespace, memory_id, content, title) VALUES (?, ?, ?, ?)`,
 	} {
 		statement, err := tx.PrepareContext(ctx, text)
 		if err != nil {
@@ -37,7 +40,7 @@ func (SQLiteIndex) Put(ctx context.Context, tx *sql.Tx, records []record.Record)
 		defer func() { _ = statement.Close() }()
 		statements[i] = statement
 	}
-	number, document, entry := statements[0], statements[1], statements[2]
+	number, document, entry, hashes := statements[0], statements[1], statements[2], statements[3]
 	settings := map[string]Settings{}
 	for _, r := range records {
 		if _, known := settings[r.Namespace]; !known {
@@ -57,6 +60,9 @@ func (SQLiteIndex) Put(ctx context.Context, tx *sql.Tx, records []record.Record)
 		texts := fields(r)
 		if _, err := entry.ExecContext(ctx, r.Namespace, r.ID[:], language.terms(texts[0].text), language.terms(texts[1].text),
 			language.terms(texts[2].text), language.terms(texts[3].text)); err != nil {
+			return err
+		}
+		if _, err := hashes.ExecContext(ctx, r.Namespace, r.ID[:], hashOf(r.Content), hashOf(r.Title)); err != nil {
 			return err
 		}
 	}
@@ -99,26 +105,9 @@ func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db} }
 
 // Search implements leg.Searcher: memories with any term of the query, by BM25.
 func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
-	const kind = triskelev1.ScoreKind_SCORE_KIND_BM25
-	settings, err := settingsOf(ctx, s.db.Read, q.Namespace)
-	if err != nil {
-		return leg.Result{}, err
-	}
-	understood := understand(q.Text, settings)
-	if understood.distinct == 0 {
-		return abstained(kind, noWords), nil
-	}
-	terms, err := s.rarest(ctx, understood.terms)
-	if err != nil {
-		return leg.Result{}, err
-	}
-	matching := match(terms, understood)
-	result := leg.Result{ScoreKind: kind}
-	if cmp.Or(q.Scorer, settings.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
-		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: this store has no ts_rank"
-	}
-	if len(terms) < understood.distinct {
-		result.Reason = fmt.Sprintf("searched for %d of the %d terms", len(terms), understood.distinct)
+	matching, result, err := s.prepare(ctx, q)
+	if err != nil || matching == "" {
+		return result, err
 	}
 	candidates := 2*q.Depth + 100 // memories that are not live, and ties
 	if q.Filter.Narrow() {
@@ -132,8 +121,46 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 		return leg.Result{}, err
 	}
 	result.Hits = hits
-	return result, nil
+	if !q.MarkExact {
+		return result, nil
+	}
+	matches, err := s.exactMatches(ctx, q, quoted(q.Text))
+	if err != nil {
+		return leg.Result{}, err
+	}
+	return result, markExact(q, &result, matches, func(ids []uuid.UUID) ([]leg.Score, error) {
+		scores, _, err := s.Scores(ctx, q, ids)
+		return scores, err
+	})
 }
+
+// prepare returns the FTS5 query for a text, "" if there is nothing to search for, and the result as far as it is known.
+func (s *SQLite) prepare(ctx context.Context, q leg.Query) (matching string, result leg.Result, err error) {
+	result.ScoreKind = triskelev1.ScoreKind_SCORE_KIND_BM25
+	settings, err := settingsOf(ctx, s.db.Read, q.Namespace)
+	if err != nil {
+		return "", result, err
+	}
+	understood := understand(q.Text, settings)
+	if understood.distinct == 0 {
+		return "", abstained(result.ScoreKind, noWords), nil
+	}
+	terms, err := s.rarest(ctx, understood.terms)
+	if err != nil {
+		return "", result, err
+	}
+	switch scorer := cmp.Or(q.Scorer, settings.Scorer); scorer {
+	case triskelev1.Scorer_SCORER_TS_RANK, triskelev1.Scorer_SCORER_TEXTSEARCH:
+		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: this store has no "+ScorerName(scorer)
+	}
+	if len(terms) < understood.distinct {
+		result.Reason = fmt.Sprintf("searched for %d of the %d terms", len(terms), understood.distinct)
+	}
+	return match(terms, understood), result, nil
+}
+
+// ftsScore is a memory's score, negated: the least is the best.
+const ftsScore = "bm25(lexical_fts, 1.0, 0.4, 0.2, 0.1)"
 
 // search looks up the memories of the best candidates only, of all with -1, since it costs more than their scores do.
 // The hits are complete if no candidate beyond could be among them.
@@ -141,10 +168,10 @@ func (s *SQLite) search(ctx context.Context, q leg.Query, match string, candidat
 	var args sqlite.Args
 	namespace := args.Add(q.Namespace)
 	limit := args.Add(candidates)
-	// An unknown namespace has number 0 and no documents. bm25() is negated: its least value is the best.
+	// An unknown namespace has number 0 and no documents.
 	statement := `
 		WITH candidates AS MATERIALIZED (
-			SELECT rowid AS id, bm25(lexical_fts, 1.0, 0.4, 0.2, 0.1) AS score FROM lexical_fts
+			SELECT rowid AS id, ` + ftsScore + ` AS score FROM lexical_fts
 			WHERE lexical_fts MATCH ` + args.Add(match) + `
 				AND rowid >= coalesce((SELECT number FROM lexical_namespaces WHERE name = ` + namespace + `), 0) << 40
 				AND rowid < (coalesce((SELECT number FROM lexical_namespaces WHERE name = ` + namespace + `), 0) + 1) << 40

@@ -3,6 +3,7 @@ package lexical_test
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,10 +60,19 @@ func TestFormerProgram(t *testing.T) {
 	c.expect(t, "deployment", nil, "former")
 	c.expect(t, "outages", nil, "present")
 	c.expect(t, "user", nil) // the parts of an identifier are a matter of the program
+	exact := func(text string, want ...string) {
+		t.Helper()
+		if got := c.exact(t, text, nil); !slices.Equal(got, want) {
+			t.Errorf("exact matches are %q, want %q", got, want)
+		}
+	}
+	exact("A deployment of the present")
+	exact("An outage") // the former program does not write hashes
 	if err := searcher(f).Reindex(t.Context(), "ns"); err != nil {
 		t.Fatal(err)
 	}
 	c.expect(t, "user", nil, "former")
+	exact("an outage", "present")
 }
 
 // TestCarryOver applies the migration to a database with documents.

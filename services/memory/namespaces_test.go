@@ -48,7 +48,7 @@ func newLegs(t testing.TB, f *storetest.Fixture) legs {
 		}
 		return legs{lexical.NewPostgres(f.Pool, lexical.DefaultConfig()), d, graph.NewPostgres(f.Pool, f.Queue, graph.DefaultConfig())}
 	}
-	d, err := dense.NewSQLite(context.Background(), f.DB, embed.NewHashed(), f.Queue)
+	d, err := dense.NewSQLite(context.Background(), f.DB, embed.NewHashed(), f.Queue, dense.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,11 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -27,22 +32,49 @@ type Batcher interface {
 type Scoped struct {
 	db        Batcher
 	namespace string
+	searching bool
+	settings  map[string]string
 }
 
 // In returns db for statements about one namespace, or AllNamespaces. The database's policies then let no other row
 // through, whatever the statement says. It costs no round trip, and holds until the transaction ends: on a pool, the
 // statement's own.
-func In(db Batcher, namespace string) Scoped { return Scoped{db, namespace} }
+func In(db Batcher, namespace string) Scoped { return Scoped{db: db, namespace: namespace} }
+
+// Searching returns s for searches that are one statement each, outside of a transaction: settings hold for it, and as in
+// Search the server stops it when ctx's deadline has passed. That costs one round trip, where a transaction costs four.
+func (s Scoped) Searching(settings map[string]string) Scoped {
+	s.searching, s.settings = true, settings
+	return s
+}
 
 func (s Scoped) send(ctx context.Context, statement string, args []any) (pgx.BatchResults, error) {
 	batch := &pgx.Batch{}
-	SetNamespace(batch, s.namespace)
+	if s.searching {
+		setUp(ctx, batch, s.namespace, s.settings)
+	} else {
+		SetNamespace(batch, s.namespace)
+	}
 	batch.Queue(statement, args...)
 	results := s.db.SendBatch(ctx, batch)
 	if _, err := results.Exec(); err != nil {
 		return nil, errors.Join(err, results.Close())
 	}
 	return results, nil
+}
+
+// setUp queues what holds for the transaction of a search.
+func setUp(ctx context.Context, batch *pgx.Batch, namespace string, settings map[string]string) {
+	var args Args
+	statement := fmt.Sprintf("SELECT set_config('triskele.namespace', %s, true)", args.Add(namespace))
+	if deadline, ok := ctx.Deadline(); ok {
+		left := max(time.Until(deadline).Milliseconds(), 1)
+		statement += fmt.Sprintf(", set_config('statement_timeout', %s, true)", args.Add(strconv.FormatInt(left, 10)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(settings)) { // in one order, for the statement to be prepared once
+		statement += fmt.Sprintf(", set_config('%s', %s, true)", name, args.Add(settings[name]))
+	}
+	batch.Queue(statement, args...)
 }
 
 // Exec is as pgx's.

@@ -71,14 +71,7 @@ func (a *Args) Add(v any) string {
 func Search(ctx context.Context, pool *pgxpool.Pool, namespace string, settings map[string]string, fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
-		SetNamespace(batch, namespace)
-		if deadline, ok := ctx.Deadline(); ok {
-			left := max(time.Until(deadline).Milliseconds(), 1)
-			batch.Queue("SELECT set_config('statement_timeout', $1, true)", strconv.FormatInt(left, 10))
-		}
-		for name, value := range settings {
-			batch.Queue("SELECT set_config($1, $2, true)", name, value)
-		}
+		setUp(ctx, batch, namespace, settings)
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return err
 		}

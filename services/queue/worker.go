@@ -170,7 +170,11 @@ func (w *Worker) fail(ctx context.Context, task Task, failure error, ownFault bo
 	dead := attempt >= maxAttempts && (ownFault || errors.Is(failure, ErrHopeless) || time.Since(task.EnqueuedAt) > patience)
 	w.metrics.failed(ctx, dead)
 	w.Log.WarnContext(ctx, "indexing failed", "index", w.Index, "memory", task.Record.ID.String(), "attempt", attempt, "given_up", dead, "reason", why)
-	return w.Store.Fail(ctx, w.Index, task, time.Now().Add(backoff(task.Attempts)), dead, why)
+	wait := backoff(task.Attempts)
+	if !ownFault { // when the index works again, they should not be waiting for much longer than it was away
+		wait = min(wait, maxPause)
+	}
+	return w.Store.Fail(ctx, w.Index, task, time.Now().Add(wait), dead, why)
 }
 
 // index calls the indexer once.

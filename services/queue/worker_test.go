@@ -291,7 +291,7 @@ func (l *list) Claim(_ context.Context, _ string, n int, lease time.Duration) (t
 	for id, due := range l.due {
 		if len(tasks) < n && !due.After(time.Now()) {
 			l.due[id] = time.Now().Add(lease)
-			tasks = append(tasks, queue.Task{Record: record.Record{ID: id}, EnqueuedAt: time.Now()})
+			tasks = append(tasks, queue.Task{Record: record.Record{ID: id}, EnqueuedAt: time.Now(), Attempts: l.tries[id]})
 		}
 	}
 	return tasks, nil
@@ -463,6 +463,31 @@ func TestHangingIndexerIsGivenABreak(t *testing.T) {
 		running.Wait()
 		if len(tasks.due) != 0 {
 			t.Errorf("%d memories are left after the indexer has answered again", len(tasks.due))
+		}
+	})
+}
+
+// TestBacklogDrainsSoonAfterAnOutage: what failed for hours is not put off for long when the index works again.
+func TestBacklogDrainsSoonAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tasks := &list{due: map[uuid.UUID]time.Time{}, tries: map[uuid.UUID]int{}}
+		for range 100 {
+			tasks.due[uuid.New()] = time.Now()
+		}
+		var away atomic.Bool
+		away.Store(true)
+		stop := start(t, &queue.Worker{Index: index, Store: tasks, Batch: 64, Indexer: indexer(func(context.Context, []record.Record) error {
+			if away.Load() {
+				return errors.New("away")
+			}
+			return nil
+		})})
+		time.Sleep(3 * time.Hour)
+		away.Store(false)
+		time.Sleep(time.Minute)
+		stop()
+		if len(tasks.due) != 0 {
+			t.Errorf("%d memories are left a minute after the outage", len(tasks.due))
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/backend"
+	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
@@ -112,7 +113,7 @@ func (d database) wantFound(want record.Record) {
 	if r := got[0]; r.Content != want.Content || r.Title != "Kestrel" || len(r.Tags) != 1 || r.Category != "note" || r.Importance != 0.75 || r.Metadata["n"] != 1.0 || !r.CreatedAt.Equal(want.CreatedAt) || r.Revision != 1 {
 		t.Errorf("stored %+v", r)
 	}
-	dense, err := b.Dense(ctx, embed.NewHashed())
+	dense, err := b.Dense(ctx, embed.NewHashed(), dense.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

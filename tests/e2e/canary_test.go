@@ -37,18 +37,20 @@ const (
 // operators print. What is sensitive must be in none of it, and what is not only where it has to be.
 func TestCanary(t *testing.T) {
 	t.Parallel()
-	for name, launch := range map[string]func(t *testing.T, env, curator, embedder []string) *cage{
-		"postgres": func(t *testing.T, env, curator, embedder []string) *cage {
-			s := startFive(t, setup{env: env, args: map[string][]string{"memory": curator, "dense": embedder}})
+	for name, launch := range map[string]func(t *testing.T, env, curator, extractor, embedder, reranker []string) *cage{
+		"postgres": func(t *testing.T, env, curator, extractor, embedder, reranker []string) *cage {
+			s := startFive(t, setup{env: env, args: map[string][]string{"memory": curator, "dense": embedder, "graph": append(extractor, embedder...), "fuser": reranker}})
 			return &cage{
 				system: s.system, database: []string{"--postgres", s.url}, mayFail: []string{"dense", "graph", "lexical", "memory"}, refuse: s.refuse, fixture: s.fixture,
-				metrics: []string{"triskele.leg.duration", "triskele.index.memories", "triskele.curation.decisions", "rpc.server"},
+				metrics: []string{"triskele.leg.duration", "triskele.index.memories", "triskele.curation.decisions", "triskele.extraction.tokens", "rpc.server"},
+				asking:  4,
 			}
 		},
-		"sqlite": func(t *testing.T, env, curator, embedder []string) *cage {
-			o := startOne(t, setup{env: env, args: map[string][]string{"triskele": append(curator, embedder...)}})
+		"sqlite": func(t *testing.T, env, curator, extractor, embedder, reranker []string) *cage {
+			o := startOne(t, setup{env: env, args: map[string][]string{"triskele": slices.Concat(curator, extractor, embedder, reranker)}})
 			return &cage{
 				system: o.system, database: []string{"--sqlite", o.file}, refuse: o.refuse, fixture: o.fixture,
+				asking:  3,                                   // the query is embedded once for both legs
 				metrics: []string{"triskele.index.memories"}, // the store's: the first service of a process has its exporter
 			}
 		},
@@ -56,7 +58,8 @@ func TestCanary(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out, models := &outlets{pieces: map[string][]string{}}, newScript(t)
-			c := launch(t, collect(t, out), curatedBy(models), []string{"--embedder", fmt.Sprintf("openai:%s#scripted?dims=%d", models.URL, dimensions)})
+			c := launch(t, collect(t, out), curatedBy(models), []string{"--extractor-url", models.URL + extraction + "/v1", "--extractor-model", "scripted", "--extractor-per-minute", "60000"},
+				[]string{"--embedder", fmt.Sprintf("openai:%s#scripted?dims=%d", models.URL, dimensions)}, []string{"--reranker", "tei:" + models.URL})
 			c.t, c.out, c.models = t, out, models
 			c.storeAndCurate()
 			c.recallAll()
@@ -71,11 +74,15 @@ func TestCanary(t *testing.T) {
 			}
 			c.checkTables()
 			out.add("requests to the chat model", models.requests("/v1/chat/completions")...)
+			out.add("requests to the extractor", models.requests(extraction+"/v1/chat/completions")...)
 			out.add("requests to the embedder", models.requests("/v1/embeddings")...)
+			out.add("requests to the reranker", models.requests("/rerank")...)
 
 			out.want(t, "requests to the chat model", public+"title", public+"content", flipped+"judged")
+			out.want(t, "requests to the extractor", public+"title", public+"content")
 			out.want(t, "requests to the embedder", public+"title", public+"content", flipped+"embedded", asked)
-			out.want(t, "traces", "search_memory", "leg lexical", "lexical.search", "dense.search", "graph.search", "curate", "MemoryService/Remember", "select")
+			out.want(t, "requests to the reranker", public+"title", public+"content", asked)
+			out.want(t, "traces", "search_memory", "rerank", "leg lexical", "lexical.search", "dense.search", "graph.search", "curate", "MemoryService/Remember", "select")
 			out.want(t, "metrics", c.metrics...)
 			out.want(t, "errors", "already", "expected_revision", "internal error", "must")
 			out.want(t, "doctor", "queue")
@@ -84,9 +91,9 @@ func TestCanary(t *testing.T) {
 			out.want(t, "the queue's list", "HTTP status 500")
 			out.wantOnly(t, private)
 			out.wantOnly(t, refused)
-			out.wantOnly(t, asked, "requests to the embedder")
-			out.wantOnly(t, flipped, "requests to the chat model", "requests to the embedder")
-			out.wantOnly(t, public, "requests to the chat model", "requests to the embedder")
+			out.wantOnly(t, asked, "requests to the embedder", "requests to the reranker")
+			out.wantOnly(t, flipped, "requests to the chat model", "requests to the extractor", "requests to the embedder")
+			out.wantOnly(t, public, "requests to the chat model", "requests to the extractor", "requests to the embedder", "requests to the reranker")
 		})
 	}
 }
@@ -108,10 +115,14 @@ type cage struct {
 	secret   []*triskelev1.Memory // sensitive memories
 	plain    *triskelev1.Memory
 	metrics  []string                  // that are exported
+	asking   int                       // requests to the embedder about a new memory
 	fixture  func() *storetest.Fixture // its database
 }
 
 const where = "canary"
+
+// extraction is the path of the model that extracts, so that its requests can be told from the curator's.
+const extraction = "/extraction"
 
 // marked is a memory with a word of its own in every field that can hold one.
 func marked(word string, sensitive bool) *triskelev1.Memory {
@@ -184,7 +195,7 @@ func (c *cage) recallAll() {
 			c.t.Errorf("%s is not found by this word", private+field)
 		}
 	}
-	hits := c.recallFor(&triskelev1.RecallRequest{Query: "What opens the vault of Kestrel, " + asked + "?"})
+	hits := c.recallFor(&triskelev1.RecallRequest{Query: "What opens the vault of Kestrel, " + asked + "?", Rerank: &triskelev1.Rerank{Enabled: new(true)}})
 	if !slices.ContainsFunc(hits, func(h *triskelev1.Hit) bool { return h.GetId() == c.secret[0].GetId() }) {
 		c.t.Error("a sensitive memory is not found by words that it shares with others")
 	}
@@ -218,7 +229,7 @@ func (c *cage) recallFor(req *triskelev1.RecallRequest) []*triskelev1.Hit {
 
 // flipMeanwhile makes memories sensitive while a model looks at them.
 func (c *cage) flipMeanwhile() {
-	c.flip("/v1/embeddings", flipped+"embedded", 2) // by the dense leg, and by the curator who looks for what is near
+	c.flip("/v1/embeddings", flipped+"embedded", c.asking) // by the dense leg, for its names, and by legs in which the curator looks for what is near
 	c.flip("/v1/chat/completions", flipped+"judged", 1)
 }
 
@@ -349,6 +360,7 @@ func (c *cage) provoke() {
 func (c *cage) failEverything() {
 	ctx := c.t.Context()
 	c.models.set(func(s *script) { s.fails = true })
+	c.recallFor(&triskelev1.RecallRequest{Query: "What opens the vault of Kestrel, " + asked + "?", Rerank: &triskelev1.Rerank{Enabled: new(true)}})
 	failing := marked(public, false)
 	failing.IdempotencyKey = public + "failing"
 	c.remember(failing)

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// script is a server that speaks the shapes of a chat model and of an embedding model. It keeps every byte it is sent.
+// script is a server that speaks the shapes of a chat model, which judges and extracts, of an embedding model and of a reranker. It keeps
+// every byte it is sent.
 type script struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -64,6 +65,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Messages []struct{ Content string }
 		Input    []string
+		Texts    []string
 	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -77,12 +79,30 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
 		return
 	}
+	if r.URL.Path == "/rerank" {
+		scores := make([]map[string]any, len(body.Texts))
+		for i, text := range body.Texts {
+			scores[i] = map[string]any{"index": i, "score": len(text)}
+		}
+		_ = json.NewEncoder(w).Encode(scores)
+		return
+	}
 	var question struct {
-		New   struct{ Text string }
-		Older []struct{ Text string }
+		New      struct{ Text string }
+		Older    []struct{ Text string }
+		Memories []struct{ Number int }
 	}
 	if len(body.Messages) == 0 || json.Unmarshal([]byte(body.Messages[len(body.Messages)-1].Content), &question) != nil {
 		http.Error(w, "no question", http.StatusBadRequest)
+		return
+	}
+	if len(question.Memories) > 0 {
+		triples := make([]map[string]any, len(question.Memories))
+		for i, m := range question.Memories {
+			triples[i] = map[string]any{"memory": m.Number, "subject": "Kestrel", "relation": "has", "object": "vault", "single": false}
+		}
+		answer, _ := json.Marshal(map[string]any{"triples": triples})
+		_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": string(answer)}}}})
 		return
 	}
 	action, target := judge(len(question.Older))

@@ -103,6 +103,8 @@ type system struct {
 type setup struct {
 	env  []string            // environment variables
 	args map[string][]string // flags, by the process's name
+	// via gives the address at which the gateway is to call a service; nil for the service's own.
+	via func(name, address string) string
 }
 
 // start runs everything on a fresh database and returns when all serve.
@@ -135,9 +137,15 @@ func (s *system) start(more setup, login func(name string) string) {
 	if s.programs == "" { // those of the release before know no curator
 		s.processes["memory"].args = append(s.processes["memory"].args, "--curator-gateway", gateway)
 	}
-	args := []string{"--listen", gateway, "--memory", s.processes["memory"].address, "--log-level", "debug"}
+	via := func(name string) string {
+		if more.via == nil {
+			return s.processes[name].address
+		}
+		return more.via(name, s.processes[name].address)
+	}
+	args := []string{"--listen", gateway, "--memory", via("memory"), "--log-level", "debug"}
 	for _, name := range legs {
-		args = append(args, "--leg", name+"="+s.processes[name].address)
+		args = append(args, "--leg", name+"="+via(name))
 	}
 	s.processes["fuser"] = &process{name: "fuser", address: gateway, args: args}
 	for name, p := range s.processes {

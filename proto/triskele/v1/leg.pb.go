@@ -220,6 +220,8 @@ const (
 	Scorer_SCORER_BM25 Scorer = 1
 	// PostgreSQL's ts_rank: memories with all terms first, those with any if these are too few.
 	Scorer_SCORER_TS_RANK Scorer = 2
+	// Okapi BM25 by PostgreSQL's extension pg_textsearch, in a namespace that has an index of it.
+	Scorer_SCORER_TEXTSEARCH Scorer = 3
 )
 
 // Enum value maps for Scorer.
@@ -228,11 +230,13 @@ var (
 		0: "SCORER_UNSPECIFIED",
 		1: "SCORER_BM25",
 		2: "SCORER_TS_RANK",
+		3: "SCORER_TEXTSEARCH",
 	}
 	Scorer_value = map[string]int32{
 		"SCORER_UNSPECIFIED": 0,
 		"SCORER_BM25":        1,
 		"SCORER_TS_RANK":     2,
+		"SCORER_TEXTSEARCH":  3,
 	}
 )
 
@@ -338,12 +342,17 @@ type SearchRequest struct {
 	AtLeast string `protobuf:"bytes,10,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	// For the lexical leg; FALLBACK from a leg that doesn't have the scorer.
 	Scorer Scorer `protobuf:"varint,11,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
+	// For the lexical leg: fill LegHit.exact.
+	MarkExact bool `protobuf:"varint,12,opt,name=mark_exact,json=markExact,proto3" json:"mark_exact,omitempty"`
 	// For the graph leg; FALLBACK when it answers in another way.
 	Traversal Traversal `protobuf:"varint,20,opt,name=traversal,proto3,enum=triskele.v1.Traversal" json:"traversal,omitempty"`
 	// For the graph leg: what held at this time, instead of now.
 	AsOf *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	// Fill LegHit.path.
-	Explain       bool `protobuf:"varint,22,opt,name=explain,proto3" json:"explain,omitempty"`
+	Explain bool `protobuf:"varint,22,opt,name=explain,proto3" json:"explain,omitempty"`
+	// Whose space the vector is in, as the leg that made it said; empty if that is not known. A leg with a model of its own
+	// then uses the vector only if it is that model's.
+	VectorModel   string `protobuf:"bytes,23,opt,name=vector_model,json=vectorModel,proto3" json:"vector_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -455,6 +464,13 @@ func (x *SearchRequest) GetScorer() Scorer {
 	return Scorer_SCORER_UNSPECIFIED
 }
 
+func (x *SearchRequest) GetMarkExact() bool {
+	if x != nil {
+		return x.MarkExact
+	}
+	return false
+}
+
 func (x *SearchRequest) GetTraversal() Traversal {
 	if x != nil {
 		return x.Traversal
@@ -474,6 +490,13 @@ func (x *SearchRequest) GetExplain() bool {
 		return x.Explain
 	}
 	return false
+}
+
+func (x *SearchRequest) GetVectorModel() string {
+	if x != nil {
+		return x.VectorModel
+	}
+	return ""
 }
 
 // PathStep is a stop on the way from a query to a memory: a concept or a memory.
@@ -549,9 +572,13 @@ type LegHit struct {
 	Score      float64                `protobuf:"fixed64,3,opt,name=score,proto3" json:"score,omitempty"`
 	Importance float64                `protobuf:"fixed64,4,opt,name=importance,proto3" json:"importance,omitempty"`
 	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// True when the query, or a quoted phrase in it, is the memory's title or content, but for case, accents and punctuation;
+	// only with mark_exact. Such memories are among the hits even if others score higher, the newest 8 of each request.
+	Exact bool `protobuf:"varint,6,opt,name=exact,proto3" json:"exact,omitempty"`
 	// How the graph leg came to this memory, which is the last stop; only with explain.
 	Path []*PathStep `protobuf:"bytes,20,rep,name=path,proto3" json:"path,omitempty"`
-	// How many concepts of the query this memory mentions itself; for entity boosts.
+	// How many entities that the query names this memory mentions itself, for entity boosts: concepts that are a title, a tag or
+	// a keyword of some memory, or part of a fact. A name that was only found in texts is none.
 	Concepts      int32 `protobuf:"varint,21,opt,name=concepts,proto3" json:"concepts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -622,6 +649,13 @@ func (x *LegHit) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *LegHit) GetExact() bool {
+	if x != nil {
+		return x.Exact
+	}
+	return false
+}
+
 func (x *LegHit) GetPath() []*PathStep {
 	if x != nil {
 		return x.Path
@@ -652,7 +686,9 @@ type SearchResponse struct {
 	// Counted up to 10,000.
 	Behind int64 `protobuf:"varint,8,opt,name=behind,proto3" json:"behind,omitempty"`
 	// True when the index did not know of the write in at_least when it was searched.
-	Stale         bool `protobuf:"varint,9,opt,name=stale,proto3" json:"stale,omitempty"`
+	Stale bool `protobuf:"varint,9,opt,name=stale,proto3" json:"stale,omitempty"`
+	// Names the model in whose space vector is.
+	VectorModel   string `protobuf:"bytes,20,opt,name=vector_model,json=vectorModel,proto3" json:"vector_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -750,14 +786,23 @@ func (x *SearchResponse) GetStale() bool {
 	return false
 }
 
+func (x *SearchResponse) GetVectorModel() string {
+	if x != nil {
+		return x.VectorModel
+	}
+	return ""
+}
+
 type ScoreByIdsRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// As in SearchRequest.
 	Query string `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
 	// As in SearchRequest; the vector that Search returned saves making it again.
-	Vector        []float32 `protobuf:"fixed32,3,rep,packed,name=vector,proto3" json:"vector,omitempty"`
-	Ids           []string  `protobuf:"bytes,4,rep,name=ids,proto3" json:"ids,omitempty"`
+	Vector []float32 `protobuf:"fixed32,3,rep,packed,name=vector,proto3" json:"vector,omitempty"`
+	Ids    []string  `protobuf:"bytes,4,rep,name=ids,proto3" json:"ids,omitempty"`
+	// As in SearchRequest.
+	Scorer        Scorer `protobuf:"varint,5,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -818,6 +863,13 @@ func (x *ScoreByIdsRequest) GetIds() []string {
 		return x.Ids
 	}
 	return nil
+}
+
+func (x *ScoreByIdsRequest) GetScorer() Scorer {
+	if x != nil {
+		return x.Scorer
+	}
+	return Scorer_SCORER_UNSPECIFIED
 }
 
 type ScoreByIdsResponse struct {
@@ -1066,7 +1118,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x15triskele/v1/leg.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"?\n" +
 	"\x04Seed\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\x1d\n" +
-	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\xa0\x05\n" +
+	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\xec\x05\n" +
 	"\rSearchRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
@@ -1082,16 +1134,19 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\freturn_spans\x18\t \x01(\bR\vreturnSpans\x12#\n" +
 	"\bat_least\x18\n" +
 	" \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aatLeast\x125\n" +
-	"\x06scorer\x18\v \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\x12>\n" +
+	"\x06scorer\x18\v \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\x12\x1d\n" +
+	"\n" +
+	"mark_exact\x18\f \x01(\bR\tmarkExact\x12>\n" +
 	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversal\x12/\n" +
 	"\x05as_of\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12\x18\n" +
-	"\aexplain\x18\x16 \x01(\bR\aexplainB\f\n" +
+	"\aexplain\x18\x16 \x01(\bR\aexplain\x12+\n" +
+	"\fvector_model\x18\x17 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vvectorModelB\f\n" +
 	"\n" +
 	"_min_score\"X\n" +
 	"\bPathStep\x12\x1a\n" +
 	"\brelation\x18\x01 \x01(\tR\brelation\x12\x18\n" +
 	"\aconcept\x18\x02 \x01(\tR\aconcept\x12\x16\n" +
-	"\x06memory\x18\x03 \x01(\tR\x06memory\"\xe4\x01\n" +
+	"\x06memory\x18\x03 \x01(\tR\x06memory\"\xfa\x01\n" +
 	"\x06LegHit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\x05R\x04rank\x12\x14\n" +
@@ -1100,9 +1155,10 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"importance\x18\x04 \x01(\x01R\n" +
 	"importance\x129\n" +
 	"\n" +
-	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12)\n" +
+	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x14\n" +
+	"\x05exact\x18\x06 \x01(\bR\x05exact\x12)\n" +
 	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\x12\x1a\n" +
-	"\bconcepts\x18\x15 \x01(\x05R\bconcepts\"\xd5\x02\n" +
+	"\bconcepts\x18\x15 \x01(\x05R\bconcepts\"\xf8\x02\n" +
 	"\x0eSearchResponse\x12'\n" +
 	"\x04hits\x18\x01 \x03(\v2\x13.triskele.v1.LegHitR\x04hits\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.triskele.v1.LegStateR\x05state\x12\x16\n" +
@@ -1113,7 +1169,8 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x06vector\x18\x06 \x03(\x02R\x06vector\x12'\n" +
 	"\x05spans\x18\a \x03(\v2\x11.triskele.v1.SpanR\x05spans\x12\x16\n" +
 	"\x06behind\x18\b \x01(\x03R\x06behind\x12\x14\n" +
-	"\x05stale\x18\t \x01(\bR\x05stale\"\xdd\x01\n" +
+	"\x05stale\x18\t \x01(\bR\x05stale\x12!\n" +
+	"\fvector_model\x18\x14 \x01(\tR\vvectorModel\"\x94\x02\n" +
 	"\x11ScoreByIdsRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
@@ -1121,7 +1178,8 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x06vector\x18\x03 \x03(\x02B\x0f\xbaH\f\x92\x01\t\x10\x80 \"\x04\n" +
 	"\x02@\x01R\x06vector\x12\"\n" +
 	"\x03ids\x18\x04 \x03(\tB\x10\xbaH\r\x92\x01\n" +
-	"\x10\xa0\x1f\"\x05r\x03\xb0\x01\x01R\x03ids\"\xb9\x01\n" +
+	"\x10\xa0\x1f\"\x05r\x03\xb0\x01\x01R\x03ids\x125\n" +
+	"\x06scorer\x18\x05 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\"\xb9\x01\n" +
 	"\x12ScoreByIdsResponse\x12=\n" +
 	"\x06scores\x18\x01 \x03(\v2%.triskele.v1.ScoreByIdsResponse.ScoreR\x06scores\x125\n" +
 	"\n" +
@@ -1157,11 +1215,12 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\tTraversal\x12\x19\n" +
 	"\x15TRAVERSAL_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13TRAVERSAL_HOP_DECAY\x10\x01\x12\x16\n" +
-	"\x12TRAVERSAL_PAGERANK\x10\x02*E\n" +
+	"\x12TRAVERSAL_PAGERANK\x10\x02*\\\n" +
 	"\x06Scorer\x12\x16\n" +
 	"\x12SCORER_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSCORER_BM25\x10\x01\x12\x12\n" +
-	"\x0eSCORER_TS_RANK\x10\x022\xf9\x01\n" +
+	"\x0eSCORER_TS_RANK\x10\x02\x12\x15\n" +
+	"\x11SCORER_TEXTSEARCH\x10\x032\xf9\x01\n" +
 	"\n" +
 	"LegService\x12A\n" +
 	"\x06Search\x12\x1a.triskele.v1.SearchRequest\x1a\x1b.triskele.v1.SearchResponse\x12M\n" +
@@ -1216,20 +1275,21 @@ var file_triskele_v1_leg_proto_depIdxs = []int32{
 	1,  // 9: triskele.v1.SearchResponse.score_kind:type_name -> triskele.v1.ScoreKind
 	16, // 10: triskele.v1.SearchResponse.spent:type_name -> google.protobuf.Duration
 	17, // 11: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
-	13, // 12: triskele.v1.ScoreByIdsResponse.scores:type_name -> triskele.v1.ScoreByIdsResponse.Score
-	1,  // 13: triskele.v1.ScoreByIdsResponse.score_kind:type_name -> triskele.v1.ScoreKind
-	16, // 14: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
-	5,  // 15: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
-	9,  // 16: triskele.v1.LegService.ScoreByIds:input_type -> triskele.v1.ScoreByIdsRequest
-	11, // 17: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
-	8,  // 18: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
-	10, // 19: triskele.v1.LegService.ScoreByIds:output_type -> triskele.v1.ScoreByIdsResponse
-	12, // 20: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
-	18, // [18:21] is the sub-list for method output_type
-	15, // [15:18] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	3,  // 12: triskele.v1.ScoreByIdsRequest.scorer:type_name -> triskele.v1.Scorer
+	13, // 13: triskele.v1.ScoreByIdsResponse.scores:type_name -> triskele.v1.ScoreByIdsResponse.Score
+	1,  // 14: triskele.v1.ScoreByIdsResponse.score_kind:type_name -> triskele.v1.ScoreKind
+	16, // 15: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
+	5,  // 16: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
+	9,  // 17: triskele.v1.LegService.ScoreByIds:input_type -> triskele.v1.ScoreByIdsRequest
+	11, // 18: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
+	8,  // 19: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
+	10, // 20: triskele.v1.LegService.ScoreByIds:output_type -> triskele.v1.ScoreByIdsResponse
+	12, // 21: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
+	19, // [19:22] is the sub-list for method output_type
+	16, // [16:19] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_leg_proto_init() }

@@ -32,7 +32,8 @@ const (
 // the other legs or of fusion; the gateway tells legs apart only by their names in its configuration.
 type LegServiceClient interface {
 	// Search returns the best memories for a query, best first. The caller's deadline bounds the work down to the
-	// database. A leg that cannot use what the request brings (no text for a lexical leg, say) answers ABSTAINED.
+	// database. A leg that cannot use what the request brings (no text for a lexical leg, say) answers ABSTAINED. One that
+	// lacks what it needs (its embedding server, say) fails with FAILED_PRECONDITION, and its message may be shown to anyone.
 	Search(ctx context.Context, in *SearchRequest, opts ...grpc.CallOption) (*SearchResponse, error)
 	// ScoreByIds returns the scores that the query gives to memories found elsewhere, comparable with those of Search.
 	// UNIMPLEMENTED by a leg whose scores need the whole list.
@@ -87,7 +88,8 @@ func (c *legServiceClient) GetIndexStatus(ctx context.Context, in *GetIndexStatu
 // the other legs or of fusion; the gateway tells legs apart only by their names in its configuration.
 type LegServiceServer interface {
 	// Search returns the best memories for a query, best first. The caller's deadline bounds the work down to the
-	// database. A leg that cannot use what the request brings (no text for a lexical leg, say) answers ABSTAINED.
+	// database. A leg that cannot use what the request brings (no text for a lexical leg, say) answers ABSTAINED. One that
+	// lacks what it needs (its embedding server, say) fails with FAILED_PRECONDITION, and its message may be shown to anyone.
 	Search(context.Context, *SearchRequest) (*SearchResponse, error)
 	// ScoreByIds returns the scores that the query gives to memories found elsewhere, comparable with those of Search.
 	// UNIMPLEMENTED by a leg whose scores need the whole list.

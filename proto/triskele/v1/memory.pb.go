@@ -1541,7 +1541,12 @@ type GetNamespaceResponse struct {
 	// Memories stored, superseded and expired ones included. Only with statistics.
 	Memories int64 `protobuf:"varint,3,opt,name=memories,proto3" json:"memories,omitempty"`
 	// Only when asked for.
-	Statistics    *NamespaceStatistics `protobuf:"bytes,4,opt,name=statistics,proto3" json:"statistics,omitempty"`
+	Statistics *NamespaceStatistics `protobuf:"bytes,4,opt,name=statistics,proto3" json:"statistics,omitempty"`
+	// Another one after each change of the namespace's memories; while it stays the same, so do they, but for those that
+	// expire. It is opaque and has no order.
+	Revision string `protobuf:"bytes,40,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Whether the indexes had caught up with that revision, as far as they have not given up.
+	Indexed       bool `protobuf:"varint,41,opt,name=indexed,proto3" json:"indexed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1602,6 +1607,20 @@ func (x *GetNamespaceResponse) GetStatistics() *NamespaceStatistics {
 		return x.Statistics
 	}
 	return nil
+}
+
+func (x *GetNamespaceResponse) GetRevision() string {
+	if x != nil {
+		return x.Revision
+	}
+	return ""
+}
+
+func (x *GetNamespaceResponse) GetIndexed() bool {
+	if x != nil {
+		return x.Indexed
+	}
+	return false
 }
 
 // NamespaceStatistics counts the memories of a namespace by state. A memory that is superseded and expired counts as
@@ -2600,7 +2619,7 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12\x1e\n" +
 	"\n" +
 	"statistics\x18\x02 \x01(\bR\n" +
-	"statistics\"\xcd\x01\n" +
+	"statistics\"\x83\x02\n" +
 	"\x14GetNamespaceResponse\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x129\n" +
 	"\n" +
@@ -2608,7 +2627,9 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\bmemories\x18\x03 \x01(\x03R\bmemories\x12@\n" +
 	"\n" +
 	"statistics\x18\x04 \x01(\v2 .triskele.v1.NamespaceStatisticsR\n" +
-	"statistics\"\xc8\x01\n" +
+	"statistics\x12\x1a\n" +
+	"\brevision\x18( \x01(\tR\brevision\x12\x18\n" +
+	"\aindexed\x18) \x01(\bR\aindexed\"\xc8\x01\n" +
 	"\x13NamespaceStatistics\x12\x12\n" +
 	"\x04live\x18\x01 \x01(\x03R\x04live\x12\x1e\n" +
 	"\n" +

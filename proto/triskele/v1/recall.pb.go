@@ -253,8 +253,11 @@ type Fusion struct {
 	Alpha *float64 `protobuf:"fixed64,3,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
 	// For the convex combination: ask each leg for the scores of what only other legs found, as far as the budget allows.
 	CompleteScores *bool `protobuf:"varint,13,opt,name=complete_scores,json=completeScores,proto3,oneof" json:"complete_scores,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// A memory whose title or content is the query, or a quoted phrase in it, gets its score times 1 + exact_bonus: 0 to 10,
+	// 0 if unset. The lexical leg finds it.
+	ExactBonus    *float64 `protobuf:"fixed64,20,opt,name=exact_bonus,json=exactBonus,proto3,oneof" json:"exact_bonus,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Fusion) Reset() {
@@ -313,6 +316,13 @@ func (x *Fusion) GetCompleteScores() bool {
 		return *x.CompleteScores
 	}
 	return false
+}
+
+func (x *Fusion) GetExactBonus() float64 {
+	if x != nil && x.ExactBonus != nil {
+		return *x.ExactBonus
+	}
+	return 0
 }
 
 // LegOptions overrides the gateway's configuration of one leg for one request.
@@ -476,6 +486,176 @@ func (x *Recency) GetHalfLife() *durationpb.Duration {
 	return nil
 }
 
+// Rerank has a model read the query with each of the best memories and put these into a new order. The gateway must have
+// one. Sensitive memories are not shown to it and keep their places, as do all others when it does not answer in time.
+type Rerank struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Off unless true here or in a policy.
+	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
+	// How many of the best are reranked, at most; unset means as the gateway is configured.
+	Top *int32 `protobuf:"varint,2,opt,name=top,proto3,oneof" json:"top,omitempty"`
+	// It gets this much of the budget at most.
+	Deadline      *durationpb.Duration `protobuf:"bytes,3,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rerank) Reset() {
+	*x = Rerank{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rerank) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rerank) ProtoMessage() {}
+
+func (x *Rerank) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rerank.ProtoReflect.Descriptor instead.
+func (*Rerank) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Rerank) GetEnabled() bool {
+	if x != nil && x.Enabled != nil {
+		return *x.Enabled
+	}
+	return false
+}
+
+func (x *Rerank) GetTop() int32 {
+	if x != nil && x.Top != nil {
+		return *x.Top
+	}
+	return 0
+}
+
+func (x *Rerank) GetDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+// Diversity leaves out a memory whose text says what that of one ranked above says, and fills up from below.
+type Diversity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How alike two texts must be, as the part of their runs of three words that both have: 1 for the same words in the same
+	// order. 0 leaves nothing out.
+	Resemblance   float64 `protobuf:"fixed64,1,opt,name=resemblance,proto3" json:"resemblance,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Diversity) Reset() {
+	*x = Diversity{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Diversity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Diversity) ProtoMessage() {}
+
+func (x *Diversity) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Diversity.ProtoReflect.Descriptor instead.
+func (*Diversity) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Diversity) GetResemblance() float64 {
+	if x != nil {
+		return x.Resemblance
+	}
+	return 0
+}
+
+// EntityBoost raises memories that mention what the query names: the score is multiplied by
+// 1 + weight * min(matches, max_terms). What the query names are entities of the namespace, as the graph leg knows
+// them; capital letters make none. Only memories in that leg's list have matches, and only from PageRank. It has no effect on an
+// order by recency.
+type EntityBoost struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 to 10; 0 is off.
+	Weight float64 `protobuf:"fixed64,1,opt,name=weight,proto3" json:"weight,omitempty"`
+	// 1 to 16; unset means 3.
+	MaxTerms      *int32 `protobuf:"varint,2,opt,name=max_terms,json=maxTerms,proto3,oneof" json:"max_terms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntityBoost) Reset() {
+	*x = EntityBoost{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntityBoost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntityBoost) ProtoMessage() {}
+
+func (x *EntityBoost) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntityBoost.ProtoReflect.Descriptor instead.
+func (*EntityBoost) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *EntityBoost) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *EntityBoost) GetMaxTerms() int32 {
+	if x != nil && x.MaxTerms != nil {
+		return *x.MaxTerms
+	}
+	return 0
+}
+
 // MinScore leaves out hits that score less. It is not applied to an answer whose scores mean something else: on another
 // scale, or with a leg missing that could have added to them.
 type MinScore struct {
@@ -488,7 +668,7 @@ type MinScore struct {
 
 func (x *MinScore) Reset() {
 	*x = MinScore{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	mi := &file_triskele_v1_recall_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +680,7 @@ func (x *MinScore) String() string {
 func (*MinScore) ProtoMessage() {}
 
 func (x *MinScore) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[3]
+	mi := &file_triskele_v1_recall_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +693,7 @@ func (x *MinScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MinScore.ProtoReflect.Descriptor instead.
 func (*MinScore) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{3}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MinScore) GetScale() ScoreScale {
@@ -541,13 +721,16 @@ type RecallPolicy struct {
 	OnTimeout     MissPolicy             `protobuf:"varint,5,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
 	Quorum        int32                  `protobuf:"varint,6,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	Recency       *Recency               `protobuf:"bytes,7,opt,name=recency,proto3" json:"recency,omitempty"`
+	EntityBoost   *EntityBoost           `protobuf:"bytes,20,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
+	Rerank        *Rerank                `protobuf:"bytes,40,opt,name=rerank,proto3" json:"rerank,omitempty"`
+	Diversity     *Diversity             `protobuf:"bytes,41,opt,name=diversity,proto3" json:"diversity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecallPolicy) Reset() {
 	*x = RecallPolicy{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[4]
+	mi := &file_triskele_v1_recall_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +742,7 @@ func (x *RecallPolicy) String() string {
 func (*RecallPolicy) ProtoMessage() {}
 
 func (x *RecallPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[4]
+	mi := &file_triskele_v1_recall_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +755,7 @@ func (x *RecallPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallPolicy.ProtoReflect.Descriptor instead.
 func (*RecallPolicy) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{4}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RecallPolicy) GetFusion() *Fusion {
@@ -624,6 +807,27 @@ func (x *RecallPolicy) GetRecency() *Recency {
 	return nil
 }
 
+func (x *RecallPolicy) GetEntityBoost() *EntityBoost {
+	if x != nil {
+		return x.EntityBoost
+	}
+	return nil
+}
+
+func (x *RecallPolicy) GetRerank() *Rerank {
+	if x != nil {
+		return x.Rerank
+	}
+	return nil
+}
+
+func (x *RecallPolicy) GetDiversity() *Diversity {
+	if x != nil {
+		return x.Diversity
+	}
+	return nil
+}
+
 type RecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 16 namespaces, merged into one order by fused score.
@@ -660,18 +864,26 @@ type RecallRequest struct {
 	OnTimeout MissPolicy `protobuf:"varint,25,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
 	// Answer as soon as so many legs have, if those outstanding cannot change which memories are returned. They can still
 	// have changed the order of these, and raised their scores. 0 means unset, and as many as there are legs waits for all.
-	// Has no effect with a quota, min_score, completed scores or an order by recency.
+	// Has no effect with a quota, min_score, exact_bonus, completed scores, reranking, diversity or an order by recency.
 	Quorum int32 `protobuf:"varint,26,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	// Off unless given here or by a policy.
-	Recency       *Recency  `protobuf:"bytes,27,opt,name=recency,proto3" json:"recency,omitempty"`
-	MinScore      *MinScore `protobuf:"bytes,28,opt,name=min_score,json=minScore,proto3" json:"min_score,omitempty"`
+	Recency  *Recency  `protobuf:"bytes,27,opt,name=recency,proto3" json:"recency,omitempty"`
+	MinScore *MinScore `protobuf:"bytes,28,opt,name=min_score,json=minScore,proto3" json:"min_score,omitempty"`
+	// Off unless given here or by a policy.
+	EntityBoost *EntityBoost `protobuf:"bytes,29,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
+	// Has no effect on an order by recency, or without a query's text.
+	Rerank *Rerank `protobuf:"bytes,40,opt,name=rerank,proto3" json:"rerank,omitempty"`
+	// Off unless given here or by a policy.
+	Diversity *Diversity `protobuf:"bytes,41,opt,name=diversity,proto3" json:"diversity,omitempty"`
+	// Search anew, even if the gateway remembers the answer.
+	Fresh         bool `protobuf:"varint,42,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecallRequest) Reset() {
 	*x = RecallRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	mi := &file_triskele_v1_recall_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +895,7 @@ func (x *RecallRequest) String() string {
 func (*RecallRequest) ProtoMessage() {}
 
 func (x *RecallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	mi := &file_triskele_v1_recall_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +908,7 @@ func (x *RecallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallRequest.ProtoReflect.Descriptor instead.
 func (*RecallRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{5}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RecallRequest) GetNamespaces() []string {
@@ -839,6 +1051,34 @@ func (x *RecallRequest) GetMinScore() *MinScore {
 	return nil
 }
 
+func (x *RecallRequest) GetEntityBoost() *EntityBoost {
+	if x != nil {
+		return x.EntityBoost
+	}
+	return nil
+}
+
+func (x *RecallRequest) GetRerank() *Rerank {
+	if x != nil {
+		return x.Rerank
+	}
+	return nil
+}
+
+func (x *RecallRequest) GetDiversity() *Diversity {
+	if x != nil {
+		return x.Diversity
+	}
+	return nil
+}
+
+func (x *RecallRequest) GetFresh() bool {
+	if x != nil {
+		return x.Fresh
+	}
+	return false
+}
+
 // Contribution is one leg's share of a hit's score. The values of a hit add up to its score.
 type Contribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -850,7 +1090,8 @@ type Contribution struct {
 	// 0 to 1, as the leg's Normalization says; set by fusion methods that use scores.
 	NormalizedScore float64 `protobuf:"fixed64,5,opt,name=normalized_score,json=normalizedScore,proto3" json:"normalized_score,omitempty"`
 	Weight          float64 `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
-	// RRF: prior * weight / (k + rank). Convex and DBSF: prior * weight * normalized_score.
+	// RRF: prior * entity_boost * weight / (k + rank). Convex and DBSF: prior * entity_boost * weight * normalized_score, where
+	// prior and entity_boost are the hit's.
 	Value float64 `protobuf:"fixed64,7,opt,name=value,proto3" json:"value,omitempty"`
 	// How the graph leg came to this memory; see LegHit.
 	Path          []*PathStep `protobuf:"bytes,20,rep,name=path,proto3" json:"path,omitempty"`
@@ -860,7 +1101,7 @@ type Contribution struct {
 
 func (x *Contribution) Reset() {
 	*x = Contribution{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	mi := &file_triskele_v1_recall_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +1113,7 @@ func (x *Contribution) String() string {
 func (*Contribution) ProtoMessage() {}
 
 func (x *Contribution) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	mi := &file_triskele_v1_recall_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +1126,7 @@ func (x *Contribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Contribution.ProtoReflect.Descriptor instead.
 func (*Contribution) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{6}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Contribution) GetLeg() string {
@@ -956,19 +1197,32 @@ type Hit struct {
 	// Absent when ids_only was asked for or the contents could not be fetched in time.
 	Memory *Memory `protobuf:"bytes,7,opt,name=memory,proto3" json:"memory,omitempty"`
 	// What the fused score was multiplied by: 0.7 + 0.3 * importance, and Recency's factor if it is on, when sorted by
-	// relevance, else 1.
+	// relevance, else 1; times 1 + exact_bonus if exact.
 	Prior float64 `protobuf:"fixed64,8,opt,name=prior,proto3" json:"prior,omitempty"`
 	// By leg name; only with explain.
 	Contributions []*Contribution `protobuf:"bytes,9,rep,name=contributions,proto3" json:"contributions,omitempty"`
 	// Where the words of the query are in the memory, whichever leg found it.
-	Matches       *Matches `protobuf:"bytes,10,opt,name=matches,proto3" json:"matches,omitempty"`
+	Matches *Matches `protobuf:"bytes,10,opt,name=matches,proto3" json:"matches,omitempty"`
+	// What the fused score was multiplied by for the entities it matches, 1 if there is no boost, and how many these are.
+	EntityBoost   float64 `protobuf:"fixed64,22,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
+	EntityMatches int32   `protobuf:"varint,23,opt,name=entity_matches,json=entityMatches,proto3" json:"entity_matches,omitempty"`
+	// The memory's title or content is the query, or a quoted phrase in it; only when Fusion.exact_bonus is above 0.
+	Exact bool `protobuf:"varint,20,opt,name=exact,proto3" json:"exact,omitempty"`
+	// Rank before duplicates were left out and the rest was reranked; without either it is the rank.
+	FusedRank int32 `protobuf:"varint,40,opt,name=fused_rank,json=fusedRank,proto3" json:"fused_rank,omitempty"`
+	// What the reranker made of the memory, on the scale of its model; set when it was reranked. Of those that were, the
+	// best comes first, and the one that was fused higher if two are equal. score remains what the legs' contributions add
+	// up to.
+	RerankScore *float64 `protobuf:"fixed64,41,opt,name=rerank_score,json=rerankScore,proto3,oneof" json:"rerank_score,omitempty"`
+	// What was left out because it says the same.
+	Duplicates    []*Duplicate `protobuf:"bytes,42,rep,name=duplicates,proto3" json:"duplicates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hit) Reset() {
 	*x = Hit{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	mi := &file_triskele_v1_recall_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1234,7 @@ func (x *Hit) String() string {
 func (*Hit) ProtoMessage() {}
 
 func (x *Hit) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	mi := &file_triskele_v1_recall_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1247,7 @@ func (x *Hit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hit.ProtoReflect.Descriptor instead.
 func (*Hit) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{7}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Hit) GetId() string {
@@ -1066,6 +1320,214 @@ func (x *Hit) GetMatches() *Matches {
 	return nil
 }
 
+func (x *Hit) GetEntityBoost() float64 {
+	if x != nil {
+		return x.EntityBoost
+	}
+	return 0
+}
+
+func (x *Hit) GetEntityMatches() int32 {
+	if x != nil {
+		return x.EntityMatches
+	}
+	return 0
+}
+
+func (x *Hit) GetExact() bool {
+	if x != nil {
+		return x.Exact
+	}
+	return false
+}
+
+func (x *Hit) GetFusedRank() int32 {
+	if x != nil {
+		return x.FusedRank
+	}
+	return 0
+}
+
+func (x *Hit) GetRerankScore() float64 {
+	if x != nil && x.RerankScore != nil {
+		return *x.RerankScore
+	}
+	return 0
+}
+
+func (x *Hit) GetDuplicates() []*Duplicate {
+	if x != nil {
+		return x.Duplicates
+	}
+	return nil
+}
+
+// Duplicate is a memory that was left out in favour of one that says the same.
+type Duplicate struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Id        string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Namespace string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	FusedRank int32                  `protobuf:"varint,3,opt,name=fused_rank,json=fusedRank,proto3" json:"fused_rank,omitempty"`
+	// To the memory it was left out for, 0 to 1; see Diversity. Estimated for texts of more than 128 words.
+	Resemblance   float64 `protobuf:"fixed64,4,opt,name=resemblance,proto3" json:"resemblance,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Duplicate) Reset() {
+	*x = Duplicate{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Duplicate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Duplicate) ProtoMessage() {}
+
+func (x *Duplicate) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Duplicate.ProtoReflect.Descriptor instead.
+func (*Duplicate) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Duplicate) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Duplicate) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Duplicate) GetFusedRank() int32 {
+	if x != nil {
+		return x.FusedRank
+	}
+	return 0
+}
+
+func (x *Duplicate) GetResemblance() float64 {
+	if x != nil {
+		return x.Resemblance
+	}
+	return 0
+}
+
+// RerankReport says what the reranker did.
+type RerankReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OK; ABSTAINED when there was nothing to put in order; else the order is the fused one.
+	State  LegState `protobuf:"varint,1,opt,name=state,proto3,enum=triskele.v1.LegState" json:"state,omitempty"`
+	Reason string   `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Model  string   `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
+	// Memories it put in order, and those among them that kept their places because they are sensitive.
+	Reranked int32 `protobuf:"varint,4,opt,name=reranked,proto3" json:"reranked,omitempty"`
+	Withheld int32 `protobuf:"varint,5,opt,name=withheld,proto3" json:"withheld,omitempty"`
+	// What the gateway gave it, and what it took.
+	Budget        *durationpb.Duration `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
+	Spent         *durationpb.Duration `protobuf:"bytes,7,opt,name=spent,proto3" json:"spent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RerankReport) Reset() {
+	*x = RerankReport{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RerankReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RerankReport) ProtoMessage() {}
+
+func (x *RerankReport) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RerankReport.ProtoReflect.Descriptor instead.
+func (*RerankReport) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RerankReport) GetState() LegState {
+	if x != nil {
+		return x.State
+	}
+	return LegState_LEG_STATE_UNSPECIFIED
+}
+
+func (x *RerankReport) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RerankReport) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *RerankReport) GetReranked() int32 {
+	if x != nil {
+		return x.Reranked
+	}
+	return 0
+}
+
+func (x *RerankReport) GetWithheld() int32 {
+	if x != nil {
+		return x.Withheld
+	}
+	return 0
+}
+
+func (x *RerankReport) GetBudget() *durationpb.Duration {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+func (x *RerankReport) GetSpent() *durationpb.Duration {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
 // Normalization is how raw scores became normalised ones: (raw - low) / (high - low), kept within 0 and 1, and 1 when low
 // equals high. By rank it is 1 - (rank - 1) / returned.
 type Normalization struct {
@@ -1079,7 +1541,7 @@ type Normalization struct {
 
 func (x *Normalization) Reset() {
 	*x = Normalization{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	mi := &file_triskele_v1_recall_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1553,7 @@ func (x *Normalization) String() string {
 func (*Normalization) ProtoMessage() {}
 
 func (x *Normalization) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	mi := &file_triskele_v1_recall_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1566,7 @@ func (x *Normalization) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Normalization.ProtoReflect.Descriptor instead.
 func (*Normalization) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{8}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Normalization) GetLow() float64 {
@@ -1143,7 +1605,7 @@ type ScoreCompletion struct {
 
 func (x *ScoreCompletion) Reset() {
 	*x = ScoreCompletion{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	mi := &file_triskele_v1_recall_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1617,7 @@ func (x *ScoreCompletion) String() string {
 func (*ScoreCompletion) ProtoMessage() {}
 
 func (x *ScoreCompletion) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	mi := &file_triskele_v1_recall_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1630,7 @@ func (x *ScoreCompletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreCompletion.ProtoReflect.Descriptor instead.
 func (*ScoreCompletion) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{9}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ScoreCompletion) GetAsked() int32 {
@@ -1230,7 +1692,7 @@ type LegReport struct {
 
 func (x *LegReport) Reset() {
 	*x = LegReport{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[10]
+	mi := &file_triskele_v1_recall_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1704,7 @@ func (x *LegReport) String() string {
 func (*LegReport) ProtoMessage() {}
 
 func (x *LegReport) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[10]
+	mi := &file_triskele_v1_recall_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1717,7 @@ func (x *LegReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegReport.ProtoReflect.Descriptor instead.
 func (*LegReport) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{10}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LegReport) GetLeg() string {
@@ -1381,13 +1843,18 @@ type RecallResponse struct {
 	Spans   []*Span              `protobuf:"bytes,10,rep,name=spans,proto3" json:"spans,omitempty"`
 	// Why min_score was not applied; empty when it was, or was not asked for.
 	MinScoreIgnored string `protobuf:"bytes,20,opt,name=min_score_ignored,json=minScoreIgnored,proto3" json:"min_score_ignored,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Unset when it was not asked for.
+	Rerank *RerankReport `protobuf:"bytes,40,opt,name=rerank,proto3" json:"rerank,omitempty"`
+	// How long ago this answer was made, if the gateway remembered it. Everything but budget, spent, trace_id and spans is
+	// as it was then.
+	Age           *durationpb.Duration `protobuf:"bytes,41,opt,name=age,proto3" json:"age,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecallResponse) Reset() {
 	*x = RecallResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[11]
+	mi := &file_triskele_v1_recall_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1866,7 @@ func (x *RecallResponse) String() string {
 func (*RecallResponse) ProtoMessage() {}
 
 func (x *RecallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[11]
+	mi := &file_triskele_v1_recall_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1879,7 @@ func (x *RecallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallResponse.ProtoReflect.Descriptor instead.
 func (*RecallResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{11}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RecallResponse) GetHits() []*Hit {
@@ -1492,6 +1959,20 @@ func (x *RecallResponse) GetMinScoreIgnored() string {
 	return ""
 }
 
+func (x *RecallResponse) GetRerank() *RerankReport {
+	if x != nil {
+		return x.Rerank
+	}
+	return nil
+}
+
+func (x *RecallResponse) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
 type RecallServiceGetIndexStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -1501,7 +1982,7 @@ type RecallServiceGetIndexStatusRequest struct {
 
 func (x *RecallServiceGetIndexStatusRequest) Reset() {
 	*x = RecallServiceGetIndexStatusRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[12]
+	mi := &file_triskele_v1_recall_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1994,7 @@ func (x *RecallServiceGetIndexStatusRequest) String() string {
 func (*RecallServiceGetIndexStatusRequest) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[12]
+	mi := &file_triskele_v1_recall_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +2007,7 @@ func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use RecallServiceGetIndexStatusRequest.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{12}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RecallServiceGetIndexStatusRequest) GetNamespace() string {
@@ -1549,7 +2030,7 @@ type LegIndexStatus struct {
 
 func (x *LegIndexStatus) Reset() {
 	*x = LegIndexStatus{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[13]
+	mi := &file_triskele_v1_recall_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +2042,7 @@ func (x *LegIndexStatus) String() string {
 func (*LegIndexStatus) ProtoMessage() {}
 
 func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[13]
+	mi := &file_triskele_v1_recall_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +2055,7 @@ func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegIndexStatus.ProtoReflect.Descriptor instead.
 func (*LegIndexStatus) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{13}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LegIndexStatus) GetLeg() string {
@@ -1607,7 +2088,7 @@ type RecallServiceGetIndexStatusResponse struct {
 
 func (x *RecallServiceGetIndexStatusResponse) Reset() {
 	*x = RecallServiceGetIndexStatusResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[14]
+	mi := &file_triskele_v1_recall_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1619,7 +2100,7 @@ func (x *RecallServiceGetIndexStatusResponse) String() string {
 func (*RecallServiceGetIndexStatusResponse) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[14]
+	mi := &file_triskele_v1_recall_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1632,7 +2113,7 @@ func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use RecallServiceGetIndexStatusResponse.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{14}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RecallServiceGetIndexStatusResponse) GetLegs() []*LegIndexStatus {
@@ -1646,15 +2127,18 @@ var File_triskele_v1_recall_proto protoreflect.FileDescriptor
 
 const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\n" +
-	"\x18triskele/v1/recall.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15triskele/v1/leg.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"\xf7\x01\n" +
+	"\x18triskele/v1/recall.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15triskele/v1/leg.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"\xc6\x02\n" +
 	"\x06Fusion\x12;\n" +
 	"\x06method\x18\x01 \x01(\x0e2\x19.triskele.v1.FusionMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\x12*\n" +
 	"\x01k\x18\x02 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x01k\x88\x01\x01\x122\n" +
 	"\x05alpha\x18\x03 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x05alpha\x88\x01\x01\x12,\n" +
-	"\x0fcomplete_scores\x18\r \x01(\bH\x02R\x0ecompleteScores\x88\x01\x01B\x04\n" +
+	"\x0fcomplete_scores\x18\r \x01(\bH\x02R\x0ecompleteScores\x88\x01\x01\x12=\n" +
+	"\vexact_bonus\x18\x14 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00H\x03R\n" +
+	"exactBonus\x88\x01\x01B\x04\n" +
 	"\x02_kB\b\n" +
 	"\x06_alphaB\x12\n" +
-	"\x10_complete_scores\"\xcf\x03\n" +
+	"\x10_complete_scoresB\x0e\n" +
+	"\f_exact_bonus\"\xcf\x03\n" +
 	"\n" +
 	"LegOptions\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x124\n" +
@@ -1677,11 +2161,25 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\aRecency\x12/\n" +
 	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12E\n" +
 	"\thalf_life\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xc8\x01\x01\xaa\x01\x042\x02\b\x01R\bhalfLife\"d\n" +
+	"\xc8\x01\x01\xaa\x01\x042\x02\b\x01R\bhalfLife\"\xa2\x01\n" +
+	"\x06Rerank\x12\x1d\n" +
+	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x12 \n" +
+	"\x03top\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x02H\x01R\x03top\x88\x01\x01\x12C\n" +
+	"\bdeadline\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<*\x00R\bdeadlineB\n" +
+	"\n" +
+	"\b_enabledB\x06\n" +
+	"\x04_top\"F\n" +
+	"\tDiversity\x129\n" +
+	"\vresemblance\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\vresemblance\"y\n" +
+	"\vEntityBoost\x12/\n" +
+	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12+\n" +
+	"\tmax_terms\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x01H\x00R\bmaxTerms\x88\x01\x01B\f\n" +
+	"\n" +
+	"_max_terms\"d\n" +
 	"\bMinScore\x129\n" +
 	"\x05scale\x18\x01 \x01(\x0e2\x17.triskele.v1.ScoreScaleB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x05scale\x12\x1d\n" +
-	"\x05value\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05value\"\xd2\x03\n" +
+	"\x05value\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05value\"\xf2\x04\n" +
 	"\fRecallPolicy\x12+\n" +
 	"\x06fusion\x18\x01 \x01(\v2\x13.triskele.v1.FusionR\x06fusion\x12A\n" +
 	"\x04legs\x18\x02 \x03(\v2#.triskele.v1.RecallPolicy.LegsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x10R\x04legs\x12-\n" +
@@ -1690,10 +2188,14 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\n" +
 	"on_timeout\x18\x05 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
 	"\x06quorum\x18\x06 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x12.\n" +
-	"\arecency\x18\a \x01(\v2\x14.triskele.v1.RecencyR\arecency\x1aP\n" +
+	"\arecency\x18\a \x01(\v2\x14.triskele.v1.RecencyR\arecency\x12;\n" +
+	"\fentity_boost\x18\x14 \x01(\v2\x18.triskele.v1.EntityBoostR\ventityBoost\x12+\n" +
+	"\x06rerank\x18( \x01(\v2\x13.triskele.v1.RerankR\x06rerank\x124\n" +
+	"\tdiversity\x18) \x01(\v2\x16.triskele.v1.DiversityR\tdiversity\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xbe\t\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xf4\n" +
+	"\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -1721,7 +2223,11 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"on_timeout\x18\x19 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
 	"\x06quorum\x18\x1a \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x12.\n" +
 	"\arecency\x18\x1b \x01(\v2\x14.triskele.v1.RecencyR\arecency\x122\n" +
-	"\tmin_score\x18\x1c \x01(\v2\x15.triskele.v1.MinScoreR\bminScore\x1aP\n" +
+	"\tmin_score\x18\x1c \x01(\v2\x15.triskele.v1.MinScoreR\bminScore\x12;\n" +
+	"\fentity_boost\x18\x1d \x01(\v2\x18.triskele.v1.EntityBoostR\ventityBoost\x12+\n" +
+	"\x06rerank\x18( \x01(\v2\x13.triskele.v1.RerankR\x06rerank\x124\n" +
+	"\tdiversity\x18) \x01(\v2\x16.triskele.v1.DiversityR\tdiversity\x12\x14\n" +
+	"\x05fresh\x18* \x01(\bR\x05fresh\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01:s\xbaHp\x1an\n" +
@@ -1736,7 +2242,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x10normalized_score\x18\x05 \x01(\x01R\x0fnormalizedScore\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x14\n" +
 	"\x05value\x18\a \x01(\x01R\x05value\x12)\n" +
-	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\xec\x02\n" +
+	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\xdc\x04\n" +
 	"\x03Hit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -1751,7 +2257,31 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05prior\x18\b \x01(\x01R\x05prior\x12?\n" +
 	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\x12.\n" +
 	"\amatches\x18\n" +
-	" \x01(\v2\x14.triskele.v1.MatchesR\amatches\"N\n" +
+	" \x01(\v2\x14.triskele.v1.MatchesR\amatches\x12!\n" +
+	"\fentity_boost\x18\x16 \x01(\x01R\ventityBoost\x12%\n" +
+	"\x0eentity_matches\x18\x17 \x01(\x05R\rentityMatches\x12\x14\n" +
+	"\x05exact\x18\x14 \x01(\bR\x05exact\x12\x1d\n" +
+	"\n" +
+	"fused_rank\x18( \x01(\x05R\tfusedRank\x12&\n" +
+	"\frerank_score\x18) \x01(\x01H\x00R\vrerankScore\x88\x01\x01\x126\n" +
+	"\n" +
+	"duplicates\x18* \x03(\v2\x16.triskele.v1.DuplicateR\n" +
+	"duplicatesB\x0f\n" +
+	"\r_rerank_score\"z\n" +
+	"\tDuplicate\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1d\n" +
+	"\n" +
+	"fused_rank\x18\x03 \x01(\x05R\tfusedRank\x12 \n" +
+	"\vresemblance\x18\x04 \x01(\x01R\vresemblance\"\x85\x02\n" +
+	"\fRerankReport\x12+\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x15.triskele.v1.LegStateR\x05state\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05model\x18\x03 \x01(\tR\x05model\x12\x1a\n" +
+	"\breranked\x18\x04 \x01(\x05R\breranked\x12\x1a\n" +
+	"\bwithheld\x18\x05 \x01(\x05R\bwithheld\x121\n" +
+	"\x06budget\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06budget\x12/\n" +
+	"\x05spent\x18\a \x01(\v2\x19.google.protobuf.DurationR\x05spent\"N\n" +
 	"\rNormalization\x12\x10\n" +
 	"\x03low\x18\x01 \x01(\x01R\x03low\x12\x12\n" +
 	"\x04high\x18\x02 \x01(\x01R\x04high\x12\x17\n" +
@@ -1780,7 +2310,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"completion\x18\x16 \x01(\v2\x1c.triskele.v1.ScoreCompletionR\n" +
 	"completion\x121\n" +
 	"\x06queued\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\x06queued\x12\x16\n" +
-	"\x06hedged\x18\x18 \x01(\bR\x06hedged\"\xe2\x03\n" +
+	"\x06hedged\x18\x18 \x01(\bR\x06hedged\"\xc2\x04\n" +
 	"\x0eRecallResponse\x12$\n" +
 	"\x04hits\x18\x01 \x03(\v2\x10.triskele.v1.HitR\x04hits\x12*\n" +
 	"\x04legs\x18\x02 \x03(\v2\x16.triskele.v1.LegReportR\x04legs\x12\x1a\n" +
@@ -1794,7 +2324,9 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05spent\x18\t \x01(\v2\x19.google.protobuf.DurationR\x05spent\x12'\n" +
 	"\x05spans\x18\n" +
 	" \x03(\v2\x11.triskele.v1.SpanR\x05spans\x12*\n" +
-	"\x11min_score_ignored\x18\x14 \x01(\tR\x0fminScoreIgnored\"|\n" +
+	"\x11min_score_ignored\x18\x14 \x01(\tR\x0fminScoreIgnored\x121\n" +
+	"\x06rerank\x18( \x01(\v2\x19.triskele.v1.RerankReportR\x06rerank\x12+\n" +
+	"\x03age\x18) \x01(\v2\x19.google.protobuf.DurationR\x03age\"|\n" +
 	"\"RecallServiceGetIndexStatusRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"u\n" +
 	"\x0eLegIndexStatus\x12\x10\n" +
@@ -1841,7 +2373,7 @@ func file_triskele_v1_recall_proto_rawDescGZIP() []byte {
 }
 
 var file_triskele_v1_recall_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_triskele_v1_recall_proto_goTypes = []any{
 	(SortBy)(0),                                 // 0: triskele.v1.SortBy
 	(FusionMethod)(0),                           // 1: triskele.v1.FusionMethod
@@ -1850,89 +2382,107 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	(*Fusion)(nil),                              // 4: triskele.v1.Fusion
 	(*LegOptions)(nil),                          // 5: triskele.v1.LegOptions
 	(*Recency)(nil),                             // 6: triskele.v1.Recency
-	(*MinScore)(nil),                            // 7: triskele.v1.MinScore
-	(*RecallPolicy)(nil),                        // 8: triskele.v1.RecallPolicy
-	(*RecallRequest)(nil),                       // 9: triskele.v1.RecallRequest
-	(*Contribution)(nil),                        // 10: triskele.v1.Contribution
-	(*Hit)(nil),                                 // 11: triskele.v1.Hit
-	(*Normalization)(nil),                       // 12: triskele.v1.Normalization
-	(*ScoreCompletion)(nil),                     // 13: triskele.v1.ScoreCompletion
-	(*LegReport)(nil),                           // 14: triskele.v1.LegReport
-	(*RecallResponse)(nil),                      // 15: triskele.v1.RecallResponse
-	(*RecallServiceGetIndexStatusRequest)(nil),  // 16: triskele.v1.RecallServiceGetIndexStatusRequest
-	(*LegIndexStatus)(nil),                      // 17: triskele.v1.LegIndexStatus
-	(*RecallServiceGetIndexStatusResponse)(nil), // 18: triskele.v1.RecallServiceGetIndexStatusResponse
-	nil,                            // 19: triskele.v1.RecallPolicy.LegsEntry
-	nil,                            // 20: triskele.v1.RecallRequest.LegsEntry
-	(*durationpb.Duration)(nil),    // 21: google.protobuf.Duration
-	(Scorer)(0),                    // 22: triskele.v1.Scorer
-	(Traversal)(0),                 // 23: triskele.v1.Traversal
-	(*Filter)(nil),                 // 24: triskele.v1.Filter
-	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
-	(ScoreKind)(0),                 // 26: triskele.v1.ScoreKind
-	(*PathStep)(nil),               // 27: triskele.v1.PathStep
-	(*Memory)(nil),                 // 28: triskele.v1.Memory
-	(*Matches)(nil),                // 29: triskele.v1.Matches
-	(LegState)(0),                  // 30: triskele.v1.LegState
-	(*Span)(nil),                   // 31: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 32: triskele.v1.GetIndexStatusResponse
+	(*Rerank)(nil),                              // 7: triskele.v1.Rerank
+	(*Diversity)(nil),                           // 8: triskele.v1.Diversity
+	(*EntityBoost)(nil),                         // 9: triskele.v1.EntityBoost
+	(*MinScore)(nil),                            // 10: triskele.v1.MinScore
+	(*RecallPolicy)(nil),                        // 11: triskele.v1.RecallPolicy
+	(*RecallRequest)(nil),                       // 12: triskele.v1.RecallRequest
+	(*Contribution)(nil),                        // 13: triskele.v1.Contribution
+	(*Hit)(nil),                                 // 14: triskele.v1.Hit
+	(*Duplicate)(nil),                           // 15: triskele.v1.Duplicate
+	(*RerankReport)(nil),                        // 16: triskele.v1.RerankReport
+	(*Normalization)(nil),                       // 17: triskele.v1.Normalization
+	(*ScoreCompletion)(nil),                     // 18: triskele.v1.ScoreCompletion
+	(*LegReport)(nil),                           // 19: triskele.v1.LegReport
+	(*RecallResponse)(nil),                      // 20: triskele.v1.RecallResponse
+	(*RecallServiceGetIndexStatusRequest)(nil),  // 21: triskele.v1.RecallServiceGetIndexStatusRequest
+	(*LegIndexStatus)(nil),                      // 22: triskele.v1.LegIndexStatus
+	(*RecallServiceGetIndexStatusResponse)(nil), // 23: triskele.v1.RecallServiceGetIndexStatusResponse
+	nil,                            // 24: triskele.v1.RecallPolicy.LegsEntry
+	nil,                            // 25: triskele.v1.RecallRequest.LegsEntry
+	(*durationpb.Duration)(nil),    // 26: google.protobuf.Duration
+	(Scorer)(0),                    // 27: triskele.v1.Scorer
+	(Traversal)(0),                 // 28: triskele.v1.Traversal
+	(*Filter)(nil),                 // 29: triskele.v1.Filter
+	(*timestamppb.Timestamp)(nil),  // 30: google.protobuf.Timestamp
+	(ScoreKind)(0),                 // 31: triskele.v1.ScoreKind
+	(*PathStep)(nil),               // 32: triskele.v1.PathStep
+	(*Memory)(nil),                 // 33: triskele.v1.Memory
+	(*Matches)(nil),                // 34: triskele.v1.Matches
+	(LegState)(0),                  // 35: triskele.v1.LegState
+	(*Span)(nil),                   // 36: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 37: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
-	21, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
-	22, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
-	23, // 3: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
-	21, // 4: triskele.v1.Recency.half_life:type_name -> google.protobuf.Duration
-	2,  // 5: triskele.v1.MinScore.scale:type_name -> triskele.v1.ScoreScale
-	4,  // 6: triskele.v1.RecallPolicy.fusion:type_name -> triskele.v1.Fusion
-	19, // 7: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
-	3,  // 8: triskele.v1.RecallPolicy.on_error:type_name -> triskele.v1.MissPolicy
-	3,  // 9: triskele.v1.RecallPolicy.on_timeout:type_name -> triskele.v1.MissPolicy
-	6,  // 10: triskele.v1.RecallPolicy.recency:type_name -> triskele.v1.Recency
-	0,  // 11: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	24, // 12: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	21, // 13: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	20, // 14: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
-	4,  // 15: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	25, // 16: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
-	3,  // 17: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
-	3,  // 18: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
-	6,  // 19: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
-	7,  // 20: triskele.v1.RecallRequest.min_score:type_name -> triskele.v1.MinScore
-	26, // 21: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	27, // 22: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
-	25, // 23: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	28, // 24: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
-	10, // 25: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	29, // 26: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
-	21, // 27: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
-	30, // 28: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	21, // 29: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	21, // 30: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	26, // 31: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	12, // 32: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
-	13, // 33: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
-	21, // 34: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
-	11, // 35: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	14, // 36: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	4,  // 37: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 38: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	21, // 39: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	21, // 40: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	31, // 41: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	32, // 42: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	17, // 43: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	5,  // 44: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 45: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	9,  // 46: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	16, // 47: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	15, // 48: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	18, // 49: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	48, // [48:50] is the sub-list for method output_type
-	46, // [46:48] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	26, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
+	27, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
+	28, // 3: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
+	26, // 4: triskele.v1.Recency.half_life:type_name -> google.protobuf.Duration
+	26, // 5: triskele.v1.Rerank.deadline:type_name -> google.protobuf.Duration
+	2,  // 6: triskele.v1.MinScore.scale:type_name -> triskele.v1.ScoreScale
+	4,  // 7: triskele.v1.RecallPolicy.fusion:type_name -> triskele.v1.Fusion
+	24, // 8: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
+	3,  // 9: triskele.v1.RecallPolicy.on_error:type_name -> triskele.v1.MissPolicy
+	3,  // 10: triskele.v1.RecallPolicy.on_timeout:type_name -> triskele.v1.MissPolicy
+	6,  // 11: triskele.v1.RecallPolicy.recency:type_name -> triskele.v1.Recency
+	9,  // 12: triskele.v1.RecallPolicy.entity_boost:type_name -> triskele.v1.EntityBoost
+	7,  // 13: triskele.v1.RecallPolicy.rerank:type_name -> triskele.v1.Rerank
+	8,  // 14: triskele.v1.RecallPolicy.diversity:type_name -> triskele.v1.Diversity
+	0,  // 15: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
+	29, // 16: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	26, // 17: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	25, // 18: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	4,  // 19: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
+	30, // 20: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
+	3,  // 21: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
+	3,  // 22: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
+	6,  // 23: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
+	10, // 24: triskele.v1.RecallRequest.min_score:type_name -> triskele.v1.MinScore
+	9,  // 25: triskele.v1.RecallRequest.entity_boost:type_name -> triskele.v1.EntityBoost
+	7,  // 26: triskele.v1.RecallRequest.rerank:type_name -> triskele.v1.Rerank
+	8,  // 27: triskele.v1.RecallRequest.diversity:type_name -> triskele.v1.Diversity
+	31, // 28: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	32, // 29: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
+	30, // 30: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	33, // 31: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	13, // 32: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
+	34, // 33: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
+	15, // 34: triskele.v1.Hit.duplicates:type_name -> triskele.v1.Duplicate
+	35, // 35: triskele.v1.RerankReport.state:type_name -> triskele.v1.LegState
+	26, // 36: triskele.v1.RerankReport.budget:type_name -> google.protobuf.Duration
+	26, // 37: triskele.v1.RerankReport.spent:type_name -> google.protobuf.Duration
+	26, // 38: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
+	35, // 39: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	26, // 40: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	26, // 41: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	31, // 42: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	17, // 43: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
+	18, // 44: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
+	26, // 45: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
+	14, // 46: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	19, // 47: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	4,  // 48: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 49: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	26, // 50: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	26, // 51: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	36, // 52: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	16, // 53: triskele.v1.RecallResponse.rerank:type_name -> triskele.v1.RerankReport
+	26, // 54: triskele.v1.RecallResponse.age:type_name -> google.protobuf.Duration
+	37, // 55: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	22, // 56: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 57: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 58: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	12, // 59: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	21, // 60: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	20, // 61: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	23, // 62: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	61, // [61:63] is the sub-list for method output_type
+	59, // [59:61] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
@@ -1945,14 +2495,17 @@ func file_triskele_v1_recall_proto_init() {
 	file_triskele_v1_trace_proto_init()
 	file_triskele_v1_recall_proto_msgTypes[0].OneofWrappers = []any{}
 	file_triskele_v1_recall_proto_msgTypes[1].OneofWrappers = []any{}
+	file_triskele_v1_recall_proto_msgTypes[3].OneofWrappers = []any{}
 	file_triskele_v1_recall_proto_msgTypes[5].OneofWrappers = []any{}
+	file_triskele_v1_recall_proto_msgTypes[8].OneofWrappers = []any{}
+	file_triskele_v1_recall_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_recall_proto_rawDesc), len(file_triskele_v1_recall_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   17,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

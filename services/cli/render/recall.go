@@ -45,7 +45,7 @@ func (s Style) Recall(resp *triskelev1.RecallResponse, options RecallOptions) st
 		b.WriteString(s.Dim(line) + "\n")
 	}
 	if options.Explain {
-		s.legs(&b, resp.GetLegs())
+		s.legs(&b, resp.GetLegs(), resp.GetRerank())
 	}
 	return b.String()
 }
@@ -56,6 +56,9 @@ func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.Rec
 		if c.GetRank() > 0 {
 			legs = append(legs, fmt.Sprintf("%s %d", Plain(c.GetLeg()), c.GetRank()))
 		}
+	}
+	if hit.RerankScore != nil {
+		legs = append(legs, fmt.Sprintf("fused %d, reranked", hit.GetFusedRank()))
 	}
 	fmt.Fprintf(b, "%s  %-7.5f  %4.2f  %s  %s\n", s.Bold(fmt.Sprintf("%3d", hit.GetRank())), hit.GetScore(), hit.GetImportance(),
 		hit.GetCreatedAt().AsTime().Format("2006-01-02"), strings.Join(legs, ", "))
@@ -94,6 +97,9 @@ func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *trisk
 	for _, c := range hit.GetContributions() {
 		width = max(width, len(c.GetLeg()))
 	}
+	if hit.RerankScore != nil || len(hit.GetDuplicates()) > 0 {
+		width = max(width, len("reranked"))
+	}
 	sum := 0.0
 	for _, c := range hit.GetContributions() {
 		term := fmt.Sprintf("%.2f / (%g + %d)", c.GetWeight(), fusion.GetK(), c.GetRank())
@@ -101,12 +107,22 @@ func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *trisk
 			term = fmt.Sprintf("%.2f × %.4f", c.GetWeight(), c.GetNormalizedScore())
 		}
 		sum += c.GetValue()
-		fmt.Fprintf(b, "%s%-*s  %s × %.3f = %.5f  %s\n", pad, width, Plain(c.GetLeg()), fit(term, 16), hit.GetPrior(), c.GetValue(),
+		boost := ""
+		if hit.GetEntityBoost() > 1 {
+			boost = fmt.Sprintf(" × %.2f", hit.GetEntityBoost())
+		}
+		fmt.Fprintf(b, "%s%-*s  %s × %.3f%s = %.5f  %s\n", pad, width, Plain(c.GetLeg()), fit(term, 16), hit.GetPrior(), boost, c.GetValue(),
 			s.Dim(fmt.Sprintf("%s %.4g", scoreKind(c.GetScoreKind()), c.GetRawScore())))
 	}
 	fmt.Fprintf(b, "%s%-*s  %s   %5s = %.5f\n", pad, width, "sum", fit("", 16), "", sum)
 	if words := matched(hit); len(words) > 0 {
 		fmt.Fprintf(b, "%s%-*s  %s\n", pad, width, "words", strings.Join(words, ", "))
+	}
+	if hit.RerankScore != nil {
+		fmt.Fprintf(b, "%s%-*s  %.4g, was %d of the sums\n", pad, width, "reranked", hit.GetRerankScore(), hit.GetFusedRank())
+	}
+	for _, d := range hit.GetDuplicates() {
+		fmt.Fprintf(b, "%s%-*s  %s, was %d, %.0f %% the same\n", pad, width, "left out", d.GetId(), d.GetFusedRank(), 100*d.GetResemblance())
 	}
 	for _, c := range hit.GetContributions() {
 		if path := c.GetPath(); len(path) > 0 {
@@ -158,11 +174,19 @@ func summary(resp *triskelev1.RecallResponse, drawn int) string {
 	if drawn < len(resp.GetHits()) {
 		found += fmt.Sprintf(", %d of them shown,", drawn)
 	}
-	return fmt.Sprintf("%s in %s: %s", found, Duration(resp.GetSpent().AsDuration()), strings.Join(legs, ", "))
+	took := Duration(resp.GetSpent().AsDuration())
+	if resp.GetAge() != nil {
+		took += ", remembered for " + Duration(resp.GetAge().AsDuration())
+	}
+	return fmt.Sprintf("%s in %s: %s", found, took, strings.Join(legs, ", "))
 }
 
-func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport) {
+// legs says what each leg did, and the reranker if it was asked for.
+func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport, reranker *triskelev1.RerankReport) {
 	width := 0
+	if reranker != nil {
+		width = len("reranker")
+	}
 	for _, leg := range legs {
 		width = max(width, len(leg.GetLeg()))
 	}
@@ -174,6 +198,10 @@ func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport) {
 			b.WriteString("  " + s.Dim(reason))
 		}
 		b.WriteString("\n")
+	}
+	if r := reranker; r != nil {
+		fmt.Fprintf(b, "  %-*s  %s  %8s  %8s of %s  %s\n", width, "reranker", s.State(r.GetState()), Count(int64(r.GetReranked()), "text", "texts"),
+			Duration(r.GetSpent().AsDuration()), Duration(r.GetBudget().AsDuration()), s.Dim(Plain(strings.TrimSpace(r.GetModel()+" "+r.GetReason()))))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -96,6 +97,14 @@ func TestRecall(t *testing.T) {
 	behind := answer()
 	behind.Legs[0].Behind, behind.Legs[1].Behind, behind.Legs[1].Stale, behind.Legs[2].Stale = 10_000, 12, true, true
 	golden(t, "behind.golden", render.Style{}.Recall(behind, render.RecallOptions{Explain: true}))
+	reranked := answer()
+	reranked.Hits[0].FusedRank, reranked.Hits[0].RerankScore = 2, proto.Float64(0.8125)
+	reranked.Hits[0].Duplicates = []*triskelev1.Duplicate{{Id: "0190b3a0-0000-7000-8000-00000000000d", Namespace: "default", FusedRank: 3, Resemblance: 0.914}}
+	reranked.Rerank = &triskelev1.RerankReport{
+		State: triskelev1.LegState_LEG_STATE_OK, Model: "tei", Reranked: 2, Budget: durationpb.New(135 * time.Millisecond), Spent: durationpb.New(41 * time.Millisecond),
+	}
+	reranked.Age = durationpb.New(3 * time.Second)
+	golden(t, "reranked.golden", render.Style{}.Recall(reranked, render.RecallOptions{Explain: true}))
 	golden(t, "colour.golden", render.Style{Colour: true}.Recall(answer(), render.RecallOptions{Explain: true}))
 }
 

@@ -11,6 +11,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/daemon"
+	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/embed/querypath"
 	"github.com/triskele/triskele/services/leg"
@@ -28,7 +29,7 @@ func main() {
 			if err != nil {
 				return daemon.Service{}, err
 			}
-			index, err := b.Dense(ctx, embedder)
+			index, err := b.Dense(ctx, embedder, dense.Config{})
 			if err != nil {
 				return daemon.Service{}, err
 			}

@@ -17,10 +17,14 @@ import (
 func main() {
 	var f lexical.Flags
 	daemon.Main("lexical", "Serves the lexical leg: search by words.", "127.0.0.1:7401", "lexical",
-		func(_ context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+		func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+			searcher := b.Lexical(f.Config())
+			if err := searcher.Check(ctx); err != nil {
+				return daemon.Service{}, err
+			}
 			return daemon.Service{
 				Register: func(s *rpc.Server) {
-					triskelev1.RegisterLegServiceServer(s, leg.NewServer(b.Lexical(f.Config()), tel, log))
+					triskelev1.RegisterLegServiceServer(s, leg.NewServer(searcher, tel, log))
 				},
 				Work: func(ctx context.Context) { b.FoldLexical(ctx, log) },
 			}, nil

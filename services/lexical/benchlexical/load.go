@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -10,51 +9,20 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/postgres"
 	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/schema"
 )
 
 const namespace = "bench"
-
-// open creates a database on the server and returns a pool for it, and a function that drops it.
-func open(ctx context.Context, server string, tel *telemetry.Service) (*pgxpool.Pool, func(), error) {
-	admin, err := pgx.Connect(ctx, server)
-	if err != nil {
-		return nil, nil, err
-	}
-	name := "bench_" + strings.ReplaceAll(uuid.New().String(), "-", "")
-	if _, err := admin.Exec(ctx, "CREATE DATABASE "+name); err != nil {
-		return nil, nil, err
-	}
-	config, err := pgxpool.ParseConfig(server)
-	if err != nil {
-		return nil, nil, err
-	}
-	u := config.ConnConfig.Copy()
-	target := fmt.Sprintf("host=%s port=%d user=%s password='%s' dbname=%s", u.Host, u.Port, u.User, u.Password, name)
-	pool, err := postgres.Open(ctx, target, tel)
-	if err != nil {
-		return nil, nil, err
-	}
-	db := postgres.SQL(pool)
-	_, err = schema.Up(ctx, db, schema.Postgres)
-	_ = db.Close()
-	return pool, func() {
-		pool.Close()
-		_, _ = admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)")
-		_ = admin.Close(ctx)
-	}, err
-}
 
 // loaded says what loading took and gave.
 type loaded struct {
 	ids      []uuid.UUID
 	contents []string
 	took     time.Duration
+	// textsearch says that the server has the extension pg_textsearch, and the memories an index of it.
+	textsearch bool
 }
 
 // load copies n memories into the tables and builds the indexes afterwards, as a restore would.
@@ -105,6 +73,14 @@ func load(ctx context.Context, pool *pgxpool.Pool, seed uint64, n int) (loaded, 
 	})
 	if err != nil {
 		return l, err
+	}
+	if err := pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_textsearch')").Scan(&l.textsearch); err != nil {
+		return l, err
+	}
+	if l.textsearch {
+		if err := lexical.NewPostgres(pool, lexical.DefaultConfig()).Textsearch(ctx, namespace, true); err != nil {
+			return l, err
+		}
 	}
 	_, err = pool.Exec(ctx, "VACUUM ANALYZE")
 	l.took = time.Since(start)

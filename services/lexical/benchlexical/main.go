@@ -18,6 +18,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/measure"
 )
 
 type flags struct {
@@ -50,7 +51,7 @@ func run(ctx context.Context, f flags) error {
 	var measured []measurement
 	for _, size := range f.Sizes {
 		fmt.Fprintf(os.Stderr, "%d memories\n", size)
-		m, err := measure(ctx, f, size, process.Service("bench"))
+		m, err := measureSize(ctx, f, size, process.Service("bench"))
 		if err != nil {
 			return fmt.Errorf("%d memories: %w", size, err)
 		}
@@ -89,12 +90,10 @@ func (s scorerMeasurement) at(percent int) time.Duration {
 	return s.times[min(len(s.times)*percent/100, len(s.times)-1)]
 }
 
-func measure(ctx context.Context, f flags, size int, tel *telemetry.Service) (measurement, error) {
+func measureSize(ctx context.Context, f flags, size int, tel *telemetry.Service) (measurement, error) {
 	m := measurement{size: size}
-	pool, drop, err := open(ctx, f.Postgres, tel)
-	if drop != nil {
-		defer drop()
-	}
+	pool, drop, err := measure.Database(ctx, f.Postgres, tel)
+	defer drop()
 	if err != nil {
 		return m, err
 	}
@@ -109,6 +108,9 @@ func measure(ctx context.Context, f flags, size int, tel *telemetry.Service) (me
 	}
 	if err := m.search(ctx, f, pool, l); err != nil {
 		return m, err
+	}
+	if err := lexical.NewPostgres(pool, lexical.DefaultConfig()).Textsearch(ctx, namespace, false); err != nil {
+		return m, err // it would slow down the writes
 	}
 	m.loadAverage = "unknown"
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
@@ -140,6 +142,9 @@ func (m *measurement) search(ctx context.Context, f flags, pool *pgxpool.Pool, l
 		return searcher.Search(ctx, leg.Query{Namespace: namespace, Text: query, Depth: f.Depth, Scorer: scorer})
 	}
 	for _, name := range lexical.ScorerNames {
+		if name == lexical.ScorerName(triskelev1.Scorer_SCORER_TEXTSEARCH) && !l.textsearch {
+			continue
+		}
 		m.scorers = append(m.scorers, scorerMeasurement{name: name})
 	}
 	const warmUp = 50
@@ -212,7 +217,7 @@ func bytesPerMemory(ctx context.Context, pool *pgxpool.Pool, size int) (map[stri
 		SELECT part, sum(bytes)::float8 FROM (
 			SELECT CASE WHEN n.nspname = 'memory' THEN 'memories'
 				WHEN c.relname ~ '^documents' AND c.relam = (SELECT oid FROM pg_am WHERE amname = 'gin') THEN 'GIN index, for ts_rank'
-				WHEN c.relname ~ '^documents' THEN 'tsvectors' ELSE 'postings, for bm25' END AS part,
+				WHEN c.relname ~ '^documents' THEN 'tsvectors' WHEN c.relname ~ '^textsearch' THEN 'index, for textsearch' ELSE 'postings, for bm25' END AS part,
 				pg_relation_size(c.oid) + coalesce(pg_total_relation_size(nullif(c.reltoastrelid, 0)), 0) AS bytes
 			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 			WHERE n.nspname IN ('memory', 'lexical') AND c.relkind IN ('r', 'i')

@@ -32,7 +32,7 @@ func plot(measured []measurement) string {
 		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%d</text>`+"\n", x(m.size), height-bottom+18, m.size)
 	}
 	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">memories</text>`+"\n", (left+width-right)/2, height-6)
-	for i, colour := range []string{"#0b6e4f", "#b3541e"} {
+	for i, colour := range []string{"#0b6e4f", "#b3541e", "#2f5d8a"}[:len(measured[0].scorers)] {
 		for _, percent := range []int{50, 95} {
 			var points []string
 			var end float64

@@ -40,24 +40,27 @@ func server(t testing.TB) string {
 
 func create(t testing.TB, options string) string {
 	t.Helper()
-	ctx := context.Background()
-	admin, err := pgx.Connect(ctx, server(t))
-	if err != nil {
-		t.Fatalf("connect to the test server: %v", err)
-	}
 	name := "t_" + uuid.New().String()
-	if _, err := admin.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s %s", pgx.Identifier{name}.Sanitize(), options)); err != nil {
-		t.Fatalf("create a database: %v", err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if _, err := admin.Exec(ctx, fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", pgx.Identifier{name}.Sanitize())); err != nil {
-			t.Errorf("drop the test's database: %v", err)
-		}
-		_ = admin.Close(ctx)
-	})
+	execute(t, server(t), fmt.Sprintf("CREATE DATABASE %s %s", pgx.Identifier{name}.Sanitize(), options))
+	on := server(t)
+	t.Cleanup(func() { execute(t, on, fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", pgx.Identifier{name}.Sanitize())) })
 	return named(t, name)
+}
+
+// execute runs a statement on a connection of its own: between two of them a test may have the server crash.
+func execute(t testing.TB, database, statement string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		t.Errorf("connect to the test server: %v", err)
+		return
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		t.Errorf("test database: %v", err)
+	}
 }
 
 // named returns the connection URL of one of the server's databases.

@@ -19,26 +19,27 @@ import (
 // templateLock names, among the server's advisory locks, the one of whoever makes a template.
 const templateLock = 0x7465_6d70_6c61_7465
 
-// template is this process's, once it knows that the server has it.
-var template struct {
+// templates are the names of this process's templates by server, once it knows that the server has them.
+var templates = struct {
 	sync.Mutex
-	name string
-}
+	names map[string]string
+}{names: map[string]string{}}
 
 // migrated returns the name of a database that has the whole schema and nothing in it. Copying it takes a small part of
 // the time that migrating an empty one does. It stays on the server, for whoever has the same migrations.
 func migrated(t testing.TB) string {
 	t.Helper()
-	template.Lock()
-	defer template.Unlock()
-	if template.name == "" {
-		name, err := makeTemplate(context.Background(), t)
-		if err != nil {
+	templates.Lock()
+	defer templates.Unlock()
+	name, ok := templates.names[server(t)]
+	if !ok {
+		var err error
+		if name, err = makeTemplate(context.Background(), t); err != nil {
 			t.Fatalf("make a template of a test's database: %v", err)
 		}
-		template.name = name
+		templates.names[server(t)] = name
 	}
-	return template.name
+	return name
 }
 
 func makeTemplate(ctx context.Context, t testing.TB) (string, error) {

@@ -1,0 +1,167 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/triskele/triskele/fuser/budget"
+	"github.com/triskele/triskele/fuser/isolation"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+const (
+	rerankName = "reranker"
+	// rerankShed is when reranking is left out under load: after the graph leg and before the dense one.
+	rerankShed = 2
+	maxRerank  = 100
+)
+
+// Reranker reads a query together with each of a number of texts.
+type Reranker interface {
+	// Rerank returns a score for each text, in their order, higher for one that answers the query better. It returns as
+	// soon as ctx ends, with its error. Other errors are in words fit for callers; ErrRefused is among them when the request
+	// itself was found fault with.
+	Rerank(ctx context.Context, query string, texts []string) ([]float64, error)
+}
+
+// ErrRefused says nothing about the health of a reranker.
+var ErrRefused = errors.New("refused the request")
+
+// RerankConfig is the stage after fusion. The zero value is none.
+type RerankConfig struct {
+	Reranker Reranker
+	Model    string     // for reports
+	Top      int        // how many of the best are reranked unless a policy or a request says otherwise, 2 to 100
+	Limit    int        // requests at a time, 1 or more; others wait
+	Budget   budget.Leg // of what is kept for it and what the legs leave
+}
+
+// rerank puts the best of the winners into the reranker's order, those that it may see; the others keep their places, and
+// so do all unless everything goes well.
+func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *triskelev1.RerankReport {
+	report := &triskelev1.RerankReport{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Model: g.config.Rerank.Model}
+	var places []int // in winners
+	var texts []string
+	for i, w := range winners[:min(len(winners), r.settings[0].rerank.top)] {
+		switch {
+		case w.memory.GetSensitive():
+			report.Withheld++
+		case w.memory != nil:
+			places, texts = append(places, i), append(texts, text(w.memory))
+		}
+	}
+	switch {
+	case r.req.GetSortBy() == triskelev1.SortBy_SORT_BY_RECENCY:
+		report.Reason = "the order is by time"
+	case r.req.GetQuery() == "":
+		report.Reason = "the query has no text"
+	case len(texts) < 2:
+		report.Reason = "there are fewer than two memories that it may put in order"
+	default:
+		if scores := g.askReranker(ctx, r, texts, report); scores != nil {
+			reorder(winners, places, scores)
+			report.Reranked = int32(len(scores))
+		}
+	}
+	return report
+}
+
+// reorder sorts the winners at some places among themselves, the highest score first, else as they were.
+func reorder(winners []winner, places []int, scores []float64) {
+	moved := make([]winner, len(places))
+	for i, place := range places {
+		moved[i] = winners[place]
+		moved[i].reranked = &scores[i]
+	}
+	slices.SortStableFunc(moved, func(a, b winner) int { return cmp.Compare(*b.reranked, *a.reranked) })
+	for i, place := range places {
+		winners[place] = moved[i]
+	}
+}
+
+// askReranker returns the scores of texts, nil if there are none, and says in the report how it went. Whatever goes wrong, a
+// panic included, costs the reranking only.
+func (g *Gateway) askReranker(ctx context.Context, r *recall, texts []string, report *triskelev1.RerankReport) (scores []float64) {
+	start, guard, health := time.Now(), g.reranker, isolation.Unhealthy
+	leave := func(isolation.Verdict) {}
+	ctx, span := g.tel.Tracer.Start(ctx, "rerank", trace.WithAttributes(attribute.Int("triskele.texts", len(texts))))
+	end := func(state triskelev1.LegState, reason string) { report.State, report.Reason = state, reason }
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			g.log.ErrorContext(ctx, "panic in the reranker's client", "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+			end(triskelev1.LegState_LEG_STATE_FAILED, "internal error")
+			scores = nil
+		}
+		leave(health)
+		spent := time.Since(start)
+		report.Spent = durationpb.New(spent)
+		state := attribute.String("state", stateName(report.GetState()))
+		g.rerankTime.Record(ctx, spent.Seconds(), metric.WithAttributes(state))
+		span.SetAttributes(
+			attribute.String("triskele.state", state.Value.AsString()),
+			attribute.Int64("triskele.budget_us", report.GetBudget().AsDuration().Microseconds()),
+			attribute.Int64("triskele.spent_us", spent.Microseconds()),
+		)
+		if missed[report.GetState()] != "" {
+			span.SetStatus(otelcodes.Error, report.GetReason())
+		}
+		span.End()
+	}()
+	given, tooLittle := g.config.Rerank.Budget.Of(r.plan.Rerank-time.Since(r.start), r.settings[0].rerank.deadline)
+	report.Budget = durationpb.New(given)
+	if tooLittle != "" {
+		end(triskelev1.LegState_LEG_STATE_SKIPPED, tooLittle)
+		return nil
+	}
+	if r.pressure.Excess(rerankShed) {
+		end(triskelev1.LegState_LEG_STATE_SKIPPED, overload(r.pressure))
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, given)
+	defer cancel()
+	enter, reason, _ := guard.enter(ctx)
+	if reason != "" {
+		end(triskelev1.LegState_LEG_STATE_SKIPPED, reason)
+		return nil
+	}
+	leave = enter
+	asked := time.Now()
+	scores, err := g.config.Rerank.Reranker.Rerank(ctx, r.req.GetQuery(), texts)
+	switch {
+	case err == nil:
+		guard.latency.Add(time.Since(asked))
+		end(triskelev1.LegState_LEG_STATE_OK, "")
+	case errors.Is(err, context.DeadlineExceeded):
+		end(triskelev1.LegState_LEG_STATE_TIMED_OUT, fmt.Sprintf("no answer within %v", given.Round(100*time.Microsecond)))
+	default:
+		end(triskelev1.LegState_LEG_STATE_FAILED, err.Error())
+	}
+	health = guard.verdict(rerankStatus(err), given-asked.Sub(start))
+	return scores
+}
+
+// rerankStatus is an error of a reranker as a guard knows errors.
+func rerankStatus(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
+		return status.FromContextError(err).Err()
+	case errors.Is(err, ErrRefused):
+		return status.Error(codes.InvalidArgument, "")
+	}
+	return status.Error(codes.Unavailable, "")
+}

@@ -1,0 +1,172 @@
+package lexical
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"math"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/sqlite"
+)
+
+var (
+	_ leg.Scorer = (*Postgres)(nil)
+	_ leg.Scorer = (*SQLite)(nil)
+)
+
+// Scores implements leg.Scorer. A memory that doesn't match scores 0.
+func (p *Postgres) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Score, kind triskelev1.ScoreKind, err error) {
+	err = postgres.Search(ctx, p.pool, q.Namespace, planning, func(tx pgx.Tx) error {
+		settings, err := readSettings(ctx, tx, q.Namespace)
+		if err != nil {
+			return err
+		}
+		scores, kind, err = p.scores(ctx, tx, q, understand(q.Text, settings), settings, ids)
+		return err
+	})
+	return scores, kind, err
+}
+
+func (p *Postgres) scores(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, settings Settings, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
+	scorer, _, err := p.scorer(ctx, tx, q, settings)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case scorer == triskelev1.Scorer_SCORER_TS_RANK:
+		scores, err := p.ranksOf(ctx, tx, q, understood, ids)
+		return scores, triskelev1.ScoreKind_SCORE_KIND_TS_RANK, err
+	case scorer == triskelev1.Scorer_SCORER_TEXTSEARCH:
+		scores, err := textsearchScores(ctx, tx, q, understood, settings, ids)
+		return scores, triskelev1.ScoreKind_SCORE_KIND_BM25, err
+	}
+	s := &bm25Search{tx: tx, q: q, query: understood, settings: settings, budget: p.cfg.MaxPostings}
+	var scores []leg.Score
+	if err = s.prepare(ctx); err == nil {
+		scores, err = s.scoresOf(ctx, ids)
+	}
+	return scores, triskelev1.ScoreKind_SCORE_KIND_BM25, err
+}
+
+// scoresOf computes the scores of single documents from their tsvectors, so that no block is read.
+func (s *bm25Search) scoresOf(ctx context.Context, ids []uuid.UUID) ([]leg.Score, error) {
+	weights := make(map[string]float64, len(s.terms))
+	for _, t := range s.terms {
+		weights[t.term] = t.weight
+	}
+	rows, err := s.tx.Query(ctx, `SELECT d.memory_id, e.number, tsvectorsend(d.tsv) FROM lexical.documents d
+		JOIN lexical.entries e ON e.namespace = $1 AND e.memory_id = d.memory_id
+		WHERE d.namespace = $1 AND d.memory_id = ANY($2)`, s.q.Namespace, ids)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (leg.Score, error) {
+		var score leg.Score
+		var number *uint32
+		var vector []byte
+		if err := row.Scan(&score.ID, &number, &vector); err != nil {
+			return score, err
+		}
+		length, frequencies := frequenciesIn(vector, weights)
+		for _, f := range frequencies {
+			score.Score += f.weight * s.saturation.of(f.tf, length)
+		}
+		for _, phrase := range s.phrases {
+			if phrase.has(number, score.ID) {
+				score.Score += phrase.weight
+			}
+		}
+		return score, nil
+	})
+}
+
+// frequency is how often a document has a term, in tenths, and what the term weighs.
+type frequency struct {
+	weight float64
+	tf     int
+}
+
+// fieldTenths are what an occurrence counts by its label in a tsvector: D, C, B, A.
+var fieldTenths = [4]int{1, 2, 4, 10}
+
+// frequenciesIn reads a tsvector in PostgreSQL's binary form: the document's length in tenths, as the postings have it, and
+// the frequency of each term that has a weight.
+func frequenciesIn(vector []byte, weights map[string]float64) (length int, found []frequency) {
+	lexemes := binary.BigEndian.Uint32(vector)
+	for vector = vector[4:]; lexemes > 0; lexemes-- {
+		end := bytes.IndexByte(vector, 0)
+		weight, sought := weights[string(vector[:end])]
+		vector = vector[end+1:]
+		tf := 0
+		positions := int(binary.BigEndian.Uint16(vector))
+		for vector = vector[2:]; positions > 0; positions-- {
+			tf += fieldTenths[vector[0]>>6]
+			vector = vector[2:]
+		}
+		length += tf
+		if sought {
+			found = append(found, frequency{weight, tf})
+		}
+	}
+	return min(length, math.MaxUint16), found
+}
+
+// ranksOf returns ts_rank as searchByRank does: of all terms for a memory that has them, else of any, 0 below the least.
+func (p *Postgres) ranksOf(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, ids []uuid.UUID) ([]leg.Score, error) {
+	terms := mostUsed(understood.terms, maxTerms)
+	if len(terms) == 0 {
+		return nil, nil
+	}
+	all, some := tsquery(terms, " & "), tsquery(terms, " | ")
+	if understood.distinct > len(terms) {
+		all = some
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT memory_id, CASE WHEN tsv @@ $3::tsquery THEN ts_rank(tsv, $3::tsquery)::float8
+			WHEN ts_rank(tsv, $4::tsquery) >= $5 THEN ts_rank(tsv, $4::tsquery)::float8 ELSE 0 END
+		FROM lexical.documents WHERE namespace = $1 AND memory_id = ANY($2)`, q.Namespace, ids, all, some, p.cfg.OrBroadenMinRank)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanScore)
+}
+
+// Scores implements leg.Scorer. A memory that doesn't match scores 0.
+func (s *SQLite) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
+	const kind = triskelev1.ScoreKind_SCORE_KIND_BM25
+	matching, _, err := s.prepare(ctx, q)
+	if err != nil || matching == "" {
+		return nil, kind, err
+	}
+	var args sqlite.Args
+	// Sought by what matches, with a + that keeps the ids from being looked up one by one: the statistics behind a score
+	// are gathered anew for each look-up.
+	rows, err := s.db.Read.QueryContext(ctx, `
+		WITH wanted AS MATERIALIZED (
+			SELECT d.id, d.memory_id FROM json_each(`+args.AddJSON(ids)+`) w
+			CROSS JOIN lexical_documents d ON d.namespace = `+args.Add(q.Namespace)+` AND d.memory_id = unhex(w.value, '-')
+		), matched AS MATERIALIZED (
+			SELECT rowid AS id, `+ftsScore+` AS score FROM lexical_fts
+			WHERE lexical_fts MATCH `+args.Add(matching)+` AND rowid BETWEEN (SELECT min(id) FROM wanted) AND (SELECT max(id) FROM wanted)
+				AND +rowid IN (SELECT id FROM wanted)
+		)
+		SELECT w.memory_id, coalesce(-m.score, 0) FROM wanted w LEFT JOIN matched m ON m.id = w.id`, args...)
+	if err != nil {
+		return nil, kind, err
+	}
+	defer func() { _ = rows.Close() }()
+	var scores []leg.Score
+	for rows.Next() {
+		var score leg.Score
+		if err := rows.Scan(&score.ID, &score.Score); err != nil {
+			return nil, kind, err
+		}
+		scores = append(scores, score)
+	}
+	return scores, kind, rows.Err()
+}
