@@ -239,7 +239,7 @@ func (d *demo) paraphrase(ctx context.Context) error {
 	d.expectDenseOnly(resp, key, shown)
 	d.print("\n")
 	d.say("It also knows which words mean something alike. This question has hardly a word of its answer. The dense leg, asked alone:")
-	q, err := d.query("q20")
+	q, err := d.query("q29")
 	if err != nil {
 		return err
 	}
@@ -258,7 +258,7 @@ func (d *demo) paraphrase(ctx context.Context) error {
 	}
 	hit := find(resp, q.Relevant[0])
 	d.expectDenseOnly(resp, q.Relevant[0], deep)
-	d.say("\nWith all legs it comes at rank %d: the lexical leg finds other memories by words like \"report\", and rank fusion prefers what two "+
+	d.say("\nWith all legs it comes at rank %d: the lexical leg finds other memories by other words of it, and rank fusion prefers what two "+
 		"legs have found, be it by chance.", hit.GetRank())
 	return nil
 }
@@ -273,7 +273,7 @@ func (d *demo) multiHop(ctx context.Context) error {
 	d.heading("Several hops")
 	d.say("No single memory answers this: one says what Dov owns, one which queue feeds it, one how long that queue keeps a " +
 		"message. The graph leg walks along the names that memories share.")
-	resp, q, err := d.show(ctx, "q40", 5)
+	resp, q, err := d.show(ctx, "q40", 10)
 	if err != nil {
 		return err
 	}

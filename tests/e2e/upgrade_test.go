@@ -191,7 +191,7 @@ func (s *system) replace(name, programs string) {
 	})
 }
 
-// asBefore keeps the embedder that was the default in the release before. Its programs do not know the variable.
+// asBefore is an embedder that the programs of both releases have: their built-in models differ.
 var asBefore = setup{env: []string{"TRISKELE_EMBEDDER=hashed"}}
 
 // TestUpgradeOnPostgres migrates while the programs of the release before are at work, starts them again on the schema

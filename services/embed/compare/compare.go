@@ -201,6 +201,7 @@ func (c *collection) search(visible func(q eval.Query, namespace string) bool) m
 
 func (c *collection) nearest(query int, visible func(q eval.Query, namespace string) bool) []fusion.Hit {
 	q := c.queries[query]
+	order := func(a, b fusion.Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ID, b.ID)) }
 	var hits []fusion.Hit
 	for i, m := range c.set.Memories {
 		if !visible(c.set.Queries[query], m.GetNamespace()) {
@@ -210,10 +211,15 @@ func (c *collection) nearest(query int, visible func(q eval.Query, namespace str
 		for k, x := range c.documents[i] {
 			cosine += x * q[k]
 		}
-		hits = append(hits, fusion.Hit{ID: c.set.Documents[m.GetId()], Score: float64(cosine)})
+		if len(hits) == depth && float64(cosine) < hits[depth-1].Score {
+			continue
+		}
+		hit := fusion.Hit{ID: c.set.Documents[m.GetId()], Score: float64(cosine)}
+		at, _ := slices.BinarySearchFunc(hits, hit, order)
+		hits = slices.Insert(hits, at, hit)
+		hits = hits[:min(depth, len(hits))]
 	}
-	slices.SortFunc(hits, func(a, b fusion.Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ID, b.ID)) })
-	return hits[:min(depth, len(hits))]
+	return hits
 }
 
 func ids[T any](hits []T, id func(T) string) []string {

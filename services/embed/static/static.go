@@ -16,7 +16,7 @@ import (
 
 // Name is the built-in model's. One that is trained anew needs another: vectors that were stored by the one before must not
 // be compared with its own.
-const Name = "static-en-v1"
+const Name = "static-en-v2"
 
 // Model is a table of word vectors. It may be used concurrently.
 type Model struct {

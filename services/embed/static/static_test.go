@@ -104,7 +104,7 @@ func TestMeaning(t *testing.T) {
 		{"which car did we buy", "They purchased a used automobile, a small vehicle with four doors.", "The choir sings on Sunday evening."},
 		{"how to remove a file", "Deletes the specified directory and its contents.", "The king married a princess."},
 		{"is she ill", "Her sickness began with fever and a cough.", "The server listens on port 443."},
-		{"employment", "He got a new job with a better salary.", "Rivers carry sediment to the sea."},
+		{"employment and wages", "He got a new job with a better salary.", "Rivers carry sediment to the sea."},
 	} {
 		q := query(t, c.query)
 		near, far := dot(q, document(t, c.similar)), dot(q, document(t, c.unrelated))

@@ -42,9 +42,9 @@ type Options struct {
 // DefaultOptions are those of the model in package static. docs/embedder says how they were chosen.
 func DefaultOptions() Options {
 	return Options{
-		Seed: 1, Rows: 29900, Columns: 255,
+		Seed: 1, Rows: 20200, Columns: 383,
 		Window: 20, MinPairs: 2, Thin: 1e-4, Power: 0.25, Sweeps: 3,
-		SIF: 3e-5, Unknown: 1.5, Spelling: 0.5, Constant: 5,
+		SIF: 3e-5, Unknown: 1.5, Spelling: 0.75, Constant: 5,
 		Steps: 1200, Batch: 512, Temperature: 0.025, Rate: 0.01,
 		OneSource: 0.6, SourcePower: 1, Alone: 0.2, Shared: 0.1, TextWords: 160,
 		Kinds: map[string]float64{"question-answer": 3, "rule-question": 2, "paraphrase": 3, "dialog-reply": 3, "same-intent": 0.3, "wn-hypernym": 0.5},
