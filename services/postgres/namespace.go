@@ -12,10 +12,13 @@ import (
 // this name.
 const AllNamespaces = "*"
 
+// namespaceSetting is what the policies of row-level security compare rows with.
+const namespaceSetting = "triskele.namespace"
+
 // SetNamespace queues the setting that the policies of row-level security compare rows with, for what follows in the
 // transaction. Without it a service's role is refused.
 func SetNamespace(batch *pgx.Batch, namespace string) {
-	batch.Queue(`SELECT set_config('triskele.namespace', $1, true)`, namespace)
+	batch.Queue(`SELECT set_config('`+namespaceSetting+`', $1, true)`, namespace)
 }
 
 // Batcher is a pool, a connection or a transaction.
