@@ -24,6 +24,11 @@ test: ## Run all tests with the race detector, against a throwaway PostgreSQL wi
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go test -race -timeout 30m work
 
+.PHONY: golden
+golden: ## Write the expected ranks of services/golden anew: how a change of ranking is accepted
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go test -count=1 ./services/golden -update
+
 # The revision of the release before, whose programs and data the new ones have to get on with.
 OLD ?= $(shell cat tests/released)
 .PHONY: test-upgrade
@@ -96,6 +101,13 @@ bench-write: ## Time storing a memory with an embedder that works, one that hang
 bench-fuser: ## Time the gateway itself: fusing, a recall with legs that answer at once, and over sockets beside the bare fan-out
 	cd fuser && go test -run '^$$' -bench '^Benchmark(Fuse|Recall|Sockets)$$' -benchtime 3s ./fusion ./gateway
 
+RECALL_MEMORIES ?= 20000
+CLIENTS ?= 1,8
+.PHONY: bench-recall
+bench-recall: build ## Time recalls through five processes, in one and as one SQL statement, and write docs/bench/recall.md: [RECALL_MEMORIES=20000] [CLIENTS=1,8]
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go run ./tests/recallbench -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)"
+
 .PHONY: bench-queue
 bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
 	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go run ./tests/queuebench
@@ -148,6 +160,14 @@ ifeq ($(STORE),postgres)
 else
 	$(EVAL)
 endif
+
+PLANS ?= $(patsubst docs/evidence/plans/%.yaml,%,$(wildcard docs/evidence/plans/*.yaml))
+.PHONY: evidence
+evidence: build ## Run the plans in docs/evidence/plans and write their reports and verdicts: make evidence DATA=DIR [PLANS="a b"]
+	@test -n "$(DATA)" || { echo "make evidence needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run bash -ec 'for plan in $(PLANS); do \
+		bin/triskele eval --plan "docs/evidence/plans/$$plan.yaml" --data "$(DATA)" --postgres "$$TRISKELE_TEST_POSTGRES" --out "out/evidence/$$plan"; done'
 
 MODEL ?= services/embed/static/model.bin
 .PHONY: train-embedder

@@ -25,6 +25,7 @@ type Hit struct {
 	Importance float64 // 0 to 1
 	CreatedAt  time.Time
 	Exact      bool // its title or content is the query, or a quoted phrase in it
+	Entities   int  // of the query that the memory mentions, as far as the leg knows
 }
 
 // List is what one leg found in one namespace, best first, no id twice.
@@ -57,6 +58,7 @@ type Options struct {
 	Recency Recency                 // part of the prior
 	// ExactBonus raises a memory that a list has as Exact: its score is multiplied by 1 + ExactBonus, 0 or more.
 	ExactBonus float64
+	Boost      EntityBoost
 	Quotas     []Quota
 	Limit      int // keep this many, 1 or more
 	Spare      int // and this many of the next best, apart
@@ -70,7 +72,7 @@ type Contribution struct {
 	Kind       triskelev1.ScoreKind
 	Normalized float64 // 0 to 1; 0 with RRF
 	Weight     float64
-	Value      float64 // with the prior applied; a hit's values add up to its score
+	Value      float64 // with prior and boost applied; a hit's values add up to its score
 }
 
 // Fused is one memory of the merged order.
@@ -82,6 +84,8 @@ type Fused struct {
 	Score         float64
 	Prior         float64        // what the sum over the lists was multiplied by
 	Exact         bool           // a list has it so
+	Entities      int            // of the query that the memory mentions
+	Boost         float64        // for them; 1 is none
 	Contributions []Contribution // by leg
 }
 
@@ -140,6 +144,8 @@ type document struct {
 	score       float64
 	prior       float64
 	exact       bool
+	entities    int
+	boost       float64
 	top         bool  // it is among the best; only set when there are to be spare ones
 	first, last int32 // its contributions, chained, while their number is unknown
 }
@@ -186,7 +192,11 @@ func (m *merge) collect() {
 				m.documents[d].prior *= 1 + m.options.ExactBonus
 			}
 			m.at = append(m.at, d)
+			m.documents[d].entities = max(m.documents[d].entities, list.Hits[h].Entities)
 		}
+	}
+	for d := range m.documents {
+		m.documents[d].boost = m.options.Boost.of(m.documents[d].entities)
 	}
 }
 
@@ -225,7 +235,7 @@ func (m *merge) add(scales []Scale) {
 
 func (m *merge) give(to int32, c link) {
 	d := &m.documents[to]
-	c.value *= d.prior
+	c.value *= d.prior * d.boost
 	c.next = -1
 	d.score += c.value
 	this := int32(len(m.links))
@@ -311,6 +321,7 @@ func (m *merge) hits(selected []int32) []Fused {
 		}
 		fused[i] = Fused{
 			Namespace: list.Namespace, ID: h.ID, Importance: h.Importance, CreatedAt: h.CreatedAt, Score: d.score, Prior: d.prior, Exact: d.exact,
+			Entities: d.entities, Boost: d.boost,
 			Contributions: contributions[start:len(contributions):len(contributions)],
 		}
 	}

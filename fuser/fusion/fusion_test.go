@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -280,7 +281,7 @@ func random(r *rand.Rand) []fusion.List {
 	for i := range lists {
 		lists[i] = fusion.List{Leg: fmt.Sprint("leg", i), Namespace: "n", Weight: float64(r.IntN(5)) / 2, Kind: kinds[r.IntN(len(kinds))]}
 		for _, id := range r.Perm(30)[:r.IntN(30)] {
-			lists[i].Hits = append(lists[i].Hits, fusion.Hit{ID: fmt.Sprint(id), Score: r.NormFloat64(), Importance: float64(id%5) / 4, CreatedAt: day(id % 3)})
+			lists[i].Hits = append(lists[i].Hits, fusion.Hit{ID: fmt.Sprint(id), Score: r.NormFloat64(), Importance: float64(id%5) / 4, CreatedAt: day(id % 3), Entities: id % 4})
 		}
 		slices.SortFunc(lists[i].Hits, func(a, b fusion.Hit) int { return int(math.Copysign(1, b.Score-a.Score)) })
 		for id := range 30 {
@@ -352,7 +353,8 @@ func TestContributionsCanBeRecomputed(t *testing.T) {
 			}
 		}
 		bonus := float64(seed%4) / 2
-		result := fusion.Fuse(lists, fusion.Options{Method: method, K: 20, Sort: relevance, ExactBonus: bonus, Limit: 1000})
+		boost := fusion.EntityBoost{Weight: float64(seed%2) / 4, MaxTerms: 2}
+		result := fusion.Fuse(lists, fusion.Options{Method: method, K: 20, Sort: relevance, ExactBonus: bonus, Boost: boost, Limit: 1000})
 		for _, f := range result.Hits {
 			prior := .7 + .3*f.Importance
 			if exact[f.ID] {
@@ -361,9 +363,12 @@ func TestContributionsCanBeRecomputed(t *testing.T) {
 			if f.Exact != exact[f.ID] || !near(f.Prior, prior) {
 				t.Fatalf("seed %d: %s is exact %t, prior %v, want %t, %v", seed, f.ID, f.Exact, f.Prior, exact[f.ID], prior)
 			}
+			if id, _ := strconv.Atoi(f.ID); f.Entities != id%4 || !near(f.Boost, 1+boost.Weight*float64(min(id%4, 2))) {
+				t.Fatalf("seed %d: %s has %d entities and is boosted by %v", seed, f.ID, f.Entities, f.Boost)
+			}
 			for _, c := range f.Contributions {
 				i := slices.IndexFunc(lists, func(l fusion.List) bool { return l.Leg == c.Leg })
-				want := f.Prior * c.Weight / (20 + float64(c.Rank))
+				want := f.Prior * f.Boost * c.Weight / (20 + float64(c.Rank))
 				if method != rrf {
 					scale := result.Scales[i]
 					normalized := 1.
@@ -375,7 +380,7 @@ func TestContributionsCanBeRecomputed(t *testing.T) {
 					if !near(normalized, c.Normalized) {
 						t.Fatalf("seed %d: %s of %s is normalised to %v, its printed parts give %v", seed, f.ID, c.Leg, c.Normalized, normalized)
 					}
-					want = f.Prior * c.Weight * normalized
+					want = f.Prior * f.Boost * c.Weight * normalized
 				}
 				if !near(c.Value, want) {
 					t.Fatalf("seed %d: %s gets %v from %s, its printed parts give %v", seed, f.ID, c.Value, c.Leg, want)

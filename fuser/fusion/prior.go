@@ -29,6 +29,15 @@ func (r Recency) of(created time.Time) float64 {
 	return 1 - r.Weight + r.Weight*math.Exp2(-float64(age)/float64(r.HalfLife))
 }
 
+// EntityBoost raises memories that mention entities of the query: a score is multiplied by 1 + Weight * min(entities,
+// MaxTerms). The zero value does nothing.
+type EntityBoost struct {
+	Weight   float64 // 0 or more
+	MaxTerms int
+}
+
+func (b EntityBoost) of(entities int) float64 { return 1 + b.Weight*float64(min(entities, b.MaxTerms)) }
+
 // prior is what a memory's fused score is multiplied by.
 func (o Options) prior(hit *Hit) float64 {
 	switch o.Sort {

@@ -9,10 +9,10 @@ const rounding = 1e-12
 // memories Fuse returns. They may still change the order of these and raise their scores.
 //
 // It holds when the last memory that is returned leads the next one, and one that nobody has found yet, by more than the
-// outstanding lists can give: weight / (k + 1) each with RRF, else the weight. Quotas, an order by time, a bonus
+// outstanding lists can give: weight / (k + 1) each with RRF, else the weight. Quotas, an order by time, entity boosts, a bonus
 // that one list gives to what all have, and scores that are completed from one another leave no such bound.
 func Settled(lists, outstanding []List, options Options) bool {
-	if len(options.Quotas) > 0 || options.ExactBonus > 0 || options.Sort == triskelev1.SortBy_SORT_BY_RECENCY {
+	if len(options.Quotas) > 0 || options.ExactBonus > 0 || options.Boost.Weight > 0 || options.Sort == triskelev1.SortBy_SORT_BY_RECENCY {
 		return false
 	}
 	most := map[string]float64{} // by namespace

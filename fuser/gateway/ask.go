@@ -33,7 +33,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 			g.log.ErrorContext(ctx, "panic in a leg's client", "leg", s.name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
 			out.state, out.reason, out.hits = triskelev1.LegState_LEG_STATE_FAILED, "internal error", nil
 		}
-		out.spent = time.Since(start)
+		out.spent, out.returned = time.Since(start), len(out.hits)
 		leave(health)
 		span.SetAttributes(
 			attribute.String("triskele.state", stateName(out.state)),
@@ -68,6 +68,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		Namespace:    s.namespace,
 		Query:        req.GetQuery(),
 		Vector:       s.vector,
+		VectorModel:  s.vectorModel,
 		Seeds:        s.seeds,
 		Filter:       req.GetFilter(),
 		Depth:        int32(s.depth),
@@ -93,7 +94,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	}
 	out.state, out.reason, out.kind, out.spans = resp.GetState(), resp.GetReason(), resp.GetScoreKind(), resp.GetSpans()
 	out.paths = readPaths(resp)
-	out.used, out.behind, out.stale = resp.GetVector(), resp.GetBehind(), resp.GetStale()
+	out.used, out.usedOf, out.behind, out.stale = resp.GetVector(), resp.GetVectorModel(), resp.GetBehind(), resp.GetStale()
 	return out
 }
 
@@ -138,7 +139,10 @@ func readHits(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) 
 			return nil, fmt.Errorf("hit %d has a score or importance out of range", i+1)
 		}
 		seen[h.GetId()] = true
-		hits[i] = fusion.Hit{ID: h.GetId(), Score: h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime(), Exact: h.GetExact()}
+		hits[i] = fusion.Hit{
+			ID: h.GetId(), Score: h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime(),
+			Exact: h.GetExact(), Entities: int(max(h.GetConcepts(), 0)),
+		}
 	}
 	return hits, nil
 }

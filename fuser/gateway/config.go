@@ -111,7 +111,7 @@ func DefaultLegs(targets map[string]string) []Leg {
 			Name: name, Target: targets[name], Weight: weight, Depth: defaultDepth, Limit: defaultSlots, Shed: shed, Budget: budget.Leg{Share: 1},
 		}
 	}
-	return []Leg{leg("lexical", 1, 0), leg("dense", 1, 3), leg("graph", 0.35, 1)}
+	return []Leg{leg("lexical", 1, 0), leg("dense", 1, 3), leg("graph", 1, 1)}
 }
 
 // Config is what a gateway needs to know.
@@ -121,6 +121,9 @@ type Config struct {
 	K       float64                 // RRF's rank constant
 	Breaker isolation.BreakerConfig // of each leg
 	Rerank  RerankConfig
+	Cache   CacheConfig
+	// Statement, if not nil, answers the recalls that it can with one SQL statement, instead of the legs.
+	Statement triskelev1.RecallServiceClient
 	// Policies override the configuration for a namespace and those below it; "" is above all.
 	Policies map[string]*triskelev1.RecallPolicy
 }
@@ -148,6 +151,9 @@ func (c Config) check() error {
 		return fmt.Errorf("gateway: k %g must not be negative", c.K)
 	case c.Breaker.Failures < 1 || c.Breaker.Window <= 0 || c.Breaker.Open <= 0:
 		return fmt.Errorf("gateway: a breaker needs failures %d, a window %v and a time open %v above 0", c.Breaker.Failures, c.Breaker.Window, c.Breaker.Open)
+	}
+	if err := c.Cache.check(); err != nil {
+		return err
 	}
 	if c.Rerank.Reranker == nil {
 		return c.Budget.Check(budgets, nil)

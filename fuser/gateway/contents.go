@@ -20,7 +20,7 @@ func (g *Gateway) checkNamespaces(ctx context.Context, namespaces []string, outc
 	unknown := make([]bool, len(namespaces))
 	var wg sync.WaitGroup
 	for i, namespace := range namespaces {
-		if slices.ContainsFunc(outcomes, func(o outcome) bool { return o.namespace == namespace && len(o.hits) > 0 }) {
+		if slices.ContainsFunc(outcomes, func(o outcome) bool { return o.namespace == namespace && o.returned > 0 }) {
 			continue
 		}
 		wg.Go(func() {

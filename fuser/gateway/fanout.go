@@ -24,6 +24,7 @@ type search struct {
 	pressure     isolation.Pressure
 	seeds        []*triskelev1.Seed // what the first wave found, for a leg of the second
 	vector       []float32          // to search with, if there is one
+	vectorModel  string             // whose it is, if known
 	atLeast      string             // the token of the write that the leg is to wait for, or ""
 	returnVector bool               // the query's, if the leg makes one
 	markExact    bool               // say which hits are exact matches
@@ -32,21 +33,23 @@ type search struct {
 // outcome is how a search ended.
 type outcome struct {
 	search
-	state  triskelev1.LegState
-	reason string
-	queued time.Duration // waiting for a slot, part of spent
-	spent  time.Duration
-	hedged bool // asked twice
-	kind   triskelev1.ScoreKind
-	hits   []fusion.Hit
-	paths  map[string][]*triskelev1.PathStep // to hits, by id; nil if the leg gave none
-	used   []float32                         // the vector it searched with, if asked for
-	spans  []*triskelev1.Span
-	behind int64 // memories that the leg's index has yet to catch up with
-	stale  bool  // the leg's index did not know of the write asked for
-	err    error // the leg refused the request itself
-	late   bool  // skipped for want of time
-	spare  bool  // skipped because it could not have changed the answer
+	state    triskelev1.LegState
+	reason   string
+	queued   time.Duration // waiting for a slot, part of spent
+	spent    time.Duration
+	hedged   bool // asked twice
+	kind     triskelev1.ScoreKind
+	hits     []fusion.Hit
+	returned int                               // hits
+	paths    map[string][]*triskelev1.PathStep // to hits, by id; nil if the leg gave none
+	used     []float32                         // the vector it searched with, if asked for
+	usedOf   string                            // the model of that vector
+	spans    []*triskelev1.Span
+	behind   int64 // memories that the leg's index has yet to catch up with
+	stale    bool  // the leg's index did not know of the write asked for
+	err      error // the leg refused the request itself
+	late     bool  // skipped for want of time
+	spare    bool  // skipped because it could not have changed the answer
 
 	others     []fusion.Scored // what other legs found, scored by this one
 	complete   bool            // every memory that another leg found has its score, if there is one
@@ -110,7 +113,7 @@ func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
 			outcomes = append(outcomes, outcome{search: s, state: triskelev1.LegState_LEG_STATE_SKIPPED, reason: s.off})
 		}
 	}
-	if over := g.wave(ctx, r, outcomes, waves[0], waves[1], r.plan.First); !over && len(waves[1]) > 0 {
+	if over := g.wave(ctx, r, outcomes, waves[0], waves[1], r.plan.First-r.looked); !over && len(waves[1]) > 0 {
 		seed(r, outcomes, waves[1])
 		g.wave(ctx, r, outcomes, waves[1], nil, r.plan.Second-time.Since(r.start))
 	}
@@ -209,10 +212,10 @@ const maxSeeds = 100
 
 // seed gives the searches of the second wave what the first found in their namespace, and the vector it searched with.
 func seed(r *recall, outcomes []outcome, second []int) {
-	seeds, vectors := map[string][]*triskelev1.Seed{}, map[string][]float32{}
+	seeds, vectors := map[string][]*triskelev1.Seed{}, map[string]outcome{}
 	for _, o := range outcomes {
 		if len(o.used) > 0 {
-			vectors[o.namespace] = o.used
+			vectors[o.namespace] = o
 		}
 	}
 	for _, namespace := range r.req.GetNamespaces() {
@@ -237,7 +240,7 @@ func seed(r *recall, outcomes []outcome, second []int) {
 		o := &outcomes[i]
 		o.seeds = seeds[o.namespace]
 		if len(o.vector) == 0 {
-			o.vector = vectors[o.namespace]
+			o.vector, o.vectorModel = vectors[o.namespace].used, vectors[o.namespace].usedOf
 		}
 	}
 }

@@ -390,6 +390,44 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+func TestEntityBoost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hit := func(id string, rank int32, concepts int32) *triskelev1.LegHit {
+			return &triskelev1.LegHit{Id: id, Rank: rank, Importance: 1, Score: 1, Concepts: concepts}
+		}
+		graph := answers(&triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_OK, ScoreKind: hops, Hits: []*triskelev1.LegHit{hit("b", 1, 1), hit("c", 2, 5)}})
+		g := configured(t, func(c *gateway.Config) {
+			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {EntityBoost: &triskelev1.EntityBoost{Weight: .5}}}
+		}, memories{}, finds(bm25, "a", "b", "c"), finds(cosine), graph)
+		for name, x := range map[string]struct {
+			boost *triskelev1.EntityBoost
+			want  string
+			of    map[string]float64
+		}{
+			"by policy":               {nil, "c b a", map[string]float64{"a": 1, "b": 1.5, "c": 2.5}}, // three terms count
+			"one term by request":     {&triskelev1.EntityBoost{Weight: .5, MaxTerms: new(int32(1))}, "b c a", map[string]float64{"a": 1, "b": 1.5, "c": 1.5}},
+			"switched off by request": {&triskelev1.EntityBoost{}, "b c a", map[string]float64{"a": 1, "b": 1, "c": 1}},
+		} {
+			resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) { r.EntityBoost, r.Explain = x.boost, true }))
+			if err != nil || order(resp) != x.want {
+				t.Errorf("%s: %v, %v", name, resp, err)
+			}
+			for _, h := range resp.GetHits() {
+				sum := 0.
+				for _, c := range h.GetContributions() {
+					if want := h.GetPrior() * h.GetEntityBoost() * c.GetWeight() / (60 + float64(c.GetRank())); math.Abs(c.GetValue()-want) > 1e-12 {
+						t.Errorf("%s: %s of %s is %v, its printed parts give %v", name, c.GetLeg(), h.GetId(), c.GetValue(), want)
+					}
+					sum += c.GetValue()
+				}
+				if sum != h.GetScore() || h.GetEntityBoost() != x.of[h.GetId()] {
+					t.Errorf("%s: %v", name, h)
+				}
+			}
+		}
+	})
+}
+
 func TestRecencyIsPartOfThePrior(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		aged := func(id string, age time.Duration) *triskelev1.LegHit {

@@ -31,7 +31,9 @@ type recall struct {
 	fusion   fusion.Options
 	tokens   map[string]string // of at_least, by namespace
 	plan     budget.Plan
+	looked   time.Duration      // what looking for a remembered answer took
 	pressure isolation.Pressure // when it began
+	contents map[string]fetched // that the search brought along, nil if none
 }
 
 // Recall implements triskelev1.RecallServiceServer.
@@ -121,22 +123,22 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	}
 	ctx, cancel := context.WithDeadline(ctx, start.Add(r.plan.Total))
 	defer cancel()
+	resp, place := g.look(ctx, r)
+	if resp != nil {
+		return resp, nil
+	}
 	defer g.load.Begin()()
 	r.pressure = g.load.Pressure()
 
-	outcomes := g.fanOut(ctx, r)
-	if err := verdict(outcomes); err != nil {
+	outcomes, result, err := g.search(ctx, r)
+	if err != nil {
 		return nil, err
 	}
-	if r.settings[0].completing() {
-		g.complete(ctx, r, outcomes)
-	}
-	result := fusion.Fuse(lists(outcomes), r.fusion)
 	minScoreIgnored := r.cut(&result, outcomes)
 	if err := g.checkNamespaces(ctx, req.GetNamespaces(), outcomes); err != nil {
 		return nil, err
 	}
-	resp := &triskelev1.RecallResponse{
+	resp = &triskelev1.RecallResponse{
 		Legs:       reports(outcomes, result.Scales),
 		Fusion:     r.fusionUsed(),
 		ScoreScale: scoreScale[r.fusion.Method],
@@ -159,7 +161,24 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	}
 	resp.DegradedReason = degradation(outcomes, lost)
 	resp.Degraded = resp.GetDegradedReason() != ""
+	g.remember(r, place, resp)
 	return resp, nil
+}
+
+// search asks the legs and merges what they found, or has one statement do both.
+func (g *Gateway) search(ctx context.Context, r *recall) ([]outcome, fusion.Result, error) {
+	if g.inOneStatement(r) {
+		outcomes, result := g.askStatement(ctx, r)
+		return outcomes, result, verdict(outcomes)
+	}
+	outcomes := g.fanOut(ctx, r)
+	if err := verdict(outcomes); err != nil {
+		return nil, fusion.Result{}, err
+	}
+	if r.settings[0].completing() {
+		g.complete(ctx, r, outcomes)
+	}
+	return outcomes, fusion.Fuse(lists(outcomes), r.fusion), nil
 }
 
 // cut leaves out hits below the request's least score, or says why it does not apply.

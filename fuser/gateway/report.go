@@ -36,7 +36,7 @@ func reports(outcomes []outcome, scales []fusion.Scale) []*triskelev1.LegReport 
 	out := make([]*triskelev1.LegReport, len(outcomes))
 	for i, o := range outcomes {
 		out[i] = &triskelev1.LegReport{
-			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(len(o.hits)),
+			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(o.returned),
 			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: o.weight, ScoreKind: o.kind,
 			Behind: o.behind, Stale: o.stale, Completion: o.completion, Queued: durationpb.New(o.queued), Hedged: o.hedged,
 		}
@@ -52,7 +52,7 @@ func (r *recall) hit(w winner, rank int, outcomes []outcome) *triskelev1.Hit {
 	h := &triskelev1.Hit{
 		Id: w.ID, Namespace: w.Namespace, Rank: int32(rank), Score: w.Score, Importance: w.Importance,
 		CreatedAt: timestamppb.New(w.CreatedAt), Memory: w.memory, Prior: w.Prior, Matches: w.matches,
-		Exact:     w.Exact,
+		Exact: w.Exact, EntityBoost: w.Boost, EntityMatches: int32(w.Entities),
 		FusedRank: int32(w.rank), RerankScore: w.reranked, Duplicates: w.duplicates,
 	}
 	if r.req.GetIdsOnly() {

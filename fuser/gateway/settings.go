@@ -24,6 +24,7 @@ type settings struct {
 	bonus    float64             // for an exact match
 	quorum   int                 // of legs that suffices if the others make no difference; 0 waits for all
 	recency  *triskelev1.Recency // nil for none
+	boost    *triskelev1.EntityBoost
 	rerank   rerankSettings
 	alike    float64       // how alike two texts must be for one of them to be left out; 0 leaves none out
 	legs     []legSettings // as Config.Legs
@@ -58,6 +59,7 @@ type overrides interface {
 	GetOnTimeout() triskelev1.MissPolicy
 	GetQuorum() int32
 	GetRecency() *triskelev1.Recency
+	GetEntityBoost() *triskelev1.EntityBoost
 	GetRerank() *triskelev1.Rerank
 	GetDiversity() *triskelev1.Diversity
 }
@@ -66,6 +68,9 @@ var (
 	_ overrides = (*triskelev1.RecallPolicy)(nil)
 	_ overrides = (*triskelev1.RecallRequest)(nil)
 )
+
+// defaultMaxTerms bounds how many entities of a query raise a memory.
+const defaultMaxTerms = 3
 
 const unset = triskelev1.MissPolicy_MISS_POLICY_UNSPECIFIED
 
@@ -101,6 +106,9 @@ func (g *Gateway) apply(s settings, o overrides, by string) settings {
 	}
 	if o.GetRecency() != nil {
 		s.recency = o.GetRecency()
+	}
+	if o.GetEntityBoost() != nil {
+		s.boost = o.GetEntityBoost()
 	}
 	if with := o.GetRerank(); with != nil {
 		s.rerank.apply(with)
@@ -256,6 +264,12 @@ func (s settings) fusion(req *triskelev1.RecallRequest, legs []Leg, now time.Tim
 	}
 	if s.recency != nil {
 		options.Recency = fusion.Recency{Weight: s.recency.GetWeight(), HalfLife: s.recency.GetHalfLife().AsDuration(), Now: now}
+	}
+	if s.boost != nil {
+		options.Boost = fusion.EntityBoost{Weight: s.boost.GetWeight(), MaxTerms: defaultMaxTerms}
+		if s.boost.MaxTerms != nil {
+			options.Boost.MaxTerms = int(s.boost.GetMaxTerms())
+		}
 	}
 	for i, leg := range s.legs {
 		if leg.quota > 0 {

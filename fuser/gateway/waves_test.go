@@ -17,7 +17,13 @@ import (
 )
 
 // secondWave puts the graph leg into the second wave.
-func secondWave(c *gateway.Config) { c.Legs[2].Budget.Second = true }
+func secondWave(c *gateway.Config) {
+	light(c)
+	c.Legs[2].Budget.Second = true
+}
+
+// light gives the graph leg a weight with which it alone lifts nothing over what two legs agree on.
+func light(c *gateway.Config) { c.Legs[2].Weight = .35 }
 
 func TestSecondWaveStartsFromTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -26,7 +32,7 @@ func TestSecondWaveStartsFromTheFirst(t *testing.T) {
 		dense := leg{search: func(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
 			resp, err := after(20*ms, cosine, "b", "c").search(ctx, req)
 			if req.GetReturnVector() {
-				resp.Vector = []float32{3, 4}
+				resp.Vector, resp.VectorModel = []float32{3, 4}, "m"
 			}
 			return resp, err
 		}}
@@ -45,8 +51,8 @@ func TestSecondWaveStartsFromTheFirst(t *testing.T) {
 		for _, s := range asked.GetSeeds() {
 			seeds = append(seeds, fmt.Sprintf("%s %.3f", s.GetId(), s.GetScore()))
 		}
-		if got := strings.Join(seeds, ", "); got != "b 1.000, a 0.504, c 0.496" || len(asked.GetVector()) != 2 {
-			t.Errorf("seeds %s, vector %v", got, asked.GetVector())
+		if got := strings.Join(seeds, ", "); got != "b 1.000, a 0.504, c 0.496" || len(asked.GetVector()) != 2 || asked.GetVectorModel() != "m" {
+			t.Errorf("seeds %s, vector %v of %q", got, asked.GetVector(), asked.GetVectorModel())
 		}
 		// 80 ms of 100 are for the legs; what the first wave left of its 56 is the second's too.
 		if given != 60*ms || resp.GetLegs()[2].GetBudget().AsDuration() != 60*ms || resp.GetLegs()[0].GetBudget().AsDuration() != 56*ms {
@@ -134,7 +140,7 @@ func TestQuorum(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := newGateway(t, memories{}, lexical, dense, x.graph)
+				g := configured(t, light, memories{}, lexical, dense, x.graph)
 				start := time.Now()
 				resp, err := g.Recall(t.Context(), request(x.edit))
 				if took := time.Since(start); err != nil || took != x.takes || states(resp) != x.states || resp.GetDegraded() {

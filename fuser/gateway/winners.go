@@ -50,7 +50,10 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 		part := pool[:min(several, maxFetch, len(pool))]
 		pool = pool[len(part):]
 		var contents map[string]fetched
-		if fetches {
+		switch {
+		case r.contents != nil && words == "":
+			contents = r.contents
+		case fetches:
 			contents = g.contents(ctx, part, words)
 		}
 		for _, f := range part {

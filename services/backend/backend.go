@@ -30,7 +30,10 @@ type Index interface {
 type GraphIndex interface {
 	Index
 	graph.Facts
+	graph.Extractions
 	graph.Viewer
+	// Refresh embeds what lacks vectors of the configured embedder, until there is nothing left or ctx ends.
+	Refresh(ctx context.Context, log *slog.Logger)
 }
 
 // Backend is an open database.

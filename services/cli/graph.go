@@ -33,6 +33,7 @@ type graphCmd struct {
 	Stats     graphStatsCmd     `cmd:"" help:"Count what a namespace's graph has."`
 	Export    graphExportCmd    `cmd:"" help:"Write the graph for other programs."`
 	Import    graphImportCmd    `cmd:"" help:"Add facts from a file of triples."`
+	Extract   graphExtractCmd   `cmd:"" help:"Have the extractor's model read what it has not read, or switch it off."`
 	Trial     graphTrialCmd     `cmd:"" help:"Measure whether the graph leg earns its place, on data sets with known answers."`
 }
 
@@ -40,6 +41,7 @@ type graphCmd struct {
 type graphFlags struct {
 	Namespace string        `short:"n" help:"Namespace." default:"default" env:"TRISKELE_NAMESPACE"`
 	Database  databaseFlags `embed:""`
+	Embedder  open.Flags    `embed:""`
 }
 
 // Validate implements kong's interface.
@@ -53,11 +55,15 @@ func (f *graphFlags) with(ctx context.Context, env *Env, fn func(backend.GraphIn
 	if err := t.exists(); err != nil {
 		return err
 	}
+	config := graph.DefaultConfig()
+	if config.Embedder, _, err = f.Embedder.Open(env.Getenv); err != nil {
+		return err
+	}
 	return t.with(ctx, func(b backend.Backend) error {
 		if err := b.Check(ctx, "memory", "graph"); err != nil {
 			return err
 		}
-		return fn(b.Graph(graph.DefaultConfig()))
+		return fn(b.Graph(config))
 	})
 }
 
@@ -170,10 +176,52 @@ type graphStatsCmd struct{ graphFlags }
 
 // Run counts.
 func (c *graphStatsCmd) Run(ctx context.Context, env *Env) error {
-	return c.view(ctx, env, func(v *graph.View) error {
+	return c.with(ctx, env, func(index backend.GraphIndex) error {
+		v, err := index.View(ctx, c.Namespace)
+		if err != nil {
+			return err
+		}
+		read, err := index.Extracted(ctx, c.Namespace)
+		if err != nil {
+			return err
+		}
 		s := v.Stats()
-		return env.print(fmt.Sprintf("memories %10d\nconcepts %10d, %d of one memory, %d of too many to lead on\nmentions %10d\nfacts    %10d\nlinks    %10d\n",
-			s.Memories, s.Concepts, s.Singletons, s.Hubs, s.Mentions, s.Facts, s.Links))
+		return env.print(fmt.Sprintf("memories %10d\nconcepts %10d, %d of one memory, %d of too many to lead on\nmentions %10d\nfacts    %10d\nlinks    %10d\nvectors  %10d\nread     %10d by a model, for %d tokens\n",
+			s.Memories, s.Concepts, s.Singletons, s.Hubs, s.Mentions, s.Facts, s.Links, s.Vectors, read.Memories, read.Tokens))
+	})
+}
+
+type graphExtractCmd struct {
+	Off bool `help:"Switch extraction off in the whole database, and drop what waits for it. Facts stay."`
+	graphFlags
+}
+
+// Help is shown below the flags.
+func (*graphExtractCmd) Help() string {
+	return "Extraction is off until \"triskele up\" or graphd is started with --extractor-url. A model then reads each new or changed memory once and says, in triples, what it states. This command has it read those of a namespace that were there before."
+}
+
+// Run enqueues or switches off.
+func (c *graphExtractCmd) Run(ctx context.Context, env *Env) error {
+	return c.with(ctx, env, func(index backend.GraphIndex) error {
+		if c.Off {
+			if err := index.SetExtraction(ctx, false); err != nil {
+				return err
+			}
+			return env.print("extraction is off\n")
+		}
+		on, err := index.Extraction(ctx)
+		if err != nil {
+			return err
+		}
+		if !on {
+			return errors.New("extraction is off: start `triskele up` or graphd with --extractor-url")
+		}
+		n, err := index.EnqueueExtraction(ctx, c.Namespace)
+		if err != nil {
+			return err
+		}
+		return env.print(render.Count(n, "memory", "memories") + " to be read\n")
 	})
 }
 

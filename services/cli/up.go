@@ -14,6 +14,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/extractor"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
@@ -21,17 +22,20 @@ import (
 )
 
 type upCmd struct {
-	Listen      string         `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
-	AllowRemote bool           `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
-	Database    databaseFlags  `embed:""`
-	Embedder    open.Flags     `embed:""`
-	Graph       graph.Flags    `embed:""`
-	Lexical     lexical.Flags  `embed:""`
-	Curator     curator.Config `embed:"" prefix:"curator-"`
-	Sweep       memory.Sweep   `embed:""`
-	Policies    []byte         `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
-	Reranker    rerank.Flags   `embed:""`
-	LogLevel    slog.Level     `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
+	Listen       string              `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
+	AllowRemote  bool                `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
+	Database     databaseFlags       `embed:""`
+	Embedder     open.Flags          `embed:""`
+	Graph        graph.Flags         `embed:""`
+	Lexical      lexical.Flags       `embed:""`
+	Curator      curator.Config      `embed:"" prefix:"curator-"`
+	Extractor    extractor.Config    `embed:"" prefix:"extractor-"`
+	Sweep        memory.Sweep        `embed:""`
+	Policies     []byte              `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
+	Reranker     rerank.Flags        `embed:""`
+	Cache        gateway.CacheConfig `embed:""`
+	OneStatement bool                `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank) and dense, without the graph. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT"`
+	LogLevel     slog.Level          `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 }
 
 // Validate implements kong's interface.
@@ -69,7 +73,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	defer flush(ctx, process)
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	config := gateway.DefaultConfig()
-	config.Rerank = reranker
+	config.Rerank, config.Cache = reranker, c.Cache
 	if len(c.Policies) > 0 {
 		if config.Policies, err = gateway.ParsePolicies(c.Policies); err != nil {
 			return err
@@ -77,7 +81,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	system, err := standalone.Start(ctx, standalone.Config{
 		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: config,
-		Lexical: c.Lexical.Config(), Graph: c.Graph.Config(), Curator: c.Curator, Sweep: c.Sweep,
+		Lexical: c.Lexical.Config(), Graph: c.Graph.Config(), Curator: c.Curator, Extractor: c.Extractor, Sweep: c.Sweep, OneStatement: c.OneStatement,
 	}, process, log)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 	"unicode/utf8"
@@ -26,6 +27,7 @@ import (
 	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/chat"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/record"
@@ -66,7 +68,7 @@ type Curator struct {
 	config    Config
 	store     Store
 	recalls   triskelev1.RecallServiceClient
-	model     *model
+	model     *chat.Model
 	tracer    trace.Tracer
 	log       *slog.Logger
 	decisions metric.Int64Counter
@@ -76,18 +78,19 @@ var _ queue.Indexer = (*Curator)(nil)
 
 // New checks the configuration. It sends nothing. Neighbours are found through a gateway's recall.
 func New(config Config, store Store, recalls triskelev1.RecallServiceClient, tel *telemetry.Service, log *slog.Logger) (*Curator, error) {
-	if config.PerMinute == 0 {
-		config.PerMinute = 30
-	}
 	if config.MaxInput == 0 {
 		config.MaxInput = 16 << 10
 	}
-	if config.Timeout == 0 {
-		config.Timeout = 30 * time.Second
-	}
-	model, err := newModel(config)
-	if err != nil {
+	model, err := chat.New(chat.Config{
+		For: "the curator", URL: config.URL, Model: config.Model, Key: config.Key, KeyFile: config.KeyFile, PerMinute: config.PerMinute, Timeout: config.Timeout,
+	})
+	switch {
+	case err != nil:
 		return nil, err
+	case config.MaxInput < 1:
+		return nil, fmt.Errorf("the curator may send 1 byte or more, not %d", config.MaxInput)
+	case config.Similarity < -1 || config.Similarity > 1:
+		return nil, fmt.Errorf("the curator's similarity must be from -1 to 1, not %g", config.Similarity)
 	}
 	decisions, err := tel.MeterProvider.Meter(telemetry.ScopeName).Int64Counter("triskele.curation.decisions",
 		metric.WithDescription("Decisions of the curator, by action."))
@@ -131,7 +134,7 @@ func (c *Curator) curate(ctx context.Context, r record.Record) (err error) {
 	case errors.Is(err, memory.ErrDecided):
 		return nil
 	case errors.Is(err, memory.ErrRevision), errors.Is(err, memory.ErrNotFound):
-		return &failure{words: "a memory changed while it was judged"}
+		return &chat.Failure{Words: "a memory changed while it was judged"}
 	case err != nil:
 		return err
 	}
@@ -151,7 +154,7 @@ func (c *Curator) judge(ctx context.Context, r record.Record) (*memory.Verdict, 
 		return nil, err
 	}
 	if len(ids) > 0 {
-		if err := c.model.pace.wait(ctx); err != nil {
+		if err := c.model.Wait(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -169,7 +172,7 @@ func (c *Curator) judge(ctx context.Context, r record.Record) (*memory.Verdict, 
 	if len(older) == 0 {
 		return &v, nil
 	}
-	answer, err := c.model.ask(ctx, r, older)
+	answer, err := c.ask(ctx, r, older)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +206,7 @@ func (c *Curator) neighbours(ctx context.Context, r record.Record) ([]uuid.UUID,
 		AtLeast: []string{revision.Token{Namespace: r.Namespace, Sequence: r.Sequence}.String()},
 	})
 	if err != nil {
-		return nil, &failure{words: "the search for the nearest memories failed: " + status.Code(err).String()}
+		return nil, &chat.Failure{Words: "the search for the nearest memories failed: " + status.Code(err).String()}
 	}
 	hits := resp.GetHits()
 	if c.config.Similarity != 0 {
@@ -213,7 +216,7 @@ func (c *Curator) neighbours(ctx context.Context, r record.Record) ([]uuid.UUID,
 	for _, hit := range hits {
 		id, err := uuid.Parse(hit.GetId())
 		if err != nil {
-			return nil, &failure{words: "the search for the nearest memories gave a hit without an id"}
+			return nil, &chat.Failure{Words: "the search for the nearest memories gave a hit without an id"}
 		}
 		created := hit.GetCreatedAt().AsTime()
 		if created.Before(r.CreatedAt) || created.Equal(r.CreatedAt) && bytes.Compare(id[:], r.ID[:]) < 0 {

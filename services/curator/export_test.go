@@ -1,25 +1,7 @@
 package curator
 
-import (
-	"context"
-	"time"
-)
-
 // What the tests call of the package's own.
-var (
-	ReadAnswer = readAnswer
-	RetryAfter = retryAfter
-)
+var ReadAnswer = readAnswer
 
 // Slack is by how much a rewritten text may be longer than the two it is made of.
 const Slack = slack
-
-// Pace is what keeps requests apart.
-type Pace = pace
-
-// NewPace returns a pace of one request every so long.
-func NewPace(every time.Duration) *Pace { return &pace{every: every} }
-
-// Wait and Hold are wait and hold.
-func (p *pace) Wait(ctx context.Context) error { return p.wait(ctx) }
-func (p *pace) Hold(d time.Duration)           { p.hold(d) }

@@ -2,11 +2,13 @@ package curator
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/triskele/triskele/services/chat"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/record"
 )
@@ -58,6 +60,19 @@ func question(r record.Record, older []record.Record) (string, error) {
 	return text.String(), err
 }
 
+// ask asks what to do about r, given the older memories.
+func (c *Curator) ask(ctx context.Context, r record.Record, older []record.Record) (answer, error) {
+	data, err := question(r, older)
+	if err != nil {
+		return answer{}, err
+	}
+	said, err := c.model.Ask(ctx, chat.Question{Instructions: instructions, Data: data, Name: "decision", Schema: schema(len(older))})
+	if err != nil {
+		return answer{}, err
+	}
+	return readAnswer(c.model, said.Text, r, older)
+}
+
 // schema is the JSON schema of an answer when there are n older memories to choose from.
 func schema(n int) map[string]any {
 	numbers := make([]int, n+1)
@@ -83,29 +98,21 @@ type answer struct {
 	Content string        `json:"content"`
 }
 
-// readAnswer accepts an answer only if it chooses among what was offered. Models that do not know schemas may think aloud
-// first, or put a fence around the object.
-func readAnswer(text string, r record.Record, older []record.Record) (answer, error) {
-	if _, after, ok := strings.Cut(text, "</think>"); ok {
-		text = after
-	}
-	text = strings.TrimSpace(text)
-	if fenced, ok := strings.CutPrefix(text, "```"); ok {
-		text = strings.TrimSuffix(strings.TrimPrefix(fenced, "json"), "```")
-	}
+// readAnswer accepts an answer only if it chooses among what was offered.
+func readAnswer(model *chat.Model, text string, r record.Record, older []record.Record) (answer, error) {
 	var a answer
-	if json.Unmarshal([]byte(text), &a) != nil {
-		return answer{}, wrong("its answer is not the JSON object that was asked for")
+	if json.Unmarshal([]byte(chat.Object(text)), &a) != nil {
+		return answer{}, model.Wrong("its answer is not the JSON object that was asked for")
 	}
 	switch a.Action {
 	case memory.ActionAdd:
 		return a, nil
 	case memory.ActionNoop, memory.ActionUpdate, memory.ActionSupersede:
 	default:
-		return answer{}, wrong("its answer names no known action")
+		return answer{}, model.Wrong("its answer names no known action")
 	}
 	if a.Target < 1 || a.Target > len(older) {
-		return answer{}, wrong("its answer chooses number %d of %d memories", a.Target, len(older))
+		return answer{}, model.Wrong("its answer chooses number %d of %d memories", a.Target, len(older))
 	}
 	if a.Action != memory.ActionUpdate {
 		return a, nil
@@ -113,9 +120,9 @@ func readAnswer(text string, r record.Record, older []record.Record) (answer, er
 	most := min(len(r.Content)+len(older[a.Target-1].Content)+slack, maxContent)
 	switch {
 	case strings.TrimSpace(a.Content) == "" || strings.ContainsRune(a.Content, 0) || !utf8.ValidString(a.Content):
-		return answer{}, wrong("its answer has no usable text for the update")
+		return answer{}, model.Wrong("its answer has no usable text for the update")
 	case len(a.Content) > most:
-		return answer{}, wrong("its text for the update has %d bytes, more than the %d of both memories", len(a.Content), most)
+		return answer{}, model.Wrong("its text for the update has %d bytes, more than the %d of both memories", len(a.Content), most)
 	}
 	return a, nil
 }

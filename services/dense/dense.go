@@ -128,13 +128,13 @@ func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vec
 }
 
 // found is a result without hits yet. reason is queryVector's.
-func found(q leg.Query, vector []float32, reason string) leg.Result {
+func found(q leg.Query, model embed.Model, vector []float32, reason string) leg.Result {
 	result := leg.Result{Reason: reason, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}
 	if reason != "" {
 		result.State = triskelev1.LegState_LEG_STATE_FALLBACK
 	}
 	if q.ReturnVector {
-		result.Vector = vector
+		result.Vector, result.Model = vector, model.String()
 	}
 	return result
 }

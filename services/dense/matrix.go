@@ -1,35 +1,42 @@
 package dense
 
 import (
-	"container/list"
 	"context"
 	"database/sql"
 	"fmt"
 	"math"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/triskele/triskele/services/leg"
 )
 
-const (
-	// readRows is how many vectors are read at a time; about two milliseconds.
-	readRows = 512
-	// blockRows is how many vectors are compared between looks at the clock.
-	blockRows = 2048
-)
+// readRows is how many vectors are read at a time; about two milliseconds.
+const readRows = 512
 
 // matrix is a view of the vectors of one namespace and model, in the order of their ids. A view does not change: what is
 // added later lies behind its end.
 type matrix struct {
-	ids     []int64
-	vectors []float32 // one row per id, each of length 1
-	readTo  int64     // every vector with an id up to this has been read
+	ids    []int64
+	codes  []uint64  // of each vector
+	halves []uint16  // its components in half precision; none if there is only room for the codes
+	scales []float32 // what makes its length 1; none without halves
+	readTo int64     // every vector with an id up to this has been read
 }
 
-// matrixBytes is the memory that a number of vectors takes.
-func matrixBytes(vectors int64, dimensions int) int64 { return vectors * int64(8+4*dimensions) }
+// codeBytes is the memory that a number of codes takes.
+func codeBytes(vectors int64, dimensions int) int64 {
+	return vectors * int64(8+8*codeWords(dimensions))
+}
+
+// matrixBytes is the memory that a number of vectors takes, with their codes.
+func matrixBytes(vectors int64, dimensions int) int64 {
+	return codeBytes(vectors, dimensions) + vectors*int64(4+2*dimensions)
+}
+
+// bytes is the memory that the matrix takes.
+func (m matrix) bytes() int64 {
+	return int64(8*cap(m.ids) + 8*cap(m.codes) + 2*cap(m.halves) + 4*cap(m.scales))
+}
 
 // rows returns the rows that ids, which ascend, are in.
 func (m matrix) rows(ids []int64) []int32 {
@@ -48,21 +55,20 @@ func (m matrix) rows(ids []int64) []int32 {
 	return rows
 }
 
-// compare scores the vectors, all of them or those that it gets to before the moment until, in the order of their rows.
-// It uses the buffer's memory.
-func (m matrix) compare(ctx context.Context, buffer []candidate, query []float32, until time.Time) ([]candidate, error) {
-	candidates := slices.Grow(buffer[:0], len(m.ids))
-	for row := range m.ids {
-		if row%blockRows == 0 && row > 0 {
+// score replaces estimates by scores, of all candidates or of those that it gets to before the moment until, and returns
+// the latter. query is prepared.
+func (m matrix) score(ctx context.Context, candidates []candidate, query []float32, until time.Time) ([]candidate, error) {
+	for i := range candidates {
+		if i%scoreRows == 0 && i > 0 {
 			if err := ctx.Err(); err != nil {
-				return buffer, err
+				return nil, err
 			}
 			if passed(until) {
-				break
+				return candidates[:i], nil
 			}
 		}
-		start := row * len(query)
-		candidates = append(candidates, candidate{toUnits(dot(query, m.vectors[start:start+len(query)])), int32(row)})
+		row := int(candidates[i].row)
+		candidates[i].score = toUnits(halfDot(query, m.halves[row*len(query):(row+1)*len(query)]) * m.scales[row])
 	}
 	return candidates, nil
 }
@@ -72,26 +78,6 @@ func toUnits(cosine float32) int32 { return int32(math.RoundToEven(float64(cosin
 
 // fromUnits is the inverse of toUnits.
 func fromUnits(score int32) float64 { return float64(score) / scoreUnits }
-
-// dot is the inner product of vectors of equal length. The partial sums do not wait for one another.
-func dot(a, b []float32) float32 {
-	var s0, s1, s2, s3, s4, s5, s6, s7 float32
-	for len(a) >= 8 && len(b) >= 8 {
-		s0 += a[0] * b[0]
-		s1 += a[1] * b[1]
-		s2 += a[2] * b[2]
-		s3 += a[3] * b[3]
-		s4 += a[4] * b[4]
-		s5 += a[5] * b[5]
-		s6 += a[6] * b[6]
-		s7 += a[7] * b[7]
-		a, b = a[8:], b[8:]
-	}
-	for i := range min(len(a), len(b)) {
-		s0 += a[i] * b[i]
-	}
-	return (s0 + s1) + (s2 + s3) + ((s4 + s5) + (s6 + s7))
-}
 
 // candidate is a row and its score in units.
 type candidate struct{ score, row int32 }
@@ -107,14 +93,6 @@ func newRanking(candidates []candidate) ranking {
 		r.sink(i)
 	}
 	return r
-}
-
-// only takes over the ranking and returns, in any order, its candidates that are among rows.
-func (r ranking) only(rows []int32) []candidate {
-	return slices.DeleteFunc(r, func(c candidate) bool {
-		_, among := slices.BinarySearch(rows, c.row)
-		return !among
-	})
 }
 
 // eligible says whether there is a candidate left that scores enough.
@@ -147,76 +125,6 @@ func (r ranking) sink(i int) {
 		r[i], r[child] = r[child], r[i]
 		i = child
 	}
-}
-
-// cache keeps matrices by namespace. Its zero value is empty.
-type cache struct {
-	mu      sync.Mutex
-	entries map[string]*entry
-	recent  list.List // of *entry, the one used last in front
-}
-
-// entry is the matrix of a namespace.
-type entry struct {
-	namespace string
-	element   *list.Element
-	turn      chan struct{} // holds a token while someone brings the matrix up to date; unlike a mutex, waiting for it can end
-	matrix    matrix        // guarded by cache.mu
-}
-
-// use returns the entry of a namespace and its matrix.
-func (c *cache) use(namespace string) (*entry, matrix) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := c.entries[namespace]
-	if e == nil {
-		if c.entries == nil {
-			c.entries = map[string]*entry{}
-		}
-		e = &entry{namespace: namespace, turn: make(chan struct{}, 1)}
-		e.element = c.recent.PushFront(e)
-		c.entries[namespace] = e
-	}
-	c.recent.MoveToFront(e.element)
-	return e, e.matrix
-}
-
-// put sets an entry's matrix and drops the namespaces used least recently until the rest fits.
-func (c *cache) put(e *entry, m matrix, maxBytes int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e.matrix = m
-	var total int64
-	for element := c.recent.Front(); element != nil; {
-		next := element.Next()
-		other := element.Value.(*entry)
-		total += int64(8*cap(other.matrix.ids) + 4*cap(other.matrix.vectors))
-		if total > maxBytes && other != e {
-			c.remove(other)
-		}
-		element = next
-	}
-}
-
-// drop forgets a namespace.
-func (c *cache) drop(namespace string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e := c.entries[namespace]; e != nil {
-		c.remove(e)
-	}
-}
-
-func (c *cache) remove(e *entry) {
-	c.recent.Remove(e.element)
-	delete(c.entries, e.namespace)
-}
-
-// view returns the matrix of an entry.
-func (c *cache) view(e *entry) matrix {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return e.matrix
 }
 
 // refresh returns the vectors of a namespace up to the state now or, if half of the time that ctx leaves does not
@@ -277,22 +185,39 @@ func (s *SQLite) compact(ctx context.Context, namespace string, m matrix, now st
 		return matrix{}, err
 	}
 	kept := m.rows(ids)
-	compacted := matrix{
-		ids: make([]int64, 0, len(kept)), vectors: make([]float32, 0, len(kept)*dimensions), readTo: m.readTo,
-	}
-	for _, row := range kept {
-		start := int(row) * dimensions
+	compacted := newMatrix(len(kept), dimensions, m.halves != nil)
+	compacted.readTo = m.readTo
+	words := codeWords(dimensions)
+	for _, r := range kept {
+		row := int(r)
 		compacted.ids = append(compacted.ids, m.ids[row])
-		compacted.vectors = append(compacted.vectors, m.vectors[start:start+dimensions]...)
+		compacted.codes = append(compacted.codes, m.codes[row*words:(row+1)*words]...)
+		if m.halves != nil {
+			compacted.halves = append(compacted.halves, m.halves[row*dimensions:(row+1)*dimensions]...)
+			compacted.scales = append(compacted.scales, m.scales[row])
+		}
 	}
 	return compacted, nil
 }
 
+// newMatrix returns an empty matrix with room for a number of vectors, with their components or with codes only.
+func newMatrix(vectors, dimensions int, whole bool) matrix {
+	m := matrix{ids: make([]int64, 0, vectors), codes: make([]uint64, 0, vectors*codeWords(dimensions))}
+	if whole {
+		m.halves, m.scales = make([]uint16, 0, vectors*dimensions), make([]float32, 0, vectors)
+	}
+	return m
+}
+
 // read returns the matrix with the next vectors added.
 func (s *SQLite) read(ctx context.Context, namespace string, m matrix, now state, dimensions int) (matrix, error) {
+	whole := matrixBytes(now.vectors, dimensions) <= s.MaxBytes
 	if len(m.ids) == 0 {
-		m.ids = make([]int64, 0, now.vectors)
-		m.vectors = make([]float32, 0, int(now.vectors)*dimensions)
+		readTo := m.readTo
+		m = newMatrix(int(now.vectors), dimensions, whole)
+		m.readTo = readTo
+	} else if !whole {
+		m.halves, m.scales = nil, nil // it has outgrown them
 	}
 	rows, err := s.db.Read.QueryContext(ctx, `
 		SELECT id, embedding FROM dense_vectors WHERE namespace = ? AND model_id = ? AND id > ? ORDER BY id LIMIT ?`,
@@ -301,16 +226,24 @@ func (s *SQLite) read(ctx context.Context, namespace string, m matrix, now state
 		return matrix{}, err
 	}
 	n := 0
+	spare := make([]uint16, 0, dimensions)
 	err = scanRows(rows, func() error {
 		var embedding sql.RawBytes
 		if err := rows.Scan(&m.readTo, &embedding); err != nil {
 			return err
 		}
-		vectors, err := appendDecoded(m.vectors, embedding, dimensions)
+		to := m.halves
+		if to == nil {
+			to = spare
+		}
+		halves, scale, err := appendHalves(to, embedding, dimensions)
 		if err != nil {
 			return fmt.Errorf("vector %d: %w", m.readTo, err)
 		}
-		m.ids, m.vectors = append(m.ids, m.readTo), vectors
+		if m.halves != nil {
+			m.halves, m.scales = halves, append(m.scales, scale)
+		}
+		m.ids, m.codes = append(m.ids, m.readTo), appendCode(m.codes, embedding)
 		n++
 		return nil
 	})

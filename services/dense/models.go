@@ -64,7 +64,7 @@ type catalog interface {
 	// lacking returns up to n of them by id, those after a given one.
 	lacking(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) ([]record.Record, error)
 	// prepare makes a model's vectors fast to search, without keeping others from writing.
-	prepare(ctx context.Context, model int64, dimensions int) error
+	prepare(ctx context.Context, id int64, model embed.Model) error
 	// activate retires the active model, makes the one that is building active, and enqueues what that lacks, all at once.
 	// A model that is not local loses sensitive memories.
 	activate(ctx context.Context, model int64) (queued int64, err error)
@@ -108,6 +108,7 @@ var (
 // sameSpace says whether vectors of two models can be compared.
 func sameSpace(a, b embed.Model) bool {
 	a.Local, b.Local = false, false
+	a.QueryDimensions, b.QueryDimensions = 0, 0
 	return a == b
 }
 

@@ -90,8 +90,14 @@ func (postgresModels) register(ctx context.Context, tx pgx.Tx, m embed.Model, st
 // start returns the id of the active model if that is the configured one, and makes it so if none is active.
 func (p postgresModels) start(ctx context.Context, configured embed.Model) (id int64, err error) {
 	active, ok, err := p.withStatus(ctx, p.pool, Active)
-	if err != nil || ok && active.Model == configured {
-		return active.ID, err
+	if err != nil {
+		return 0, err
+	}
+	if ok && sameSpace(active.Model, configured) && active.Model.Local == configured.Local {
+		indexed := false // not by a program of the release before
+		if err := p.pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, fmt.Sprintf("dense.vectors_near_%d", active.ID)).Scan(&indexed); err != nil || indexed {
+			return active.ID, err
+		}
 	}
 	err = p.change(ctx, func(tx pgx.Tx) error {
 		active, ok, err := p.withStatus(ctx, tx, Active) // two processes that start at once must not both find none
@@ -101,19 +107,27 @@ func (p postgresModels) start(ctx context.Context, configured embed.Model) (id i
 		if ok && !sameSpace(active.Model, configured) {
 			return modelError(active.Model, configured)
 		}
-		if id, err = p.register(ctx, tx, configured, Active); err != nil || ok {
+		if id, err = p.register(ctx, tx, configured, Active); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `SELECT dense.create_index($1)`, id)
+		_, err = tx.Exec(ctx, `SELECT dense.create_index($1, $2)`, id, configured.QueryDimensions)
 		return err
 	})
 	return id, err
 }
 
+// indexed is what of a vector the model's index is over.
+func indexed(m embed.Model) string {
+	if m.QueryDimensions > 0 {
+		return fmt.Sprintf(`subvector(embedding::halfvec(%d), 1, %[2]d)::halfvec(%[2]d)`, m.Dimensions, m.QueryDimensions)
+	}
+	return fmt.Sprintf(`embedding::halfvec(%d)`, m.Dimensions)
+}
+
 // hnsw is the definition of a model's index, as dense.create_index has it. Searches have to repeat its expression and
 // condition.
-func hnsw(model int64, dimensions int) string {
-	return fmt.Sprintf(`USING hnsw ((embedding::halfvec(%d)) halfvec_cosine_ops) WITH (m = 16, ef_construction = 64) WHERE model_id = %d`, dimensions, model)
+func hnsw(id int64, m embed.Model) string {
+	return fmt.Sprintf(`USING hnsw ((%s) halfvec_ip_ops) WITH (m = 24, ef_construction = 128) WHERE model_id = %d`, indexed(m), id)
 }
 
 func (p postgresModels) list(ctx context.Context) ([]ModelInfo, error) {
@@ -267,11 +281,11 @@ func (p postgresModels) lacking(ctx context.Context, model int64, namespace stri
 }
 
 // prepare builds the index of each partition beside writers, and then joins them to one of the whole table.
-func (p postgresModels) prepare(ctx context.Context, model int64, dimensions int) error {
-	if _, err := p.pool.Exec(ctx, fmt.Sprintf(`CREATE INDEX IF NOT EXISTS vectors_hnsw_%d ON ONLY dense.vectors %s`, model, hnsw(model, dimensions))); err != nil {
+func (p postgresModels) prepare(ctx context.Context, id int64, model embed.Model) error {
+	if _, err := p.pool.Exec(ctx, fmt.Sprintf(`CREATE INDEX IF NOT EXISTS vectors_near_%d ON ONLY dense.vectors %s`, id, hnsw(id, model))); err != nil {
 		return err
 	}
-	parts, err := p.parts(ctx, model)
+	parts, err := p.parts(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -285,11 +299,11 @@ func (p postgresModels) prepare(ctx context.Context, model int64, dimensions int
 			}
 		}
 		if part.broken || !part.exists {
-			if _, err := p.pool.Exec(ctx, fmt.Sprintf(`CREATE INDEX CONCURRENTLY %s ON dense.%s %s`, part.index, part.table, hnsw(model, dimensions))); err != nil {
+			if _, err := p.pool.Exec(ctx, fmt.Sprintf(`CREATE INDEX CONCURRENTLY %s ON dense.%s %s`, part.index, part.table, hnsw(id, model))); err != nil {
 				return err
 			}
 		}
-		if _, err := p.pool.Exec(ctx, fmt.Sprintf(`ALTER INDEX dense.vectors_hnsw_%d ATTACH PARTITION dense.%s`, model, part.index)); err != nil {
+		if _, err := p.pool.Exec(ctx, fmt.Sprintf(`ALTER INDEX dense.vectors_near_%d ATTACH PARTITION dense.%s`, id, part.index)); err != nil {
 			return err
 		}
 	}
@@ -310,7 +324,7 @@ func (p postgresModels) parts(ctx context.Context, model int64) ([]part, error) 
 				WHERE ti.inhparent = to_regclass('dense.vectors' || $1) AND x.indrelid = t.oid)
 		FROM pg_inherits h JOIN pg_class t ON t.oid = h.inhrelid
 		LEFT JOIN pg_index i ON i.indexrelid = to_regclass('dense.' || t.relname || $1)
-		WHERE h.inhparent = 'dense.vectors'::regclass ORDER BY t.relname`, fmt.Sprintf("_hnsw_%d", model))
+		WHERE h.inhparent = 'dense.vectors'::regclass ORDER BY t.relname`, fmt.Sprintf("_near_%d", model))
 	if err != nil {
 		return nil, err
 	}
@@ -383,7 +397,7 @@ func (p postgresModels) unprepare(ctx context.Context, model int64) error {
 			if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '200ms'`); err != nil {
 				return err
 			}
-			_, err := tx.Exec(ctx, fmt.Sprintf(`DROP INDEX IF EXISTS dense.vectors_hnsw_%d`, model))
+			_, err := tx.Exec(ctx, fmt.Sprintf(`DROP INDEX IF EXISTS dense.vectors_near_%[1]d, dense.vectors_hnsw_%[1]d`, model)) // the second is of releases before
 			return err
 		})
 		if !postgres.IsLockTimeout(err) {

@@ -226,7 +226,7 @@ func (s sqliteModels) lacking(ctx context.Context, model int64, namespace string
 }
 
 // prepare has nothing to do: searches compare vectors one by one.
-func (sqliteModels) prepare(context.Context, int64, int) error { return nil }
+func (sqliteModels) prepare(context.Context, int64, embed.Model) error { return nil }
 
 func (s sqliteModels) activate(ctx context.Context, model int64) (queued int64, err error) {
 	err = s.db.Update(ctx, func(tx *sql.Tx) error {

@@ -3,10 +3,13 @@ package dense
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
+	"sync"
+	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pgvector/pgvector-go"
 
@@ -17,8 +20,17 @@ import (
 	"github.com/triskele/triskele/services/record"
 )
 
-// iterative is how an HNSW index goes on when what it found is filtered out: the order it loses is restored by sorting.
-const iterative = "relaxed_order"
+// How the HNSW index is searched. docs/bench/dense.md has what it finds.
+const (
+	// The index looks for efPerHit of the nearest for each hit asked for, minEf at least, where the partition has efPartition
+	// vectors; for more as these grow, by the power efGrowth. pgvector allows maxEf.
+	efPerHit, minEf, maxEf = 6, 200, 1000
+	efPartition, efGrowth  = 20_000, 0.4
+	// maxScan is how many vectors an index scan goes through at most. To compare more one by one is cheaper.
+	maxScan = 20_000
+	// largeFor is how long a namespace is thought to be large without looking again.
+	largeFor = time.Minute
+)
 
 // Postgres searches the vectors in dense.vectors: exactly where few come into question, else through an HNSW index.
 type Postgres struct {
@@ -32,6 +44,7 @@ type Postgres struct {
 	tasks    queue.Store
 	model    int64 // of the embedder, in dense.models
 	models   postgresModels
+	large    sync.Map // a sighting for the name of each namespace with more than ExactUpTo vectors
 }
 
 var (
@@ -64,7 +77,7 @@ func (p *Postgres) Knows(ctx context.Context, namespace string, sequence int64) 
 	return knows(ctx, p.models, p.Follower, p.model, namespace, sequence)
 }
 
-// Search implements leg.Searcher.
+// Search implements leg.Searcher. Each way of searching is one statement.
 func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	vector, reason, err := queryVector(ctx, p.embedder, q)
 	if err != nil {
@@ -73,79 +86,98 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	if vector == nil {
 		return abstain(reason), nil
 	}
-	settings := map[string]string{
-		"hnsw.ef_search":      strconv.Itoa(min(max(q.Depth, 100), 1000)),
-		"hnsw.iterative_scan": iterative, // a partition holds many namespaces, and not all memories are live
-		"jit":                 "off",     // takes longer to compile than the search to run
-	}
-	if q.Filter.Narrow() {
-		settings["hnsw.ef_search"] = strconv.Itoa(min(max(4*q.Depth, 100), 1000))
-		settings["hnsw.iterative_scan"] = "off" // see nearest
-	}
-	var hits []leg.Hit
-	var status Status
-	err = postgres.Search(ctx, p.pool, q.Namespace, settings, func(tx pgx.Tx) error {
-		var n int
-		err := tx.QueryRow(ctx, fmt.Sprintf(`
-			SELECT count(*), coalesce((SELECT status FROM dense.models WHERE id = %[1]d), '')
-			FROM (SELECT FROM dense.vectors WHERE namespace = $1 AND model_id = %[1]d LIMIT $2) v`, p.model),
-			q.Namespace, p.ExactUpTo+1).Scan(&n, &status)
-		if err != nil {
-			return err
-		}
-		hits, err = p.nearest(ctx, tx, q, pgvector.NewHalfVector(vector), n)
-		return err
-	})
-	if err != nil {
+	result := found(q, p.embedder.Model(), vector, reason)
+	s := search{Postgres: p, q: q, vector: vector}
+	if result.Hits, err = s.nearest(ctx); err != nil {
 		return leg.Result{}, err
 	}
-	result := found(q, vector, reason)
-	result.Hits = aboveMinScore(hits, q)
-	return result, markOutdated(ctx, p.models, p.embedder.Model(), status, &result)
+	result.Hits = aboveMinScore(result.Hits, q)
+	return result, markOutdated(ctx, p.models, p.embedder.Model(), s.status, &result)
 }
 
-// nearest chooses the way that is likely to be cheapest, and the next one if that finds too little. n is how many vectors
-// the namespace has, counted up to one more than are compared one by one.
-func (p *Postgres) nearest(ctx context.Context, tx pgx.Tx, q leg.Query, vector pgvector.HalfVector, n int) ([]leg.Hit, error) {
-	if n <= p.ExactUpTo {
-		hits, _, err := p.exact(ctx, tx, q, vector, math.MaxInt32)
-		return hits, err
-	}
-	if q.Filter.Narrow() {
-		// Enough of the nearest pass the filter unless it is a narrow one; then those that pass may be few, and else the
-		// index has to be followed further.
-		if hits, err := p.approximate(ctx, tx, q, vector); err != nil || len(hits) == q.Depth {
+// search is one search.
+type search struct {
+	*Postgres
+	q      leg.Query
+	vector []float32
+	// What run learned beside the hits.
+	status    Status // of the model
+	compared  int64  // vectors, if exactly
+	partition int64  // vectors in the namespace's partition, about, if compared exactly
+}
+
+// nearest begins with the way that is likely to be the cheapest, and learns from what it finds which is the next.
+func (s *search) nearest(ctx context.Context) ([]leg.Hit, error) {
+	size, large := s.isLarge()
+	if !s.q.Filter.Narrow() && !large {
+		hits, all, err := s.exact(ctx, s.ExactUpTo)
+		if err != nil || all {
 			return hits, err
 		}
-		if hits, all, err := p.exact(ctx, tx, q, vector, p.ExactUpTo); err != nil || all {
-			return hits, err
-		}
-		if _, err := tx.Exec(ctx, `SELECT set_config('hnsw.iterative_scan', $1, true)`, iterative); err != nil {
-			return nil, err
-		}
+		size = s.partition
+		s.large.Store(s.q.Namespace, sighting{time.Now(), size})
 	}
-	if hits, err := p.approximate(ctx, tx, q, vector); err != nil || len(hits) == q.Depth {
+	ef := s.ef(size)
+	hits, err := s.approximate(ctx, ef, false)
+	if err != nil || len(hits) == s.q.Depth {
 		return hits, err
 	}
-	// The index gives up after hnsw.max_scan_tuples; there may be more.
-	hits, _, err := p.exact(ctx, tx, q, vector, math.MaxInt32)
+	// Others are nearer that do not pass the filter, are not live, or are of other namespaces in the same partition. As far
+	// as that goes on in the same way, so many have to be looked at:
+	needed := s.q.Depth * ef / max(len(hits), 1)
+	switch {
+	case needed+needed/2 <= maxEf:
+		hits, err = s.approximate(ctx, needed+needed/2, false)
+	case needed <= maxScan && len(hits) > 0:
+		hits, err = s.approximate(ctx, ef, true)
+	default: // few pass, perhaps few enough to compare them all
+		var all bool
+		if hits, all, err = s.exact(ctx, s.ExactUpTo); err != nil || all {
+			return hits, err
+		}
+		hits, err = s.approximate(ctx, ef, true)
+	}
+	if err != nil || len(hits) == s.q.Depth {
+		return hits, err
+	}
+	hits, _, err = s.exact(ctx, math.MaxInt32) // what the index finds is not all there is
 	return hits, err
+}
+
+// sighting is when a namespace was seen to be too large to compare all its vectors, and the size of its partition.
+type sighting struct {
+	at        time.Time
+	partition int64
+}
+
+// isLarge says whether the namespace has been too large lately to compare all its vectors, and how large its partition was.
+func (s *search) isLarge() (partition int64, large bool) {
+	if seen, ok := s.large.Load(s.q.Namespace); ok && time.Since(seen.(sighting).at) < largeFor {
+		return seen.(sighting).partition, true
+	}
+	return 0, false
+}
+
+// ef is how many of the nearest the index looks for: the more vectors it has, the more easily it misses some.
+func (s *search) ef(partition int64) int {
+	growth := math.Pow(max(1, float64(partition)/efPartition), efGrowth)
+	return min(max(int(efPerHit*growth*float64(s.q.Depth)), minEf), maxEf)
 }
 
 // exact compares the query with up to limit memories and says whether those are all that come into question; if not, the
 // hits mean nothing.
-func (p *Postgres) exact(ctx context.Context, tx pgx.Tx, q leg.Query, vector pgvector.HalfVector, limit int) (hits []leg.Hit, all bool, err error) {
+func (s *search) exact(ctx context.Context, limit int) (hits []leg.Hit, all bool, err error) {
 	var args postgres.Args
-	namespace, query, depth := args.Add(q.Namespace), args.Add(vector), args.Add(q.Depth)
-	live := postgres.Live(q.Filter, "m", &args)
+	namespace, query, depth := args.Add(s.q.Namespace), args.Add(pgvector.NewHalfVector(s.vector)), args.Add(s.q.Depth)
+	live := postgres.Live(s.q.Filter, "m", &args)
 	narrow := ""
-	if q.Filter.Narrow() {
+	if s.q.Filter.Narrow() {
 		narrow = "JOIN memory.memories m ON m.namespace = v.namespace AND m.id = v.memory_id AND " + live
 	}
 	// Without a filter most memories are live, so only those that rank high are looked up.
-	rows, err := tx.Query(ctx, fmt.Sprintf(`
+	hits, err = s.run(ctx, nil, fmt.Sprintf(`
 		WITH scored AS MATERIALIZED (
-			SELECT v.memory_id, round((1 - (v.embedding <=> %[1]s::halfvec)) * %[2]d) / %[2]d AS score
+			SELECT v.memory_id, v.tableoid AS part, round((1 - (v.embedding <=> %[1]s::halfvec)) * %[2]d) / %[2]d AS score
 			FROM dense.vectors v %[3]s WHERE v.namespace = %[4]s AND v.model_id = %[5]d LIMIT %[6]s
 		), best AS MATERIALIZED (
 			SELECT s.memory_id, s.score, m.importance, m.created_at
@@ -153,44 +185,76 @@ func (p *Postgres) exact(ctx context.Context, tx pgx.Tx, q leg.Query, vector pgv
 			JOIN memory.memories m ON m.namespace = %[4]s AND m.id = s.memory_id
 			WHERE %[7]s ORDER BY s.score DESC FETCH FIRST %[8]s ROWS WITH TIES
 		)
-		SELECT memory_id, score, importance, created_at, (SELECT count(*) FROM scored)
-		FROM best ORDER BY score DESC, importance DESC, created_at DESC, memory_id LIMIT %[8]s`,
-		query, scoreUnits, narrow, namespace, p.model, args.Add(limit+1), live, depth), args...)
-	if err != nil {
-		return nil, false, err
-	}
-	var compared int
-	hits, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (hit leg.Hit, err error) {
-		err = row.Scan(&hit.ID, &hit.Score, &hit.Importance, &hit.CreatedAt, &compared)
-		hit.CreatedAt = hit.CreatedAt.UTC()
-		return hit, err
-	})
-	return hits, compared <= limit, err
+		SELECT (SELECT status FROM dense.models WHERE id = %[5]d), (SELECT count(*) FROM scored),
+			(SELECT reltuples::bigint FROM pg_class WHERE oid = (SELECT part FROM scored LIMIT 1)), best.*
+		FROM (VALUES (1)) one LEFT JOIN best ON true
+		ORDER BY score DESC, importance DESC, created_at DESC, memory_id LIMIT %[8]s`,
+		query, scoreUnits, narrow, namespace, s.model, args.Add(limit+1), live, depth), args)
+	return hits, s.compared <= int64(limit), err
 }
 
 // approximate asks the HNSW index, whose expression and condition the statement has to repeat to the letter. It may find
-// less than there is.
-func (p *Postgres) approximate(ctx context.Context, tx pgx.Tx, q leg.Query, vector pgvector.HalfVector) ([]leg.Hit, error) {
+// less than there is. With iterate, the index is followed beyond the ef nearest until enough are found.
+func (s *search) approximate(ctx context.Context, ef int, iterate bool) ([]leg.Hit, error) {
+	settings := map[string]string{"hnsw.ef_search": strconv.Itoa(ef), "hnsw.iterative_scan": "off", "hnsw.max_scan_tuples": strconv.Itoa(maxScan)}
+	if iterate {
+		settings["hnsw.iterative_scan"] = "relaxed_order" // the order it loses is restored below
+	}
+	model := s.embedder.Model()
+	compared := s.vector
+	if model.QueryDimensions > 0 {
+		compared = s.vector[:model.QueryDimensions]
+	}
 	var args postgres.Args
-	namespace, query := args.Add(q.Namespace), args.Add(vector)
-	rows, err := tx.Query(ctx, fmt.Sprintf(`
+	namespace, query, near := args.Add(s.q.Namespace), args.Add(pgvector.NewHalfVector(s.vector)), args.Add(pgvector.NewHalfVector(compared))
+	return s.run(ctx, settings, fmt.Sprintf(`
 		WITH nearest AS MATERIALIZED (
-			SELECT v.memory_id, v.embedding::halfvec(%[1]d) <=> %[2]s::halfvec AS distance, m.importance, m.created_at
+			SELECT v.memory_id, v.embedding, m.importance, m.created_at
 			FROM dense.vectors v JOIN memory.memories m ON m.namespace = v.namespace AND m.id = v.memory_id
-			WHERE v.namespace = %[3]s AND v.model_id = %[4]d AND %[5]s
-			ORDER BY v.embedding::halfvec(%[1]d) <=> %[2]s::halfvec LIMIT %[6]s
+			WHERE v.namespace = %[1]s AND v.model_id = %[2]d AND %[3]s
+			ORDER BY %[4]s <#> %[5]s::halfvec LIMIT %[6]s
+		), best AS (
+			SELECT memory_id, round((1 - (embedding <=> %[7]s::halfvec)) * %[8]d) / %[8]d AS score, importance, created_at FROM nearest
 		)
-		SELECT memory_id, round((1 - distance) * %[7]d) / %[7]d AS score, importance, created_at
-		FROM nearest ORDER BY score DESC, importance DESC, created_at DESC, memory_id`,
-		p.embedder.Model().Dimensions, query, namespace, p.model, postgres.Live(q.Filter, "m", &args), args.Add(q.Depth), scoreUnits), args...)
+		SELECT (SELECT status FROM dense.models WHERE id = %[2]d), NULL::bigint, NULL::bigint, best.*
+		FROM (VALUES (1)) one LEFT JOIN best ON true
+		ORDER BY score DESC, importance DESC, created_at DESC, memory_id`,
+		namespace, s.model, postgres.Live(s.q.Filter, "m", &args), indexed(model), near, args.Add(s.q.Depth), query, scoreUnits), args)
+}
+
+// run runs a search's statement, whose rows begin with the model's status, the number of vectors compared and that in the
+// partition, and end with a hit, or NULLs if there is none.
+func (s *search) run(ctx context.Context, settings map[string]string, statement string, args postgres.Args) (hits []leg.Hit, err error) {
+	all := map[string]string{"jit": "off"} // takes longer to compile than the search to run
+	maps.Copy(all, settings)
+	rows, err := postgres.In(s.pool, s.q.Namespace).Searching(all).Query(ctx, statement, args...)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (hit leg.Hit, err error) {
-		err = row.Scan(&hit.ID, &hit.Score, &hit.Importance, &hit.CreatedAt)
-		hit.CreatedAt = hit.CreatedAt.UTC()
-		return hit, err
-	})
+	defer rows.Close()
+	for rows.Next() {
+		var status *Status
+		var compared, partition *int64
+		var id *uuid.UUID
+		var score, importance *float64
+		var created *time.Time
+		if err := rows.Scan(&status, &compared, &partition, &id, &score, &importance, &created); err != nil {
+			return nil, err
+		}
+		s.status, s.compared, s.partition = orZero(status), orZero(compared), orZero(partition)
+		if id != nil {
+			hits = append(hits, leg.Hit{ID: *id, Score: *score, Importance: *importance, CreatedAt: created.UTC()})
+		}
+	}
+	return hits, rows.Err()
+}
+
+// orZero makes the zero value of NULL.
+func orZero[T any](v *T) (value T) {
+	if v != nil {
+		value = *v
+	}
+	return value
 }
 
 // Status implements leg.Searcher.

@@ -165,7 +165,7 @@ func TestReembedBuildsTheIndex(t *testing.T) {
 	s := mustOpen(t, f, embed.NewHashed())
 	records := seed(t, f, "ns", 500)
 	valid := func() bool {
-		return count(t, f, `SELECT count(*) FROM pg_index WHERE indisvalid AND indexrelid = to_regclass('dense.vectors_hnsw_2')`, "") == 1
+		return count(t, f, `SELECT count(*) FROM pg_index WHERE indisvalid AND indexrelid = to_regclass('dense.vectors_near_2')`, "") == 1
 	}
 	died := errors.New("killed")
 	e := &watched{Embedder: small(t), before: func([]string) error { return died }}
@@ -173,8 +173,8 @@ func TestReembedBuildsTheIndex(t *testing.T) {
 		t.Fatalf("the first attempt: %v, index valid %v", err, valid())
 	}
 	for _, statement := range []string{
-		`CREATE INDEX vectors_3_hnsw_2 ON dense.vectors_3 USING hnsw ((embedding::halfvec(128)) halfvec_cosine_ops) WITH (m = 16, ef_construction = 64) WHERE model_id = 2`,
-		`UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'dense.vectors_3_hnsw_2'::regclass`,
+		`CREATE INDEX vectors_3_near_2 ON dense.vectors_3 USING hnsw ((embedding::halfvec(128)) halfvec_ip_ops) WITH (m = 16, ef_construction = 64) WHERE model_id = 2`,
+		`UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'dense.vectors_3_near_2'::regclass`,
 	} {
 		if _, err := f.Pool.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)

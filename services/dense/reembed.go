@@ -103,7 +103,7 @@ func (b *building) all(ctx context.Context) error {
 		if pass == 0 {
 			b.progress.Indexing = true
 			b.report(b.progress)
-			if err := b.catalog.prepare(ctx, b.model, b.embedder.Model().Dimensions); err != nil {
+			if err := b.catalog.prepare(ctx, b.model, b.embedder.Model()); err != nil {
 				return err
 			}
 			b.progress.Indexing = false

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -52,8 +51,7 @@ func (s *SQLite) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]le
 	if err != nil || vector == nil {
 		return nil, cosine, err
 	}
-	query := slices.Clone(vector)
-	rescale(query)
+	query := prepared(vector)
 	var args sqlite.Args
 	rows, err := s.db.Read.QueryContext(ctx, fmt.Sprintf(`
 		SELECT v.memory_id, v.embedding FROM json_each(%s) wanted
@@ -63,18 +61,18 @@ func (s *SQLite) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]le
 		return nil, cosine, err
 	}
 	var scores []leg.Score
-	stored := make([]float32, 0, len(query))
+	halves := make([]uint16, 0, len(query))
 	err = scanRows(rows, func() error {
 		var id uuid.UUID
 		var embedding sql.RawBytes
 		if err := rows.Scan(&id, &embedding); err != nil {
 			return err
 		}
-		var err error
-		if stored, err = appendDecoded(stored[:0], embedding, len(query)); err != nil {
-			return err
+		of, scale, err := appendHalves(halves[:0], embedding, len(query))
+		if err != nil {
+			return fmt.Errorf("vector of memory %s: %w", id, err)
 		}
-		scores = append(scores, leg.Score{ID: id, Score: fromUnits(toUnits(dot(query, stored)))})
+		scores = append(scores, leg.Score{ID: id, Score: fromUnits(toUnits(halfDot(query, of) * scale))})
 		return nil
 	})
 	return scores, cosine, err

@@ -1,6 +1,7 @@
 package dense
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/binary"
@@ -21,11 +22,13 @@ import (
 	"github.com/triskele/triskele/services/sqlite"
 )
 
-// SQLite searches the vectors in dense_vectors. It compares the query with every vector of a namespace in memory, and
-// asks the database only what has changed since it read them and which of the best may be returned.
+// SQLite searches the vectors in dense_vectors. It compares the query with the codes of a namespace's vectors in memory, then
+// with the likeliest vectors themselves, and asks the database only what has changed since it read them and which of the
+// best may be returned. A namespace is read when it is first searched.
 type SQLite struct {
-	// MaxBytes bounds the memory that vectors are kept in. The namespace used least recently goes first; one that does
-	// not fit alone is read from the database in each search. Set it before the first search.
+	// MaxBytes bounds the memory that vectors are kept in. The namespace used least recently goes first. Of one that does not
+	// fit alone only the codes are kept, a fifteenth of the rest, and the vectors that these say are likely are read in each
+	// search; if even they do not fit, all vectors are. Set it before the first search.
 	MaxBytes int64
 
 	queue.Follower
@@ -35,7 +38,7 @@ type SQLite struct {
 	model    int64 // of the embedder, in dense_models
 	models   sqliteModels
 	cache    cache
-	scratch  sync.Pool // of *[]candidate
+	scratch  sync.Pool // of *scratch
 }
 
 var (
@@ -57,7 +60,7 @@ func NewSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, task
 	}
 	return &SQLite{
 		MaxBytes: 512 << 20, Follower: queue.Follow(tasks, indexName), db: db, embedder: embedder, tasks: tasks, model: model, models: models,
-		scratch: sync.Pool{New: func() any { return new([]candidate) }},
+		scratch: sync.Pool{New: func() any { return new(scratch) }},
 	}, nil
 }
 
@@ -73,34 +76,6 @@ func encode(vector []float32) []byte {
 		b = binary.LittleEndian.AppendUint16(b, float16.Fromfloat32(x).Bits())
 	}
 	return b
-}
-
-// appendDecoded appends a vector that dense_vectors keeps, scaled to length 1 again after its rounding.
-func appendDecoded(vectors []float32, b []byte, dimensions int) ([]float32, error) {
-	if len(b) != 2*dimensions {
-		return vectors, fmt.Errorf("a stored vector has %d bytes, not %d", len(b), 2*dimensions)
-	}
-	start := len(vectors)
-	for ; len(b) > 0; b = b[2:] {
-		vectors = append(vectors, float16.Frombits(binary.LittleEndian.Uint16(b)).Float32())
-	}
-	if !rescale(vectors[start:]) {
-		return vectors, errors.New("a stored vector has no length, or one beyond numbers")
-	}
-	return vectors, nil
-}
-
-// rescale gives a vector length 1 in single precision, and says whether it has a length.
-func rescale(vector []float32) bool {
-	var squares float64
-	for _, x := range vector {
-		squares += float64(x) * float64(x)
-	}
-	scale := 1 / math.Sqrt(squares)
-	for i, x := range vector {
-		vector[i] = float32(float64(x) * scale)
-	}
-	return squares > 0 && !math.IsInf(squares, 0)
 }
 
 // state is a row of dense_state.
@@ -121,9 +96,8 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if vector == nil {
 		return abstain(reason), nil
 	}
-	result := found(q, vector, reason)
-	query := slices.Clone(vector)
-	rescale(query)
+	result := found(q, s.embedder.Model(), vector, reason)
+	query := prepared(vector)
 
 	var now state
 	var status Status
@@ -139,7 +113,7 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 		return result, markOutdated(ctx, s.models, s.embedder.Model(), status, &result)
 	}
 	var cut string
-	if matrixBytes(now.vectors, len(query)) > s.MaxBytes {
+	if codeBytes(now.vectors, len(query)) > s.MaxBytes {
 		s.cache.drop(q.Namespace)
 		result.Hits, cut, err = s.stream(ctx, q, query)
 	} else {
@@ -154,6 +128,14 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	return result, markOutdated(ctx, s.models, s.embedder.Model(), status, &result)
 }
 
+// How the vectors in memory are searched. docs/bench/dense.md has what is found.
+const (
+	// Up to exactRows vectors are scored, of more those that are likely to be nearest: likelyPerHit for each hit asked for.
+	exactRows, likelyPerHit = 2048, 16
+	// listShare is how many memories can be checked for a filter in a row while one is looked up.
+	listShare = 8
+)
+
 // scan compares the query with the vectors in memory. A reason says what cut it short.
 func (s *SQLite) scan(ctx context.Context, q leg.Query, query []float32, now state) (hits []leg.Hit, reason string, err error) {
 	m, err := s.refresh(ctx, q.Namespace, now, len(query))
@@ -163,38 +145,124 @@ func (s *SQLite) scan(ctx context.Context, q leg.Query, query []float32, now sta
 	if m.readTo < now.lastID {
 		reason = fmt.Sprintf("only %d of %d vectors had been read in time", len(m.ids), now.vectors)
 	}
-	buffer := s.scratch.Get().(*[]candidate)
-	defer s.scratch.Put(buffer)
-	if *buffer, err = m.compare(ctx, *buffer, query, share(ctx, 0.5)); err != nil {
-		return nil, "", err
+	work := s.scratch.Get().(*scratch)
+	defer s.scratch.Put(work)
+	until := share(ctx, 0.5)
+	var rows []int32 // that pass the filter; nil is all
+	patience := math.MaxInt
+	if q.Filter.Narrow() {
+		patience = len(m.ids) / listShare
 	}
-	if compared := len(*buffer); compared < len(m.ids) {
-		reason = fmt.Sprintf("only %d of %d vectors were compared in time", compared, len(m.ids))
+	for n := likelyPerHit * q.Depth; ; {
+		candidates, all, cut, err := s.compare(ctx, m, work, query, rows, n, until)
+		if err != nil {
+			return nil, "", err
+		}
+		remaining := newRanking(candidates)
+		var needed int
+		if hits, needed, err = s.best(ctx, q, m, &remaining, patience); err != nil || cut != "" {
+			return hits, cmp.Or(cut, reason), err
+		}
+		switch {
+		case len(hits) == q.Depth || all && len(remaining) == 0:
+			return hits, reason, nil
+		case len(remaining) == 0: // too many of the nearest are not to be returned
+			n = max(4*n, 2*needed)
+		case !remaining.eligible(q):
+			return hits, reason, nil
+		default: // so few of the nearest pass the filter that it is cheaper to see first which memories do
+			ids, err := s.allowed(ctx, q)
+			if err != nil {
+				return nil, "", err
+			}
+			rows, patience = m.rows(ids), math.MaxInt
+		}
 	}
-	remaining := newRanking(*buffer)
-	if !q.Filter.Narrow() {
-		hits, err = s.best(ctx, q, m, &remaining, nil, math.MaxInt)
-		return hits, reason, err
-	}
-	// Trying the best candidates is the cheapest if many memories pass the filter, and costs little if few do.
-	if hits, err = s.best(ctx, q, m, &remaining, nil, 20*q.Depth); err != nil || len(hits) == q.Depth || !remaining.eligible(q) {
-		return hits, reason, err
-	}
-	ids, err := s.allowed(ctx, q)
-	if err != nil {
-		return nil, "", err
-	}
-	remaining = newRanking(remaining.only(m.rows(ids)))
-	hits, err = s.best(ctx, q, m, &remaining, hits, math.MaxInt)
-	return hits, reason, err
 }
 
-// best adds to the hits the best of the remaining candidates that turn out to be live and to pass the filter, until there
-// are enough or about the given number have been tried. Those that score like the last one are tried too, because other
-// things than the score order them.
-func (s *SQLite) best(ctx context.Context, q leg.Query, m matrix, remaining *ranking, hits []leg.Hit, tries int) ([]leg.Hit, error) {
+// compare scores rows, or all if they are nil: each, or the n that are likely to be nearest, in which case it says that
+// those are not all. A reason says what cut it short.
+func (s *SQLite) compare(ctx context.Context, m matrix, work *scratch, query []float32, rows []int32, n int, until time.Time) (candidates []candidate, all bool, cut string, err error) {
+	total := len(m.ids)
+	if rows != nil {
+		total = len(rows)
+	}
+	of := fmt.Sprintf("%d", total)
+	if total <= max(exactRows, n) {
+		all = true
+		candidates = slices.Grow(work.candidates[:0], total)
+		for i := range total {
+			row := int32(i)
+			if rows != nil {
+				row = rows[i]
+			}
+			candidates = append(candidates, candidate{0, row})
+		}
+		work.candidates = candidates
+	} else {
+		var considered int
+		if candidates, considered, err = m.likely(ctx, work, query, rows, n, until); err != nil {
+			return nil, false, "", err
+		}
+		if considered < total {
+			cut = fmt.Sprintf("only %d of %d vectors were compared in time", considered, total)
+		}
+		of = fmt.Sprintf("the likeliest %d of %d", len(candidates), total)
+	}
+	scored := candidates
+	if m.halves != nil {
+		scored, err = m.score(ctx, candidates, query, until)
+	} else {
+		scored, err = s.scoreStored(ctx, m, candidates, query, until)
+	}
+	if len(scored) < len(candidates) && passed(until) {
+		cut = fmt.Sprintf("only %d of %s vectors were compared in time", len(scored), of)
+	}
+	return scored, all, cut, err
+}
+
+// scoreStored is matrix.score with vectors read from the database. Those that have been deleted are left out.
+func (s *SQLite) scoreStored(ctx context.Context, m matrix, candidates []candidate, query []float32, until time.Time) ([]candidate, error) {
+	ids, rows := make([]int64, len(candidates)), make(map[int64]int32, len(candidates))
+	for i, c := range candidates {
+		ids[i] = m.ids[c.row]
+		rows[ids[i]] = c.row
+	}
+	var args sqlite.Args
+	found, err := s.db.Read.QueryContext(ctx, fmt.Sprintf(`
+		SELECT v.id, v.embedding FROM json_each(%s) c CROSS JOIN dense_vectors v ON v.id = c.value`, args.AddJSON(ids)), args...)
+	if err != nil {
+		return nil, err
+	}
+	scored, halves := candidates[:0], make([]uint16, 0, len(query))
+	err = scanRows(found, func() error {
+		if n := len(scored); n > 0 && n%readRows == 0 && passed(until) {
+			return errEnough
+		}
+		var id int64
+		var embedding sql.RawBytes
+		if err := found.Scan(&id, &embedding); err != nil {
+			return err
+		}
+		of, scale, err := appendHalves(halves[:0], embedding, len(query))
+		if err != nil {
+			return fmt.Errorf("vector %d: %w", id, err)
+		}
+		scored = append(scored, candidate{toUnits(halfDot(query, of) * scale), rows[id]})
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return scored, err
+}
+
+// best returns the best of the remaining candidates that turn out to be live and to pass the filter, as many as there are
+// to be. It gives up when more than patience would have to be tried for that, and says how many would have to be. Those
+// that score like the last one are tried too, because other things than the score order them.
+func (s *SQLite) best(ctx context.Context, q leg.Query, m matrix, remaining *ranking, patience int) (hits []leg.Hit, needed int, err error) {
 	scores := map[int64]int32{}
-	for tried := 0; len(hits) < q.Depth && tried < tries && remaining.eligible(q); {
+	for tried := 0; len(hits) < q.Depth && needed <= patience && remaining.eligible(q); {
 		clear(scores)
 		// A few more than are missing, because most namespaces hold some superseded memories, and ever more under a filter.
 		n := q.Depth - len(hits) + 8 + tried
@@ -212,7 +280,7 @@ func (s *SQLite) best(ctx context.Context, q leg.Query, m matrix, remaining *ran
 			CROSS JOIN memories m ON m.namespace = v.namespace AND m.id = v.memory_id
 			WHERE %s`, args.AddJSON(ids), sqlite.Live(q.Filter, "m", &args)), args...)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if err := scanRows(rows, func() error {
 			var id, created int64
@@ -224,11 +292,12 @@ func (s *SQLite) best(ctx context.Context, q leg.Query, m matrix, remaining *ran
 			hits = append(hits, hit)
 			return nil
 		}); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
+		needed = tried * q.Depth / max(len(hits), 1)
 	}
 	slices.SortFunc(hits, compareHits)
-	return hits[:min(len(hits), q.Depth)], nil
+	return hits[:min(len(hits), q.Depth)], needed, nil
 }
 
 // allowed returns the ids of the vectors whose memories pass the filter, ascending.
@@ -260,7 +329,7 @@ func (s *SQLite) stream(ctx context.Context, q leg.Query, query []float32) (hits
 		return nil, "", err
 	}
 	until := share(ctx, 0.9)
-	vector := make([]float32, 0, len(query))
+	halves := make([]uint16, 0, len(query))
 	compared := 0
 	err = scanRows(rows, func() error {
 		if compared > 0 && compared%readRows == 0 && passed(until) {
@@ -273,11 +342,11 @@ func (s *SQLite) stream(ctx context.Context, q leg.Query, query []float32) (hits
 		if err := rows.Scan(&embedding, &hit.ID, &hit.Importance, &created); err != nil {
 			return err
 		}
-		var err error
-		if vector, err = appendDecoded(vector[:0], embedding, len(query)); err != nil {
+		of, scale, err := appendHalves(halves[:0], embedding, len(query))
+		if err != nil {
 			return fmt.Errorf("vector of memory %s: %w", hit.ID, err)
 		}
-		hit.Score, hit.CreatedAt = fromUnits(toUnits(dot(query, vector))), time.UnixMicro(created).UTC()
+		hit.Score, hit.CreatedAt = fromUnits(toUnits(halfDot(query, of)*scale)), time.UnixMicro(created).UTC()
 		if q.MinScore != nil && hit.Score < *q.MinScore || len(hits) == q.Depth && compareHits(hit, hits[q.Depth-1]) > 0 {
 			return nil
 		}

@@ -111,6 +111,12 @@ func TestSQLiteRefusesUpdates(t *testing.T) {
 	}
 }
 
+// What a vector of 256 dimensions takes in memory: its id and code, and with its components and scale.
+const (
+	codeBytes  = 8 + 256/8
+	wholeBytes = codeBytes + 2*256 + 4
+)
+
 func TestSQLiteBoundsItsMemory(t *testing.T) {
 	t.Parallel()
 	f := storetest.SQLite(t)
@@ -127,7 +133,7 @@ func TestSQLiteBoundsItsMemory(t *testing.T) {
 	if kept := s.CachedVectors(); len(kept) != 4 {
 		t.Errorf("%v are kept, want all", kept)
 	}
-	s.MaxBytes = 2 * 110 * (256*4 + 8)
+	s.MaxBytes = 2 * 110 * wholeBytes
 	for _, namespace := range []string{"ns0", "ns1", "ns2", "ns3", "ns0", "ns3"} {
 		if got := search(t, s, "soil sensor", in(namespace)).Hits; !slices.Equal(got, want[namespace]) {
 			t.Errorf("%s: other hits than with more memory", namespace)
@@ -139,9 +145,19 @@ func TestSQLiteBoundsItsMemory(t *testing.T) {
 	if kept := s.CachedVectors(); len(kept) > 2 || kept["ns3"] == 0 {
 		t.Errorf("%v are kept, want ns3 and at most one more", kept)
 	}
-	// A namespace that does not fit at all is read each time.
-	s.MaxBytes = 1
+	// Of a namespace that does not fit the codes are kept, and if they do not fit either, it is read each time.
 	rare := record.Filter{TagsAny: []string{"rare"}}
+	s = other(t, f)
+	s.MaxBytes = 110 * codeBytes
+	for namespace := range want {
+		if got := search(t, s, "soil sensor", in(namespace)).Hits; namespace != "ns3" && !slices.Equal(got, want[namespace]) {
+			t.Errorf("%s: other hits with codes only", namespace)
+		}
+		if kept := s.CachedVectors(); len(kept) != 1 || kept[namespace] < 100 {
+			t.Errorf("%v are kept, want the codes of %s", kept, namespace)
+		}
+	}
+	s.MaxBytes = 1
 	for namespace := range want {
 		if namespace == "ns3" {
 			continue
@@ -226,7 +242,7 @@ func TestSQLiteGivesWhatItHas(t *testing.T) {
 	seed(t, f, "ns", 2500)
 	truncated := func(reason string, hits int) {
 		t.Helper()
-		result, err := s.Search(hurried{t.Context()}, leg.Query{Namespace: "ns", Text: "soil sensor", Depth: 10})
+		result, err := s.Search(hurried{t.Context()}, leg.Query{Namespace: "ns", Text: "soil sensor", Depth: 100})
 		if err != nil || result.State != triskelev1.LegState_LEG_STATE_TRUNCATED || !strings.Contains(result.Reason, reason) || len(result.Hits) != hits {
 			t.Errorf("%d hits, state %v, reason %q, error %v", len(result.Hits), result.State, result.Reason, err)
 		}
@@ -235,9 +251,9 @@ func TestSQLiteGivesWhatItHas(t *testing.T) {
 	if result := search(t, s, "soil sensor", nil); result.State > triskelev1.LegState_LEG_STATE_OK || len(result.Hits) != 10 {
 		t.Errorf("with time enough: %d hits, state %v", len(result.Hits), result.State)
 	}
-	truncated("2048 of 2500 vectors were compared", 10)
+	truncated("only 1024 of the likeliest 1600 of 2500 vectors were compared", 100)
 	s.MaxBytes = 1
-	truncated("512 vectors were compared", 10)
+	truncated("512 vectors were compared", 100)
 }
 
 func TestSQLiteSearchesAtOnce(t *testing.T) {
@@ -246,7 +262,7 @@ func TestSQLiteSearchesAtOnce(t *testing.T) {
 	s := mustOpen(t, f, embed.NewHashed()).(*dense.SQLite)
 	records := seed(t, f, "ns", 1500)
 	seed(t, f, "other", 1500)
-	s.MaxBytes = 2000 * (256*4 + 8) // only one of the namespaces at a time
+	s.MaxBytes = 2000 * wholeBytes // only one of the namespaces at a time
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {

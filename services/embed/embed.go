@@ -19,6 +19,9 @@ type Model struct {
 	// space: the same model with other prefixes gives vectors that do not match.
 	DocumentPrefix string
 	QueryPrefix    string
+	// QueryDimensions is how many of the first components a query may have; the others are 0 in queries. It is 0 for a
+	// model whose queries have all. It is a property of the space, not what tells it from others.
+	QueryDimensions int
 	// Local says that the embedder sends texts to nobody outside this host. It is not part of the space.
 	Local bool
 }

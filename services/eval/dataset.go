@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"os"
 	"path/filepath"
@@ -54,6 +55,15 @@ type Query struct {
 	Namespace string
 	Stratum   string         // its category, or ""
 	Grades    map[string]int // by document id; above 0 is relevant
+	Stale     []string       // documents that say what has been replaced; for judging rankings only, as the grades are
+}
+
+// Tuning says whether a query belongs to the half of a set by which settings may be chosen; the other half is for
+// judging. It depends on nothing but the names.
+func Tuning(set, query string) bool {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(set + "/" + query))
+	return h.Sum32()>>16&1 == 0
 }
 
 // label is a string, or a number or null that stands for one.
@@ -95,8 +105,9 @@ type question struct {
 	ID       string `json:"_id"`
 	Text     string `json:"text"`
 	Metadata struct {
-		Scope    label `json:"scope"`
-		Category label `json:"category"`
+		Scope    label    `json:"scope"`
+		Category label    `json:"category"`
+		Stale    []string `json:"stale_ids"`
 	} `json:"metadata"`
 }
 
@@ -281,7 +292,7 @@ func (s *Set) loadQueries(path string, grades map[string]map[string]int, namespa
 			return nil
 		}
 		s.Unreachable += unreachable
-		query := Query{ID: q.ID, Text: q.Text, Namespace: namespace, Stratum: string(q.Metadata.Category), Grades: grades[q.ID]}
+		query := Query{ID: q.ID, Text: q.Text, Namespace: namespace, Stratum: string(q.Metadata.Category), Grades: grades[q.ID], Stale: q.Metadata.Stale}
 		if err := checkBounds(fmt.Sprintf("query %q", q.ID), query.request(nil)); err != nil {
 			return err
 		}

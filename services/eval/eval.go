@@ -18,9 +18,11 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
@@ -49,6 +51,7 @@ type Options struct {
 	Sets        []string // empty means every sub-folder with a corpus.jsonl
 	Store       string   // "sqlite" or "postgres"
 	Postgres    string   // connection URL of a server to create databases on; for postgres only
+	Gateway     string   // target of a gateway to ask, with what it has behind it, instead of starting a system on Store
 	Embedder    embed.Embedder
 	Fallback    embed.Embedder // see standalone.Config
 	Out         string         // folder for the results; created if absent, files of earlier runs are overwritten
@@ -105,8 +108,8 @@ func legNames() []string {
 	return names
 }
 
-// Run measures every set with every configuration and writes report.json, report.md and runs/SET/CONFIG.trec to
-// options.Out. Each set gets a fresh database of its own, which is removed afterwards: results do not depend on which
+// Run measures every set with every configuration and writes report.json, report.md, qrels/SET.qrels and
+// runs/SET/CONFIG.trec to options.Out. Each set gets a fresh database of its own, which is removed afterwards: results do not depend on which
 // other sets are measured. Sets are read before the first is measured, so that a broken file is found early.
 func Run(ctx context.Context, options Options, process *telemetry.Process, log *slog.Logger) (*Report, error) {
 	r := &runner{options: options, process: process, log: log}
@@ -152,7 +155,7 @@ type runner struct {
 func (r *runner) check() error {
 	o := &r.options
 	switch {
-	case o.Store != "sqlite" && o.Store != "postgres":
+	case o.Gateway == "" && o.Store != "sqlite" && o.Store != "postgres":
 		return fmt.Errorf("store %q must be sqlite or postgres", o.Store)
 	case o.Store == "postgres" && o.Postgres == "":
 		return errors.New("store postgres needs a connection URL")
@@ -195,17 +198,122 @@ func (r *runner) check() error {
 	return nil
 }
 
-// measure imports one set and asks its queries with every configuration.
-func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err error) {
+// System is a service that holds one set, indexed by every leg.
+type System struct {
+	Conn            *grpc.ClientConn                       // to its gateway
+	Legs            map[string]triskelev1.LegServiceClient // by name; nil for a gateway elsewhere
+	Import, CatchUp time.Duration                          // how long storing took, and then indexing
+	version         string                                 // of the database
+	closers         []func() error                         // the last first
+}
+
+// Open starts the service on a store of its own, or connects to options.Gateway, and imports a set. Close it to remove
+// the store, or the set's namespaces.
+func Open(ctx context.Context, options Options, set *Set, process *telemetry.Process, log *slog.Logger) (*System, error) {
+	r := &runner{options: options, process: process, log: log}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	return r.open(ctx, set)
+}
+
+func (r *runner) open(ctx context.Context, set *Set) (_ *System, err error) {
+	s := &System{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	settle := func(context.Context) error { return nil }
+	if r.options.Gateway != "" {
+		if err := s.connect(ctx, r.options.Gateway, set, r.process.Service("client")); err != nil {
+			return nil, err
+		}
+	} else if settle, err = r.start(ctx, s); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	if err := r.load(ctx, set, triskelev1.NewMemoryServiceClient(s.Conn)); err != nil {
+		return nil, err
+	}
+	s.Import = time.Since(start)
+	start = time.Now()
+	if err := r.catchUp(ctx, set, triskelev1.NewRecallServiceClient(s.Conn)); err != nil {
+		return nil, err
+	}
+	s.CatchUp = time.Since(start)
+	return s, settle(ctx)
+}
+
+// start starts the service in this process on a store of its own. What it returns is to be called when all is imported.
+func (r *runner) start(ctx context.Context, s *System) (settle func(context.Context) error, err error) {
 	store, err := r.newStore(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, store.drop()) }()
+	s.closers = append(s.closers, store.drop)
+	if s.version, err = store.version(ctx); err != nil {
+		return nil, err
+	}
 	system, err := standalone.Start(ctx, standalone.Config{
 		Postgres: store.postgres, SQLite: store.sqlite, Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(),
 		Lexical: r.options.Lexical,
 	}, r.process, r.log)
+	if err != nil {
+		return nil, err
+	}
+	s.closers = append(s.closers, system.Close)
+	s.Conn, s.Legs = system.Conn, system.Legs
+	return store.settle, nil
+}
+
+// connect uses a gateway elsewhere. It refuses one that has anything in the set's namespaces, since these are deleted in
+// the end.
+func (s *System) connect(ctx context.Context, target string, set *Set, tel *telemetry.Service) error {
+	conn, err := rpc.Dial(target, tel)
+	if err != nil {
+		return err
+	}
+	s.Conn, s.version = conn, "a gateway elsewhere"
+	s.closers = append(s.closers, conn.Close)
+	memories := triskelev1.NewMemoryServiceClient(conn)
+	one := int32(1)
+	for _, namespace := range set.Namespaces {
+		call, cancel := context.WithTimeout(ctx, patience)
+		resp, err := memories.List(call, &triskelev1.ListRequest{Namespace: namespace, PageSize: &one})
+		cancel()
+		if err != nil {
+			return fmt.Errorf("list %s: %w", namespace, err)
+		}
+		if len(resp.GetMemories()) > 0 {
+			return fmt.Errorf("the gateway has memories in the namespace %s: an evaluation needs it for itself, and deletes it afterwards", namespace)
+		}
+	}
+	s.closers = append(s.closers, func() error {
+		var errs []error
+		for _, namespace := range set.Namespaces {
+			call, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+			_, err := memories.DeleteNamespace(call, &triskelev1.DeleteNamespaceRequest{Namespace: namespace})
+			cancel()
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
+	return nil
+}
+
+// Close stops the service and removes what was imported.
+func (s *System) Close() error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// measure imports one set and asks its queries with every configuration.
+func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err error) {
+	system, err := r.open(ctx, set)
 	if err != nil {
 		return err
 	}
@@ -214,31 +322,20 @@ func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err err
 	result := SetReport{
 		Name: set.Name, Documents: len(set.Memories), Namespaces: len(set.Namespaces), Queries: len(set.Queries),
 		Unjudged: set.Unjudged, Unreachable: set.Unreachable,
+		ImportSeconds: system.Import.Seconds(), ImportPerSecond: float64(len(set.Memories)) / system.Import.Seconds(),
+		CatchUpSeconds: system.CatchUp.Seconds(),
 	}
-	start := time.Now()
-	if err := r.load(ctx, set, triskelev1.NewMemoryServiceClient(system.Conn)); err != nil {
+	report.Database = system.version
+	if err := WriteJudgments(filepath.Join(r.options.Out, "qrels", set.Name+".qrels"), set.Queries); err != nil {
 		return err
 	}
-	result.ImportSeconds = time.Since(start).Seconds()
-	result.ImportPerSecond = float64(result.Documents) / result.ImportSeconds
 	recall := triskelev1.NewRecallServiceClient(system.Conn)
-	start = time.Now()
-	if err := r.catchUp(ctx, set, recall); err != nil {
-		return err
-	}
-	result.CatchUpSeconds = time.Since(start).Seconds()
-	if err := store.settle(ctx); err != nil {
-		return err
-	}
-	if report.Database, err = store.version(ctx); err != nil {
-		return err
-	}
 	for _, c := range r.configs {
 		answers, err := r.ask(ctx, set, c, recall)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		if err := writeRun(filepath.Join(r.options.Out, "runs", set.Name, c.name+".trec"), c.name, set.Queries, answers); err != nil {
+		if err := WriteRun(filepath.Join(r.options.Out, "runs", set.Name, c.name+".trec"), c.name, set.Queries, rankings(answers)); err != nil {
 			return err
 		}
 		result.Configs = append(result.Configs, summarize(c, set.Queries, answers))
@@ -318,10 +415,17 @@ func pending(ctx context.Context, set *Set, recall triskelev1.RecallServiceClien
 
 // answer is what came back for one query.
 type answer struct {
-	ranking []string // document ids, best first
-	scores  []float64
-	legs    []*triskelev1.LegReport // one per leg: a query has one namespace
-	spent   time.Duration           // as the client saw it
+	Ranking
+	legs  []*triskelev1.LegReport // one per leg: a query has one namespace
+	spent time.Duration           // as the client saw it
+}
+
+func rankings(answers []answer) []Ranking {
+	out := make([]Ranking, len(answers))
+	for i, a := range answers {
+		out[i] = a.Ranking
+	}
+	return out
 }
 
 // ask asks every query once and returns the answers in the queries' order.
@@ -359,13 +463,13 @@ func (r *runner) ask(ctx context.Context, set *Set, c config, recall triskelev1.
 
 func ask(ctx context.Context, set *Set, query Query, c config, recall triskelev1.RecallServiceClient) (answer, error) {
 	req := query.request(c.overrides())
-	// The fused score of a single leg's list only counts its ranks. Its own score is wanted in the run file.
+	// The fused score of a single leg's list only counts its ranks. The leg's own score is wanted in the run file.
 	req.Explain = len(c.legs) == 1
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	start := time.Now()
 	resp, err := recall.Recall(ctx, req)
-	out := answer{spent: time.Since(start), legs: resp.GetLegs()}
+	out := answer{Ranking: Ranking{Scores: map[string]float64{}}, spent: time.Since(start), legs: resp.GetLegs()}
 	if err != nil {
 		return answer{}, fmt.Errorf("query %q: %w", query.ID, err)
 	}
@@ -378,7 +482,8 @@ func ask(ctx context.Context, set *Set, query Query, c config, recall triskelev1
 		if contributions := hit.GetContributions(); len(contributions) == 1 {
 			score = contributions[0].GetRawScore()
 		}
-		out.ranking, out.scores = append(out.ranking, id), append(out.scores, score)
+		out.IDs = append(out.IDs, id)
+		out.Scores[id] = score
 	}
 	return out, nil
 }

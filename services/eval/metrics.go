@@ -6,41 +6,74 @@ import (
 	"time"
 )
 
-// Metrics are the means of several queries' measures, each from 0 to 1.
+// Metrics are one query's measures, or the means of several queries', each from 0 to 1.
 type Metrics struct {
+	Recall1   float64 `json:"recall_at_1"`
 	Recall5   float64 `json:"recall_at_5"`
 	Recall10  float64 `json:"recall_at_10"`
+	Recall50  float64 `json:"recall_at_50"`
 	NDCG10    float64 `json:"ndcg_at_10"`
 	MRR10     float64 `json:"mrr_at_10"`
 	Success5  float64 `json:"success_at_5"`
 	Success10 float64 `json:"success_at_10"`
 }
 
+// measures are the fields of Metrics.
+var measures = []struct {
+	name  string
+	field func(*Metrics) *float64
+	of    func(ranking []string, grades map[string]int, k int) float64
+	k     int
+}{
+	{"recall@1", func(m *Metrics) *float64 { return &m.Recall1 }, Recall, 1},
+	{"recall@5", func(m *Metrics) *float64 { return &m.Recall5 }, Recall, 5},
+	{"recall@10", func(m *Metrics) *float64 { return &m.Recall10 }, Recall, 10},
+	{"recall@50", func(m *Metrics) *float64 { return &m.Recall50 }, Recall, 50},
+	{"nDCG@10", func(m *Metrics) *float64 { return &m.NDCG10 }, NDCG, 10},
+	{"MRR@10", func(m *Metrics) *float64 { return &m.MRR10 }, ReciprocalRank, 10},
+	{"success@5", func(m *Metrics) *float64 { return &m.Success5 }, Success, 5},
+	{"success@10", func(m *Metrics) *float64 { return &m.Success10 }, Success, 10},
+}
+
+// MetricNames are the names of the measures, such as recall@10.
+func MetricNames() []string {
+	names := make([]string, len(measures))
+	for i, m := range measures {
+		names[i] = m.name
+	}
+	return names
+}
+
+// Value is the measure of a name; 0 if there is none of it.
+func (m Metrics) Value(name string) float64 {
+	for _, measure := range measures {
+		if measure.name == name {
+			return *measure.field(&m)
+		}
+	}
+	return 0
+}
+
 // Measure measures one ranking, best first, no document twice, against the grades of the judged documents.
 func Measure(ranking []string, grades map[string]int) Metrics {
-	return Metrics{
-		Recall5: Recall(ranking, grades, 5), Recall10: Recall(ranking, grades, 10),
-		NDCG10: NDCG(ranking, grades, 10), MRR10: ReciprocalRank(ranking, grades, 10),
-		Success5: Success(ranking, grades, 5), Success10: Success(ranking, grades, 10),
+	var m Metrics
+	for _, measure := range measures {
+		*measure.field(&m) = measure.of(ranking, grades, measure.k)
 	}
+	return m
 }
 
 // Mean weighs every query alike. It is zero for no queries.
 func Mean(queries []Metrics) Metrics {
-	var sum Metrics
-	for _, m := range queries {
-		sum.Recall5 += m.Recall5
-		sum.Recall10 += m.Recall10
-		sum.NDCG10 += m.NDCG10
-		sum.MRR10 += m.MRR10
-		sum.Success5 += m.Success5
-		sum.Success10 += m.Success10
+	var mean Metrics
+	for _, measure := range measures {
+		sum := measure.field(&mean)
+		for i := range queries {
+			*sum += *measure.field(&queries[i])
+		}
+		*sum /= float64(max(len(queries), 1))
 	}
-	n := float64(max(len(queries), 1))
-	return Metrics{
-		Recall5: sum.Recall5 / n, Recall10: sum.Recall10 / n, NDCG10: sum.NDCG10 / n,
-		MRR10: sum.MRR10 / n, Success5: sum.Success5 / n, Success10: sum.Success10 / n,
-	}
+	return mean
 }
 
 // Recall is the share of the relevant documents, those with a grade above 0, among the first k.

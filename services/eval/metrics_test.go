@@ -24,13 +24,13 @@ func TestMeasure(t *testing.T) {
 		{
 			name:    "the only relevant document comes first",
 			ranking: ten, grades: map[string]int{"a": 1},
-			want: eval.Metrics{Recall5: 1, Recall10: 1, NDCG10: 1, MRR10: 1, Success5: 1, Success10: 1},
+			want: eval.Metrics{Recall1: 1, Recall5: 1, Recall10: 1, Recall50: 1, NDCG10: 1, MRR10: 1, Success5: 1, Success10: 1},
 		},
 		{
 			name:    "ranks 3, 6 and 11 of three relevant documents",
 			ranking: ten, grades: map[string]int{"c": 1, "f": 1, "k": 1},
 			want: eval.Metrics{
-				Recall5: 1.0 / 3, Recall10: 2.0 / 3,
+				Recall5: 1.0 / 3, Recall10: 2.0 / 3, Recall50: 1,
 				// (1/log2 4 + 1/log2 7) / (1/log2 2 + 1/log2 3 + 1/log2 4)
 				NDCG10: (0.5 + 0.35620718710802218) / (1 + 0.63092975357145742 + 0.5),
 				MRR10:  1.0 / 3, Success5: 1, Success10: 1,
@@ -40,7 +40,7 @@ func TestMeasure(t *testing.T) {
 			name:    "grades count in the gain only",
 			ranking: []string{"low", "none", "high"}, grades: map[string]int{"high": 3, "low": 1, "none": 0, "bad": -2},
 			want: eval.Metrics{
-				Recall5: 1, Recall10: 1,
+				Recall1: 0.5, Recall5: 1, Recall10: 1, Recall50: 1,
 				// (1/log2 2 + 3/log2 4) / (3/log2 2 + 1/log2 3)
 				NDCG10: (1 + 1.5) / (3 + 0.63092975357145742),
 				MRR10:  1, Success5: 1, Success10: 1,
@@ -49,12 +49,12 @@ func TestMeasure(t *testing.T) {
 		{
 			name:    "a document graded below 0 gains nothing",
 			ranking: []string{"bad", "good"}, grades: map[string]int{"good": 1, "bad": -2},
-			want: eval.Metrics{Recall5: 1, Recall10: 1, NDCG10: 0.63092975357145742, MRR10: 0.5, Success5: 1, Success10: 1},
+			want: eval.Metrics{Recall5: 1, Recall10: 1, Recall50: 1, NDCG10: 0.63092975357145742, MRR10: 0.5, Success5: 1, Success10: 1},
 		},
 		{
 			name:    "found between five and ten",
 			ranking: ten, grades: map[string]int{"g": 2},
-			want: eval.Metrics{Recall5: 0, Recall10: 1, NDCG10: 1.0 / 3, MRR10: 1.0 / 7, Success5: 0, Success10: 1}, // log2 8 = 3
+			want: eval.Metrics{Recall10: 1, Recall50: 1, NDCG10: 1.0 / 3, MRR10: 1.0 / 7, Success5: 0, Success10: 1}, // log2 8 = 3
 		},
 		{name: "nothing relevant is found", ranking: ten, grades: map[string]int{"x": 1, "a": 0}},
 		{name: "nothing is found", ranking: nil, grades: map[string]int{"x": 1}},
@@ -63,17 +63,14 @@ func TestMeasure(t *testing.T) {
 		{
 			name:    "fewer hits than relevant documents",
 			ranking: []string{"a"}, grades: map[string]int{"a": 1, "b": 1},
-			want: eval.Metrics{Recall5: 0.5, Recall10: 0.5, NDCG10: 1 / (1 + 0.63092975357145742), MRR10: 1, Success5: 1, Success10: 1},
+			want: eval.Metrics{Recall1: 0.5, Recall5: 0.5, Recall10: 0.5, Recall50: 0.5, NDCG10: 1 / (1 + 0.63092975357145742), MRR10: 1, Success5: 1, Success10: 1},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := eval.Measure(test.ranking, test.grades)
-			for _, pair := range [][2]float64{
-				{got.Recall5, test.want.Recall5}, {got.Recall10, test.want.Recall10}, {got.NDCG10, test.want.NDCG10},
-				{got.MRR10, test.want.MRR10}, {got.Success5, test.want.Success5}, {got.Success10, test.want.Success10},
-			} {
-				if !near(pair[0], pair[1]) {
-					t.Fatalf("got  %+v\nwant %+v", got, test.want)
+			for _, name := range eval.MetricNames() {
+				if !near(got.Value(name), test.want.Value(name)) {
+					t.Errorf("%s: %v, want %v", name, got.Value(name), test.want.Value(name))
 				}
 			}
 		})

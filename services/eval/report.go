@@ -87,15 +87,16 @@ type LegReport struct {
 }
 
 func (r *runner) newReport() *Report {
-	model := r.options.Embedder.Model()
 	report := &Report{
 		Command: publicCommand(r.options), Commit: commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: thisMachine(), Store: r.options.Store,
-		Settings: Settings{
-			Embedder: fmt.Sprintf("%s/%s, %d dimensions", model.Provider, model.Name, model.Dimensions),
-			Fusion:   "RRF", K: gateway.DefaultConfig().K,
-			Limit: limit, Concurrency: r.options.Concurrency, QueriesLimit: r.options.Limit, WarmUp: warmUp,
-		},
+		Settings: Settings{Limit: limit, Concurrency: r.options.Concurrency, QueriesLimit: r.options.Limit, WarmUp: warmUp},
 	}
+	if r.options.Gateway != "" {
+		return report // its settings are its own
+	}
+	model := r.options.Embedder.Model()
+	report.Settings.Embedder = fmt.Sprintf("%s/%s, %d dimensions", model.Provider, model.Name, model.Dimensions)
+	report.Settings.Fusion, report.Settings.K = "RRF", gateway.DefaultConfig().K
 	for _, leg := range gateway.DefaultLegs(nil) {
 		report.Settings.Legs = append(report.Settings.Legs, LegSettings{Leg: leg.Name, Weight: leg.Weight, Depth: leg.Depth})
 	}
@@ -108,7 +109,7 @@ func summarize(c config, queries []Query, answers []answer) ConfigReport {
 	legSpent := map[string][]time.Duration{}
 	legStates := map[string]map[string]int{}
 	for i, query := range queries {
-		m := Measure(answers[i].ranking, query.Grades)
+		m := Measure(answers[i].IDs, query.Grades)
 		byStratum[all] = append(byStratum[all], m)
 		if query.Stratum != "" && query.Stratum != all {
 			byStratum[query.Stratum] = append(byStratum[query.Stratum], m)
@@ -176,12 +177,16 @@ func (r *Report) Markdown() []byte {
 	}
 	line("- Date: %s", r.Date)
 	line("- Machine: %s, %d cores, %.1f GB; %s; %s", r.Machine.CPU, r.Machine.Cores, r.Machine.MemoryGB, r.Machine.OS, r.Machine.Go)
-	legs := make([]string, len(r.Settings.Legs))
-	for i, leg := range r.Settings.Legs {
-		legs[i] = fmt.Sprintf("%s %g (depth %d)", leg.Leg, leg.Weight, leg.Depth)
+	if r.Settings.Legs == nil {
+		line("- Fusion and embedder: those of the gateway that was asked")
+	} else {
+		legs := make([]string, len(r.Settings.Legs))
+		for i, leg := range r.Settings.Legs {
+			legs[i] = fmt.Sprintf("%s %g (depth %d)", leg.Leg, leg.Weight, leg.Depth)
+		}
+		line("- Fusion: %s, k %g, weights %s, first %d kept", r.Settings.Fusion, r.Settings.K, strings.Join(legs, ", "), r.Settings.Limit)
+		line("- Embedder: %s", r.Settings.Embedder)
 	}
-	line("- Fusion: %s, k %g, weights %s, first %d kept", r.Settings.Fusion, r.Settings.K, strings.Join(legs, ", "), r.Settings.Limit)
-	line("- Embedder: %s", r.Settings.Embedder)
 	line("- Recalls at a time: %d, after a warm-up of %d queries; only ids are fetched", r.Settings.Concurrency, r.Settings.WarmUp)
 	if r.Settings.QueriesLimit > 0 {
 		line("- Only the first %d queries of each set", r.Settings.QueriesLimit)
@@ -267,10 +272,14 @@ func (r *Report) states() []string {
 	return names
 }
 
-const metricsHeader = "recall@5 | recall@10 | nDCG@10 | MRR@10 | success@5 | success@10"
+var metricsHeader = strings.Join(MetricNames(), " | ")
 
 func (m Metrics) row() string {
-	return fmt.Sprintf("%.3f | %.3f | %.3f | %.3f | %.3f | %.3f", m.Recall5, m.Recall10, m.NDCG10, m.MRR10, m.Success5, m.Success10)
+	values := make([]string, len(measures))
+	for i, name := range MetricNames() {
+		values[i] = fmt.Sprintf("%.3f", m.Value(name))
+	}
+	return strings.Join(values, " | ")
 }
 
 // String is "p50 / p95 / p99", or "–" if there was nothing to time.

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path"
@@ -14,32 +16,51 @@ import (
 	"strings"
 )
 
-// writeRun writes rankings in the format of trec_eval: "query Q0 document rank score tag". Its score is a single leg's
-// own, else the fused one. trec_eval sorts by score, as a 32-bit number, and settles ties its own way; so that it sees
-// the order that was measured, a score that does not fall is lowered to the next smaller such number.
-func writeRun(name, config string, queries []Query, answers []answer) (err error) {
+// WriteRun writes the rankings of queries in the format of trec_eval: "query Q0 document rank score tag". trec_eval sorts
+// by score, as a 32-bit number, and settles ties its own way; so that it sees the order that was measured, a score that
+// does not fall is lowered to the next smaller such number. The file is whole or not there.
+func WriteRun(name, config string, queries []Query, rankings []Ranking) error {
+	return writeFile(name, func(out io.Writer) {
+		for i, query := range queries {
+			last := float32(math.Inf(1))
+			for at, id := range rankings[i].IDs {
+				score := float32(rankings[i].Scores[id])
+				if score >= last {
+					score = math.Nextafter32(last, float32(math.Inf(-1)))
+				}
+				last = score
+				_, _ = fmt.Fprintf(out, "%s Q0 %s %d %s triskele-%s\n", query.ID, id, at+1, strconv.FormatFloat(float64(score), 'g', -1, 32), strings.ReplaceAll(config, " ", "_"))
+			}
+		}
+	})
+}
+
+// WriteJudgments writes the judgments of queries in the format of trec_eval: "query 0 document grade".
+func WriteJudgments(name string, queries []Query) error {
+	return writeFile(name, func(out io.Writer) {
+		for _, query := range queries {
+			for _, id := range slices.Sorted(maps.Keys(query.Grades)) {
+				_, _ = fmt.Fprintf(out, "%s 0 %s %d\n", query.ID, id, query.Grades[id])
+			}
+		}
+	})
+}
+
+// writeFile makes a file of what write writes, under its name only when it is complete.
+func writeFile(name string, write func(io.Writer)) (err error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	file, err := os.Create(name)
+	file, err := os.Create(name + ".part")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
 	out := bufio.NewWriter(file)
-	for i, query := range queries {
-		last := float32(math.Inf(1))
-		for at, id := range answers[i].ranking {
-			score := float32(answers[i].scores[at])
-			if score >= last {
-				score = math.Nextafter32(last, float32(math.Inf(-1)))
-			}
-			last = score
-			// A failed write comes back from Flush.
-			_, _ = fmt.Fprintf(out, "%s Q0 %s %d %s triskele-%s\n", query.ID, id, at+1, strconv.FormatFloat(float64(score), 'g', -1, 32), config)
-		}
+	write(out) // a failed write comes back from Flush
+	if err := errors.Join(out.Flush(), file.Close()); err != nil {
+		return err
 	}
-	return out.Flush()
+	return os.Rename(name+".part", name)
 }
 
 // Comparison says how far two runs of the same set and configuration agree on the first ten documents.

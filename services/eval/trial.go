@@ -179,7 +179,9 @@ func (r *runner) try(ctx context.Context, set *Set, facts map[string][]graph.Fac
 	if err := r.catchUp(ctx, set, triskelev1.NewRecallServiceClient(system.Conn)); err != nil {
 		return nil, err
 	}
-	index := system.Backend.Graph(graph.DefaultConfig())
+	config := graph.DefaultConfig()
+	config.Embedder = r.options.Embedder
+	index := system.Backend.Graph(config)
 	name, triples := set.Name, 0
 	for _, namespace := range set.Namespaces {
 		for batch := range slices.Chunk(facts[namespace], factBatch) {
@@ -265,6 +267,8 @@ func exchange(degrees map[uuid.UUID]int) map[string]string {
 func askLegs(ctx context.Context, legs map[string]triskelev1.LegServiceClient, set *Set, q Query, view *graph.View, exchanged map[string]string) (lists, error) {
 	out := lists{graphs: map[string]fusion.List{}, hops: map[string]int{}, spent: map[string]time.Duration{}}
 	var failed error
+	var vector []float32 // of the query, as the dense leg made it
+	var model string
 	search := func(system, leg string, edit func(*triskelev1.SearchRequest)) fusion.List {
 		list := fusion.List{Leg: leg, Namespace: q.Namespace, Weight: 1}
 		req := &triskelev1.SearchRequest{Namespace: q.Namespace, Query: q.Text, Depth: depth}
@@ -283,18 +287,22 @@ func askLegs(ctx context.Context, legs map[string]triskelev1.LegServiceClient, s
 		if resp.GetState() == triskelev1.LegState_LEG_STATE_FALLBACK {
 			failed = errors.Join(failed, fmt.Errorf("%s: %s", system, resp.GetReason()))
 		}
+		if len(resp.GetVector()) > 0 {
+			vector, model = resp.GetVector(), resp.GetVectorModel()
+		}
 		list.Kind = resp.GetScoreKind()
 		for _, h := range resp.GetHits() {
 			list.Hits = append(list.Hits, fusion.Hit{ID: h.GetId(), Score: h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime()})
 		}
 		return list
 	}
-	out.lexical, out.dense = search("lexical", "lexical", nil), search("dense", "dense", nil)
+	out.lexical = search("lexical", "lexical", nil)
+	out.dense = search("dense", "dense", func(r *triskelev1.SearchRequest) { r.ReturnVector = true })
 	out.graphs[systemHops] = search(systemHops, "graph", func(r *triskelev1.SearchRequest) { r.Traversal = triskelev1.Traversal_TRAVERSAL_HOP_DECAY })
 	out.graphs[systemRank] = search(systemRank, "graph", func(r *triskelev1.SearchRequest) { r.Traversal = triskelev1.Traversal_TRAVERSAL_PAGERANK })
 	seeds := fuse([]fusion.List{out.lexical, out.dense}, seedDepth)
 	out.graphs[systemSeeded] = search(systemSeeded, "graph", func(r *triskelev1.SearchRequest) {
-		r.Traversal = triskelev1.Traversal_TRAVERSAL_PAGERANK
+		r.Traversal, r.Vector, r.VectorModel = triskelev1.Traversal_TRAVERSAL_PAGERANK, vector, model
 		for _, s := range seeds {
 			r.Seeds = append(r.Seeds, &triskelev1.Seed{Id: s.ID, Score: s.Score})
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/triskele/triskele/fuser/fusion"
+	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/services/graph"
 )
 
@@ -42,9 +43,17 @@ type TrialSet struct {
 	Alone map[string]Metrics `json:"alone"`
 	// Stale is the share of queries with replaced documents for which one of these is ranked above all relevant ones, of a
 	// ranking. Set only for sets that say what has been replaced.
-	Stale   map[string]float64     `json:"stale,omitempty"`
-	Runs    []TrialRun             `json:"runs"`
-	Latency map[string]Percentiles `json:"latency"`
+	Stale map[string]float64 `json:"stale,omitempty"`
+	// Categories are the strata, with their recall@5 by lexical + dense.
+	Categories map[string]TrialCategory `json:"categories,omitempty"`
+	Runs       []TrialRun               `json:"runs"`
+	Latency    map[string]Percentiles   `json:"latency"`
+}
+
+// TrialCategory is one stratum of a set.
+type TrialCategory struct {
+	Queries int     `json:"queries"`
+	Recall5 float64 `json:"recall_at_5"`
 }
 
 // TrialRun is one way of adding the graph to a ranking.
@@ -70,6 +79,9 @@ func (t TrialRun) setting() string {
 	}
 	return fmt.Sprintf("weight %g", t.Weight)
 }
+
+// defaultWeight is that of the gateway.
+var defaultWeight = gateway.DefaultLegs(nil)[2].Weight
 
 const (
 	baseBoth    = "lexical + dense"
@@ -143,6 +155,9 @@ func (s *TrialSet) judge(queries []Query, answers []lists, stale map[string][]st
 		}
 		before := measure(baseRankings)
 		s.Bases[base] = Mean(before)
+		if base == baseBoth {
+			s.categorise(queries, before)
+		}
 		if hasStale {
 			s.Stale[base] = staleShare(queries, baseRankings, stale)
 		}
@@ -172,11 +187,22 @@ func (s *TrialSet) judge(queries []Query, answers []lists, stale map[string][]st
 					}
 				}
 				s.Runs = append(s.Runs, run)
-				if hasStale && system == systemRank && (run.Weight == 1 || run.Weight == 0.35) {
+				if hasStale && system == systemRank && run.Quota == 0 {
 					s.Stale[fmt.Sprintf("%s + %s, %s", base, system, run.setting())] = staleShare(queries, rankings, stale)
 				}
 			}
 		}
+	}
+}
+
+// categorise takes recall@5 by stratum.
+func (s *TrialSet) categorise(queries []Query, measured []Metrics) {
+	s.Categories = map[string]TrialCategory{}
+	for i, q := range queries {
+		c := s.Categories[q.Stratum]
+		c.Recall5 = (c.Recall5*float64(c.Queries) + measured[i].Recall5) / float64(c.Queries+1)
+		c.Queries++
+		s.Categories[q.Stratum] = c
 	}
 }
 
@@ -331,17 +357,18 @@ func (t *TrialReport) Markdown() []byte {
 		}
 		line("%s", row)
 	}
-	line("\n## By category\n\nDifference of recall@5 to lexical + dense, in points, of PageRank seeded at weight 0.35 and with quota 2.")
-	table("set | category | weight 0.35 | quota 2")
+	line("\n## By category\n\nRecall@5 of lexical + dense, and what the graph adds to it, in points: PageRank at the default weight, seeded at the same, and with quota 2.")
+	table("set | category | queries | without | PageRank | PageRank, seeded | quota 2")
 	for _, s := range t.Sets {
-		weighted, reserved := s.run(baseBoth, systemSeeded, 0.35, 0), s.run(baseBoth, systemSeeded, 0, 2)
+		weighted, seeded, reserved := s.run(baseBoth, systemRank, defaultWeight, 0), s.run(baseBoth, systemSeeded, defaultWeight, 0), s.run(baseBoth, systemRank, 0, 2)
 		names := make([]string, 0, len(weighted.Strata))
 		for name := range weighted.Strata {
 			names = append(names, name)
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			line("| %s | %s | %s | %s |", s.Name, cell(name), weighted.Strata[name], reserved.Strata[name])
+			of := s.Categories[name]
+			line("| %s | %s | %d | %.3f | %s | %s | %s |", s.Name, cell(name), of.Queries, of.Recall5, weighted.Strata[name], seeded.Strata[name], reserved.Strata[name])
 		}
 	}
 	return out.Bytes()
@@ -359,6 +386,7 @@ func (s *TrialSet) run(base, system string, weight float64, quota int) TrialRun 
 
 // verdict counts, for each setting, the sets that it makes better and worse.
 func (t *TrialReport) verdict(line func(string, ...any), table func(string)) {
+	var passed []string
 	line("\n## Verdict\n\nOf %d sets and conditions, how many each setting makes better and worse in recall@5 or nDCG@10 with an interval on one side of zero. A setting may become the default if it makes at least two better and none worse.", len(t.Sets))
 	table("added to | graph | setting | recall@5 better | worse | nDCG@10 better | worse | may be the default")
 	for _, base := range bases {
@@ -373,10 +401,20 @@ func (t *TrialReport) verdict(line func(string, ...any), table func(string)) {
 				may := "no"
 				if better >= 2 && worse == 0 && worse10 == 0 {
 					may = "yes"
+					passed = append(passed, base+" + "+system+", "+setting.setting())
 				}
 				line("| %s | %s | %s | %d | %d | %d | %d | %s |", base, system, setting.setting(), better, worse, better10, worse10, may)
 			}
 		}
+	}
+	current := baseBoth + " + " + systemRank + ", " + TrialRun{Weight: defaultWeight}.setting()
+	switch {
+	case len(passed) == 0:
+		line("\n**In words**: the graph has not earned its place. No setting may be the default.")
+	case slices.Contains(passed, current):
+		line("\n**In words**: the graph earns its place. The default (%s) may be the default; so may %d others.", current, len(passed)-1)
+	default:
+		line("\n**In words**: the default (%s) has not earned its place. These may be the default: %s.", current, strings.Join(passed, "; "))
 	}
 }
 

@@ -36,7 +36,8 @@ type Fact struct {
 // Facts takes facts in.
 type Facts interface {
 	// PutFacts stores facts of a namespace, replacing those with the same memory, subject, relation and object, and returns
-	// how many it stored: not those of memories that are not there or sensitive. All or none.
+	// how many it stored: not those of memories that are not there or sensitive. All or none. If the embedder fails the facts
+	// are stored, without vectors.
 	PutFacts(ctx context.Context, namespace string, origin Origin, facts []Fact) (int, error)
 }
 
@@ -45,7 +46,7 @@ const MaxFacts = 10_000
 
 // aliasRelations all mean that two names are of the same.
 var aliasRelations = map[string]bool{
-	aliasRelation: true, "alias": true, "also known as": true, "aka": true, "also called": true, "known as": true, "stands for": true, "same as": true,
+	AliasRelation: true, "alias": true, "also known as": true, "aka": true, "also called": true, "known as": true, "stands for": true, "same as": true,
 }
 
 // Check says what is wrong with a fact, as a *record.FieldError.
@@ -68,7 +69,7 @@ func (f Fact) Check() error {
 func relationOf(text string) string {
 	relation := strings.ToLower(strings.Join(strings.Fields(text), " "))
 	if aliasRelations[relation] {
-		return aliasRelation
+		return AliasRelation
 	}
 	return relation
 }

@@ -28,6 +28,9 @@ func (p *Postgres) PutFacts(ctx context.Context, namespace string, origin Origin
 			break
 		}
 	}
+	if err == nil {
+		err = p.embed(ctx, namespace, memoriesOf(list))
+	}
 	return stored, err
 }
 
@@ -85,14 +88,15 @@ func putFactsPostgres(ctx context.Context, tx pgx.Tx, namespace string, origin O
 		JOIN memory.memories m ON m.namespace = $1 AND m.id = e.memory
 		ON CONFLICT (namespace, concept_id, memory_id) DO NOTHING`, namespace, put.memories, put.sources, put.targets, salienceFact)
 	batch.Queue(`
-		INSERT INTO graph.concept_edges (namespace, memory_id, source_id, target_id, relation, single, valid_from, stated_to, valid_to, origin, weight)
+		INSERT INTO graph.concept_edges AS e (namespace, memory_id, source_id, target_id, relation, single, valid_from, stated_to, valid_to, origin, weight)
 		SELECT $1, m.id, f.source, f.target, f.relation, f.single, coalesce(f.begins, m.occurred_at, m.created_at), f.ends,
 			least(f.ends, CASE WHEN m.superseded_by IS NOT NULL THEN m.updated_at END), $9, 1
 		FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::boolean[], $7::timestamptz[], $8::timestamptz[])
 			AS f (memory, source, target, relation, single, begins, ends)
 		JOIN memory.memories m ON m.namespace = $1 AND m.id = f.memory
 		ON CONFLICT (namespace, source_id, target_id, relation, memory_id) DO UPDATE SET origin = excluded.origin, single = excluded.single,
-			valid_from = excluded.valid_from, stated_to = excluded.stated_to, valid_to = excluded.valid_to`,
+			valid_from = excluded.valid_from, stated_to = excluded.stated_to, valid_to = excluded.valid_to
+		WHERE NOT (e.origin = 'import' AND excluded.origin = 'model')`,
 		namespace, put.memories, put.sources, put.targets, put.relations, put.single, put.from, put.to, origin)
 	batch.Queue(`
 		INSERT INTO graph.link_ends (namespace, memory_id, key, version) SELECT $1, e.*, $4 FROM unnest($2::uuid[], $3::bigint[]) AS e

@@ -19,6 +19,9 @@ func (s *SQLite) PutFacts(ctx context.Context, namespace string, origin Origin, 
 		stored, err = putFactsSQLite(ctx, tx, namespace, origin, list, concepts)
 		return err
 	})
+	if err == nil {
+		err = s.embed(ctx, namespace, memoriesOf(list))
+	}
 	return stored, err
 }
 
@@ -69,12 +72,13 @@ func putFactsSQLite(ctx context.Context, tx *sql.Tx, namespace string, origin Or
 			SELECT ` + ns + `, f.value ->> 1, m.id, ` + args.Add(salienceFact) + `, m.revision
 			FROM json_each(` + args.AddJSON(mentioned) + `) f CROSS JOIN memories m ON m.namespace = ` + ns + ` AND m.id = unhex(f.value ->> 0, '-') WHERE true
 			ON CONFLICT (namespace, concept_id, memory_id) DO NOTHING`,
-		`INSERT INTO graph_concept_edges (namespace, memory_id, source_id, target_id, relation, single, valid_from, stated_to, valid_to, origin, weight)
+		`INSERT INTO graph_concept_edges AS e (namespace, memory_id, source_id, target_id, relation, single, valid_from, stated_to, valid_to, origin, weight)
 			SELECT ` + ns + `, m.id, f.value ->> 1, f.value ->> 2, f.value ->> 3, f.value ->> 4, coalesce(f.value ->> 5, m.occurred_at, m.created_at), f.value ->> 6,
 				CASE WHEN m.superseded_by IS NULL THEN f.value ->> 6 ELSE coalesce(min(f.value ->> 6, m.updated_at), m.updated_at) END, ` + args.Add(string(origin)) + `, 1
 			FROM json_each(` + args.AddJSON(stated) + `) f CROSS JOIN memories m ON m.namespace = ` + ns + ` AND m.id = unhex(f.value ->> 0, '-') WHERE true
 			ON CONFLICT (namespace, source_id, target_id, relation, memory_id) DO UPDATE SET origin = excluded.origin, single = excluded.single,
-				valid_from = excluded.valid_from, stated_to = excluded.stated_to, valid_to = excluded.valid_to`,
+				valid_from = excluded.valid_from, stated_to = excluded.stated_to, valid_to = excluded.valid_to
+			WHERE NOT (e.origin = 'import' AND excluded.origin = 'model')`,
 		`INSERT INTO graph_link_ends (namespace, memory_id, key, version)
 			SELECT ` + ns + `, unhex(value ->> 0, '-'), value ->> 1, ` + args.Add(version) + ` FROM json_each(` + args.AddJSON(ends) + `) WHERE true
 			ON CONFLICT (namespace, memory_id) DO UPDATE SET version = excluded.version`,

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/record"
@@ -49,8 +50,11 @@ type Config struct {
 	// is not in memory; the settings above are those of hop decay, but for MaxDegree, which also bounds an author's links.
 	Traversal triskelev1.Traversal
 	// MaxArcs is how many mentions, facts and links are kept in memory, of all namespaces together. A million take about
-	// 100 MB.
+	// 100 MB, and vectors count as what they take.
 	MaxArcs int
+	// Embedder makes vectors of concepts, facts and queries, so that a query links to what it names in other words. It
+	// may be nil.
+	Embedder embed.Embedder
 }
 
 // DefaultConfig returns the settings that are used unless an operator knows better.
@@ -163,7 +167,7 @@ func (d document) edges(mentions []mention) []edge {
 	}
 	for _, c := range d.concepts {
 		if alias, of := conceptID(c.Key), conceptID(c.AliasOf); c.AliasOf != "" && mentioned(alias) && mentioned(of) {
-			out = append(out, edge{alias, of, aliasRelation, 1})
+			out = append(out, edge{alias, of, AliasRelation, 1})
 		}
 	}
 	return out
@@ -184,7 +188,7 @@ func validity(r record.Record) (from, to time.Time) {
 // Why a search abstained.
 const (
 	reasonNoWords   = "the query has no words to link"
-	reasonNotLinked = "no concept of the namespace is named in the query"
+	reasonNotLinked = "the query names and means nothing that the namespace knows something specific about"
 	// Why a search by PageRank was answered by hop decay.
 	reasonNotInMemory = "the namespace's graph is not in memory yet, or too large for it: searched by hop decay"
 )

@@ -182,3 +182,17 @@ func longest(ps []phrase, known map[int64]int64) []phrase {
 // Key returns the normal form of a name, by which concepts are told apart: lower case, without accents, punctuation and
 // possessive, single spaces, the last word in the singular. It is empty for a name without letters or digits.
 func Key(name string) string { return key(words(name, maxDocumentWords)) }
+
+// Mentions says whether a text has all words of a name, as keys spell them.
+func Mentions(text, name string) bool {
+	said := map[string]bool{}
+	for _, w := range words(text, maxDocumentWords) {
+		said[singular(w.fold)] = true
+	}
+	for _, w := range words(name, maxDocumentWords) {
+		if !said[singular(w.fold)] {
+			return false
+		}
+	}
+	return true
+}

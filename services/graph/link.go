@@ -16,8 +16,14 @@ const (
 	hubFloor = 50
 	hubShare = 5
 	hubCount = hubShare * maxMentions
-	// aliasRelation is that of an edge from another name of a concept to the concept. Naming either names both.
-	aliasRelation = "alias of"
+	// AliasRelation is that of an edge from another name of a concept to the concept. Naming either names both.
+	AliasRelation = "alias of"
+	// maxMeant is how many concepts and how many facts a query links to in meaning, nearConcept and nearFact how near they
+	// must be, on the way from unlike, 0, to the same, 1. evidenceShare is what a fact's evidence weighs beside the fact's ends.
+	maxMeant      = 5
+	nearConcept   = 0.7
+	nearFact      = 0.35
+	evidenceShare = 0.5
 )
 
 // start is a concept of the query.
@@ -67,9 +73,26 @@ type weighted struct {
 	weight  float64
 }
 
-// link picks the concepts of the network that a query names: exactly or, if there is none, nearly. Each brings its other
-// names along. Hubs link only if nothing else does, and then only those with a memory of which they are the title.
+// link picks the concepts to start from: those that a query names, if one of them is specific: the title of a memory,
+// mentioned by no other, or part of a fact. Names that several memories drop by the way lead to too much that has nothing
+// to do with the query.
 func (n *network) link(text []word, ps []phrase, t moment) []weighted {
+	starts := n.named(text, ps, t)
+	specific := func(w weighted) bool {
+		c := &n.concepts[w.concept]
+		return len(c.mentions) == 1 || n.hasPage(w.concept) || slices.ContainsFunc(c.facts, func(r factRef) bool {
+			return n.memories[r.memory].Facts[r.fact].Relation != AliasRelation && n.holds(r, t)
+		})
+	}
+	if !slices.ContainsFunc(starts, specific) {
+		return nil
+	}
+	return starts
+}
+
+// named returns the concepts of the network that a query names: exactly or, if there is none, nearly. Each brings its
+// other names along. Hubs link only if nothing else does, and then only those with a memory of which they are the title.
+func (n *network) named(text []word, ps []phrase, t moment) []weighted {
 	known := map[int64]int64{}
 	for _, p := range ps {
 		if at, there := n.concept[p.concept]; there && len(n.concepts[at].mentions) > 0 {
@@ -91,7 +114,7 @@ func (n *network) link(text []word, ps []phrase, t moment) []weighted {
 	for _, w := range out[:len(out):len(out)] {
 		for _, r := range n.concepts[w.concept].facts {
 			f := &n.memories[r.memory].Facts[r.fact]
-			if f.Relation != aliasRelation || !n.holds(r, t) {
+			if f.Relation != AliasRelation || !n.holds(r, t) {
 				continue
 			}
 			for _, id := range []int64{f.Source, f.Target} {
@@ -103,6 +126,48 @@ func (n *network) link(text []word, ps []phrase, t moment) []weighted {
 		}
 	}
 	return out
+}
+
+// meant returns the concepts and facts that are nearest to a query in meaning, as nodes to start from with their weights.
+// A fact is worth what it is about and its evidence.
+func (n *network) meant(means meaning, t moment) map[node]float64 {
+	out := map[node]float64{}
+	mentioned := func(row int32) bool {
+		mentions := len(n.concepts[row].mentions)
+		return mentions > 0 && mentions <= n.hub()
+	}
+	for _, c := range n.meanings.nearest(means.vector, maxMeant, means.at(nearConcept), mentioned, n.byID) {
+		out[conceptNodeAt(c.row)] += means.share(c.cosine) * n.concepts[c.row].specificity
+	}
+	holds := func(r factRef) bool { return n.holds(r, t) }
+	stated := func(row int32) bool { return slices.ContainsFunc(n.said.stated[row], holds) }
+	for _, f := range n.said.nearest(means.vector, maxMeant, means.at(nearFact), stated, n.byFact) {
+		of, near := n.said.stated[f.row], means.share(f.cosine)
+		fact := &n.memories[of[0].memory].Facts[of[0].fact]
+		for _, id := range []int64{fact.Source, fact.Target} {
+			at := n.concept[id]
+			out[conceptNodeAt(at)] += near * n.concepts[at].specificity
+		}
+		for _, r := range of {
+			if holds(r) {
+				out[memoryAt(r.memory)] += near * evidenceShare / float64(len(of))
+			}
+		}
+	}
+	return out
+}
+
+// byID orders concepts by what does not depend on the order in which they came.
+func (n *network) byID(a, b int32) int { return cmp.Compare(n.concepts[a].id, n.concepts[b].id) }
+
+// byFact does so with facts.
+func (n *network) byFact(a, b int32) int {
+	at := func(row int32) *factRow {
+		r := n.said.stated[row][0]
+		return &n.memories[r.memory].Facts[r.fact]
+	}
+	f, g := at(a), at(b)
+	return cmp.Or(cmp.Compare(f.Source, g.Source), cmp.Compare(f.Target, g.Target), cmp.Compare(f.Relation, g.Relation))
 }
 
 // hub is how many memories may mention a concept that leads on.

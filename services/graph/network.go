@@ -21,8 +21,10 @@ type network struct {
 	free      []int32           // places in memories of those that are gone
 	concepts  []conceptNode
 	concept   map[int64]int32
-	arcs      int // mentions, facts and links
+	arcs      int // mentions, facts and links, and as many as the vectors take the memory of
 	fuzzy     fuzzyIndex
+	meanings  space // of concepts, by their places
+	said      statedSpace
 	relations map[string]string // one copy of each
 }
 
@@ -67,12 +69,28 @@ type factRow struct {
 	Relation       string
 	Single         bool  // the source has one target at a time
 	From, To       int64 // microseconds; To is 0 if it holds
+	Vector         code  // of the network's model; nil if there is none, or a row has it
 }
 
-func newNetwork() *network {
+// fact names what a fact says, whoever states it.
+type fact struct {
+	source, target int64
+	relation       string
+}
+
+// statedSpace holds the vectors of facts, each once however many memories state it.
+type statedSpace struct {
+	space
+	rows   map[fact]int32
+	stated [][]factRef // by row
+	free   []int32
+}
+
+// newNetwork returns an empty network for vectors of so many dimensions; 0 is for none.
+func newNetwork(dims int) *network {
 	return &network{
 		memory: map[uuid.UUID]int32{}, ends: map[int64]int32{}, linkers: map[int64][]int32{}, concept: map[int64]int32{},
-		relations: map[string]string{},
+		relations: map[string]string{}, meanings: space{dims: dims}, said: statedSpace{space: space{dims: dims}, rows: map[fact]int32{}},
 	}
 }
 
@@ -107,6 +125,7 @@ func (n *network) put(rows memoryRows) {
 			row := &n.concepts[n.conceptAt(id)]
 			row.facts = append(row.facts, factRef{at, int32(i)})
 		}
+		n.state(factRef{at, int32(i)}, f)
 	}
 	for _, l := range rows.Links {
 		n.linkers[l.target] = insert(n.linkers[l.target], at)
@@ -130,9 +149,12 @@ func (n *network) drop(id uuid.UUID) {
 		row.specificity = specificity(int64(len(row.mentions)))
 		if len(row.mentions) == 0 {
 			row.key = "" // it may be somebody's private text
+			n.forget(a.to)
 		}
 	}
-	for _, f := range node.Facts {
+	for i := range node.Facts {
+		f := &node.Facts[i]
+		n.unstate(factRef{at, int32(i)}, f)
 		for _, id := range []int64{f.Source, f.Target} {
 			row := &n.concepts[n.concept[id]]
 			row.facts = slices.DeleteFunc(row.facts, func(r factRef) bool { return r.memory == at })
@@ -164,21 +186,86 @@ func (n *network) conceptAt(id int64) int32 {
 	return at
 }
 
-// unnamed returns the ids of mentioned concepts whose key is not known yet.
-func (n *network) unnamed() []int64 {
+// unnamed returns the ids of mentioned concepts whose key is not known yet, and of those that changed memories mention and
+// that have no vector yet.
+func (n *network) unnamed(changed []memoryRows) []int64 {
 	var ids []int64
 	for i := range n.concepts {
 		if c := &n.concepts[i]; c.key == "" && len(c.mentions) > 0 {
 			ids = append(ids, c.id)
 		}
 	}
-	return ids
+	if n.meanings.dims == 0 {
+		return ids
+	}
+	for _, rows := range changed {
+		for _, m := range rows.Mentions {
+			if at, known := n.concept[m.concept]; known && n.concepts[at].key != "" && !n.meanings.has(at) {
+				ids = append(ids, m.concept)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
-// name gives a concept its key.
-func (n *network) name(id int64, key string) {
-	if at, known := n.concept[id]; known && len(n.concepts[at].mentions) > 0 {
-		n.concepts[at].key = key
+// name gives a concept its key and its vector, if it has one.
+func (n *network) name(id int64, is conceptText) {
+	at, known := n.concept[id]
+	if !known || len(n.concepts[at].mentions) == 0 {
+		return
+	}
+	n.concepts[at].key = is.key
+	if had := n.meanings.has(at); n.meanings.set(at, is.vector) && !had {
+		n.arcs += n.meanings.rowArcs()
+	}
+}
+
+// forget takes a concept's vector away.
+func (n *network) forget(concept int32) {
+	if n.meanings.has(concept) {
+		n.meanings.clear(concept)
+		n.arcs -= n.meanings.rowArcs()
+	}
+}
+
+// state takes a fact's vector in, if it has one.
+func (n *network) state(r factRef, f *factRow) {
+	vector, of := f.Vector, fact{f.Source, f.Target, f.Relation}
+	f.Vector = nil
+	row, known := n.said.rows[of]
+	if !known {
+		row = int32(len(n.said.stated))
+		if last := len(n.said.free) - 1; last >= 0 {
+			row = n.said.free[last]
+		}
+		if !n.said.set(row, vector) {
+			return
+		}
+		if int(row) == len(n.said.stated) {
+			n.said.stated = append(n.said.stated, nil)
+		} else {
+			n.said.free = n.said.free[:len(n.said.free)-1]
+		}
+		n.said.rows[of] = row
+		n.arcs += n.said.rowArcs()
+	}
+	n.said.stated[row] = append(n.said.stated[row], r)
+}
+
+// unstate takes it away with the last memory that states the fact.
+func (n *network) unstate(r factRef, f *factRow) {
+	of := fact{f.Source, f.Target, f.Relation}
+	row, known := n.said.rows[of]
+	if !known {
+		return
+	}
+	n.said.stated[row] = slices.DeleteFunc(n.said.stated[row], func(other factRef) bool { return other == r })
+	if len(n.said.stated[row]) == 0 {
+		delete(n.said.rows, of)
+		n.said.clear(row)
+		n.said.free = append(n.said.free, row)
+		n.arcs -= n.said.rowArcs()
 	}
 }
 
@@ -294,7 +381,7 @@ func (n *network) after(a, b factRef) bool {
 func (n *network) outdated(memory int32, t moment) bool {
 	facts := n.memories[memory].Facts
 	for i := range facts {
-		if facts[i].Relation == aliasRelation || n.holds(factRef{memory, int32(i)}, t) {
+		if facts[i].Relation == AliasRelation || n.holds(factRef{memory, int32(i)}, t) {
 			return false
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/record"
@@ -97,7 +98,7 @@ func TestNearlyNamed(t *testing.T) {
 func TestAliases(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s := open(f)
-		named := storetest.Record(ns, "named: the Harbour Defence Union (HDU) met.", nil)
+		named := storetest.Record(ns, "named: the Harbour Defence Union (HDU) met.", func(r *record.Record) { r.Title = "Harbour Defence Union" })
 		short := storetest.Record(ns, "short: in spring the HDU hired Teo.", nil)
 		long := storetest.Record(ns, "long: they say the Harbour Defence Union sold a boat.", nil)
 		f.Insert(t, named, short, long)
@@ -311,7 +312,9 @@ func TestPaths(t *testing.T) {
 func TestNetworksAgree(t *testing.T) {
 	var results [2][2][]leg.Result
 	for i, f := range []*storetest.Fixture{storetest.Postgres(t), storetest.SQLite(t)} {
-		following := open(f)
+		config := graph.DefaultConfig()
+		config.Embedder = embed.NewHashed()
+		following := openWith(f, config)
 		records := world(1, 200)
 		for batch := range slices.Chunk(records, 40) {
 			f.Insert(t, batch...)
@@ -322,10 +325,13 @@ func TestNetworksAgree(t *testing.T) {
 		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{records[0].ID, records[70].ID}); err != nil {
 			t.Fatal(err)
 		}
-		for j, s := range []leg.Searcher{following, open(f)} {
+		for j, s := range []leg.Searcher{following, openWith(f, config)} {
 			random := rand.New(rand.NewPCG(3, 4))
-			for range 20 {
+			for n := range 40 {
 				q := ranked(fmt.Sprintf("where did Name%dx and name%dx go with the boats", random.IntN(60), random.IntN(200)))
+				if n%2 == 1 { // names nothing, and is near to facts and names
+					q = ranked(fmt.Sprintf("nameless%dx knowing name%dxy", random.IntN(9), random.IntN(60)))
+				}
 				q.Seeds = []leg.Seed{{ID: records[random.IntN(200)].ID, Score: 1}}
 				results[i][j] = append(results[i][j], search(t, s, q))
 			}

@@ -62,10 +62,13 @@ func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
 			return nil
 		})
 		if !postgres.IsRetryable(err) {
-			return err
+			break
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return p.embedAll(ctx, namespaces, documents)
 }
 
 // lockCurrent locks the rows of the documents' memories against changes and returns those documents whose memory still
@@ -133,6 +136,7 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 
 	var put struct {
 		memories      []uuid.UUID
+		digests       []int64
 		concepts      []int64
 		mentioned     []uuid.UUID
 		revisions     []int64
@@ -151,6 +155,7 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 		relations     []string
 	}
 	for _, d := range docs {
+		put.digests = append(put.digests, digest(d.record))
 		put.memories, put.ends = append(put.memories, d.record.ID), append(put.ends, endKey(d.record.ID))
 		for _, l := range authorLinks(d.record) {
 			put.linkers, put.linked, put.relations = append(put.linkers, d.record.ID), append(put.linked, l.target), append(put.relations, l.relation)
@@ -169,6 +174,11 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 		}
 	}
 	batch := &pgx.Batch{}
+	batch.Queue(`
+		DELETE FROM graph.concept_edges e USING unnest($2::uuid[], $3::bigint[]) AS m (id, digest)
+		WHERE e.namespace = $1 AND e.memory_id = m.id AND e.origin = 'model'
+			AND NOT EXISTS (SELECT FROM graph.extractions x WHERE x.namespace = $1 AND x.memory_id = m.id AND x.digest = m.digest)`,
+		namespace, put.memories, put.digests)
 	batch.Queue(`
 		INSERT INTO graph.memory_concepts (namespace, concept_id, memory_id, salience, revision)
 		SELECT $1, m.* FROM unnest($2::bigint[], $3::uuid[], $4::float8[], $5::bigint[]) AS m
@@ -393,7 +403,7 @@ func currentPostgres(q leg.Query, namespace, holds string) string {
 		return "true"
 	}
 	facts := "SELECT FROM graph.concept_edges e WHERE e.namespace = " + namespace + " AND e.memory_id = m.id AND e.relation <> '" + coMention + "'"
-	return "(NOT EXISTS (" + facts + ") OR EXISTS (" + facts + " AND (e.relation = '" + aliasRelation + "' OR " + holds + ")))"
+	return "(NOT EXISTS (" + facts + ") OR EXISTS (" + facts + " AND (e.relation = '" + AliasRelation + "' OR " + holds + ")))"
 }
 
 // Status implements leg.Searcher.

@@ -25,7 +25,7 @@ func (p *Postgres) state(ctx context.Context, namespace string) (s state, err er
 }
 
 // changes implements source.
-func (p *Postgres) changes(ctx context.Context, namespace string, after int64) (out []memoryRows, err error) {
+func (p *Postgres) changes(ctx context.Context, namespace, model string, after int64) (out []memoryRows, err error) {
 	err = postgres.Search(ctx, p.pool, namespace, nil, func(tx pgx.Tx) error {
 		place := map[uuid.UUID]int{}
 		var id uuid.UUID
@@ -46,8 +46,8 @@ func (p *Postgres) changes(ctx context.Context, namespace string, after int64) (
 			return err
 		}
 		// A memory that has come since the first statement is of a later version.
-		each := func(statement string, targets []any, add func(*memoryRows)) error {
-			rows, err := tx.Query(ctx, statement, namespace, after)
+		each := func(statement string, targets []any, add func(*memoryRows), more ...any) error {
+			rows, err := tx.Query(ctx, statement, append([]any{namespace, after}, more...)...)
 			if err != nil {
 				return err
 			}
@@ -68,14 +68,15 @@ func (p *Postgres) changes(ctx context.Context, namespace string, after int64) (
 			return err
 		}
 		var f factRow
+		var vector []byte
 		if err := each(`
 			SELECT c.memory_id, c.source_id, c.target_id, c.relation, c.single, (extract(epoch FROM c.valid_from) * 1000000)::bigint,
-				coalesce((extract(epoch FROM c.stated_to) * 1000000)::bigint, 0)
+				coalesce((extract(epoch FROM c.stated_to) * 1000000)::bigint, 0), CASE WHEN c.vector_model = $3 THEN c.vector END
 			FROM graph.link_ends e JOIN graph.concept_edges c ON c.namespace = e.namespace AND c.memory_id = e.memory_id
 			WHERE e.namespace = $1 AND e.version > $2 AND c.relation <> '`+coMention+`'
 			ORDER BY c.memory_id, c.source_id, c.target_id, c.relation COLLATE "C"`,
-			[]any{&f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To},
-			func(r *memoryRows) { r.Facts = append(r.Facts, f) }); err != nil {
+			[]any{&f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To, &vector},
+			func(r *memoryRows) { f.Vector = toCode(vector); r.Facts = append(r.Facts, f) }, model); err != nil {
 			return err
 		}
 		var l authorLink
@@ -98,25 +99,19 @@ func (p *Postgres) memories(ctx context.Context, namespace string) ([]uuid.UUID,
 	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
-// keys implements source.
-func (p *Postgres) keys(ctx context.Context, namespace string, ids []int64) (map[int64]string, error) {
-	return p.texts(ctx, "key", namespace, ids)
-}
-
-// names implements store.
-func (p *Postgres) names(ctx context.Context, namespace string, ids []int64) (map[int64]string, error) {
-	return p.texts(ctx, "name", namespace, ids)
-}
-
-func (p *Postgres) texts(ctx context.Context, column, namespace string, ids []int64) (map[int64]string, error) {
-	rows, err := postgres.In(p.pool, namespace).Query(ctx, "SELECT id, "+column+" FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)", namespace, ids)
+// texts implements source.
+func (p *Postgres) texts(ctx context.Context, namespace, model string, ids []int64) (map[int64]conceptText, error) {
+	rows, err := postgres.In(p.pool, namespace).Query(ctx, `
+		SELECT id, key, name, CASE WHEN vector_model = $3 THEN vector END FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)`, namespace, ids, model)
 	if err != nil {
 		return nil, err
 	}
-	out := map[int64]string{}
+	out := map[int64]conceptText{}
 	var id int64
-	var text string
-	_, err = pgx.ForEachRow(rows, []any{&id, &text}, func() error {
+	var text conceptText
+	var vector []byte
+	_, err = pgx.ForEachRow(rows, []any{&id, &text.key, &text.name, &vector}, func() error {
+		text.vector = toCode(vector)
 		out[id] = text
 		return nil
 	})

@@ -23,19 +23,33 @@ type state struct{ epoch, version, removed int64 }
 // source is where networks are read from.
 type source interface {
 	state(ctx context.Context, namespace string) (state, error)
-	// changes returns the memories of the graph that changed after a version; after 0 that is all.
-	changes(ctx context.Context, namespace string, after int64) ([]memoryRows, error)
+	// changes returns the memories of the graph that changed after a version; after 0 that is all. Facts have their vectors
+	// of the model, if it is not empty.
+	changes(ctx context.Context, namespace, model string, after int64) ([]memoryRows, error)
 	// memories returns the ids of all memories of the graph.
 	memories(ctx context.Context, namespace string) ([]uuid.UUID, error)
-	// keys returns the normal forms of concepts; those that are gone are left out.
-	keys(ctx context.Context, namespace string, ids []int64) (map[int64]string, error)
+	// texts returns what is known of concepts, with vectors of the model; those that are gone are left out.
+	texts(ctx context.Context, namespace, model string, ids []int64) (map[int64]conceptText, error)
+}
+
+// conceptText is a concept's name, its normal form and, if it has one, its vector.
+type conceptText struct {
+	key, name string
+	vector    code
+}
+
+// reader reads networks of a model, or of none.
+type reader struct {
+	source
+	model string
+	dims  int
 }
 
 var errTooLarge = errors.New("the namespace's graph has too many arcs to be kept in memory")
 
 // replicas are the networks of the namespaces that were searched last. Each catches up with its tables before it is used.
 type replicas struct {
-	source  source
+	reader
 	maxArcs int // of all networks together
 
 	mu     sync.Mutex
@@ -56,8 +70,8 @@ type replica struct {
 	err      error         // how the last one ended
 }
 
-func newReplicas(s source, maxArcs int) *replicas {
-	return &replicas{source: s, maxArcs: maxArcs, all: map[string]*replica{}, unfits: map[string]state{}}
+func newReplicas(r reader, maxArcs int) *replicas {
+	return &replicas{reader: r, maxArcs: maxArcs, all: map[string]*replica{}, unfits: map[string]state{}}
 }
 
 // with calls fn with the network of a namespace as the tables are now, and says whether it could: not if the network is too
@@ -69,7 +83,7 @@ func (r *replicas) with(ctx context.Context, namespace string, fn func(*network)
 	}
 	defer cancel()
 	for {
-		now, err := r.source.state(ctx, namespace)
+		now, err := r.state(ctx, namespace)
 		if err != nil {
 			return false, err
 		}
@@ -114,7 +128,7 @@ func (r *replicas) get(namespace string, now state) (*replica, <-chan struct{}) 
 	}
 	rep := r.all[namespace]
 	if rep == nil {
-		rep = &replica{network: newNetwork()}
+		rep = &replica{network: newNetwork(r.dims)}
 		r.all[namespace] = rep
 	}
 	r.clock++
@@ -134,7 +148,7 @@ func (r *replicas) catchUp(namespace string, rep *replica, to state) {
 	network, at := rep.network, rep.network.at
 	rep.mu.RUnlock()
 	if at.epoch != to.epoch || at.version > to.version {
-		network, at = newNetwork(), state{}
+		network, at = newNetwork(r.dims), state{}
 	}
 	update, err := r.read(ctx, namespace, at, to)
 	if err == nil && at.version == 0 && update.arcs() > r.maxArcs {
@@ -142,12 +156,12 @@ func (r *replicas) catchUp(namespace string, rep *replica, to state) {
 	}
 	if err == nil {
 		rep.mu.Lock()
-		err = update.apply(ctx, network, r.source, namespace)
+		err = update.apply(ctx, network, r.reader, namespace)
 		if err == nil {
 			network.at = to
 			rep.network = network
 		} else {
-			rep.network = newNetwork()
+			rep.network = newNetwork(r.dims)
 		}
 		rep.mu.Unlock()
 	}
@@ -199,17 +213,17 @@ type update struct {
 	left    []uuid.UUID // if removed
 }
 
-func (r *replicas) read(ctx context.Context, namespace string, at, to state) (update, error) {
+func (r reader) read(ctx context.Context, namespace string, at, to state) (update, error) {
 	if to == (state{}) {
 		return update{}, nil
 	}
 	var u update
 	var err error
-	if u.changed, err = r.source.changes(ctx, namespace, at.version); err != nil {
+	if u.changed, err = r.changes(ctx, namespace, r.model, at.version); err != nil {
 		return u, err
 	}
 	if u.removed = at.version > 0 && to.removed > at.version; u.removed {
-		u.left, err = r.source.memories(ctx, namespace)
+		u.left, err = r.memories(ctx, namespace)
 	}
 	return u, err
 }
@@ -222,20 +236,20 @@ func (u update) arcs() int {
 	return n
 }
 
-func (u update) apply(ctx context.Context, n *network, s source, namespace string) error {
+func (u update) apply(ctx context.Context, n *network, r reader, namespace string) error {
 	for _, rows := range u.changed {
 		n.put(rows)
 	}
 	if u.removed {
 		n.keep(u.left)
 	}
-	ids := n.unnamed()
+	ids := n.unnamed(u.changed)
 	if len(ids) == 0 {
 		return nil
 	}
-	keys, err := s.keys(ctx, namespace, ids)
-	for id, key := range keys {
-		n.name(id, key)
+	texts, err := r.texts(ctx, namespace, r.model, ids)
+	for id, text := range texts {
+		n.name(id, text)
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package graph
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 
@@ -19,19 +20,23 @@ type store interface {
 	walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, error)
 	// pick returns the memories among the given ones that a query may find, without scores and in no order.
 	pick(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Hit, error)
-	// names returns how concepts are written.
-	names(ctx context.Context, namespace string, ids []int64) (map[int64]string, error)
+	vectorStore
 }
 
 // searcher searches a store's graph in either way.
 type searcher struct {
-	store    store
-	config   Config
-	replicas *replicas
+	store       store
+	config      Config
+	replicas    *replicas
+	calibration *calibration
 }
 
 func newSearcher(s store, config Config) searcher {
-	return searcher{s, config, newReplicas(s, config.MaxArcs)}
+	r := reader{source: s, model: config.modelName()}
+	if r.model != "" {
+		r.dims = config.Embedder.Model().Dimensions
+	}
+	return searcher{s, config, newReplicas(r, config.MaxArcs), &calibration{}}
 }
 
 // Search implements leg.Searcher.
@@ -42,18 +47,22 @@ func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	}
 	text := words(q.Text, maxQueryWords)
 	ps := phrases(text, maxNameWords)
-	if len(ps) == 0 {
-		return abstained(reasonNoWords, traversal), nil
-	}
 	if traversal == triskelev1.Traversal_TRAVERSAL_PAGERANK {
 		var found *ranking
-		ready, err := s.replicas.with(ctx, q.Namespace, func(n *network) { found = s.rank(n, q, text, ps) })
+		means := s.meaningOf(ctx, q)
+		if len(ps) == 0 && len(means.vector) == 0 {
+			return abstained(reasonNoWords, traversal), nil
+		}
+		ready, err := s.replicas.with(ctx, q.Namespace, func(n *network) { found = s.rank(n, q, text, ps, means) })
 		if err != nil {
 			return leg.Result{}, err
 		}
 		if ready {
 			return s.hits(ctx, q, found)
 		}
+	}
+	if len(ps) == 0 {
+		return abstained(reasonNoWords, traversal), nil
 	}
 	result, err := s.store.walk(ctx, q, ps)
 	if err == nil && traversal == triskelev1.Traversal_TRAVERSAL_PAGERANK && result.State != triskelev1.LegState_LEG_STATE_ABSTAINED {
@@ -77,11 +86,16 @@ type waypoint struct {
 	memory   uuid.UUID // uuid.Nil for a concept
 }
 
-// rank walks from the concepts of the query and the seeds. It returns nil if no concept links.
-func (s *searcher) rank(n *network, q leg.Query, text []word, ps []phrase) *ranking {
+// rank walks from the concepts that the query names or, if it names none, from what is nearest in meaning, and from the
+// seeds. It returns nil if nothing links.
+func (s *searcher) rank(n *network, q leg.Query, text []word, ps []phrase, means meaning) *ranking {
 	time := momentOf(q.AsOf, q.Filter.IncludeSuperseded)
 	starts := n.link(text, ps, time)
+	meant := map[node]float64{}
 	if len(starts) == 0 {
+		meant = n.meant(means, time)
+	}
+	if len(starts) == 0 && len(meant) == 0 {
 		return nil
 	}
 	w := walker{
@@ -93,10 +107,16 @@ func (s *searcher) rank(n *network, q leg.Query, text []word, ps []phrase) *rank
 	for _, c := range starts {
 		total += c.weight
 	}
+	for _, v := range slices.Sorted(maps.Keys(meant)) { // in order, so that the same add up to the same
+		total += meant[v]
+	}
 	for _, c := range starts {
 		v := conceptNodeAt(c.concept)
 		w.starts[v] = true
 		seeds[v] += c.weight / total
+	}
+	for v, weight := range meant {
+		seeds[v] += weight / total
 	}
 	for id, weight := range seedWeights(q.Seeds) {
 		if at, known := n.memory[id]; known && weight > 0 && n.live(at, time) {
@@ -220,14 +240,14 @@ func (s *searcher) paths(ctx context.Context, namespace string, hits []leg.Hit, 
 		}
 	}
 	slices.Sort(ids)
-	names, err := s.store.names(ctx, namespace, slices.Compact(ids))
+	texts, err := s.store.texts(ctx, namespace, "", slices.Compact(ids))
 	if err != nil {
 		return nil, err
 	}
 	out := make([][]leg.Step, len(hits))
 	for i, h := range hits {
 		for _, stop := range r.paths[h.ID] {
-			out[i] = append(out[i], leg.Step{Relation: stop.relation, Concept: names[stop.concept], Memory: stop.memory})
+			out[i] = append(out[i], leg.Step{Relation: stop.relation, Concept: texts[stop.concept].name, Memory: stop.memory})
 		}
 	}
 	return out, nil

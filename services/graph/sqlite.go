@@ -39,14 +39,17 @@ func NewSQLite(db *sqlite.DB, q queue.Store, cfg Config) *SQLite {
 // Index implements queue.Indexer.
 func (s *SQLite) Index(ctx context.Context, records []record.Record) error {
 	namespaces, documents := documents(records)
-	return s.db.Update(ctx, func(tx *sql.Tx) error {
+	if err := s.db.Update(ctx, func(tx *sql.Tx) error {
 		for _, ns := range namespaces {
 			if err := putSQLite(ctx, tx, ns, documents[ns]); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}); err != nil {
+		return err
+	}
+	return s.embedAll(ctx, namespaces, documents)
 }
 
 // putSQLite replaces what the graph knows from the documents, all of one namespace, leaving out those whose memory has
@@ -126,8 +129,11 @@ func putDocument(ctx context.Context, tx *sql.Tx, d document, mentions []mention
 		end       = args.Add(endKey(d.record.ID))
 		change    = args.Add(version)
 		links     = args.AddJSON(authored)
+		read      = args.Add(digest(d.record))
 	)
 	for _, statement := range []string{
+		`DELETE FROM graph_concept_edges INDEXED BY graph_concept_edges_by_memory WHERE namespace = ` + namespace + ` AND memory_id = ` + memory + ` AND origin = 'model'
+			AND NOT EXISTS (SELECT 1 FROM graph_extractions x WHERE x.namespace = ` + namespace + ` AND x.memory_id = ` + memory + ` AND x.digest = ` + read + `)`,
 		`INSERT INTO graph_memory_concepts (namespace, concept_id, memory_id, salience, revision)
 			SELECT ` + namespace + `, value ->> 0, ` + memory + `, value ->> 1, ` + revision + ` FROM json_each(` + concepts + `) WHERE true
 			ON CONFLICT (namespace, concept_id, memory_id) DO UPDATE SET salience = excluded.salience, revision = excluded.revision`,
@@ -367,7 +373,7 @@ func currentSQLite(q leg.Query, namespace, holds string) string {
 	}
 	facts := "SELECT 1 FROM graph_concept_edges e INDEXED BY graph_concept_edges_by_memory WHERE e.namespace = " + namespace +
 		" AND e.memory_id = m.id AND e.relation <> '" + coMention + "'"
-	return "(NOT EXISTS (" + facts + ") OR EXISTS (" + facts + " AND (e.relation = '" + aliasRelation + "' OR " + holds + ")))"
+	return "(NOT EXISTS (" + facts + ") OR EXISTS (" + facts + " AND (e.relation = '" + AliasRelation + "' OR " + holds + ")))"
 }
 
 // Status implements leg.Searcher.

@@ -24,7 +24,7 @@ func (s *SQLite) state(ctx context.Context, namespace string) (st state, err err
 }
 
 // changes implements source.
-func (s *SQLite) changes(ctx context.Context, namespace string, after int64) ([]memoryRows, error) {
+func (s *SQLite) changes(ctx context.Context, namespace, model string, after int64) ([]memoryRows, error) {
 	tx, err := s.db.Read.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -32,8 +32,8 @@ func (s *SQLite) changes(ctx context.Context, namespace string, after int64) ([]
 	defer func() { _ = tx.Rollback() }()
 	var out []memoryRows
 	place := map[uuid.UUID]int{}
-	each := func(statement string, fn func(scan func(...any) error) error) error {
-		rows, err := tx.QueryContext(ctx, statement, namespace, after)
+	each := func(statement string, fn func(scan func(...any) error) error, more ...any) error {
+		rows, err := tx.QueryContext(ctx, statement, append([]any{namespace, after}, more...)...)
 		if err != nil {
 			return err
 		}
@@ -72,17 +72,20 @@ func (s *SQLite) changes(ctx context.Context, namespace string, after int64) ([]
 		return nil, err
 	}
 	if err := each(`
-		SELECT c.memory_id, c.source_id, c.target_id, c.relation, c.single, c.valid_from, coalesce(c.stated_to, 0)
+		SELECT c.memory_id, c.source_id, c.target_id, c.relation, c.single, c.valid_from, coalesce(c.stated_to, 0),
+			CASE WHEN c.vector_model = ?3 THEN c.vector END
 		FROM graph_link_ends e CROSS JOIN graph_concept_edges c INDEXED BY graph_concept_edges_by_memory ON c.namespace = e.namespace AND c.memory_id = e.memory_id
 		WHERE e.namespace = ?1 AND e.version > ?2 AND c.relation <> '`+coMention+`'
 		ORDER BY c.memory_id, c.source_id, c.target_id, c.relation`, func(scan func(...any) error) error {
 		var f factRow
-		err := scan(&id, &f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To)
+		var vector []byte
+		err := scan(&id, &f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To, &vector)
+		f.Vector = toCode(vector)
 		if at, there := place[id]; err == nil && there {
 			out[at].Facts = append(out[at].Facts, f)
 		}
 		return err
-	}); err != nil {
+	}, model); err != nil {
 		return nil, err
 	}
 	err = each(`
@@ -117,32 +120,25 @@ func (s *SQLite) memories(ctx context.Context, namespace string) ([]uuid.UUID, e
 	return out, rows.Err()
 }
 
-// keys implements source.
-func (s *SQLite) keys(ctx context.Context, namespace string, ids []int64) (map[int64]string, error) {
-	return s.texts(ctx, "key", namespace, ids)
-}
-
-// names implements store.
-func (s *SQLite) names(ctx context.Context, namespace string, ids []int64) (map[int64]string, error) {
-	return s.texts(ctx, "name", namespace, ids)
-}
-
-func (s *SQLite) texts(ctx context.Context, column, namespace string, ids []int64) (map[int64]string, error) {
+// texts implements source.
+func (s *SQLite) texts(ctx context.Context, namespace, model string, ids []int64) (map[int64]conceptText, error) {
 	var args sqlite.Args
 	rows, err := s.db.Read.QueryContext(ctx, `
-		SELECT c.id, c.`+column+` FROM json_each(`+args.AddJSON(ids)+`) j
+		SELECT c.id, c.key, c.name, CASE WHEN c.vector_model = `+args.Add(model)+` THEN c.vector END FROM json_each(`+args.AddJSON(ids)+`) j
 		CROSS JOIN graph_concepts c ON c.namespace = `+args.Add(namespace)+` AND c.id = j.value`, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	out := map[int64]string{}
+	out := map[int64]conceptText{}
 	for rows.Next() {
 		var id int64
-		var text string
-		if err := rows.Scan(&id, &text); err != nil {
+		var text conceptText
+		var vector []byte
+		if err := rows.Scan(&id, &text.key, &text.name, &vector); err != nil {
 			return nil, err
 		}
+		text.vector = toCode(vector)
 		out[id] = text
 	}
 	return out, rows.Err()

@@ -36,20 +36,24 @@ func (s *searcher) View(ctx context.Context, namespace string) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.store.changes(ctx, namespace, 0)
+	rows, err := s.store.changes(ctx, namespace, s.replicas.model, 0)
 	if err != nil {
 		return nil, err
 	}
-	n := newNetwork()
+	n := newNetwork(s.replicas.dims)
 	n.at = at
-	if err := (update{changed: rows}).apply(ctx, n, s.store, namespace); err != nil {
+	if err := (update{changed: rows}).apply(ctx, n, s.replicas.reader, namespace); err != nil {
 		return nil, err
 	}
 	ids := make([]int64, 0, len(n.concepts))
 	for i := range n.concepts {
 		ids = append(ids, n.concepts[i].id)
 	}
-	names, err := s.store.names(ctx, namespace, ids)
+	texts, err := s.store.texts(ctx, namespace, "", ids)
+	names := make(map[int64]string, len(texts))
+	for id, text := range texts {
+		names[id] = text.name
+	}
 	return &View{n, names}, err
 }
 
@@ -58,6 +62,7 @@ type Stats struct {
 	Memories, Concepts, Mentions, Facts, Links int
 	Singletons                                 int // concepts of one memory, which lead nowhere
 	Hubs                                       int // concepts of so many that they lead nowhere
+	Vectors                                    int // of concepts and facts, of the model that is configured
 }
 
 // Stats counts.
@@ -74,6 +79,12 @@ func (v *View) Stats() Stats {
 			s.Hubs++
 		}
 		s.Concepts++
+	}
+	s.Vectors = len(v.network.said.rows)
+	for i := range v.network.concepts {
+		if v.network.meanings.has(int32(i)) {
+			s.Vectors++
+		}
 	}
 	for _, at := range v.network.memory {
 		m := &v.network.memories[at]
@@ -120,7 +131,7 @@ func (v *View) Concept(name string) (ConceptView, bool) {
 	slices.SortFunc(c.Pages, compareIDs)
 	for _, r := range row.facts {
 		s := v.statement(r)
-		if s.Relation == aliasRelation {
+		if s.Relation == AliasRelation {
 			other := s.Subject
 			if other == c.Name {
 				other = s.Object
@@ -257,7 +268,7 @@ func (w *walker) shortest(from, to node) []waypoint {
 // it shares another concept, a fact or an author's link with such a memory. linked says whether the query names any.
 func (v *View) Reach(query string) (hops map[uuid.UUID]int, linked bool) {
 	text := words(query, maxQueryWords)
-	starts := v.network.link(text, phrases(text, maxNameWords), moment{})
+	starts := v.network.named(text, phrases(text, maxNameWords), moment{})
 	w := walker{n: v.network, named: func(string) bool { return false }, least: 2, hub: v.network.hub(), starts: map[node]bool{}, maxLinks: DefaultConfig().MaxDegree}
 	w.begin()
 	defer w.end()

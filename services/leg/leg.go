@@ -39,6 +39,7 @@ type Query struct {
 	Namespace    string
 	Text         string
 	Vector       []float32
+	VectorModel  string // whose space Vector is in, if known
 	Seeds        []Seed
 	Filter       record.Filter
 	Depth        int      // 1 to 1,000
@@ -81,6 +82,7 @@ type Result struct {
 	Reason    string              // shown to the caller; never text of the query or of a memory
 	ScoreKind triskelev1.ScoreKind
 	Vector    []float32 // of the query, if Query.ReturnVector
+	Model     string    // whose space Vector is in
 	Paths     [][]Step  // from the query to each of Hits, if Query.Explain and the searcher has paths
 }
 
@@ -147,15 +149,16 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 		return nil, err
 	}
 	resp := &triskelev1.SearchResponse{
-		Hits:      make([]*triskelev1.LegHit, len(result.Hits)),
-		State:     result.State,
-		Reason:    result.Reason,
-		ScoreKind: result.ScoreKind,
-		Vector:    result.Vector,
-		Spans:     spans,
-		Behind:    fresh.behind,
-		Stale:     fresh.stale,
-		Spent:     durationpb.New(time.Since(start)),
+		Hits:        make([]*triskelev1.LegHit, len(result.Hits)),
+		State:       result.State,
+		Reason:      result.Reason,
+		ScoreKind:   result.ScoreKind,
+		Vector:      result.Vector,
+		VectorModel: result.Model,
+		Spans:       spans,
+		Behind:      fresh.behind,
+		Stale:       fresh.stale,
+		Spent:       durationpb.New(time.Since(start)),
 	}
 	for i, hit := range result.Hits {
 		resp.Hits[i] = &triskelev1.LegHit{
@@ -281,6 +284,7 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 		Namespace:    req.GetNamespace(),
 		Text:         req.GetQuery(),
 		Vector:       req.GetVector(),
+		VectorModel:  req.GetVectorModel(),
 		Filter:       filter,
 		Depth:        int(req.GetDepth()),
 		MinScore:     req.MinScore,

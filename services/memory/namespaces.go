@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -22,6 +23,15 @@ var ErrNamespaceTaken = errors.New("namespace exists already")
 type Namespace struct {
 	Name      string
 	CreatedAt time.Time
+	Revision  Revision // empty in a list
+}
+
+// Revision is the state of a namespace's memories. Two that are the same stand for the same memories, but for what expires;
+// they have no order.
+type Revision struct {
+	Token string
+	// Indexed says that no derived index has anything left to do for this state, but what it has given up on.
+	Indexed bool
 }
 
 // Statistics counts the memories of a namespace. One that is both superseded and expired counts as superseded.
@@ -41,7 +51,8 @@ type IndexLag struct {
 
 // Namespaces keeps the namespaces. What it changes it changes in one transaction.
 type Namespaces interface {
-	// Namespace returns one by its name, without reading its memories; ErrNotFound when nothing was ever stored in it.
+	// Namespace returns one by its name with its revision, without reading its memories; ErrNotFound when nothing was ever
+	// stored in it.
 	Namespace(ctx context.Context, name string) (Namespace, error)
 	// ListNamespaces returns up to n whose names begin with prefix and come after another name, in the order of bytes.
 	ListNamespaces(ctx context.Context, prefix, after string, n int) ([]Namespace, error)
@@ -60,13 +71,20 @@ type Namespaces interface {
 // characters below DEL.
 func pastPrefix(prefix string) string { return prefix + "\x7f" }
 
+// revisionToken tells the state of a namespace from that of an earlier one of the same name.
+func revisionToken(created time.Time, changes string) string {
+	return strconv.FormatInt(created.UnixMicro(), 36) + "-" + changes
+}
+
 // GetNamespace implements triskelev1.MemoryServiceServer.
 func (s *Server) GetNamespace(ctx context.Context, req *triskelev1.GetNamespaceRequest) (*triskelev1.GetNamespaceResponse, error) {
 	n, err := s.store.Namespace(ctx, req.GetNamespace())
 	if err != nil {
 		return nil, namespaceError(req.GetNamespace(), err)
 	}
-	resp := &triskelev1.GetNamespaceResponse{Namespace: n.Name, CreatedAt: timestamppb.New(n.CreatedAt)}
+	resp := &triskelev1.GetNamespaceResponse{
+		Namespace: n.Name, CreatedAt: timestamppb.New(n.CreatedAt), Revision: n.Revision.Token, Indexed: n.Revision.Indexed,
+	}
 	if !req.GetStatistics() {
 		return resp, nil
 	}

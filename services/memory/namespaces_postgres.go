@@ -12,11 +12,16 @@ import (
 // Namespace implements Namespaces.
 func (s *Postgres) Namespace(ctx context.Context, name string) (Namespace, error) {
 	n := Namespace{Name: name}
-	err := postgres.In(s.pool, name).QueryRow(ctx, `SELECT created_at FROM memory.namespaces WHERE name = $1`, name).Scan(&n.CreatedAt)
+	var changes string
+	err := postgres.In(s.pool, name).QueryRow(ctx, `
+		SELECT created_at, coalesce((SELECT string_agg(writer::text, '.' ORDER BY writer) FROM memory.changes WHERE namespace = $1), ''),
+			NOT EXISTS (SELECT FROM memory.index_queue WHERE namespace = $1 AND NOT dead)
+		FROM memory.namespaces WHERE name = $1`, name).Scan(&n.CreatedAt, &changes, &n.Revision.Indexed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Namespace{}, ErrNotFound
 	}
 	n.CreatedAt = n.CreatedAt.UTC()
+	n.Revision.Token = revisionToken(n.CreatedAt, changes)
 	return n, err
 }
 

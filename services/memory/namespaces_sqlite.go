@@ -11,12 +11,18 @@ import (
 
 // Namespace implements Namespaces.
 func (s *SQLite) Namespace(ctx context.Context, name string) (Namespace, error) {
+	n := Namespace{Name: name}
+	var changes string
 	var created sql.NullInt64
-	err := s.db.Read.QueryRowContext(ctx, `SELECT created_at FROM namespaces WHERE name = ?`, name).Scan(&created)
+	err := s.db.Read.QueryRowContext(ctx, `
+		SELECT created_at, changes, NOT EXISTS (SELECT 1 FROM index_queue WHERE namespace = ?1 AND NOT dead)
+		FROM namespaces WHERE name = ?1`, name).Scan(&created, &changes, &n.Revision.Indexed)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Namespace{}, ErrNotFound
 	}
-	return Namespace{name, sqlite.Time(created)}, err
+	n.CreatedAt = sqlite.Time(created)
+	n.Revision.Token = revisionToken(n.CreatedAt, changes)
+	return n, err
 }
 
 // ListNamespaces implements Namespaces.
@@ -34,7 +40,7 @@ func (s *SQLite) ListNamespaces(ctx context.Context, prefix, after string, n int
 		if err := rows.Scan(&name, &created); err != nil {
 			return nil, err
 		}
-		found = append(found, Namespace{name, sqlite.Time(created)})
+		found = append(found, Namespace{Name: name, CreatedAt: sqlite.Time(created)})
 	}
 	return found, rows.Err()
 }

@@ -3,6 +3,9 @@ package postgres
 import (
 	"context"
 	"errors"
+	"maps"
+	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -30,22 +33,45 @@ type Batcher interface {
 type Scoped struct {
 	db        Batcher
 	namespace string
+	searching bool
+	settings  map[string]string
 }
 
 // In returns db for statements about one namespace, or AllNamespaces. The database's policies then let no other row
 // through, whatever the statement says. It costs no round trip, and holds until the transaction ends: on a pool, the
 // statement's own.
-func In(db Batcher, namespace string) Scoped { return Scoped{db, namespace} }
+func In(db Batcher, namespace string) Scoped { return Scoped{db: db, namespace: namespace} }
+
+// Searching returns s for searches that are one statement each, outside of a transaction: settings hold for it, and as in
+// Search the server stops it when ctx's deadline has passed. That costs one round trip, where a transaction costs four.
+func (s Scoped) Searching(settings map[string]string) Scoped {
+	s.searching, s.settings = true, settings
+	return s
+}
 
 func (s Scoped) send(ctx context.Context, statement string, args []any) (pgx.BatchResults, error) {
 	batch := &pgx.Batch{}
-	SetNamespace(batch, s.namespace)
+	if s.searching {
+		setUp(ctx, batch, s.namespace, s.settings)
+	} else {
+		SetNamespace(batch, s.namespace)
+	}
 	batch.Queue(statement, args...)
 	results := s.db.SendBatch(ctx, batch)
 	if _, err := results.Exec(); err != nil {
 		return nil, errors.Join(err, results.Close())
 	}
 	return results, nil
+}
+
+// setUp queues what holds for the transaction of a search.
+func setUp(ctx context.Context, batch *pgx.Batch, namespace string, settings map[string]string) {
+	all := map[string]string{namespaceSetting: namespace}
+	maps.Copy(all, settings)
+	if deadline, ok := ctx.Deadline(); ok {
+		all["statement_timeout"] = strconv.FormatInt(max(time.Until(deadline).Milliseconds(), 1), 10)
+	}
+	Configure(batch, all)
 }
 
 // Exec is as pgx's.

@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"time"
 
@@ -85,13 +84,8 @@ func Search(ctx context.Context, pool *pgxpool.Pool, namespace string, settings 
 // SearchAfter is Search with statements, queued by first, that go out with the settings and are done before fn begins.
 func SearchAfter(ctx context.Context, pool *pgxpool.Pool, namespace string, settings map[string]string, first func(*pgx.Batch), fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		all := map[string]string{namespaceSetting: namespace}
-		maps.Copy(all, settings)
-		if deadline, ok := ctx.Deadline(); ok {
-			all["statement_timeout"] = strconv.FormatInt(max(time.Until(deadline).Milliseconds(), 1), 10)
-		}
 		batch := &pgx.Batch{}
-		Configure(batch, all)
+		setUp(ctx, batch, namespace, settings)
 		first(batch)
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return err

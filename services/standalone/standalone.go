@@ -22,6 +22,7 @@ import (
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/querypath"
+	"github.com/triskele/triskele/services/extractor"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
@@ -39,10 +40,14 @@ type Config struct {
 	Embedder embed.Embedder
 	Fallback embed.Embedder // of the same model, for queries when Embedder fails; may be nil
 	Lexical  lexical.Config
-	Gateway  gateway.Config // without legs: they are this process's own
-	Graph    graph.Config   // the zero value is the default
-	Curator  curator.Config // without a URL nothing is curated
-	Sweep    memory.Sweep   // of expired memories; the zero value never removes any
+	Gateway  gateway.Config // without legs and statement: they are this process's own
+	// OneStatement has recalls answered by one SQL statement as far as they can be. It needs PostgreSQL.
+	OneStatement bool
+	Graph        graph.Config   // the zero value is the default
+	Curator      curator.Config // without a URL nothing is curated
+	// Extractor reads facts out of memories; without a URL nothing is read.
+	Extractor extractor.Config
+	Sweep     memory.Sweep // of expired memories; the zero value never removes any
 	// Delay, if not nil, is asked before each search how long to hold it up: a fault to practise with.
 	Delay func(leg string) time.Duration
 }
@@ -89,7 +94,14 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if config.Graph == (graph.Config{}) {
 		config.Graph = graph.DefaultConfig()
 	}
+	config.Graph.Embedder = embedder
 	linked := s.Backend.Graph(config.Graph)
+	s.running.Go(func() { linked.Refresh(run, log) })
+	extract, err := backend.Extraction(ctx, s.Backend, linked, config.Extractor, process.Service("graph"), log)
+	if err != nil {
+		return nil, err
+	}
+	s.running.Go(func() { extract(run) })
 	for name, indexer := range map[string]queue.Indexer{"dense": dense, "graph": linked} {
 		worker := s.Backend.Worker(name, indexer, log)
 		s.running.Go(func() { worker.Run(run) })
@@ -141,6 +153,11 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
+	if config.OneStatement {
+		if config.Gateway.Statement, err = s.statement(run, dense, config.Lexical, denseTel, gatewayTel, log); err != nil {
+			return nil, err
+		}
+	}
 	g, err := gateway.New(config.Gateway, clients, memories, gatewayTel, log)
 	if err != nil {
 		return nil, err
@@ -156,6 +173,24 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	}
 	s.running.Go(func() { work(run) })
 	return s, nil
+}
+
+// statement serves recalls by one statement and returns a client.
+func (s *System) statement(ctx context.Context, index backend.Index, config lexical.Config, own, gateway *telemetry.Service, log *slog.Logger) (triskelev1.RecallServiceClient, error) {
+	recalls, err := backend.Statement(s.Backend, index, config)
+	if err != nil {
+		return nil, err
+	}
+	server, err := rpc.NewServer(own, log)
+	if err != nil {
+		return nil, err
+	}
+	triskelev1.RegisterRecallServiceServer(server, recalls)
+	conn, err := s.serve(ctx, server, "statement", gateway)
+	if err != nil {
+		return nil, err
+	}
+	return triskelev1.NewRecallServiceClient(conn), nil
 }
 
 // serve runs a server on an in-memory listener and returns a connection to it.

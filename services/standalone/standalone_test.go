@@ -51,12 +51,8 @@ func onBoth(t *testing.T, test func(*testing.T, standalone.Config)) {
 // start runs all services with an embedder and returns the clients of the gateway.
 func start(t testing.TB, config standalone.Config, embedder embed.Embedder) (triskelev1.RecallServiceClient, triskelev1.MemoryServiceClient) {
 	t.Helper()
-	config.Embedder, config.Gateway = embedder, gateway.DefaultConfig()
-	process, err := telemetry.Start(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	system, err := standalone.Start(context.Background(), config, process, storetest.Log())
+	config.Embedder = embedder
+	system, err := startSystem(t, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +62,19 @@ func start(t testing.TB, config standalone.Config, embedder embed.Embedder) (tri
 		}
 	})
 	return triskelev1.NewRecallServiceClient(system.Conn), triskelev1.NewMemoryServiceClient(system.Conn)
+}
+
+// startSystem starts all services with the default configuration of a gateway but for its cache.
+func startSystem(t testing.TB, config standalone.Config) (*standalone.System, error) {
+	t.Helper()
+	cache := config.Gateway.Cache
+	config.Gateway = gateway.DefaultConfig()
+	config.Gateway.Cache = cache
+	process, err := telemetry.Start(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return standalone.Start(context.Background(), config, process, storetest.Log())
 }
 
 func remember(t *testing.T, memory triskelev1.MemoryServiceClient, content string) *triskelev1.RememberResponse {

@@ -62,7 +62,7 @@ var covered = map[string]string{
 	"services/cmd/trainembedder: os.Stdout":       "the same",
 	"services/cmd/trainembedder: os.WriteFile":    "the same",
 	"services/embed/remote: http.Client":          "TestCanary has an embedder that keeps every request; the database keeps sensitive memories out of the queue and of the vectors",
-	"services/curator: http.Client":               "TestCanary has a model that keeps every request; memory.Curatable and the database keep sensitive memories out",
+	"services/chat: http.Client":                  "TestCanary has a model that keeps every request, for the curator and the extractor; memory.Curatable, graph.Extractions and the database keep sensitive memories out",
 	"services/postgres: pgxpool.NewWithConfig":    "the database: TestCanary looks into every table",
 	"services/sqlite: otelsql.Open":               "the database: TestCanary looks into every table",
 	"services/postgres/pgtest: v5.Connect":        "for tests only",

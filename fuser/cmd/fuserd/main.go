@@ -20,16 +20,17 @@ import (
 
 type flags struct {
 	program.Flags
-	Leg           []string      `help:"A leg as ${form}; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
-	Memory        string        `help:"Target of the memory service." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
-	Policies      []byte        `help:"JSON file of recall policies by namespace: a policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
-	K             float64       `help:"Rank constant of reciprocal rank fusion." default:"60" env:"TRISKELE_K"`
-	DefaultBudget time.Duration `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET"`
-	MaxBudget     time.Duration `help:"No recall gets more." default:"10s" env:"TRISKELE_MAX_BUDGET"`
-	Reranker      rerank.Flags  `embed:""`
+	Leg           []string            `help:"A leg as ${form}; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
+	Memory        string              `help:"Target of the memory service." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
+	Policies      []byte              `help:"JSON file of recall policies by namespace: a policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
+	K             float64             `help:"Rank constant of reciprocal rank fusion." default:"60" env:"TRISKELE_K"`
+	DefaultBudget time.Duration       `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET"`
+	MaxBudget     time.Duration       `help:"No recall gets more." default:"10s" env:"TRISKELE_MAX_BUDGET"`
+	Reranker      rerank.Flags        `embed:""`
+	Cache         gateway.CacheConfig `embed:""`
 }
 
-const defaultLegs = "lexical=127.0.0.1:7401?weight=1;dense=127.0.0.1:7402?weight=1&shed=3;graph=127.0.0.1:7403?weight=0.35&shed=1"
+const defaultLegs = "lexical=127.0.0.1:7401?weight=1;dense=127.0.0.1:7402?weight=1&shed=3;graph=127.0.0.1:7403?weight=1&shed=1"
 
 func main() {
 	var f flags
@@ -39,7 +40,7 @@ func main() {
 
 func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logger) error {
 	config := gateway.DefaultConfig()
-	config.K = f.K
+	config.K, config.Cache = f.K, f.Cache
 	config.Budget.Default, config.Budget.Max = f.DefaultBudget, f.MaxBudget
 	var err error
 	if config.Rerank, err = f.Reranker.Open(os.Getenv); err != nil {

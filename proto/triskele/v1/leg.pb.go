@@ -349,7 +349,10 @@ type SearchRequest struct {
 	// For the graph leg: what held at this time, instead of now.
 	AsOf *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	// Fill LegHit.path.
-	Explain       bool `protobuf:"varint,22,opt,name=explain,proto3" json:"explain,omitempty"`
+	Explain bool `protobuf:"varint,22,opt,name=explain,proto3" json:"explain,omitempty"`
+	// Whose space the vector is in, as the leg that made it said; empty if that is not known. A leg with a model of its own
+	// then uses the vector only if it is that model's.
+	VectorModel   string `protobuf:"bytes,23,opt,name=vector_model,json=vectorModel,proto3" json:"vector_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -489,6 +492,13 @@ func (x *SearchRequest) GetExplain() bool {
 	return false
 }
 
+func (x *SearchRequest) GetVectorModel() string {
+	if x != nil {
+		return x.VectorModel
+	}
+	return ""
+}
+
 // PathStep is a stop on the way from a query to a memory: a concept or a memory.
 type PathStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -567,7 +577,7 @@ type LegHit struct {
 	Exact bool `protobuf:"varint,6,opt,name=exact,proto3" json:"exact,omitempty"`
 	// How the graph leg came to this memory, which is the last stop; only with explain.
 	Path []*PathStep `protobuf:"bytes,20,rep,name=path,proto3" json:"path,omitempty"`
-	// How many concepts of the query this memory mentions itself; for entity boosts.
+	// How many concepts that the query names this memory mentions itself; for entity boosts.
 	Concepts      int32 `protobuf:"varint,21,opt,name=concepts,proto3" json:"concepts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -675,7 +685,9 @@ type SearchResponse struct {
 	// Counted up to 10,000.
 	Behind int64 `protobuf:"varint,8,opt,name=behind,proto3" json:"behind,omitempty"`
 	// True when the index did not know of the write in at_least when it was searched.
-	Stale         bool `protobuf:"varint,9,opt,name=stale,proto3" json:"stale,omitempty"`
+	Stale bool `protobuf:"varint,9,opt,name=stale,proto3" json:"stale,omitempty"`
+	// Names the model in whose space vector is.
+	VectorModel   string `protobuf:"bytes,20,opt,name=vector_model,json=vectorModel,proto3" json:"vector_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -771,6 +783,13 @@ func (x *SearchResponse) GetStale() bool {
 		return x.Stale
 	}
 	return false
+}
+
+func (x *SearchResponse) GetVectorModel() string {
+	if x != nil {
+		return x.VectorModel
+	}
+	return ""
 }
 
 type ScoreByIdsRequest struct {
@@ -1098,7 +1117,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x15triskele/v1/leg.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"?\n" +
 	"\x04Seed\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\x1d\n" +
-	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\xbf\x05\n" +
+	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\xec\x05\n" +
 	"\rSearchRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
@@ -1119,7 +1138,8 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"mark_exact\x18\f \x01(\bR\tmarkExact\x12>\n" +
 	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversal\x12/\n" +
 	"\x05as_of\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12\x18\n" +
-	"\aexplain\x18\x16 \x01(\bR\aexplainB\f\n" +
+	"\aexplain\x18\x16 \x01(\bR\aexplain\x12+\n" +
+	"\fvector_model\x18\x17 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vvectorModelB\f\n" +
 	"\n" +
 	"_min_score\"X\n" +
 	"\bPathStep\x12\x1a\n" +
@@ -1137,7 +1157,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x14\n" +
 	"\x05exact\x18\x06 \x01(\bR\x05exact\x12)\n" +
 	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\x12\x1a\n" +
-	"\bconcepts\x18\x15 \x01(\x05R\bconcepts\"\xd5\x02\n" +
+	"\bconcepts\x18\x15 \x01(\x05R\bconcepts\"\xf8\x02\n" +
 	"\x0eSearchResponse\x12'\n" +
 	"\x04hits\x18\x01 \x03(\v2\x13.triskele.v1.LegHitR\x04hits\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.triskele.v1.LegStateR\x05state\x12\x16\n" +
@@ -1148,7 +1168,8 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x06vector\x18\x06 \x03(\x02R\x06vector\x12'\n" +
 	"\x05spans\x18\a \x03(\v2\x11.triskele.v1.SpanR\x05spans\x12\x16\n" +
 	"\x06behind\x18\b \x01(\x03R\x06behind\x12\x14\n" +
-	"\x05stale\x18\t \x01(\bR\x05stale\"\x94\x02\n" +
+	"\x05stale\x18\t \x01(\bR\x05stale\x12!\n" +
+	"\fvector_model\x18\x14 \x01(\tR\vvectorModel\"\x94\x02\n" +
 	"\x11ScoreByIdsRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +

@@ -598,6 +598,64 @@ func (x *Diversity) GetResemblance() float64 {
 	return 0
 }
 
+// EntityBoost raises memories that mention what the query names: the score is multiplied by
+// 1 + weight * min(matches, max_terms). What the query names are concepts of the namespace, as the graph leg links them;
+// capital letters make none. Only memories in that leg's list have matches, and only from PageRank. It has no effect on an
+// order by recency.
+type EntityBoost struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 to 10; 0 is off.
+	Weight float64 `protobuf:"fixed64,1,opt,name=weight,proto3" json:"weight,omitempty"`
+	// 1 to 16; unset means 3.
+	MaxTerms      *int32 `protobuf:"varint,2,opt,name=max_terms,json=maxTerms,proto3,oneof" json:"max_terms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntityBoost) Reset() {
+	*x = EntityBoost{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntityBoost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntityBoost) ProtoMessage() {}
+
+func (x *EntityBoost) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntityBoost.ProtoReflect.Descriptor instead.
+func (*EntityBoost) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *EntityBoost) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *EntityBoost) GetMaxTerms() int32 {
+	if x != nil && x.MaxTerms != nil {
+		return *x.MaxTerms
+	}
+	return 0
+}
+
 // MinScore leaves out hits that score less. It is not applied to an answer whose scores mean something else: on another
 // scale, or with a leg missing that could have added to them.
 type MinScore struct {
@@ -610,7 +668,7 @@ type MinScore struct {
 
 func (x *MinScore) Reset() {
 	*x = MinScore{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	mi := &file_triskele_v1_recall_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -622,7 +680,7 @@ func (x *MinScore) String() string {
 func (*MinScore) ProtoMessage() {}
 
 func (x *MinScore) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[5]
+	mi := &file_triskele_v1_recall_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -635,7 +693,7 @@ func (x *MinScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MinScore.ProtoReflect.Descriptor instead.
 func (*MinScore) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{5}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MinScore) GetScale() ScoreScale {
@@ -663,6 +721,7 @@ type RecallPolicy struct {
 	OnTimeout     MissPolicy             `protobuf:"varint,5,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
 	Quorum        int32                  `protobuf:"varint,6,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	Recency       *Recency               `protobuf:"bytes,7,opt,name=recency,proto3" json:"recency,omitempty"`
+	EntityBoost   *EntityBoost           `protobuf:"bytes,20,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
 	Rerank        *Rerank                `protobuf:"bytes,40,opt,name=rerank,proto3" json:"rerank,omitempty"`
 	Diversity     *Diversity             `protobuf:"bytes,41,opt,name=diversity,proto3" json:"diversity,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -671,7 +730,7 @@ type RecallPolicy struct {
 
 func (x *RecallPolicy) Reset() {
 	*x = RecallPolicy{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	mi := &file_triskele_v1_recall_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +742,7 @@ func (x *RecallPolicy) String() string {
 func (*RecallPolicy) ProtoMessage() {}
 
 func (x *RecallPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	mi := &file_triskele_v1_recall_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +755,7 @@ func (x *RecallPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallPolicy.ProtoReflect.Descriptor instead.
 func (*RecallPolicy) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{6}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RecallPolicy) GetFusion() *Fusion {
@@ -744,6 +803,13 @@ func (x *RecallPolicy) GetQuorum() int32 {
 func (x *RecallPolicy) GetRecency() *Recency {
 	if x != nil {
 		return x.Recency
+	}
+	return nil
+}
+
+func (x *RecallPolicy) GetEntityBoost() *EntityBoost {
+	if x != nil {
+		return x.EntityBoost
 	}
 	return nil
 }
@@ -803,6 +869,8 @@ type RecallRequest struct {
 	// Off unless given here or by a policy.
 	Recency  *Recency  `protobuf:"bytes,27,opt,name=recency,proto3" json:"recency,omitempty"`
 	MinScore *MinScore `protobuf:"bytes,28,opt,name=min_score,json=minScore,proto3" json:"min_score,omitempty"`
+	// Off unless given here or by a policy.
+	EntityBoost *EntityBoost `protobuf:"bytes,29,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
 	// Has no effect on an order by recency, or without a query's text.
 	Rerank *Rerank `protobuf:"bytes,40,opt,name=rerank,proto3" json:"rerank,omitempty"`
 	// Off unless given here or by a policy.
@@ -815,7 +883,7 @@ type RecallRequest struct {
 
 func (x *RecallRequest) Reset() {
 	*x = RecallRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	mi := &file_triskele_v1_recall_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -827,7 +895,7 @@ func (x *RecallRequest) String() string {
 func (*RecallRequest) ProtoMessage() {}
 
 func (x *RecallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	mi := &file_triskele_v1_recall_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -840,7 +908,7 @@ func (x *RecallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallRequest.ProtoReflect.Descriptor instead.
 func (*RecallRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{7}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RecallRequest) GetNamespaces() []string {
@@ -983,6 +1051,13 @@ func (x *RecallRequest) GetMinScore() *MinScore {
 	return nil
 }
 
+func (x *RecallRequest) GetEntityBoost() *EntityBoost {
+	if x != nil {
+		return x.EntityBoost
+	}
+	return nil
+}
+
 func (x *RecallRequest) GetRerank() *Rerank {
 	if x != nil {
 		return x.Rerank
@@ -1015,7 +1090,8 @@ type Contribution struct {
 	// 0 to 1, as the leg's Normalization says; set by fusion methods that use scores.
 	NormalizedScore float64 `protobuf:"fixed64,5,opt,name=normalized_score,json=normalizedScore,proto3" json:"normalized_score,omitempty"`
 	Weight          float64 `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
-	// RRF: prior * weight / (k + rank). Convex and DBSF: prior * weight * normalized_score.
+	// RRF: prior * entity_boost * weight / (k + rank). Convex and DBSF: prior * entity_boost * weight * normalized_score, where
+	// prior and entity_boost are the hit's.
 	Value float64 `protobuf:"fixed64,7,opt,name=value,proto3" json:"value,omitempty"`
 	// How the graph leg came to this memory; see LegHit.
 	Path          []*PathStep `protobuf:"bytes,20,rep,name=path,proto3" json:"path,omitempty"`
@@ -1025,7 +1101,7 @@ type Contribution struct {
 
 func (x *Contribution) Reset() {
 	*x = Contribution{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	mi := &file_triskele_v1_recall_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1037,7 +1113,7 @@ func (x *Contribution) String() string {
 func (*Contribution) ProtoMessage() {}
 
 func (x *Contribution) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	mi := &file_triskele_v1_recall_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1050,7 +1126,7 @@ func (x *Contribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Contribution.ProtoReflect.Descriptor instead.
 func (*Contribution) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{8}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Contribution) GetLeg() string {
@@ -1127,6 +1203,9 @@ type Hit struct {
 	Contributions []*Contribution `protobuf:"bytes,9,rep,name=contributions,proto3" json:"contributions,omitempty"`
 	// Where the words of the query are in the memory, whichever leg found it.
 	Matches *Matches `protobuf:"bytes,10,opt,name=matches,proto3" json:"matches,omitempty"`
+	// What the fused score was multiplied by for the entities it matches, 1 if there is no boost, and how many these are.
+	EntityBoost   float64 `protobuf:"fixed64,22,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
+	EntityMatches int32   `protobuf:"varint,23,opt,name=entity_matches,json=entityMatches,proto3" json:"entity_matches,omitempty"`
 	// The memory's title or content is the query, or a quoted phrase in it; only when Fusion.exact_bonus is above 0.
 	Exact bool `protobuf:"varint,20,opt,name=exact,proto3" json:"exact,omitempty"`
 	// Rank before duplicates were left out and the rest was reranked; without either it is the rank.
@@ -1143,7 +1222,7 @@ type Hit struct {
 
 func (x *Hit) Reset() {
 	*x = Hit{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	mi := &file_triskele_v1_recall_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1234,7 @@ func (x *Hit) String() string {
 func (*Hit) ProtoMessage() {}
 
 func (x *Hit) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	mi := &file_triskele_v1_recall_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1247,7 @@ func (x *Hit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hit.ProtoReflect.Descriptor instead.
 func (*Hit) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{9}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Hit) GetId() string {
@@ -1241,6 +1320,20 @@ func (x *Hit) GetMatches() *Matches {
 	return nil
 }
 
+func (x *Hit) GetEntityBoost() float64 {
+	if x != nil {
+		return x.EntityBoost
+	}
+	return 0
+}
+
+func (x *Hit) GetEntityMatches() int32 {
+	if x != nil {
+		return x.EntityMatches
+	}
+	return 0
+}
+
 func (x *Hit) GetExact() bool {
 	if x != nil {
 		return x.Exact
@@ -1283,7 +1376,7 @@ type Duplicate struct {
 
 func (x *Duplicate) Reset() {
 	*x = Duplicate{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[10]
+	mi := &file_triskele_v1_recall_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +1388,7 @@ func (x *Duplicate) String() string {
 func (*Duplicate) ProtoMessage() {}
 
 func (x *Duplicate) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[10]
+	mi := &file_triskele_v1_recall_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +1401,7 @@ func (x *Duplicate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Duplicate.ProtoReflect.Descriptor instead.
 func (*Duplicate) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{10}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Duplicate) GetId() string {
@@ -1358,7 +1451,7 @@ type RerankReport struct {
 
 func (x *RerankReport) Reset() {
 	*x = RerankReport{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[11]
+	mi := &file_triskele_v1_recall_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1463,7 @@ func (x *RerankReport) String() string {
 func (*RerankReport) ProtoMessage() {}
 
 func (x *RerankReport) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[11]
+	mi := &file_triskele_v1_recall_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1476,7 @@ func (x *RerankReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RerankReport.ProtoReflect.Descriptor instead.
 func (*RerankReport) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{11}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RerankReport) GetState() LegState {
@@ -1448,7 +1541,7 @@ type Normalization struct {
 
 func (x *Normalization) Reset() {
 	*x = Normalization{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[12]
+	mi := &file_triskele_v1_recall_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1553,7 @@ func (x *Normalization) String() string {
 func (*Normalization) ProtoMessage() {}
 
 func (x *Normalization) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[12]
+	mi := &file_triskele_v1_recall_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1566,7 @@ func (x *Normalization) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Normalization.ProtoReflect.Descriptor instead.
 func (*Normalization) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{12}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Normalization) GetLow() float64 {
@@ -1512,7 +1605,7 @@ type ScoreCompletion struct {
 
 func (x *ScoreCompletion) Reset() {
 	*x = ScoreCompletion{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[13]
+	mi := &file_triskele_v1_recall_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +1617,7 @@ func (x *ScoreCompletion) String() string {
 func (*ScoreCompletion) ProtoMessage() {}
 
 func (x *ScoreCompletion) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[13]
+	mi := &file_triskele_v1_recall_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1537,7 +1630,7 @@ func (x *ScoreCompletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreCompletion.ProtoReflect.Descriptor instead.
 func (*ScoreCompletion) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{13}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ScoreCompletion) GetAsked() int32 {
@@ -1599,7 +1692,7 @@ type LegReport struct {
 
 func (x *LegReport) Reset() {
 	*x = LegReport{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[14]
+	mi := &file_triskele_v1_recall_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1704,7 @@ func (x *LegReport) String() string {
 func (*LegReport) ProtoMessage() {}
 
 func (x *LegReport) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[14]
+	mi := &file_triskele_v1_recall_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1717,7 @@ func (x *LegReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegReport.ProtoReflect.Descriptor instead.
 func (*LegReport) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{14}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LegReport) GetLeg() string {
@@ -1761,7 +1854,7 @@ type RecallResponse struct {
 
 func (x *RecallResponse) Reset() {
 	*x = RecallResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[15]
+	mi := &file_triskele_v1_recall_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +1866,7 @@ func (x *RecallResponse) String() string {
 func (*RecallResponse) ProtoMessage() {}
 
 func (x *RecallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[15]
+	mi := &file_triskele_v1_recall_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +1879,7 @@ func (x *RecallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallResponse.ProtoReflect.Descriptor instead.
 func (*RecallResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{15}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RecallResponse) GetHits() []*Hit {
@@ -1889,7 +1982,7 @@ type RecallServiceGetIndexStatusRequest struct {
 
 func (x *RecallServiceGetIndexStatusRequest) Reset() {
 	*x = RecallServiceGetIndexStatusRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[16]
+	mi := &file_triskele_v1_recall_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +1994,7 @@ func (x *RecallServiceGetIndexStatusRequest) String() string {
 func (*RecallServiceGetIndexStatusRequest) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[16]
+	mi := &file_triskele_v1_recall_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +2007,7 @@ func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use RecallServiceGetIndexStatusRequest.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{16}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RecallServiceGetIndexStatusRequest) GetNamespace() string {
@@ -1937,7 +2030,7 @@ type LegIndexStatus struct {
 
 func (x *LegIndexStatus) Reset() {
 	*x = LegIndexStatus{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[17]
+	mi := &file_triskele_v1_recall_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1949,7 +2042,7 @@ func (x *LegIndexStatus) String() string {
 func (*LegIndexStatus) ProtoMessage() {}
 
 func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[17]
+	mi := &file_triskele_v1_recall_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1962,7 +2055,7 @@ func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegIndexStatus.ProtoReflect.Descriptor instead.
 func (*LegIndexStatus) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{17}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LegIndexStatus) GetLeg() string {
@@ -1995,7 +2088,7 @@ type RecallServiceGetIndexStatusResponse struct {
 
 func (x *RecallServiceGetIndexStatusResponse) Reset() {
 	*x = RecallServiceGetIndexStatusResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[18]
+	mi := &file_triskele_v1_recall_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +2100,7 @@ func (x *RecallServiceGetIndexStatusResponse) String() string {
 func (*RecallServiceGetIndexStatusResponse) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[18]
+	mi := &file_triskele_v1_recall_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +2113,7 @@ func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use RecallServiceGetIndexStatusResponse.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{18}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RecallServiceGetIndexStatusResponse) GetLegs() []*LegIndexStatus {
@@ -2077,11 +2170,16 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\b_enabledB\x06\n" +
 	"\x04_top\"F\n" +
 	"\tDiversity\x129\n" +
-	"\vresemblance\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\vresemblance\"d\n" +
+	"\vresemblance\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\vresemblance\"y\n" +
+	"\vEntityBoost\x12/\n" +
+	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12+\n" +
+	"\tmax_terms\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x01H\x00R\bmaxTerms\x88\x01\x01B\f\n" +
+	"\n" +
+	"_max_terms\"d\n" +
 	"\bMinScore\x129\n" +
 	"\x05scale\x18\x01 \x01(\x0e2\x17.triskele.v1.ScoreScaleB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x05scale\x12\x1d\n" +
-	"\x05value\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05value\"\xb5\x04\n" +
+	"\x05value\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05value\"\xf2\x04\n" +
 	"\fRecallPolicy\x12+\n" +
 	"\x06fusion\x18\x01 \x01(\v2\x13.triskele.v1.FusionR\x06fusion\x12A\n" +
 	"\x04legs\x18\x02 \x03(\v2#.triskele.v1.RecallPolicy.LegsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x10R\x04legs\x12-\n" +
@@ -2090,12 +2188,13 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\n" +
 	"on_timeout\x18\x05 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
 	"\x06quorum\x18\x06 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x12.\n" +
-	"\arecency\x18\a \x01(\v2\x14.triskele.v1.RecencyR\arecency\x12+\n" +
+	"\arecency\x18\a \x01(\v2\x14.triskele.v1.RecencyR\arecency\x12;\n" +
+	"\fentity_boost\x18\x14 \x01(\v2\x18.triskele.v1.EntityBoostR\ventityBoost\x12+\n" +
 	"\x06rerank\x18( \x01(\v2\x13.triskele.v1.RerankR\x06rerank\x124\n" +
 	"\tdiversity\x18) \x01(\v2\x16.triskele.v1.DiversityR\tdiversity\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xb7\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xf4\n" +
 	"\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
@@ -2124,7 +2223,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"on_timeout\x18\x19 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
 	"\x06quorum\x18\x1a \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x12.\n" +
 	"\arecency\x18\x1b \x01(\v2\x14.triskele.v1.RecencyR\arecency\x122\n" +
-	"\tmin_score\x18\x1c \x01(\v2\x15.triskele.v1.MinScoreR\bminScore\x12+\n" +
+	"\tmin_score\x18\x1c \x01(\v2\x15.triskele.v1.MinScoreR\bminScore\x12;\n" +
+	"\fentity_boost\x18\x1d \x01(\v2\x18.triskele.v1.EntityBoostR\ventityBoost\x12+\n" +
 	"\x06rerank\x18( \x01(\v2\x13.triskele.v1.RerankR\x06rerank\x124\n" +
 	"\tdiversity\x18) \x01(\v2\x16.triskele.v1.DiversityR\tdiversity\x12\x14\n" +
 	"\x05fresh\x18* \x01(\bR\x05fresh\x1aP\n" +
@@ -2142,7 +2242,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x10normalized_score\x18\x05 \x01(\x01R\x0fnormalizedScore\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x14\n" +
 	"\x05value\x18\a \x01(\x01R\x05value\x12)\n" +
-	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\x92\x04\n" +
+	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\xdc\x04\n" +
 	"\x03Hit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -2157,7 +2257,9 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05prior\x18\b \x01(\x01R\x05prior\x12?\n" +
 	"\rcontributions\x18\t \x03(\v2\x19.triskele.v1.ContributionR\rcontributions\x12.\n" +
 	"\amatches\x18\n" +
-	" \x01(\v2\x14.triskele.v1.MatchesR\amatches\x12\x14\n" +
+	" \x01(\v2\x14.triskele.v1.MatchesR\amatches\x12!\n" +
+	"\fentity_boost\x18\x16 \x01(\x01R\ventityBoost\x12%\n" +
+	"\x0eentity_matches\x18\x17 \x01(\x05R\rentityMatches\x12\x14\n" +
 	"\x05exact\x18\x14 \x01(\bR\x05exact\x12\x1d\n" +
 	"\n" +
 	"fused_rank\x18( \x01(\x05R\tfusedRank\x12&\n" +
@@ -2271,7 +2373,7 @@ func file_triskele_v1_recall_proto_rawDescGZIP() []byte {
 }
 
 var file_triskele_v1_recall_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_triskele_v1_recall_proto_goTypes = []any{
 	(SortBy)(0),                                 // 0: triskele.v1.SortBy
 	(FusionMethod)(0),                           // 1: triskele.v1.FusionMethod
@@ -2282,102 +2384,105 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	(*Recency)(nil),                             // 6: triskele.v1.Recency
 	(*Rerank)(nil),                              // 7: triskele.v1.Rerank
 	(*Diversity)(nil),                           // 8: triskele.v1.Diversity
-	(*MinScore)(nil),                            // 9: triskele.v1.MinScore
-	(*RecallPolicy)(nil),                        // 10: triskele.v1.RecallPolicy
-	(*RecallRequest)(nil),                       // 11: triskele.v1.RecallRequest
-	(*Contribution)(nil),                        // 12: triskele.v1.Contribution
-	(*Hit)(nil),                                 // 13: triskele.v1.Hit
-	(*Duplicate)(nil),                           // 14: triskele.v1.Duplicate
-	(*RerankReport)(nil),                        // 15: triskele.v1.RerankReport
-	(*Normalization)(nil),                       // 16: triskele.v1.Normalization
-	(*ScoreCompletion)(nil),                     // 17: triskele.v1.ScoreCompletion
-	(*LegReport)(nil),                           // 18: triskele.v1.LegReport
-	(*RecallResponse)(nil),                      // 19: triskele.v1.RecallResponse
-	(*RecallServiceGetIndexStatusRequest)(nil),  // 20: triskele.v1.RecallServiceGetIndexStatusRequest
-	(*LegIndexStatus)(nil),                      // 21: triskele.v1.LegIndexStatus
-	(*RecallServiceGetIndexStatusResponse)(nil), // 22: triskele.v1.RecallServiceGetIndexStatusResponse
-	nil,                            // 23: triskele.v1.RecallPolicy.LegsEntry
-	nil,                            // 24: triskele.v1.RecallRequest.LegsEntry
-	(*durationpb.Duration)(nil),    // 25: google.protobuf.Duration
-	(Scorer)(0),                    // 26: triskele.v1.Scorer
-	(Traversal)(0),                 // 27: triskele.v1.Traversal
-	(*Filter)(nil),                 // 28: triskele.v1.Filter
-	(*timestamppb.Timestamp)(nil),  // 29: google.protobuf.Timestamp
-	(ScoreKind)(0),                 // 30: triskele.v1.ScoreKind
-	(*PathStep)(nil),               // 31: triskele.v1.PathStep
-	(*Memory)(nil),                 // 32: triskele.v1.Memory
-	(*Matches)(nil),                // 33: triskele.v1.Matches
-	(LegState)(0),                  // 34: triskele.v1.LegState
-	(*Span)(nil),                   // 35: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 36: triskele.v1.GetIndexStatusResponse
+	(*EntityBoost)(nil),                         // 9: triskele.v1.EntityBoost
+	(*MinScore)(nil),                            // 10: triskele.v1.MinScore
+	(*RecallPolicy)(nil),                        // 11: triskele.v1.RecallPolicy
+	(*RecallRequest)(nil),                       // 12: triskele.v1.RecallRequest
+	(*Contribution)(nil),                        // 13: triskele.v1.Contribution
+	(*Hit)(nil),                                 // 14: triskele.v1.Hit
+	(*Duplicate)(nil),                           // 15: triskele.v1.Duplicate
+	(*RerankReport)(nil),                        // 16: triskele.v1.RerankReport
+	(*Normalization)(nil),                       // 17: triskele.v1.Normalization
+	(*ScoreCompletion)(nil),                     // 18: triskele.v1.ScoreCompletion
+	(*LegReport)(nil),                           // 19: triskele.v1.LegReport
+	(*RecallResponse)(nil),                      // 20: triskele.v1.RecallResponse
+	(*RecallServiceGetIndexStatusRequest)(nil),  // 21: triskele.v1.RecallServiceGetIndexStatusRequest
+	(*LegIndexStatus)(nil),                      // 22: triskele.v1.LegIndexStatus
+	(*RecallServiceGetIndexStatusResponse)(nil), // 23: triskele.v1.RecallServiceGetIndexStatusResponse
+	nil,                            // 24: triskele.v1.RecallPolicy.LegsEntry
+	nil,                            // 25: triskele.v1.RecallRequest.LegsEntry
+	(*durationpb.Duration)(nil),    // 26: google.protobuf.Duration
+	(Scorer)(0),                    // 27: triskele.v1.Scorer
+	(Traversal)(0),                 // 28: triskele.v1.Traversal
+	(*Filter)(nil),                 // 29: triskele.v1.Filter
+	(*timestamppb.Timestamp)(nil),  // 30: google.protobuf.Timestamp
+	(ScoreKind)(0),                 // 31: triskele.v1.ScoreKind
+	(*PathStep)(nil),               // 32: triskele.v1.PathStep
+	(*Memory)(nil),                 // 33: triskele.v1.Memory
+	(*Matches)(nil),                // 34: triskele.v1.Matches
+	(LegState)(0),                  // 35: triskele.v1.LegState
+	(*Span)(nil),                   // 36: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 37: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
-	25, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
-	26, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
-	27, // 3: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
-	25, // 4: triskele.v1.Recency.half_life:type_name -> google.protobuf.Duration
-	25, // 5: triskele.v1.Rerank.deadline:type_name -> google.protobuf.Duration
+	26, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
+	27, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
+	28, // 3: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
+	26, // 4: triskele.v1.Recency.half_life:type_name -> google.protobuf.Duration
+	26, // 5: triskele.v1.Rerank.deadline:type_name -> google.protobuf.Duration
 	2,  // 6: triskele.v1.MinScore.scale:type_name -> triskele.v1.ScoreScale
 	4,  // 7: triskele.v1.RecallPolicy.fusion:type_name -> triskele.v1.Fusion
-	23, // 8: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
+	24, // 8: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
 	3,  // 9: triskele.v1.RecallPolicy.on_error:type_name -> triskele.v1.MissPolicy
 	3,  // 10: triskele.v1.RecallPolicy.on_timeout:type_name -> triskele.v1.MissPolicy
 	6,  // 11: triskele.v1.RecallPolicy.recency:type_name -> triskele.v1.Recency
-	7,  // 12: triskele.v1.RecallPolicy.rerank:type_name -> triskele.v1.Rerank
-	8,  // 13: triskele.v1.RecallPolicy.diversity:type_name -> triskele.v1.Diversity
-	0,  // 14: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	28, // 15: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	25, // 16: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	24, // 17: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
-	4,  // 18: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	29, // 19: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
-	3,  // 20: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
-	3,  // 21: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
-	6,  // 22: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
-	9,  // 23: triskele.v1.RecallRequest.min_score:type_name -> triskele.v1.MinScore
-	7,  // 24: triskele.v1.RecallRequest.rerank:type_name -> triskele.v1.Rerank
-	8,  // 25: triskele.v1.RecallRequest.diversity:type_name -> triskele.v1.Diversity
-	30, // 26: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	31, // 27: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
-	29, // 28: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	32, // 29: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
-	12, // 30: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	33, // 31: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
-	14, // 32: triskele.v1.Hit.duplicates:type_name -> triskele.v1.Duplicate
-	34, // 33: triskele.v1.RerankReport.state:type_name -> triskele.v1.LegState
-	25, // 34: triskele.v1.RerankReport.budget:type_name -> google.protobuf.Duration
-	25, // 35: triskele.v1.RerankReport.spent:type_name -> google.protobuf.Duration
-	25, // 36: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
-	34, // 37: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	25, // 38: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	25, // 39: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	30, // 40: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	16, // 41: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
-	17, // 42: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
-	25, // 43: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
-	13, // 44: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	18, // 45: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	4,  // 46: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 47: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	25, // 48: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	25, // 49: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	35, // 50: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	15, // 51: triskele.v1.RecallResponse.rerank:type_name -> triskele.v1.RerankReport
-	25, // 52: triskele.v1.RecallResponse.age:type_name -> google.protobuf.Duration
-	36, // 53: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	21, // 54: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	5,  // 55: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 56: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	11, // 57: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	20, // 58: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	19, // 59: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	22, // 60: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	59, // [59:61] is the sub-list for method output_type
-	57, // [57:59] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	9,  // 12: triskele.v1.RecallPolicy.entity_boost:type_name -> triskele.v1.EntityBoost
+	7,  // 13: triskele.v1.RecallPolicy.rerank:type_name -> triskele.v1.Rerank
+	8,  // 14: triskele.v1.RecallPolicy.diversity:type_name -> triskele.v1.Diversity
+	0,  // 15: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
+	29, // 16: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	26, // 17: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	25, // 18: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	4,  // 19: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
+	30, // 20: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
+	3,  // 21: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
+	3,  // 22: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
+	6,  // 23: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
+	10, // 24: triskele.v1.RecallRequest.min_score:type_name -> triskele.v1.MinScore
+	9,  // 25: triskele.v1.RecallRequest.entity_boost:type_name -> triskele.v1.EntityBoost
+	7,  // 26: triskele.v1.RecallRequest.rerank:type_name -> triskele.v1.Rerank
+	8,  // 27: triskele.v1.RecallRequest.diversity:type_name -> triskele.v1.Diversity
+	31, // 28: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	32, // 29: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
+	30, // 30: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	33, // 31: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	13, // 32: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
+	34, // 33: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
+	15, // 34: triskele.v1.Hit.duplicates:type_name -> triskele.v1.Duplicate
+	35, // 35: triskele.v1.RerankReport.state:type_name -> triskele.v1.LegState
+	26, // 36: triskele.v1.RerankReport.budget:type_name -> google.protobuf.Duration
+	26, // 37: triskele.v1.RerankReport.spent:type_name -> google.protobuf.Duration
+	26, // 38: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
+	35, // 39: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	26, // 40: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	26, // 41: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	31, // 42: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	17, // 43: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
+	18, // 44: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
+	26, // 45: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
+	14, // 46: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	19, // 47: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	4,  // 48: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 49: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	26, // 50: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	26, // 51: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	36, // 52: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	16, // 53: triskele.v1.RecallResponse.rerank:type_name -> triskele.v1.RerankReport
+	26, // 54: triskele.v1.RecallResponse.age:type_name -> google.protobuf.Duration
+	37, // 55: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	22, // 56: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 57: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 58: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	12, // 59: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	21, // 60: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	20, // 61: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	23, // 62: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	61, // [61:63] is the sub-list for method output_type
+	59, // [59:61] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
@@ -2391,15 +2496,16 @@ func file_triskele_v1_recall_proto_init() {
 	file_triskele_v1_recall_proto_msgTypes[0].OneofWrappers = []any{}
 	file_triskele_v1_recall_proto_msgTypes[1].OneofWrappers = []any{}
 	file_triskele_v1_recall_proto_msgTypes[3].OneofWrappers = []any{}
-	file_triskele_v1_recall_proto_msgTypes[7].OneofWrappers = []any{}
-	file_triskele_v1_recall_proto_msgTypes[9].OneofWrappers = []any{}
+	file_triskele_v1_recall_proto_msgTypes[5].OneofWrappers = []any{}
+	file_triskele_v1_recall_proto_msgTypes[8].OneofWrappers = []any{}
+	file_triskele_v1_recall_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_recall_proto_rawDesc), len(file_triskele_v1_recall_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -107,7 +107,11 @@ func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *trisk
 			term = fmt.Sprintf("%.2f × %.4f", c.GetWeight(), c.GetNormalizedScore())
 		}
 		sum += c.GetValue()
-		fmt.Fprintf(b, "%s%-*s  %s × %.3f = %.5f  %s\n", pad, width, Plain(c.GetLeg()), fit(term, 16), hit.GetPrior(), c.GetValue(),
+		boost := ""
+		if hit.GetEntityBoost() > 1 {
+			boost = fmt.Sprintf(" × %.2f", hit.GetEntityBoost())
+		}
+		fmt.Fprintf(b, "%s%-*s  %s × %.3f%s = %.5f  %s\n", pad, width, Plain(c.GetLeg()), fit(term, 16), hit.GetPrior(), boost, c.GetValue(),
 			s.Dim(fmt.Sprintf("%s %.4g", scoreKind(c.GetScoreKind()), c.GetRawScore())))
 	}
 	fmt.Fprintf(b, "%s%-*s  %s   %5s = %.5f\n", pad, width, "sum", fit("", 16), "", sum)

@@ -1,27 +1,57 @@
-// Command graphd serves the graph leg: search by the names that memories share, over PostgreSQL. It also keeps the leg's index in step with the records.
+// Command graphd serves the graph leg: search by the names that memories share, over PostgreSQL. It also keeps the leg's index in
+// step with the records, and has a model read facts out of them, if told which.
 package main
 
 import (
 	"context"
 	"log/slog"
+	"os"
+	"sync"
 
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/daemon"
+	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/embed/querypath"
+	"github.com/triskele/triskele/services/extractor"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 )
 
+type flags struct {
+	Graph     graph.Flags      `embed:""`
+	Embedder  open.Flags       `embed:""`
+	Extractor extractor.Config `embed:"" prefix:"extractor-"`
+}
+
 func main() {
-	var flags graph.Flags
+	var f flags
 	daemon.Main("graph", "Serves the graph leg, search by the names that memories share, and keeps its index.", "127.0.0.1:7403", "graph",
-		func(_ context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
-			index := b.Graph(flags.Config())
+		func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+			first, fallback, err := f.Embedder.Open(os.Getenv)
+			if err != nil {
+				return daemon.Service{}, err
+			}
+			config := f.Graph.Config()
+			if config.Embedder, err = querypath.New(first, fallback, querypath.DefaultCacheBytes, tel.MeterProvider.Meter(telemetry.ScopeName)); err != nil {
+				return daemon.Service{}, err
+			}
+			index := b.Graph(config)
+			extract, err := backend.Extraction(ctx, b, index, f.Extractor, tel, log)
+			if err != nil {
+				return daemon.Service{}, err
+			}
 			return daemon.Service{
 				Register: func(s *rpc.Server) { triskelev1.RegisterLegServiceServer(s, leg.NewServer(index, tel, log)) },
-				Work:     b.Worker("graph", index, log).Run,
+				Work: func(ctx context.Context) {
+					var tasks sync.WaitGroup
+					tasks.Go(func() { b.Worker("graph", index, log).Run(ctx) })
+					tasks.Go(func() { index.Refresh(ctx, log) })
+					tasks.Go(func() { extract(ctx) })
+					tasks.Wait()
+				},
 			}, nil
-		}, &flags)
+		}, &f)
 }

@@ -34,7 +34,7 @@ var _ embed.Embedder = (*Model)(nil)
 
 // Model implements embed.Embedder.
 func (m *Model) Model() embed.Model {
-	return embed.Model{Provider: "builtin", Name: Name, Dimensions: m.columns + 1, Local: true}
+	return embed.Model{Provider: "builtin", Name: Name, Dimensions: m.columns + 1, QueryDimensions: m.columns, Local: true}
 }
 
 // EmbedQuery implements embed.Embedder. It has no error.

@@ -1,4 +1,7 @@
-package curator
+// Package chat asks chat models behind OpenAI-compatible servers for one JSON object at a time. It sends nothing but what
+// it is given, to the one server that is configured, no faster than it is told to, and its errors quote neither question
+// nor answer.
+package chat
 
 import (
 	"bytes"
@@ -19,7 +22,6 @@ import (
 	"time"
 
 	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
 )
 
 const (
@@ -27,34 +29,46 @@ const (
 	maxResponse = 1 << 20
 	// maxHold is the longest that the server may ask to be left alone, in one go.
 	maxHold = 10 * time.Minute
-	// maxWait is how long a memory waits its turn before it goes back to the queue.
+	// maxWait is how long a question waits its turn before its task goes back to the queue.
 	maxWait = time.Minute
 	// maxTimeout bounds a request, so that the queue's worker can have the outcome of it.
 	maxTimeout = 90 * time.Second
+	// Those of a configuration that does not say.
+	defaultPerMinute = 30
+	defaultTimeout   = 30 * time.Second
+	// bytesPerToken turns bytes into tokens where a server does not count them.
+	bytesPerToken = 4
 )
 
-// failure is an error whose words are this package's own, so that logs and the queue can show them: neither the server,
-// which may quote its input, nor a memory has a say in them.
-type failure struct {
-	words    string
-	hopeless bool // asking many times more is not worth its price
+// Config says whom to ask. Zero PerMinute is 30, zero Timeout 30 s.
+type Config struct {
+	For       string // who asks, for messages: "the curator"
+	URL       string
+	Model     string
+	Key       string
+	KeyFile   string // holds the key, if set
+	PerMinute int
+	Timeout   time.Duration
 }
 
-func (f *failure) Error() string { return f.words }
+// Failure is an error whose words are our own, so that logs and the queue can show them: neither the server, which may
+// quote its input, nor a memory has a say in them.
+type Failure struct {
+	Words    string
+	Hopeless bool // asking many times more is not worth its price
+}
+
+func (f *Failure) Error() string { return f.Words }
 
 // Public is for the queue.
-func (f *failure) Public() string { return f.words }
+func (f *Failure) Public() string { return f.Words }
 
 // Is implements errors.Is.
-func (f *failure) Is(target error) bool { return f.hopeless && target == queue.ErrHopeless }
+func (f *Failure) Is(target error) bool { return f.Hopeless && target == queue.ErrHopeless }
 
-// wrong is a failure about an answer, which the same question would probably get again.
-func wrong(format string, args ...any) error {
-	return &failure{"the curator's model: " + fmt.Sprintf(format, args...), true}
-}
-
-// model is a chat model behind an OpenAI-compatible server, https://platform.openai.com/docs/api-reference/chat.
-type model struct {
+// Model is a chat model behind a server, https://platform.openai.com/docs/api-reference/chat. It may be used concurrently.
+type Model struct {
+	who      string // whose model it is
 	name     string
 	endpoint string
 	key      string
@@ -65,10 +79,17 @@ type model struct {
 	plain atomic.Bool
 }
 
-func newModel(config Config) (*model, error) {
+// New checks the configuration. It sends nothing.
+func New(config Config) (*Model, error) {
+	if config.PerMinute == 0 {
+		config.PerMinute = defaultPerMinute
+	}
+	if config.Timeout == 0 {
+		config.Timeout = defaultTimeout
+	}
 	server, err := url.Parse(strings.TrimRight(config.URL, "/"))
 	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" || server.User != nil || server.RawQuery != "" {
-		return nil, errors.New("the curator's server must be a URL like http://127.0.0.1:11434/v1, without user, password or query")
+		return nil, fmt.Errorf("%s's server must be a URL like http://127.0.0.1:11434/v1, without user, password or query", config.For)
 	}
 	if server.Path == "" {
 		server.Path = "/v1"
@@ -77,32 +98,42 @@ func newModel(config Config) (*model, error) {
 	if config.KeyFile != "" {
 		text, err := os.ReadFile(config.KeyFile)
 		if err != nil {
-			return nil, fmt.Errorf("the curator's key: %w", err)
+			return nil, fmt.Errorf("%s's key: %w", config.For, err)
 		}
 		key = strings.TrimSpace(string(text))
 	}
 	switch {
 	case config.Model == "":
-		return nil, errors.New("the curator's model has no name")
+		return nil, fmt.Errorf("%s's model has no name", config.For)
 	case key != "" && server.Scheme == "http" && !loopback(server.Hostname()):
-		return nil, fmt.Errorf("the curator's key would cross the network to %s unencrypted: use https", server.Host)
+		return nil, fmt.Errorf("%s's key would cross the network to %s unencrypted: use https", config.For, server.Host)
 	case config.PerMinute < 1 || config.PerMinute > 60_000:
-		return nil, fmt.Errorf("the curator may send 1 to 60000 requests a minute, not %d", config.PerMinute)
-	case config.MaxInput < 1:
-		return nil, fmt.Errorf("the curator may send 1 byte or more, not %d", config.MaxInput)
+		return nil, fmt.Errorf("%s may send 1 to 60000 requests a minute, not %d", config.For, config.PerMinute)
 	case config.Timeout < 0 || config.Timeout > maxTimeout:
-		return nil, fmt.Errorf("the curator's timeout must be above 0 and at most %v, not %v", maxTimeout, config.Timeout)
-	case config.Similarity < -1 || config.Similarity > 1:
-		return nil, fmt.Errorf("the curator's similarity must be from -1 to 1, not %g", config.Similarity)
+		return nil, fmt.Errorf("%s's timeout must be above 0 and at most %v, not %v", config.For, maxTimeout, config.Timeout)
 	}
-	return &model{
-		name: config.Model, endpoint: server.JoinPath("chat", "completions").String(), key: key, timeout: config.Timeout,
+	return &Model{
+		who: config.For, name: config.Model, endpoint: server.JoinPath("chat", "completions").String(), key: key, timeout: config.Timeout,
 		pace: pace{every: time.Minute / time.Duration(config.PerMinute)},
 		client: &http.Client{
 			// A redirect would carry texts to a server that nobody configured.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}, nil
+}
+
+// Name is what the server calls the model.
+func (m *Model) Name() string { return m.name }
+
+// Wait returns when a question may be asked: with queue.ErrPaused if that is not soon, or with ctx's error.
+func (m *Model) Wait(ctx context.Context) error { return m.pace.wait(ctx) }
+
+// failed is a failure in words about the model.
+func (m *Model) failed(words string) error { return &Failure{Words: m.who + "'s model: " + words} }
+
+// Wrong is a failure about an answer, which the same question would probably get again.
+func (m *Model) Wrong(format string, args ...any) error {
+	return &Failure{m.who + "'s model: " + fmt.Sprintf(format, args...), true}
 }
 
 func loopback(host string) bool {
@@ -114,6 +145,7 @@ func loopback(host string) bool {
 type message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
+	Refusal string `json:"refusal,omitempty"` // instead of content
 }
 
 // request is the body of a chat completion. The pointers are options that some servers do not know.
@@ -133,47 +165,72 @@ type responseFormat struct {
 	} `json:"json_schema"`
 }
 
-// ask asks what to do about r, given the older memories.
-func (m *model) ask(ctx context.Context, r record.Record, older []record.Record) (answer, error) {
-	text, err := question(r, older)
-	if err != nil {
-		return answer{}, err
-	}
-	plain := request{Model: m.name, Messages: []message{{"system", instructions}, {"user", text}}}
+// Question is what is asked: instructions, data, and the JSON schema of the answer, for servers that know schemas.
+type Question struct {
+	Instructions, Data string
+	Name               string // of the schema
+	Schema             map[string]any
+}
+
+// Answer is what the model said, as it said it, and what that cost.
+type Answer struct {
+	Text   string
+	Tokens int // of question and answer; a guess by their length if the server does not count
+}
+
+// Ask asks once; a server that does not know schemas is asked again without. Wait comes first.
+func (m *Model) Ask(ctx context.Context, q Question) (Answer, error) {
+	plain := request{Model: m.name, Messages: []message{{Role: "system", Content: q.Instructions}, {Role: "user", Content: q.Data}}}
 	req := plain
 	if !m.plain.Load() {
 		req.Temperature = new(float64)
 		req.ResponseFormat = &responseFormat{Type: "json_schema"}
-		req.ResponseFormat.JSONSchema.Name = "decision"
+		req.ResponseFormat.JSONSchema.Name = q.Name
 		req.ResponseFormat.JSONSchema.Strict = true
-		req.ResponseFormat.JSONSchema.Schema = schema(len(older))
+		req.ResponseFormat.JSONSchema.Schema = q.Schema
 	}
 	said, err := m.complete(ctx, req)
 	if errors.Is(err, errRefused) && !m.plain.Load() {
 		if err := m.pace.wait(ctx); err != nil {
-			return answer{}, err
+			return Answer{}, err
 		}
 		if said, err = m.complete(ctx, plain); err == nil {
 			m.plain.Store(true)
 		}
 	}
-	if err != nil {
-		return answer{}, err
+	if errors.Is(err, errRefused) {
+		err = m.Wrong("it refused the request")
 	}
-	return readAnswer(said, r, older)
+	return said, err
+}
+
+// Tokens guesses how many tokens so many bytes are.
+func Tokens(bytes int) int { return bytes / bytesPerToken }
+
+// Object returns the JSON object of an answer: models that do not know schemas may think aloud first, or put a fence
+// around it.
+func Object(text string) string {
+	if _, after, ok := strings.Cut(text, "</think>"); ok {
+		text = after
+	}
+	text = strings.TrimSpace(text)
+	if fenced, ok := strings.CutPrefix(text, "```"); ok {
+		text = strings.TrimSuffix(strings.TrimPrefix(fenced, "json"), "```")
+	}
+	return text
 }
 
 // complete sends one request and returns what the model said.
-func (m *model) complete(ctx context.Context, body request) (string, error) {
+func (m *Model) complete(ctx context.Context, body request) (Answer, error) {
 	encoded, err := json.Marshal(body)
 	if err != nil {
-		return "", err
+		return Answer{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.endpoint, bytes.NewReader(encoded))
 	if err != nil {
-		return "", err
+		return Answer{}, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if m.key != "" {
@@ -181,47 +238,57 @@ func (m *model) complete(ctx context.Context, body request) (string, error) {
 	}
 	resp, err := m.client.Do(req)
 	if err != nil {
-		return "", unreachable(err)
+		return Answer{}, m.unreachable(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	switch resp.StatusCode {
 	case http.StatusOK:
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return "", errRefused
+		return Answer{}, errRefused
 	case http.StatusRequestEntityTooLarge:
-		return "", wrong("the request is too large for it")
+		return Answer{}, m.Wrong("the request is too large for it")
 	default:
 		m.pace.hold(retryAfter(resp.Header.Get("Retry-After"), time.Now()))
-		return "", &failure{words: fmt.Sprintf("the curator's model: HTTP status %d", resp.StatusCode)}
+		return Answer{}, m.failed(fmt.Sprintf("HTTP status %d", resp.StatusCode))
 	}
 	answered, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
 	if err != nil {
-		return "", unreachable(err)
+		return Answer{}, m.unreachable(err)
 	}
 	if len(answered) > maxResponse {
-		return "", wrong("its response has more than %d bytes", maxResponse)
+		return Answer{}, m.Wrong("its response has more than %d bytes", maxResponse)
 	}
 	var completion struct {
 		Choices []struct {
 			Message      message `json:"message"`
 			FinishReason string  `json:"finish_reason"`
 		} `json:"choices"`
+		Usage struct {
+			Tokens int `json:"total_tokens"`
+		} `json:"usage"`
 	}
 	if json.Unmarshal(answered, &completion) != nil || len(completion.Choices) != 1 {
-		return "", wrong("its response is no chat completion with one choice")
+		return Answer{}, m.Wrong("its response is no chat completion with one choice")
 	}
 	choice := completion.Choices[0]
-	if choice.FinishReason == "length" {
-		return "", wrong("its answer was cut short")
+	if choice.Message.Refusal != "" {
+		return Answer{}, m.Wrong("it declined to answer")
 	}
-	return choice.Message.Content, nil
+	if choice.FinishReason == "length" {
+		return Answer{}, m.Wrong("its answer was cut short")
+	}
+	tokens := completion.Usage.Tokens
+	if tokens <= 0 {
+		tokens = Tokens(len(encoded) + len(choice.Message.Content))
+	}
+	return Answer{choice.Message.Content, tokens}, nil
 }
 
 // errRefused: the server found fault with the request itself.
-var errRefused = wrong("it refused the request")
+var errRefused = errors.New("refused")
 
 // unreachable says how a request failed, without the transport's words: these may quote what the server sent.
-func unreachable(err error) error {
+func (m *Model) unreachable(err error) error {
 	why := "the connection broke"
 	var unresolved *net.DNSError
 	var slow net.Error
@@ -233,7 +300,7 @@ func unreachable(err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		why = "its server refuses connections"
 	}
-	return &failure{words: "the curator's model: " + why}
+	return m.failed(why)
 }
 
 // retryAfter reads the header of this name, in seconds or as a date (RFC 9110, section 10.2.3); 0 if there is none.

@@ -1,0 +1,209 @@
+package evidence
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/triskele/triskele/services/eval"
+)
+
+// Verdict is what the rule says of a hypothesis.
+type Verdict struct {
+	Hypothesis string `json:"hypothesis"`
+	Baseline   string `json:"baseline"`
+	Candidate  string `json:"candidate"` // the best on the tuning halves
+	Adopted    bool   `json:"adopted"`
+	Why        string `json:"why"`
+	// Policy is what the gateway is to do by default, if the hypothesis decides that: the candidate's or the baseline's.
+	Policy  string                            `json:"policy,omitempty"` // JSON of a RecallPolicy
+	Sets    map[string]*Difference            `json:"sets"`
+	Strata  map[string]map[string]*Difference `json:"strata"`  // by set
+	Without map[string]map[string]*Difference `json:"without"` // by lost leg, then set
+}
+
+// half picks a set's queries: those to choose by, or those to judge by.
+func half(set *eval.Set, values []eval.Metrics, metric string, tuning bool) []float64 {
+	var out []float64
+	for i, q := range set.Queries {
+		if eval.Tuning(set.Name, q.ID) == tuning {
+			out = append(out, values[i].Value(metric))
+		}
+	}
+	return out
+}
+
+func mean(values []float64) float64 {
+	sum := 0.
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(max(len(values), 1))
+}
+
+// tuned is what a cell is chosen by: its mean over the tuning halves of the sets, of which the whole system makes up one
+// half, and what is left when one of the rule's legs is lost the other. Every configuration has to be measured.
+func (s *Study) tuned(c cell) float64 {
+	if value, known := s.tuning[c.name]; known {
+		return value
+	}
+	over := func(name string) float64 {
+		sum := 0.
+		for _, set := range s.sets {
+			sum += mean(half(set, s.runs[run{set.Name, name}], s.Plan.Metric, true))
+		}
+		return sum / float64(len(s.sets))
+	}
+	value := over(c.name)
+	var lost []float64
+	for _, leg := range s.Plan.Rule.Without {
+		if c.left(leg) {
+			lost = append(lost, over(c.without(leg).name))
+		}
+	}
+	if len(lost) > 0 {
+		value = (value + mean(lost)) / 2
+	}
+	s.tuning[c.name] = value
+	return value
+}
+
+// best is a hypothesis's candidate: of all cells the one that is best on the tuning halves, the first of equals.
+func (s *Study) best(h Hypothesis) cell {
+	var best cell
+	highest := -1.
+	for _, c := range s.cells {
+		if slices.Contains(h.Candidates, c.of) {
+			if value := s.tuned(c); value > highest {
+				best, highest = c, value
+			}
+		}
+	}
+	return best
+}
+
+// Verdicts judges every hypothesis by the plan's rule. Comparisons on sets are one family for Holm's correction, over the
+// whole plan; the strata of a hypothesis are one, and so are its comparisons with a leg lost.
+func (s *Study) Verdicts() []Verdict {
+	level := s.Plan.Rule.Level
+	verdicts := make([]Verdict, len(s.Plan.Hypotheses))
+	var family []*Difference
+	for i, h := range s.Plan.Hypotheses {
+		v := Verdict{
+			Hypothesis: h.Name, Baseline: h.Baseline, Candidate: s.best(h).name,
+			Sets: map[string]*Difference{}, Strata: map[string]map[string]*Difference{}, Without: map[string]map[string]*Difference{},
+		}
+		var strata, without []*Difference
+		for _, set := range s.sets {
+			d := s.difference(set, v.Baseline, v.Candidate)
+			v.Sets[set.Name] = d
+			family = append(family, d)
+			v.Strata[set.Name] = s.strata(set, v.Baseline, v.Candidate)
+			for _, name := range slices.Sorted(maps.Keys(v.Strata[set.Name])) {
+				strata = append(strata, v.Strata[set.Name][name])
+			}
+		}
+		for _, leg := range s.Plan.Rule.Without {
+			base, candidate := s.cell(v.Baseline), s.cell(v.Candidate)
+			if !base.left(leg) || !candidate.left(leg) {
+				continue
+			}
+			v.Without[leg] = map[string]*Difference{}
+			for _, set := range s.sets {
+				d := s.difference(set, base.without(leg).name, candidate.without(leg).name)
+				v.Without[leg][set.Name] = d
+				without = append(without, d)
+			}
+		}
+		holm(strata)
+		holm(without)
+		verdicts[i] = v
+	}
+	holm(family)
+	for i, h := range s.Plan.Hypotheses {
+		verdicts[i].judge(s.Plan.Rule, level)
+		if h.Decides {
+			chosen := s.cell(h.Baseline)
+			if verdicts[i].Adopted {
+				chosen = s.cell(verdicts[i].Candidate)
+			}
+			verdicts[i].Policy = policyText(chosen)
+		}
+	}
+	return verdicts
+}
+
+// policyText is a cell's policy on one line, without protojson's random blanks.
+func policyText(c cell) string {
+	text, err := protojson.Marshal(c.policy)
+	if err != nil {
+		panic(err) // it was parsed from JSON
+	}
+	return strings.ReplaceAll(string(text), " ", "")
+}
+
+func (s *Study) difference(set *eval.Set, a, b string) *Difference {
+	pair := func(name string) []float64 { return half(set, s.runs[run{set.Name, name}], s.Plan.Metric, false) }
+	d := compare(pair(a), pair(b), s.Plan.Rule.Level)
+	return &d
+}
+
+// strata compares within each category that has at least minStratum queries to judge by.
+func (s *Study) strata(set *eval.Set, a, b string) map[string]*Difference {
+	const minStratum = 10 // a bootstrap of fewer says nothing
+	pairs := map[string][2][]float64{}
+	for i, q := range set.Queries {
+		if q.Stratum != "" && !eval.Tuning(set.Name, q.ID) {
+			p := pairs[q.Stratum]
+			p[0] = append(p[0], s.runs[run{set.Name, a}][i].Value(s.Plan.Metric))
+			p[1] = append(p[1], s.runs[run{set.Name, b}][i].Value(s.Plan.Metric))
+			pairs[q.Stratum] = p
+		}
+	}
+	out := map[string]*Difference{}
+	for name, p := range pairs {
+		if len(p[0]) >= minStratum {
+			d := compare(p[0], p[1], s.Plan.Rule.Level)
+			out[name] = &d
+		}
+	}
+	return out
+}
+
+// judge applies the rule and says why it came out so.
+func (v *Verdict) judge(rule Rule, level float64) {
+	var better, worse []string
+	for _, set := range slices.Sorted(maps.Keys(v.Sets)) {
+		switch d := v.Sets[set]; {
+		case d.Better(level):
+			better = append(better, set)
+		case d.Worse(level):
+			worse = append(worse, set)
+		}
+		for _, stratum := range slices.Sorted(maps.Keys(v.Strata[set])) {
+			if v.Strata[set][stratum].Worse(level) {
+				worse = append(worse, set+"/"+stratum)
+			}
+		}
+	}
+	for _, leg := range slices.Sorted(maps.Keys(v.Without)) {
+		for _, set := range slices.Sorted(maps.Keys(v.Without[leg])) {
+			if v.Without[leg][set].Worse(level) {
+				worse = append(worse, set+" without "+leg)
+			}
+		}
+	}
+	v.Adopted = v.Candidate != v.Baseline && len(better) >= rule.Better && len(worse) == 0
+	v.Why = fmt.Sprintf("significantly better on %s of the %d that the rule asks for; significantly worse on %s",
+		list(better), rule.Better, list(worse))
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%d (%s)", len(names), strings.Join(names, ", "))
+}

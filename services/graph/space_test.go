@@ -1,0 +1,74 @@
+package graph
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// TestNearest holds the shortened search among many vectors against a full one. Some have been replaced, some removed.
+func TestNearest(t *testing.T) {
+	const dims, rows = 96, 4000
+	r := rand.New(rand.NewPCG(1, 2))
+	random := func() []float32 {
+		v := make([]float32, dims)
+		for i := range v {
+			v[i] = float32(r.NormFloat64())
+		}
+		return v
+	}
+	s := space{dims: dims}
+	vectors := make([]code, rows)
+	for range 2 {
+		for row := range vectors {
+			vectors[row] = encode(random())
+			if !s.set(int32(row), vectors[row]) {
+				t.Fatalf("row %d was not taken in", row)
+			}
+		}
+	}
+	for row := 0; row < rows; row += 7 {
+		s.clear(int32(row))
+	}
+	order := func(a, b int32) int { return cmp.Compare(a, b) }
+	odd := func(row int32) bool { return row%2 == 1 }
+	hits, agreed := 0, 0
+	for range 50 {
+		of := r.IntN(rows)
+		query := random()
+		for i := range query { // near to one of them
+			query[i] = query[i]/2 + float32(vectors[of][i])/64
+		}
+		asked := encode(query)
+		var want []near
+		for row, v := range vectors {
+			if c := cosine(asked, v); row%7 != 0 && row%2 == 1 && c >= .2 {
+				want = append(want, near{int32(row), c})
+			}
+		}
+		slices.SortFunc(want, func(a, b near) int { return cmp.Or(cmp.Compare(b.cosine, a.cosine), cmp.Compare(a.row, b.row)) })
+		want = want[:min(len(want), 5)]
+		got := s.nearest(asked, 5, .2, odd, order)
+		if of%2 == 1 && of%7 != 0 && (len(got) == 0 || got[0].row != int32(of)) {
+			t.Errorf("the nearest of all, %d, is missing from %v", of, got)
+		}
+		hits += len(want)
+		for _, n := range want {
+			if slices.ContainsFunc(got, func(m near) bool { return m.row == n.row }) {
+				agreed++
+			}
+		}
+	}
+	if hits < 100 || agreed < hits*9/10 {
+		t.Errorf("%d of %d found", agreed, hits)
+	}
+	if s.set(0, encode(make([]float32, dims))) || s.set(0, code{1, 2}) || s.has(0) {
+		t.Error("a vector without direction, or of another model, was taken in")
+	}
+	for _, asked := range []code{nil, {}, {1}} {
+		if got := s.nearest(asked, 5, -1, odd, order); len(got) != 0 {
+			t.Errorf("%v is near to %v", asked, got)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/leg"
+)
+
+const (
+	// embedBatch is how many memories' names and facts are embedded together, maxTexts how many of these in one call.
+	embedBatch = 64
+	maxTexts   = 512
+	// embedShare is the part of a search's time that the query's embedding may take.
+	embedShare = 0.4
+	// embedRetry is how long refreshing waits after the embedder has failed.
+	embedRetry = 30 * time.Second
+)
+
+// unembedded is a concept, or a fact if target is set, that lacks a vector of the model.
+type unembedded struct {
+	concept        int64 // or a fact's source
+	target         int64
+	relation, text string
+}
+
+// vectorStore is where vectors are kept.
+type vectorStore interface {
+	// unembedded returns what memories mention and state that lacks a vector of a model, each once. Phrases are left out:
+	// they say too little.
+	unembedded(ctx context.Context, namespace, model string, memories []uuid.UUID) ([]unembedded, error)
+	// putVectors stores vectors, as of, and changes the memories' version. What has gone meanwhile is left out.
+	putVectors(ctx context.Context, namespace, model string, memories []uuid.UUID, of []unembedded, vectors []code) error
+	// namespaces returns those that have a graph.
+	namespaces(ctx context.Context) ([]string, error)
+}
+
+// modelName is the identity of the vectors' space, or "" without an embedder.
+func (c Config) modelName() string {
+	if c.Embedder == nil {
+		return ""
+	}
+	return c.Embedder.Model().String()
+}
+
+// embed gives the names and facts of memories vectors of the configured model. The texts are read from the tables, where
+// nothing of a sensitive memory is.
+func (s *searcher) embed(ctx context.Context, namespace string, memories []uuid.UUID) error {
+	if s.config.Embedder == nil || len(memories) == 0 {
+		return nil
+	}
+	prefix := s.config.Embedder.Model().DocumentPrefix
+	list, err := s.store.unembedded(ctx, namespace, s.config.modelName(), memories)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	codes := make([]code, 0, len(list))
+	for batch := range slices.Chunk(list, maxTexts) {
+		texts := make([]string, len(batch))
+		for i, u := range batch {
+			texts[i] = prefix + u.text
+		}
+		some, err := s.embedTexts(ctx, texts)
+		if err != nil {
+			return err
+		}
+		codes = append(codes, some...)
+	}
+	return s.store.putVectors(ctx, namespace, s.config.modelName(), memories, list, codes)
+}
+
+// embedTexts returns the vectors of texts that have their prefix.
+func (s *searcher) embedTexts(ctx context.Context, texts []string) ([]code, error) {
+	model := s.config.Embedder.Model()
+	vectors, err := s.config.Embedder.EmbedDocuments(ctx, texts)
+	if err != nil {
+		return nil, fmt.Errorf("embed %d names: %w", len(texts), err)
+	}
+	if len(vectors) != len(texts) {
+		return nil, fmt.Errorf("%s returned %d vectors for %d texts", model, len(vectors), len(texts))
+	}
+	codes := make([]code, len(vectors))
+	for i, vector := range vectors {
+		if len(vector) != model.Dimensions {
+			return nil, fmt.Errorf("%s returned %d dimensions", model, len(vector))
+		}
+		codes[i] = encode(vector)
+	}
+	return codes, nil
+}
+
+func (s *searcher) embedAll(ctx context.Context, namespaces []string, documents map[string][]document) error {
+	for _, namespace := range namespaces {
+		ids := make([]uuid.UUID, len(documents[namespace]))
+		for i, d := range documents[namespace] {
+			ids[i] = d.record.ID
+		}
+		if err := s.embed(ctx, namespace, ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Refresh embeds, in the background, what has no vector of the configured model: what was stored by a program that knows
+// no vectors, or under another model. It returns when it is done, or ctx ends.
+func (s *searcher) Refresh(ctx context.Context, log *slog.Logger) {
+	if s.config.Embedder == nil {
+		return
+	}
+	for {
+		err := s.refresh(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		log.WarnContext(ctx, "names and facts of the graph lack vectors", "retry_in", embedRetry.String(), "error", err.Error())
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(embedRetry):
+		}
+	}
+}
+
+func (s *searcher) refresh(ctx context.Context) error {
+	namespaces, err := s.store.namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	for _, namespace := range namespaces {
+		memories, err := s.store.memories(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		for batch := range slices.Chunk(memories, embedBatch) {
+			if err := s.embed(ctx, namespace, batch); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// meaning is what a query is linked by besides names: its vector, and what cosines to it mean.
+type meaning struct {
+	vector code // nil if there is none
+	scale
+}
+
+// meaningOf returns a query's meaning. A search goes without if the embedder fails or takes too long: names link without it.
+func (s *searcher) meaningOf(ctx context.Context, q leg.Query) meaning {
+	if s.config.Embedder == nil {
+		return meaning{}
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(embedShare*float64(time.Until(deadline))))
+		defer cancel()
+	}
+	cosines, err := s.scale(ctx)
+	if err != nil {
+		return meaning{}
+	}
+	model, vector := s.config.Embedder.Model(), q.Vector
+	if q.VectorModel != s.config.modelName() {
+		if q.Text == "" {
+			return meaning{}
+		}
+		if vector, err = s.config.Embedder.EmbedQuery(ctx, model.QueryPrefix+q.Text); err != nil {
+			return meaning{}
+		}
+	}
+	return meaning{encode(vector), cosines}
+}

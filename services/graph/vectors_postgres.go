@@ -1,0 +1,91 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/triskele/triskele/services/postgres"
+)
+
+// unembedded implements vectorStore.
+func (p *Postgres) unembedded(ctx context.Context, namespace, model string, memories []uuid.UUID) (list []unembedded, err error) {
+	err = postgres.Search(ctx, p.pool, namespace, nil, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT DISTINCT c.id, 0::bigint, '', c.name
+			FROM graph.memory_concepts m JOIN graph.concepts c ON c.namespace = m.namespace AND c.id = m.concept_id
+			WHERE m.namespace = $1 AND m.memory_id = ANY($2) AND m.salience > $4 AND c.vector_model IS DISTINCT FROM $3
+			UNION ALL
+			SELECT DISTINCT e.source_id, e.target_id, e.relation, s.name || ' ' || e.relation || ' ' || t.name
+			FROM graph.concept_edges e
+			JOIN graph.concepts s ON s.namespace = e.namespace AND s.id = e.source_id
+			JOIN graph.concepts t ON t.namespace = e.namespace AND t.id = e.target_id
+			WHERE e.namespace = $1 AND e.memory_id = ANY($2) AND e.origin <> 'text' AND e.relation <> $5 AND e.vector_model IS DISTINCT FROM $3`,
+			namespace, memories, model, saliencePhrase, AliasRelation)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (u unembedded, err error) {
+			err = row.Scan(&u.concept, &u.target, &u.relation, &u.text)
+			return u, err
+		})
+		return err
+	})
+	return list, err
+}
+
+// putVectors implements vectorStore.
+func (p *Postgres) putVectors(ctx context.Context, namespace, model string, memories []uuid.UUID, of []unembedded, vectors []code) (err error) {
+	var concepts, sources, targets []int64
+	var relations []string
+	var named, stated [][]byte
+	for i, u := range of {
+		if u.relation == "" {
+			concepts, named = append(concepts, u.concept), append(named, vectors[i].bytes())
+			continue
+		}
+		sources, targets, relations = append(sources, u.concept), append(targets, u.target), append(relations, u.relation)
+		stated = append(stated, vectors[i].bytes())
+	}
+	for range maxIndexAttempts {
+		err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+			// The same order of locks as in Index.
+			if _, err := postgres.In(tx, namespace).Exec(ctx,
+				"SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) AND NOT sensitive ORDER BY id FOR SHARE", namespace, memories); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, "SELECT graph.lock_namespace($1)", namespace); err != nil {
+				return err
+			}
+			version, err := nextVersionPostgres(ctx, tx, namespace)
+			if err != nil {
+				return err
+			}
+			batch := &pgx.Batch{}
+			batch.Queue(`
+				UPDATE graph.concepts c SET vector = v.vector, vector_model = $2 FROM unnest($3::bigint[], $4::bytea[]) AS v (id, vector)
+				WHERE c.namespace = $1 AND c.id = v.id`, namespace, model, concepts, named)
+			batch.Queue(`
+				UPDATE graph.concept_edges e SET vector = v.vector, vector_model = $2
+				FROM unnest($3::bigint[], $4::bigint[], $5::text[], $6::bytea[]) AS v (source, target, relation, vector)
+				WHERE e.namespace = $1 AND e.source_id = v.source AND e.target_id = v.target AND e.relation = v.relation AND e.memory_id = ANY($7)`,
+				namespace, model, sources, targets, relations, stated, memories)
+			batch.Queue("UPDATE graph.link_ends SET version = $3 WHERE namespace = $1 AND memory_id = ANY($2)", namespace, memories, version)
+			return tx.SendBatch(ctx, batch).Close()
+		})
+		if !postgres.IsRetryable(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// namespaces implements vectorStore.
+func (p *Postgres) namespaces(ctx context.Context) ([]string, error) {
+	rows, err := postgres.In(p.pool, postgres.AllNamespaces).Query(ctx, "SELECT namespace FROM graph.versions ORDER BY namespace")
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}

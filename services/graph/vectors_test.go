@@ -1,0 +1,231 @@
+package graph_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/graph"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/schema"
+	"github.com/triskele/triskele/services/storetest"
+)
+
+// meanings is an embedder that knows what some words mean, and calls itself as it is told. A text is as near to another as
+// they have things in common.
+type meanings struct {
+	name string
+	err  error
+}
+
+// thing is what a word means, if it is not itself.
+var thing = map[string]string{
+	"watchmen": "keepers", "port": "harbour", "entrance": "gatehouse", "bought": "acquired", "whole": "fenwright", "town": "brackwater",
+}
+
+func (m *meanings) Model() embed.Model {
+	return embed.Model{Provider: "test", Name: m.name, Dimensions: 512, Local: true}
+}
+
+func (m *meanings) EmbedQuery(ctx context.Context, text string) ([]float32, error) {
+	vectors, err := m.EmbedDocuments(ctx, []string{text})
+	if err != nil {
+		return nil, err
+	}
+	return vectors[0], nil
+}
+
+func (m *meanings) EmbedDocuments(_ context.Context, texts []string) ([][]float32, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	vectors := make([][]float32, len(texts))
+	for i, text := range texts {
+		vectors[i] = make([]float32, m.Model().Dimensions)
+		for word := range strings.FieldsSeq(strings.ToLower(text)) {
+			sum := fnv.New32()
+			_, _ = io.WriteString(sum, cmp.Or(thing[word], word))
+			vectors[i][sum.Sum32()%512]++
+		}
+	}
+	return vectors, nil
+}
+
+// means opens the graph with vectors of a model.
+func means(f *storetest.Fixture, embedder embed.Embedder) store {
+	config := graph.DefaultConfig()
+	config.Embedder = embedder
+	return openWith(f, config)
+}
+
+// index stores memories and has the graph take them in.
+func index(t *testing.T, f *storetest.Fixture, s store, records ...record.Record) {
+	t.Helper()
+	f.Insert(t, records...)
+	if err := s.Index(t.Context(), records); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// found says whether a search by a vector found a memory.
+func found(t *testing.T, s store, q leg.Query, r record.Record) bool {
+	t.Helper()
+	for _, h := range search(t, s, q).Hits {
+		if h.ID == r.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// vectors counts the stored vectors of a model.
+func vectors(t *testing.T, f *storetest.Fixture, model embed.Embedder) int {
+	t.Helper()
+	where := "vector_model = '" + model.Model().String() + "'"
+	return count(t, f, "concepts", where) + count(t, f, "concept_edges", where)
+}
+
+// TestMeaning: a query that names nothing links to what is near to it in meaning: a concept, or a fact.
+func TestMeaning(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		model := &meanings{name: "first"}
+		s := means(f, model)
+		harbour := storetest.Record(ns, "It is painted green.", func(r *record.Record) { r.Title = "Harbour gatehouse keepers" })
+		beside := tagged("Nothing else.", "harbour gatehouse keepers")
+		owner := storetest.Record(ns, "owner", nil)
+		index(t, f, s, harbour, beside, owner)
+		if _, err := s.(graph.Facts).PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{
+			{Memory: owner.ID, Subject: "Fenwright", Relation: "acquired", Object: "Brackwater"},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		near := leg.Query{Text: "watchmen entrance port"}
+		stated := leg.Query{Text: "bought whole town"}
+		if !found(t, s, near, harbour) || !found(t, s, near, beside) {
+			t.Errorf("%q finds %v", near.Text, search(t, s, near))
+		}
+		if !found(t, s, stated, owner) {
+			t.Errorf("%q finds %v", stated.Text, search(t, s, stated))
+		}
+		if r := search(t, s, leg.Query{Text: "quarterly tax declaration"}); r.State != triskelev1.LegState_LEG_STATE_ABSTAINED {
+			t.Errorf("a query about something else: %+v", r)
+		}
+		// Without an embedder, or with one that fails, names link as ever.
+		model.err = errors.New("down")
+		if found(t, s, near, harbour) || !found(t, s, leg.Query{Text: "harbour gatehouse keepers"}, harbour) {
+			t.Error("an embedder that fails")
+		}
+		model.err = nil
+		// A vector that the dense leg made counts if it is the same model's.
+		vector, err := model.EmbedQuery(t.Context(), near.Text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		model.err = errors.New("down")
+		for of, want := range map[string]bool{model.Model().String(): true, "another": false, "": false} {
+			if got := found(t, s, leg.Query{Vector: vector, VectorModel: of}, harbour); got != want {
+				t.Errorf("a vector of %q: found %v", of, got)
+			}
+		}
+	})
+}
+
+// TestVectorsFollow: vectors go with what they were made of, and are made anew for another model, never mixed.
+func TestVectorsFollow(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		first, second := &meanings{name: "first"}, &meanings{name: "second"}
+		s := means(f, first)
+		a, b := tagged("a", "harbour gatehouse keepers"), tagged("b", "harbour gatehouse keepers", "lighthouse")
+		index(t, f, s, a, b)
+		if _, err := s.(graph.Facts).PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{
+			{Memory: b.ID, Subject: "Fenwright", Relation: "acquired", Object: "Brackwater"},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if n := vectors(t, f, first); n != 5 { // four concepts and a fact
+			t.Errorf("%d vectors", n)
+		}
+		near := leg.Query{Text: "watchmen entrance port"}
+		other := means(f, second)
+		if found(t, other, near, a) {
+			t.Error("a vector of another model was compared")
+		}
+		other.(interface {
+			Refresh(context.Context, *slog.Logger)
+		}).Refresh(t.Context(), storetest.Log())
+		if !found(t, other, near, a) || vectors(t, f, first) != 0 || vectors(t, f, second) != 5 {
+			t.Errorf("%d vectors of the first model, %d of the second", vectors(t, f, first), vectors(t, f, second))
+		}
+		if found(t, s, near, a) {
+			t.Error("the first model goes on with vectors that are gone") // once it has caught up
+		}
+		if _, err := f.Memory.Update(t.Context(), ns, b.ID, 0, func(r *record.Record) error { r.Sensitive = true; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if n := vectors(t, f, second); n != 1 {
+			t.Errorf("%d vectors are left of what both mention", n)
+		}
+		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{a.ID}); err != nil {
+			t.Fatal(err)
+		}
+		if n := vectors(t, f, second); n != 0 || found(t, other, near, a) {
+			t.Errorf("%d vectors are left of nothing", n)
+		}
+	})
+}
+
+// TestVectorsAreNotLost: names that the embedder could not have are in the queue until it can, and linked by name meanwhile.
+func TestVectorsAreNotLost(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		model := &meanings{name: "first", err: errors.New("down")}
+		s := means(f, model)
+		r := tagged("a", "harbour gatehouse keepers")
+		f.Insert(t, r)
+		if err := s.Index(t.Context(), []record.Record{r}); err == nil {
+			t.Error("no error")
+		}
+		if !found(t, s, leg.Query{Text: "harbour gatehouse keepers"}, r) {
+			t.Error("not found by its name")
+		}
+		model.err = nil
+		f.Drain(t, "graph", s)
+		if !found(t, s, leg.Query{Text: "watchmen entrance port"}, r) {
+			t.Error("not found by its meaning")
+		}
+	})
+}
+
+func TestEmptyVectorsAreKept(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		model := &nothing{meanings{name: "nothing"}}
+		s := means(f, model)
+		index(t, f, s, tagged("a", "lighthouse"))
+		if n := vectors(t, f, model); n != 1 {
+			t.Errorf("%d marks", n)
+		}
+		if f.Engine == schema.Postgres && count(t, f, "concepts", "octet_length(vector) = 0") != 1 {
+			t.Error("a vector that points nowhere has components")
+		}
+	})
+}
+
+// nothing finds nothing in any text.
+type nothing struct{ meanings }
+
+func (n *nothing) EmbedDocuments(_ context.Context, texts []string) ([][]float32, error) {
+	out := make([][]float32, len(texts))
+	for i := range out {
+		out[i] = make([]float32, n.Model().Dimensions)
+	}
+	return out, nil
+}

@@ -1,0 +1,153 @@
+package memory_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/storetest"
+)
+
+func revisionOf(t *testing.T, f *storetest.Fixture, namespace string) memory.Revision {
+	t.Helper()
+	n, err := f.Memory.Namespace(t.Context(), namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n.Revision
+}
+
+// TestRevisionChangesWithEachWrite: every kind of write gives its namespace a revision that it never had, and others none.
+func TestRevisionChangesWithEachWrite(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		l := newLegs(t, f)
+		first, second := storetest.Record("n", "The crane is serviced.", nil), storetest.Record("n", "The crane is painted.", nil)
+		f.Insert(t, first, storetest.Record("other", "The crane is sold.", nil))
+		other := revisionOf(t, f, "other")
+		seen := map[string]string{revisionOf(t, f, "n").Token: "the first"}
+		for _, write := range []struct {
+			name    string
+			indexed bool // there is nothing for an index to do
+			call    func() error
+		}{
+			{"insert", false, func() error { f.Insert(t, second); return nil }},
+			{"a sensitive one", true, func() error {
+				f.Insert(t, storetest.Record("n", "The crane has a key.", func(r *record.Record) { r.Sensitive = true }))
+				return nil
+			}},
+			{"update", false, func() error {
+				_, err := f.Memory.Update(t.Context(), "n", first.ID, 0, func(r *record.Record) error { r.Importance = .9; return nil })
+				return err
+			}},
+			{"forget", true, func() error { _, err := f.Memory.Forget(t.Context(), "n", []uuid.UUID{second.ID}); return err }},
+			{"rename", true, func() error {
+				_, err := f.Memory.RenameNamespace(t.Context(), "n", "m")
+				if err == nil {
+					_, err = f.Memory.RenameNamespace(t.Context(), "m", "n")
+				}
+				return err
+			}},
+			{"delete and make anew", false, func() error {
+				if _, err := f.Memory.DeleteNamespace(t.Context(), "n"); err != nil {
+					return err
+				}
+				f.Insert(t, first)
+				return nil
+			}},
+		} {
+			if err := write.call(); err != nil {
+				t.Fatalf("%s: %v", write.name, err)
+			}
+			revision := revisionOf(t, f, "n")
+			if before, again := seen[revision.Token]; again {
+				t.Errorf("%s left the revision of %s", write.name, before)
+			}
+			seen[revision.Token] = write.name
+			if revision.Indexed != write.indexed {
+				t.Errorf("%s: indexed %v", write.name, revision.Indexed)
+			}
+			l.drain(t, f)
+			if indexed := revisionOf(t, f, "n"); indexed != (memory.Revision{Token: revision.Token, Indexed: true}) {
+				t.Errorf("%s: indexing made %+v of %+v", write.name, indexed, revision)
+			}
+		}
+		if now := revisionOf(t, f, "other"); now.Token != other.Token {
+			t.Errorf("another namespace's went from %s to %s", other.Token, now.Token)
+		}
+		// What came to nothing changes nothing.
+		before := revisionOf(t, f, "n")
+		failure := errors.New("given up")
+		if _, err := f.Memory.Update(t.Context(), "n", first.ID, 0, func(*record.Record) error { return failure }); !errors.Is(err, failure) {
+			t.Fatal(err)
+		}
+		if _, err := f.Memory.Forget(t.Context(), "n", []uuid.UUID{uuid.New()}); err != nil {
+			t.Fatal(err)
+		}
+		if after := revisionOf(t, f, "n"); after.Token != before.Token {
+			t.Errorf("nothing changed, and %s became %s", before.Token, after.Token)
+		}
+	})
+}
+
+// TestRevisionUnderWriters reads a namespace between two looks at its revision while several write: the same revision always
+// comes with the same memories.
+func TestRevisionUnderWriters(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		f.Insert(t, storetest.Record("n", "The crane stands.", nil))
+		var writers, readers sync.WaitGroup
+		done := make(chan struct{})
+		for w := range 4 {
+			writers.Go(func() {
+				for i := range 25 {
+					r := storetest.Record("n", fmt.Sprintf("The crane was seen by %d for the %dth time.", w, i), nil)
+					f.Insert(t, r)
+					if i%2 == 0 {
+						if _, err := f.Memory.Forget(t.Context(), "n", []uuid.UUID{r.ID}); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		var mu sync.Mutex
+		states, pairs := map[string]string{}, 0
+		for range 2 {
+			readers.Go(func() {
+				for {
+					before := revisionOf(t, f, "n")
+					state := ""
+					for _, r := range dump(t, f, "n") {
+						state += r.ID.String() + " "
+					}
+					if revisionOf(t, f, "n").Token == before.Token {
+						mu.Lock()
+						if known, ok := states[before.Token]; ok && known != state {
+							t.Errorf("revision %s stands for two states", before.Token)
+						}
+						states[before.Token] = state
+						pairs++
+						mu.Unlock()
+					}
+					select {
+					case <-done:
+						return
+					default:
+					}
+				}
+			})
+		}
+		writers.Wait()
+		close(done)
+		readers.Wait()
+		if n := len(dump(t, f, "n")); pairs < 2 || n != 49 {
+			t.Errorf("%d looks, %d memories", pairs, n)
+		}
+	})
+}

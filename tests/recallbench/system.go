@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// namespace holds the memories.
+const namespace = "bench"
+
+// bench is a database and the gateways on it.
+type bench struct {
+	admin     *pgx.Conn // of the server
+	name, url string    // of the database
+	processes []*exec.Cmd
+	conns     []*grpc.ClientConn
+	fanOut    *grpc.ClientConn // to a gateway whose legs are processes
+	one       *grpc.ClientConn // to one that has them in its own
+	statement *grpc.ClientConn // to one that answers by one statement
+}
+
+func (s *settings) start(ctx context.Context) (_ *bench, err error) {
+	b := &bench{name: fmt.Sprintf("recallbench_%d", os.Getpid())}
+	defer func() {
+		if err != nil {
+			b.stop()
+		}
+	}()
+	if b.admin, err = pgx.Connect(ctx, s.url); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(s.url)
+	if err != nil {
+		return nil, err
+	}
+	u.Path = "/" + b.name
+	b.url = u.String()
+	if _, err = b.admin.Exec(ctx, "CREATE DATABASE "+b.name); err != nil {
+		return nil, err
+	}
+	program := func(name string) string { return filepath.Join(s.programs, name) }
+	if out, err := exec.CommandContext(ctx, program("triskele"), "migrate", "up", "--postgres", b.url).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("migrate: %w: %s", err, out)
+	}
+	process, err := telemetry.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tel := process.Service("bench")
+	addresses := map[string]string{}
+	for _, name := range []string{"memory", "lexical", "dense", "graph"} {
+		if addresses[name], err = b.launch(program(name+"d"), "--postgres", b.url); err != nil {
+			return nil, err
+		}
+	}
+	for _, gateway := range []struct {
+		conn    **grpc.ClientConn
+		program string
+		args    []string
+	}{
+		{&b.fanOut, "fuserd", []string{
+			"--memory", addresses["memory"], "--leg", "lexical=" + addresses["lexical"], "--leg", "dense=" + addresses["dense"],
+			"--leg", "graph=" + addresses["graph"] + "?weight=0.35",
+		}},
+		{&b.one, "triskele", []string{"up", "--postgres", b.url}},
+		{&b.statement, "triskele", []string{"up", "--postgres", b.url, "--one-statement"}},
+	} {
+		address, err := b.launch(program(gateway.program), gateway.args...)
+		if err != nil {
+			return nil, err
+		}
+		if *gateway.conn, err = rpc.Dial(address, tel); err != nil {
+			return nil, err
+		}
+		b.conns = append(b.conns, *gateway.conn)
+		if err := awaitServing(ctx, *gateway.conn); err != nil {
+			return nil, fmt.Errorf("%s: %w", gateway.program, err)
+		}
+	}
+	return b, nil
+}
+
+// launch starts a program on a free port of the loopback.
+func (b *bench) launch(program string, args ...string) (address string, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	address = l.Addr().String()
+	_ = l.Close()
+	cmd := exec.Command(program, append(args, "--listen", address)...)
+	cmd.Stderr = os.Stderr
+	cmd.Env = append(os.Environ(), "TRISKELE_LOG_LEVEL=error")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	b.processes = append(b.processes, cmd)
+	return address, nil
+}
+
+// awaitServing waits until the memory service answers through a gateway.
+func awaitServing(ctx context.Context, conn *grpc.ClientConn) error {
+	memory := triskelev1.NewMemoryServiceClient(conn)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		_, err := memory.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
+		if err == nil || status.Code(err) == codes.NotFound {
+			return nil
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return errors.Join(errors.New("it does not serve"), err)
+		}
+	}
+}
+
+// stop ends everything and drops the database.
+func (b *bench) stop() {
+	for _, conn := range b.conns {
+		_ = conn.Close()
+	}
+	for _, p := range b.processes {
+		_ = p.Process.Signal(syscall.SIGTERM)
+	}
+	for _, p := range b.processes {
+		_ = p.Wait()
+	}
+	if b.admin != nil {
+		ctx := context.Background() // also after an interrupt
+		_, _ = b.admin.Exec(ctx, "DROP DATABASE IF EXISTS "+b.name+" WITH (FORCE)")
+		_ = b.admin.Close(ctx)
+	}
+}
+
+// load stores the memories and waits until every index has them.
+func (b *bench) load(ctx context.Context, seed uint64, n int) ([]note, error) {
+	texts := notes(seed, n)
+	memory := triskelev1.NewMemoryServiceClient(b.one)
+	stream, err := memory.Import(ctx)
+	if err != nil {
+		return nil, err
+	}
+	const batch = 500
+	for from := 0; from < n; from += batch {
+		req := &triskelev1.ImportRequest{}
+		for _, t := range texts[from:min(from+batch, n)] {
+			req.Memories = append(req.Memories, &triskelev1.Memory{Namespace: namespace, Title: t.title, Content: t.content})
+		}
+		if err := stream.Send(req); err != nil {
+			break // CloseAndRecv says why
+		}
+	}
+	if _, err := stream.CloseAndRecv(); err != nil {
+		return nil, err
+	}
+	for {
+		resp, err := memory.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
+		if err != nil {
+			return nil, err
+		}
+		if resp.GetIndexed() {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	db, err := pgx.Connect(ctx, b.url)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close(ctx) }()
+	_, err = db.Exec(ctx, "VACUUM ANALYZE")
+	return texts, err
+}
