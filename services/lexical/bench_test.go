@@ -48,7 +48,8 @@ func BenchmarkSearch(b *testing.B) {
 			f := engine.open(b)
 			seed(b, f, 5000)
 			if f.Pool != nil {
-				if _, err := f.Pool.Exec(b.Context(), "VACUUM ANALYZE lexical.documents, memory.memories"); err != nil {
+				fold(b, f, "ns")
+				if _, err := f.Pool.Exec(b.Context(), "VACUUM ANALYZE"); err != nil {
 					b.Fatal(err)
 				}
 			}

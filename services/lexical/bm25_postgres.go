@@ -118,9 +118,7 @@ func (s *bm25Search) lookUp(ctx context.Context) error {
 	}
 	var length int64
 	batch := &pgx.Batch{}
-	for name, value := range bm25Planning {
-		batch.Queue("SELECT set_config($1, $2, true)", name, value)
-	}
+	postgres.Configure(batch, bm25Planning)
 	batch.Queue(`
 		SELECT coalesce(t.documents, 0) + f.documents - r.documents, coalesce(t.length, 0) + f.length - r.length
 		FROM (SELECT count(*) AS documents, coalesce(sum(length), 0)::bigint AS length FROM lexical.postings WHERE namespace = $1 AND term = '') f

@@ -560,9 +560,6 @@ func TestPhrases(t *testing.T) {
 				fold(t, f, "ns")
 			}
 			c.expect(t, "owl of the barn", nil, "apart", "phrase")
-			if *byTextsearch && f.Engine == schema.Postgres {
-				return // has none
-			}
 			c.expect(t, `"owl of the barn"`, nil, "phrase", "apart")
 			c.expect(t, `tell me about the “owl of the barn”`, nil, "phrase", "apart")
 			c.expect(t, `"barn of the owl"`, nil, "apart", "phrase")

@@ -94,16 +94,26 @@ func lockSettings(ctx context.Context, tx pgx.Tx, namespaces []string) (map[stri
 const settingsColumns = `language, k1, b, prefix, coalesce(scorer, '')`
 
 // readSettings returns a namespace's settings.
-func readSettings(ctx context.Context, db postgres.Batcher, namespace string) (Settings, error) {
-	var s Settings
-	var scorer string
-	err := postgres.In(db, namespace).QueryRow(ctx, `SELECT `+settingsColumns+` FROM lexical.settings WHERE namespace = $1`, namespace).
-		Scan(&s.Language, &s.K1, &s.B, &s.Prefix, &scorer)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return DefaultSettings(), nil
-	}
-	s.Scorer = ScorerByName(scorer)
+func readSettings(ctx context.Context, db postgres.Batcher, namespace string) (s Settings, err error) {
+	batch := &pgx.Batch{}
+	postgres.SetNamespace(batch, namespace)
+	s.queue(namespace)(batch)
+	err = db.SendBatch(ctx, batch).Close()
 	return s, err
+}
+
+// queue returns what queues the reading of a namespace's settings.
+func (s *Settings) queue(namespace string) func(*pgx.Batch) {
+	return func(batch *pgx.Batch) {
+		batch.Queue(`SELECT `+settingsColumns+` FROM lexical.settings WHERE namespace = $1`, namespace).QueryRow(func(row pgx.Row) error {
+			var scorer string
+			err := row.Scan(&s.Language, &s.K1, &s.B, &s.Prefix, &scorer)
+			if s.Scorer = ScorerByName(scorer); errors.Is(err, pgx.ErrNoRows) {
+				*s, err = DefaultSettings(), nil
+			}
+			return err
+		})
+	}
 }
 
 // Postgres searches by BM25 over blocks of postings, or by ts_rank over weighted tsvectors.
@@ -143,11 +153,8 @@ func (p *Postgres) scorer(ctx context.Context, tx pgx.Tx, q leg.Query, settings 
 // Search implements leg.Searcher.
 func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	var result leg.Result
-	err := postgres.Search(ctx, p.pool, q.Namespace, planning, func(tx pgx.Tx) error {
-		settings, err := readSettings(ctx, tx, q.Namespace)
-		if err != nil {
-			return err
-		}
+	var settings Settings
+	err := postgres.SearchAfter(ctx, p.pool, q.Namespace, planning, settings.queue(q.Namespace), func(tx pgx.Tx) error {
 		scorer, lacking, err := p.scorer(ctx, tx, q, settings)
 		if err != nil {
 			return err

@@ -22,11 +22,8 @@ var (
 
 // Scores implements leg.Scorer. A memory that doesn't match scores 0.
 func (p *Postgres) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Score, kind triskelev1.ScoreKind, err error) {
-	err = postgres.Search(ctx, p.pool, q.Namespace, planning, func(tx pgx.Tx) error {
-		settings, err := readSettings(ctx, tx, q.Namespace)
-		if err != nil {
-			return err
-		}
+	var settings Settings
+	err = postgres.SearchAfter(ctx, p.pool, q.Namespace, planning, settings.queue(q.Namespace), func(tx pgx.Tx) (err error) {
 		scores, kind, err = p.scores(ctx, tx, q, understand(q.Text, settings), settings, ids)
 		return err
 	})
@@ -35,15 +32,12 @@ func (p *Postgres) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (sc
 
 func (p *Postgres) scores(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, settings Settings, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
 	scorer, _, err := p.scorer(ctx, tx, q, settings)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, 0, err
-	case scorer == triskelev1.Scorer_SCORER_TS_RANK:
+	}
+	if scorer == triskelev1.Scorer_SCORER_TS_RANK {
 		scores, err := p.ranksOf(ctx, tx, q, understood, ids)
 		return scores, triskelev1.ScoreKind_SCORE_KIND_TS_RANK, err
-	case scorer == triskelev1.Scorer_SCORER_TEXTSEARCH:
-		scores, err := textsearchScores(ctx, tx, q, understood, settings, ids)
-		return scores, triskelev1.ScoreKind_SCORE_KIND_BM25, err
 	}
 	s := &bm25Search{tx: tx, q: q, query: understood, settings: settings, budget: p.cfg.MaxPostings}
 	var scores []leg.Score
@@ -133,7 +127,10 @@ func (p *Postgres) ranksOf(ctx context.Context, tx pgx.Tx, q leg.Query, understo
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, scanScore)
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (score leg.Score, err error) {
+		err = row.Scan(&score.ID, &score.Score)
+		return score, err
+	})
 }
 
 // Scores implements leg.Scorer. A memory that doesn't match scores 0.

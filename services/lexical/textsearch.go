@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -43,9 +44,6 @@ func textsearchOptions(s Settings) string {
 	return fmt.Sprintf("text_config=simple, k1=%g, b=%g", wordUnits*s.K1, s.B)
 }
 
-// textsearchScale brings the extension's scores to the scale of bm25, whose factor of k1 + 1 knows no unit.
-func textsearchScale(s Settings) float64 { return (s.K1 + 1) / (wordUnits*s.K1 + 1) }
-
 // hasTextsearch says whether a namespace has an index, made with its present settings.
 func hasTextsearch(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -72,35 +70,45 @@ func textsearchQuery(terms []wanted) string {
 	return b.String()
 }
 
-// textsearchScore is a document's score, negated, as the extension gives it to the text $2 by the index $3. The planner has to see
-// both as constants.
-const textsearchScore = `lexical.words_of(tsv) OPERATOR(public.<@>) public.to_bm25query($2::text, $3::text)`
-
-// searchByTextsearch ranks by the extension's index. It takes no notice of phrases and prefixes.
+// searchByTextsearch ranks what the extension's index finds. The index only tells the best candidates: to have it return their
+// scores, too, takes a hundred times as long, since the server then parses each document anew. They are scored as by bm25.
 func (p *Postgres) searchByTextsearch(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, settings Settings) (result leg.Result, err error) {
-	terms := mostUsed(understood.terms, maxTerms)
-	if len(terms) < understood.distinct {
-		result.Reason = fmt.Sprintf("searched for %d of the %d terms", len(terms), understood.distinct)
-	}
+	s := &bm25Search{tx: tx, q: q, query: understood, settings: settings, budget: p.cfg.MaxPostings}
+	terms := textsearchQuery(mostUsed(understood.terms, maxTerms))
 	for n := q.Depth + q.Depth/4 + spareCandidates; ; n *= 4 {
-		rows, err := tx.Query(ctx, `SELECT memory_id, -score * $5 FROM (
-				SELECT memory_id, `+textsearchScore+` AS score FROM lexical.documents WHERE namespace = $1 ORDER BY score LIMIT $4
-			) best WHERE score < 0`, q.Namespace, textsearchQuery(terms), textsearchIndex(q.Namespace), n, textsearchScale(settings))
+		var ids []uuid.UUID
+		batch := &pgx.Batch{}
+		postgres.Configure(batch, planning) // the planner has to see constants to take a partial index
+		batch.Queue(`SELECT memory_id FROM lexical.documents WHERE namespace = $1
+			ORDER BY lexical.words_of(tsv) OPERATOR(public.<@>) public.to_bm25query($2::text, $3::text) LIMIT $4`,
+			q.Namespace, terms, textsearchIndex(q.Namespace), n).Query(func(rows pgx.Rows) (err error) {
+			ids, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+			return err
+		})
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return result, err
+		}
+		if s.terms == nil {
+			if err := s.prepare(ctx); err != nil {
+				return result, err
+			}
+		}
+		scores, err := s.scoresOf(ctx, ids)
 		if err != nil {
 			return result, err
 		}
-		best, err := pgx.CollectRows(rows, scanScore)
-		if err != nil {
+		scores = slices.DeleteFunc(scores, func(score leg.Score) bool { return score.Score <= 0 })
+		if result.Hits, err = liveOf(ctx, tx, q, scores); err != nil {
 			return result, err
 		}
-		if result.Hits, err = liveOf(ctx, tx, q, best); err != nil {
-			return result, err
+		worst := math.Inf(1)
+		for _, score := range scores {
+			worst = min(worst, score.Score)
 		}
-		worst := 0.
-		if len(best) > 0 {
-			worst = best[len(best)-1].Score
-		}
-		if len(best) < n || len(result.Hits) == q.Depth && result.Hits[q.Depth-1].Score > worst || q.MinScore != nil && worst < *q.MinScore {
+		if len(scores) < n || len(result.Hits) == q.Depth && result.Hits[q.Depth-1].Score > worst || q.MinScore != nil && worst < *q.MinScore {
+			if left := len(s.query.terms); left < s.query.distinct {
+				result.Reason = fmt.Sprintf("searched for %d of the %d terms", left, s.query.distinct)
+			}
 			return result, nil
 		}
 	}
@@ -130,22 +138,6 @@ func liveOf(ctx context.Context, tx pgx.Tx, q leg.Query, scores []leg.Score) ([]
 	}
 	slices.SortFunc(hits, compareHits)
 	return hits[:min(len(hits), q.Depth)], nil
-}
-
-// textsearchScores scores single documents.
-func textsearchScores(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, settings Settings, ids []uuid.UUID) ([]leg.Score, error) {
-	terms := mostUsed(understood.terms, maxTerms)
-	rows, err := tx.Query(ctx, `SELECT memory_id, -(`+textsearchScore+`) * $5 FROM lexical.documents WHERE namespace = $1 AND memory_id = ANY($4)`,
-		q.Namespace, textsearchQuery(terms), textsearchIndex(q.Namespace), ids, textsearchScale(settings))
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, scanScore)
-}
-
-func scanScore(row pgx.CollectableRow) (score leg.Score, err error) {
-	err = row.Scan(&score.ID, &score.Score)
-	return score, err
 }
 
 // Textsearch implements Leg.

@@ -3,9 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -17,10 +15,13 @@ import (
 // this name.
 const AllNamespaces = "*"
 
+// namespaceSetting is what the policies of row-level security compare rows with.
+const namespaceSetting = "triskele.namespace"
+
 // SetNamespace queues the setting that the policies of row-level security compare rows with, for what follows in the
 // transaction. Without it a service's role is refused.
 func SetNamespace(batch *pgx.Batch, namespace string) {
-	batch.Queue(`SELECT set_config('triskele.namespace', $1, true)`, namespace)
+	batch.Queue(`SELECT set_config('`+namespaceSetting+`', $1, true)`, namespace)
 }
 
 // Batcher is a pool, a connection or a transaction.
@@ -65,16 +66,12 @@ func (s Scoped) send(ctx context.Context, statement string, args []any) (pgx.Bat
 
 // setUp queues what holds for the transaction of a search.
 func setUp(ctx context.Context, batch *pgx.Batch, namespace string, settings map[string]string) {
-	var args Args
-	statement := fmt.Sprintf("SELECT set_config('triskele.namespace', %s, true)", args.Add(namespace))
+	all := map[string]string{namespaceSetting: namespace}
+	maps.Copy(all, settings)
 	if deadline, ok := ctx.Deadline(); ok {
-		left := max(time.Until(deadline).Milliseconds(), 1)
-		statement += fmt.Sprintf(", set_config('statement_timeout', %s, true)", args.Add(strconv.FormatInt(left, 10)))
+		all["statement_timeout"] = strconv.FormatInt(max(time.Until(deadline).Milliseconds(), 1), 10)
 	}
-	for _, name := range slices.Sorted(maps.Keys(settings)) { // in one order, for the statement to be prepared once
-		statement += fmt.Sprintf(", set_config('%s', %s, true)", name, args.Add(settings[name]))
-	}
-	batch.Queue(statement, args...)
+	Configure(batch, all)
 }
 
 // Exec is as pgx's.

@@ -65,13 +65,28 @@ func (a *Args) Add(v any) string {
 	return "$" + strconv.Itoa(len(*a))
 }
 
-// Search runs fn in a read-only transaction about one namespace, as In, that sees one state of the database throughout. When ctx ends, the running statement is cancelled; should the cancellation
-// be lost, the server itself stops any statement that runs for longer than was left of ctx's deadline at the start.
-// Extra settings hold for the transaction.
+// Configure queues settings that hold until the transaction ends.
+func Configure(batch *pgx.Batch, settings map[string]string) {
+	names, values := make([]string, 0, len(settings)), make([]string, 0, len(settings))
+	for name, value := range settings {
+		names, values = append(names, name), append(values, value)
+	}
+	batch.Queue("SELECT set_config(name, value, true) FROM unnest($1::text[], $2::text[]) AS s (name, value)", names, values)
+}
+
+// Search runs fn in a read-only transaction about one namespace, as In, that sees one state of the database throughout. When
+// ctx ends, the running statement is cancelled; should the cancellation be lost, the server itself stops any statement that
+// runs for longer than was left of ctx's deadline at the start. Extra settings hold for the transaction.
 func Search(ctx context.Context, pool *pgxpool.Pool, namespace string, settings map[string]string, fn func(pgx.Tx) error) error {
+	return SearchAfter(ctx, pool, namespace, settings, func(*pgx.Batch) {}, fn)
+}
+
+// SearchAfter is Search with statements, queued by first, that go out with the settings and are done before fn begins.
+func SearchAfter(ctx context.Context, pool *pgxpool.Pool, namespace string, settings map[string]string, first func(*pgx.Batch), fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
 		setUp(ctx, batch, namespace, settings)
+		first(batch)
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return err
 		}
