@@ -208,7 +208,7 @@ func TestDeadlineReachesSQL(t *testing.T) {
 		done := make(chan error, 1)
 		begun := time.Now()
 		go func() {
-			_, err := s.recall.Recall(ctx, &triskelev1.RecallRequest{Namespaces: []string{"sql"}, Query: "Where is the backup of Kestrel kept?"})
+			_, err := s.recall.Recall(ctx, &triskelev1.RecallRequest{Namespaces: []string{"sql"}, Query: "Where is the backup of Kestrel 3 kept?"})
 			done <- err
 		}()
 		var ended bool

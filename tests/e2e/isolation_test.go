@@ -31,7 +31,7 @@ import (
 var recalls = flag.Int("recalls", 400, "recalls per lock in the test of isolation")
 
 // questions are asked in turn. Each has hits from every leg.
-var questions = []string{"Where is the backup of Kestrel kept?", "Kestrel backup number 7", "the host heron of Kestrel"}
+var questions = []string{"Where is the backup of Kestrel 3 kept?", "Kestrel 7 backup number", "the host heron of Kestrel 12"}
 
 // TestNamespacesStayApart stores the same texts in two namespaces of one partition, writes to both all the time, and
 // recalls from each: with both locks, with the namespace taken out of every statement, and without row-level security.

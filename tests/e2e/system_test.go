@@ -296,7 +296,7 @@ func (s *system) seed(namespace string) {
 // ask recalls with a budget, in its own trace.
 func (s *system) ask(namespace string, budget time.Duration) (*triskelev1.RecallResponse, error) {
 	return s.recall.Recall(s.t.Context(), &triskelev1.RecallRequest{
-		Namespaces: []string{namespace}, Query: "Where is the backup of Kestrel kept?", Budget: durationpb.New(budget),
+		Namespaces: []string{namespace}, Query: "Where is the backup of Kestrel 3 kept?", Budget: durationpb.New(budget),
 	})
 }
 
