@@ -96,7 +96,7 @@ func TestBadInputIsNamed(t *testing.T) {
 		"limit 0":              {recall(func(r *triskelev1.RecallRequest) { r.Limit = count(0) }), "limit", "1"},
 		"limit 10^6":           {recall(func(r *triskelev1.RecallRequest) { r.Limit = count(1_000_000) }), "limit", "1000"},
 		"10 MB query":          {recall(func(r *triskelev1.RecallRequest) { r.Query = strings.Repeat("x", 10_000_000) }), "query", "32768"},
-		"wrong dimensions":     {recall(func(r *triskelev1.RecallRequest) { r.Vector = []float32{1, 2, 3} }), "vector", "256"},
+		"wrong dimensions":     {recall(func(r *triskelev1.RecallRequest) { r.Vector = []float32{1, 2, 3} }), "vector", "384"},
 		"filter on an object":  {recall(func(r *triskelev1.RecallRequest) { r.Filter = objectFilter(t) }), "filter.metadata", "string"},
 		"budget of an hour":    {recall(func(r *triskelev1.RecallRequest) { r.Budget = durationpb.New(time.Hour) }), "budget", "60"},
 		"no token":             {recall(func(r *triskelev1.RecallRequest) { r.AtLeast = []string{"newest"} }), "at_least[0]", "revision token"},
