@@ -131,7 +131,7 @@ type Config struct {
 // FusionConfig says how the legs' lists become one, unless a policy or a request does. A command line has it as flags.
 type FusionConfig struct {
 	Method string   `name:"fusion" help:"How the legs' lists are fused: rrf, convex or dbsf." enum:"rrf,convex,dbsf" default:"rrf" env:"TRISKELE_FUSION"`
-	K      float64  `help:"Rank constant of rrf." default:"60" env:"TRISKELE_K"`
+	K      float64  `help:"Rank constant of rrf." default:"2" env:"TRISKELE_K"`
 	Alpha  *float64 `help:"With convex: weight of the dense leg, 0 to 1; the lexical leg gets the rest. Not given, both have their own weights." env:"TRISKELE_ALPHA"`
 }
 

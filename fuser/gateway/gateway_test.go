@@ -134,6 +134,7 @@ func configured(t *testing.T, edit func(*gateway.Config), memory triskelev1.Memo
 		t.Fatal(err)
 	}
 	config := gateway.DefaultConfig()
+	config.Fusion.K = 60
 	config.Legs = gateway.DefaultLegs(nil)
 	if edit != nil {
 		edit(&config)

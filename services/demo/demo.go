@@ -215,7 +215,7 @@ func (d *demo) exact(ctx context.Context) error {
 	d.heading("Exact words")
 	d.say("An error code, a command or a name has to be found as it is written. The lexical leg ranks by BM25, in which a rare " +
 		"word weighs more than a common one. Below each memory stands its arithmetic: for each leg that found it, the leg's " +
-		"weight / (60 + rank) times a prior made from the memory's importance; the terms add up to the score.")
+		"weight / (2 + rank) times a prior made from the memory's importance; the terms add up to the score.")
 	resp, q, err := d.show(ctx, "q01", 1)
 	if err != nil {
 		return err
@@ -271,9 +271,9 @@ func (d *demo) expectDenseOnly(resp *triskelev1.RecallResponse, key string, n in
 
 func (d *demo) multiHop(ctx context.Context) error {
 	d.heading("Several hops")
-	d.say("No single memory answers this: one says which port Lucien is harbour master of, one which tier that port is on, one how " +
-		"soon customers on that tier get an answer. The graph leg walks along the names that memories share.")
-	q, err := d.query("q41")
+	d.say("No single memory answers this: one says who teaches Liv the piano, another where to park at that teacher's house. The " +
+		"graph leg walks along the names that memories share.")
+	q, err := d.query("q42")
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,8 @@ const (
 	// depth is how much of each leg's list is merged, seedDepth how many memories the graph leg starts from in seeded mode.
 	depth     = 50
 	seedDepth = 100
+	// trialK is the rank constant that everybody copies: it hides the most of what a graph adds.
+	trialK = 60
 	// factBatch is how many triples one transaction takes in.
 	factBatch = 2000
 )
@@ -354,7 +356,7 @@ func shuffled(list fusion.List, exchanged map[string]string, seeds []fusion.Fuse
 
 // fuse merges lists as the gateway does by default, without the importance prior: all documents have the same.
 func fuse(lists []fusion.List, limit int) []fusion.Fused {
-	return fusion.Fuse(lists, fusion.Options{K: fusion.DefaultK, Limit: limit}).Hits
+	return fusion.Fuse(lists, fusion.Options{K: trialK, Limit: limit}).Hits
 }
 
 // quota gives the last places of the first ten to the best of the graph's list that are not among them already; a place it

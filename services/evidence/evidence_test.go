@@ -21,6 +21,7 @@ sets: [left, right]
 metric: nDCG@10
 configurations:
   - {name: in use}
+  - {name: beside, policy: {legs: {dense: {weight: 2}}}}
   - {name: graph, policy: {legs: {lexical: {enabled: false}, dense: {enabled: false}}}}
   - {name: lexical, policy: {legs: {dense: {enabled: false}, graph: {enabled: false}}}}
   - name: convex
@@ -94,7 +95,7 @@ func TestStudy(t *testing.T) {
 	}
 	first := files(t, report)
 	gone, err := filepath.Glob(filepath.Join(out, "runs", "right", "*.trec"))
-	if err != nil || len(gone) != 16 { // 6 configurations; lexical and three alphas lose graph, in use loses legs in 6 ways
+	if err != nil || len(gone) != 17 { // 7 configurations; lexical and three alphas lose graph, in use loses legs in 6 ways
 		t.Fatalf("%d runs, %v", len(gone), err)
 	}
 	for _, file := range gone[5:] {
@@ -185,6 +186,7 @@ func TestParsePlan(t *testing.T) {
 		"no candidate":  {"candidates: [lexical]", "candidates: []"},
 		"twice":         {"name: in use}\n", "name: in use}\n  - {name: in use}\n"},
 		"rule":          {"better: 2", "better: 3"},
+		"tolerance":     {"level: 0.05", "level: 0.05, tolerance: 2"},
 		"level":         {"level: 0.05", "level: 5"},
 		"degradation":   {"degradation: in use", "degradation: not in use"},
 		"two documents": {"degradation: in use", "---\nname: b"},

@@ -66,6 +66,9 @@ type Hypothesis struct {
 type Rule struct {
 	Better  int      `yaml:"better"`  // on so many sets at least it is significantly better
 	Without []string `yaml:"without"` // legs; with each of them lost it is significantly worse on no set
+	// Tolerance is how far, on the tuning half of any set, whole or with a leg lost, a candidate may fall behind the baseline
+	// to be chosen; if none stays within it, the best is judged all the same.
+	Tolerance float64 `yaml:"tolerance"`
 	// Level of the family of all comparisons of the plan, for Holm's correction, and of each stratum's interval.
 	Level float64 `yaml:"level"`
 }
@@ -106,6 +109,8 @@ func (p *Plan) check() error {
 		return fmt.Errorf("metric %q: there are %s", p.Metric, strings.Join(eval.MetricNames(), ", "))
 	case p.Rule.Better < 1 || p.Rule.Better > len(p.Sets):
 		return fmt.Errorf("rule.better: %d is not from 1 to the number of sets, %d", p.Rule.Better, len(p.Sets))
+	case !(p.Rule.Tolerance >= 0 && p.Rule.Tolerance <= 1):
+		return fmt.Errorf("rule.tolerance: %g is not from 0 to 1", p.Rule.Tolerance)
 	case !(p.Rule.Level > 0 && p.Rule.Level < 1):
 		return fmt.Errorf("rule.level: %g is not between 0 and 1", p.Rule.Level)
 	}

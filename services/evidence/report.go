@@ -51,6 +51,9 @@ func (s *Study) markdown(verdicts []Verdict, files map[string][]byte) []byte {
 	w.line("- %s, lexical scorer %s, embedder %s; %d hits, no importance in the data", s.Provided.Store, s.Provided.Scorer, s.Provided.Embedder, limit)
 	w.line("- Every setting goes through the gateway and its legs as an operator's policy. Legs are asked each question once.")
 	w.line("- Halves: by a hash of its name a query is for choosing or for judging. Cells are chosen by the mean of the sets; the whole system makes up one half of it, what is left when a leg is lost the other.")
+	if t := s.Plan.Rule.Tolerance; t > 0 {
+		w.line("- Of cells that fall behind the one in use by at most %g on every set, whole or with a leg lost, if there are any", t)
+	}
 	w.line("- Intervals: paired bootstrap, %d samples, %g %%; p corrected by Holm's method over all comparisons of a kind in the plan", samples, 100*(1-s.Plan.Rule.Level))
 	w.line("- Rule, written before the run: significantly better in %s on %d sets at least; significantly worse on no set and in no category (of ten queries or more), and on no set when one of %s is lost",
 		s.Plan.Metric, s.Plan.Rule.Better, strings.Join(s.Plan.Rule.Without, ", "))
@@ -138,7 +141,11 @@ func (s *Study) configurations(w *writer, files map[string][]byte) {
 		for _, set := range s.sets {
 			row = append(row, fmt.Sprintf("%.3f", mean(half(set, s.runs[run{set.Name, c.name}], s.Plan.Metric, false))))
 		}
-		w.line("| %s | %.4f |", strings.Join(row, " | "), s.tuned(c))
+		choose := "–"
+		if s.judged(c) {
+			choose = fmt.Sprintf("%.4f", s.tuned(c).value())
+		}
+		w.line("| %s | %s |", strings.Join(row, " | "), choose)
 	}
 	for _, configuration := range s.Plan.Configurations {
 		if plot := s.sweep(configuration); plot != "" {

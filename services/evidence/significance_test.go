@@ -57,3 +57,21 @@ func TestSubsets(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestBestStaysWithinTheTolerance: what is better on the whole, and far behind with a leg lost, is passed over for what is
+// never far behind; and taken if there is nothing else.
+func TestBestStaysWithinTheTolerance(t *testing.T) {
+	s := &Study{Plan: &Plan{Rule: Rule{Tolerance: 0.02}}, cells: []cell{{name: "base", of: "base"}, {name: "bold", of: "c"}, {name: "fair", of: "c"}, {name: "safe", of: "c"}}}
+	at := func(whole, lost float64) tuning {
+		return tuning{whole: []float64{whole}, lost: map[string][]float64{"graph": {lost}}}
+	}
+	s.tunings = map[string]tuning{"base": at(0.5, 0.5), "bold": at(0.8, 0.4), "safe": at(0.6, 0.49), "fair": at(0.55, 0.5)}
+	h := Hypothesis{Baseline: "base", Candidates: []string{"c"}}
+	if got := s.best(h).name; got != "safe" {
+		t.Errorf("chose %s, want safe", got)
+	}
+	s.cells = s.cells[:2]
+	if got := s.best(h).name; got != "bold" {
+		t.Errorf("chose %s, want bold", got)
+	}
+}

@@ -54,7 +54,7 @@ type Study struct {
 	sets     []*eval.Set
 	runs     map[run][]eval.Metrics // of each of a set's queries
 	waste    map[run]waste
-	tuning   map[string]float64 // what tuned has found
+	tunings  map[string]tuning // what tuned has found
 	open     map[string]*eval.System
 	options  eval.Options
 	process  *telemetry.Process
@@ -80,7 +80,7 @@ func Run(ctx context.Context, options Options, process *telemetry.Process, log *
 		return nil, err
 	}
 	s := &Study{
-		Plan: plan, runs: map[run][]eval.Metrics{}, waste: map[run]waste{}, tuning: map[string]float64{}, open: map[string]*eval.System{}, options: options.Eval, process: process, log: log,
+		Plan: plan, runs: map[run][]eval.Metrics{}, waste: map[run]waste{}, tunings: map[string]tuning{}, open: map[string]*eval.System{}, options: options.Eval, process: process, log: log,
 	}
 	if s.options.Gateway != "" {
 		return nil, errors.New("a plan needs legs that can be asked past the gateway: leave it to start a system of its own")
@@ -317,9 +317,8 @@ func (s *Study) withoutLegs() []cell {
 		}
 	}
 	for _, c := range s.cells {
-		named := func(h Hypothesis) bool { return h.Baseline == c.name || slices.Contains(h.Candidates, c.of) }
 		for _, leg := range s.Plan.Rule.Without {
-			if c.left(leg) && slices.ContainsFunc(s.Plan.Hypotheses, named) {
+			if c.left(leg) && s.judged(c) {
 				add(c.without(leg))
 			}
 		}
@@ -332,6 +331,11 @@ func (s *Study) withoutLegs() []cell {
 		}
 	}
 	return cells
+}
+
+// judged says whether a hypothesis names a cell; others only stand beside them.
+func (s *Study) judged(c cell) bool {
+	return slices.ContainsFunc(s.Plan.Hypotheses, func(h Hypothesis) bool { return h.Baseline == c.name || slices.Contains(h.Candidates, c.of) })
 }
 
 // left says whether any leg is asked if this one is lost.

@@ -44,42 +44,77 @@ func mean(values []float64) float64 {
 	return sum / float64(max(len(values), 1))
 }
 
-// tuned is what a cell is chosen by: its mean over the tuning halves of the sets, of which the whole system makes up one
-// half, and what is left when one of the rule's legs is lost the other. Every configuration has to be measured.
-func (s *Study) tuned(c cell) float64 {
-	if value, known := s.tuning[c.name]; known {
-		return value
-	}
-	over := func(name string) float64 {
-		sum := 0.
-		for _, set := range s.sets {
-			sum += mean(half(set, s.runs[run{set.Name, name}], s.Plan.Metric, true))
-		}
-		return sum / float64(len(s.sets))
-	}
-	value := over(c.name)
-	var lost []float64
-	for _, leg := range s.Plan.Rule.Without {
-		if c.left(leg) {
-			lost = append(lost, over(c.without(leg).name))
-		}
-	}
-	if len(lost) > 0 {
-		value = (value + mean(lost)) / 2
-	}
-	s.tuning[c.name] = value
-	return value
+// tuning is what the tuning halves say of a cell: means by set, of the whole system and of what is left when one of the
+// rule's legs is lost.
+type tuning struct {
+	whole []float64
+	lost  map[string][]float64 // by leg
 }
 
-// best is a hypothesis's candidate: of all cells the one that is best on the tuning halves, the first of equals.
+// tuned measures a cell on the tuning halves. It has to be one that a hypothesis names.
+func (s *Study) tuned(c cell) tuning {
+	if known, ok := s.tunings[c.name]; ok {
+		return known
+	}
+	over := func(name string) []float64 {
+		means := make([]float64, len(s.sets))
+		for i, set := range s.sets {
+			means[i] = mean(half(set, s.runs[run{set.Name, name}], s.Plan.Metric, true))
+		}
+		return means
+	}
+	t := tuning{whole: over(c.name), lost: map[string][]float64{}}
+	for _, leg := range s.Plan.Rule.Without {
+		if c.left(leg) {
+			t.lost[leg] = over(c.without(leg).name)
+		}
+	}
+	s.tunings[c.name] = t
+	return t
+}
+
+// value is what cells are chosen by: the mean of the sets, of which the whole system makes up one half and what is left
+// when a leg is lost the other.
+func (t tuning) value() float64 {
+	if len(t.lost) == 0 {
+		return mean(t.whole)
+	}
+	sum := 0.
+	for _, leg := range slices.Sorted(maps.Keys(t.lost)) {
+		sum += mean(t.lost[leg])
+	}
+	return (mean(t.whole) + sum/float64(len(t.lost))) / 2
+}
+
+// within says whether a candidate falls behind the baseline nowhere by more than the tolerance.
+func (t tuning) within(tolerance float64, baseline tuning) bool {
+	for i := range t.whole {
+		if t.whole[i] < baseline.whole[i]-tolerance {
+			return false
+		}
+		for leg, lost := range t.lost {
+			if before, ok := baseline.lost[leg]; ok && lost[i] < before[i]-tolerance {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// best is a hypothesis's candidate: of all cells that stay within the tolerance the best on the tuning halves, the first
+// of equals.
 func (s *Study) best(h Hypothesis) cell {
 	var best cell
-	highest := -1.
+	highest, found := -1., false
+	baseline := s.tuned(s.cell(h.Baseline))
 	for _, c := range s.cells {
-		if slices.Contains(h.Candidates, c.of) {
-			if value := s.tuned(c); value > highest {
-				best, highest = c, value
-			}
+		if !slices.Contains(h.Candidates, c.of) {
+			continue
+		}
+		t := s.tuned(c)
+		within := t.within(s.Plan.Rule.Tolerance, baseline)
+		if within == found && t.value() > highest || within && !found {
+			best, highest, found = c, t.value(), within
 		}
 	}
 	return best

@@ -25,8 +25,12 @@ import (
 	"github.com/triskele/triskele/services/eval"
 )
 
-// depth is how long the lists are that are fused, as in the gateway.
-const depth = 50
+const (
+	// depth is how long the lists are that are fused, as in the gateway.
+	depth = 50
+	// rankConstant is that of the paper, which everybody copies.
+	rankConstant = 60
+)
 
 // Named is an embedder under the name that the report gives it.
 type Named struct {
@@ -241,7 +245,7 @@ func fuse(lexical eval.Ranking, dense []fusion.Hit, how Fusion) []string {
 	if how.Method == ZScore {
 		return standardized(list, dense, how.Alpha)
 	}
-	options := fusion.Options{Method: triskelev1.FusionMethod_FUSION_METHOD_RRF, K: fusion.DefaultK, Limit: depth}
+	options := fusion.Options{Method: triskelev1.FusionMethod_FUSION_METHOD_RRF, K: rankConstant, Limit: depth}
 	if how.Method == Convex {
 		options.Method, options.Alpha = triskelev1.FusionMethod_FUSION_METHOD_CONVEX, &how.Alpha
 	}

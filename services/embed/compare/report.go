@@ -174,7 +174,7 @@ func Markdown(found []Result, o Options, ours, baseline string) string {
 	}
 
 	line("\n### Other ways to fuse\n")
-	line("Recall@10 over all queries minus that of the lexical leg alone. RRF is the gateway's with k = 60 and equal weights.")
+	line("Recall@10 over all queries minus that of the lexical leg alone. RRF has k = 60 and equal weights.")
 	line("Z-scores are distances from the mean of the list in standard deviations, where a document that a list lacks counts like")
 	line("its last one; alpha is %.1f, or chosen as above.\n", fixedAlpha)
 	line("| set | embedder | RRF | z-score, alpha %.1f | z-score | alpha |", fixedAlpha)
