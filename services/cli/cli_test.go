@@ -104,7 +104,7 @@ func TestRememberedIsRecalled(t *testing.T) {
 
 	wantContains(t, "recall", must(t, "", "recall", "when is the crane serviced", budget, to), "Crane: The harbour crane is serviced every spring.", id, "0.90", "lexical 1")
 	wantContains(t, "recall by standard input", must(t, "crane serviced\n", "recall", "-", budget, to), id)
-	wantContains(t, "explain", must(t, "", "recall", "crane", "--explain", budget, to), "lexical  1.00 / (60 + 1)  × 0.970 = 0.01590  bm25 ", "sum", "words    Crane\n", "of 7.95 s")
+	wantContains(t, "explain", must(t, "", "recall", "crane", "--explain", budget, to), "lexical  1.00 / (2 + 1)   × 0.970 = 0.32333  bm25 ", "sum", "words    Crane\n", "of 7.95 s")
 	wantContains(t, "convex", must(t, "", "recall", "crane", "--explain", "--fusion=convex", "--alpha=0.5", budget, to), "0.50 × 1.0000")
 	if out := must(t, "", "recall", "crane", "--no-leg=dense,graph", "--tag=harbour", budget, to); strings.Contains(out, "Tomatoes") {
 		t.Errorf("a memory without the tag was recalled:\n%s", out)
