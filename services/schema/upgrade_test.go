@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -47,27 +48,27 @@ func (d database) remember(db *sql.DB, r record.Record) {
 	exec(d.t, db, `INSERT INTO lexical_fts (rowid, content, keywords, tags, category) SELECT id, $3, 'Kestrel', 'Kestrel', 'note' FROM lexical_documents WHERE namespace = $1 AND memory_id = $2`, r.Namespace, id, r.Content)
 }
 
-// lastStep is the highest number of any track.
-func lastStep(t *testing.T) (last int64) {
+// steps are the numbers that any track has, in order.
+func steps(t *testing.T) []int64 {
 	t.Helper()
 	names, err := fs.Glob(schema.Files, "*/*/*.sql")
 	if err != nil || len(names) == 0 {
 		t.Fatal(names, err)
 	}
-	for _, name := range names {
-		number, err := strconv.ParseInt(path.Base(name)[:3], 10, 64)
-		if err != nil {
+	numbers := make([]int64, len(names))
+	for i, name := range names {
+		if numbers[i], err = strconv.ParseInt(path.Base(name)[:3], 10, 64); err != nil {
 			t.Fatal(err)
 		}
-		last = max(last, number)
 	}
-	return last
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
 }
 
 // TestUpFromEveryStep stores a memory at each step as the first release did, migrates, and finds it by each leg.
 func TestUpFromEveryStep(t *testing.T) {
 	t.Parallel()
-	for step := int64(1); step <= lastStep(t); step++ {
+	for _, step := range steps(t) {
 		t.Run(fmt.Sprintf("from %03d", step), func(t *testing.T) {
 			t.Parallel()
 			run(t, func(t *testing.T, d database) {
