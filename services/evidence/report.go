@@ -55,8 +55,12 @@ func (s *Study) markdown(verdicts []Verdict, files map[string][]byte) []byte {
 		w.line("- Of cells that fall behind the one in use by at most %g on every set, whole or with a leg lost, if there are any", t)
 	}
 	w.line("- Intervals: paired bootstrap, %d samples, %g %%; p corrected by Holm's method over all comparisons of a kind in the plan", samples, 100*(1-s.Plan.Rule.Level))
-	w.line("- Rule, written before the run: significantly better in %s on %d sets at least; significantly worse on no set and in no category (of ten queries or more), and on no set when one of %s is lost",
-		s.Plan.Metric, s.Plan.Rule.Better, strings.Join(s.Plan.Rule.Without, ", "))
+	lost := ""
+	if len(s.Plan.Rule.Without) > 0 {
+		lost = ", and on no set when one of " + strings.Join(s.Plan.Rule.Without, ", ") + " is lost"
+	}
+	w.line("- Rule, written before the run: significantly better in %s on %d sets at least; significantly worse on no set and in no category (of ten queries or more)%s",
+		s.Plan.Metric, s.Plan.Rule.Better, lost)
 	w.line("- Plan %s", short(s.Provided.Plan))
 	w.table("set | documents | queries | to judge by | checksum")
 	for _, set := range s.sets {
@@ -102,7 +106,11 @@ func (v Verdict) word() string {
 // hypothesis writes what a verdict rests on.
 func (s *Study) hypothesis(w *writer, h Hypothesis, v Verdict) {
 	w.line("\n### %s\n\n%s", h.Name, strings.TrimSpace(h.Claim))
-	w.table("set | " + v.Baseline + " | " + v.Candidate + " | difference of " + s.Plan.Metric + " | p | without " + strings.Join(slices.Sorted(maps.Keys(v.Without)), " | without "))
+	header := "set | " + v.Baseline + " | " + v.Candidate + " | difference of " + s.Plan.Metric + " | p"
+	for _, leg := range slices.Sorted(maps.Keys(v.Without)) {
+		header += " | without " + leg
+	}
+	w.table(header)
 	for _, set := range s.sets {
 		row := []string{set.Name}
 		for _, name := range []string{v.Baseline, v.Candidate} {
@@ -114,13 +122,13 @@ func (s *Study) hypothesis(w *writer, h Hypothesis, v Verdict) {
 		}
 		w.line("| %s |", strings.Join(row, " | "))
 	}
-	header := false
+	first := true
 	for _, set := range s.sets {
 		for _, stratum := range slices.Sorted(maps.Keys(v.Strata[set.Name])) {
 			d := v.Strata[set.Name][stratum]
-			if !header {
+			if first {
 				w.table("set | category | queries | difference | p")
-				header = true
+				first = false
 			}
 			w.line("| %s | %s | %d | %s | %.4f |", set.Name, cellText(stratum), d.Pairs, d, d.Adjusted)
 		}
