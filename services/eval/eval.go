@@ -25,6 +25,7 @@ import (
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/standalone"
@@ -204,6 +205,8 @@ type System struct {
 	Legs            map[string]triskelev1.LegServiceClient // by name; nil for a gateway elsewhere
 	Import, CatchUp time.Duration                          // how long storing took, and then indexing
 	version         string                                 // of the database
+	backend         backend.Backend                        // nil for a gateway elsewhere
+	settle          func(context.Context) error            // what is stored becomes what a store that has been running for a while has
 	closers         []func() error                         // the last first
 }
 
@@ -224,12 +227,11 @@ func (r *runner) open(ctx context.Context, set *Set) (_ *System, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	settle := func(context.Context) error { return nil }
 	if r.options.Gateway != "" {
 		if err := s.connect(ctx, r.options.Gateway, set, r.process.Service("client")); err != nil {
 			return nil, err
 		}
-	} else if settle, err = r.start(ctx, s); err != nil {
+	} else if err := r.start(ctx, s); err != nil {
 		return nil, err
 	}
 	start := time.Now()
@@ -242,29 +244,29 @@ func (r *runner) open(ctx context.Context, set *Set) (_ *System, err error) {
 		return nil, err
 	}
 	s.CatchUp = time.Since(start)
-	return s, settle(ctx)
+	return s, s.settle(ctx)
 }
 
-// start starts the service in this process on a store of its own. What it returns is to be called when all is imported.
-func (r *runner) start(ctx context.Context, s *System) (settle func(context.Context) error, err error) {
+// start starts the service in this process on a store of its own.
+func (r *runner) start(ctx context.Context, s *System) error {
 	store, err := r.newStore(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.closers = append(s.closers, store.drop)
 	if s.version, err = store.version(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	system, err := standalone.Start(ctx, standalone.Config{
 		Postgres: store.postgres, SQLite: store.sqlite, Embedder: r.options.Embedder, Fallback: r.options.Fallback, Gateway: gateway.DefaultConfig(),
 		Lexical: r.options.Lexical,
 	}, r.process, r.log)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.closers = append(s.closers, system.Close)
-	s.Conn, s.Legs = system.Conn, system.Legs
-	return store.settle, nil
+	s.Conn, s.Legs, s.backend, s.settle = system.Conn, system.Legs, system.Backend, store.settle
+	return nil
 }
 
 // connect uses a gateway elsewhere. It refuses one that has anything in the set's namespaces, since these are deleted in
@@ -274,7 +276,7 @@ func (s *System) connect(ctx context.Context, target string, set *Set, tel *tele
 	if err != nil {
 		return err
 	}
-	s.Conn, s.version = conn, "a gateway elsewhere"
+	s.Conn, s.version, s.settle = conn, "a gateway elsewhere", func(context.Context) error { return nil }
 	s.closers = append(s.closers, conn.Close)
 	memories := triskelev1.NewMemoryServiceClient(conn)
 	one := int32(1)

@@ -16,11 +16,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/fuser/fusion"
-	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/graph"
-	"github.com/triskele/triskele/services/standalone"
 )
 
 const (
@@ -62,10 +60,6 @@ func Trial(ctx context.Context, options TrialOptions, process *telemetry.Process
 		if err != nil {
 			return nil, err
 		}
-		stale, err := loadStale(filepath.Join(options.Data, name, queriesFile))
-		if err != nil {
-			return nil, err
-		}
 		facts, err := loadTriples(set, filepath.Join(options.Data, name, triplesFile), slices.Contains(options.Single, name))
 		if err != nil {
 			return nil, err
@@ -75,7 +69,7 @@ func Trial(ctx context.Context, options TrialOptions, process *telemetry.Process
 			conditions = append(conditions, facts)
 		}
 		for _, facts := range conditions {
-			result, err := r.try(ctx, set, facts, stale)
+			result, err := r.try(ctx, set, facts)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
@@ -122,25 +116,6 @@ func loadTriples(set *Set, path string, single bool) (map[string][]graph.Fact, e
 	return facts, err
 }
 
-// loadStale reads which documents say what has been replaced, by query. They are used to judge rankings and nothing else.
-func loadStale(path string) (map[string][]string, error) {
-	stale := map[string][]string{}
-	err := eachLine(path, func(line []byte) error {
-		var q struct {
-			ID       string `json:"_id"`
-			Metadata struct {
-				Stale []string `json:"stale_ids"`
-			} `json:"metadata"`
-		}
-		if err := json.Unmarshal(line, &q); err != nil {
-			return err
-		}
-		stale[q.ID] = q.Metadata.Stale
-		return nil
-	})
-	return stale, err
-}
-
 // lists are what the legs found for one query.
 type lists struct {
 	lexical, dense fusion.List
@@ -162,28 +137,15 @@ const (
 var systems = []string{systemHops, systemRank, systemSeeded, systemRandom, systemRandomSeeded}
 
 // try measures one set under one condition.
-func (r *runner) try(ctx context.Context, set *Set, facts map[string][]graph.Fact, stale map[string][]string) (_ *TrialSet, err error) {
-	store, err := r.newStore(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, store.drop()) }()
-	system, err := standalone.Start(ctx, standalone.Config{
-		Postgres: store.postgres, SQLite: store.sqlite, Embedder: r.options.Embedder, Fallback: r.options.Fallback, Lexical: r.options.Lexical, Gateway: gateway.DefaultConfig(),
-	}, r.process, r.log)
+func (r *runner) try(ctx context.Context, set *Set, facts map[string][]graph.Fact) (_ *TrialSet, err error) {
+	system, err := r.open(ctx, set)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, system.Close()) }()
-	if err := r.load(ctx, set, triskelev1.NewMemoryServiceClient(system.Conn)); err != nil {
-		return nil, err
-	}
-	if err := r.catchUp(ctx, set, triskelev1.NewRecallServiceClient(system.Conn)); err != nil {
-		return nil, err
-	}
 	config := graph.DefaultConfig()
 	config.Embedder = r.options.Embedder
-	index := system.Backend.Graph(config)
+	index := system.backend.Graph(config)
 	name, triples := set.Name, 0
 	for _, namespace := range set.Namespaces {
 		for batch := range slices.Chunk(facts[namespace], factBatch) {
@@ -197,7 +159,7 @@ func (r *runner) try(ctx context.Context, set *Set, facts map[string][]graph.Fac
 	if triples > 0 {
 		name += " + triples"
 	}
-	if err := store.settle(ctx); err != nil {
+	if err := system.settle(ctx); err != nil {
 		return nil, err
 	}
 	views, exchanged := map[string]*graph.View{}, map[string]map[string]string{}
@@ -230,7 +192,7 @@ func (r *runner) try(ctx context.Context, set *Set, facts map[string][]graph.Fac
 		}
 		_ = bar.Add(1)
 	}
-	result.judge(set.Queries, answers, stale)
+	result.judge(set.Queries, answers)
 	return result, nil
 }
 
@@ -413,15 +375,7 @@ func bootstrap(differences []float64) Interval {
 	if n == 0 {
 		return Interval{}
 	}
-	random := rand.New(rand.NewPCG(42, 42))
-	means := make([]float64, samples)
-	for i := range means {
-		for range n {
-			means[i] += differences[random.IntN(n)]
-		}
-		means[i] /= float64(n)
-	}
-	slices.Sort(means)
+	means := Resample(differences, samples, rand.New(rand.NewPCG(42, 42)))
 	var sum float64
 	for _, d := range differences {
 		sum += d

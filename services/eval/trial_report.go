@@ -98,7 +98,7 @@ func (l lists) base(name string) []fusion.List {
 }
 
 // judge fuses the lists in every way and measures the results.
-func (s *TrialSet) judge(queries []Query, answers []lists, stale map[string][]string) {
+func (s *TrialSet) judge(queries []Query, answers []lists) {
 	s.Bases, s.Alone, s.Latency = map[string]Metrics{}, map[string]Metrics{}, map[string]Percentiles{}
 	relevant, within1, within2, linked := 0, 0, 0, 0
 	for i, q := range queries {
@@ -119,7 +119,7 @@ func (s *TrialSet) judge(queries []Query, answers []lists, stale map[string][]st
 	}
 	s.Linked = float64(linked) / float64(max(len(queries), 1))
 	s.Reach1, s.Reach2 = float64(within1)/float64(max(relevant, 1)), float64(within2)/float64(max(relevant, 1))
-	hasStale := slices.ContainsFunc(queries, func(q Query) bool { return len(stale[q.ID]) > 0 })
+	hasStale := slices.ContainsFunc(queries, func(q Query) bool { return len(q.Stale) > 0 })
 	if hasStale {
 		s.Stale = map[string]float64{}
 	}
@@ -144,7 +144,7 @@ func (s *TrialSet) judge(queries []Query, answers []lists, stale map[string][]st
 		if slices.Contains(systems, system) {
 			s.Alone[system] = Mean(measure(rankings))
 			if hasStale {
-				s.Stale[system] = staleShare(queries, rankings, stale)
+				s.Stale[system] = staleShare(queries, rankings)
 			}
 		}
 	}
@@ -159,7 +159,7 @@ func (s *TrialSet) judge(queries []Query, answers []lists, stale map[string][]st
 			s.categorise(queries, before)
 		}
 		if hasStale {
-			s.Stale[base] = staleShare(queries, baseRankings, stale)
+			s.Stale[base] = staleShare(queries, baseRankings)
 		}
 		for _, system := range systems {
 			for _, run := range trialRuns(base, system) {
@@ -188,7 +188,7 @@ func (s *TrialSet) judge(queries []Query, answers []lists, stale map[string][]st
 				}
 				s.Runs = append(s.Runs, run)
 				if hasStale && system == systemRank && run.Quota == 0 {
-					s.Stale[fmt.Sprintf("%s + %s, %s", base, system, run.setting())] = staleShare(queries, rankings, stale)
+					s.Stale[fmt.Sprintf("%s + %s, %s", base, system, run.setting())] = staleShare(queries, rankings)
 				}
 			}
 		}
@@ -236,10 +236,10 @@ func (t *TrialRun) compare(queries []Query, before, after []Metrics) {
 }
 
 // staleShare is the share of the queries with replaced documents that have one of them above the best relevant document.
-func staleShare(queries []Query, rankings [][]string, stale map[string][]string) float64 {
+func staleShare(queries []Query, rankings [][]string) float64 {
 	asked, above := 0, 0
 	for i, q := range queries {
-		if len(stale[q.ID]) == 0 {
+		if len(q.Stale) == 0 {
 			continue
 		}
 		asked++
@@ -247,7 +247,7 @@ func staleShare(queries []Query, rankings [][]string, stale map[string][]string)
 			if q.Grades[id] > 0 {
 				break
 			}
-			if slices.Contains(stale[q.ID], id) {
+			if slices.Contains(q.Stale, id) {
 				above++
 				break
 			}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/triskele/triskele/services/eval"
 )
 
 // samples is how often a comparison is resampled.
@@ -31,22 +33,16 @@ func compare(a, b []float64, level float64) Difference {
 		differences[i] = b[i] - a[i]
 		sum += differences[i]
 	}
-	random := rand.New(rand.NewPCG(1, 2))
-	means := make([]float64, samples)
+	means := eval.Resample(differences, samples, rand.New(rand.NewPCG(1, 2)))
 	below, above := 0, 0
-	for i := range means {
-		for range n {
-			means[i] += differences[random.IntN(n)]
-		}
-		means[i] /= float64(n)
-		if means[i] <= 0 {
+	for _, m := range means {
+		if m <= 0 {
 			below++
 		}
-		if means[i] >= 0 {
+		if m >= 0 {
 			above++
 		}
 	}
-	slices.Sort(means)
 	at := func(q float64) float64 { return means[min(int(math.Round(q*samples)), samples-1)] }
 	// One is added so that no p is 0, which no number of samples could show.
 	p := min(2*float64(min(below, above)+1)/(samples+1), 1)

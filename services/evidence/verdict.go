@@ -123,7 +123,6 @@ func (s *Study) best(h Hypothesis) cell {
 // Verdicts judges every hypothesis by the plan's rule. Comparisons on sets are one family for Holm's correction, over the
 // whole plan; the strata of a hypothesis are one, and so are its comparisons with a leg lost.
 func (s *Study) Verdicts() []Verdict {
-	level := s.Plan.Rule.Level
 	verdicts := make([]Verdict, len(s.Plan.Hypotheses))
 	var family []*Difference
 	for i, h := range s.Plan.Hypotheses {
@@ -159,7 +158,7 @@ func (s *Study) Verdicts() []Verdict {
 	}
 	holm(family)
 	for i, h := range s.Plan.Hypotheses {
-		verdicts[i].judge(s.Plan.Rule, level)
+		verdicts[i].judge(s.Plan.Rule)
 		if h.Decides {
 			chosen := s.cell(h.Baseline)
 			if verdicts[i].Adopted {
@@ -209,24 +208,24 @@ func (s *Study) strata(set *eval.Set, a, b string) map[string]*Difference {
 }
 
 // judge applies the rule and says why it came out so.
-func (v *Verdict) judge(rule Rule, level float64) {
+func (v *Verdict) judge(rule Rule) {
 	var better, worse []string
 	for _, set := range slices.Sorted(maps.Keys(v.Sets)) {
 		switch d := v.Sets[set]; {
-		case d.Better(level):
+		case d.Better(rule.Level):
 			better = append(better, set)
-		case d.Worse(level):
+		case d.Worse(rule.Level):
 			worse = append(worse, set)
 		}
 		for _, stratum := range slices.Sorted(maps.Keys(v.Strata[set])) {
-			if v.Strata[set][stratum].Worse(level) {
+			if v.Strata[set][stratum].Worse(rule.Level) {
 				worse = append(worse, set+"/"+stratum)
 			}
 		}
 	}
 	for _, leg := range slices.Sorted(maps.Keys(v.Without)) {
 		for _, set := range slices.Sorted(maps.Keys(v.Without[leg])) {
-			if v.Without[leg][set].Worse(level) {
+			if v.Without[leg][set].Worse(rule.Level) {
 				worse = append(worse, set+" without "+leg)
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"io/fs"
 	"maps"
@@ -103,14 +102,6 @@ type Outcome struct {
 	Stratum string
 	Tuning  bool // the query belongs to the half that settings may be chosen by
 	Metrics eval.Metrics
-}
-
-// Tuning says whether a query belongs to the half of a set by which settings may be chosen; the other half is for
-// reporting. It depends on nothing but the names.
-func Tuning(set, query string) bool {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(set + "/" + query))
-	return h.Sum32()>>16&1 == 0
 }
 
 // Run measures all embedders on all sets.
@@ -287,7 +278,7 @@ func (c *collection) result(scope Scope, embedder string, how Fusion, ranking fu
 	r := Result{Set: c.set.Name, Scope: scope, Embedder: embedder, Fusion: how}
 	for _, q := range c.set.Queries {
 		r.Queries = append(r.Queries, Outcome{
-			ID: q.ID, Stratum: q.Stratum, Tuning: Tuning(c.set.Name, q.ID), Metrics: eval.Measure(ranking(q), q.Grades),
+			ID: q.ID, Stratum: q.Stratum, Tuning: eval.Tuning(c.set.Name, q.ID), Metrics: eval.Measure(ranking(q), q.Grades),
 		})
 	}
 	return r

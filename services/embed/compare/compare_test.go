@@ -36,24 +36,6 @@ func TestPaired(t *testing.T) {
 	}
 }
 
-// The halves are about equal, and neither depends on the order nor on the other set.
-func TestTuning(t *testing.T) {
-	t.Parallel()
-	tuning, agree := 0, 0
-	for i := range 1000 {
-		id := "q" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + strings.Repeat("y", i/26)
-		if Tuning("set", id) {
-			tuning++
-		}
-		if Tuning("set", id) == Tuning("other", id) {
-			agree++
-		}
-	}
-	if tuning < 400 || tuning > 600 || agree < 400 || agree > 600 {
-		t.Errorf("%d of 1000 queries are for tuning, %d alike in another set", tuning, agree)
-	}
-}
-
 func TestFuse(t *testing.T) {
 	t.Parallel()
 	lexical := eval.Ranking{IDs: []string{"a", "b"}, Scores: map[string]float64{"a": 10, "b": 9}}

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"github.com/triskele/triskele/services/eval"
 )
 
 const (
@@ -23,20 +25,11 @@ func Paired(differences []float64) Interval {
 	if n == 0 {
 		return Interval{}
 	}
-	random := rand.New(rand.NewPCG(seed, uint64(n)))
-	means := make([]float64, resamples)
 	var mean float64
 	for _, d := range differences {
 		mean += d / float64(n)
 	}
-	for i := range means {
-		var sum float64
-		for range n {
-			sum += differences[random.IntN(n)]
-		}
-		means[i] = sum / float64(n)
-	}
-	slices.Sort(means)
+	means := eval.Resample(differences, resamples, rand.New(rand.NewPCG(seed, uint64(n))))
 	return Interval{mean, means[resamples/40], means[resamples-1-resamples/40]}
 }
 
