@@ -74,6 +74,8 @@ var covered = map[string]string{
 	"services/postgres: pgxpool.NewWithConfig":    "the database: TestCanary looks into every table",
 	"services/sqlite: otelsql.Open":               "the database: TestCanary looks into every table",
 	"services/postgres/pgtest: v5.Connect":        "for tests only",
+	"services/storetest: os.Stderr":               "for tests only",
+	"services/storetest: slog.NewTextHandler":     "for tests only",
 	"services/eval: sql.Open":                     "`triskele eval` measures with public data sets",
 	"services/eval: v5.Connect":                   "the same",
 	"services/eval: os.Create":                    "the same: run files",
