@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime/debug"
@@ -93,7 +94,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		return out
 	}
 	out.state, out.reason, out.kind, out.spans = resp.GetState(), resp.GetReason(), resp.GetScoreKind(), resp.GetSpans()
-	out.paths = readPaths(resp)
+	out.paths, out.coverage = readPaths(resp), resp.GetCoverage()
 	out.used, out.usedOf, out.behind, out.stale = resp.GetVector(), resp.GetVectorModel(), resp.GetBehind(), resp.GetStale()
 	return out
 }
@@ -126,6 +127,9 @@ func readHits(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) 
 	}
 	if len(resp.GetHits()) > depth {
 		return nil, fmt.Errorf("%d hits for a depth of %d", len(resp.GetHits()), depth)
+	}
+	if !(resp.GetCoverage() >= 0 && resp.GetCoverage() <= 1) {
+		return nil, errors.New("coverage out of range")
 	}
 	seen := make(map[string]bool, len(resp.GetHits()))
 	hits := make([]fusion.Hit, len(resp.GetHits()))

@@ -39,7 +39,7 @@ func defaultLegs() string {
 	legs := gateway.DefaultLegs(map[string]string{"lexical": "127.0.0.1:7401", "dense": "127.0.0.1:7402", "graph": "127.0.0.1:7403"})
 	texts := make([]string, len(legs))
 	for i, leg := range legs {
-		texts[i] = fmt.Sprintf("%s=%s?weight=%g&shed=%d", leg.Name, leg.Target, leg.Weight, leg.Shed)
+		texts[i] = fmt.Sprintf("%s=%s?weight=%g&trust=%g&shed=%d", leg.Name, leg.Target, leg.Weight, leg.Trust, leg.Shed)
 	}
 	return strings.Join(texts, ";")
 }
