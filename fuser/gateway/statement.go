@@ -57,7 +57,7 @@ func (g *Gateway) askStatement(ctx context.Context, r *recall) (outcomes []outco
 		case l.off != "":
 		case err != nil:
 			o.budget, o.spent = budget, spent
-			o.state, o.reason, o.err = failure(err, budget)
+			o.state, o.reason, o.err = g.failure(ctx, o.name, err, budget)
 		case at < 0:
 			o.off = "not part of the one statement that answers"
 			o.reason = o.off

@@ -310,7 +310,8 @@ func (m *matrix) report() string {
 - Five processes on loopback, a proxy before each service as the gateway calls it and before PostgreSQL as every service calls it
 - Each recall has a budget of %v; it must be back %v after that at p99, measured by its caller. One recall at a time.
 - A breaker opens after five failures and lets one call through each second, hence the fast recalls of a leg that is SKIPPED.
-- A leg whose last answers were slow is not thought ill for missing a short budget: after the jitter, the breaker leaves it alone.
+- A leg whose last answers were slow is not thought ill for missing a short budget until it has not answered for ten seconds: so after
+  the jitter, its breaker opens late.
 
 %s`, *faultRecalls, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), matrixBudget, slack, m.table.String())
 }
