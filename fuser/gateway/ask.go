@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -124,6 +125,9 @@ func (g *Gateway) failure(ctx context.Context, name string, err error, budget ti
 	}
 }
 
+// seenIDs are the working memory of readHits.
+var seenIDs = sync.Pool{New: func() any { return map[string]bool{} }}
+
 // readHits checks a leg's list before it is trusted: a leg is another process, perhaps of another version.
 func readHits(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) {
 	switch resp.GetState() {
@@ -136,7 +140,11 @@ func readHits(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) 
 	if len(resp.GetHits()) > depth {
 		return nil, malformed("%d hits for a depth of %d", len(resp.GetHits()), depth)
 	}
-	seen := make(map[string]bool, len(resp.GetHits()))
+	seen := seenIDs.Get().(map[string]bool)
+	defer func() {
+		clear(seen)
+		seenIDs.Put(seen)
+	}()
 	hits := make([]fusion.Hit, len(resp.GetHits()))
 	for i, h := range resp.GetHits() {
 		switch {

@@ -127,7 +127,7 @@ func newGateway(t *testing.T, memory triskelev1.MemoryServiceClient, legs ...leg
 }
 
 // configured is newGateway with another configuration.
-func configured(t *testing.T, edit func(*gateway.Config), memory triskelev1.MemoryServiceClient, legs ...leg) *gateway.Gateway {
+func configured(t testing.TB, edit func(*gateway.Config), memory triskelev1.MemoryServiceClient, legs ...leg) *gateway.Gateway {
 	t.Helper()
 	process, err := telemetry.Start(context.Background())
 	if err != nil {
