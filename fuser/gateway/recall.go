@@ -135,7 +135,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 		return nil, err
 	}
 	minScoreIgnored := r.cut(&result, outcomes)
-	if err := g.checkNamespaces(ctx, req.GetNamespaces(), outcomes); err != nil {
+	if err := g.checkNamespaces(ctx, r, outcomes); err != nil {
 		return nil, err
 	}
 	resp = &triskelev1.RecallResponse{
@@ -149,7 +149,8 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	for _, o := range outcomes {
 		resp.Spans = append(resp.Spans, o.spans...)
 	}
-	winners, lost := g.winners(ctx, r, result)
+	winners, contents, lost := g.winners(ctx, r, result)
+	resp.Contents = contents
 	if r.settings[0].rerank.on {
 		resp.Rerank = g.rerank(ctx, r, winners)
 		if state := resp.GetRerank().GetState(); missed[state] != "" {

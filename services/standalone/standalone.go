@@ -154,7 +154,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	memories := triskelev1.NewMemoryServiceClient(conn)
 
 	if config.OneStatement {
-		if config.Gateway.Statement, err = s.statement(run, dense, config.Lexical, denseTel, gatewayTel, log); err != nil {
+		if config.Gateway.Statement, err = s.statement(run, dense, linked, config.Lexical, denseTel, gatewayTel, log); err != nil {
 			return nil, err
 		}
 	}
@@ -188,8 +188,8 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 }
 
 // statement serves recalls by one statement and returns a client.
-func (s *System) statement(ctx context.Context, index backend.Index, config lexical.Config, own, gateway *telemetry.Service, log *slog.Logger) (triskelev1.RecallServiceClient, error) {
-	recalls, err := backend.Statement(s.Backend, index, config)
+func (s *System) statement(ctx context.Context, index backend.Index, linked backend.GraphIndex, config lexical.Config, own, gateway *telemetry.Service, log *slog.Logger) (triskelev1.RecallServiceClient, error) {
+	recalls, err := backend.Statement(s.Backend, index, linked, config)
 	if err != nil {
 		return nil, err
 	}
