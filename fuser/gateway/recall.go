@@ -46,6 +46,7 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	// Names and attributes follow OpenTelemetry's conventions for generative AI memory operations.
 	ctx, span := g.tel.Tracer.Start(ctx, "search_memory", trace.WithTimestamp(start), trace.WithAttributes(
 		attribute.String("gen_ai.operation.name", "search_memory"),
+		attribute.String("gen_ai.provider.name", "triskele"),
 		attribute.Int("triskele.namespaces", len(req.GetNamespaces())),
 	))
 	resp, err := g.recall(ctx, start, req)
@@ -59,11 +60,16 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 		fallthrough
 	default:
 		span.SetAttributes(
-			attribute.Int("gen_ai.memory.search.result.count", len(resp.GetHits())),
+			attribute.Int("gen_ai.memory.record.count", len(resp.GetHits())),
+			attribute.Int("gen_ai.memory.search.result.count", len(resp.GetHits())), // its name in earlier conventions
 			attribute.Bool("triskele.degraded", resp.GetDegraded()),
 			attribute.String("triskele.fusion", resp.GetFusion().GetMethod().String()),
 			attribute.Int64("triskele.budget_us", resp.GetBudget().AsDuration().Microseconds()),
+			attribute.Int64("triskele.spent_us", time.Since(start).Microseconds()),
 		)
+		if resp.GetDegraded() {
+			span.SetAttributes(attribute.String("triskele.reason", resp.GetDegradedReason()))
+		}
 	}
 	g.recalls.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", result)))
 	span.End()
@@ -133,6 +139,11 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	outcomes, result, err := g.search(ctx, r)
 	if err != nil {
 		return nil, err
+	}
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		if share, compared := overlap(outcomes, r.fusion.Limit); compared {
+			span.SetAttributes(attribute.Float64("triskele.overlap", share))
+		}
 	}
 	minScoreIgnored := r.cut(&result, outcomes)
 	if err := g.checkNamespaces(ctx, req.GetNamespaces(), outcomes); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -189,13 +190,25 @@ type freshness struct {
 func (s *Server) search(ctx context.Context, start time.Time, query Query) (Result, freshness, error) {
 	budget := budgetOf(ctx, start)
 	ctx, span := s.tel.Tracer.Start(ctx, s.tel.Name+".search", trace.WithTimestamp(start), trace.WithAttributes(
+		attribute.String("triskele.leg", s.tel.Name),
 		attribute.Int("triskele.depth", query.Depth),
 		attribute.Int64("triskele.budget_us", budget.Microseconds()),
 		attribute.Bool("triskele.filtered", query.Filter.Narrow()),
 	))
-	defer span.End()
+	state, reason := triskelev1.LegState_LEG_STATE_FAILED, ""
+	defer func() {
+		span.SetAttributes(
+			attribute.String("triskele.state", strings.TrimPrefix(state.String(), "LEG_STATE_")),
+			attribute.String("triskele.reason", reason),
+			attribute.Int64("triskele.spent_us", time.Since(start).Microseconds()),
+		)
+		if state == triskelev1.LegState_LEG_STATE_FAILED || state == triskelev1.LegState_LEG_STATE_TIMED_OUT {
+			span.SetStatus(otelcodes.Error, reason)
+		}
+		span.End()
+	}()
 	if budget < minBudget {
-		span.SetStatus(otelcodes.Error, "no time left")
+		state, reason = triskelev1.LegState_LEG_STATE_TIMED_OUT, "no time left"
 		return Result{}, freshness{}, status.Error(codes.DeadlineExceeded, "too little of the deadline was left to search")
 	}
 	ctx, cancel := context.WithDeadline(ctx, start.Add(budget))
@@ -220,19 +233,23 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 		result.State = triskelev1.LegState_LEG_STATE_OK
 	}
 	if err != nil {
-		span.SetStatus(otelcodes.Error, "search failed") // the cause may quote data; it belongs in the log
+		reason = "search failed" // the cause may quote data; it belongs in the log
 		if ctx.Err() != nil {
+			state, reason = triskelev1.LegState_LEG_STATE_TIMED_OUT, "did not finish within its budget"
+			if errors.Is(ctx.Err(), context.Canceled) {
+				state, reason = triskelev1.LegState_LEG_STATE_SKIPPED, "called off by the caller"
+			}
 			return Result{}, freshness{}, status.Error(codes.DeadlineExceeded, "the search did not finish within its budget")
+		}
+		var unable *UnableError
+		if errors.As(err, &unable) {
+			reason = unable.Reason
 		}
 		return Result{}, freshness{}, s.public(ctx, err)
 	}
 	fresh.behind = readBehind()
-	span.SetAttributes(
-		attribute.String("triskele.state", result.State.String()),
-		attribute.Int("triskele.hits", len(result.Hits)),
-		attribute.Int64("triskele.behind", fresh.behind),
-		attribute.Int64("triskele.spent_us", time.Since(start).Microseconds()),
-	)
+	state, reason = result.State, result.Reason
+	span.SetAttributes(attribute.Int("triskele.hits", len(result.Hits)), attribute.Int64("triskele.behind", fresh.behind))
 	return result, fresh, nil
 }
 

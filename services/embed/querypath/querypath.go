@@ -102,7 +102,11 @@ func (e *Embedder) EmbedQueryOrFallBack(ctx context.Context, text string) (vecto
 	vector, from, err := e.embedQuery(ctx, normalize(text, e.Model().QueryPrefix))
 	value := attribute.String("triskele.embed.source", string(from))
 	e.queries.Add(ctx, 1, metric.WithAttributes(value))
-	trace.SpanFromContext(ctx).SetAttributes(value)
+	cached := "miss"
+	if from == fromCache {
+		cached = "hit"
+	}
+	trace.SpanFromContext(ctx).SetAttributes(value, attribute.String("triskele.cache", cached))
 	return slices.Clone(vector), from == fromFallback, err
 }
 
