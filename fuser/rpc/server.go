@@ -75,6 +75,12 @@ func (s *Server) Ready() {
 	s.setAll(healthpb.HealthCheckResponse_SERVING)
 }
 
+// Serving says whether health is SERVING.
+func (s *Server) Serving() bool {
+	resp, err := s.health.Check(context.Background(), &healthpb.HealthCheckRequest{})
+	return err == nil && resp.GetStatus() == healthpb.HealthCheckResponse_SERVING
+}
+
 func (s *Server) setAll(status healthpb.HealthCheckResponse_ServingStatus) {
 	s.health.SetServingStatus("", status)
 	for name := range s.GetServiceInfo() {
