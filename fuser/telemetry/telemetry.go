@@ -82,7 +82,7 @@ func Start(ctx context.Context, options ...Option) (*Process, error) {
 		if err != nil {
 			return nil, fmt.Errorf("span exporter: %w", err)
 		}
-		p.exporter = sdktrace.NewBatchSpanProcessor(exporter)
+		p.exporter = reticent{sdktrace.NewBatchSpanProcessor(exporter)}
 		if p.keep.wanted() {
 			p.keeper, p.sampler = newKeeper(p.keep.Slow, p.exporter), recording{p.sampler}
 		}
