@@ -72,7 +72,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		return out
 	}
 	if out.hits, err = readHits(resp, s.depth); err != nil {
-		g.log.ErrorContext(ctx, "malformed answer", "leg", s.name, "error", err.Error())
+		g.log.DebugContext(ctx, "malformed answer", "leg", s.name, "error", err.Error())
 		out.state, out.reason, health = triskelev1.LegState_LEG_STATE_FAILED, "malformed answer", isolation.Unhealthy
 		return out
 	}

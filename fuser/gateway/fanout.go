@@ -6,9 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
-
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/isolation"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -121,7 +118,6 @@ func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
 		if g.config.Legs[o.leg].Shed == 0 && o.spent > 0 && o.state != triskelev1.LegState_LEG_STATE_FAILED && o.state != triskelev1.LegState_LEG_STATE_SKIPPED {
 			g.load.Answered(o.slow())
 		}
-		g.legTime.Record(ctx, o.spent.Seconds(), metric.WithAttributes(attribute.String("leg", o.name), attribute.String("state", stateName(o.state))))
 	}
 	return outcomes
 }

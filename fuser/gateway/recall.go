@@ -71,7 +71,9 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 			span.SetAttributes(attribute.String("triskele.reason", resp.GetDegradedReason()))
 		}
 	}
-	g.recalls.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", result)))
+	outcome := metric.WithAttributes(attribute.String("outcome", result))
+	g.recalls.Add(ctx, 1, outcome)
+	g.recallTime.Record(ctx, time.Since(start).Seconds(), outcome)
 	span.End()
 	spans := take()
 	if err != nil {
@@ -81,7 +83,7 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	resp.TraceId = span.SpanContext().TraceID().String()
 	resp.Spent = durationpb.New(time.Since(start))
 	if resp.GetDegraded() {
-		g.log.WarnContext(ctx, "degraded recall", "trace_id", resp.GetTraceId(), "reason", resp.GetDegradedReason())
+		g.log.WarnContext(ctx, "degraded recall", "legs", legStates(resp.GetLegs()), "reason", resp.GetDegradedReason())
 	}
 	return resp, nil
 }
@@ -137,6 +139,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	r.pressure = g.load.Pressure()
 
 	outcomes, result, err := g.search(ctx, r)
+	g.searched(ctx, outcomes)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +187,7 @@ func (g *Gateway) search(ctx context.Context, r *recall) ([]outcome, fusion.Resu
 	}
 	outcomes := g.fanOut(ctx, r)
 	if err := verdict(outcomes); err != nil {
-		return nil, fusion.Result{}, err
+		return outcomes, fusion.Result{}, err
 	}
 	if r.settings[0].completing() {
 		g.complete(ctx, r, outcomes)

@@ -1,6 +1,8 @@
 package gateway_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -96,5 +98,44 @@ func TestSpans(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestDegradedRecallIsOneLine has everything go wrong in a recall that can without its failing, and reads the log: a line,
+// which leads to the trace and says how every leg ended and why, and no text.
+func TestDegradedRecallIsOneLine(t *testing.T) {
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	config := gateway.DefaultConfig()
+	config.Legs = gateway.DefaultLegs(nil)
+	malformed := answers(&triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_FAILED})
+	recall := func(memory memories, legs ...triskelev1.LegServiceClient) (*triskelev1.RecallResponse, error) {
+		g, err := gateway.New(config, legs, memory, process.Service("fuser"), slog.New(telemetry.Traced(slog.NewJSONHandler(&log, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) { r.Query = "quokka" }))
+	}
+	resp, err := recall(memories{down: true}, finds(bm25, "a"), fails(codes.Unavailable), malformed)
+	if err != nil || !resp.GetDegraded() {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	var line struct {
+		Level, Msg, Legs, Reason string
+		Trace                    string `json:"trace_id"`
+	}
+	if err := json.Unmarshal(log.Bytes(), &line); err != nil { // of two lines, too
+		t.Fatalf("%v: %s", err, &log)
+	}
+	if line.Level != "WARN" || line.Msg != "degraded recall" || line.Legs != "lexical OK, dense FAILED, graph FAILED" || line.Trace != resp.GetTraceId() ||
+		line.Reason != resp.GetDegradedReason() || !strings.Contains(line.Reason, "contents") || strings.Contains(log.String(), "quokka") {
+		t.Errorf("log: %s", &log)
+	}
+	log.Reset()
+	if _, err := recall(memories{}, finds(bm25, "a"), finds(cosine, "a"), finds(hops)); err != nil || log.Len() > 0 {
+		t.Errorf("%v, and a whole recall writes %s", err, &log)
 	}
 }

@@ -41,7 +41,7 @@ func Main(name, description string, flags any, common *Flags, vars kong.Vars, ru
 	vars["version"] = telemetry.Version()
 	vars["admin"] = admin.Beside(vars["listen"])
 	kong.Parse(flags, kong.Name(name+"d"), kong.Description(description), kong.Exit(exit), vars)
-	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: common.LogLevel})).With("service", name)
+	log := slog.New(telemetry.Traced(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: common.LogLevel}))).With("service", name)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := observed(ctx, name, common, log, run); err != nil {

@@ -87,7 +87,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer flush(ctx, process)
-	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
+	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
 	operators, err := admin.Listen(c.Admin, c.AllowRemote, process.Metrics(), log)
 	if err != nil {
 		return err

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -120,6 +122,7 @@ type Server struct {
 	searcher Searcher
 	behind   *gauge // nil for an index that is always current
 	tel      *telemetry.Service
+	took     metric.Float64Histogram
 	log      *slog.Logger
 }
 
@@ -127,6 +130,12 @@ type Server struct {
 // a Freshness too, its index can be waited for.
 func NewServer(searcher Searcher, tel *telemetry.Service, log *slog.Logger) *Server {
 	s := &Server{searcher: searcher, tel: tel, log: log}
+	var err error
+	if s.took, err = tel.MeterProvider.Meter(telemetry.ScopeName).Float64Histogram("triskele.search.duration", metric.WithUnit("s"),
+		metric.WithExplicitBucketBoundaries(.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5),
+		metric.WithDescription("Time of a search as the leg itself saw it, by leg and state.")); err != nil {
+		otel.Handle(err)
+	}
 	if index, ok := searcher.(Freshness); ok {
 		s.behind = newGauge(index)
 	}
@@ -197,10 +206,12 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 	))
 	state, reason := triskelev1.LegState_LEG_STATE_FAILED, ""
 	defer func() {
+		spent, named := time.Since(start), strings.TrimPrefix(state.String(), "LEG_STATE_")
+		s.took.Record(ctx, spent.Seconds(), metric.WithAttributes(attribute.String("leg", s.tel.Name), attribute.String("state", named)))
 		span.SetAttributes(
-			attribute.String("triskele.state", strings.TrimPrefix(state.String(), "LEG_STATE_")),
+			attribute.String("triskele.state", named),
 			attribute.String("triskele.reason", reason),
-			attribute.Int64("triskele.spent_us", time.Since(start).Microseconds()),
+			attribute.Int64("triskele.spent_us", spent.Microseconds()),
 		)
 		if state == triskelev1.LegState_LEG_STATE_FAILED || state == triskelev1.LegState_LEG_STATE_TIMED_OUT {
 			span.SetStatus(otelcodes.Error, reason)
