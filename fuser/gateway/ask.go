@@ -8,9 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	otelcodes "go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -23,27 +20,10 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	start := time.Now()
 	out.search, out.state = s, triskelev1.LegState_LEG_STATE_SKIPPED
 	guard := g.guards[s.leg]
-	ctx, span := g.tel.Tracer.Start(ctx, "leg "+s.name, trace.WithAttributes(
-		attribute.String("triskele.leg", s.name),
-		attribute.Int64("triskele.budget_us", s.budget.Microseconds()),
-	))
+	ctx, span := g.startLeg(ctx, s)
 	defer func() {
 		out.spent, out.returned = time.Since(start), len(out.hits)
-		span.SetAttributes(
-			attribute.String("triskele.state", stateName(out.state)),
-			attribute.Int("triskele.hits", len(out.hits)),
-			attribute.Int64("triskele.behind", out.behind),
-			attribute.Int64("triskele.spent_us", out.spent.Microseconds()),
-			attribute.Int64("triskele.queued_us", out.queued.Microseconds()),
-			attribute.Bool("triskele.hedged", out.hedged),
-		)
-		if s.atLeast != "" {
-			span.SetAttributes(attribute.Bool("triskele.stale", out.stale))
-		}
-		if out.lost() {
-			span.SetStatus(otelcodes.Error, out.reason)
-		}
-		span.End()
+		endLeg(span, out)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, s.budget)
 	defer cancel()
