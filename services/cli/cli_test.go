@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/cli"
@@ -25,6 +26,11 @@ import (
 	"github.com/triskele/triskele/services/standalone"
 	"github.com/triskele/triskele/services/storetest"
 )
+
+func TestMain(m *testing.M) {
+	_ = os.Setenv("TRISKELE_ADMIN", "127.0.0.1:0") // other tests run beside
+	os.Exit(m.Run())
+}
 
 // serve starts all services on a temporary file and returns the gateway's address.
 func serve(t *testing.T) string { return serveWith(t, standalone.Config{}) }
@@ -45,7 +51,11 @@ func serveWith(t *testing.T, config standalone.Config) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = system.Serve(listener) }()
+	server, err := rpc.NewServer(process.Service("fuser"), storetest.Log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = system.Serve(server, listener) }()
 	t.Cleanup(func() {
 		if err := system.Close(); err != nil {
 			t.Error(err)

@@ -8,10 +8,11 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/rerank"
-	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed/open"
@@ -23,8 +24,8 @@ import (
 )
 
 type upCmd struct {
-	Listen       string               `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
-	AllowRemote  bool                 `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
+	Listener     trust.Listener       `embed:""`
+	Access       trust.Access         `embed:""`
 	Database     databaseFlags        `embed:""`
 	Embedder     open.Flags           `embed:""`
 	Graph        graph.Flags          `embed:""`
@@ -38,7 +39,9 @@ type upCmd struct {
 	Reranker     rerank.Flags         `embed:""`
 	Fusion       gateway.FusionConfig `embed:""`
 	Cache        gateway.CacheConfig  `embed:""`
-	OneStatement bool                 `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank) and dense, fused by rrf, without the graph. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT"`
+	OneStatement bool                 `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank), dense (all vectors) and graph (hop decay), fused by rrf. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT"`
+	Admin        admin.Flags          `embed:""`
+	Keep         telemetry.Keep       `embed:""`
 	LogLevel     slog.Level           `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 }
 
@@ -64,23 +67,32 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := rpc.Listen(c.Listen, c.AllowRemote)
+	options := []telemetry.Option{telemetry.Keeping(c.Keep)}
+	if c.Admin.On() {
+		options = append(options, telemetry.Scraped)
+	}
+	process, err := telemetry.Start(ctx, options...)
+	if err != nil {
+		return err
+	}
+	defer flush(ctx, process)
+	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
+	server, listener, err := c.Listener.Open(c.Access, process.Service("fuser"), log)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is in use already, perhaps by another `triskele up`: stop that one, or choose another address with --listen", c.Listen)
+		return fmt.Errorf("%s is in use already, perhaps by another `triskele up`: stop that one, or choose another address with --listen", c.Listener.Listen)
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { _ = listener.Close() }()
-	if err := t.create(); err != nil {
-		return err
-	}
-	process, err := telemetry.Start(ctx)
+	operators, err := admin.Listen(c.Admin, process.Metrics(), log)
 	if err != nil {
 		return err
 	}
-	defer flush(ctx, process)
-	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
+	defer operators.Start(ctx)()
+	if err := t.create(); err != nil {
+		return err
+	}
 	config := gateway.DefaultConfig()
 	config.Rerank, config.Cache, config.Fusion = reranker, c.Cache, c.Fusion
 	if c.OneStatement {
@@ -103,11 +115,12 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, system.Close()) }()
+	operators.Health(system.Serving)
 	if err := env.print(welcome(listener.Addr(), t)); err != nil {
 		return err
 	}
 	served := make(chan error, 1)
-	go func() { served <- system.Serve(listener) }()
+	go func() { served <- system.Serve(server, listener) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve: %w", err)

@@ -11,12 +11,17 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/program"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/schema"
 )
+
+// gatewayName is what the gateway's certificate names it: with TLS, services take calls from nobody else.
+const gatewayName = "fuser"
 
 type flags struct {
 	program.Flags
@@ -30,20 +35,20 @@ type Service struct {
 	Work     func(ctx context.Context) // runs beside the server until ctx ends; may be nil
 }
 
-// Build makes the service on an open database whose schema has been checked.
-type Build func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (Service, error)
+// Build makes the service on an open database whose schema has been checked. peers is for calls to other services.
+type Build func(ctx context.Context, b backend.Backend, peers trust.TLS, tel *telemetry.Service, log *slog.Logger) (Service, error)
 
 // Main runs a service as program.Main does. name is the service's, listen its default address, and track the schema
 // track it owns. own are pointers to structs of flags that only this service has.
 func Main(name, description, listen, track string, build Build, own ...any) {
 	f := flags{Plugins: own}
-	program.Main(name, description, &f, &f.Flags, kong.Vars{"listen": listen},
-		func(ctx context.Context, tel *telemetry.Service, log *slog.Logger) error {
-			return run(ctx, track, f, build, tel, log)
+	program.Main(name, description, &f, &f.Flags, kong.Vars{"listen": listen, "tls_clients": gatewayName},
+		func(ctx context.Context, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
+			return run(ctx, track, f, build, tel, operators, log)
 		})
 }
 
-func run(ctx context.Context, track string, f flags, build Build, tel *telemetry.Service, log *slog.Logger) error {
+func run(ctx context.Context, track string, f flags, build Build, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
 	b, err := backend.OpenPostgres(ctx, f.Postgres, tel)
 	if err != nil {
 		return err
@@ -55,25 +60,22 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 	if err := b.Check(ctx, schema.Needs(track)...); err != nil {
 		return err
 	}
-	service, err := build(ctx, b, tel, log)
+	service, err := build(ctx, b, f.Listener.TLS, tel, log)
 	if err != nil {
 		return err
 	}
-	server, err := rpc.NewServer(tel, log)
+	server, listener, err := f.Listener.Open(trust.Access{}, tel, log)
 	if err != nil {
 		return err
 	}
 	service.Register(server)
-	listener, err := rpc.Listen(f.Listen, f.AllowRemote)
-	if err != nil {
-		return err
-	}
 	var working sync.WaitGroup
 	defer working.Wait()
 	if service.Work != nil {
 		working.Go(func() { service.Work(ctx) })
 	}
 	server.Watch(ctx, 2*time.Second, b.Ping)
+	operators.Health(server.Serving)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version())
 	if err := server.Run(ctx, listener); err != nil {
 		return fmt.Errorf("serve: %w", err)
