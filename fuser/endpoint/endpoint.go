@@ -63,12 +63,12 @@ func (e *StatusError) Error() string { return "HTTP status " + strconv.Itoa(e.Co
 // ErrTooLong is an answer beyond the limit.
 var ErrTooLong = errors.New("the answer is too long")
 
-// Post sends a body to a path below the server's address and returns the answer, of at most limit bytes. Errors are a
-// *StatusError, ErrTooLong, or the transport's.
-func (e *Endpoint) Post(ctx context.Context, path string, body []byte, limit int64) ([]byte, error) {
+// Post sends a body to a path below the server's address and returns the answer, of at most limit bytes, and its header.
+// Errors are a *StatusError, ErrTooLong, or the transport's.
+func (e *Endpoint) Post(ctx context.Context, path string, body []byte, limit int64) ([]byte, http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.New("the request cannot be made")
+		return nil, nil, errors.New("the request cannot be made")
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
@@ -77,22 +77,22 @@ func (e *Endpoint) Post(ctx context.Context, path string, body []byte, limit int
 	}
 	resp, err := e.client.Do(req)
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, nil, withoutURL(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		// What is left unread closes the connection; a short answer is read so that it can be used again.
 		_, _ = io.CopyN(io.Discard, resp.Body, 4096)
-		return nil, &StatusError{resp.StatusCode, retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+		return nil, nil, &StatusError{resp.StatusCode, retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	}
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	switch {
 	case err != nil:
-		return nil, withoutURL(err)
+		return nil, nil, withoutURL(err)
 	case int64(len(answer)) > limit:
-		return nil, ErrTooLong
+		return nil, nil, ErrTooLong
 	}
-	return answer, nil
+	return answer, resp.Header, nil
 }
 
 // withoutURL drops the URL that http.Client puts into its errors.

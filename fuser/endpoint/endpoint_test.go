@@ -92,8 +92,11 @@ func TestPost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := e.Post(ctx, "/v1/ask", []byte(`{"text":"what"}`), 5)
+		answer, header, err := e.Post(ctx, "/v1/ask", []byte(`{"text":"what"}`), 5)
 		var status *StatusError
+		if err == nil && header.Get("Retry-After") != "7" {
+			t.Errorf("%s: %v", name, header)
+		}
 		if string(answer) != x.answer || errors.As(err, &status) != (x.code != 0) || x.err != nil && !errors.Is(err, x.err) || (err == nil) != (x.answer != "") {
 			t.Errorf("%s: %q, %v", name, answer, err)
 		}
@@ -116,7 +119,7 @@ func TestPost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Post(t.Context(), "/", nil, 5); err == nil || strings.Contains(err.Error(), "http://") {
+	if _, _, err := e.Post(t.Context(), "/", nil, 5); err == nil || strings.Contains(err.Error(), "http://") {
 		t.Errorf("a server that is gone: %v", err)
 	}
 }

@@ -8,9 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	otelcodes "go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -23,27 +20,10 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	start := time.Now()
 	out.search, out.state = s, triskelev1.LegState_LEG_STATE_SKIPPED
 	guard := g.guards[s.leg]
-	ctx, span := g.tel.Tracer.Start(ctx, "leg "+s.name, trace.WithAttributes(
-		attribute.String("triskele.leg", s.name),
-		attribute.Int64("triskele.budget_us", s.budget.Microseconds()),
-	))
+	ctx, span := g.startLeg(ctx, s)
 	defer func() {
 		out.spent, out.returned = time.Since(start), len(out.hits)
-		span.SetAttributes(
-			attribute.String("triskele.state", stateName(out.state)),
-			attribute.Int("triskele.hits", len(out.hits)),
-			attribute.Int64("triskele.behind", out.behind),
-			attribute.Int64("triskele.spent_us", out.spent.Microseconds()),
-			attribute.Int64("triskele.queued_us", out.queued.Microseconds()),
-			attribute.Bool("triskele.hedged", out.hedged),
-		)
-		if s.atLeast != "" {
-			span.SetAttributes(attribute.Bool("triskele.stale", out.stale))
-		}
-		if out.lost() {
-			span.SetStatus(otelcodes.Error, out.reason)
-		}
-		span.End()
+		endLeg(span, out)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, s.budget)
 	defer cancel()
@@ -85,7 +65,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		return out
 	}
 	out.state, out.reason, out.kind, out.spans = resp.GetState(), resp.GetReason(), resp.GetScoreKind(), resp.GetSpans()
-	out.paths = readPaths(resp)
+	out.paths, out.coverage = readPaths(resp), resp.GetCoverage()
 	out.used, out.usedOf, out.behind, out.stale = resp.GetVector(), resp.GetVectorModel(), resp.GetBehind(), resp.GetStale()
 	return out
 }
@@ -139,6 +119,9 @@ func readHits(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) 
 	}
 	if len(resp.GetHits()) > depth {
 		return nil, malformed("%d hits for a depth of %d", len(resp.GetHits()), depth)
+	}
+	if !(resp.GetCoverage() >= 0 && resp.GetCoverage() <= 1) {
+		return nil, malformed("coverage %v", resp.GetCoverage())
 	}
 	seen := seenIDs.Get().(map[string]bool)
 	defer func() {

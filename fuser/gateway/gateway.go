@@ -45,6 +45,7 @@ func New(config Config, legs []triskelev1.LegServiceClient, memory triskelev1.Me
 	for _, leg := range config.Legs {
 		g.guards = append(g.guards, g.newGuard(leg))
 	}
+	g.begin(config.Legs)
 	g.reranker = g.newGuard(Leg{Name: rerankName, Limit: config.Rerank.Limit})
 	g.keeper = g.newGuard(Leg{Name: memoryName, Limit: config.Memory.Limit})
 	return g, g.resolvePolicies()

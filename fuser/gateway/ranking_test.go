@@ -489,6 +489,42 @@ func TestEntityBoost(t *testing.T) {
 	})
 }
 
+func TestTrust(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		graph := func(coverage float64) leg {
+			return answers(&triskelev1.SearchResponse{
+				State: triskelev1.LegState_LEG_STATE_OK, ScoreKind: hops, Coverage: coverage, Hits: []*triskelev1.LegHit{{Id: "c", Rank: 1, Importance: 1}},
+			})
+		}
+		for name, x := range map[string]struct {
+			coverage float64
+			trust    *float64
+			want     string
+			weight   float64
+		}{
+			"nothing understood": {0, nil, "a b c", 1},
+			"half of it":         {.5, nil, "c a b", 2.5},
+			"more by request":    {.5, new(6.), "c a b", 4},
+			"not trusted":        {1, new(0.), "a b c", 1},
+		} {
+			g := configured(t, func(c *gateway.Config) { c.Legs[2].Trust = 3 }, memories{}, finds(bm25, "a", "b"), finds(cosine, "a", "b"), graph(x.coverage))
+			resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+				r.Legs, r.Explain = map[string]*triskelev1.LegOptions{"graph": {Trust: x.trust}}, true
+			}))
+			if err != nil || order(resp) != x.want {
+				t.Errorf("%s: %v, %v", name, resp, err)
+			}
+			if report := resp.GetLegs()[2]; report.GetWeight() != x.weight || report.GetCoverage() != x.coverage {
+				t.Errorf("%s: %v", name, report)
+			}
+			c := resp.GetHits()[strings.Index(x.want, "c")/2]
+			if got := c.GetContributions()[0]; got.GetWeight() != x.weight || got.GetValue() != c.GetPrior()*x.weight/61 {
+				t.Errorf("%s: %v", name, c)
+			}
+		}
+	})
+}
+
 func TestRecencyIsPartOfThePrior(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		aged := func(id string, age time.Duration) *triskelev1.LegHit {

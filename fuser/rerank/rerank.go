@@ -70,7 +70,7 @@ func (c *Client) Rerank(ctx context.Context, query string, texts []string) ([]fl
 	}
 	// Some servers repeat the texts, each byte of which may be escaped.
 	limit := int64(6*len(body) + 1<<20)
-	answer, err := c.server.Post(ctx, c.shape.path, body, limit)
+	answer, _, err := c.server.Post(ctx, c.shape.path, body, limit)
 	var status *endpoint.StatusError
 	switch {
 	case errors.As(err, &status):

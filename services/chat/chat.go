@@ -211,7 +211,7 @@ func (m *Model) complete(ctx context.Context, body request) (Answer, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
-	answered, err := m.server.Post(ctx, "chat/completions", encoded, maxResponse)
+	answered, _, err := m.server.Post(ctx, "chat/completions", encoded, maxResponse)
 	var status *endpoint.StatusError
 	switch {
 	case errors.Is(err, endpoint.ErrTooLong):

@@ -240,10 +240,13 @@ func knownPostgres(ctx context.Context, tx pgx.Tx, namespace string, ids []int64
 	return known, err
 }
 
+// planning are settings for a walk: compiling the statement takes a hundred times as long as running it.
+var planning = map[string]string{"jit": "off"}
+
 // walk implements store.
 func (p *Postgres) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, error) {
 	result := abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_HOP_DECAY)
-	err := postgres.Search(ctx, p.pool, q.Namespace, nil, func(tx pgx.Tx) error {
+	err := postgres.Search(ctx, p.pool, q.Namespace, planning, func(tx pgx.Tx) error {
 		starts, err := startsPostgres(ctx, tx, q.Namespace, phrases)
 		if err != nil || len(starts) == 0 {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 	"google.golang.org/grpc"
 
+	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/program"
 	"github.com/triskele/triskele/fuser/rerank"
@@ -39,7 +40,7 @@ func defaultLegs() string {
 	legs := gateway.DefaultLegs(map[string]string{"lexical": "127.0.0.1:7401", "dense": "127.0.0.1:7402", "graph": "127.0.0.1:7403"})
 	texts := make([]string, len(legs))
 	for i, leg := range legs {
-		texts[i] = fmt.Sprintf("%s=%s?weight=%g&shed=%d", leg.Name, leg.Target, leg.Weight, leg.Shed)
+		texts[i] = fmt.Sprintf("%s=%s?weight=%g&trust=%g&shed=%d", leg.Name, leg.Target, leg.Weight, leg.Trust, leg.Shed)
 	}
 	return strings.Join(texts, ";")
 }
@@ -50,7 +51,7 @@ func main() {
 		kong.Vars{"listen": "127.0.0.1:7400", "tls_clients": "", "legs": defaultLegs(), "form": gateway.LegForm, "memory": gateway.MemoryForm}, f.run)
 }
 
-func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logger) error {
+func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
 	config := gateway.DefaultConfig()
 	config.Fusion, config.Cache = f.Fusion, f.Cache
 	config.Budget.Default, config.Budget.Max = f.DefaultBudget, f.MaxBudget
@@ -102,6 +103,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logge
 	triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memory))
 	// A gateway whose legs are down still answers, with what it has: it is ready as soon as it listens.
 	server.Ready()
+	operators.Health(server.Serving)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version(), "legs", len(config.Legs))
 	return server.Run(ctx, listener)
 }

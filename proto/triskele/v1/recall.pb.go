@@ -341,7 +341,10 @@ type LegOptions struct {
 	// At least this many of the hits are from this leg, as far as it has so many; the others get the places it leaves.
 	Quota *int32 `protobuf:"varint,15,opt,name=quota,proto3,oneof" json:"quota,omitempty"`
 	// For the graph leg; other legs take no notice.
-	Traversal     Traversal `protobuf:"varint,20,opt,name=traversal,proto3,enum=triskele.v1.Traversal" json:"traversal,omitempty"`
+	Traversal Traversal `protobuf:"varint,20,opt,name=traversal,proto3,enum=triskele.v1.Traversal" json:"traversal,omitempty"`
+	// How much more the leg weighs for a query that it understands: weight is multiplied by 1 + trust * coverage, where coverage
+	// is the leg's own word, SearchResponse.coverage. 0 to 100.
+	Trust         *float64 `protobuf:"fixed64,21,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -430,6 +433,13 @@ func (x *LegOptions) GetTraversal() Traversal {
 		return x.Traversal
 	}
 	return Traversal_TRAVERSAL_UNSPECIFIED
+}
+
+func (x *LegOptions) GetTrust() float64 {
+	if x != nil && x.Trust != nil {
+		return *x.Trust
+	}
+	return 0
 }
 
 // Recency lets relevance decay with age: the prior is multiplied by (1 - weight) + weight * 0.5^(age / half_life). It has no
@@ -1758,10 +1768,11 @@ type LegReport struct {
 	Reason    string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	Returned  int32                  `protobuf:"varint,5,opt,name=returned,proto3" json:"returned,omitempty"`
 	// What the gateway gave the leg, and what it took as the gateway saw it.
-	Budget    *durationpb.Duration `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
-	Spent     *durationpb.Duration `protobuf:"bytes,7,opt,name=spent,proto3" json:"spent,omitempty"`
-	Weight    float64              `protobuf:"fixed64,8,opt,name=weight,proto3" json:"weight,omitempty"`
-	ScoreKind ScoreKind            `protobuf:"varint,9,opt,name=score_kind,json=scoreKind,proto3,enum=triskele.v1.ScoreKind" json:"score_kind,omitempty"`
+	Budget *durationpb.Duration `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
+	Spent  *durationpb.Duration `protobuf:"bytes,7,opt,name=spent,proto3" json:"spent,omitempty"`
+	// As it was used: with what trust made of it.
+	Weight    float64   `protobuf:"fixed64,8,opt,name=weight,proto3" json:"weight,omitempty"`
+	ScoreKind ScoreKind `protobuf:"varint,9,opt,name=score_kind,json=scoreKind,proto3,enum=triskele.v1.ScoreKind" json:"score_kind,omitempty"`
 	// Memories of the namespace that the leg's index had yet to catch up with; see SearchResponse.
 	Behind int64 `protobuf:"varint,10,opt,name=behind,proto3" json:"behind,omitempty"`
 	// True when the leg's index did not know of the write in at_least when it was searched.
@@ -1773,7 +1784,9 @@ type LegReport struct {
 	// Time the search waited for others of its leg to end; part of spent.
 	Queued *durationpb.Duration `protobuf:"bytes,23,opt,name=queued,proto3" json:"queued,omitempty"`
 	// True when a second request was sent because the first was unusually slow.
-	Hedged        bool `protobuf:"varint,24,opt,name=hedged,proto3" json:"hedged,omitempty"`
+	Hedged bool `protobuf:"varint,24,opt,name=hedged,proto3" json:"hedged,omitempty"`
+	// How much of the query the leg has understood; see SearchResponse.
+	Coverage      float64 `protobuf:"fixed64,25,opt,name=coverage,proto3" json:"coverage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1911,6 +1924,13 @@ func (x *LegReport) GetHedged() bool {
 		return x.Hedged
 	}
 	return false
+}
+
+func (x *LegReport) GetCoverage() float64 {
+	if x != nil {
+		return x.Coverage
+	}
+	return 0
 }
 
 type RecallResponse struct {
@@ -2235,7 +2255,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x02_kB\b\n" +
 	"\x06_alphaB\x12\n" +
 	"\x10_complete_scoresB\x0e\n" +
-	"\f_exact_bonus\"\xcf\x03\n" +
+	"\f_exact_bonus\"\x8d\x04\n" +
 	"\n" +
 	"LegOptions\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x124\n" +
@@ -2247,14 +2267,16 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x06scorer\x18\x06 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\x12%\n" +
 	"\x05quota\x18\x0f \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00H\x04R\x05quota\x88\x01\x01\x12>\n" +
-	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversalB\n" +
+	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversal\x122\n" +
+	"\x05trust\x18\x15 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00H\x05R\x05trust\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\t\n" +
 	"\a_weightB\b\n" +
 	"\x06_depthB\f\n" +
 	"\n" +
 	"_min_scoreB\b\n" +
-	"\x06_quota\"\x81\x01\n" +
+	"\x06_quotaB\b\n" +
+	"\x06_trust\"\x81\x01\n" +
 	"\aRecency\x12/\n" +
 	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12E\n" +
 	"\thalf_life\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
@@ -2394,7 +2416,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05asked\x18\x01 \x01(\x05R\x05asked\x12\x16\n" +
 	"\x06scored\x18\x02 \x01(\x05R\x06scored\x12%\n" +
 	"\x0emissing_reason\x18\x03 \x01(\tR\rmissingReason\x12/\n" +
-	"\x05spent\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05spent\"\xc8\x04\n" +
+	"\x05spent\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05spent\"\xe4\x04\n" +
 	"\tLegReport\x12\x10\n" +
 	"\x03leg\x18\x01 \x01(\tR\x03leg\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12+\n" +
@@ -2414,7 +2436,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"completion\x18\x16 \x01(\v2\x1c.triskele.v1.ScoreCompletionR\n" +
 	"completion\x121\n" +
 	"\x06queued\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\x06queued\x12\x16\n" +
-	"\x06hedged\x18\x18 \x01(\bR\x06hedged\"\xfb\x04\n" +
+	"\x06hedged\x18\x18 \x01(\bR\x06hedged\x12\x1a\n" +
+	"\bcoverage\x18\x19 \x01(\x01R\bcoverage\"\xfb\x04\n" +
 	"\x0eRecallResponse\x12$\n" +
 	"\x04hits\x18\x01 \x03(\v2\x10.triskele.v1.HitR\x04hits\x12*\n" +
 	"\x04legs\x18\x02 \x03(\v2\x16.triskele.v1.LegReportR\x04legs\x12\x1a\n" +
