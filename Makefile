@@ -91,7 +91,7 @@ bench-lexical: ## Measure lexical search by number of memories and write docs/be
 
 DENSE_SIZES ?= 20000,200000
 .PHONY: bench-dense
-bench-dense: ## Measure dense search on both stores by number of memories, and what it finds, and write docs/bench/dense.md: [DENSE_SIZES=20000,200000,1000000]
+bench-dense: ## Measure dense search on both stores by number of memories, and what it finds, and write docs/bench/dense.md: [DENSE_SIZES=20000,200000,1000000], SQLite alone beyond 200,000
 	tests/postgres.sh run go run ./services/dense/benchdense --sizes $(DENSE_SIZES) --out docs/bench
 
 .PHONY: test-textsearch
