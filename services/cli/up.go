@@ -39,6 +39,7 @@ type upCmd struct {
 	Reranker     rerank.Flags         `embed:""`
 	Fusion       gateway.FusionConfig `embed:""`
 	Cache        gateway.CacheConfig  `embed:""`
+	Trace        gateway.TraceConfig  `embed:""`
 	OneStatement bool                 `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank) and dense, fused by rrf, without the graph. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT"`
 	Admin        admin.Flags          `embed:""`
 	Keep         telemetry.Keep       `embed:""`
@@ -94,7 +95,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer operators.Start(ctx)()
 	config := gateway.DefaultConfig()
-	config.Rerank, config.Cache, config.Fusion = reranker, c.Cache, c.Fusion
+	config.Rerank, config.Cache, config.Fusion, config.Trace = reranker, c.Cache, c.Fusion, c.Trace
 	if c.OneStatement {
 		config.Fusion.Method = "rrf" // which is what SQL does
 	}

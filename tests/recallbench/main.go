@@ -1,5 +1,6 @@
 // Command recallbench times recalls of the same memories in several ways, in one run: through five processes joined by
-// sockets, through one process, and by one SQL statement. It writes docs/bench/recall.md.
+// sockets, through one process, and by one SQL statement. It writes docs/bench/recall.md. With -telemetry it compares what
+// metrics and traces cost instead, and writes docs/bench/telemetry.md.
 package main
 
 import (
@@ -21,6 +22,8 @@ type settings struct {
 	queries  int // of each way, with each number of clients
 	clients  []int
 	seed     uint64
+
+	telemetry bool // compare what telemetry costs, instead of architectures
 }
 
 func main() {
@@ -33,6 +36,7 @@ func main() {
 	flag.IntVar(&s.queries, "queries", 1000, "how many are asked in each way, with each number of clients")
 	flag.StringVar(&clients, "clients", "1,8", "how many ask at a time, in turn")
 	flag.Uint64Var(&s.seed, "seed", 1, "of the memories and queries")
+	flag.BoolVar(&s.telemetry, "telemetry", false, "compare what telemetry costs instead, and write telemetry.md")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -69,12 +73,16 @@ func (s *settings) run(ctx context.Context, clients string) (err error) {
 		}
 		measured = append(measured, m...)
 	}
-	text, err := b.report(ctx, *s, clients, measured)
+	report, file := b.report, "recall.md"
+	if s.telemetry {
+		report, file = b.reportTelemetry, "telemetry.md"
+	}
+	text, err := report(ctx, *s, clients, measured)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(s.out, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(s.out, "recall.md"), []byte(text), 0o644)
+	return os.WriteFile(filepath.Join(s.out, file), []byte(text), 0o644)
 }

@@ -30,17 +30,6 @@ type way struct {
 	legs map[string]*triskelev1.LegOptions
 }
 
-func (b *bench) ways() []way {
-	same := map[string]*triskelev1.LegOptions{"lexical": {Scorer: triskelev1.Scorer_SCORER_TS_RANK}, "graph": {Enabled: new(bool)}}
-	return []way{
-		{"five processes, defaults", b.fanOut, nil},
-		{"one process, defaults", b.one, nil},
-		{"five processes, ts_rank and dense", b.fanOut, same},
-		{"one process, ts_rank and dense", b.one, same},
-		{"one statement", b.statement, nil},
-	}
-}
-
 // measurement is what one way gave with a number of clients.
 type measurement struct {
 	way      string
@@ -59,7 +48,7 @@ func (m measurement) perSecond() float64 { return float64(len(m.times)) / m.took
 
 // measure asks every query in every way, so many at a time; the ways take turns.
 func (b *bench) measure(ctx context.Context, queries []question, clients int) ([]measurement, error) {
-	ways := b.ways()
+	ways := b.ways
 	out := make([]measurement, len(ways))
 	for round := -1; round < rounds; round++ {
 		part := queries[max(round, 0)*len(queries)/rounds : (max(round, 0)+1)*len(queries)/rounds]

@@ -30,10 +30,10 @@ type bench struct {
 	admin     *pgx.Conn // of the server
 	name, url string    // of the database
 	processes []*exec.Cmd
+	sink      sink
 	conns     []*grpc.ClientConn
-	fanOut    *grpc.ClientConn // to a gateway whose legs are processes
-	one       *grpc.ClientConn // to one that has them in its own
-	statement *grpc.ClientConn // to one that answers by one statement
+	ways      []way            // that are compared
+	loader    *grpc.ClientConn // to the gateway through which memories are stored
 }
 
 func (s *settings) start(ctx context.Context) (_ *bench, err error) {
@@ -63,42 +63,70 @@ func (s *settings) start(ctx context.Context) (_ *bench, err error) {
 	if err != nil {
 		return nil, err
 	}
-	tel := process.Service("bench")
-	addresses := map[string]string{}
-	for _, name := range []string{"memory", "lexical", "dense", "graph"} {
-		if addresses[name], err = b.launch(program(name+"d"), "--postgres", b.url); err != nil {
-			return nil, err
-		}
+	ways := b.architectures
+	if s.telemetry {
+		ways = b.telemetries
 	}
-	for _, gateway := range []struct {
-		conn    **grpc.ClientConn
-		program string
-		args    []string
-	}{
-		{&b.fanOut, "fuserd", []string{
-			"--memory", addresses["memory"], "--leg", "lexical=" + addresses["lexical"], "--leg", "dense=" + addresses["dense"],
-			"--leg", "graph=" + addresses["graph"] + "?weight=0.35",
-		}},
-		{&b.one, "triskele", []string{"up", "--postgres", b.url}},
-		{&b.statement, "triskele", []string{"up", "--postgres", b.url, "--one-statement"}},
-	} {
-		address, err := b.launch(program(gateway.program), gateway.args...)
-		if err != nil {
-			return nil, err
-		}
-		if *gateway.conn, err = rpc.Dial(address, tel); err != nil {
-			return nil, err
-		}
-		b.conns = append(b.conns, *gateway.conn)
-		if err := awaitServing(ctx, *gateway.conn); err != nil {
-			return nil, fmt.Errorf("%s: %w", gateway.program, err)
-		}
-	}
-	return b, nil
+	return b, ways(ctx, program, process.Service("bench"))
 }
 
-// launch starts a program on a free port of the loopback.
-func (b *bench) launch(program string, args ...string) (address string, err error) {
+// architectures are the ways to build the same.
+func (b *bench) architectures(ctx context.Context, program func(string) string, tel *telemetry.Service) error {
+	fanOut, err := b.five(ctx, program, tel)
+	if err != nil {
+		return err
+	}
+	one, err := b.gateway(ctx, tel, nil, program("triskele"), "up", "--postgres", b.url)
+	if err != nil {
+		return err
+	}
+	statement, err := b.gateway(ctx, tel, nil, program("triskele"), "up", "--postgres", b.url, "--one-statement")
+	if err != nil {
+		return err
+	}
+	same := map[string]*triskelev1.LegOptions{"lexical": {Scorer: triskelev1.Scorer_SCORER_TS_RANK}, "graph": {Enabled: new(bool)}}
+	b.loader, b.ways = one, []way{
+		{"five processes, defaults", fanOut, nil},
+		{"one process, defaults", one, nil},
+		{"five processes, ts_rank and dense", fanOut, same},
+		{"one process, ts_rank and dense", one, same},
+		{"one statement", statement, nil},
+	}
+	return nil
+}
+
+// five starts a gateway whose legs are processes.
+func (b *bench) five(ctx context.Context, program func(string) string, tel *telemetry.Service, env ...string) (*grpc.ClientConn, error) {
+	addresses := map[string]string{}
+	for _, name := range []string{"memory", "lexical", "dense", "graph"} {
+		var err error
+		if addresses[name], err = b.launch(env, program(name+"d"), "--postgres", b.url); err != nil {
+			return nil, err
+		}
+	}
+	return b.gateway(ctx, tel, env, program("fuserd"), "--memory", addresses["memory"], "--leg", "lexical="+addresses["lexical"],
+		"--leg", "dense="+addresses["dense"], "--leg", "graph="+addresses["graph"]+"?weight=0.35")
+}
+
+// gateway starts a program that answers recalls, and returns a connection to it when it does.
+func (b *bench) gateway(ctx context.Context, tel *telemetry.Service, env []string, program string, args ...string) (*grpc.ClientConn, error) {
+	address, err := b.launch(env, program, args...)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := rpc.Dial(address, tel)
+	if err != nil {
+		return nil, err
+	}
+	b.conns = append(b.conns, conn)
+	if err := awaitServing(ctx, conn); err != nil {
+		return nil, fmt.Errorf("%s: %w", program, err)
+	}
+	return conn, nil
+}
+
+// launch starts a program on a free port of the loopback, with variables besides.
+func (b *bench) launch(env []string, program string, args ...string) (address string, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
@@ -107,7 +135,7 @@ func (b *bench) launch(program string, args ...string) (address string, err erro
 	_ = l.Close()
 	cmd := exec.Command(program, append(args, "--listen", address)...)
 	cmd.Stderr = os.Stderr
-	cmd.Env = append(os.Environ(), "TRISKELE_LOG_LEVEL=error", "TRISKELE_ADMIN=off")
+	cmd.Env = append(append(os.Environ(), "TRISKELE_LOG_LEVEL=error", "TRISKELE_ADMIN=off"), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return "", err
@@ -151,7 +179,7 @@ func (b *bench) stop() {
 // load stores the memories and waits until every index has them.
 func (b *bench) load(ctx context.Context, seed uint64, n int) ([]note, error) {
 	texts := notes(seed, n)
-	memory := triskelev1.NewMemoryServiceClient(b.one)
+	memory := triskelev1.NewMemoryServiceClient(b.loader)
 	stream, err := memory.Import(ctx)
 	if err != nil {
 		return nil, err

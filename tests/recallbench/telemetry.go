@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	tracespb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/grpc"
+
+	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/services/measure"
+)
+
+// off is what the others are compared with.
+const off = "off"
+
+// sink is a collector that counts spans and throws them away.
+type sink struct {
+	tracespb.UnimplementedTraceServiceServer
+	spans atomic.Int64
+}
+
+// Export implements tracespb.TraceServiceServer.
+func (s *sink) Export(_ context.Context, req *tracespb.ExportTraceServiceRequest) (*tracespb.ExportTraceServiceResponse, error) {
+	for _, resource := range req.GetResourceSpans() {
+		for _, scope := range resource.GetScopeSpans() {
+			s.spans.Add(int64(len(scope.GetSpans())))
+		}
+	}
+	return &tracespb.ExportTraceServiceResponse{}, nil
+}
+
+// telemetries are the same programs, all of them running, each with more telemetry than the one before.
+func (b *bench) telemetries(ctx context.Context, program func(string) string, tel *telemetry.Service) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer()
+	tracespb.RegisterTraceServiceServer(server, &b.sink)
+	go func() { _ = server.Serve(listener) }()
+	context.AfterFunc(ctx, server.Stop)
+	metrics := []string{"TRISKELE_ADMIN=127.0.0.1:0"}
+	traces := append(slices.Clone(metrics), "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://"+listener.Addr().String(), "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc")
+	ratio := append(slices.Clone(traces), "OTEL_TRACES_SAMPLER=parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG=0.01")
+	for _, kind := range []struct {
+		name string
+		env  []string
+	}{
+		{off, nil},
+		{"metrics", metrics},
+		{"metrics, traces 1 %, the slow and degraded kept", ratio},
+		{"metrics, traces 1 %", append(slices.Clone(ratio), "TRISKELE_TRACE_SLOW=0")},
+		{"metrics, traces 100 %", traces},
+	} {
+		one, err := b.gateway(ctx, tel, kind.env, program("triskele"), "up", "--postgres", b.url)
+		if err != nil {
+			return err
+		}
+		five, err := b.five(ctx, program, tel, kind.env...)
+		if err != nil {
+			return err
+		}
+		if kind.name == off {
+			b.loader = one
+		}
+		b.ways = append(b.ways, way{"five processes: " + kind.name, five, nil}, way{"one process: " + kind.name, one, nil})
+	}
+	return nil
+}
+
+// reportTelemetry is what docs/bench/telemetry.md says.
+func (b *bench) reportTelemetry(ctx context.Context, s settings, clients string, measured []measurement) (string, error) {
+	var server string
+	if err := b.admin.QueryRow(ctx, "SELECT 'PostgreSQL ' || current_setting('server_version') || ', fsync ' || current_setting('fsync')").Scan(&server); err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, `# What telemetry costs
+
+    make bench-telemetry RECALL_MEMORIES=%d CLIENTS=%s QUERIES=%d
+
+- Date: %s
+- Machine: %d cores, %s/%s, %s; %s; one-minute load average afterwards %s
+- Memories: %d of 20 to 80 words, seed %d, in one namespace
+- Queries: %d, 3 to 10 words of a memory, one in three with its title; 10 hits with contents, default legs, a budget of %v
+- All programs run at the same time on one database, and every query is asked of each, in %d rounds in which they take turns. A client
+  waits for its answer before it asks again. Spans are exported over OTLP to a collector in the same machine that throws them away;
+  it got %d
+
+"off" has no address for operators and no exporter. The ratios are to it, with as many clients and the same processes: above 1 is slower
+at p50 and p95, below 1 is less throughput.
+
+| clients | telemetry | p50 | p95 | recalls/s | p50 ratio | p95 ratio | throughput ratio |
+|---|---|---|---|---|---|---|---|
+`, s.memories, clients, s.queries, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), server, measure.LoadAverage(),
+		s.memories, s.seed, s.queries, budget, rounds, b.sink.spans.Load())
+	for _, m := range measured {
+		processes, _, _ := strings.Cut(m.way, ":")
+		without := measured[slices.IndexFunc(measured, func(o measurement) bool { return o.way == processes+": "+off && o.clients == m.clients })]
+		ratio := func(percent int) float64 { return float64(m.at(percent)) / float64(without.at(percent)) }
+		fmt.Fprintf(&out, "| %d | %s | %s | %s | %.0f | %.3f | %.3f | %.3f |\n", m.clients, m.way, ms(m.at(50)), ms(m.at(95)), m.perSecond(),
+			ratio(50), ratio(95), m.perSecond()/without.perSecond())
+	}
+	return out.String(), nil
+}
