@@ -86,11 +86,11 @@ func (b *bench) architectures(ctx context.Context, program func(string) string, 
 	}
 	same := map[string]*triskelev1.LegOptions{"lexical": {Scorer: triskelev1.Scorer_SCORER_TS_RANK}, "graph": {Enabled: new(bool)}}
 	b.loader, b.ways = one, []way{
-		{"five processes, defaults", fanOut, nil},
-		{"one process, defaults", one, nil},
-		{"five processes, ts_rank and dense", fanOut, same},
-		{"one process, ts_rank and dense", one, same},
-		{"one statement", statement, nil},
+		{name: "five processes, defaults", conn: fanOut},
+		{name: "one process, defaults", conn: one},
+		{name: "five processes, ts_rank and dense", conn: fanOut, legs: same},
+		{name: "one process, ts_rank and dense", conn: one, legs: same},
+		{name: "one statement", conn: statement},
 	}
 	return nil
 }
