@@ -11,8 +11,8 @@ import (
 	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/rerank"
-	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed/open"
@@ -24,8 +24,8 @@ import (
 )
 
 type upCmd struct {
-	Listen       string               `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
-	AllowRemote  bool                 `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
+	Listener     trust.Listener       `embed:""`
+	Access       trust.Access         `embed:""`
 	Database     databaseFlags        `embed:""`
 	Embedder     open.Flags           `embed:""`
 	Graph        graph.Flags          `embed:""`
@@ -40,7 +40,7 @@ type upCmd struct {
 	Fusion       gateway.FusionConfig `embed:""`
 	Cache        gateway.CacheConfig  `embed:""`
 	Trace        gateway.TraceConfig  `embed:""`
-	OneStatement bool                 `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank) and dense, fused by rrf, without the graph. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT"`
+	OneStatement bool                 `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank), dense (all vectors) and graph (hop decay), fused by rrf. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT"`
 	Admin        admin.Flags          `embed:""`
 	Keep         telemetry.Keep       `embed:""`
 	LogLevel     slog.Level           `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
@@ -68,17 +68,6 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := rpc.Listen(c.Listen, c.AllowRemote)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is in use already, perhaps by another `triskele up`: stop that one, or choose another address with --listen", c.Listen)
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = listener.Close() }()
-	if err := t.create(); err != nil {
-		return err
-	}
 	options := []telemetry.Option{telemetry.Keeping(c.Keep)}
 	if c.Admin.On() {
 		options = append(options, telemetry.Scraped)
@@ -89,11 +78,22 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer flush(ctx, process)
 	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
-	operators, err := admin.Listen(c.Admin, c.AllowRemote, process.Metrics(), log)
+	server, listener, err := c.Listener.Open(c.Access, process.Service("fuser"), log)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is in use already, perhaps by another `triskele up`: stop that one, or choose another address with --listen", c.Listener.Listen)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }()
+	operators, err := admin.Listen(c.Admin, c.Listener.AllowRemote, process.Metrics(), log)
 	if err != nil {
 		return err
 	}
 	defer operators.Start(ctx)()
+	if err := t.create(); err != nil {
+		return err
+	}
 	config := gateway.DefaultConfig()
 	config.Rerank, config.Cache, config.Fusion, config.Trace = reranker, c.Cache, c.Fusion, c.Trace
 	if c.OneStatement {
@@ -116,12 +116,12 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, system.Close()) }()
-	operators.Health(system.Serving)
+	operators.Health(server.Serving)
 	if err := env.print(welcome(listener.Addr(), t)); err != nil {
 		return err
 	}
 	served := make(chan error, 1)
-	go func() { served <- system.Serve(listener) }()
+	go func() { served <- system.Serve(server, listener) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve: %w", err)

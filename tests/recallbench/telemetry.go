@@ -12,9 +12,6 @@ import (
 
 	tracespb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
-
-	"github.com/triskele/triskele/fuser/telemetry"
-	"github.com/triskele/triskele/services/measure"
 )
 
 // off is what the others are compared with.
@@ -36,8 +33,8 @@ func (s *sink) Export(_ context.Context, req *tracespb.ExportTraceServiceRequest
 	return &tracespb.ExportTraceServiceResponse{}, nil
 }
 
-// telemetries are the same programs, all of them running, each with more telemetry than the one before.
-func (b *bench) telemetries(ctx context.Context, program func(string) string, tel *telemetry.Service) error {
+// startTelemetries starts the same programs, all of them running, each time with more telemetry than before.
+func (b *bench) startTelemetries(ctx context.Context) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -47,29 +44,26 @@ func (b *bench) telemetries(ctx context.Context, program func(string) string, te
 	go func() { _ = server.Serve(listener) }()
 	context.AfterFunc(ctx, server.Stop)
 	metrics := []string{"TRISKELE_ADMIN=127.0.0.1:0"}
-	traces := append(slices.Clone(metrics), "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://"+listener.Addr().String(), "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc")
-	ratio := append(slices.Clone(traces), "OTEL_TRACES_SAMPLER=parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG=0.01")
+	traces := slices.Concat(metrics, []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://" + listener.Addr().String(), "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc"})
+	ratio := slices.Concat(traces, []string{"OTEL_TRACES_SAMPLER=parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG=0.01"})
 	for _, kind := range []struct {
 		name string
 		env  []string
 	}{
 		{off, nil},
 		{"metrics", metrics},
+		{"metrics, traces 1 %", slices.Concat(ratio, []string{"TRISKELE_TRACE_SLOW=0"})},
 		{"metrics, traces 1 %, the slow and degraded kept", ratio},
-		{"metrics, traces 1 %", append(slices.Clone(ratio), "TRISKELE_TRACE_SLOW=0")},
 		{"metrics, traces 100 %", traces},
 	} {
 		started := len(b.processes)
-		one, err := b.gateway(ctx, tel, kind.env, program("triskele"), "up", "--postgres", b.url)
+		one, err := b.gateway(ctx, kind.env, "triskele", "up", "--postgres", b.url)
 		if err != nil {
 			return err
 		}
-		five, err := b.five(ctx, program, tel, kind.env...)
+		five, err := b.five(ctx, kind.env...)
 		if err != nil {
 			return err
-		}
-		if kind.name == off {
-			b.loader = one
 		}
 		b.ways = append(b.ways, way{name: "five processes: " + kind.name, conn: five, processes: b.processes[started+1:]},
 			way{name: "one process: " + kind.name, conn: one, processes: b.processes[started : started+1]})
@@ -78,7 +72,7 @@ func (b *bench) telemetries(ctx context.Context, program func(string) string, te
 }
 
 // reportTelemetry is what docs/bench/telemetry.md says.
-func (b *bench) reportTelemetry(ctx context.Context, s settings, clients string, measured []measurement) (string, error) {
+func (b *bench) reportTelemetry(ctx context.Context, s settings, clients, before string, measured []measurement) (string, error) {
 	var server string
 	if err := b.admin.QueryRow(ctx, "SELECT 'PostgreSQL ' || current_setting('server_version') || ', fsync ' || current_setting('fsync')").Scan(&server); err != nil {
 		return "", err
@@ -89,7 +83,7 @@ func (b *bench) reportTelemetry(ctx context.Context, s settings, clients string,
     make bench-telemetry RECALL_MEMORIES=%d CLIENTS=%s QUERIES=%d
 
 - Date: %s
-- Machine: %d cores, %s/%s, %s; %s; one-minute load average afterwards %s
+- Machine: %d cores, %s/%s, %s; %s; one-minute load average before %s, afterwards %s
 - Memories: %d of 20 to 80 words, seed %d, in one namespace
 - Queries: %d, 3 to 10 words of a memory, one in three with its title; 10 hits with contents, default legs, a budget of %v
 - All programs run at the same time on one database, and every query is asked of each, in %d rounds in which they take turns. A client
@@ -103,7 +97,7 @@ Processor time is that of all the processes of a way while they answered, Postgr
 
 | clients | telemetry | p50 | p95 | recalls/s | processor ms a recall | p50 ratio | p95 ratio | throughput ratio | processor ratio |
 |---|---|---|---|---|---|---|---|---|---|
-`, s.memories, clients, s.queries, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), server, measure.LoadAverage(),
+`, s.memories, clients, s.queries, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), server, before, loadAverage(),
 		s.memories, s.seed, s.queries, budget, rounds, b.sink.spans.Load())
 	for _, m := range measured {
 		processes, _, _ := strings.Cut(m.way, ":")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"google.golang.org/grpc"
 
 	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
@@ -17,13 +18,15 @@ import (
 	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 type flags struct {
 	program.Flags
+	Access        trust.Access         `embed:""`
 	Leg           []string             `help:"A leg as ${form}; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
-	Memory        string               `help:"Target of the memory service." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
+	Memory        string               `help:"The memory service as ${memory}." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
 	Policies      []byte               `help:"JSON file of recall policies by namespace: a policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
 	Fusion        gateway.FusionConfig `embed:""`
 	DefaultBudget time.Duration        `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET"`
@@ -38,7 +41,7 @@ func defaultLegs() string {
 	legs := gateway.DefaultLegs(map[string]string{"lexical": "127.0.0.1:7401", "dense": "127.0.0.1:7402", "graph": "127.0.0.1:7403"})
 	texts := make([]string, len(legs))
 	for i, leg := range legs {
-		texts[i] = fmt.Sprintf("%s=%s?weight=%g&shed=%d", leg.Name, leg.Target, leg.Weight, leg.Shed)
+		texts[i] = fmt.Sprintf("%s=%s?weight=%g&trust=%g&shed=%d", leg.Name, leg.Target, leg.Weight, leg.Trust, leg.Shed)
 	}
 	return strings.Join(texts, ";")
 }
@@ -46,7 +49,7 @@ func defaultLegs() string {
 func main() {
 	var f flags
 	program.Main("fuser", "Serves the gateway: Recall, and the record calls it passes on.", &f, &f.Flags,
-		kong.Vars{"listen": "127.0.0.1:7400", "legs": defaultLegs(), "form": gateway.LegForm}, f.run)
+		kong.Vars{"listen": "127.0.0.1:7400", "tls_clients": "", "legs": defaultLegs(), "form": gateway.LegForm, "memory": gateway.MemoryForm}, f.run)
 }
 
 func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
@@ -54,6 +57,9 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	config.Fusion, config.Cache, config.Trace = f.Fusion, f.Cache, f.Trace
 	config.Budget.Default, config.Budget.Max = f.DefaultBudget, f.MaxBudget
 	var err error
+	if config.Memory, err = gateway.ParseMemory(f.Memory); err != nil {
+		return err
+	}
 	if config.Rerank, err = f.Reranker.Open(os.Getenv); err != nil {
 		return err
 	}
@@ -62,13 +68,17 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 			return err
 		}
 	}
+	creds, err := f.Listener.TLS.Client()
+	if err != nil {
+		return err
+	}
 	var clients []triskelev1.LegServiceClient
 	for _, text := range f.Leg {
 		leg, err := gateway.ParseLeg(text)
 		if err != nil {
 			return err
 		}
-		conn, err := rpc.Dial(leg.Target, tel)
+		conn, err := rpc.Dial(leg.Target, tel, grpc.WithTransportCredentials(creds))
 		if err != nil {
 			return fmt.Errorf("leg %s: %w", leg.Name, err)
 		}
@@ -76,7 +86,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 		config.Legs = append(config.Legs, leg)
 		clients = append(clients, triskelev1.NewLegServiceClient(conn))
 	}
-	conn, err := rpc.Dial(f.Memory, tel)
+	conn, err := rpc.Dial(config.Memory.Target, tel, grpc.WithTransportCredentials(creds))
 	if err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}
@@ -86,16 +96,12 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	if err != nil {
 		return err
 	}
-	server, err := rpc.NewServer(tel, log)
+	server, listener, err := f.Listener.Open(f.Access, tel, log)
 	if err != nil {
 		return err
 	}
 	triskelev1.RegisterRecallServiceServer(server, g)
 	triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memory))
-	listener, err := rpc.Listen(f.Listen, f.AllowRemote)
-	if err != nil {
-		return err
-	}
 	// A gateway whose legs are down still answers, with what it has: it is ready as soon as it listens.
 	server.Ready()
 	operators.Health(server.Serving)
