@@ -65,6 +65,10 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		return out
 	}
 	if err != nil {
+		if why, spare := spared(ctx); spare {
+			out.reason, out.spare = why, true
+			return out
+		}
 		out.state, out.reason, out.err = g.failure(ctx, s.name, err, s.budget)
 		return out
 	}

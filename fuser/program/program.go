@@ -76,7 +76,7 @@ func observed(ctx context.Context, name string, common *Flags, log *slog.Logger,
 			log.Warn("telemetry was not flushed", "error", err.Error())
 		}
 	}()
-	operators, err := admin.Listen(common.Admin, common.Listener.AllowRemote, process.Metrics(), log)
+	operators, err := admin.Listen(common.Admin, process.Metrics(), log)
 	if err != nil {
 		return err
 	}

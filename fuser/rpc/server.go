@@ -143,7 +143,10 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
-// Listen opens a TCP listener. An address that other machines can reach is refused unless remote is set: because calls
+// ErrNotLoopback refuses an address that other machines can reach.
+var ErrNotLoopback = errors.New("is not loopback, so that other machines could reach it")
+
+// Listen opens a TCP listener. An address that other machines can reach is ErrNotLoopback unless remote is set: because calls
 // are encrypted and callers known, or because the operator wants it so.
 func Listen(address string, remote bool) (net.Listener, error) {
 	resolved, err := net.ResolveTCPAddr("tcp", address)
@@ -151,7 +154,7 @@ func Listen(address string, remote bool) (net.Listener, error) {
 		return nil, fmt.Errorf("listen address: %w", err)
 	}
 	if !resolved.IP.IsLoopback() && !remote {
-		return nil, fmt.Errorf("listen address %s is not loopback, and callers are not known: use 127.0.0.1, serve TLS to callers with a token or a certificate, or pass --allow-remote if the network keeps others out", address)
+		return nil, fmt.Errorf("listen address %s %w", address, ErrNotLoopback)
 	}
 	return net.Listen("tcp", address)
 }

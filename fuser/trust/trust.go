@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -60,6 +61,9 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 	server.Admit(gate)
 	guarded := creds != nil && gate != nil
 	listener, err := rpc.Listen(l.Listen, l.AllowRemote || guarded)
+	if errors.Is(err, rpc.ErrNotLoopback) {
+		return nil, nil, fmt.Errorf("%w: use 127.0.0.1, serve TLS to callers with a token or a certificate, or pass --allow-remote if the network keeps others out", err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -86,7 +86,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer func() { _ = listener.Close() }()
-	operators, err := admin.Listen(c.Admin, c.Listener.AllowRemote, process.Metrics(), log)
+	operators, err := admin.Listen(c.Admin, process.Metrics(), log)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,8 @@ type System struct {
 	Conn    *grpc.ClientConn // to the gateway, in memory
 	// Legs are the legs themselves, by name, for those who measure them past the gateway.
 	Legs    map[string]triskelev1.LegServiceClient
-	gateway func(*rpc.Server, net.Listener) error
+	gateway *rpc.Server // the one in memory
+	outside func(*rpc.Server, net.Listener) error
 	legs    map[string]*rpc.Server
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -166,15 +167,14 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		triskelev1.RegisterRecallServiceServer(server, g)
 		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memories))
 	}
-	inside, err := rpc.NewServer(gatewayTel, log)
-	if err != nil {
+	if s.gateway, err = rpc.NewServer(gatewayTel, log); err != nil {
 		return nil, err
 	}
-	register(inside)
-	if s.Conn, err = s.serve(run, inside, "fuser", process.Service("client")); err != nil {
+	register(s.gateway)
+	if s.Conn, err = s.serve(run, s.gateway, "fuser", process.Service("client")); err != nil {
 		return nil, err
 	}
-	s.gateway = func(server *rpc.Server, listener net.Listener) error {
+	s.outside = func(server *rpc.Server, listener net.Listener) error {
 		register(server)
 		server.Ready()
 		return server.Run(run, listener)
@@ -238,7 +238,7 @@ func delay(name string, of func(string) time.Duration) grpc.UnaryServerIntercept
 
 // Serve serves the gateway with a server of the caller's too, which knows whom to let in, until the system is closed.
 func (s *System) Serve(server *rpc.Server, listener net.Listener) error {
-	return s.gateway(server, listener)
+	return s.outside(server, listener)
 }
 
 // Kill stops a leg at once, as a crash would.
