@@ -80,6 +80,11 @@ test-outage: ## Take the embedding server away for MINUTES while memories are st
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestEmbedderOutage$$' ./e2e -outage $(MINUTES)m
 
+.PHONY: test-telemetry
+test-telemetry: ## Load deploy/telemetry into promtool and an OpenTelemetry collector, which is built (minutes, the first time)
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/telemetry.sh
+
 .PHONY: bench
 bench: ## Run all benchmarks once
 	tests/postgres.sh run go test -run '^$$' -bench . -benchtime 1s work
@@ -112,6 +117,12 @@ CLIENTS ?= 1,8
 bench-recall: build ## Time recalls through five processes, in one and as one SQL statement, and write docs/bench/recall.md: [RECALL_MEMORIES=20000] [CLIENTS=1,8]
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go run ./tests/recallbench -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)"
+
+QUERIES ?= 2000
+.PHONY: bench-telemetry
+bench-telemetry: build ## Time recalls without telemetry, with metrics, and with 1 % and 100 % of the traces, and write docs/bench/telemetry.md: [RECALL_MEMORIES=20000] [CLIENTS=1,8] [QUERIES=2000]
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go run ./tests/recallbench -telemetry -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)" -queries $(QUERIES)
 
 .PHONY: bench-queue
 bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
@@ -225,7 +236,7 @@ check-generated: ## Generated code is what the proto files give; the contract br
 .PHONY: check-lint
 check-lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l $(MODULES))" || { echo "gofmt would change:"; gofmt -l $(MODULES); exit 1; }
-	go vet -tags oracle,upgrade,onnx work
+	go vet -tags oracle,upgrade,onnx,collector work
 	@test -x $(TOOLS)/staticcheck || { mkdir -p $(TOOLS) && GOWORK=off go -C proto/tools build -o "$(CURDIR)/$(TOOLS)/" tool; }
 	for m in $(MODULES); do (cd $$m && "$(CURDIR)/$(TOOLS)/staticcheck" ./...); done
 

@@ -241,9 +241,6 @@ func (s *System) Serve(server *rpc.Server, listener net.Listener) error {
 	return s.outside(server, listener)
 }
 
-// Serving says whether the gateway's health is SERVING.
-func (s *System) Serving() bool { return s.gateway.Serving() }
-
 // Kill stops a leg at once, as a crash would.
 func (s *System) Kill(leg string) error {
 	server, ok := s.legs[leg]
