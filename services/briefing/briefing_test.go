@@ -79,15 +79,15 @@ func TestBudget(t *testing.T) {
 		if got.Tokens > budget || briefing.Tokens(got.Text) > budget {
 			t.Errorf("budget %d: %d tokens", budget, briefing.Tokens(got.Text))
 		}
-		if len(got.Hits)+got.Omitted != 4 {
-			t.Errorf("budget %d: %d shown, %d omitted", budget, len(got.Hits), got.Omitted)
+		if len(got.Entries)+got.Omitted != 4 {
+			t.Errorf("budget %d: %d shown, %d omitted", budget, len(got.Entries), got.Omitted)
 		}
 	}
 	got := briefing.New(resp, briefing.Options{MaxTokens: 200}).Text
 	if !strings.Contains(got, " …\n2. ") || !strings.Contains(got, "Tea at four") {
 		t.Errorf("the long one does not leave room for others:\n%s", got)
 	}
-	if got := briefing.New(resp, briefing.Options{}); len(got.Hits) != 4 || !strings.Contains(got.Text, strings.TrimSpace(long)) {
+	if got := briefing.New(resp, briefing.Options{}); len(got.Entries) != 4 || !strings.Contains(got.Text, strings.TrimSpace(long)) {
 		t.Error("without a budget something is missing")
 	}
 }
@@ -110,8 +110,22 @@ func TestNearDuplicatesCount(t *testing.T) {
 		hit("", "The crane in the harbour is serviced every spring, by two people from the works!"),
 		hit("", "The crane in the harbour is not serviced every spring by two people from the works."),
 	), briefing.Options{})
-	if got.Repeated != 1 || len(got.Hits) != 2 {
-		t.Errorf("%d shown, %d repeated", len(got.Hits), got.Repeated)
+	if got.Repeated != 1 || len(got.Entries) != 2 {
+		t.Errorf("%d shown, %d repeated", len(got.Entries), got.Repeated)
+	}
+}
+
+func TestList(t *testing.T) {
+	a, b := hit("Pump", strings.Repeat("the pump was checked ", 50)).Memory, hit("", "Tea at four.").Memory
+	a.Id, b.Id, b.SupersededBy = "a", "b", "c"
+	got := briefing.List([]*triskelev1.Memory{a, b}, 30)
+	for _, want := range []string{"1. Pump (2026-03-01, from wiki, id a)\n> the pump", " …\n2. 2026-03-01, from wiki, id b, superseded by c\n> Tea at four.\n</memories>\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if got := briefing.List([]*triskelev1.Memory{a}, 0); !strings.Contains(got, strings.TrimSpace(a.GetContent())+"\n") {
+		t.Errorf("not in full:\n%s", got)
 	}
 }
 

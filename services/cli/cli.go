@@ -61,6 +61,7 @@ type commands struct {
 	Forget    forgetCmd    `cmd:"" help:"Remove memories and everything derived from them."`
 	Import    importCmd    `cmd:"" help:"Store memories from a JSONL file, a folder of notes or claude-memory-mcp; running it again stores nothing twice."`
 	Export    exportCmd    `cmd:"" help:"Write every memory of a namespace as JSONL."`
+	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Offer the memories to an agent over the Model Context Protocol."`
 	Curation  curationCmd  `cmd:"" help:"See and undo what the curator's model decided about new memories."`
 	Namespace namespaceCmd `cmd:"" help:"List, count, rename or delete namespaces."`
 	Doctor    doctorCmd    `cmd:"" help:"Check that everything works."`

@@ -137,7 +137,10 @@ func (c *recallCmd) Run(ctx context.Context, env *Env) error {
 			if !c.JSON {
 				return env.print(brief.Text)
 			}
-			resp.Hits = brief.Hits
+			resp.Hits = nil
+			for _, entry := range brief.Entries {
+				resp.Hits = append(resp.Hits, entry.Hit)
+			}
 		}
 		if c.JSON {
 			return env.printJSON(resp)
