@@ -171,13 +171,16 @@ else
 	$(EVAL)
 endif
 
+# The last commit that changed more than documents: a report that is committed names the same one when it is made again.
+CODE = $(shell git log -1 --format=%H -- fuser proto services go.work)$(shell git diff --quiet HEAD -- fuser proto services go.work || echo -modified)
 PLANS ?= $(patsubst docs/evidence/plans/%.yaml,%,$(wildcard docs/evidence/plans/*.yaml))
 .PHONY: evidence
 evidence: build ## Run the plans in docs/evidence/plans and write their reports and verdicts: make evidence DATA=DIR [PLANS="a b"]
 	@test -n "$(DATA)" || { echo "make evidence needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run bash -ec 'for plan in $(PLANS); do \
-		bin/triskele eval --plan "docs/evidence/plans/$$plan.yaml" --data "$(DATA)" --postgres "$$TRISKELE_TEST_POSTGRES" --out "out/evidence/$$plan"; done'
+		bin/triskele eval --plan "docs/evidence/plans/$$plan.yaml" --data "$(DATA)" --postgres "$$TRISKELE_TEST_POSTGRES" --out "out/evidence/$$plan" \
+		--revision "$(CODE)"; done'
 
 MODEL ?= services/embed/static/model.bin
 .PHONY: train-embedder

@@ -14,17 +14,17 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 )
 
 // flushTime is what telemetry gets to send the rest when the program ends.
 const flushTime = 5 * time.Second
 
-// Flags are what every service can be told. Embed them; the variable "listen" holds the default address.
+// Flags are what every service can be told. Embed them; the variables are trust.Listener's.
 type Flags struct {
-	Listen      string           `help:"Address to serve gRPC on." default:"${listen}" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
-	AllowRemote bool             `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
-	LogLevel    slog.Level       `help:"Least level to log: debug, info, warn or error." default:"info" env:"TRISKELE_LOG_LEVEL"`
-	Version     kong.VersionFlag `help:"Print the version and exit."`
+	Listener trust.Listener   `embed:""`
+	LogLevel slog.Level       `help:"Least level to log: debug, info, warn or error." default:"info" env:"TRISKELE_LOG_LEVEL"`
+	Version  kong.VersionFlag `help:"Print the version and exit."`
 }
 
 // Main reads the command line into flags, a struct that embeds common, calls run until it returns or SIGINT or SIGTERM

@@ -38,7 +38,7 @@ func (c *hookCmd) Validate() error {
 	case c.MaxTokens < 1:
 		return errors.New("--max-tokens must be 1 or more")
 	}
-	return c.Store.check()
+	return c.Store.Database.check()
 }
 
 // Run never fails: agents take a hook's failure for a veto on the prompt.

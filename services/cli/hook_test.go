@@ -92,7 +92,7 @@ func TestHookNeverFails(t *testing.T) {
 		"a wrong flag":       {"--no-such-flag"},
 		"a wrong value":      {"--within=soon"},
 		"no time":            {"--within=0s"},
-		"two stores":         {"--address=x:1", "--sqlite=y"},
+		"two stores":         {"--postgres=x", "--sqlite=y"},
 		"no database":        {"--sqlite=" + filepath.Join(t.TempDir(), "none.db")},
 		"no embedder":        {"--embedder=none", "--sqlite=x"},
 		"an unknown gateway": {"--address=no.such.host.invalid:7400"},

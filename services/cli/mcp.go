@@ -49,14 +49,14 @@ func (*mcpCmd) Help() string {
 // Validate implements kong's interface.
 func (c *mcpCmd) Validate() error {
 	switch {
-	case c.Listen == "" && (c.AllowRemote || len(c.AllowHost) > 0):
-		return errors.New("--allow-remote and --allow-host belong to --listen")
+	case c.Listen == "" && len(c.AllowHost) > 0:
+		return errors.New("--allow-host belongs to --listen")
 	case c.MaxTokens < 1:
 		return errors.New("--max-tokens must be 1 or more")
 	case c.Budget <= 0 || c.Timeout <= 0:
 		return errors.New("--budget and --timeout must be more than 0")
 	}
-	return c.Store.check()
+	return c.Store.Database.check()
 }
 
 // Run serves until the client closes its end or ctx ends.

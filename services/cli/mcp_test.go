@@ -261,7 +261,7 @@ func TestMCPKeepsWebPagesOut(t *testing.T) {
 func TestMCPFlags(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"remote without --listen": {"--allow-remote"}, "no tokens": {"--max-tokens=0"}, "no time": {"--budget=0s"}, "two stores": {"--address=x:1", "--sqlite=y"},
+		"a host without --listen": {"--allow-host=x"}, "no tokens": {"--max-tokens=0"}, "no time": {"--budget=0s"}, "two stores": {"--postgres=x", "--sqlite=y"},
 	} {
 		if got := run("", append([]string{"mcp"}, args...)...); got.code != 2 {
 			t.Errorf("%s: %+v", name, got)

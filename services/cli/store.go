@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/standalone"
@@ -19,24 +19,22 @@ import (
 
 // storeFlags say where the memories are for a command that can do without a gateway.
 type storeFlags struct {
-	Address  string        `help:"Address of a gateway to ask; without it the command opens the database itself, which may be in use by others." env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT"`
+	Address  string        `help:"Address of a gateway to ask. Without one the command opens the database itself, which may be in use by others." env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT"`
+	Bearer   trust.Bearer  `embed:""`
+	TLS      trust.TLS     `embed:""`
 	Database databaseFlags `embed:""`
 	Embedder open.Flags    `embed:""`
-}
-
-// check is for the Validate method of commands.
-func (f storeFlags) check() error {
-	if f.Address != "" && f.Database.given() {
-		return errors.New("both a gateway and a database are given: leave out --address or the database")
-	}
-	return f.Database.check()
 }
 
 // open returns a connection to the gateway, one of this process's own if none is named. A process that only asks changes
 // nothing in the database, not even its schema.
 func (f storeFlags) open(ctx context.Context, env *Env, process *telemetry.Process, askOnly bool, log *slog.Logger) (_ *grpc.ClientConn, stop func() error, err error) {
 	if f.Address != "" {
-		conn, err := rpc.Dial(f.Address, process.Service("triskele"))
+		options, err := f.Bearer.Dial(f.TLS, f.Address)
+		if err != nil {
+			return nil, nil, err
+		}
+		conn, err := rpc.Dial(f.Address, process.Service("triskele"), options...)
 		if err != nil {
 			return nil, nil, err
 		}

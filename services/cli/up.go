@@ -10,8 +10,8 @@ import (
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/rerank"
-	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed/open"
@@ -23,8 +23,8 @@ import (
 )
 
 type upCmd struct {
-	Listen       string               `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
-	AllowRemote  bool                 `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
+	Listener     trust.Listener       `embed:""`
+	Access       trust.Access         `embed:""`
 	Database     databaseFlags        `embed:""`
 	Embedder     open.Flags           `embed:""`
 	Graph        graph.Flags          `embed:""`
@@ -64,9 +64,15 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := rpc.Listen(c.Listen, c.AllowRemote)
+	process, err := telemetry.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer flush(ctx, process)
+	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
+	server, listener, err := c.Listener.Open(c.Access, process.Service("fuser"), log)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is in use already, perhaps by another `triskele up`: stop that one, or choose another address with --listen", c.Listen)
+		return fmt.Errorf("%s is in use already, perhaps by another `triskele up`: stop that one, or choose another address with --listen", c.Listener.Listen)
 	}
 	if err != nil {
 		return err
@@ -75,12 +81,6 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	if err := t.create(); err != nil {
 		return err
 	}
-	process, err := telemetry.Start(ctx)
-	if err != nil {
-		return err
-	}
-	defer flush(ctx, process)
-	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
 	config := gateway.DefaultConfig()
 	config.Rerank, config.Cache, config.Fusion = reranker, c.Cache, c.Fusion
 	if c.OneStatement {
@@ -107,7 +107,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	served := make(chan error, 1)
-	go func() { served <- system.Serve(listener) }()
+	go func() { served <- system.Serve(server, listener) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve: %w", err)

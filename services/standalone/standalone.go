@@ -63,7 +63,7 @@ type System struct {
 	Conn    *grpc.ClientConn // to the gateway, in memory
 	// Legs are the legs themselves, by name, for those who measure them past the gateway.
 	Legs    map[string]triskelev1.LegServiceClient
-	gateway *rpc.Server
+	gateway func(*rpc.Server, net.Listener) error
 	legs    map[string]*rpc.Server
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -165,10 +165,6 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	}
 	memories := triskelev1.NewMemoryServiceClient(conn)
 
-	s.gateway, err = rpc.NewServer(gatewayTel, log)
-	if err != nil {
-		return nil, err
-	}
 	if config.OneStatement {
 		if config.Gateway.Statement, err = s.statement(run, dense, config.Lexical, denseTel, gatewayTel, log); err != nil {
 			return nil, err
@@ -178,10 +174,22 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
-	triskelev1.RegisterRecallServiceServer(s.gateway, g)
-	triskelev1.RegisterMemoryServiceServer(s.gateway, gateway.NewForwarder(memories))
-	if s.Conn, err = s.serve(run, s.gateway, "fuser", process.Service("client")); err != nil {
+	register := func(server *rpc.Server) {
+		triskelev1.RegisterRecallServiceServer(server, g)
+		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memories))
+	}
+	inside, err := rpc.NewServer(gatewayTel, log)
+	if err != nil {
 		return nil, err
+	}
+	register(inside)
+	if s.Conn, err = s.serve(run, inside, "fuser", process.Service("client")); err != nil {
+		return nil, err
+	}
+	s.gateway = func(server *rpc.Server, listener net.Listener) error {
+		register(server)
+		server.Ready()
+		return server.Run(run, listener)
 	}
 	work, err := backend.Curation(ctx, s.Backend, config.Curator, s.Conn, process.Service("curator"), log)
 	if err != nil {
@@ -240,8 +248,10 @@ func delay(name string, of func(string) time.Duration) grpc.UnaryServerIntercept
 	}
 }
 
-// Serve serves the gateway on a listener too, until the system is closed.
-func (s *System) Serve(listener net.Listener) error { return s.gateway.Serve(listener) }
+// Serve serves the gateway with a server of the caller's too, which knows whom to let in, until the system is closed.
+func (s *System) Serve(server *rpc.Server, listener net.Listener) error {
+	return s.gateway(server, listener)
+}
 
 // Kill stops a leg at once, as a crash would.
 func (s *System) Kill(leg string) error {

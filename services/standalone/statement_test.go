@@ -95,7 +95,7 @@ func TestOneStatementAnswersLikeTheFanOut(t *testing.T) {
 					continue
 				}
 				req := &triskelev1.RecallRequest{
-					Namespaces: []string{namespace}, Query: text, Budget: durationpb.New(20 * time.Second),
+					Namespaces: []string{namespace}, Query: text, Budget: durationpb.New(patience),
 					Legs: map[string]*triskelev1.LegOptions{
 						"lexical": {Scorer: triskelev1.Scorer_SCORER_TS_RANK}, "dense": {}, "graph": {Enabled: proto.Bool(false)},
 					},
@@ -133,12 +133,12 @@ func TestOneStatementAnswersLikeTheFanOut(t *testing.T) {
 	}
 	// What one statement cannot do is done by the legs.
 	resp, err := oneStatement.Recall(t.Context(), &triskelev1.RecallRequest{
-		Namespaces: []string{many}, Query: "kestrel", Budget: durationpb.New(20 * time.Second), Explain: true, Fusion: &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_CONVEX},
+		Namespaces: []string{many}, Query: "kestrel", Budget: durationpb.New(patience), Explain: true, Fusion: &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_CONVEX},
 	})
 	if err != nil || resp.GetLegs()[0].GetScoreKind() != triskelev1.ScoreKind_SCORE_KIND_BM25 || resp.GetLegs()[2].GetState() == triskelev1.LegState_LEG_STATE_SKIPPED {
 		t.Errorf("%v, %v", resp, err)
 	}
-	resp, err = oneStatement.Recall(t.Context(), &triskelev1.RecallRequest{Namespaces: []string{many}, Query: "kestrel", Budget: durationpb.New(20 * time.Second)})
+	resp, err = oneStatement.Recall(t.Context(), &triskelev1.RecallRequest{Namespaces: []string{many}, Query: "kestrel", Budget: durationpb.New(patience)})
 	if err != nil || resp.GetDegraded() || resp.GetLegs()[2].GetReason() != "not part of the one statement that answers" {
 		t.Errorf("%v, %v", resp, err)
 	}

@@ -10,17 +10,20 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"google.golang.org/grpc"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/program"
 	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 type flags struct {
 	program.Flags
+	Access        trust.Access         `embed:""`
 	Leg           []string             `help:"A leg as ${form}; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
 	Memory        string               `help:"Target of the memory service." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
 	Policies      []byte               `help:"JSON file of recall policies by namespace: a policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
@@ -44,7 +47,7 @@ func defaultLegs() string {
 func main() {
 	var f flags
 	program.Main("fuser", "Serves the gateway: Recall, and the record calls it passes on.", &f, &f.Flags,
-		kong.Vars{"listen": "127.0.0.1:7400", "legs": defaultLegs(), "form": gateway.LegForm}, f.run)
+		kong.Vars{"listen": "127.0.0.1:7400", "tls_clients": "", "legs": defaultLegs(), "form": gateway.LegForm}, f.run)
 }
 
 func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logger) error {
@@ -60,13 +63,17 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logge
 			return err
 		}
 	}
+	creds, err := f.Listener.TLS.Client()
+	if err != nil {
+		return err
+	}
 	var clients []triskelev1.LegServiceClient
 	for _, text := range f.Leg {
 		leg, err := gateway.ParseLeg(text)
 		if err != nil {
 			return err
 		}
-		conn, err := rpc.Dial(leg.Target, tel)
+		conn, err := rpc.Dial(leg.Target, tel, grpc.WithTransportCredentials(creds))
 		if err != nil {
 			return fmt.Errorf("leg %s: %w", leg.Name, err)
 		}
@@ -74,7 +81,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logge
 		config.Legs = append(config.Legs, leg)
 		clients = append(clients, triskelev1.NewLegServiceClient(conn))
 	}
-	conn, err := rpc.Dial(f.Memory, tel)
+	conn, err := rpc.Dial(f.Memory, tel, grpc.WithTransportCredentials(creds))
 	if err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}
@@ -84,16 +91,12 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logge
 	if err != nil {
 		return err
 	}
-	server, err := rpc.NewServer(tel, log)
+	server, listener, err := f.Listener.Open(f.Access, tel, log)
 	if err != nil {
 		return err
 	}
 	triskelev1.RegisterRecallServiceServer(server, g)
 	triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memory))
-	listener, err := rpc.Listen(f.Listen, f.AllowRemote)
-	if err != nil {
-		return err
-	}
 	// A gateway whose legs are down still answers, with what it has: it is ready as soon as it listens.
 	server.Ready()
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version(), "legs", len(config.Legs))
