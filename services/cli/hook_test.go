@@ -102,7 +102,7 @@ func TestHookNeverFails(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	got, _ := hooked(t, `{"prompt":"/clear"}`, "--why", "--sqlite=x")
+	got, _ := hooked(t, `{"prompt":"/clear"}`, "--why", "--sqlite=x", "--within=60s")
 	if got.code != 0 || got.out != "" || got.err != "nothing printed: the prompt is a command to the agent\n" {
 		t.Errorf("--why: %+v", got)
 	}

@@ -16,7 +16,7 @@ import (
 type recallCmd struct {
 	Query     string             `arg:"" help:"What to look for, or - to read it from standard input."`
 	Namespace []string           `short:"n" help:"Namespaces to search." default:"default" env:"TRISKELE_NAMESPACE"`
-	Limit     int32              `help:"How many memories at most; 10 if not given, 50 with --max-tokens."`
+	Limit     *int32             `help:"How many memories at most; 10 if not given, 50 with --max-tokens."`
 	MaxTokens int                `help:"Print the best memories as text for a model's prompt that has at most so many tokens, near-duplicates once. Tokens are estimated." placeholder:"TOKENS"`
 	Sort      string             `help:"Order: relevance, importance or recency." enum:"relevance,importance,recency" default:"relevance"`
 	Filter    filterFlags        `embed:""`
@@ -64,12 +64,12 @@ func (c *recallCmd) Validate() error {
 }
 
 func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallRequest {
-	limit := c.Limit
-	if limit == 0 {
-		limit = 10
-		if c.MaxTokens > 0 {
-			limit = 50
-		}
+	limit := int32(10)
+	switch {
+	case c.Limit != nil:
+		limit = *c.Limit
+	case c.MaxTokens > 0:
+		limit = 50
 	}
 	req := &triskelev1.RecallRequest{
 		Namespaces: c.Namespace, Query: query, Limit: &limit, Filter: c.Filter.filter(now), Budget: durationpb.New(c.Budget),
