@@ -7,9 +7,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/briefing"
-	"github.com/triskele/triskele/services/cli/client"
 	"github.com/triskele/triskele/services/cli/render"
 )
 
@@ -124,7 +124,7 @@ func (c *recallCmd) Run(ctx context.Context, env *Env) error {
 		}
 		if !c.Trace {
 			_, err = call(ctx)
-		} else if spans, failed := client.Trace(ctx, s.recorder, "triskele recall", call); failed != nil {
+		} else if spans, failed := telemetry.Trace(ctx, s.recorder, "triskele recall", call); failed != nil {
 			err = failed
 		} else {
 			resp.Spans = spans

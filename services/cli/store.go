@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/triskele/triskele/fuser/gateway"
-	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/fuser/trust"
 	"github.com/triskele/triskele/services/embed/open"
@@ -30,15 +29,11 @@ type storeFlags struct {
 // nothing in the database, not even its schema.
 func (f storeFlags) open(ctx context.Context, env *Env, process *telemetry.Process, askOnly bool, log *slog.Logger) (_ *grpc.ClientConn, stop func() error, err error) {
 	if f.Address != "" {
-		options, err := f.Bearer.Dial(f.TLS, f.Address)
+		c, err := dial(f.Address, f.Bearer, f.TLS, process.Service("triskele"))
 		if err != nil {
 			return nil, nil, err
 		}
-		conn, err := rpc.Dial(f.Address, process.Service("triskele"), options...)
-		if err != nil {
-			return nil, nil, err
-		}
-		return conn, conn.Close, nil
+		return c.Conn(), c.Close, nil
 	}
 	t, err := f.Database.target(env)
 	if err != nil {
