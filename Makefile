@@ -108,8 +108,8 @@ bench-write: ## Time storing a memory with an embedder that works, one that hang
 	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 1000x ./services/standalone
 
 .PHONY: bench-fuser
-bench-fuser: ## Time the gateway itself: fusing, a recall with legs that answer at once, and over sockets beside the bare fan-out
-	cd fuser && go test -run '^$$' -bench '^Benchmark(Fuse|Recall|Sockets)$$' -benchtime 3s ./fusion ./gateway
+bench-fuser: ## Time the gateway itself, and over sockets beside the bare fan-out, and write docs/bench/fuser.md
+	go run ./tests/fuserbench
 
 RECALL_MEMORIES ?= 20000
 CLIENTS ?= 1,8

@@ -37,7 +37,7 @@ func reports(outcomes []outcome, scales []fusion.Scale) []*triskelev1.LegReport 
 	for i, o := range outcomes {
 		out[i] = &triskelev1.LegReport{
 			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(o.returned),
-			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: o.weight, ScoreKind: o.kind,
+			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: o.weightAt(o.coverage), Coverage: o.coverage, ScoreKind: o.kind,
 			Behind: o.behind, Stale: o.stale, Completion: o.completion, Queued: durationpb.New(o.queued), Hedged: o.hedged,
 		}
 		if len(o.hits) > 0 && len(scales) > 0 {
@@ -86,6 +86,15 @@ var missed = map[triskelev1.LegState]string{
 	triskelev1.LegState_LEG_STATE_FAILED:    "failed",
 	triskelev1.LegState_LEG_STATE_TRUNCATED: "was cut short",
 	triskelev1.LegState_LEG_STATE_SKIPPED:   "was skipped",
+}
+
+// legStates names each leg with its state, for the log.
+func legStates(reports []*triskelev1.LegReport) string {
+	texts := make([]string, len(reports))
+	for i, l := range reports {
+		texts[i] = l.GetLeg() + " " + stateName(l.GetState())
+	}
+	return strings.Join(texts, ", ")
 }
 
 // degradation is one sentence that a model can read, or "" if nothing is missing.

@@ -66,7 +66,7 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer flush(ctx, process)
-	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
+	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
 	conn, stop, err := c.Store.open(ctx, env, process, false, log)
 	if err != nil {
 		return err
@@ -93,6 +93,9 @@ func (unclosed) Close() error { return nil }
 // serve answers over HTTP until ctx ends.
 func (c *mcpCmd) serve(ctx context.Context, env *Env, server *mcp.Server, log *slog.Logger) error {
 	listener, err := rpc.Listen(c.Listen, c.AllowRemote)
+	if errors.Is(err, rpc.ErrNotLoopback) {
+		return fmt.Errorf("%w, and MCP has no authentication: use 127.0.0.1, or pass --allow-remote if the network keeps others out", err)
+	}
 	if err != nil {
 		return err
 	}

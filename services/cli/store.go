@@ -11,6 +11,7 @@ import (
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/proto/client"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/standalone"
@@ -29,7 +30,11 @@ type storeFlags struct {
 // nothing in the database, not even its schema.
 func (f storeFlags) open(ctx context.Context, env *Env, process *telemetry.Process, askOnly bool, log *slog.Logger) (_ *grpc.ClientConn, stop func() error, err error) {
 	if f.Address != "" {
-		c, err := dial(f.Address, f.Bearer, f.TLS, process.Service("triskele"))
+		var more []client.Option
+		if askOnly {
+			more = append(more, client.WithDialOptions(grpc.WithDisableRetry())) // there is no time for a second try
+		}
+		c, err := dial(f.Address, f.Bearer, f.TLS, process.Service("triskele"), more...)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -63,7 +63,8 @@ type System struct {
 	Conn    *grpc.ClientConn // to the gateway, in memory
 	// Legs are the legs themselves, by name, for those who measure them past the gateway.
 	Legs    map[string]triskelev1.LegServiceClient
-	gateway func(*rpc.Server, net.Listener) error
+	gateway *rpc.Server // the one in memory
+	outside func(*rpc.Server, net.Listener) error
 	legs    map[string]*rpc.Server
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -166,7 +167,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	memories := triskelev1.NewMemoryServiceClient(conn)
 
 	if config.OneStatement {
-		if config.Gateway.Statement, err = s.statement(run, dense, config.Lexical, denseTel, gatewayTel, log); err != nil {
+		if config.Gateway.Statement, err = s.statement(run, dense, linked, config.Lexical, denseTel, gatewayTel, log); err != nil {
 			return nil, err
 		}
 	}
@@ -178,15 +179,14 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		triskelev1.RegisterRecallServiceServer(server, g)
 		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memories))
 	}
-	inside, err := rpc.NewServer(gatewayTel, log)
-	if err != nil {
+	if s.gateway, err = rpc.NewServer(gatewayTel, log); err != nil {
 		return nil, err
 	}
-	register(inside)
-	if s.Conn, err = s.serve(run, inside, "fuser", process.Service("client")); err != nil {
+	register(s.gateway)
+	if s.Conn, err = s.serve(run, s.gateway, "fuser", process.Service("client")); err != nil {
 		return nil, err
 	}
-	s.gateway = func(server *rpc.Server, listener net.Listener) error {
+	s.outside = func(server *rpc.Server, listener net.Listener) error {
 		register(server)
 		server.Ready()
 		return server.Run(run, listener)
@@ -200,8 +200,8 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 }
 
 // statement serves recalls by one statement and returns a client.
-func (s *System) statement(ctx context.Context, index backend.Index, config lexical.Config, own, gateway *telemetry.Service, log *slog.Logger) (triskelev1.RecallServiceClient, error) {
-	recalls, err := backend.Statement(s.Backend, index, config)
+func (s *System) statement(ctx context.Context, index backend.Index, linked backend.GraphIndex, config lexical.Config, own, gateway *telemetry.Service, log *slog.Logger) (triskelev1.RecallServiceClient, error) {
+	recalls, err := backend.Statement(s.Backend, index, linked, config)
 	if err != nil {
 		return nil, err
 	}
@@ -250,8 +250,11 @@ func delay(name string, of func(string) time.Duration) grpc.UnaryServerIntercept
 
 // Serve serves the gateway with a server of the caller's too, which knows whom to let in, until the system is closed.
 func (s *System) Serve(server *rpc.Server, listener net.Listener) error {
-	return s.gateway(server, listener)
+	return s.outside(server, listener)
 }
+
+// Serving says whether the gateway's health is SERVING.
+func (s *System) Serving() bool { return s.gateway.Serving() }
 
 // Kill stops a leg at once, as a crash would.
 func (s *System) Kill(leg string) error {
