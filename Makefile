@@ -61,6 +61,11 @@ test-isolation: ## Recall RECALLS times from two namespaces with the same texts,
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestNamespacesStayApart$$' ./e2e -recalls $(RECALLS)
 
+PROMPTS ?= 1000
+.PHONY: test-hook
+test-hook: ## Run the hook PROMPTS times with the gateway up, slow, dead and embedded, and print what it took
+	cd tests && go test -count=1 -v -timeout 2h -run '^TestHook$$' ./e2e -hook.prompts $(PROMPTS)
+
 FAULT_RECALLS ?= 100
 .PHONY: test-faults
 test-faults: ## Do every fault to every part and recall FAULT_RECALLS times meanwhile; writes docs/faults.md. Wants a quiet machine
