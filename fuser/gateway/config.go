@@ -113,7 +113,8 @@ func ParseLeg(text string) (Leg, error) {
 // graphTrust is how much more the graph leg weighs for a query that consists of names it knows; see docs/adr/0059.
 const graphTrust = 3
 
-// DefaultLegs are the three legs of the source design, at the given targets by name.
+// DefaultLegs are the three legs, at the given targets by name. They count the same, as docs/evidence found best; under load
+// graph goes first, then dense, and lexical never.
 func DefaultLegs(targets map[string]string) []Leg {
 	leg := func(name string, trust float64, shed int) Leg {
 		return Leg{
@@ -123,14 +124,49 @@ func DefaultLegs(targets map[string]string) []Leg {
 	return []Leg{leg("lexical", 0, 0), leg("dense", 0, 3), leg("graph", graphTrust, 1)}
 }
 
+// MemoryConfig bounds the calls that recalls make to the memory service, for contents above all.
+type MemoryConfig struct {
+	Target string        // in gRPC's name syntax
+	Cap    time.Duration // at most this long; 0 for what is left of the budget
+	Limit  int           // calls at a time, others wait; 0 for no limit
+}
+
+// MemoryForm is how the memory service is written, with the defaults of its options but for the cap.
+const MemoryForm = "target?cap=150ms&limit=64"
+
+// ParseMemory reads the memory service as MemoryForm shows it. Without options there is no cap, and 64 calls at a time.
+func ParseMemory(text string) (MemoryConfig, error) {
+	memory := MemoryConfig{Limit: defaultSlots}
+	var query string
+	memory.Target, query, _ = strings.Cut(text, "?")
+	options, err := url.ParseQuery(query)
+	for option, values := range options {
+		switch value := values[len(values)-1]; {
+		case err != nil:
+		case option == "cap":
+			memory.Cap, err = time.ParseDuration(value)
+		case option == "limit":
+			memory.Limit, err = strconv.Atoi(value)
+		default:
+			err = errors.New("there is no option " + option)
+		}
+	}
+	if err != nil || memory.Target == "" {
+		return MemoryConfig{}, fmt.Errorf("memory service %q: want %s", text, MemoryForm)
+	}
+	return memory, nil
+}
+
 // Config is what a gateway needs to know.
 type Config struct {
 	Legs    []Leg
 	Budget  budget.Config
 	Fusion  FusionConfig
-	Breaker isolation.BreakerConfig // of each leg
+	Breaker isolation.BreakerConfig // of each leg, the memory service and the reranker
+	Memory  MemoryConfig
 	Rerank  RerankConfig
 	Cache   CacheConfig
+	Trace   TraceConfig
 	// Statement, if not nil, answers the recalls that it can with one SQL statement, instead of the legs.
 	Statement triskelev1.RecallServiceClient
 	// Policies override the configuration for a namespace and those below it; "" is above all.
@@ -165,7 +201,7 @@ var methods = map[string]triskelev1.FusionMethod{
 // DefaultConfig has no legs. How it fuses is what docs/evidence found best.
 func DefaultConfig() Config {
 	return Config{
-		Budget: budget.DefaultConfig(), Breaker: isolation.DefaultBreaker(),
+		Budget: budget.DefaultConfig(), Breaker: isolation.DefaultBreaker(), Memory: MemoryConfig{Limit: defaultSlots},
 		Fusion: FusionConfig{Method: "rrf", K: fusion.DefaultK},
 	}
 }
@@ -192,6 +228,9 @@ func (c Config) check() error {
 		return fmt.Errorf("gateway: alpha %g must be from 0 to 1", *c.Fusion.Alpha)
 	case c.Breaker.Failures < 1 || c.Breaker.Window <= 0 || c.Breaker.Open <= 0:
 		return fmt.Errorf("gateway: a breaker needs failures %d, a window %v and a time open %v above 0", c.Breaker.Failures, c.Breaker.Window, c.Breaker.Open)
+	}
+	if c.Memory.Limit < 0 || c.Memory.Cap < 0 || c.Memory.Cap > c.Budget.Max {
+		return fmt.Errorf("gateway: the memory service's limit %d must be at least 0, and its cap %v from 0 to the greatest budget, %v", c.Memory.Limit, c.Memory.Cap, c.Budget.Max)
 	}
 	if err := c.Cache.check(); err != nil {
 		return err

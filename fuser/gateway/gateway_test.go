@@ -127,7 +127,7 @@ func newGateway(t *testing.T, memory triskelev1.MemoryServiceClient, legs ...leg
 }
 
 // configured is newGateway with another configuration.
-func configured(t *testing.T, edit func(*gateway.Config), memory triskelev1.MemoryServiceClient, legs ...leg) *gateway.Gateway {
+func configured(t testing.TB, edit func(*gateway.Config), memory triskelev1.MemoryServiceClient, legs ...leg) *gateway.Gateway {
 	t.Helper()
 	process, err := telemetry.Start(context.Background())
 	if err != nil {
@@ -563,10 +563,12 @@ func TestNewRefusesBadConfigurations(t *testing.T) {
 				c.Legs[i].Budget.Second = true
 			}
 		},
-		"breaker that is never closed": func(c *gateway.Config) { c.Breaker.Failures = 0 },
-		"negative k":                   func(c *gateway.Config) { c.Fusion.K = -1 },
-		"unknown fusion":               func(c *gateway.Config) { c.Fusion.Method = "sum" },
-		"alpha above 1":                func(c *gateway.Config) { c.Fusion.Alpha = new(1.5) },
+		"memory limit below 0":          func(c *gateway.Config) { c.Memory.Limit = -1 },
+		"memory cap beyond all budgets": func(c *gateway.Config) { c.Memory.Cap = time.Hour },
+		"breaker that is never closed":  func(c *gateway.Config) { c.Breaker.Failures = 0 },
+		"negative k":                    func(c *gateway.Config) { c.Fusion.K = -1 },
+		"unknown fusion":                func(c *gateway.Config) { c.Fusion.Method = "sum" },
+		"alpha above 1":                 func(c *gateway.Config) { c.Fusion.Alpha = new(1.5) },
 		"policy of an unknown leg": func(c *gateway.Config) {
 			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {RequiredLegs: []string{"psychic"}}}
 		},

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/resemblance"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -83,6 +84,13 @@ func TestAnswersCanBeRecomputed(t *testing.T) {
 			"reranked":    reranked,
 			"exact match": func(r *triskelev1.RecallRequest) { r.Fusion.ExactBonus = new(.5) },
 			"entities":    func(r *triskelev1.RecallRequest) { r.EntityBoost = boost },
+			"weights": func(r *triskelev1.RecallRequest) {
+				r.Fusion.K, r.Fusion.Alpha = new(3.), new(.3)
+				r.Legs = map[string]*triskelev1.LegOptions{"lexical": {Weight: new(.5)}, "graph": {Weight: new(2.)}}
+			},
+			"quota": func(r *triskelev1.RecallRequest) {
+				r.Legs, r.Limit = map[string]*triskelev1.LegOptions{"graph": {Quota: new(int32(3))}}, new(int32(3))
+			},
 			"all of them": func(r *triskelev1.RecallRequest) {
 				reranked(r)
 				r.Fusion.ExactBonus, r.EntityBoost = new(.5), boost
@@ -116,6 +124,16 @@ func TestAnswersCanBeRecomputed(t *testing.T) {
 					recomputeScore(t, what, resp, h, prior)
 				}
 				recomputeOrder(t, what, resp, req.Limit == nil)
+				if name == "quota" && order(resp) != "c a y" {
+					t.Errorf("%s: %q, not what the graph leg found", what, order(resp))
+				}
+				for _, h := range resp.GetHits() {
+					for _, d := range h.GetDuplicates() {
+						if alike := resemblance.Of(h.GetMemory().GetContent()).To(resemblance.Of(memory.texts[d.GetId()])); alike != d.GetResemblance() || alike < 1 {
+							t.Errorf("%s: %v, but the texts of the two are alike by %v", what, d, alike)
+						}
+					}
+				}
 				if resp.GetFusion().GetMethod() != method || strings.TrimPrefix(resp.GetScoreScale().String(), "SCORE_SCALE_") != strings.TrimPrefix(method.String(), "FUSION_METHOD_") {
 					t.Errorf("%s: %v, scale %v", what, resp.GetFusion(), resp.GetScoreScale())
 				}

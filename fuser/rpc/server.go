@@ -14,7 +14,6 @@ import (
 	"buf.build/go/protovalidate"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc/filters"
-	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
@@ -78,6 +77,12 @@ func (s *Server) Ready() {
 	s.setAll(healthpb.HealthCheckResponse_SERVING)
 }
 
+// Serving says whether health is SERVING.
+func (s *Server) Serving() bool {
+	resp, err := s.health.Check(context.Background(), &healthpb.HealthCheckRequest{})
+	return err == nil && resp.GetStatus() == healthpb.HealthCheckResponse_SERVING
+}
+
 func (s *Server) setAll(status healthpb.HealthCheckResponse_ServingStatus) {
 	s.health.SetServingStatus("", status)
 	for name := range s.GetServiceInfo() {
@@ -138,7 +143,10 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
-// Listen opens a TCP listener. An address that other machines can reach is refused unless remote is set: because calls
+// ErrNotLoopback refuses an address that other machines can reach.
+var ErrNotLoopback = errors.New("is not loopback, so that other machines could reach it")
+
+// Listen opens a TCP listener. An address that other machines can reach is ErrNotLoopback unless remote is set: because calls
 // are encrypted and callers known, or because the operator wants it so.
 func Listen(address string, remote bool) (net.Listener, error) {
 	resolved, err := net.ResolveTCPAddr("tcp", address)
@@ -146,7 +154,7 @@ func Listen(address string, remote bool) (net.Listener, error) {
 		return nil, fmt.Errorf("listen address: %w", err)
 	}
 	if !resolved.IP.IsLoopback() && !remote {
-		return nil, fmt.Errorf("listen address %s is not loopback, and callers are not known: use 127.0.0.1, serve TLS to callers with a token or a certificate, or pass --allow-remote if the network keeps others out", address)
+		return nil, fmt.Errorf("listen address %s %w", address, ErrNotLoopback)
 	}
 	return net.Listen("tcp", address)
 }
@@ -192,7 +200,7 @@ func (g guard) validate(req any) error {
 
 func (g guard) outcome(ctx context.Context, method string, panicked any, err error) error {
 	if panicked != nil {
-		g.log.ErrorContext(ctx, "panic", "method", method, "trace_id", traceID(ctx), "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+		g.log.ErrorContext(ctx, "panic", "method", method, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
 		return status.Error(codes.Internal, "internal error; the server's log has the cause")
 	}
 	if err == nil {
@@ -200,11 +208,7 @@ func (g guard) outcome(ctx context.Context, method string, panicked any, err err
 	}
 	out, internal := public(ctx, err)
 	if internal {
-		g.log.ErrorContext(ctx, "call failed", "method", method, "trace_id", traceID(ctx), "error", err.Error())
+		g.log.ErrorContext(ctx, "call failed", "method", method, "error", err.Error())
 	}
 	return out
-}
-
-func traceID(ctx context.Context) string {
-	return trace.SpanContextFromContext(ctx).TraceID().String()
 }

@@ -67,7 +67,8 @@ func (admitted) Done(error)      {}
 
 // byToken lets calls in that show a token, and to what the token allows.
 type byToken struct {
-	tokens *watched
+	tokens *watched // nil if there are none of our own
+	issuer *issuer  // nil if nobody signs any
 	limits *limits
 	audit  *slog.Logger
 }
@@ -78,15 +79,31 @@ func (g *byToken) admit(ctx context.Context, method string) (rpc.Call, error) {
 	if !ok {
 		return nil, refuse(g.audit, ctx, method, "", status.Error(codes.Unauthenticated, `a token is needed, in the metadata "authorization: Bearer TOKEN"`))
 	}
-	token, err := verify(g.tokens.now(), shown, time.Now())
+	token, err := g.verify(ctx, shown)
 	if err != nil {
-		return nil, refuse(g.audit, ctx, method, "", status.Error(codes.Unauthenticated, err.Error()))
+		return nil, refuse(g.audit, ctx, method, "", err)
 	}
 	scope, ok := scopes[method]
 	if !ok || !slices.Contains(token.Scopes, scope) {
 		return nil, refuse(g.audit, ctx, method, token.ID, status.Errorf(codes.PermissionDenied, "the token does not allow this call: it needs the scope %q", scope))
 	}
 	return &call{gate: g, ctx: ctx, method: method, token: token, scope: scope}, nil
+}
+
+// verify says what a token allows: one of ours, or one that the issuer signed.
+func (g *byToken) verify(ctx context.Context, shown string) (Token, error) {
+	if g.issuer != nil && !strings.HasPrefix(shown, tokenPrefix) {
+		return g.issuer.verify(ctx, shown)
+	}
+	var known map[string]Token
+	if g.tokens != nil {
+		known = g.tokens.now()
+	}
+	token, err := verify(known, shown, time.Now())
+	if err != nil {
+		return Token{}, status.Error(codes.Unauthenticated, err.Error())
+	}
+	return token, nil
 }
 
 // bearer is the token that a call shows.

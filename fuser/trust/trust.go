@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 // Access says who besides services may call, and what is kept of it. The zero value lets everybody in.
 type Access struct {
 	Tokens    string  `help:"JSON file of tokens, as \"triskele token\" writes it: callers must show one. It is read again when it changes." env:"TRISKELE_TOKENS" placeholder:"FILE"`
+	OIDC      OIDC    `embed:""`
 	RateLimit float64 `help:"Calls a second that a token may make in one namespace, unless it has a rate of its own; 0 is no limit." default:"0" env:"TRISKELE_RATE_LIMIT" placeholder:"N"`
 	Audit     string  `help:"Append a line of JSON for every write and every refusal to this file, or to standard error if it is \"-\"." env:"TRISKELE_AUDIT" placeholder:"FILE"`
 }
@@ -40,7 +42,7 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 	}
 	var gate rpc.Gate
 	switch {
-	case access.Tokens != "":
+	case access.Tokens != "" || access.OIDC.Issuer != "":
 		gate, err = access.gate(l.TLS.Reload, log)
 	case byName:
 		gate = byCertificate(l.Clients, log)
@@ -59,6 +61,9 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 	server.Admit(gate)
 	guarded := creds != nil && gate != nil
 	listener, err := rpc.Listen(l.Listen, l.AllowRemote || guarded)
+	if errors.Is(err, rpc.ErrNotLoopback) {
+		return nil, nil, fmt.Errorf("%w: use 127.0.0.1, serve TLS to callers with a token or a certificate, or pass --allow-remote if the network keeps others out", err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,8 +83,15 @@ func (a Access) gate(reload time.Duration, log *slog.Logger) (rpc.Gate, error) {
 	if g.limits, err = newLimits(a.RateLimit); err != nil {
 		return nil, err
 	}
-	if g.tokens, err = watch(a.Tokens, reload, log); err != nil {
-		return nil, fmt.Errorf("--tokens: %w", err)
+	if a.Tokens != "" {
+		if g.tokens, err = watch(a.Tokens, reload, log); err != nil {
+			return nil, fmt.Errorf("--tokens: %w", err)
+		}
+	}
+	if a.OIDC.Issuer != "" {
+		if g.issuer, err = newIssuer(a.OIDC); err != nil {
+			return nil, err
+		}
 	}
 	return g.admit, nil
 }

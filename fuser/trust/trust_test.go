@@ -454,6 +454,16 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
+// opens says whether a server can be opened that accepts an issuer's tokens.
+func opens(t *testing.T, config trust.OIDC) error {
+	t.Helper()
+	_, at, err := trust.Listener{Listen: "127.0.0.1:0", TLS: plain}.Open(trust.Access{OIDC: config}, service(t), slog.New(slog.DiscardHandler))
+	if err == nil {
+		_ = at.Close()
+	}
+	return err
+}
+
 // TestTokenStaysOnThisMachine unless the call is encrypted.
 func TestTokenStaysOnThisMachine(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/telemetry"
@@ -38,7 +39,10 @@ type upCmd struct {
 	Reranker     rerank.Flags         `embed:""`
 	Fusion       gateway.FusionConfig `embed:""`
 	Cache        gateway.CacheConfig  `embed:""`
-	OneStatement bool                 `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank) and dense, fused by rrf, without the graph. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT"`
+	Trace        gateway.TraceConfig  `embed:""`
+	OneStatement bool                 `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank), dense (all vectors) and graph (hop decay), fused by rrf. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT"`
+	Admin        admin.Flags          `embed:""`
+	Keep         telemetry.Keep       `embed:""`
 	LogLevel     slog.Level           `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 }
 
@@ -64,12 +68,16 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	if err != nil {
 		return err
 	}
-	process, err := telemetry.Start(ctx)
+	options := []telemetry.Option{telemetry.Keeping(c.Keep)}
+	if c.Admin.On() {
+		options = append(options, telemetry.Scraped)
+	}
+	process, err := telemetry.Start(ctx, options...)
 	if err != nil {
 		return err
 	}
 	defer flush(ctx, process)
-	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
+	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
 	server, listener, err := c.Listener.Open(c.Access, process.Service("fuser"), log)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s is in use already, perhaps by another `triskele up`: stop that one, or choose another address with --listen", c.Listener.Listen)
@@ -78,11 +86,16 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer func() { _ = listener.Close() }()
+	operators, err := admin.Listen(c.Admin, process.Metrics(), log)
+	if err != nil {
+		return err
+	}
+	defer operators.Start(ctx)()
 	if err := t.create(); err != nil {
 		return err
 	}
 	config := gateway.DefaultConfig()
-	config.Rerank, config.Cache, config.Fusion = reranker, c.Cache, c.Fusion
+	config.Rerank, config.Cache, config.Fusion, config.Trace = reranker, c.Cache, c.Fusion, c.Trace
 	if c.OneStatement {
 		config.Fusion.Method = "rrf" // which is what SQL does
 	}
@@ -103,6 +116,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, system.Close()) }()
+	operators.Health(server.Serving)
 	if err := env.print(welcome(listener.Addr(), t)); err != nil {
 		return err
 	}

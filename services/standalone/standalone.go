@@ -50,6 +50,9 @@ type Config struct {
 	// Extractor reads facts out of memories; without a URL nothing is read.
 	Extractor extractor.Config
 	Sweep     memory.Sweep // of expired memories; the zero value never removes any
+	// AskOnly is for a process that asks something and is gone: the database is opened as it is, and nothing works in the
+	// background.
+	AskOnly bool
 	// Delay, if not nil, is asked before each search how long to hold it up: a fault to practise with.
 	Delay func(leg string) time.Duration
 }
@@ -60,7 +63,8 @@ type System struct {
 	Conn    *grpc.ClientConn // to the gateway, in memory
 	// Legs are the legs themselves, by name, for those who measure them past the gateway.
 	Legs    map[string]triskelev1.LegServiceClient
-	gateway func(*rpc.Server, net.Listener) error
+	gateway *rpc.Server // the one in memory
+	outside func(*rpc.Server, net.Listener) error
 	legs    map[string]*rpc.Server
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -81,7 +85,17 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		return nil, err
 	}
 	s.closers = append(s.closers, s.Backend.Close)
-	if _, err := s.Backend.Migrate(ctx); err != nil {
+	background := func(work func(context.Context)) {
+		if !config.AskOnly {
+			s.running.Go(func() { work(run) })
+		}
+	}
+	if config.AskOnly {
+		err = s.Backend.Check(ctx)
+	} else {
+		_, err = s.Backend.Migrate(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
 	denseTel := process.Service("dense")
@@ -98,18 +112,17 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	}
 	config.Graph.Embedder = embedder
 	linked := s.Backend.Graph(config.Graph)
-	s.running.Go(func() { linked.Refresh(run, log) })
+	background(func(ctx context.Context) { linked.Refresh(ctx, log) })
 	extract, err := backend.Extraction(ctx, s.Backend, linked, config.Extractor, process.Service("graph"), log)
 	if err != nil {
 		return nil, err
 	}
-	s.running.Go(func() { extract(run) })
+	background(extract)
 	for name, indexer := range map[string]queue.Indexer{"dense": dense, "graph": linked} {
-		worker := s.Backend.Worker(name, indexer, log)
-		s.running.Go(func() { worker.Run(run) })
+		background(s.Backend.Worker(name, indexer, log).Run)
 	}
 
-	s.running.Go(func() { s.Backend.FoldLexical(run, log) })
+	background(func(ctx context.Context) { s.Backend.FoldLexical(ctx, log) })
 
 	gatewayTel := process.Service("fuser")
 	words := s.Backend.Lexical(config.Lexical)
@@ -146,7 +159,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	}
 	store := s.Backend.Memory()
 	triskelev1.RegisterMemoryServiceServer(records, memory.NewServer(store))
-	s.running.Go(func() { config.Sweep.Run(run, store, log) })
+	background(func(ctx context.Context) { config.Sweep.Run(ctx, store, log) })
 	conn, err := s.serve(run, records, "memory", gatewayTel)
 	if err != nil {
 		return nil, err
@@ -154,7 +167,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	memories := triskelev1.NewMemoryServiceClient(conn)
 
 	if config.OneStatement {
-		if config.Gateway.Statement, err = s.statement(run, dense, config.Lexical, denseTel, gatewayTel, log); err != nil {
+		if config.Gateway.Statement, err = s.statement(run, dense, linked, config.Lexical, denseTel, gatewayTel, log); err != nil {
 			return nil, err
 		}
 	}
@@ -166,15 +179,14 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		triskelev1.RegisterRecallServiceServer(server, g)
 		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memories))
 	}
-	inside, err := rpc.NewServer(gatewayTel, log)
-	if err != nil {
+	if s.gateway, err = rpc.NewServer(gatewayTel, log); err != nil {
 		return nil, err
 	}
-	register(inside)
-	if s.Conn, err = s.serve(run, inside, "fuser", process.Service("client")); err != nil {
+	register(s.gateway)
+	if s.Conn, err = s.serve(run, s.gateway, "fuser", process.Service("client")); err != nil {
 		return nil, err
 	}
-	s.gateway = func(server *rpc.Server, listener net.Listener) error {
+	s.outside = func(server *rpc.Server, listener net.Listener) error {
 		register(server)
 		server.Ready()
 		return server.Run(run, listener)
@@ -183,13 +195,13 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
-	s.running.Go(func() { work(run) })
+	background(work)
 	return s, nil
 }
 
 // statement serves recalls by one statement and returns a client.
-func (s *System) statement(ctx context.Context, index backend.Index, config lexical.Config, own, gateway *telemetry.Service, log *slog.Logger) (triskelev1.RecallServiceClient, error) {
-	recalls, err := backend.Statement(s.Backend, index, config)
+func (s *System) statement(ctx context.Context, index backend.Index, linked backend.GraphIndex, config lexical.Config, own, gateway *telemetry.Service, log *slog.Logger) (triskelev1.RecallServiceClient, error) {
+	recalls, err := backend.Statement(s.Backend, index, linked, config)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +250,7 @@ func delay(name string, of func(string) time.Duration) grpc.UnaryServerIntercept
 
 // Serve serves the gateway with a server of the caller's too, which knows whom to let in, until the system is closed.
 func (s *System) Serve(server *rpc.Server, listener net.Listener) error {
-	return s.gateway(server, listener)
+	return s.outside(server, listener)
 }
 
 // Kill stops a leg at once, as a crash would.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc"
 
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
@@ -36,7 +37,7 @@ func startOneOf(t *testing.T, programs string, more setup) *one {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &one{&system{t: t, programs: programs, env: more.env, processes: map[string]*process{}, tel: tel.Service("client")}, filepath.Join(t.TempDir(), "test.db")}
+	o := &one{&system{t: t, programs: programs, env: more.env, processes: map[string]*process{}, tel: tel.Service("client"), dial: func(string) []grpc.DialOption { return nil }}, filepath.Join(t.TempDir(), "test.db")}
 	address := freeAddress(t)
 	o.processes["triskele"] = &process{name: "triskele", program: "triskele", address: address, args: append([]string{"up", "--listen", address, "--sqlite", o.file, "--log-level", "debug"}, more.args["triskele"]...)}
 	o.run("triskele")

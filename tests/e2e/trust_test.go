@@ -140,7 +140,9 @@ func TestTrust(t *testing.T) {
 	stranger.CA = authority.File
 	misled := trust.TLS{CA: other.File}
 	at := func(name string) string { return s.processes[name].address }
-	s.eventually("a revoked token is refused", func() bool { return status.Code(call(at("fuser"), agent, secrets["revoked"], recall)) == codes.Unauthenticated })
+	s.eventually("a revoked token is refused", func() bool {
+		return status.Code(call(at("fuser"), agent, secrets["revoked"], recall)) == codes.Unauthenticated
+	})
 	for name, c := range map[string]struct {
 		address string
 		tls     trust.TLS

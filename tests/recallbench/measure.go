@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,17 +31,8 @@ type way struct {
 	name string
 	conn *grpc.ClientConn
 	legs map[string]*triskelev1.LegOptions
-}
 
-func (b *bench) ways() []way {
-	same := map[string]*triskelev1.LegOptions{"lexical": {Scorer: triskelev1.Scorer_SCORER_TS_RANK}, "graph": {Enabled: new(bool)}}
-	return []way{
-		{"five processes, defaults", b.fanOut, nil},
-		{"one process, defaults", b.one, nil},
-		{"five processes, ts_rank and dense", b.fanOut, same},
-		{"one process, ts_rank and dense", b.one, same},
-		{"one statement", b.statement, nil},
-	}
+	processes []*exec.Cmd // that answer, if their processor time is of interest
 }
 
 // measurement is what one way gave with a number of clients.
@@ -49,6 +43,7 @@ type measurement struct {
 	took     time.Duration   // all of them, as many at a time as there are clients
 	found    int             // answers with the query's source among the hits
 	degraded int
+	busy     time.Duration // processor time of the way's processes
 }
 
 func (m measurement) at(percent int) time.Duration {
@@ -59,7 +54,7 @@ func (m measurement) perSecond() float64 { return float64(len(m.times)) / m.took
 
 // measure asks every query in every way, so many at a time; the ways take turns.
 func (b *bench) measure(ctx context.Context, queries []question, clients int) ([]measurement, error) {
-	ways := b.ways()
+	ways := b.ways
 	out := make([]measurement, len(ways))
 	for round := -1; round < rounds; round++ {
 		part := queries[max(round, 0)*len(queries)/rounds : (max(round, 0)+1)*len(queries)/rounds]
@@ -68,23 +63,43 @@ func (b *bench) measure(ctx context.Context, queries []question, clients int) ([
 		}
 		for i := range ways {
 			at := (i + max(round, 0)) % len(ways)
+			before := busy(ways[at].processes)
 			m, err := ways[at].ask(ctx, part, clients)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", ways[at].name, err)
 			}
+			m.busy = busy(ways[at].processes) - before
 			if round < 0 {
 				continue
 			}
 			o := &out[at]
 			o.way, o.clients = ways[at].name, clients
 			o.times, o.took = append(o.times, m.times...), o.took+m.took
-			o.found, o.degraded = o.found+m.found, o.degraded+m.degraded
+			o.found, o.degraded, o.busy = o.found+m.found, o.degraded+m.degraded, o.busy+m.busy
 		}
 	}
 	for i := range out {
 		slices.Sort(out[i].times)
 	}
 	return out, nil
+}
+
+// busy is how long processes have been on a processor, in steps of 10 ms each.
+func busy(processes []*exec.Cmd) (total time.Duration) {
+	const tick = 10 * time.Millisecond // Linux shows no other to programs
+	for _, p := range processes {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+		if err != nil {
+			continue
+		}
+		// The program's name is in parentheses and may hold blanks; utime and stime are the 12th and 13th after it.
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		for _, field := range fields[11:13] {
+			ticks, _ := strconv.Atoi(field)
+			total += time.Duration(ticks) * tick
+		}
+	}
+	return total
 }
 
 func (w way) ask(ctx context.Context, queries []question, clients int) (measurement, error) {
@@ -126,14 +141,10 @@ func (w way) ask(ctx context.Context, queries []question, clients int) (measurem
 }
 
 // report is what docs/bench/recall.md says.
-func (b *bench) report(ctx context.Context, s settings, clients string, measured []measurement) (string, error) {
+func (b *bench) report(ctx context.Context, s settings, clients, loadBefore string, measured []measurement) (string, error) {
 	var server string
 	if err := b.admin.QueryRow(ctx, "SELECT 'PostgreSQL ' || current_setting('server_version') || ', fsync ' || current_setting('fsync')").Scan(&server); err != nil {
 		return "", err
-	}
-	load := "unknown"
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		load, _, _ = strings.Cut(string(text), " ")
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, `# A recall through sockets, in one process, and as one statement
@@ -141,18 +152,19 @@ func (b *bench) report(ctx context.Context, s settings, clients string, measured
     make bench-recall RECALL_MEMORIES=%d CLIENTS=%s
 
 - Date: %s
-- Machine: %d cores, %s/%s, %s; %s; one-minute load average afterwards %s
+- Machine: %d cores, %s/%s, %s; %s; one-minute load average %s before, %s afterwards
 - Memories: %d of 20 to 80 words from a vocabulary of %d, Zipfian with exponent %v and offset %d, %d titles, seed %d, in one namespace
 - Queries: %d, 3 to 10 words of a memory, one in three with its title; 10 hits with contents, a budget of %v, so nothing is left out
 - Every query is asked in every way, in %d rounds in which the ways take turns, all on one database. A client waits for its answer before
   it asks again. Milliseconds as the client sees them, on a socket of the loopback
 
-"Defaults" are BM25, the nearest by the vector index, and the graph, as far as it links anything. "ts_rank and dense" are the two
-legs that the statement has; it compares all vectors. The ratios are to the statement with as many clients.
+"Defaults" are BM25, the nearest by the vector index, and PageRank. "As the statement" is with what the statement does by words and
+by the graph: ts_rank and hop decay; it compares all vectors, the fan-out asks the index. The ratios are to the statement with
+as many clients.
 
 | clients | way | p50 | p95 | p99 | recalls/s | p50 ratio | p95 ratio | source@10 | degraded |
 |---|---|---|---|---|---|---|---|---|---|
-`, s.memories, clients, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), server, load,
+`, s.memories, clients, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), server, loadBefore, loadAverage(),
 		s.memories, vocabulary, exponent, offset, subjects, s.seed, s.queries, budget, rounds)
 	for _, m := range measured {
 		yardstick := measured[slices.IndexFunc(measured, func(o measurement) bool { return o.way == "one statement" && o.clients == m.clients })]
@@ -160,6 +172,16 @@ legs that the statement has; it compares all vectors. The ratios are to the stat
 			float64(m.at(50))/float64(yardstick.at(50)), float64(m.at(95))/float64(yardstick.at(95)), float64(m.found)/float64(len(m.times)), m.degraded)
 	}
 	return out.String(), nil
+}
+
+// loadAverage is that of the last minute, as the kernel writes it.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	load, _, _ := strings.Cut(string(text), " ")
+	return load
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1000) }

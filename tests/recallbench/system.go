@@ -27,17 +27,21 @@ const namespace = "bench"
 
 // bench is a database and the gateways on it.
 type bench struct {
+	begun     time.Time
+	tel       *telemetry.Service
+	programs  string    // folder
 	admin     *pgx.Conn // of the server
 	name, url string    // of the database
 	processes []*exec.Cmd
 	conns     []*grpc.ClientConn
-	fanOut    *grpc.ClientConn // to a gateway whose legs are processes
-	one       *grpc.ClientConn // to one that has them in its own
-	statement *grpc.ClientConn // to one that answers by one statement
+	sink      sink
+	one       *grpc.ClientConn // to a gateway that has the legs in its process, through which memories are stored
+	ways      []way            // that are compared
 }
 
+// start makes a database with nothing in it.
 func (s *settings) start(ctx context.Context) (_ *bench, err error) {
-	b := &bench{name: fmt.Sprintf("recallbench_%d", os.Getpid())}
+	b := &bench{begun: time.Now(), programs: s.programs, name: fmt.Sprintf("recallbench_%d", os.Getpid())}
 	defer func() {
 		if err != nil {
 			b.stop()
@@ -55,59 +59,81 @@ func (s *settings) start(ctx context.Context) (_ *bench, err error) {
 	if _, err = b.admin.Exec(ctx, "CREATE DATABASE "+b.name); err != nil {
 		return nil, err
 	}
-	program := func(name string) string { return filepath.Join(s.programs, name) }
-	if out, err := exec.CommandContext(ctx, program("triskele"), "migrate", "up", "--postgres", b.url).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, filepath.Join(b.programs, "triskele"), "migrate", "up", "--postgres", b.url).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("migrate: %w: %s", err, out)
 	}
 	process, err := telemetry.Start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	tel := process.Service("bench")
-	addresses := map[string]string{}
-	for _, name := range []string{"memory", "lexical", "dense", "graph"} {
-		if addresses[name], err = b.launch(program(name+"d"), "--postgres", b.url); err != nil {
-			return nil, err
-		}
-	}
-	for _, gateway := range []struct {
-		conn    **grpc.ClientConn
-		program string
-		args    []string
-	}{
-		{&b.fanOut, "fuserd", []string{
-			"--memory", addresses["memory"], "--leg", "lexical=" + addresses["lexical"], "--leg", "dense=" + addresses["dense"],
-			"--leg", "graph=" + addresses["graph"] + "?weight=0.35",
-		}},
-		{&b.one, "triskele", []string{"up", "--postgres", b.url}},
-		{&b.statement, "triskele", []string{"up", "--postgres", b.url, "--one-statement"}},
-	} {
-		address, err := b.launch(program(gateway.program), gateway.args...)
-		if err != nil {
-			return nil, err
-		}
-		if *gateway.conn, err = rpc.Dial(address, tel); err != nil {
-			return nil, err
-		}
-		b.conns = append(b.conns, *gateway.conn)
-		if err := awaitServing(ctx, *gateway.conn); err != nil {
-			return nil, fmt.Errorf("%s: %w", gateway.program, err)
-		}
-	}
-	return b, nil
+	b.tel = process.Service("bench")
+	b.one, err = b.gateway(ctx, nil, "triskele", "up", "--postgres", b.url)
+	return b, err
 }
 
-// launch starts a program on a free port of the loopback.
-func (b *bench) launch(program string, args ...string) (address string, err error) {
+// startOthers starts the gateways that nothing is loaded through: their index workers would only compete for two cores.
+func (b *bench) startOthers(ctx context.Context) error {
+	fanOut, err := b.five(ctx)
+	if err != nil {
+		return err
+	}
+	statement, err := b.gateway(ctx, nil, "triskele", "up", "--postgres", b.url, "--one-statement")
+	if err != nil {
+		return err
+	}
+	same := map[string]*triskelev1.LegOptions{
+		"lexical": {Scorer: triskelev1.Scorer_SCORER_TS_RANK}, "graph": {Traversal: triskelev1.Traversal_TRAVERSAL_HOP_DECAY},
+	}
+	b.ways = []way{
+		{name: "five processes, defaults", conn: fanOut},
+		{name: "one process, defaults", conn: b.one},
+		{name: "five processes, as the statement", conn: fanOut, legs: same},
+		{name: "one process, as the statement", conn: b.one, legs: same},
+		{name: "one statement", conn: statement},
+	}
+	return nil
+}
+
+// five starts a gateway whose legs are processes.
+func (b *bench) five(ctx context.Context, env ...string) (_ *grpc.ClientConn, err error) {
+	addresses := map[string]string{}
+	for _, name := range []string{"memory", "lexical", "dense", "graph"} {
+		if addresses[name], err = b.launch(env, name+"d", "--postgres", b.url); err != nil {
+			return nil, err
+		}
+	}
+	return b.gateway(ctx, env, "fuserd", "--memory", addresses["memory"], "--leg", "lexical="+addresses["lexical"],
+		"--leg", "dense="+addresses["dense"], "--leg", "graph="+addresses["graph"])
+}
+
+// gateway starts one and returns a connection to it when it serves.
+func (b *bench) gateway(ctx context.Context, env []string, program string, args ...string) (*grpc.ClientConn, error) {
+	address, err := b.launch(env, program, args...)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := rpc.Dial(address, b.tel)
+	if err != nil {
+		return nil, err
+	}
+	b.conns = append(b.conns, conn)
+	if err := awaitServing(ctx, conn); err != nil {
+		return nil, fmt.Errorf("%s: %w", program, err)
+	}
+	return conn, nil
+}
+
+// launch starts a program on a free port of the loopback, with variables besides.
+func (b *bench) launch(env []string, program string, args ...string) (address string, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
 	address = l.Addr().String()
 	_ = l.Close()
-	cmd := exec.Command(program, append(args, "--listen", address)...)
+	cmd := exec.Command(filepath.Join(b.programs, program), append(args, "--listen", address)...)
 	cmd.Stderr = os.Stderr
-	cmd.Env = append(os.Environ(), "TRISKELE_LOG_LEVEL=error")
+	cmd.Env = append(append(os.Environ(), "TRISKELE_LOG_LEVEL=error", "TRISKELE_ADMIN=off"), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return "", err
@@ -146,48 +172,4 @@ func (b *bench) stop() {
 		_, _ = b.admin.Exec(ctx, "DROP DATABASE IF EXISTS "+b.name+" WITH (FORCE)")
 		_ = b.admin.Close(ctx)
 	}
-}
-
-// load stores the memories and waits until every index has them.
-func (b *bench) load(ctx context.Context, seed uint64, n int) ([]note, error) {
-	texts := notes(seed, n)
-	memory := triskelev1.NewMemoryServiceClient(b.one)
-	stream, err := memory.Import(ctx)
-	if err != nil {
-		return nil, err
-	}
-	const batch = 500
-	for from := 0; from < n; from += batch {
-		req := &triskelev1.ImportRequest{}
-		for _, t := range texts[from:min(from+batch, n)] {
-			req.Memories = append(req.Memories, &triskelev1.Memory{Namespace: namespace, Title: t.title, Content: t.content})
-		}
-		if err := stream.Send(req); err != nil {
-			break // CloseAndRecv says why
-		}
-	}
-	if _, err := stream.CloseAndRecv(); err != nil {
-		return nil, err
-	}
-	for {
-		resp, err := memory.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
-		if err != nil {
-			return nil, err
-		}
-		if resp.GetIndexed() {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-	db, err := pgx.Connect(ctx, b.url)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = db.Close(ctx) }()
-	_, err = db.Exec(ctx, "VACUUM ANALYZE")
-	return texts, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 	"google.golang.org/grpc"
 
+	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/program"
 	"github.com/triskele/triskele/fuser/rerank"
@@ -25,13 +26,14 @@ type flags struct {
 	program.Flags
 	Access        trust.Access         `embed:""`
 	Leg           []string             `help:"A leg as ${form}; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
-	Memory        string               `help:"Target of the memory service." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
+	Memory        string               `help:"The memory service as ${memory}." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
 	Policies      []byte               `help:"JSON file of recall policies by namespace: a policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
 	Fusion        gateway.FusionConfig `embed:""`
 	DefaultBudget time.Duration        `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET"`
 	MaxBudget     time.Duration        `help:"No recall gets more." default:"10s" env:"TRISKELE_MAX_BUDGET"`
 	Reranker      rerank.Flags         `embed:""`
 	Cache         gateway.CacheConfig  `embed:""`
+	Trace         gateway.TraceConfig  `embed:""`
 }
 
 // defaultLegs are the gateway's own, on this machine, as LegForm has them.
@@ -47,14 +49,17 @@ func defaultLegs() string {
 func main() {
 	var f flags
 	program.Main("fuser", "Serves the gateway: Recall, and the record calls it passes on.", &f, &f.Flags,
-		kong.Vars{"listen": "127.0.0.1:7400", "tls_clients": "", "legs": defaultLegs(), "form": gateway.LegForm}, f.run)
+		kong.Vars{"listen": "127.0.0.1:7400", "tls_clients": "", "legs": defaultLegs(), "form": gateway.LegForm, "memory": gateway.MemoryForm}, f.run)
 }
 
-func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logger) error {
+func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
 	config := gateway.DefaultConfig()
-	config.Fusion, config.Cache = f.Fusion, f.Cache
+	config.Fusion, config.Cache, config.Trace = f.Fusion, f.Cache, f.Trace
 	config.Budget.Default, config.Budget.Max = f.DefaultBudget, f.MaxBudget
 	var err error
+	if config.Memory, err = gateway.ParseMemory(f.Memory); err != nil {
+		return err
+	}
 	if config.Rerank, err = f.Reranker.Open(os.Getenv); err != nil {
 		return err
 	}
@@ -81,7 +86,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logge
 		config.Legs = append(config.Legs, leg)
 		clients = append(clients, triskelev1.NewLegServiceClient(conn))
 	}
-	conn, err := rpc.Dial(f.Memory, tel, grpc.WithTransportCredentials(creds))
+	conn, err := rpc.Dial(config.Memory.Target, tel, grpc.WithTransportCredentials(creds))
 	if err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}
@@ -99,6 +104,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logge
 	triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memory))
 	// A gateway whose legs are down still answers, with what it has: it is ready as soon as it listens.
 	server.Ready()
+	operators.Health(server.Serving)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version(), "legs", len(config.Legs))
 	return server.Run(ctx, listener)
 }

@@ -7,25 +7,21 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/triskele/triskele/fuser/endpoint"
 	"github.com/triskele/triskele/services/embed"
 )
 
@@ -56,15 +52,14 @@ type Config struct {
 
 // Embedder asks one server for one model's vectors. It may be used concurrently.
 type Embedder struct {
-	config   Config
-	shape    shape
-	endpoint string
-	host     string
-	model    embed.Model
-	client   *http.Client
-	slots    chan struct{}
-	breaker  *gobreaker.CircuitBreaker[[][]float32]
-	pause    func(ctx context.Context, d time.Duration) error
+	config  Config
+	shape   shape
+	server  *endpoint.Endpoint
+	model   embed.Model
+	slots   chan struct{}
+	breaker *gobreaker.CircuitBreaker[embedded]
+	counted counters
+	pause   func(ctx context.Context, d time.Duration) error
 }
 
 var _ embed.Embedder = (*Embedder)(nil)
@@ -78,11 +73,10 @@ func New(config Config) (*Embedder, error) {
 	if config.URL == "" {
 		config.URL = shape.url
 	}
-	server, err := url.Parse(strings.TrimRight(config.URL, "/"))
-	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" || server.User != nil {
-		return nil, errors.New("the embedding server's address must be a URL like http://127.0.0.1:11434, without user or password")
+	server, err := endpoint.New(config.URL, config.Key, 0)
+	if err != nil {
+		return nil, fmt.Errorf("embedding with %s: %w", config.Provider, err)
 	}
-	local := isLoopback(server.Hostname())
 	switch {
 	case config.Model == "":
 		return nil, fmt.Errorf("%s needs the name of a model", config.Provider)
@@ -90,8 +84,6 @@ func New(config Config) (*Embedder, error) {
 		return nil, fmt.Errorf("%s/%s: the number of dimensions must be given and positive", config.Provider, config.Model)
 	case config.Shorten && !shape.shortens:
 		return nil, fmt.Errorf("%s cannot shorten vectors", config.Provider)
-	case config.Key != "" && server.Scheme == "http" && !local:
-		return nil, fmt.Errorf("the key for %s would cross the network unencrypted: use https", server.Host)
 	case config.Batch < 0 || config.Batch > shape.texts:
 		return nil, fmt.Errorf("a request to %s has 1 to %d texts, not %d", config.Provider, shape.texts, config.Batch)
 	}
@@ -108,29 +100,20 @@ func New(config Config) (*Embedder, error) {
 		config.Timeout = 30 * time.Second
 	}
 	e := &Embedder{
-		config: config, shape: shape, endpoint: server.String() + shape.path, host: server.Host,
+		config: config, shape: shape, server: server,
 		model: embed.Model{
 			Provider: config.Provider, Name: config.Model, Dimensions: config.Dimensions,
-			DocumentPrefix: config.DocumentPrefix, QueryPrefix: config.QueryPrefix, Local: local,
+			DocumentPrefix: config.DocumentPrefix, QueryPrefix: config.QueryPrefix, Local: server.Local(),
 		},
-		slots: make(chan struct{}, config.Concurrency),
+		slots: make(chan struct{}, config.Concurrency), counted: uncounted,
 		pause: pause,
-		client: &http.Client{
-			// A redirect would carry texts to a server that nobody configured.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
 	}
-	e.breaker = gobreaker.NewCircuitBreaker[[][]float32](gobreaker.Settings{
+	e.breaker = gobreaker.NewCircuitBreaker[embedded](gobreaker.Settings{
 		Name: config.Provider, Timeout: coolDown,
 		ReadyToTrip:  func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= tripAfter },
 		IsSuccessful: func(err error) bool { return !broken(err) },
 	})
 	return e, nil
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Model implements embed.Embedder.
@@ -197,19 +180,11 @@ func (e *Embedder) cut(text string) string {
 	return text
 }
 
-// statusError is an answer other than 200.
-type statusError struct {
-	code  int
-	after time.Duration // what the server asks to wait; 0 if it does not
-}
-
-func (e *statusError) Error() string { return "HTTP " + strconv.Itoa(e.code) }
-
 // again says whether the same request may succeed later.
 func again(err error) bool {
-	var status *statusError
+	var status *endpoint.StatusError
 	if errors.As(err, &status) {
-		return status.code == http.StatusTooManyRequests || status.code == http.StatusRequestTimeout || status.code >= 500
+		return status.Code == http.StatusTooManyRequests || status.Code == http.StatusRequestTimeout || status.Code >= 500
 	}
 	var malformed *malformedError
 	return !errors.As(err, &malformed) && !errors.Is(err, context.Canceled)
@@ -222,41 +197,49 @@ func broken(err error) bool {
 	return err != nil && (again(err) || errors.As(err, &malformed))
 }
 
-// request asks for the vectors of one batch, if need be several times, within the deadline of ctx.
+// request asks for the vectors of one batch, and tells telemetry about it.
 func (e *Embedder) request(ctx context.Context, kind kind, texts []string) ([][]float32, error) {
+	ctx, end := e.observe(ctx, len(texts))
+	answer, err := e.ask(ctx, kind, texts)
+	end(answer.tokens, err)
+	return answer.vectors, err
+}
+
+// ask asks for the vectors of one batch, if need be several times, within the deadline of ctx.
+func (e *Embedder) ask(ctx context.Context, kind kind, texts []string) (embedded, error) {
 	select {
 	case e.slots <- struct{}{}:
 		defer func() { <-e.slots }()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return embedded{}, context.Cause(ctx)
 	}
 	body, err := json.Marshal(e.shape.request(e.config, kind, texts))
 	if err != nil {
-		return nil, err
+		return embedded{}, err
 	}
 	for attempt := 1; ; attempt++ {
-		vectors, err := e.breaker.Execute(func() ([][]float32, error) { return e.attempt(ctx, body, len(texts)) })
+		answer, err := e.breaker.Execute(func() (embedded, error) { return e.attempt(ctx, body, len(texts)) })
 		if err == nil {
-			return vectors, nil
+			return answer, nil
 		}
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return embedded{}, context.Cause(ctx)
 		}
-		err = fmt.Errorf("embedding server %s: %w", e.host, err)
+		err = fmt.Errorf("embedding server %s: %w", e.server.URL.Host, err)
 		if attempt == attempts || !again(err) || errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-			return nil, err
+			return embedded{}, err
 		}
 		wait := firstPause << (attempt - 1)
 		wait = wait/2 + rand.N(wait/2+1) // so that clients that failed together do not return together
-		var status *statusError
-		if errors.As(err, &status) && status.after > 0 {
-			wait = status.after
+		var status *endpoint.StatusError
+		if errors.As(err, &status) && status.After > 0 {
+			wait = status.After
 		}
 		if deadline, ok := ctx.Deadline(); wait > maxPause || ok && time.Until(deadline) <= wait {
-			return nil, err // there is no time for another attempt
+			return embedded{}, err // there is no time for another attempt
 		}
 		if e.pause(ctx, wait) != nil {
-			return nil, context.Cause(ctx)
+			return embedded{}, context.Cause(ctx)
 		}
 	}
 }
@@ -273,51 +256,26 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // attempt sends one request.
-func (e *Embedder) attempt(ctx context.Context, body []byte, texts int) ([][]float32, error) {
+func (e *Embedder) attempt(ctx context.Context, body []byte, texts int) (embedded, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.config.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.endpoint, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json")
-	if e.config.Key != "" {
-		req.Header.Set("Authorization", "Bearer "+e.config.Key)
-	}
-	resp, err := e.client.Do(req)
-	if err != nil {
-		return nil, transportError(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		// What is left unread closes the connection; a short answer is read so that it can be used again.
-		_, _ = io.CopyN(io.Discard, resp.Body, 4096)
-		return nil, &statusError{resp.StatusCode, retryAfter(resp.Header.Get("Retry-After"), time.Now())}
-	}
 	// A number takes up to 25 characters.
 	limit := int64(texts*e.config.Dimensions*32 + 1<<20)
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	answer, header, err := e.server.Post(ctx, e.shape.path, body, limit)
+	switch {
+	case errors.Is(err, endpoint.ErrTooLong):
+		return embedded{}, malformed("the answer has more than %d bytes", limit)
+	case err != nil:
+		return embedded{}, err
+	}
+	read, err := e.shape.read(answer, texts)
 	if err != nil {
-		return nil, transportError(err)
+		return embedded{}, err
 	}
-	if int64(len(answer)) > limit {
-		return nil, malformed("the answer has more than %d bytes", limit)
+	if tokens, err := strconv.Atoi(header.Get("X-Compute-Tokens")); err == nil && read.tokens == 0 {
+		read.tokens = max(tokens, 0)
 	}
-	vectors, err := e.shape.vectors(answer, texts)
-	if err != nil {
-		return nil, err
-	}
-	return vectors, e.check(vectors, texts)
-}
-
-// transportError drops the URL that http.Client puts into its errors.
-func transportError(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		return wrapped.Err
-	}
-	return err
+	return read, e.check(read.vectors, texts)
 }
 
 // check refuses vectors that are not those of the model, and gives the others length 1.
@@ -345,15 +303,4 @@ func (e *Embedder) check(vectors [][]float32, texts int) error {
 		}
 	}
 	return nil
-}
-
-// retryAfter reads the header's two forms, seconds and a date. It is 0 for neither, and for a time that has passed.
-func retryAfter(header string, now time.Time) time.Duration {
-	if seconds, err := strconv.Atoi(header); err == nil {
-		return time.Duration(max(0, min(seconds, 1<<20))) * time.Second
-	}
-	if at, err := http.ParseTime(header); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
 }

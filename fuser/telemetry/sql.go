@@ -1,0 +1,35 @@
+package telemetry
+
+import "strings"
+
+// beforeTable are the words that a table's name follows.
+var beforeTable = map[string]bool{"FROM": true, "INTO": true, "UPDATE": true, "JOIN": true, "TABLE": true}
+
+// Summary says of an SQL statement what it does and to which table first, "SELECT memory.memories", and nothing else of it:
+// OpenTelemetry's db.query.summary. It reads no further than that table.
+func Summary(statement string) string {
+	operation, last := "", ""
+	for word := range strings.FieldsSeq(statement) {
+		if operation == "" {
+			operation = strings.ToUpper(word)
+		} else if name := leadingName(word); last != "" && name != "" && beforeTable[last] {
+			return operation + " " + name
+		}
+		if last = ""; len(word) <= len("UPDATE") {
+			last = strings.ToUpper(word)
+		}
+	}
+	if operation == "" {
+		return "SQL"
+	}
+	return operation
+}
+
+// leadingName is the name, with that of its schema, that a word begins with: "" for a parenthesis or a placeholder.
+func leadingName(word string) string {
+	end := strings.IndexFunc(word, func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' && r != '.' })
+	if end < 0 {
+		return word
+	}
+	return word[:end]
+}
