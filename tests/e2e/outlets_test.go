@@ -95,7 +95,7 @@ func (s logSink) Export(_ context.Context, req *logspb.ExportLogsServiceRequest)
 	return &logspb.ExportLogsServiceResponse{}, nil
 }
 
-// collect runs a collector until the test ends, and returns the variables that send everything there.
+// collect runs a collector until the test ends, and returns the variables that send everything there, and have metrics served.
 func collect(t *testing.T, to *outlets) []string {
 	t.Helper()
 	listener, err := rpc.Listen("127.0.0.1:0", false)
@@ -108,5 +108,5 @@ func collect(t *testing.T, to *outlets) []string {
 	logspb.RegisterLogsServiceServer(server, logSink{to: to})
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + listener.Addr().String(), "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_METRIC_EXPORT_INTERVAL=1000"}
+	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + listener.Addr().String(), "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_METRIC_EXPORT_INTERVAL=1000", "TRISKELE_ADMIN=127.0.0.1:0"}
 }

@@ -25,6 +25,9 @@ import (
 // namespace holds the memories.
 const namespace = "bench"
 
+// firstPort and lastPort are what the programs listen on.
+const firstPort, lastPort = 21_000, 29_000
+
 // bench is a database and the gateways on it.
 type bench struct {
 	begun     time.Time
@@ -33,6 +36,7 @@ type bench struct {
 	admin     *pgx.Conn // of the server
 	name, url string    // of the database
 	processes []*exec.Cmd
+	port      int // that was given out last
 	conns     []*grpc.ClientConn
 	sink      sink
 	one       *grpc.ClientConn // to a gateway that has the legs in its process, through which memories are stored
@@ -125,12 +129,17 @@ func (b *bench) gateway(ctx context.Context, env []string, program string, args 
 
 // launch starts a program on a free port of the loopback, with variables besides.
 func (b *bench) launch(env []string, program string, args ...string) (address string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	// Below the ports that the system gives out by itself, to a program that is still starting for instance.
+	for free := false; !free; {
+		b.port = max(b.port+1, firstPort)
+		address = fmt.Sprintf("127.0.0.1:%d", b.port)
+		l, err := net.Listen("tcp", address)
+		if free = err == nil; free {
+			_ = l.Close()
+		} else if b.port == lastPort {
+			return "", err
+		}
 	}
-	address = l.Addr().String()
-	_ = l.Close()
 	cmd := exec.Command(filepath.Join(b.programs, program), append(args, "--listen", address)...)
 	cmd.Stderr = os.Stderr
 	cmd.Env = append(append(os.Environ(), "TRISKELE_LOG_LEVEL=error", "TRISKELE_ADMIN=off"), env...)
