@@ -66,6 +66,7 @@ var covered = map[string]string{
 	"services/cmd/trainembedder: os.WriteFile":    "the same",
 	"services/embed/remote: http.Client":          "TestCanary has an embedder that keeps every request; the database keeps sensitive memories out of the queue and of the vectors",
 	"services/chat: http.Client":                  "TestCanary has a model that keeps every request, for the curator and the extractor; memory.Curatable, graph.Extractions and the database keep sensitive memories out",
+	"services/traces: http.Client":                "`triskele budget` asks for traces where its user says, and sends nothing but that question",
 	"services/postgres: pgxpool.NewWithConfig":    "the database: TestCanary looks into every table",
 	"services/sqlite: otelsql.Open":               "the database: TestCanary looks into every table",
 	"services/postgres/pgtest: v5.Connect":        "for tests only",
