@@ -7,9 +7,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	otelcodes "go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -24,10 +21,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	out.search, out.state = s, triskelev1.LegState_LEG_STATE_SKIPPED
 	guard, health := g.guards[s.leg], isolation.Unhealthy
 	leave := func(isolation.Verdict) {}
-	ctx, span := g.tel.Tracer.Start(ctx, "leg "+s.name, trace.WithAttributes(
-		attribute.String("triskele.leg", s.name),
-		attribute.Int64("triskele.budget_us", s.budget.Microseconds()),
-	))
+	ctx, span := g.startLeg(ctx, s)
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			g.log.ErrorContext(ctx, "panic in a leg's client", "leg", s.name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
@@ -35,21 +29,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		}
 		out.spent, out.returned = time.Since(start), len(out.hits)
 		leave(health)
-		span.SetAttributes(
-			attribute.String("triskele.state", stateName(out.state)),
-			attribute.Int("triskele.hits", len(out.hits)),
-			attribute.Int64("triskele.behind", out.behind),
-			attribute.Int64("triskele.spent_us", out.spent.Microseconds()),
-			attribute.Int64("triskele.queued_us", out.queued.Microseconds()),
-			attribute.Bool("triskele.hedged", out.hedged),
-		)
-		if s.atLeast != "" {
-			span.SetAttributes(attribute.Bool("triskele.stale", out.stale))
-		}
-		if out.lost() {
-			span.SetStatus(otelcodes.Error, out.reason)
-		}
-		span.End()
+		endLeg(span, out)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, s.budget)
 	defer cancel()
@@ -84,11 +64,15 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	}, guard.leg.Hedge && s.pressure.Limit == 0)
 	out.hedged = hedged
 	if health = guard.verdict(err, s.budget-out.queued); err != nil {
+		if why, spare := spared(ctx); spare {
+			out.reason, out.spare = why, true
+			return out
+		}
 		out.state, out.reason, out.err = failure(err, s.budget)
 		return out
 	}
 	if out.hits, err = readHits(resp, s.depth); err != nil {
-		g.log.ErrorContext(ctx, "malformed answer", "leg", s.name, "error", err.Error())
+		g.log.DebugContext(ctx, "malformed answer", "leg", s.name, "error", err.Error())
 		out.state, out.reason, health = triskelev1.LegState_LEG_STATE_FAILED, "malformed answer", isolation.Unhealthy
 		return out
 	}

@@ -60,7 +60,7 @@ func (g *Gateway) contents(ctx context.Context, fused []fusion.Fused, query stri
 		wg.Go(func() {
 			resp, err := g.memory.Get(ctx, req)
 			if err != nil {
-				g.log.WarnContext(ctx, "contents not fetched", "namespace", namespace, "error", err.Error())
+				g.log.DebugContext(ctx, "contents not fetched", "namespace", namespace, "error", err.Error())
 			}
 			memories := make(map[string]*triskelev1.Memory, len(req.GetIds()))
 			matches := make(map[string]*triskelev1.Matches, len(resp.GetMatches()))

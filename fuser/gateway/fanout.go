@@ -6,9 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
-
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/isolation"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -121,7 +118,6 @@ func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
 		if g.config.Legs[o.leg].Shed == 0 && o.spent > 0 && o.state != triskelev1.LegState_LEG_STATE_FAILED && o.state != triskelev1.LegState_LEG_STATE_SKIPPED {
 			g.load.Answered(o.slow())
 		}
-		g.legTime.Record(ctx, o.spent.Seconds(), metric.WithAttributes(attribute.String("leg", o.name), attribute.String("state", stateName(o.state))))
 	}
 	return outcomes
 }
@@ -130,8 +126,8 @@ func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
 // with its context whatever the peer does; or sooner, if the call is over: because it has to fail, or because what is
 // outstanding, later searches included, makes no difference any more.
 func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, later []int, left time.Duration) (over bool) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	searching, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	type ended struct {
 		at int
 		outcome
@@ -146,11 +142,12 @@ func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, 
 		var tooLittle string
 		if o.budget, tooLittle = g.config.Legs[o.leg].Budget.Of(left, o.deadline); tooLittle != "" {
 			o.reason, o.late = tooLittle, true
+			g.notAsked(ctx, *o)
 			continue
 		}
 		s := o.search
 		running[i] = true
-		go func() { results <- ended{i, g.ask(ctx, r.req, s)} }()
+		go func() { results <- ended{i, g.ask(searching, r.req, s)} }()
 	}
 	for len(running) > 0 {
 		result := <-results
@@ -171,11 +168,14 @@ func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, 
 		default:
 			continue
 		}
+		cancel(spareError(why))
 		for _, i := range outstanding {
 			o := &outcomes[i]
 			o.spare, o.reason = true, why
 			if running[i] {
 				o.spent = time.Since(r.start)
+			} else {
+				g.notAsked(ctx, *o)
 			}
 		}
 		return true

@@ -4,8 +4,12 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/triskele/triskele/fuser/isolation"
 	"github.com/triskele/triskele/fuser/telemetry"
@@ -43,6 +47,9 @@ func New(config Config, legs []triskelev1.LegServiceClient, memory triskelev1.Me
 	}
 	for _, leg := range config.Legs {
 		g.guards = append(g.guards, newGuard(leg, config.Breaker, func(open bool) { g.opened(leg.Name, open) }))
+	}
+	for _, guard := range g.guards {
+		g.open.Add(context.Background(), 0, metric.WithAttributes(attribute.String("leg", guard.leg.Name)))
 	}
 	g.reranker = newGuard(Leg{Name: rerankName, Limit: config.Rerank.Limit}, config.Breaker, func(open bool) { g.opened(rerankName, open) })
 	return g, g.resolvePolicies()

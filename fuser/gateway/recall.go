@@ -46,6 +46,7 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	// Names and attributes follow OpenTelemetry's conventions for generative AI memory operations.
 	ctx, span := g.tel.Tracer.Start(ctx, "search_memory", trace.WithTimestamp(start), trace.WithAttributes(
 		attribute.String("gen_ai.operation.name", "search_memory"),
+		attribute.String("gen_ai.provider.name", "triskele"),
 		attribute.Int("triskele.namespaces", len(req.GetNamespaces())),
 	))
 	resp, err := g.recall(ctx, start, req)
@@ -59,13 +60,20 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 		fallthrough
 	default:
 		span.SetAttributes(
-			attribute.Int("gen_ai.memory.search.result.count", len(resp.GetHits())),
+			attribute.Int("gen_ai.memory.record.count", len(resp.GetHits())),
+			attribute.Int("gen_ai.memory.search.result.count", len(resp.GetHits())), // its name in earlier conventions
 			attribute.Bool("triskele.degraded", resp.GetDegraded()),
 			attribute.String("triskele.fusion", resp.GetFusion().GetMethod().String()),
 			attribute.Int64("triskele.budget_us", resp.GetBudget().AsDuration().Microseconds()),
+			attribute.Int64("triskele.spent_us", time.Since(start).Microseconds()),
 		)
+		if resp.GetDegraded() {
+			span.SetAttributes(attribute.String("triskele.reason", resp.GetDegradedReason()))
+		}
 	}
-	g.recalls.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", result)))
+	outcome := metric.WithAttributes(attribute.String("outcome", result))
+	g.recalls.Add(ctx, 1, outcome)
+	g.recallTime.Record(ctx, time.Since(start).Seconds(), outcome)
 	span.End()
 	spans := take()
 	if err != nil {
@@ -75,7 +83,7 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	resp.TraceId = span.SpanContext().TraceID().String()
 	resp.Spent = durationpb.New(time.Since(start))
 	if resp.GetDegraded() {
-		g.log.WarnContext(ctx, "degraded recall", "trace_id", resp.GetTraceId(), "reason", resp.GetDegradedReason())
+		g.log.WarnContext(ctx, "degraded recall", "legs", legStates(resp.GetLegs()), "reason", resp.GetDegradedReason())
 	}
 	return resp, nil
 }
@@ -131,8 +139,14 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	r.pressure = g.load.Pressure()
 
 	outcomes, result, err := g.search(ctx, r)
+	g.searched(ctx, outcomes)
 	if err != nil {
 		return nil, err
+	}
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		if share, compared := overlap(outcomes, r.fusion.Limit); compared {
+			span.SetAttributes(attribute.Float64("triskele.overlap", share))
+		}
 	}
 	minScoreIgnored := r.cut(&result, outcomes)
 	if err := g.checkNamespaces(ctx, req.GetNamespaces(), outcomes); err != nil {
@@ -173,7 +187,7 @@ func (g *Gateway) search(ctx context.Context, r *recall) ([]outcome, fusion.Resu
 	}
 	outcomes := g.fanOut(ctx, r)
 	if err := verdict(outcomes); err != nil {
-		return nil, fusion.Result{}, err
+		return outcomes, fusion.Result{}, err
 	}
 	if r.settings[0].completing() {
 		g.complete(ctx, r, outcomes)

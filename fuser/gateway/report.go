@@ -88,6 +88,15 @@ var missed = map[triskelev1.LegState]string{
 	triskelev1.LegState_LEG_STATE_SKIPPED:   "was skipped",
 }
 
+// legStates names each leg with its state, for the log.
+func legStates(reports []*triskelev1.LegReport) string {
+	texts := make([]string, len(reports))
+	for i, l := range reports {
+		texts[i] = l.GetLeg() + " " + stateName(l.GetState())
+	}
+	return strings.Join(texts, ", ")
+}
+
 // degradation is one sentence that a model can read, or "" if nothing is missing.
 func degradation(outcomes []outcome, more []string) string {
 	var parts []string

@@ -13,6 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/telemetry"
 )
 
@@ -23,21 +24,27 @@ const flushTime = 5 * time.Second
 type Flags struct {
 	Listen      string           `help:"Address to serve gRPC on." default:"${listen}" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
 	AllowRemote bool             `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
+	Admin       admin.Flags      `embed:""`
+	Keep        telemetry.Keep   `embed:""`
 	LogLevel    slog.Level       `help:"Least level to log: debug, info, warn or error." default:"info" env:"TRISKELE_LOG_LEVEL"`
 	Version     kong.VersionFlag `help:"Print the version and exit."`
 }
 
+// Run is what a program does, until it is done or ctx ends. What operators may see it registers with admin.
+type Run func(ctx context.Context, tel *telemetry.Service, admin *admin.Server, log *slog.Logger) error
+
 // Main reads the command line into flags, a struct that embeds common, calls run until it returns or SIGINT or SIGTERM
 // ends its context, and exits: 0 after an orderly stop, 1 on failure, 2 if the command line is wrong. name is the
-// service's; its program is called name + "d".
-func Main(name, description string, flags any, common *Flags, vars kong.Vars, run func(context.Context, *telemetry.Service, *slog.Logger) error) {
+// service's; its program is called name + "d". vars has the service's default address as "listen".
+func Main(name, description string, flags any, common *Flags, vars kong.Vars, run Run) {
 	vars = maps.Clone(vars)
 	vars["version"] = telemetry.Version()
+	vars["admin"] = admin.Beside(vars["listen"])
 	kong.Parse(flags, kong.Name(name+"d"), kong.Description(description), kong.Exit(exit), vars)
-	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: common.LogLevel})).With("service", name)
+	log := slog.New(telemetry.Traced(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: common.LogLevel}))).With("service", name)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := observed(ctx, name, log, run); err != nil {
+	if err := observed(ctx, name, common, log, run); err != nil {
 		log.Error("stopped", "error", err.Error())
 		os.Exit(1)
 	}
@@ -51,9 +58,14 @@ func exit(code int) {
 	os.Exit(code)
 }
 
-// observed calls run with telemetry, which is flushed afterwards under a deadline of its own.
-func observed(ctx context.Context, name string, log *slog.Logger, run func(context.Context, *telemetry.Service, *slog.Logger) error) error {
-	process, err := telemetry.Start(ctx)
+// observed calls run with telemetry, which is flushed afterwards under a deadline of its own, and with a server for
+// operators beside it.
+func observed(ctx context.Context, name string, common *Flags, log *slog.Logger, run Run) error {
+	options := []telemetry.Option{telemetry.Keeping(common.Keep)}
+	if common.Admin.On() {
+		options = append(options, telemetry.Scraped)
+	}
+	process, err := telemetry.Start(ctx, options...)
 	if err != nil {
 		return err
 	}
@@ -64,5 +76,10 @@ func observed(ctx context.Context, name string, log *slog.Logger, run func(conte
 			log.Warn("telemetry was not flushed", "error", err.Error())
 		}
 	}()
-	return run(ctx, process.Service(name), log)
+	operators, err := admin.Listen(common.Admin, common.AllowRemote, process.Metrics(), log)
+	if err != nil {
+		return err
+	}
+	defer operators.Start(ctx)()
+	return run(ctx, process.Service(name), operators, log)
 }

@@ -14,7 +14,6 @@ import (
 	"buf.build/go/protovalidate"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc/filters"
-	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
@@ -73,6 +72,12 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 // Ready turns health to SERVING, for the whole server and each of its services.
 func (s *Server) Ready() {
 	s.setAll(healthpb.HealthCheckResponse_SERVING)
+}
+
+// Serving says whether health is SERVING.
+func (s *Server) Serving() bool {
+	resp, err := s.health.Check(context.Background(), &healthpb.HealthCheckRequest{})
+	return err == nil && resp.GetStatus() == healthpb.HealthCheckResponse_SERVING
 }
 
 func (s *Server) setAll(status healthpb.HealthCheckResponse_ServingStatus) {
@@ -207,7 +212,7 @@ func (g guard) validate(req any) error {
 
 func (g guard) outcome(ctx context.Context, method string, panicked any, err error) error {
 	if panicked != nil {
-		g.log.ErrorContext(ctx, "panic", "method", method, "trace_id", traceID(ctx), "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+		g.log.ErrorContext(ctx, "panic", "method", method, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
 		return status.Error(codes.Internal, "internal error; the server's log has the cause")
 	}
 	if err == nil {
@@ -215,11 +220,7 @@ func (g guard) outcome(ctx context.Context, method string, panicked any, err err
 	}
 	out, internal := public(ctx, err)
 	if internal {
-		g.log.ErrorContext(ctx, "call failed", "method", method, "trace_id", traceID(ctx), "error", err.Error())
+		g.log.ErrorContext(ctx, "call failed", "method", method, "error", err.Error())
 	}
 	return out
-}
-
-func traceID(ctx context.Context) string {
-	return trace.SpanContextFromContext(ctx).TraceID().String()
 }

@@ -14,9 +14,6 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// maxSpansPerTrace bounds what one watched trace may hold.
-const maxSpansPerTrace = 1024
-
 // Recorder keeps the finished spans of the traces that somebody in this process watches, so that an answer can carry
 // its own waterfall without a collector. It is safe for concurrent use.
 type Recorder struct {

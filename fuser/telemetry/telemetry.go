@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/contrib/exporters/autoexport"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
@@ -38,9 +40,16 @@ func (p sampledOnly) Inject(ctx context.Context, carrier propagation.TextMapCarr
 
 // Process holds what the services of one process share.
 type Process struct {
-	spans    sdktrace.SpanExporter
-	readers  []sdkmetric.Reader
 	recorder *Recorder
+	silent   bool // nothing is exported, and what is recorded is for the callers to say
+	sampler  sdktrace.Sampler
+	exporter sdktrace.SpanProcessor // nil if no spans are exported
+	keep     Keep
+	keeper   *keeper              // nil if the sampler alone decides
+	registry *prometheus.Registry // nil if no metrics are served
+	pushing  sdkmetric.Reader     // of the first service, made early so that a wrong setting is an error of Start
+	mu       sync.Mutex
+	services map[string]*Service
 	shutdown []func(context.Context) error
 }
 
@@ -54,22 +63,36 @@ type Service struct {
 	Recorder       *Recorder
 }
 
+// Option changes what Start sets up.
+type Option func(*Process)
+
 // Start reads the OTEL_* variables and prepares the exporters they ask for.
-func Start(ctx context.Context) (*Process, error) {
-	p := &Process{recorder: NewRecorder()}
-	if wanted("TRACES") {
+func Start(ctx context.Context, options ...Option) (*Process, error) {
+	p := &Process{recorder: NewRecorder(), services: map[string]*Service{}}
+	for _, option := range options {
+		option(p)
+	}
+	var err error
+	if p.sampler, err = samplerFromEnvironment(); err != nil {
+		return nil, err
+	}
+	switch {
+	case wanted("TRACES"):
 		exporter, err := autoexport.NewSpanExporter(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("span exporter: %w", err)
 		}
-		p.spans = exporter
+		p.exporter = reticent{sdktrace.NewBatchSpanProcessor(exporter)}
+		if p.keep.wanted() {
+			p.keeper, p.sampler = newKeeper(p.keep.Slow, p.exporter), recording{p.sampler}
+		}
+	case os.Getenv(samplerVariable) == "":
+		p.silent, p.sampler = true, sdktrace.ParentBased(sdktrace.NeverSample())
 	}
-	if wanted("METRICS") {
-		reader, err := autoexport.NewMetricReader(ctx)
-		if err != nil {
+	if pushed() {
+		if p.pushing, err = autoexport.NewMetricReader(ctx); err != nil {
 			return nil, fmt.Errorf("metric reader: %w", err)
 		}
-		p.readers = append(p.readers, reader)
 	}
 	return p, nil
 }
@@ -86,9 +109,13 @@ func wanted(signal string) bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != ""
 }
 
-// Service returns the telemetry of the named service. The first service of a process owns its metric reader: a reader
-// cannot serve two providers.
+// Service returns the telemetry of the named service, the same one each time.
 func (p *Process) Service(name string) *Service {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.services[name]; s != nil {
+		return s
+	}
 	// Attributes of the environment come last and win: an operator may rename a service.
 	res, err := resource.Merge(
 		resource.NewWithAttributes(semconv.SchemaURL, semconv.ServiceName(name), semconv.ServiceVersion(Version())),
@@ -97,25 +124,26 @@ func (p *Process) Service(name string) *Service {
 		res = resource.NewSchemaless(semconv.ServiceName(name))
 	}
 	propagator := propagation.TextMapPropagator(standard)
-	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithSpanProcessor(p.recorder)}
-	switch {
-	case p.spans != nil:
-		options = append(options, sdktrace.WithBatcher(unclosable{p.spans}))
-	case os.Getenv("OTEL_TRACES_SAMPLER") == "":
-		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.NeverSample())))
+	if p.silent {
 		propagator = sampledOnly{standard}
+	}
+	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithSampler(p.sampler), sdktrace.WithSpanProcessor(p.recorder)}
+	switch {
+	case p.keeper != nil:
+		options = append(options, sdktrace.WithSpanProcessor(p.keeper))
+	case p.exporter != nil:
+		options = append(options, sdktrace.WithSpanProcessor(unclosable{p.exporter}))
 	}
 	tracers := sdktrace.NewTracerProvider(options...)
 
 	meterOptions := []sdkmetric.Option{sdkmetric.WithResource(res)}
-	for _, reader := range p.readers {
+	for _, reader := range p.readers() {
 		meterOptions = append(meterOptions, sdkmetric.WithReader(reader))
 	}
-	p.readers = nil
 	meters := sdkmetric.NewMeterProvider(meterOptions...)
 
 	p.shutdown = append(p.shutdown, tracers.Shutdown, meters.Shutdown)
-	return &Service{
+	s := &Service{
 		Name:           name,
 		TracerProvider: tracers,
 		MeterProvider:  meters,
@@ -123,6 +151,8 @@ func (p *Process) Service(name string) *Service {
 		Tracer:         tracers.Tracer(ScopeName),
 		Recorder:       p.recorder,
 	}
+	p.services[name] = s
+	return s
 }
 
 // Shutdown flushes and closes everything. Give it a context with a deadline of its own.
@@ -131,14 +161,14 @@ func (p *Process) Shutdown(ctx context.Context) error {
 	for _, stop := range p.shutdown {
 		errs = append(errs, stop(ctx))
 	}
-	if p.spans != nil {
-		errs = append(errs, p.spans.Shutdown(ctx))
+	if p.exporter != nil {
+		errs = append(errs, p.exporter.Shutdown(ctx))
 	}
 	return errors.Join(errs...)
 }
 
-// unclosable keeps the first provider that shuts down from closing the exporter under the others.
-type unclosable struct{ sdktrace.SpanExporter }
+// unclosable keeps the first provider that shuts down from closing what others export by.
+type unclosable struct{ sdktrace.SpanProcessor }
 
 func (unclosable) Shutdown(context.Context) error { return nil }
 

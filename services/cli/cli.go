@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/cli/render"
 	"github.com/triskele/triskele/services/eval"
@@ -90,7 +91,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 		kong.Name("triskele"), kong.Description(description),
 		kong.Writers(env.Out, env.Err), kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"version": telemetry.Version(), "configs": strings.Join(eval.ConfigNames(), ", "), "scorers": strings.Join(lexical.ScorerNames, ","), "languages": strings.Join(lexical.Languages(), ", ")},
+		kong.Vars{"version": telemetry.Version(), "admin": admin.Beside("127.0.0.1:7400"), "configs": strings.Join(eval.ConfigNames(), ", "), "scorers": strings.Join(lexical.ScorerNames, ","), "languages": strings.Join(lexical.Languages(), ", ")},
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&env))
 	if err != nil {
 		_, _ = fmt.Fprintln(env.Err, "error:", err)

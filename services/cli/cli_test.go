@@ -26,6 +26,11 @@ import (
 	"github.com/triskele/triskele/services/storetest"
 )
 
+func TestMain(m *testing.M) {
+	_ = os.Setenv("TRISKELE_ADMIN", "127.0.0.1:0") // other tests run beside
+	os.Exit(m.Run())
+}
+
 // serve starts all services on a temporary file and returns the gateway's address.
 func serve(t *testing.T) string { return serveWith(t, standalone.Config{}) }
 

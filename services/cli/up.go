@@ -8,6 +8,7 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/rpc"
@@ -39,6 +40,8 @@ type upCmd struct {
 	Fusion       gateway.FusionConfig `embed:""`
 	Cache        gateway.CacheConfig  `embed:""`
 	OneStatement bool                 `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank) and dense, fused by rrf, without the graph. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT"`
+	Admin        admin.Flags          `embed:""`
+	Keep         telemetry.Keep       `embed:""`
 	LogLevel     slog.Level           `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 }
 
@@ -75,12 +78,21 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	if err := t.create(); err != nil {
 		return err
 	}
-	process, err := telemetry.Start(ctx)
+	options := []telemetry.Option{telemetry.Keeping(c.Keep)}
+	if c.Admin.On() {
+		options = append(options, telemetry.Scraped)
+	}
+	process, err := telemetry.Start(ctx, options...)
 	if err != nil {
 		return err
 	}
 	defer flush(ctx, process)
-	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel}))
+	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
+	operators, err := admin.Listen(c.Admin, c.AllowRemote, process.Metrics(), log)
+	if err != nil {
+		return err
+	}
+	defer operators.Start(ctx)()
 	config := gateway.DefaultConfig()
 	config.Rerank, config.Cache, config.Fusion = reranker, c.Cache, c.Fusion
 	if c.OneStatement {
@@ -103,6 +115,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, system.Close()) }()
+	operators.Health(system.Serving)
 	if err := env.print(welcome(listener.Addr(), t)); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/program"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
@@ -38,12 +39,12 @@ type Build func(ctx context.Context, b backend.Backend, tel *telemetry.Service, 
 func Main(name, description, listen, track string, build Build, own ...any) {
 	f := flags{Plugins: own}
 	program.Main(name, description, &f, &f.Flags, kong.Vars{"listen": listen},
-		func(ctx context.Context, tel *telemetry.Service, log *slog.Logger) error {
-			return run(ctx, track, f, build, tel, log)
+		func(ctx context.Context, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
+			return run(ctx, track, f, build, tel, operators, log)
 		})
 }
 
-func run(ctx context.Context, track string, f flags, build Build, tel *telemetry.Service, log *slog.Logger) error {
+func run(ctx context.Context, track string, f flags, build Build, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
 	b, err := backend.OpenPostgres(ctx, f.Postgres, tel)
 	if err != nil {
 		return err
@@ -74,6 +75,7 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 		working.Go(func() { service.Work(ctx) })
 	}
 	server.Watch(ctx, 2*time.Second, b.Ping)
+	operators.Health(server.Serving)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version())
 	if err := server.Run(ctx, listener); err != nil {
 		return fmt.Errorf("serve: %w", err)

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -119,6 +122,7 @@ type Server struct {
 	searcher Searcher
 	behind   *gauge // nil for an index that is always current
 	tel      *telemetry.Service
+	took     metric.Float64Histogram
 	log      *slog.Logger
 }
 
@@ -126,6 +130,12 @@ type Server struct {
 // a Freshness too, its index can be waited for.
 func NewServer(searcher Searcher, tel *telemetry.Service, log *slog.Logger) *Server {
 	s := &Server{searcher: searcher, tel: tel, log: log}
+	var err error
+	if s.took, err = tel.MeterProvider.Meter(telemetry.ScopeName).Float64Histogram("triskele.search.duration", metric.WithUnit("s"),
+		metric.WithExplicitBucketBoundaries(.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5),
+		metric.WithDescription("Time of a search as the leg itself saw it, by leg and state.")); err != nil {
+		otel.Handle(err)
+	}
 	if index, ok := searcher.(Freshness); ok {
 		s.behind = newGauge(index)
 	}
@@ -189,13 +199,27 @@ type freshness struct {
 func (s *Server) search(ctx context.Context, start time.Time, query Query) (Result, freshness, error) {
 	budget := budgetOf(ctx, start)
 	ctx, span := s.tel.Tracer.Start(ctx, s.tel.Name+".search", trace.WithTimestamp(start), trace.WithAttributes(
+		attribute.String("triskele.leg", s.tel.Name),
 		attribute.Int("triskele.depth", query.Depth),
 		attribute.Int64("triskele.budget_us", budget.Microseconds()),
 		attribute.Bool("triskele.filtered", query.Filter.Narrow()),
 	))
-	defer span.End()
+	state, reason := triskelev1.LegState_LEG_STATE_FAILED, ""
+	defer func() {
+		spent, named := time.Since(start), strings.TrimPrefix(state.String(), "LEG_STATE_")
+		s.took.Record(ctx, spent.Seconds(), metric.WithAttributes(attribute.String("leg", s.tel.Name), attribute.String("state", named)))
+		span.SetAttributes(
+			attribute.String("triskele.state", named),
+			attribute.String("triskele.reason", reason),
+			attribute.Int64("triskele.spent_us", spent.Microseconds()),
+		)
+		if state == triskelev1.LegState_LEG_STATE_FAILED || state == triskelev1.LegState_LEG_STATE_TIMED_OUT {
+			span.SetStatus(otelcodes.Error, reason)
+		}
+		span.End()
+	}()
 	if budget < minBudget {
-		span.SetStatus(otelcodes.Error, "no time left")
+		state, reason = triskelev1.LegState_LEG_STATE_TIMED_OUT, "no time left"
 		return Result{}, freshness{}, status.Error(codes.DeadlineExceeded, "too little of the deadline was left to search")
 	}
 	ctx, cancel := context.WithDeadline(ctx, start.Add(budget))
@@ -220,19 +244,23 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 		result.State = triskelev1.LegState_LEG_STATE_OK
 	}
 	if err != nil {
-		span.SetStatus(otelcodes.Error, "search failed") // the cause may quote data; it belongs in the log
+		reason = "search failed" // the cause may quote data; it belongs in the log
 		if ctx.Err() != nil {
+			state, reason = triskelev1.LegState_LEG_STATE_TIMED_OUT, "did not finish within its budget"
+			if errors.Is(ctx.Err(), context.Canceled) {
+				state, reason = triskelev1.LegState_LEG_STATE_SKIPPED, "called off by the caller"
+			}
 			return Result{}, freshness{}, status.Error(codes.DeadlineExceeded, "the search did not finish within its budget")
+		}
+		var unable *UnableError
+		if errors.As(err, &unable) {
+			reason = unable.Reason
 		}
 		return Result{}, freshness{}, s.public(ctx, err)
 	}
 	fresh.behind = readBehind()
-	span.SetAttributes(
-		attribute.String("triskele.state", result.State.String()),
-		attribute.Int("triskele.hits", len(result.Hits)),
-		attribute.Int64("triskele.behind", fresh.behind),
-		attribute.Int64("triskele.spent_us", time.Since(start).Microseconds()),
-	)
+	state, reason = result.State, result.Reason
+	span.SetAttributes(attribute.Int("triskele.hits", len(result.Hits)), attribute.Int64("triskele.behind", fresh.behind))
 	return result, fresh, nil
 }
 

@@ -151,7 +151,9 @@ func (s *Server) RenameNamespace(ctx context.Context, req *triskelev1.RenameName
 }
 
 // DeleteNamespace implements triskelev1.MemoryServiceServer.
-func (s *Server) DeleteNamespace(ctx context.Context, req *triskelev1.DeleteNamespaceRequest) (*triskelev1.DeleteNamespaceResponse, error) {
+func (s *Server) DeleteNamespace(ctx context.Context, req *triskelev1.DeleteNamespaceRequest) (_ *triskelev1.DeleteNamespaceResponse, err error) {
+	ctx, end := begin(ctx, deleteStore, 0)
+	defer func() { end(err) }()
 	forgotten, err := s.store.DeleteNamespace(ctx, req.GetNamespace())
 	if err != nil {
 		return nil, err

@@ -39,7 +39,9 @@ type Server struct {
 func NewServer(store Store) *Server { return &Server{store: store} }
 
 // Remember implements triskelev1.MemoryServiceServer.
-func (s *Server) Remember(ctx context.Context, req *triskelev1.RememberRequest) (*triskelev1.RememberResponse, error) {
+func (s *Server) Remember(ctx context.Context, req *triskelev1.RememberRequest) (_ *triskelev1.RememberResponse, err error) {
+	ctx, end := begin(ctx, createMemory, 1)
+	defer func() { end(err) }()
 	r, err := newRecord("memory", req.GetMemory())
 	if err != nil {
 		return nil, err
@@ -142,7 +144,9 @@ var updatable = map[string]func(to *record.Record, from record.Record){
 }
 
 // Update implements triskelev1.MemoryServiceServer.
-func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (*triskelev1.UpdateResponse, error) {
+func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (_ *triskelev1.UpdateResponse, err error) {
+	ctx, end := begin(ctx, updateMemory, 1)
+	defer func() { end(err) }()
 	paths := req.GetUpdateMask().GetPaths()
 	if len(paths) == 0 {
 		return nil, rpc.Invalid("update_mask", "must name at least one field")
@@ -186,7 +190,9 @@ func validateRecord(r record.Record) error {
 }
 
 // Supersede implements triskelev1.MemoryServiceServer.
-func (s *Server) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest) (*triskelev1.SupersedeResponse, error) {
+func (s *Server) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest) (_ *triskelev1.SupersedeResponse, err error) {
+	ctx, end := begin(ctx, updateMemory, 1)
+	defer func() { end(err) }()
 	id, err := uuid.Parse(req.GetId())
 	if err != nil {
 		return nil, rpc.Invalid("id", "must be a UUID")
@@ -211,7 +217,9 @@ func (s *Server) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest
 }
 
 // Forget implements triskelev1.MemoryServiceServer.
-func (s *Server) Forget(ctx context.Context, req *triskelev1.ForgetRequest) (*triskelev1.ForgetResponse, error) {
+func (s *Server) Forget(ctx context.Context, req *triskelev1.ForgetRequest) (_ *triskelev1.ForgetResponse, err error) {
+	ctx, end := begin(ctx, deleteMemory, len(req.GetIds()))
+	defer func() { end(err) }()
 	ids, err := parseIDs(req.GetIds())
 	if err != nil {
 		return nil, err
@@ -370,7 +378,9 @@ func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportReque
 }
 
 // importBatch stores one message's memories, or plans to.
-func importBatch(ctx context.Context, store func(context.Context, []record.Record) ([]Inserted, error), memories []*triskelev1.Memory) ([]Inserted, error) {
+func importBatch(ctx context.Context, store func(context.Context, []record.Record) ([]Inserted, error), memories []*triskelev1.Memory) (_ []Inserted, err error) {
+	ctx, end := begin(ctx, createMemory, len(memories))
+	defer func() { end(err) }()
 	records := make([]record.Record, len(memories))
 	for i, m := range memories {
 		r, err := fromProto(fmt.Sprintf("memories[%d]", i), m)

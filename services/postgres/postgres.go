@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	pgvector "github.com/pgvector/pgvector-go/pgx"
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/record"
@@ -36,9 +37,17 @@ func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Poo
 		otelpgx.WithTracerProvider(tel.TracerProvider),
 		otelpgx.WithMeterProvider(tel.MeterProvider),
 		otelpgx.WithDisableConnectionDetailsInAttributes(),
+		otelpgx.WithDisableSQLStatementInAttributes(),
+		otelpgx.WithSpanNameCtxFunc(func(_ context.Context, statement string) string { return telemetry.Summary(statement) }),
 	)
 	config.AfterConnect = registerVector
-	return pgxpool.NewWithConfig(ctx, config)
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	// How full the pool is, and how long callers wait for a connection.
+	return pool, otelpgx.RecordStats(pool, otelpgx.WithStatsMeterProvider(tel.MeterProvider),
+		otelpgx.WithStatsAttributes(attribute.String("db.client.connection.pool.name", tel.Name)))
 }
 
 // registerVector makes vector types known to a connection; before the extension is installed there are none.

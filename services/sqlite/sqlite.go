@@ -38,7 +38,7 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	open := func(connections int, options url.Values) (*sql.DB, error) {
+	open := func(name string, connections int, options url.Values) (*sql.DB, error) {
 		// Pragmas bind one connection, so they go into the DSN.
 		options["_pragma"] = append([]string{
 			"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "foreign_keys(1)", "cache_size(-65536)",
@@ -50,27 +50,43 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 			otelsql.WithMeterProvider(tel.MeterProvider),
 			otelsql.WithAttributes(attribute.String("db.system.name", "sqlite")),
 			// Only what belongs to a call is traced, and of that the statements, not the pool's housekeeping.
-			otelsql.WithSpanOptions(otelsql.SpanOptions{DisableErrSkip: true, OmitConnResetSession: true, OmitConnPrepare: true, OmitRows: true, OmitConnectorConnect: true}),
+			otelsql.WithSpanOptions(otelsql.SpanOptions{
+				DisableErrSkip: true, OmitConnResetSession: true, OmitConnPrepare: true, OmitRows: true, OmitConnectorConnect: true, DisableQuery: true,
+			}),
+			otelsql.WithSpanNameFormatter(spanName),
 		)
 		if err != nil {
 			return nil, err
+		}
+		// How full the pool is, and how long callers wait for a connection.
+		if _, err := otelsql.RegisterDBStatsMetrics(db, otelsql.WithMeterProvider(tel.MeterProvider),
+			otelsql.WithAttributes(attribute.String("db.client.connection.pool.name", name))); err != nil {
+			return nil, errors.Join(err, db.Close())
 		}
 		db.SetMaxOpenConns(connections)
 		db.SetMaxIdleConns(connections)
 		return db, nil
 	}
-	write, err := open(1, url.Values{"_txlock": {"immediate"}})
+	write, err := open("write", 1, url.Values{"_txlock": {"immediate"}})
 	if err != nil {
 		return nil, err
 	}
 	if err := write.Ping(); err != nil { // creates the file and switches it to WAL before anyone reads
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), write.Close())
 	}
-	read, err := open(readers, url.Values{"_pragma": {"query_only(1)"}})
+	read, err := open("read", readers, url.Values{"_pragma": {"query_only(1)"}})
 	if err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
 	return &DB{Read: read, Write: write}, nil
+}
+
+// spanName is that of a statement, or of what else is done with a connection.
+func spanName(_ context.Context, method otelsql.Method, statement string) string {
+	if statement == "" {
+		return string(method)
+	}
+	return telemetry.Summary(statement)
 }
 
 // Close closes all connections.

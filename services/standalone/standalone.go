@@ -231,6 +231,9 @@ func delay(name string, of func(string) time.Duration) grpc.UnaryServerIntercept
 // Serve serves the gateway on a listener too, until the system is closed.
 func (s *System) Serve(listener net.Listener) error { return s.gateway.Serve(listener) }
 
+// Serving says whether the gateway's health is SERVING.
+func (s *System) Serving() bool { return s.gateway.Serving() }
+
 // Kill stops a leg at once, as a crash would.
 func (s *System) Kill(leg string) error {
 	server, ok := s.legs[leg]

@@ -37,6 +37,7 @@ var doors = map[string][]string{
 // covered are the doors there are, each with what keeps texts from leaving by it or the test that watches it. Whoever
 // opens another one adds it here, and to TestCanary if it leads out of the system.
 var covered = map[string]string{
+	"fuser/admin: http.Server":                    "the address for operators: TestCanary reads /metrics",
 	"fuser/program: os.Stderr":                    "logs of the daemons: TestCanary reads them at the level debug",
 	"fuser/program: slog.NewJSONHandler":          "the same",
 	"fuser/rpc: grpc.NewClient":                   "connections between the services, which carry texts to who may have them; TestCanary reads what models and collectors get",
@@ -92,6 +93,7 @@ var libraries = map[string]string{
 	"gonum.org/v1/gonum":                  "no",
 	"github.com/pgvector/pgvector-go":     "no",
 	"github.com/pressly/goose/v3":         "the database",
+	"github.com/prometheus/client_golang": "metrics of Go and the process, and how metrics are written: TestCanary reads them",
 	"github.com/schollz/progressbar/v3":   "draws where it is told to: the error output of an import",
 	"github.com/x448/float16":             "no",
 	"github.com/yalue/onnxruntime_go":     "models in the process, in builds with the tag onnx: its telemetry and its log are off",

@@ -31,6 +31,7 @@ type process struct {
 
 func launch(program string, args ...string) (*process, error) {
 	p := &process{cmd: exec.Command(program, args...), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), "TRISKELE_ADMIN=off")
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errs
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {

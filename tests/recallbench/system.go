@@ -107,7 +107,7 @@ func (b *bench) launch(program string, args ...string) (address string, err erro
 	_ = l.Close()
 	cmd := exec.Command(program, append(args, "--listen", address)...)
 	cmd.Stderr = os.Stderr
-	cmd.Env = append(os.Environ(), "TRISKELE_LOG_LEVEL=error")
+	cmd.Env = append(os.Environ(), "TRISKELE_LOG_LEVEL=error", "TRISKELE_ADMIN=off")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return "", err

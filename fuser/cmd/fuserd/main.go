@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/program"
 	"github.com/triskele/triskele/fuser/rerank"
@@ -47,7 +48,7 @@ func main() {
 		kong.Vars{"listen": "127.0.0.1:7400", "legs": defaultLegs(), "form": gateway.LegForm}, f.run)
 }
 
-func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logger) error {
+func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
 	config := gateway.DefaultConfig()
 	config.Fusion, config.Cache = f.Fusion, f.Cache
 	config.Budget.Default, config.Budget.Max = f.DefaultBudget, f.MaxBudget
@@ -96,6 +97,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, log *slog.Logge
 	}
 	// A gateway whose legs are down still answers, with what it has: it is ready as soon as it listens.
 	server.Ready()
+	operators.Health(server.Serving)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version(), "legs", len(config.Legs))
 	return server.Run(ctx, listener)
 }

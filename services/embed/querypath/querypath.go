@@ -65,6 +65,11 @@ type flight struct {
 	err     error
 }
 
+// measured is an embedder that counts its requests.
+type measured interface {
+	Measure(meter metric.Meter) error
+}
+
 // New puts the query path before an embedder. fallback may be nil; else its model must be the same, as its vectors are
 // searched among the first one's. cacheBytes bounds the memory for vectors and their texts.
 func New(first, fallback embed.Embedder, cacheBytes int, meter metric.Meter) (*Embedder, error) {
@@ -76,7 +81,12 @@ func New(first, fallback embed.Embedder, cacheBytes int, meter metric.Meter) (*E
 		}
 	}
 	e := &Embedder{Embedder: first, fallback: fallback, cache: newLRU(cacheBytes), flights: map[string]*flight{}}
-	var errs [3]error
+	var errs [5]error
+	for i, embedder := range []embed.Embedder{first, fallback} {
+		if m, ok := embedder.(measured); ok {
+			errs[3+i] = m.Measure(meter)
+		}
+	}
 	e.queries, errs[0] = meter.Int64Counter("triskele.embed.queries", metric.WithDescription("Queries embedded, by where the vector came from."))
 	e.duration, errs[1] = meter.Float64Histogram("triskele.embed.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time to embed a query that was not in the cache."),
@@ -102,7 +112,11 @@ func (e *Embedder) EmbedQueryOrFallBack(ctx context.Context, text string) (vecto
 	vector, from, err := e.embedQuery(ctx, normalize(text, e.Model().QueryPrefix))
 	value := attribute.String("triskele.embed.source", string(from))
 	e.queries.Add(ctx, 1, metric.WithAttributes(value))
-	trace.SpanFromContext(ctx).SetAttributes(value)
+	cached := "miss"
+	if from == fromCache {
+		cached = "hit"
+	}
+	trace.SpanFromContext(ctx).SetAttributes(value, attribute.String("triskele.cache", cached))
 	return slices.Clone(vector), from == fromFallback, err
 }
 

@@ -63,7 +63,8 @@ type Embedder struct {
 	model    embed.Model
 	client   *http.Client
 	slots    chan struct{}
-	breaker  *gobreaker.CircuitBreaker[[][]float32]
+	breaker  *gobreaker.CircuitBreaker[embedded]
+	counted  counters
 	pause    func(ctx context.Context, d time.Duration) error
 }
 
@@ -113,14 +114,14 @@ func New(config Config) (*Embedder, error) {
 			Provider: config.Provider, Name: config.Model, Dimensions: config.Dimensions,
 			DocumentPrefix: config.DocumentPrefix, QueryPrefix: config.QueryPrefix, Local: local,
 		},
-		slots: make(chan struct{}, config.Concurrency),
+		slots: make(chan struct{}, config.Concurrency), counted: uncounted,
 		pause: pause,
 		client: &http.Client{
 			// A redirect would carry texts to a server that nobody configured.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
-	e.breaker = gobreaker.NewCircuitBreaker[[][]float32](gobreaker.Settings{
+	e.breaker = gobreaker.NewCircuitBreaker[embedded](gobreaker.Settings{
 		Name: config.Provider, Timeout: coolDown,
 		ReadyToTrip:  func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= tripAfter },
 		IsSuccessful: func(err error) bool { return !broken(err) },
@@ -222,29 +223,37 @@ func broken(err error) bool {
 	return err != nil && (again(err) || errors.As(err, &malformed))
 }
 
-// request asks for the vectors of one batch, if need be several times, within the deadline of ctx.
+// request asks for the vectors of one batch, and tells telemetry about it.
 func (e *Embedder) request(ctx context.Context, kind kind, texts []string) ([][]float32, error) {
+	ctx, end := e.observe(ctx, len(texts))
+	answer, err := e.ask(ctx, kind, texts)
+	end(answer.tokens, err)
+	return answer.vectors, err
+}
+
+// ask asks for the vectors of one batch, if need be several times, within the deadline of ctx.
+func (e *Embedder) ask(ctx context.Context, kind kind, texts []string) (embedded, error) {
 	select {
 	case e.slots <- struct{}{}:
 		defer func() { <-e.slots }()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return embedded{}, context.Cause(ctx)
 	}
 	body, err := json.Marshal(e.shape.request(e.config, kind, texts))
 	if err != nil {
-		return nil, err
+		return embedded{}, err
 	}
 	for attempt := 1; ; attempt++ {
-		vectors, err := e.breaker.Execute(func() ([][]float32, error) { return e.attempt(ctx, body, len(texts)) })
+		answer, err := e.breaker.Execute(func() (embedded, error) { return e.attempt(ctx, body, len(texts)) })
 		if err == nil {
-			return vectors, nil
+			return answer, nil
 		}
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return embedded{}, context.Cause(ctx)
 		}
 		err = fmt.Errorf("embedding server %s: %w", e.host, err)
 		if attempt == attempts || !again(err) || errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-			return nil, err
+			return embedded{}, err
 		}
 		wait := firstPause << (attempt - 1)
 		wait = wait/2 + rand.N(wait/2+1) // so that clients that failed together do not return together
@@ -253,10 +262,10 @@ func (e *Embedder) request(ctx context.Context, kind kind, texts []string) ([][]
 			wait = status.after
 		}
 		if deadline, ok := ctx.Deadline(); wait > maxPause || ok && time.Until(deadline) <= wait {
-			return nil, err // there is no time for another attempt
+			return embedded{}, err // there is no time for another attempt
 		}
 		if e.pause(ctx, wait) != nil {
-			return nil, context.Cause(ctx)
+			return embedded{}, context.Cause(ctx)
 		}
 	}
 }
@@ -273,12 +282,12 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // attempt sends one request.
-func (e *Embedder) attempt(ctx context.Context, body []byte, texts int) ([][]float32, error) {
+func (e *Embedder) attempt(ctx context.Context, body []byte, texts int) (embedded, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.config.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.endpoint, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return embedded{}, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
@@ -287,28 +296,31 @@ func (e *Embedder) attempt(ctx context.Context, body []byte, texts int) ([][]flo
 	}
 	resp, err := e.client.Do(req)
 	if err != nil {
-		return nil, transportError(err)
+		return embedded{}, transportError(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
 		// What is left unread closes the connection; a short answer is read so that it can be used again.
 		_, _ = io.CopyN(io.Discard, resp.Body, 4096)
-		return nil, &statusError{resp.StatusCode, retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+		return embedded{}, &statusError{resp.StatusCode, retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	}
 	// A number takes up to 25 characters.
 	limit := int64(texts*e.config.Dimensions*32 + 1<<20)
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
-		return nil, transportError(err)
+		return embedded{}, transportError(err)
 	}
 	if int64(len(answer)) > limit {
-		return nil, malformed("the answer has more than %d bytes", limit)
+		return embedded{}, malformed("the answer has more than %d bytes", limit)
 	}
-	vectors, err := e.shape.vectors(answer, texts)
+	read, err := e.shape.read(answer, texts)
 	if err != nil {
-		return nil, err
+		return embedded{}, err
 	}
-	return vectors, e.check(vectors, texts)
+	if tokens, err := strconv.Atoi(resp.Header.Get("X-Compute-Tokens")); err == nil && read.tokens == 0 {
+		read.tokens = max(tokens, 0)
+	}
+	return read, e.check(read.vectors, texts)
 }
 
 // transportError drops the URL that http.Client puts into its errors.

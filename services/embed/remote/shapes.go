@@ -23,7 +23,13 @@ type shape struct {
 	maxText  int // bytes of one text; 0 if the server cuts by itself
 	shortens bool
 	request  func(c Config, kind kind, texts []string) any
-	vectors  func(answer []byte, texts int) ([][]float32, error)
+	read     func(answer []byte, texts int) (embedded, error)
+}
+
+// embedded is what a server answered. tokens is 0 if it did not say what it counted.
+type embedded struct {
+	vectors [][]float32
+	tokens  int
 }
 
 var shapes = map[string]shape{
@@ -37,7 +43,7 @@ var shapes = map[string]shape{
 				Dimensions int      `json:"dimensions,omitempty"`
 			}{texts, c.Model, "float", c.shortened()}
 		},
-		vectors: indexed,
+		read: indexed,
 	},
 	"voyage": {
 		url: "https://api.voyageai.com", path: "/v1/embeddings", texts: 1000, bytes: 120_000, shortens: true,
@@ -50,7 +56,7 @@ var shapes = map[string]shape{
 				Dimensions int      `json:"output_dimension,omitempty"`
 			}{texts, c.Model, [...]string{document: "document", query: "query"}[kind], true, c.shortened()}
 		},
-		vectors: indexed,
+		read: indexed,
 	},
 	"cohere": {
 		url: "https://api.cohere.com", path: "/v2/embed", texts: 96, bytes: 1 << 20, shortens: true,
@@ -64,16 +70,21 @@ var shapes = map[string]shape{
 				Dimensions int      `json:"output_dimension,omitempty"`
 			}{c.Model, texts, [...]string{document: "search_document", query: "search_query"}[kind], []string{"float"}, "END", c.shortened()}
 		},
-		vectors: func(answer []byte, _ int) ([][]float32, error) {
+		read: func(answer []byte, _ int) (embedded, error) {
 			var body struct {
 				Embeddings struct {
 					Float []vector `json:"float"`
 				} `json:"embeddings"`
+				Meta struct {
+					Billed struct {
+						Tokens int `json:"input_tokens"`
+					} `json:"billed_units"`
+				} `json:"meta"`
 			}
 			if err := json.Unmarshal(answer, &body); err != nil {
-				return nil, notJSON(err)
+				return embedded{}, notJSON(err)
 			}
-			return plain(body.Embeddings.Float), nil
+			return embedded{plain(body.Embeddings.Float), body.Meta.Billed.Tokens}, nil
 		},
 	},
 	"tei": {
@@ -85,12 +96,12 @@ var shapes = map[string]shape{
 				Truncate  bool     `json:"truncate"`
 			}{texts, true, true}
 		},
-		vectors: func(answer []byte, _ int) ([][]float32, error) {
+		read: func(answer []byte, _ int) (embedded, error) {
 			var body []vector
 			if err := json.Unmarshal(answer, &body); err != nil {
-				return nil, notJSON(err)
+				return embedded{}, notJSON(err)
 			}
-			return plain(body), nil
+			return embedded{vectors: plain(body)}, nil // it counts tokens in a header
 		},
 	},
 }
@@ -104,27 +115,30 @@ func (c Config) shortened() int {
 }
 
 // indexed reads OpenAI's answer, in which each vector says which text it belongs to.
-func indexed(answer []byte, texts int) ([][]float32, error) {
+func indexed(answer []byte, texts int) (embedded, error) {
 	var body struct {
 		Data []struct {
 			Index     int    `json:"index"`
 			Embedding vector `json:"embedding"`
 		} `json:"data"`
+		Usage struct {
+			Tokens int `json:"total_tokens"`
+		} `json:"usage"`
 	}
 	if err := json.Unmarshal(answer, &body); err != nil {
-		return nil, notJSON(err)
+		return embedded{}, notJSON(err)
 	}
 	if len(body.Data) != texts {
-		return nil, malformed("%d vectors for %d texts", len(body.Data), texts)
+		return embedded{}, malformed("%d vectors for %d texts", len(body.Data), texts)
 	}
 	vectors := make([][]float32, texts)
 	for _, item := range body.Data {
 		if item.Index < 0 || item.Index >= texts || vectors[item.Index] != nil {
-			return nil, malformed("index %d is out of range or there twice", item.Index)
+			return embedded{}, malformed("index %d is out of range or there twice", item.Index)
 		}
 		vectors[item.Index] = item.Embedding
 	}
-	return vectors, nil
+	return embedded{vectors, body.Usage.Tokens}, nil
 }
 
 // vector refuses null, which encoding/json would take for 0 and which servers write for NaN.

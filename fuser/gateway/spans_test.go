@@ -1,0 +1,141 @@
+package gateway_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+
+	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// TestSpans looks at what a recall's own spans say: of the whole, and of each leg, also of one that was not asked or not
+// waited for.
+func TestSpans(t *testing.T) {
+	limit := int32(2)
+	for name, x := range map[string]struct {
+		edit  func(*gateway.Config)
+		legs  []leg
+		req   func(*triskelev1.RecallRequest)
+		spans []string // sorted: name, then state, hits and reason of a leg, or overlap, hits and reason of the recall
+	}{
+		"all answer": {
+			legs: []leg{finds(bm25, "a", "b", "c"), finds(cosine, "b", "d", "e"), finds(hops, "b")},
+			req:  func(r *triskelev1.RecallRequest) { r.Limit = &limit },
+			spans: []string{
+				"leg dense OK 3", "leg graph OK 1", "leg lexical OK 3",
+				"search_memory 0.8333333333333334 2", // lexical and dense share one of two, and both have graph's only one
+			},
+		},
+		"one fails and one is late": {
+			legs: []leg{finds(bm25, "a"), after(time.Hour, cosine), fails(codes.Unavailable)},
+			spans: []string{
+				"leg dense TIMED_OUT 0 no answer within 80ms !", "leg graph FAILED 0 cannot be reached !", "leg lexical OK 1",
+				"search_memory  1 This recall is incomplete: the dense leg timed out (no answer within 80ms); the graph leg failed (cannot be reached).",
+			},
+		},
+		"no time for the second wave": {
+			edit: secondWave, legs: []leg{finds(bm25, "a"), after(time.Hour, cosine), finds(hops, "b")},
+			req: func(r *triskelev1.RecallRequest) { r.Budget.Nanos = int32(6 * ms) },
+			spans: []string{
+				"leg dense TIMED_OUT 0 no answer within 4ms !",
+				"leg graph SKIPPED 0 it would have had 0s of the budget, and needs 2ms !", "leg lexical OK 1",
+				"search_memory  1 This recall is incomplete: the dense leg timed out (no answer within 4ms); the graph leg was skipped (it would have had 0s of the budget, and needs 2ms).",
+			},
+		},
+		"one makes no difference": {
+			edit: light, legs: []leg{finds(bm25, "a", "b"), finds(cosine, "a", "b"), after(50*ms, hops, "x")},
+			req: func(r *triskelev1.RecallRequest) { r.Quorum, r.Limit = 2, &limit },
+			spans: []string{
+				"leg dense OK 2", "leg graph SKIPPED 0 not waited for: it cannot change which memories are returned", "leg lexical OK 2", "search_memory 1 2",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				process, err := telemetry.Start(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				tel, config := process.Service("fuser"), gateway.DefaultConfig()
+				config.Legs = gateway.DefaultLegs(nil)
+				if x.edit != nil {
+					x.edit(&config)
+				}
+				g, err := gateway.New(config, []triskelev1.LegServiceClient{x.legs[0], x.legs[1], x.legs[2]}, memories{}, tel, slog.New(slog.DiscardHandler))
+				if err != nil {
+					t.Fatal(err)
+				}
+				id := trace.TraceID{1}
+				take := tel.Recorder.Watch(id)
+				ctx := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled}))
+				if _, err := g.Recall(ctx, request(x.req)); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait() // for the legs that are not
+				var got []string
+				for _, span := range take() {
+					a := span.GetAttributes()
+					text := fmt.Sprintf("%s %s %s %s", span.GetName(), a["triskele.state"]+a["triskele.overlap"], a["triskele.hits"]+a["gen_ai.memory.record.count"], a["triskele.reason"])
+					if span.GetFailed() {
+						text += " !"
+					}
+					got = append(got, strings.TrimSuffix(text, " "))
+				}
+				slices.Sort(got)
+				if !slices.Equal(got, x.spans) {
+					t.Errorf("spans\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(x.spans, "\n"))
+				}
+			})
+		})
+	}
+}
+
+// TestDegradedRecallIsOneLine has everything go wrong in a recall that can without its failing, and reads the log: a line,
+// which leads to the trace and says how every leg ended and why, and no text.
+func TestDegradedRecallIsOneLine(t *testing.T) {
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	config := gateway.DefaultConfig()
+	config.Legs = gateway.DefaultLegs(nil)
+	malformed := answers(&triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_FAILED})
+	recall := func(memory memories, legs ...triskelev1.LegServiceClient) (*triskelev1.RecallResponse, error) {
+		g, err := gateway.New(config, legs, memory, process.Service("fuser"), slog.New(telemetry.Traced(slog.NewJSONHandler(&log, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) { r.Query = "quokka" }))
+	}
+	resp, err := recall(memories{down: true}, finds(bm25, "a"), fails(codes.Unavailable), malformed)
+	if err != nil || !resp.GetDegraded() {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	var line struct {
+		Level, Msg, Legs, Reason string
+		Trace                    string `json:"trace_id"`
+	}
+	if err := json.Unmarshal(log.Bytes(), &line); err != nil { // of two lines, too
+		t.Fatalf("%v: %s", err, &log)
+	}
+	if line.Level != "WARN" || line.Msg != "degraded recall" || line.Legs != "lexical OK, dense FAILED, graph FAILED" || line.Trace != resp.GetTraceId() ||
+		line.Reason != resp.GetDegradedReason() || !strings.Contains(line.Reason, "contents") || strings.Contains(log.String(), "quokka") {
+		t.Errorf("log: %s", &log)
+	}
+	log.Reset()
+	if _, err := recall(memories{}, finds(bm25, "a"), finds(cosine, "a"), finds(hops)); err != nil || log.Len() > 0 {
+		t.Errorf("%v, and a whole recall writes %s", err, &log)
+	}
+}

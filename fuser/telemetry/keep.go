@@ -1,0 +1,188 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const (
+	// maxHeldTraces bounds how many traces are held at a time; of more, nothing is.
+	maxHeldTraces = 4096
+	// maxSpansPerTrace bounds what is held of one trace; further spans are left out.
+	maxSpansPerTrace = 1024
+)
+
+// Keep says which traces are exported although the sampler left them out. A command line has it as flags.
+type Keep struct {
+	Slow time.Duration `name:"trace-slow" help:"Export the trace of a recall that fails, is degraded or takes at least this long, whatever OTEL_TRACES_SAMPLER leaves out; 0 leaves it to the sampler." default:"250ms" env:"TRISKELE_TRACE_SLOW"`
+}
+
+// Keeping has the process export more traces than its sampler says.
+func Keeping(k Keep) Option { return func(p *Process) { p.keep = k } }
+
+// wanted says whether there is anything to keep: who says always_off wants no traces.
+func (k Keep) wanted() bool {
+	return k.Slow > 0 && !strings.HasSuffix(os.Getenv(samplerVariable), "always_off")
+}
+
+// samplerVariable is the standard variable that names a sampler.
+const samplerVariable = "OTEL_TRACES_SAMPLER"
+
+// samplerFromEnvironment is the sampler that the standard variables ask for; by default every trace that its caller has not
+// left out is sampled.
+func samplerFromEnvironment() (sdktrace.Sampler, error) {
+	ratio := 1.
+	if argument := os.Getenv(samplerVariable + "_ARG"); argument != "" {
+		var err error
+		if ratio, err = strconv.ParseFloat(argument, 64); err != nil || !(ratio >= 0 && ratio <= 1) {
+			return nil, fmt.Errorf("%s_ARG must be a number from 0 to 1, not %q", samplerVariable, argument)
+		}
+	}
+	switch name := os.Getenv(samplerVariable); name {
+	case "", "parentbased_always_on":
+		return sdktrace.ParentBased(sdktrace.AlwaysSample()), nil
+	case "always_on":
+		return sdktrace.AlwaysSample(), nil
+	case "always_off":
+		return sdktrace.NeverSample(), nil
+	case "traceidratio":
+		return sdktrace.TraceIDRatioBased(ratio), nil
+	case "parentbased_always_off":
+		return sdktrace.ParentBased(sdktrace.NeverSample()), nil
+	case "parentbased_traceidratio":
+		return sdktrace.ParentBased(sdktrace.TraceIDRatioBased(ratio)), nil
+	default:
+		return nil, fmt.Errorf("%s must be one of OpenTelemetry's samplers, such as parentbased_traceidratio, not %q", samplerVariable, name)
+	}
+}
+
+// recording has what its sampler leaves out recorded nevertheless, but not marked as sampled.
+type recording struct{ sdktrace.Sampler }
+
+func (r recording) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	result := r.Sampler.ShouldSample(p)
+	if result.Decision == sdktrace.Drop {
+		result.Decision = sdktrace.RecordOnly
+	}
+	return result
+}
+
+// keeper holds the spans that the sampler left out until no span of their trace is open in this process. Then it exports
+// them if one of them says that the trace is worth it, and forgets them else. Sampled spans pass. It knows only this process's
+// part of a trace: what other processes did of it, they decide by the same rule.
+type keeper struct {
+	slow     time.Duration
+	exporter sdktrace.SpanProcessor
+	mu       sync.Mutex
+	traces   map[trace.TraceID]*held
+}
+
+// held is what this process has done of a trace.
+type held struct {
+	open  int
+	spans []sdktrace.ReadOnlySpan
+	keep  bool
+}
+
+var _ sdktrace.SpanProcessor = (*keeper)(nil)
+
+func newKeeper(slow time.Duration, exporter sdktrace.SpanProcessor) *keeper {
+	return &keeper{slow: slow, exporter: exporter, traces: map[trace.TraceID]*held{}}
+}
+
+// OnStart implements sdktrace.SpanProcessor.
+func (k *keeper) OnStart(_ context.Context, span sdktrace.ReadWriteSpan) {
+	if span.SpanContext().IsSampled() {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.traces[span.SpanContext().TraceID()]
+	if h == nil {
+		if len(k.traces) == maxHeldTraces {
+			return
+		}
+		h = &held{}
+		k.traces[span.SpanContext().TraceID()] = h
+	}
+	h.open++
+}
+
+// OnEnd implements sdktrace.SpanProcessor.
+func (k *keeper) OnEnd(span sdktrace.ReadOnlySpan) {
+	if span.SpanContext().IsSampled() {
+		k.exporter.OnEnd(span)
+		return
+	}
+	for _, kept := range k.end(span) {
+		k.exporter.OnEnd(sampled{kept})
+	}
+}
+
+// end notes the end of a span and returns what is to be exported.
+func (k *keeper) end(span sdktrace.ReadOnlySpan) []sdktrace.ReadOnlySpan {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	h := k.traces[span.SpanContext().TraceID()]
+	if h == nil {
+		return nil
+	}
+	if h.open--; len(h.spans) < maxSpansPerTrace {
+		h.spans = append(h.spans, span)
+	}
+	h.keep = h.keep || k.worth(span)
+	if h.open > 0 {
+		return nil
+	}
+	delete(k.traces, span.SpanContext().TraceID())
+	if !h.keep {
+		return nil
+	}
+	return h.spans
+}
+
+// worth says whether a span alone is a reason to keep its trace: one of our own that failed, or of a recall or a leg's part in
+// one that is degraded or slow.
+func (k *keeper) worth(span sdktrace.ReadOnlySpan) bool {
+	if span.InstrumentationScope().Name != ScopeName {
+		return false
+	}
+	if span.Status().Code == codes.Error {
+		return true
+	}
+	recall, degraded := false, false
+	for _, kv := range span.Attributes() {
+		switch kv.Key {
+		case "triskele.budget_us":
+			recall = true
+		case "triskele.degraded":
+			degraded = kv.Value.Type() == attribute.BOOL && kv.Value.AsBool()
+		}
+	}
+	return degraded || recall && span.EndTime().Sub(span.StartTime()) >= k.slow
+}
+
+// Shutdown implements sdktrace.SpanProcessor. What is still held is lost, and the exporter is closed by who made it.
+func (*keeper) Shutdown(context.Context) error { return nil }
+
+// ForceFlush implements sdktrace.SpanProcessor.
+func (k *keeper) ForceFlush(ctx context.Context) error { return k.exporter.ForceFlush(ctx) }
+
+// sampled is a span that was not sampled, for exporters that take sampled ones only.
+type sampled struct{ sdktrace.ReadOnlySpan }
+
+// SpanContext implements sdktrace.ReadOnlySpan.
+func (s sampled) SpanContext() trace.SpanContext {
+	sc := s.ReadOnlySpan.SpanContext()
+	return sc.WithTraceFlags(sc.TraceFlags().WithSampled(true))
+}

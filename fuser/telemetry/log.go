@@ -1,0 +1,28 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Traced has a log say in each line of which trace it is, where there is one.
+func Traced(log slog.Handler) slog.Handler { return traced{log} }
+
+type traced struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (t traced) Handle(ctx context.Context, line slog.Record) error {
+	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
+		line = line.Clone()
+		line.AddAttrs(slog.String("trace_id", sc.TraceID().String()), slog.String("span_id", sc.SpanID().String()))
+	}
+	return t.Handler.Handle(ctx, line)
+}
+
+// WithAttrs implements slog.Handler.
+func (t traced) WithAttrs(attrs []slog.Attr) slog.Handler { return traced{t.Handler.WithAttrs(attrs)} }
+
+// WithGroup implements slog.Handler.
+func (t traced) WithGroup(name string) slog.Handler { return traced{t.Handler.WithGroup(name)} }

@@ -1,0 +1,91 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+
+	"github.com/sony/gobreaker/v2"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/triskele/triskele/fuser/telemetry"
+)
+
+// counters are what requests to servers are counted by.
+type counters struct{ requests, tokens metric.Int64Counter }
+
+// uncounted is for an embedder that nobody measures.
+var uncounted = counters{noop.Int64Counter{}, noop.Int64Counter{}}
+
+// Measure has requests and the tokens they cost counted from now on. Call it before the embedder is used.
+func (e *Embedder) Measure(meter metric.Meter) error {
+	var errs [2]error
+	e.counted.requests, errs[0] = meter.Int64Counter("triskele.embed.requests",
+		metric.WithDescription("Requests to an embedding server with all their attempts, by provider, model and outcome: ok, or the kind of error."))
+	e.counted.tokens, errs[1] = meter.Int64Counter("triskele.embed.tokens",
+		metric.WithDescription("Tokens that an embedding server says it has counted, by provider and model."))
+	return errors.Join(errs[:]...)
+}
+
+// observe begins the span of a request, after the conventions for generative AI embeddings, within a span that is recorded.
+// end takes what came of it.
+func (e *Embedder) observe(ctx context.Context, texts int) (_ context.Context, end func(tokens int, err error)) {
+	labels := []attribute.KeyValue{
+		attribute.String("gen_ai.provider.name", e.config.Provider), attribute.String("gen_ai.request.model", e.config.Model),
+	}
+	host, port, err := net.SplitHostPort(e.host)
+	if err != nil {
+		host = e.host
+	}
+	tracer := trace.SpanFromContext(ctx).TracerProvider().Tracer(telemetry.ScopeName)
+	ctx, span := tracer.Start(ctx, "embeddings "+e.config.Model, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(labels...), trace.WithAttributes(
+		attribute.String("gen_ai.operation.name", "embeddings"),
+		attribute.Int("gen_ai.embeddings.dimension.count", e.config.Dimensions),
+		attribute.String("server.address", host),
+		attribute.Int("triskele.texts", texts),
+	))
+	if number, err := strconv.Atoi(port); err == nil {
+		span.SetAttributes(attribute.Int("server.port", number))
+	}
+	return ctx, func(tokens int, err error) {
+		outcome := kindOf(err)
+		if err != nil {
+			span.SetAttributes(attribute.String("error.type", outcome))
+		}
+		if err != nil && !errors.Is(err, context.Canceled) { // who gives up is no failure
+			span.SetStatus(codes.Error, outcome)
+		}
+		if tokens > 0 {
+			span.SetAttributes(attribute.Int("gen_ai.usage.input_tokens", tokens))
+			e.counted.tokens.Add(ctx, int64(tokens), metric.WithAttributes(labels...))
+		}
+		e.counted.requests.Add(ctx, 1, metric.WithAttributes(append(labels, attribute.String("outcome", outcome))...))
+		span.End()
+	}
+}
+
+// kindOf is an error in a word: "ok" if there is none.
+func kindOf(err error) string {
+	var status *statusError
+	var wrong *malformedError
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.As(err, &status):
+		return "http_" + strconv.Itoa(status.code)
+	case errors.As(err, &wrong):
+		return "malformed"
+	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
+		return "left_alone"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timed_out"
+	case errors.Is(err, context.Canceled):
+		return "cancelled"
+	}
+	return "unreachable"
+}

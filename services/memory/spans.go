@@ -1,0 +1,36 @@
+package memory
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/telemetry"
+)
+
+// Names of operations on records, as OpenTelemetry's conventions for generative AI memory have them.
+const (
+	createMemory = "create_memory"
+	updateMemory = "update_memory"
+	deleteMemory = "delete_memory"
+	deleteStore  = "delete_memory_store"
+)
+
+// begin starts the span of an operation on so many records, within the call's, if that is recorded. end takes the outcome.
+func begin(ctx context.Context, operation string, records int) (_ context.Context, end func(error)) {
+	tracer := trace.SpanFromContext(ctx).TracerProvider().Tracer(telemetry.ScopeName)
+	ctx, span := tracer.Start(ctx, operation, trace.WithAttributes(
+		attribute.String("gen_ai.operation.name", operation),
+		attribute.String("gen_ai.provider.name", "triskele"),
+		attribute.Int("gen_ai.memory.record.count", records),
+	))
+	return ctx, func(err error) {
+		if err != nil {
+			span.SetStatus(codes.Error, status.Code(err).String()) // its words may quote a record
+		}
+		span.End()
+	}
+}
