@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/cli/client"
 	"github.com/triskele/triskele/services/cli/render"
 )
 
@@ -111,7 +110,7 @@ func (c *recallCmd) Run(ctx context.Context, env *Env) error {
 		}
 		if !c.Trace {
 			_, err = call(ctx)
-		} else if spans, failed := client.Trace(ctx, s.recorder, "triskele recall", call); failed != nil {
+		} else if spans, failed := s.recorder.Trace(ctx, "triskele", "triskele recall", call); failed != nil {
 			err = failed
 		} else {
 			resp.Spans = spans

@@ -10,9 +10,12 @@ import (
 
 	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/page"
+	"github.com/triskele/triskele/fuser/recent"
 	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed/open"
@@ -95,6 +98,9 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	defer operators.Start(ctx)()
 	config := gateway.DefaultConfig()
 	config.Rerank, config.Cache, config.Fusion = reranker, c.Cache, c.Fusion
+	if c.Admin.On() {
+		config.Recent = recent.New()
+	}
 	if c.OneStatement {
 		config.Fusion.Method = "rrf" // which is what SQL does
 	}
@@ -116,6 +122,12 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer func() { err = errors.Join(err, system.Close()) }()
 	operators.Health(system.Serving)
+	if c.Admin.On() {
+		(&page.Page{
+			Recalls: triskelev1.NewRecallServiceClient(system.Conn), Memories: triskelev1.NewMemoryServiceClient(system.Conn),
+			Recent: config.Recent, Recorder: process.Service("fuser").Recorder,
+		}).Register(operators.ServeMux)
+	}
 	if err := env.print(welcome(listener.Addr(), t)); err != nil {
 		return err
 	}

@@ -348,7 +348,7 @@ func (d *demo) trace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	spans, err := client.Trace(ctx, d.recorder, "demo recall", func(ctx context.Context) ([]*triskelev1.Span, error) {
+	spans, err := d.recorder.Trace(ctx, "triskele", "demo recall", func(ctx context.Context) ([]*triskelev1.Span, error) {
 		req := request(q.Text)
 		req.ReturnSpans = true
 		resp, err := d.Recalls.Recall(ctx, req)

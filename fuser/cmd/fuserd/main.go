@@ -13,7 +13,9 @@ import (
 
 	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/page"
 	"github.com/triskele/triskele/fuser/program"
+	"github.com/triskele/triskele/fuser/recent"
 	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
@@ -81,6 +83,9 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	}
 	defer func() { _ = conn.Close() }()
 	memory := triskelev1.NewMemoryServiceClient(conn)
+	if f.Admin.On() {
+		config.Recent = recent.New()
+	}
 	g, err := gateway.New(config, clients, memory, tel, log)
 	if err != nil {
 		return err
@@ -94,6 +99,16 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	listener, err := rpc.Listen(f.Listen, f.AllowRemote)
 	if err != nil {
 		return err
+	}
+	if f.Admin.On() {
+		self, err := rpc.Dial(listener.Addr().String(), tel)
+		if err != nil {
+			return fmt.Errorf("page: %w", err)
+		}
+		defer func() { _ = self.Close() }()
+		(&page.Page{
+			Recalls: triskelev1.NewRecallServiceClient(self), Memories: triskelev1.NewMemoryServiceClient(self), Recent: config.Recent, Recorder: tel.Recorder,
+		}).Register(operators.ServeMux)
 	}
 	// A gateway whose legs are down still answers, with what it has: it is ready as soon as it listens.
 	server.Ready()

@@ -1,5 +1,5 @@
-// Package client is what programs that call a gateway share beyond the generated stubs: importing in batches, waiting
-// for the indexes, and tracing one call.
+// Package client is what programs that call a gateway share beyond the generated stubs: importing in batches and waiting
+// for the indexes.
 package client
 
 import (
@@ -9,12 +9,8 @@ import (
 	"io"
 	"time"
 
-	sdkresource "go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"google.golang.org/grpc"
 
-	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -77,19 +73,4 @@ func (c *Client) WaitIndexed(ctx context.Context, namespace string, progress fun
 		case <-time.After(wait):
 		}
 	}
-}
-
-// Trace runs call under a sampled root span of the given name and returns what recorder kept of the trace, together with
-// the spans that call returned from elsewhere. The connection that call uses must record with recorder too.
-func Trace(ctx context.Context, recorder *telemetry.Recorder, name string, call func(context.Context) ([]*triskelev1.Span, error)) ([]*triskelev1.Span, error) {
-	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithSampler(sdktrace.AlwaysSample()),
-		sdktrace.WithResource(sdkresource.NewSchemaless(semconv.ServiceName("triskele"))),
-		sdktrace.WithSpanProcessor(recorder),
-	)
-	ctx, span := provider.Tracer(telemetry.ScopeName).Start(ctx, name)
-	take := recorder.Watch(span.SpanContext().TraceID())
-	spans, err := call(ctx)
-	span.End()
-	return append(take(), spans...), err
 }
