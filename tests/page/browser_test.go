@@ -109,7 +109,7 @@ func TestPageInABrowser(t *testing.T) {
 	var title, focus string
 	var folded, wide bool
 	run(t, ctx, log.Enable(), network.Enable(), scheme("light", 1180), chromedp.Navigate(s.url),
-		chromedp.SetValue(`[name=namespace]`, demo.Namespace), chromedp.SetValue(`[name=query]`, s.queries[0].Text), chromedp.Click(`#question button`),
+		chromedp.SetValue(`[name=namespace]`, demo.Namespace), chromedp.SetValue(`[name=query]`, s.queries[0].Text), chromedp.SetValue(`[name=limit]`, "3"), chromedp.Click(`#question button`),
 		chromedp.WaitVisible(`.hit .stack i`), chromedp.WaitVisible(`#answer .falls .critical`), chromedp.WaitVisible(chart),
 		chromedp.WaitVisible(`#index tbody tr`), chromedp.WaitVisible(`.recall .why`))
 	picture(t, ctx, "ask", `#ask`)

@@ -36,6 +36,7 @@ function colour(leg) {
   }
   return `var(--c${i})`;
 }
+const place = (leg) => (usual.includes(leg) ? usual.indexOf(leg) : usual.length);
 const swatch = (leg) => el("span", { class: "swatch", style: { background: colour(leg) }, "aria-hidden": "true" });
 
 const gravity = { OK: "good", FALLBACK: "good", TRUNCATED: "warn", TIMED_OUT: "bad", FAILED: "bad" };
@@ -99,7 +100,7 @@ function showAnswer(answer, rows) {
 function showHit(hit, top, fusion) {
   const memory = hit.memory;
   const title = memory && memory.title && !memory.content.startsWith(memory.title) ? memory.title : "";
-  const contributions = hit.contributions || [];
+  const contributions = (hit.contributions || []).toSorted((a, b) => place(a.leg) - place(b.leg));
   return el("li", { class: "hit" },
     el("span", { class: "rank" }, String(hit.rank)),
     el("div", {},
@@ -159,7 +160,8 @@ function waterfall(rows) {
 let plot = null;
 let plotted = "";
 
-function showLive(legs) {
+function showLive(unsorted) {
+  const legs = unsorted.toSorted((a, b) => (a.leg !== "") - (b.leg !== "") || place(a.leg) - place(b.leg));
   byId("live").replaceChildren(...table(
     [text("leg"), right("searches"), right("p50"), right("p95"), right("p99"), right("budget"), text("p95 of budget"), text("states", true)],
     legs.map((l) => {
@@ -181,9 +183,9 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 // draw plots the legs' p95 over time, and their mean budget.
 function draw(legs) {
   const times = [...new Set(legs.flatMap((l) => l.series.map((p) => p[0])))].sort((a, b) => a - b);
-  const place = byId("chart");
+  const box = byId("chart");
   if (times.length < 2) {
-    place.replaceChildren(el("p", { class: "dim" }, "A chart follows when there have been recalls for 20 seconds."));
+    box.replaceChildren(el("p", { class: "dim" }, "A chart follows when there have been recalls for 20 seconds."));
     plot = null;
     return;
   }
@@ -201,9 +203,9 @@ function draw(legs) {
   const axis = { stroke: css("--dim"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line"), width: 1 } };
   const resolve = (leg) => css(colour(leg).slice(4, -1));
   const value = (_, v) => (v == null ? "–" : ms(v));
-  place.replaceChildren();
+  box.replaceChildren();
   plot = new uPlot({
-    width: place.clientWidth, height: 240, cursor: { y: false },
+    width: box.clientWidth, height: 240, cursor: { y: false },
     scales: { y: { distr: 3 } },
     axes: [axis, { ...axis, size: 70, values: (_, ticks) => ticks.map((v) => (v == null ? "" : v >= 1 ? v + " ms" : v.toPrecision(1) + " ms")) }],
     series: [
@@ -211,7 +213,7 @@ function draw(legs) {
       ...legs.map((l) => ({ label: l.leg + " p95", stroke: resolve(l.leg), width: 2, spanGaps: true, value, points: { show: times.length < 40, size: 5 } })),
       { label: "budget", stroke: css("--dim"), dash: [6, 4], width: 1.5, spanGaps: true, value, points: { show: false } },
     ],
-  }, data, place);
+  }, data, box);
 }
 addEventListener("resize", () => plot && plot.setSize({ width: byId("chart").clientWidth, height: 240 }));
 
@@ -233,12 +235,12 @@ async function refreshRecent() {
   const asked = kind;
   const recalls = await ask("api/recalls?limit=30&kind=" + encodeURIComponent(kind));
   if (asked !== kind || opened !== null) return; // what somebody reads stays
-  const place = byId("recalls");
+  const list = byId("recalls");
   const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.recall : undefined;
-  place.replaceChildren(...recalls.map(showRecall));
-  if (recalls.length === 0) place.append(el("p", { class: "dim" }, kind === "all" ? "No recall yet." : "None is remembered."));
+  list.replaceChildren(...recalls.map(showRecall));
+  if (recalls.length === 0) list.append(el("p", { class: "dim" }, kind === "all" ? "No recall yet." : "None is remembered."));
   if (focused !== undefined) {
-    const again = place.querySelector(`[data-recall="${Number(focused)}"]`);
+    const again = list.querySelector(`[data-recall="${Number(focused)}"]`);
     if (again) again.focus();
   }
 }
