@@ -109,8 +109,8 @@ bench-write: ## Time storing a memory with an embedder that works, one that hang
 	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 1000x ./services/standalone
 
 .PHONY: bench-fuser
-bench-fuser: ## Time the gateway itself: fusing, a recall with legs that answer at once, and over sockets beside the bare fan-out
-	cd fuser && go test -run '^$$' -bench '^Benchmark(Fuse|Recall|Sockets)$$' -benchtime 3s ./fusion ./gateway
+bench-fuser: ## Time the gateway itself, and over sockets beside the bare fan-out, and write docs/bench/fuser.md
+	go run ./tests/fuserbench
 
 RECALL_MEMORIES ?= 20000
 CLIENTS ?= 1,8
@@ -172,13 +172,16 @@ else
 	$(EVAL)
 endif
 
+# The last commit that changed more than documents: a report that is committed names the same one when it is made again.
+CODE = $(shell git log -1 --format=%H -- fuser proto services go.work)$(shell git diff --quiet HEAD -- fuser proto services go.work || echo -modified)
 PLANS ?= $(patsubst docs/evidence/plans/%.yaml,%,$(wildcard docs/evidence/plans/*.yaml))
 .PHONY: evidence
 evidence: build ## Run the plans in docs/evidence/plans and write their reports and verdicts: make evidence DATA=DIR [PLANS="a b"]
 	@test -n "$(DATA)" || { echo "make evidence needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run bash -ec 'for plan in $(PLANS); do \
-		bin/triskele eval --plan "docs/evidence/plans/$$plan.yaml" --data "$(DATA)" --postgres "$$TRISKELE_TEST_POSTGRES" --out "out/evidence/$$plan"; done'
+		bin/triskele eval --plan "docs/evidence/plans/$$plan.yaml" --data "$(DATA)" --postgres "$$TRISKELE_TEST_POSTGRES" --out "out/evidence/$$plan" \
+		--revision "$(CODE)"; done'
 
 MODEL ?= services/embed/static/model.bin
 .PHONY: train-embedder

@@ -25,7 +25,8 @@ const (
 
 // Flags say where to listen. The variable "admin" holds the default address.
 type Flags struct {
-	Address string `name:"admin" help:"Address to serve metrics, health and pages for operators on, over HTTP; \"off\" for none." default:"${admin}" env:"TRISKELE_ADMIN" placeholder:"HOST:PORT"`
+	Address     string `name:"admin" help:"Address to serve metrics, health and pages for operators on, over HTTP; \"off\" for none." default:"${admin}" env:"TRISKELE_ADMIN" placeholder:"HOST:PORT"`
+	AllowRemote bool   `name:"admin-allow-remote" help:"Serve operators on an address other machines can reach: anybody there can see metrics and pages." env:"TRISKELE_ADMIN_ALLOW_REMOTE"`
 }
 
 // Beside is the default address of a server for operators, given that of a program's service: the port is 10 higher.
@@ -47,16 +48,19 @@ type Server struct {
 	log      *slog.Logger
 }
 
-// Listen opens the address, which is refused if other machines can reach it unless allowRemote is set. metrics answers
+// Listen opens the address, which is refused if other machines can reach it unless the flags allow that. metrics answers
 // GET /metrics. If the flags say "off", the server has a mux and listens nowhere.
-func Listen(flags Flags, allowRemote bool, metrics http.Handler, log *slog.Logger) (*Server, error) {
+func Listen(flags Flags, metrics http.Handler, log *slog.Logger) (*Server, error) {
 	s := &Server{ServeMux: http.NewServeMux(), log: log}
 	if !flags.On() {
 		return s, nil
 	}
 	s.Handle("GET /metrics", metrics)
 	var err error
-	if s.listener, err = rpc.Listen(flags.Address, allowRemote); err != nil {
+	if s.listener, err = rpc.Listen(flags.Address, flags.AllowRemote); err != nil {
+		if errors.Is(err, rpc.ErrNotLoopback) {
+			err = fmt.Errorf("%w: use 127.0.0.1, or pass --admin-allow-remote if the network keeps others out", err)
+		}
 		return nil, fmt.Errorf("--admin: %w", err)
 	}
 	return s, nil

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func start(t *testing.T, address string, metrics http.Handler) (*admin.Server, string) {
 	t.Helper()
 	var log bytes.Buffer
-	s, err := admin.Listen(admin.Flags{Address: address}, true, metrics, slog.New(slog.NewTextHandler(&log, nil)))
+	s, err := admin.Listen(admin.Flags{Address: address, AllowRemote: true}, metrics, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,12 +104,12 @@ func TestServer(t *testing.T) {
 func TestListen(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	for _, address := range []string{"0.0.0.0:0", ":0", "192.0.2.1:7410", "nonsense"} {
-		if _, err := admin.Listen(admin.Flags{Address: address}, false, http.NotFoundHandler(), quiet); err == nil || !strings.Contains(err.Error(), "--admin") {
+		if _, err := admin.Listen(admin.Flags{Address: address}, http.NotFoundHandler(), quiet); err == nil || !strings.Contains(err.Error(), "--admin") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 	for _, address := range []string{"off", ""} {
-		s, err := admin.Listen(admin.Flags{Address: address}, false, nil, quiet)
+		s, err := admin.Listen(admin.Flags{Address: address}, nil, quiet)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,8 +11,8 @@ import (
 // MinLeg is the least time that anything is started with, unless a leg is configured to need more.
 const MinLeg = 2 * time.Millisecond
 
-// Config bounds the budget of a recall. The reserve is what the gateway keeps for fusing and for fetching the contents:
-// a share of the budget, but no less and no more than its bounds. Of what the reserve leaves, a share is kept back from the
+// Config bounds the budget of a recall. The reserve is what the gateway keeps for fusing, fetching the contents and writing
+// the answer: a share of the budget, but no less and no more than its bounds. Of what the reserve leaves, a share is kept back from the
 // legs if there is reranking, and of the rest one from the first wave of legs if there is a second.
 type Config struct {
 	Default      time.Duration // for a caller that sets no deadline
@@ -62,17 +62,19 @@ func (c Config) Total(deadline, requested time.Duration) time.Duration {
 // Stages are the parts of a recall that not every one has.
 type Stages struct{ Second, Rerank bool }
 
-// Plan says when each stage must be over, counted from the start of the recall: both waves of legs and reranking. A stage
-// begins as soon as the one before is over, so it also has what that left; one that there is not has no time of its own.
+// Plan says when each stage must be over, counted from the start of the recall: both waves of legs, reranking, and fetching
+// the contents, which comes before reranking if there is any. A stage begins as soon as the one before is over, so it also
+// has what that left; one that there is not has no time of its own.
 type Plan struct {
-	First, Second, Rerank time.Duration
-	Total                 time.Duration // the rest is the reserve
+	First, Second, Rerank, Contents time.Duration
+	Total                           time.Duration // the rest is for writing the answer, so that it is with the caller in time
 }
 
 // Plan divides total. A stage after the first that would get less than MinLeg has nothing kept for it; ErrTooSmall if the
 // first has less.
 func (c Config) Plan(total time.Duration, stages Stages) (Plan, error) {
-	plan := Plan{Total: total, Rerank: total - c.reserve(total)}
+	reserve := c.reserve(total)
+	plan := Plan{Total: total, Contents: total - min(reserve/2, c.ReserveMin), Rerank: total - reserve}
 	plan.Second = plan.Rerank - kept(plan.Rerank, c.RerankShare, stages.Rerank)
 	plan.First = plan.Second - kept(plan.Second, c.SecondShare, stages.Second)
 	if plan.First < MinLeg {

@@ -31,16 +31,17 @@ func TestTotal(t *testing.T) {
 
 func TestPlanKeepsAReserve(t *testing.T) {
 	c := budget.DefaultConfig()
-	for total, want := range map[time.Duration]time.Duration{
-		5 * ms:           3 * ms, // the least reserve
-		20 * ms:          16 * ms,
-		100 * ms:         80 * ms,
-		time.Second:      950 * ms, // the greatest
-		4 * ms:           2 * ms,
-		10 * time.Second: 9950 * ms,
+	for total, want := range map[time.Duration]struct{ legs, contents time.Duration }{
+		4 * ms:           {2 * ms, 3 * ms},
+		5 * ms:           {3 * ms, 4 * ms}, // the least reserve
+		20 * ms:          {16 * ms, 18 * ms},
+		100 * ms:         {80 * ms, 98 * ms},
+		time.Second:      {950 * ms, 998 * ms}, // the greatest
+		10 * time.Second: {9950 * ms, 9998 * ms},
 	} {
-		if got, err := c.Plan(total, budget.Stages{}); got != (budget.Plan{First: want, Second: want, Rerank: want, Total: total}) || err != nil {
-			t.Errorf("%v: %+v, %v, want %v", total, got, err, want)
+		plan := budget.Plan{First: want.legs, Second: want.legs, Rerank: want.legs, Contents: want.contents, Total: total}
+		if got, err := c.Plan(total, budget.Stages{}); got != plan || err != nil {
+			t.Errorf("%v: %+v, %v, want %v", total, got, err, plan)
 		}
 	}
 	if _, err := c.Plan(3*ms, budget.Stages{}); !errors.Is(err, budget.ErrTooSmall) {
@@ -50,7 +51,7 @@ func TestPlanKeepsAReserve(t *testing.T) {
 
 func TestPlanKeepsTimeForTheSecondWave(t *testing.T) {
 	c := budget.DefaultConfig()
-	if got, err := c.Plan(100*ms, budget.Stages{Second: true}); err != nil || got != (budget.Plan{First: 56 * ms, Second: 80 * ms, Rerank: 80 * ms, Total: 100 * ms}) {
+	if got, err := c.Plan(100*ms, budget.Stages{Second: true}); err != nil || got != (budget.Plan{First: 56 * ms, Second: 80 * ms, Rerank: 80 * ms, Contents: 98 * ms, Total: 100 * ms}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	// 1.8 ms would be of no use to it.
@@ -61,10 +62,10 @@ func TestPlanKeepsTimeForTheSecondWave(t *testing.T) {
 
 func TestPlanKeepsTimeForReranking(t *testing.T) {
 	c := budget.DefaultConfig()
-	if got, err := c.Plan(100*ms, budget.Stages{Rerank: true}); err != nil || got != (budget.Plan{First: 56 * ms, Second: 56 * ms, Rerank: 80 * ms, Total: 100 * ms}) {
+	if got, err := c.Plan(100*ms, budget.Stages{Rerank: true}); err != nil || got != (budget.Plan{First: 56 * ms, Second: 56 * ms, Rerank: 80 * ms, Contents: 98 * ms, Total: 100 * ms}) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := c.Plan(100*ms, budget.Stages{Second: true, Rerank: true}); err != nil || got != (budget.Plan{First: 39200 * time.Microsecond, Second: 56 * ms, Rerank: 80 * ms, Total: 100 * ms}) {
+	if got, err := c.Plan(100*ms, budget.Stages{Second: true, Rerank: true}); err != nil || got != (budget.Plan{First: 39200 * time.Microsecond, Second: 56 * ms, Rerank: 80 * ms, Contents: 98 * ms, Total: 100 * ms}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if got, err := c.Plan(8*ms, budget.Stages{Rerank: true}); err != nil || got.First != 6*ms {
@@ -81,7 +82,7 @@ func TestInnerBudgetsNest(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v, %v: %v", total, stages, err)
 			}
-			if !(0 < plan.First && plan.First <= plan.Second && plan.Second <= plan.Rerank && plan.Rerank < plan.Total && plan.Total == total) {
+			if !(0 < plan.First && plan.First <= plan.Second && plan.Second <= plan.Rerank && plan.Rerank < plan.Contents && plan.Contents < plan.Total && plan.Total == total) {
 				t.Fatalf("%v, %v: %+v", total, stages, plan)
 			}
 			for _, leg := range legs {

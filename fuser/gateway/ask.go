@@ -2,16 +2,16 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
-	"runtime/debug"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/fusion"
-	"github.com/triskele/triskele/fuser/isolation"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -19,16 +19,10 @@ import (
 func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s search) (out outcome) {
 	start := time.Now()
 	out.search, out.state, out.began = s, triskelev1.LegState_LEG_STATE_SKIPPED, start
-	guard, health := g.guards[s.leg], isolation.Unhealthy
-	leave := func(isolation.Verdict) {}
+	guard := g.guards[s.leg]
 	ctx, span := g.startLeg(ctx, s)
 	defer func() {
-		if panicked := recover(); panicked != nil {
-			g.log.ErrorContext(ctx, "panic in a leg's client", "leg", s.name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
-			out.state, out.reason, out.hits = triskelev1.LegState_LEG_STATE_FAILED, "internal error", nil
-		}
 		out.spent, out.returned = time.Since(start), len(out.hits)
-		leave(health)
 		endLeg(span, out)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, s.budget)
@@ -37,14 +31,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		out.reason = overload(s.pressure)
 		return out
 	}
-	enter, reason, late := guard.enter(ctx)
-	out.queued = time.Since(start)
-	if reason != "" {
-		out.reason, out.late = reason, late
-		return out
-	}
-	leave = enter
-	resp, hedged, err := guard.search(ctx, g.legs[s.leg], &triskelev1.SearchRequest{
+	query := &triskelev1.SearchRequest{
 		Namespace:    s.namespace,
 		Query:        req.GetQuery(),
 		Vector:       s.vector,
@@ -61,30 +48,49 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		ReturnSpans:  req.GetReturnSpans(),
 		ReturnVector: s.returnVector,
 		MarkExact:    s.markExact,
-	}, guard.leg.Hedge && s.pressure.Limit == 0)
-	out.hedged = hedged
-	if health = guard.verdict(err, s.budget-out.queued); err != nil {
-		if why, spare := spared(ctx); spare {
-			out.reason, out.spare = why, true
-			return out
-		}
-		out.state, out.reason, out.err = failure(err, s.budget)
-		return out
 	}
-	if out.hits, err = readHits(resp, s.depth); err != nil {
-		g.log.DebugContext(ctx, "malformed answer", "leg", s.name, "error", err.Error())
-		out.state, out.reason, health = triskelev1.LegState_LEG_STATE_FAILED, "malformed answer", isolation.Unhealthy
+	resp, err := pass(ctx, guard, func(ctx context.Context) (resp *triskelev1.SearchResponse, err error) {
+		out.queued = time.Since(start)
+		if resp, out.hedged, err = guard.search(ctx, g.legs[s.leg], query, guard.leg.Hedge && s.pressure.Limit == 0); err == nil {
+			out.hits, err = readHits(resp, s.depth)
+		}
+		return resp, err
+	})
+	var notCalled *notCalledError
+	if errors.As(err, &notCalled) {
+		out.queued, out.late = time.Since(start), notCalled.late
+	}
+	if err != nil {
+		out.state, out.reason, out.err = g.failure(ctx, s.name, err, s.budget)
 		return out
 	}
 	out.state, out.reason, out.kind, out.spans = resp.GetState(), resp.GetReason(), resp.GetScoreKind(), resp.GetSpans()
-	out.paths = readPaths(resp)
+	out.paths, out.coverage = readPaths(resp), resp.GetCoverage()
 	out.used, out.usedOf, out.behind, out.stale = resp.GetVector(), resp.GetVectorModel(), resp.GetBehind(), resp.GetStale()
 	return out
 }
 
-// failure says what an error of a leg means for the recall. The leg's own text stays out of the reason, unless the
-// contract says that it may be shown.
-func failure(err error, budget time.Duration) (triskelev1.LegState, string, error) {
+// malformedError is what is wrong with an answer.
+type malformedError string
+
+func (e malformedError) Error() string { return string(e) }
+
+func malformed(format string, args ...any) error { return malformedError(fmt.Sprintf(format, args...)) }
+
+// failure says what an error from behind the guard of a leg means for the recall. The leg's own text stays out of the reason,
+// unless the contract says that it may be shown.
+func (g *Gateway) failure(ctx context.Context, name string, err error, budget time.Duration) (triskelev1.LegState, string, error) {
+	var notCalled *notCalledError
+	var wrong malformedError
+	switch {
+	case errors.As(err, &notCalled):
+		return triskelev1.LegState_LEG_STATE_SKIPPED, notCalled.reason, nil
+	case errors.Is(err, errPanicked):
+		return triskelev1.LegState_LEG_STATE_FAILED, err.Error(), nil
+	case errors.As(err, &wrong):
+		g.log.ErrorContext(ctx, "malformed answer", "leg", name, "error", err.Error())
+		return triskelev1.LegState_LEG_STATE_FAILED, "malformed answer", nil
+	}
 	switch code := status.Code(err); code {
 	case codes.DeadlineExceeded:
 		return triskelev1.LegState_LEG_STATE_TIMED_OUT, fmt.Sprintf("no answer within %v", budget.Round(100*time.Microsecond)), nil
@@ -99,6 +105,9 @@ func failure(err error, budget time.Duration) (triskelev1.LegState, string, erro
 	}
 }
 
+// seenIDs are the working memory of readHits.
+var seenIDs = sync.Pool{New: func() any { return map[string]bool{} }}
+
 // readHits checks a leg's list before it is trusted: a leg is another process, perhaps of another version.
 func readHits(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) {
 	switch resp.GetState() {
@@ -106,21 +115,28 @@ func readHits(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) 
 	case triskelev1.LegState_LEG_STATE_ABSTAINED:
 		return nil, nil
 	default:
-		return nil, fmt.Errorf("state %v cannot come with an answer", resp.GetState())
+		return nil, malformed("state %v cannot come with an answer", resp.GetState())
 	}
 	if len(resp.GetHits()) > depth {
-		return nil, fmt.Errorf("%d hits for a depth of %d", len(resp.GetHits()), depth)
+		return nil, malformed("%d hits for a depth of %d", len(resp.GetHits()), depth)
 	}
-	seen := make(map[string]bool, len(resp.GetHits()))
+	if !(resp.GetCoverage() >= 0 && resp.GetCoverage() <= 1) {
+		return nil, malformed("coverage %v", resp.GetCoverage())
+	}
+	seen := seenIDs.Get().(map[string]bool)
+	defer func() {
+		clear(seen)
+		seenIDs.Put(seen)
+	}()
 	hits := make([]fusion.Hit, len(resp.GetHits()))
 	for i, h := range resp.GetHits() {
 		switch {
 		case h.GetRank() != int32(i+1):
-			return nil, fmt.Errorf("rank %d at position %d", h.GetRank(), i+1)
+			return nil, malformed("rank %d at position %d", h.GetRank(), i+1)
 		case h.GetId() == "" || seen[h.GetId()]:
-			return nil, fmt.Errorf("hit %d has no id or one seen before", i+1)
+			return nil, malformed("hit %d has no id or one seen before", i+1)
 		case math.IsNaN(h.GetScore()) || math.IsInf(h.GetScore(), 0) || !(h.GetImportance() >= 0 && h.GetImportance() <= 1):
-			return nil, fmt.Errorf("hit %d has a score or importance out of range", i+1)
+			return nil, malformed("hit %d has a score or importance out of range", i+1)
 		}
 		seen[h.GetId()] = true
 		hits[i] = fusion.Hit{

@@ -170,7 +170,7 @@ func (g *Gateway) placeOf(ctx context.Context, r *recall) (*place, error) {
 	var wg sync.WaitGroup
 	for i, namespace := range namespaces {
 		wg.Go(func() {
-			found[i], errs[i] = g.memory.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
+			found[i], errs[i] = g.namespace(ctx, namespace)
 		})
 	}
 	wg.Wait()

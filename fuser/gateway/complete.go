@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
-	"github.com/triskele/triskele/fuser/isolation"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -85,44 +83,32 @@ func elsewhere(outcomes []outcome, of int) []string {
 func (g *Gateway) scoreByIDs(ctx context.Context, req *triskelev1.RecallRequest, o *outcome, ids []string) {
 	start := time.Now()
 	o.completion = &triskelev1.ScoreCompletion{Asked: int32(len(ids))}
-	guard, health := g.guards[o.leg], isolation.Unhealthy
-	leave, reason, _ := guard.enter(ctx)
-	if reason != "" {
-		o.completion.MissingReason = reason
-		return
-	}
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			g.log.ErrorContext(ctx, "panic in a leg's client", "leg", o.name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
-			o.complete, o.others, o.completion.MissingReason = false, nil, "internal error"
-		}
-		leave(health)
-		o.completion.Scored, o.completion.Spent = int32(len(o.others)), durationpb.New(time.Since(start))
-	}()
 	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids, Scorer: o.scorer}
 	if len(o.used) > 0 {
 		query.Vector = o.used
 	}
-	resp, err := g.legs[o.leg].ScoreByIds(ctx, query)
-	health = guard.verdict(err, time.Since(start))
+	var err error
+	o.others, err = pass(ctx, g.guards[o.leg], func(ctx context.Context) ([]fusion.Scored, error) {
+		resp, err := g.legs[o.leg].ScoreByIds(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		return readScores(resp, o.kind, ids)
+	})
 	switch {
 	case status.Code(err) == codes.Unimplemented:
 		o.completion.MissingReason = "the leg cannot score single memories"
 	case err != nil:
-		_, o.completion.MissingReason, _ = failure(err, time.Since(start))
-	default:
-		if o.others, err = readScores(resp, o.kind, ids); err != nil {
-			g.log.ErrorContext(ctx, "malformed answer", "leg", o.name, "error", err.Error())
-			o.completion.MissingReason = "malformed answer"
-		}
-		o.complete = err == nil
+		_, o.completion.MissingReason, _ = g.failure(ctx, o.name, err, time.Since(start))
 	}
+	o.complete = err == nil
+	o.completion.Scored, o.completion.Spent = int32(len(o.others)), durationpb.New(time.Since(start))
 }
 
 // readScores checks a leg's answer as readHits does.
 func readScores(resp *triskelev1.ScoreByIdsResponse, kind triskelev1.ScoreKind, ids []string) ([]fusion.Scored, error) {
 	if resp.GetScoreKind() != kind {
-		return nil, fmt.Errorf("scores of kind %v, the search's were %v", resp.GetScoreKind(), kind)
+		return nil, malformed("scores of kind %v, the search's were %v", resp.GetScoreKind(), kind)
 	}
 	asked := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -131,7 +117,7 @@ func readScores(resp *triskelev1.ScoreByIdsResponse, kind triskelev1.ScoreKind, 
 	scores := make([]fusion.Scored, len(resp.GetScores()))
 	for i, s := range resp.GetScores() {
 		if !asked[s.GetId()] || math.IsNaN(s.GetScore()) || math.IsInf(s.GetScore(), 0) {
-			return nil, fmt.Errorf("score %d is not finite, or of a memory nobody asked for, or asked for once", i+1)
+			return nil, malformed("score %d is not finite, or of a memory nobody asked for, or asked for once", i+1)
 		}
 		asked[s.GetId()] = false
 		scores[i] = fusion.Scored{ID: s.GetId(), Score: s.GetScore()}

@@ -31,6 +31,7 @@ type Leg struct {
 	Name   string
 	Target string // in gRPC's name syntax
 	Weight float64
+	Trust  float64 // how much more it weighs for a query that it has understood: times 1 + Trust × its coverage
 	Depth  int
 	Quota  int  // at least this many hits are from the leg, as far as it has so many; 0 for none
 	Limit  int  // searches at a time, others wait; 0 for no limit
@@ -40,9 +41,9 @@ type Leg struct {
 }
 
 // LegForm is how a leg is written, with the defaults of its options but for the cap.
-const LegForm = "name=target?weight=1&depth=50&quota=0&cap=150ms&share=1&min=2ms&wave=1&limit=64&shed=0&hedge=false"
+const LegForm = "name=target?weight=1&trust=0&depth=50&quota=0&cap=150ms&share=1&min=2ms&wave=1&limit=64&shed=0&hedge=false"
 
-// ParseLeg reads a leg as LegForm shows it; what is left out of the options has its default: weight 1, depth 50, no quota,
+// ParseLeg reads a leg as LegForm shows it; what is left out of the options has its default: weight 1, trust 0, depth 50, no quota,
 // no cap, share 1, at least 2 ms, in the first wave, 64 searches at a time, never shed, not hedged.
 func ParseLeg(text string) (Leg, error) {
 	wrong := func(what string) (Leg, error) {
@@ -63,6 +64,8 @@ func ParseLeg(text string) (Leg, error) {
 		switch value := values[len(values)-1]; option {
 		case "weight":
 			leg.Weight, err = strconv.ParseFloat(value, 64)
+		case "trust":
+			leg.Trust, err = strconv.ParseFloat(value, 64)
 		case "depth":
 			leg.Depth, err = strconv.Atoi(value)
 		case "quota":
@@ -93,6 +96,9 @@ func ParseLeg(text string) (Leg, error) {
 	if !(leg.Weight >= 0 && leg.Weight <= 100) {
 		return wrong("weight must be from 0 to 100")
 	}
+	if !(leg.Trust >= 0 && leg.Trust <= 100) {
+		return wrong("trust must be from 0 to 100")
+	}
 	if leg.Depth < 1 || leg.Depth > maxDepth {
 		return wrong("depth must be from 1 to 1000")
 	}
@@ -105,14 +111,51 @@ func ParseLeg(text string) (Leg, error) {
 	return leg, nil
 }
 
-// DefaultLegs are the three legs of the source design, at the given targets by name.
+// graphTrust is how much more the graph leg weighs for a query that consists of names it knows; see docs/adr/0059.
+const graphTrust = 3
+
+// DefaultLegs are the three legs, at the given targets by name. They count the same, as docs/evidence found best; under load
+// graph goes first, then dense, and lexical never.
 func DefaultLegs(targets map[string]string) []Leg {
-	leg := func(name string, weight float64, shed int) Leg {
+	leg := func(name string, trust float64, shed int) Leg {
 		return Leg{
-			Name: name, Target: targets[name], Weight: weight, Depth: defaultDepth, Limit: defaultSlots, Shed: shed, Budget: budget.Leg{Share: 1},
+			Name: name, Target: targets[name], Weight: 1, Trust: trust, Depth: defaultDepth, Limit: defaultSlots, Shed: shed, Budget: budget.Leg{Share: 1},
 		}
 	}
-	return []Leg{leg("lexical", 1, 0), leg("dense", 1, 3), leg("graph", 1, 1)}
+	return []Leg{leg("lexical", 0, 0), leg("dense", 0, 3), leg("graph", graphTrust, 1)}
+}
+
+// MemoryConfig bounds the calls that recalls make to the memory service, for contents above all.
+type MemoryConfig struct {
+	Target string        // in gRPC's name syntax
+	Cap    time.Duration // at most this long; 0 for what is left of the budget
+	Limit  int           // calls at a time, others wait; 0 for no limit
+}
+
+// MemoryForm is how the memory service is written, with the defaults of its options but for the cap.
+const MemoryForm = "target?cap=150ms&limit=64"
+
+// ParseMemory reads the memory service as MemoryForm shows it. Without options there is no cap, and 64 calls at a time.
+func ParseMemory(text string) (MemoryConfig, error) {
+	memory := MemoryConfig{Limit: defaultSlots}
+	var query string
+	memory.Target, query, _ = strings.Cut(text, "?")
+	options, err := url.ParseQuery(query)
+	for option, values := range options {
+		switch value := values[len(values)-1]; {
+		case err != nil:
+		case option == "cap":
+			memory.Cap, err = time.ParseDuration(value)
+		case option == "limit":
+			memory.Limit, err = strconv.Atoi(value)
+		default:
+			err = errors.New("there is no option " + option)
+		}
+	}
+	if err != nil || memory.Target == "" {
+		return MemoryConfig{}, fmt.Errorf("memory service %q: want %s", text, MemoryForm)
+	}
+	return memory, nil
 }
 
 // Config is what a gateway needs to know.
@@ -120,7 +163,8 @@ type Config struct {
 	Legs    []Leg
 	Budget  budget.Config
 	Fusion  FusionConfig
-	Breaker isolation.BreakerConfig // of each leg
+	Breaker isolation.BreakerConfig // of each leg, the memory service and the reranker
+	Memory  MemoryConfig
 	Rerank  RerankConfig
 	Cache   CacheConfig
 	// Statement, if not nil, answers the recalls that it can with one SQL statement, instead of the legs.
@@ -159,7 +203,7 @@ var methods = map[string]triskelev1.FusionMethod{
 // DefaultConfig has no legs. How it fuses is what docs/evidence found best.
 func DefaultConfig() Config {
 	return Config{
-		Budget: budget.DefaultConfig(), Breaker: isolation.DefaultBreaker(),
+		Budget: budget.DefaultConfig(), Breaker: isolation.DefaultBreaker(), Memory: MemoryConfig{Limit: defaultSlots},
 		Fusion: FusionConfig{Method: "rrf", K: fusion.DefaultK},
 	}
 }
@@ -186,6 +230,9 @@ func (c Config) check() error {
 		return fmt.Errorf("gateway: alpha %g must be from 0 to 1", *c.Fusion.Alpha)
 	case c.Breaker.Failures < 1 || c.Breaker.Window <= 0 || c.Breaker.Open <= 0:
 		return fmt.Errorf("gateway: a breaker needs failures %d, a window %v and a time open %v above 0", c.Breaker.Failures, c.Breaker.Window, c.Breaker.Open)
+	}
+	if c.Memory.Limit < 0 || c.Memory.Cap < 0 || c.Memory.Cap > c.Budget.Max {
+		return fmt.Errorf("gateway: the memory service's limit %d must be at least 0, and its cap %v from 0 to the greatest budget, %v", c.Memory.Limit, c.Memory.Cap, c.Budget.Max)
 	}
 	if err := c.Cache.check(); err != nil {
 		return err

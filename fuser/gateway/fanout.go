@@ -42,6 +42,7 @@ type outcome struct {
 	paths    map[string][]*triskelev1.PathStep // to hits, by id; nil if the leg gave none
 	used     []float32                         // the vector it searched with, if asked for
 	usedOf   string                            // the model of that vector
+	coverage float64                           // how much of the query the leg has understood, 0 to 1
 	spans    []*triskelev1.Span
 	behind   int64 // memories that the leg's index has yet to catch up with
 	stale    bool  // the leg's index did not know of the write asked for
@@ -53,6 +54,9 @@ type outcome struct {
 	complete   bool            // every memory that another leg found has its score, if there is one
 	completion *triskelev1.ScoreCompletion
 }
+
+// weightAt is the multiplier of what a leg found that has understood so much of the query, 0 to 1.
+func (s legSettings) weightAt(coverage float64) float64 { return s.weight * (1 + s.trust*coverage) }
 
 // answered says whether the leg searched.
 func (o outcome) answered() bool {
@@ -197,7 +201,7 @@ func (r *recall) settled(outcomes []outcome, outstanding []int) bool {
 			return false
 		}
 		waiting[o.name] = true
-		lacking[i] = fusion.List{Namespace: o.namespace, Weight: o.weight}
+		lacking[i] = fusion.List{Namespace: o.namespace, Weight: o.weightAt(1)}
 	}
 	answered := map[string]bool{}
 	for _, o := range outcomes {

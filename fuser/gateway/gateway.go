@@ -4,12 +4,8 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"log/slog"
-
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/triskele/triskele/fuser/isolation"
 	"github.com/triskele/triskele/fuser/telemetry"
@@ -24,6 +20,7 @@ type Gateway struct {
 	legs     []triskelev1.LegServiceClient // as config.Legs
 	guards   []*guard                      // as config.Legs
 	reranker *guard
+	keeper   *guard // of the memory service
 	load     isolation.Load
 	cache    *cache
 	memory   triskelev1.MemoryServiceClient
@@ -46,11 +43,10 @@ func New(config Config, legs []triskelev1.LegServiceClient, memory triskelev1.Me
 		return nil, err
 	}
 	for _, leg := range config.Legs {
-		g.guards = append(g.guards, newGuard(leg, config.Breaker, func(open bool) { g.opened(leg.Name, open) }))
+		g.guards = append(g.guards, g.newGuard(leg))
 	}
-	for _, guard := range g.guards {
-		g.open.Add(context.Background(), 0, metric.WithAttributes(attribute.String("leg", guard.leg.Name)))
-	}
-	g.reranker = newGuard(Leg{Name: rerankName, Limit: config.Rerank.Limit}, config.Breaker, func(open bool) { g.opened(rerankName, open) })
+	g.begin(config.Legs)
+	g.reranker = g.newGuard(Leg{Name: rerankName, Limit: config.Rerank.Limit})
+	g.keeper = g.newGuard(Leg{Name: memoryName, Limit: config.Memory.Limit})
 	return g, g.resolvePolicies()
 }

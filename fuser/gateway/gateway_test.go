@@ -127,7 +127,7 @@ func newGateway(t *testing.T, memory triskelev1.MemoryServiceClient, legs ...leg
 }
 
 // configured is newGateway with another configuration.
-func configured(t *testing.T, edit func(*gateway.Config), memory triskelev1.MemoryServiceClient, legs ...leg) *gateway.Gateway {
+func configured(t testing.TB, edit func(*gateway.Config), memory triskelev1.MemoryServiceClient, legs ...leg) *gateway.Gateway {
 	t.Helper()
 	process, err := telemetry.Start(context.Background())
 	if err != nil {
@@ -522,6 +522,8 @@ func TestMalformedAnswersAreAFailureOfTheLeg(t *testing.T) {
 		"score is not a number":  {State: ok, Hits: []*triskelev1.LegHit{hit("x", 1, math.NaN(), 0)}},
 		"importance above one":   {State: ok, Hits: []*triskelev1.LegHit{hit("x", 1, 1, 2)}},
 		"more hits than allowed": {State: ok, Hits: surplus},
+		"covers more than all":   {State: ok, Coverage: 1.5},
+		"covers no number":       {State: ok, Coverage: math.NaN()},
 	} {
 		g := newGateway(t, memories{}, finds(bm25, "a"), answers(resp), finds(hops))
 		got, err := g.Recall(t.Context(), request(nil))
@@ -532,15 +534,15 @@ func TestMalformedAnswersAreAFailureOfTheLeg(t *testing.T) {
 }
 
 func TestParseLeg(t *testing.T) {
-	got, err := gateway.ParseLeg("temporal=dns:///temporal:7400?weight=0.5&depth=20&quota=2&cap=150ms&share=0.8&min=5ms&wave=2&limit=8&shed=2&hedge=true")
-	want := gateway.Leg{Name: "temporal", Target: "dns:///temporal:7400", Weight: .5, Depth: 20, Quota: 2, Limit: 8, Shed: 2, Hedge: true, Budget: budget.Leg{Cap: 150 * ms, Share: .8, Min: 5 * ms, Second: true}}
+	got, err := gateway.ParseLeg("temporal=dns:///temporal:7400?weight=0.5&trust=2&depth=20&quota=2&cap=150ms&share=0.8&min=5ms&wave=2&limit=8&shed=2&hedge=true")
+	want := gateway.Leg{Name: "temporal", Target: "dns:///temporal:7400", Weight: .5, Trust: 2, Depth: 20, Quota: 2, Limit: 8, Shed: 2, Hedge: true, Budget: budget.Leg{Cap: 150 * ms, Share: .8, Min: 5 * ms, Second: true}}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if got, err = gateway.ParseLeg("lexical=127.0.0.1:7401"); err != nil || got.Weight != 1 || got.Depth != 50 || got.Budget.Share != 1 || got.Limit != 64 || got.Shed != 0 {
+	if got, err = gateway.ParseLeg("lexical=127.0.0.1:7401"); err != nil || got.Weight != 1 || got.Trust != 0 || got.Depth != 50 || got.Budget.Share != 1 || got.Limit != 64 || got.Shed != 0 {
 		t.Errorf("defaults: %+v, %v", got, err)
 	}
-	for _, text := range []string{"", "lexical", "=x", "lexical=", "l=x?weight=-1", "l=x?weight=NaN", "l=x?depth=0", "l=x?depth=1e9", "l=x?cap=soon", "l=x?quota=-1", "l=x?wave=3", "l=x?limit=-1", "l=x?shed=10", "l=x?hedge=maybe", "l=x?colour=red", "l=x?%zz"} {
+	for _, text := range []string{"", "lexical", "=x", "lexical=", "l=x?weight=-1", "l=x?weight=NaN", "l=x?trust=-1", "l=x?trust=NaN", "l=x?depth=0", "l=x?depth=1e9", "l=x?cap=soon", "l=x?quota=-1", "l=x?wave=3", "l=x?limit=-1", "l=x?shed=10", "l=x?hedge=maybe", "l=x?colour=red", "l=x?%zz"} {
 		if got, err := gateway.ParseLeg(text); err == nil {
 			t.Errorf("%q: accepted as %+v", text, got)
 		}
@@ -561,10 +563,12 @@ func TestNewRefusesBadConfigurations(t *testing.T) {
 				c.Legs[i].Budget.Second = true
 			}
 		},
-		"breaker that is never closed": func(c *gateway.Config) { c.Breaker.Failures = 0 },
-		"negative k":                   func(c *gateway.Config) { c.Fusion.K = -1 },
-		"unknown fusion":               func(c *gateway.Config) { c.Fusion.Method = "sum" },
-		"alpha above 1":                func(c *gateway.Config) { c.Fusion.Alpha = new(1.5) },
+		"memory limit below 0":          func(c *gateway.Config) { c.Memory.Limit = -1 },
+		"memory cap beyond all budgets": func(c *gateway.Config) { c.Memory.Cap = time.Hour },
+		"breaker that is never closed":  func(c *gateway.Config) { c.Breaker.Failures = 0 },
+		"negative k":                    func(c *gateway.Config) { c.Fusion.K = -1 },
+		"unknown fusion":                func(c *gateway.Config) { c.Fusion.Method = "sum" },
+		"alpha above 1":                 func(c *gateway.Config) { c.Fusion.Alpha = new(1.5) },
 		"policy of an unknown leg": func(c *gateway.Config) {
 			c.Policies = map[string]*triskelev1.RecallPolicy{"n": {RequiredLegs: []string{"psychic"}}}
 		},
@@ -585,7 +589,7 @@ func FuzzParseLeg(f *testing.F) {
 	f.Add("lexical=dns:///x?weight=1&cap=1s")
 	f.Fuzz(func(t *testing.T, text string) {
 		leg, err := gateway.ParseLeg(text)
-		if err == nil && (leg.Name == "" || leg.Target == "" || !(leg.Weight >= 0) || leg.Depth < 1) {
+		if err == nil && (leg.Name == "" || leg.Target == "" || !(leg.Weight >= 0) || !(leg.Trust >= 0) || leg.Depth < 1) {
 			t.Errorf("%q gave %+v", text, leg)
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -15,45 +17,93 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// guard is what stands between the gateway and one leg, or its reranker.
+// guard is what stands between the gateway and one of those it asks: a leg, the reranker, the memory service.
 type guard struct {
 	leg     Leg
 	breaker *isolation.Breaker
 	slots   isolation.Slots
-	latency isolation.Latency // of searches that were answered
+	latency isolation.Latency // of calls that were answered
+	log     *slog.Logger
 }
 
-func newGuard(leg Leg, breaker isolation.BreakerConfig, changed func(open bool)) *guard {
-	return &guard{leg: leg, breaker: isolation.NewBreaker(breaker, changed), slots: isolation.NewSlots(leg.Limit)}
+func (g *Gateway) newGuard(leg Leg) *guard {
+	changed := func(open bool) { g.opened(leg.Name, open) }
+	return &guard{leg: leg, breaker: isolation.NewBreaker(g.config.Breaker, changed), slots: isolation.NewSlots(leg.Limit), log: g.log}
 }
 
-// opened notes that a leg's breaker opened, or closed again.
-func (g *Gateway) opened(leg string, open bool) {
+// opened notes that a breaker opened, or closed again.
+func (g *Gateway) opened(name string, open bool) {
 	change := int64(-1)
 	if open {
 		change = 1
-		g.log.Warn("a leg keeps failing and is left alone for a while", "leg", leg)
+		g.log.Warn("it keeps failing and is left alone for a while", "leg", name)
 	} else {
-		g.log.Info("a leg answers again", "leg", leg)
+		g.log.Info("it answers again", "leg", name)
 	}
-	g.open.Add(context.Background(), change, metric.WithAttributes(attribute.String("leg", leg)))
+	g.open.Add(context.Background(), change, metric.WithAttributes(attribute.String("leg", name)))
 }
 
-// enter waits for a free slot until ctx ends, and asks the breaker. Either leave must be called, or there is a reason why
-// the leg is not called, which may be that it became late.
-func (g *guard) enter(ctx context.Context) (leave func(isolation.Verdict), reason string, late bool) {
+// notCalledError is why something was not asked at all.
+type notCalledError struct {
+	reason string
+	late   bool // for want of time
+}
+
+func (e *notCalledError) Error() string { return e.reason }
+
+// errPanicked is in words fit for callers; the log has the panic.
+var errPanicked = errors.New("internal error")
+
+// pass makes a call behind a guard: it waits for a free slot until ctx ends, asks the breaker, and tells both how the call
+// ended. An error of its own is a *notCalledError or, if the call panicked, errPanicked.
+func pass[T any](ctx context.Context, g *guard, call func(context.Context) (T, error)) (out T, err error) {
+	leave, err := g.enter(ctx)
+	if err != nil {
+		return out, err
+	}
+	health := isolation.Unhealthy
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			g.log.ErrorContext(ctx, "panic in a client", "leg", g.leg.Name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+			err = errPanicked
+		}
+		leave(health)
+	}()
+	var given time.Duration
+	if deadline, ok := ctx.Deadline(); ok {
+		given = time.Until(deadline)
+	}
+	out, err = call(ctx)
+	health = g.verdict(err, given)
+	return out, err
+}
+
+// timed remembers how long a call takes that is answered.
+func timed[T any](g *guard, call func(context.Context) (T, error)) func(context.Context) (T, error) {
+	return func(ctx context.Context) (T, error) {
+		start := time.Now()
+		out, err := call(ctx)
+		if err == nil {
+			g.latency.Add(time.Since(start))
+		}
+		return out, err
+	}
+}
+
+// enter waits for a free slot until ctx ends, and asks the breaker. Unless there is an error, leave must be called.
+func (g *guard) enter(ctx context.Context) (leave func(isolation.Verdict), err error) {
 	if !g.slots.Take(ctx) {
-		return nil, fmt.Sprintf("%d other searches of it were running all the time", g.leg.Limit), true
+		return nil, &notCalledError{fmt.Sprintf("%d other calls of it were running all the time", g.leg.Limit), true}
 	}
 	done, ok := g.breaker.Allow()
 	if !ok {
 		g.slots.Free()
-		return nil, "its circuit breaker is open, because it kept failing", false
+		return nil, &notCalledError{"its circuit breaker is open, because it kept failing", false}
 	}
 	return func(v isolation.Verdict) {
 		g.slots.Free()
 		done(v)
-	}, "", false
+	}, nil
 }
 
 // overload says why something was left out under load.
@@ -62,7 +112,7 @@ func overload(p isolation.Pressure) string {
 }
 
 const (
-	// patience is what a leg whose speed is not known yet may take without being thought ill.
+	// patience is what a leg whose speed is not known, or no longer, may take without being thought ill.
 	patience = 100 * time.Millisecond
 	// leastPatience and timesP95 are the same for one whose speed is known.
 	leastPatience = 20 * time.Millisecond
@@ -72,7 +122,16 @@ const (
 // verdict says what the end of a call means for the leg's health. A caller that gives little time must not make a leg
 // look ill.
 func (g *guard) verdict(err error, given time.Duration) isolation.Verdict {
-	switch status.Code(err) {
+	code := status.Code(err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		code = codes.DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		code = codes.Canceled
+	case errors.Is(err, ErrRefused):
+		code = codes.InvalidArgument
+	}
+	switch code {
 	case codes.DeadlineExceeded:
 		patience := patience
 		if p95 := g.latency.P95(); p95 > 0 {

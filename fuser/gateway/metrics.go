@@ -44,6 +44,22 @@ func newMetrics(meter metric.Meter, cached func() int) (m metrics, err error) {
 	return m, errors.Join(errs[:]...)
 }
 
+// begin has the counts there from the start, at 0, so that the first of a kind is seen as a rise.
+func (m metrics) begin(legs []Leg) {
+	ctx := context.Background()
+	for _, outcome := range []string{"ok", "degraded", "failed"} {
+		m.recalls.Add(ctx, 0, metric.WithAttributes(attribute.String("outcome", outcome)))
+	}
+	for _, result := range []string{"hit", "miss"} {
+		m.lookups.Add(ctx, 0, metric.WithAttributes(attribute.String("result", result)))
+	}
+	for _, leg := range legs {
+		name := metric.WithAttributes(attribute.String("leg", leg.Name))
+		m.missed.Add(ctx, 0, name)
+		m.open.Add(ctx, 0, name)
+	}
+}
+
 // searched counts and times what the legs did in a recall, within its span, so that a bucket leads to its trace.
 func (m metrics) searched(ctx context.Context, outcomes []outcome) {
 	for _, o := range outcomes {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/resemblance"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -83,6 +84,13 @@ func TestAnswersCanBeRecomputed(t *testing.T) {
 			"reranked":    reranked,
 			"exact match": func(r *triskelev1.RecallRequest) { r.Fusion.ExactBonus = new(.5) },
 			"entities":    func(r *triskelev1.RecallRequest) { r.EntityBoost = boost },
+			"weights": func(r *triskelev1.RecallRequest) {
+				r.Fusion.K, r.Fusion.Alpha = new(3.), new(.3)
+				r.Legs = map[string]*triskelev1.LegOptions{"lexical": {Weight: new(.5)}, "graph": {Weight: new(2.)}}
+			},
+			"quota": func(r *triskelev1.RecallRequest) {
+				r.Legs, r.Limit = map[string]*triskelev1.LegOptions{"graph": {Quota: new(int32(3))}}, new(int32(3))
+			},
 			"all of them": func(r *triskelev1.RecallRequest) {
 				reranked(r)
 				r.Fusion.ExactBonus, r.EntityBoost = new(.5), boost
@@ -116,6 +124,16 @@ func TestAnswersCanBeRecomputed(t *testing.T) {
 					recomputeScore(t, what, resp, h, prior)
 				}
 				recomputeOrder(t, what, resp, req.Limit == nil)
+				if name == "quota" && order(resp) != "c a y" {
+					t.Errorf("%s: %q, not what the graph leg found", what, order(resp))
+				}
+				for _, h := range resp.GetHits() {
+					for _, d := range h.GetDuplicates() {
+						if alike := resemblance.Of(h.GetMemory().GetContent()).To(resemblance.Of(memory.texts[d.GetId()])); alike != d.GetResemblance() || alike < 1 {
+							t.Errorf("%s: %v, but the texts of the two are alike by %v", what, d, alike)
+						}
+					}
+				}
 				if resp.GetFusion().GetMethod() != method || strings.TrimPrefix(resp.GetScoreScale().String(), "SCORE_SCALE_") != strings.TrimPrefix(method.String(), "FUSION_METHOD_") {
 					t.Errorf("%s: %v, scale %v", what, resp.GetFusion(), resp.GetScoreScale())
 				}
@@ -466,6 +484,42 @@ func TestEntityBoost(t *testing.T) {
 				if sum != h.GetScore() || h.GetEntityBoost() != x.of[h.GetId()] {
 					t.Errorf("%s: %v", name, h)
 				}
+			}
+		}
+	})
+}
+
+func TestTrust(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		graph := func(coverage float64) leg {
+			return answers(&triskelev1.SearchResponse{
+				State: triskelev1.LegState_LEG_STATE_OK, ScoreKind: hops, Coverage: coverage, Hits: []*triskelev1.LegHit{{Id: "c", Rank: 1, Importance: 1}},
+			})
+		}
+		for name, x := range map[string]struct {
+			coverage float64
+			trust    *float64
+			want     string
+			weight   float64
+		}{
+			"nothing understood": {0, nil, "a b c", 1},
+			"half of it":         {.5, nil, "c a b", 2.5},
+			"more by request":    {.5, new(6.), "c a b", 4},
+			"not trusted":        {1, new(0.), "a b c", 1},
+		} {
+			g := configured(t, func(c *gateway.Config) { c.Legs[2].Trust = 3 }, memories{}, finds(bm25, "a", "b"), finds(cosine, "a", "b"), graph(x.coverage))
+			resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+				r.Legs, r.Explain = map[string]*triskelev1.LegOptions{"graph": {Trust: x.trust}}, true
+			}))
+			if err != nil || order(resp) != x.want {
+				t.Errorf("%s: %v, %v", name, resp, err)
+			}
+			if report := resp.GetLegs()[2]; report.GetWeight() != x.weight || report.GetCoverage() != x.coverage {
+				t.Errorf("%s: %v", name, report)
+			}
+			c := resp.GetHits()[strings.Index(x.want, "c")/2]
+			if got := c.GetContributions()[0]; got.GetWeight() != x.weight || got.GetValue() != c.GetPrior()*x.weight/61 {
+				t.Errorf("%s: %v", name, c)
 			}
 		}
 	})

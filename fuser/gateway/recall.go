@@ -160,7 +160,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 		}
 	}
 	minScoreIgnored := r.cut(&result, outcomes)
-	if err := g.checkNamespaces(ctx, req.GetNamespaces(), outcomes); err != nil {
+	if err := g.checkNamespaces(ctx, r, outcomes); err != nil {
 		return nil, err
 	}
 	resp = &triskelev1.RecallResponse{
@@ -175,8 +175,9 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 		resp.Spans = append(resp.Spans, o.spans...)
 	}
 	began := time.Now()
-	winners, lost := g.winners(ctx, r, result)
+	winners, contents, lost := g.winners(ctx, r, result)
 	r.noteStage("contents", began)
+	resp.Contents = contents
 	if r.settings[0].rerank.on {
 		began = time.Now()
 		resp.Rerank = g.rerank(ctx, r, winners)
@@ -253,7 +254,7 @@ func lists(outcomes []outcome) []fusion.List {
 	out := make([]fusion.List, len(outcomes))
 	for i, o := range outcomes {
 		out[i] = fusion.List{
-			Leg: o.name, Namespace: o.namespace, Weight: o.weight, Kind: o.kind, Hits: o.hits, Others: o.others, Complete: o.complete,
+			Leg: o.name, Namespace: o.namespace, Weight: o.weightAt(o.coverage), Kind: o.kind, Hits: o.hits, Others: o.others, Complete: o.complete,
 		}
 	}
 	return out

@@ -37,7 +37,7 @@ func reports(outcomes []outcome, scales []fusion.Scale) []*triskelev1.LegReport 
 	for i, o := range outcomes {
 		out[i] = &triskelev1.LegReport{
 			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(o.returned),
-			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: o.weight, ScoreKind: o.kind,
+			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: o.weightAt(o.coverage), Coverage: o.coverage, ScoreKind: o.kind,
 			Behind: o.behind, Stale: o.stale, Completion: o.completion, Queued: durationpb.New(o.queued), Hedged: o.hedged,
 		}
 		if len(o.hits) > 0 && len(scales) > 0 {

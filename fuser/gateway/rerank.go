@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -13,12 +12,9 @@ import (
 	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/budget"
-	"github.com/triskele/triskele/fuser/isolation"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -95,17 +91,10 @@ func reorder(winners []winner, places []int, scores []float64) {
 // askReranker returns the scores of texts, nil if there are none, and says in the report how it went. Whatever goes wrong, a
 // panic included, costs the reranking only.
 func (g *Gateway) askReranker(ctx context.Context, r *recall, texts []string, report *triskelev1.RerankReport) (scores []float64) {
-	start, guard, health := time.Now(), g.reranker, isolation.Unhealthy
-	leave := func(isolation.Verdict) {}
+	start := time.Now()
 	ctx, span := g.tel.Tracer.Start(ctx, "rerank", trace.WithAttributes(attribute.Int("triskele.texts", len(texts))))
 	end := func(state triskelev1.LegState, reason string) { report.State, report.Reason = state, reason }
 	defer func() {
-		if panicked := recover(); panicked != nil {
-			g.log.ErrorContext(ctx, "panic in the reranker's client", "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
-			end(triskelev1.LegState_LEG_STATE_FAILED, "internal error")
-			scores = nil
-		}
-		leave(health)
 		spent := time.Since(start)
 		report.Spent = durationpb.New(spent)
 		state := attribute.String("state", stateName(report.GetState()))
@@ -132,36 +121,19 @@ func (g *Gateway) askReranker(ctx context.Context, r *recall, texts []string, re
 	}
 	ctx, cancel := context.WithTimeout(ctx, given)
 	defer cancel()
-	enter, reason, _ := guard.enter(ctx)
-	if reason != "" {
-		end(triskelev1.LegState_LEG_STATE_SKIPPED, reason)
-		return nil
-	}
-	leave = enter
-	asked := time.Now()
-	scores, err := g.config.Rerank.Reranker.Rerank(ctx, r.req.GetQuery(), texts)
+	scores, err := pass(ctx, g.reranker, timed(g.reranker, func(ctx context.Context) ([]float64, error) {
+		return g.config.Rerank.Reranker.Rerank(ctx, r.req.GetQuery(), texts)
+	}))
+	var notCalled *notCalledError
 	switch {
+	case errors.As(err, &notCalled):
+		end(triskelev1.LegState_LEG_STATE_SKIPPED, notCalled.reason)
 	case err == nil:
-		guard.latency.Add(time.Since(asked))
 		end(triskelev1.LegState_LEG_STATE_OK, "")
 	case errors.Is(err, context.DeadlineExceeded):
 		end(triskelev1.LegState_LEG_STATE_TIMED_OUT, fmt.Sprintf("no answer within %v", given.Round(100*time.Microsecond)))
 	default:
 		end(triskelev1.LegState_LEG_STATE_FAILED, err.Error())
 	}
-	health = guard.verdict(rerankStatus(err), given-asked.Sub(start))
 	return scores
-}
-
-// rerankStatus is an error of a reranker as a guard knows errors.
-func rerankStatus(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
-		return status.FromContextError(err).Err()
-	case errors.Is(err, ErrRefused):
-		return status.Error(codes.InvalidArgument, "")
-	}
-	return status.Error(codes.Unavailable, "")
 }

@@ -38,6 +38,7 @@ type rerankSettings struct {
 
 type legSettings struct {
 	weight              float64
+	trust               float64
 	depth               int
 	deadline            time.Duration // 0 if there is none
 	minScore            *float64
@@ -80,7 +81,7 @@ func (c Config) settings() settings {
 		rerank: rerankSettings{top: c.Rerank.Top}, legs: make([]legSettings, len(c.Legs)),
 	}
 	for i, leg := range c.Legs {
-		s.legs[i] = legSettings{weight: leg.Weight, depth: leg.Depth, quota: leg.Quota}
+		s.legs[i] = legSettings{weight: leg.Weight, trust: leg.Trust, depth: leg.Depth, quota: leg.Quota}
 	}
 	return s
 }
@@ -160,6 +161,9 @@ func (s *legSettings) apply(o *triskelev1.LegOptions, by string) {
 	}
 	if o.Weight != nil {
 		s.weight = o.GetWeight()
+	}
+	if o.Trust != nil {
+		s.trust = o.GetTrust()
 	}
 	if o.Depth != nil {
 		s.depth = int(o.GetDepth())

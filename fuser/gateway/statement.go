@@ -12,9 +12,9 @@ import (
 // maxStatement is how many hits one statement returns at most.
 const maxStatement = 1000
 
-// inOneStatement says whether the configured statement can answer a recall: it searches one namespace by words and by vector,
-// ranks the words by ts_rank, merges by ranks, waits for no index, and answers as a whole or not at all. A leg that is required
-// is asked itself: it may be one that the statement lacks.
+// inOneStatement says whether the configured statement can answer a recall: it searches one namespace, ranks words by ts_rank,
+// compares all vectors, walks the graph by hop decay, merges by ranks, waits for no index, and answers as a whole or not at
+// all. A leg that is required is asked itself: it may be one that the statement lacks.
 func (g *Gateway) inOneStatement(r *recall) bool {
 	o := r.fusion
 	if g.config.Statement == nil || len(r.settings) != 1 || o.Method != triskelev1.FusionMethod_FUSION_METHOD_RRF ||
@@ -22,7 +22,8 @@ func (g *Gateway) inOneStatement(r *recall) bool {
 		return false
 	}
 	return !slices.ContainsFunc(r.settings[0].legs, func(l legSettings) bool {
-		return l.required || l.minScore != nil || l.deadline > 0 || l.traversal != triskelev1.Traversal_TRAVERSAL_UNSPECIFIED ||
+		return l.required || l.minScore != nil || l.deadline > 0 ||
+			l.traversal != triskelev1.Traversal_TRAVERSAL_UNSPECIFIED && l.traversal != triskelev1.Traversal_TRAVERSAL_HOP_DECAY ||
 			l.scorer != triskelev1.Scorer_SCORER_UNSPECIFIED && l.scorer != triskelev1.Scorer_SCORER_TS_RANK
 	})
 }
@@ -57,7 +58,7 @@ func (g *Gateway) askStatement(ctx context.Context, r *recall) (outcomes []outco
 		case l.off != "":
 		case err != nil:
 			o.budget, o.spent = budget, spent
-			o.state, o.reason, o.err = failure(err, budget)
+			o.state, o.reason, o.err = g.failure(ctx, o.name, err, budget)
 		case at < 0:
 			o.off = "not part of the one statement that answers"
 			o.reason = o.off

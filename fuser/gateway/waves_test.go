@@ -23,7 +23,7 @@ func secondWave(c *gateway.Config) {
 }
 
 // light gives the graph leg a weight with which it alone lifts nothing over what two legs agree on.
-func light(c *gateway.Config) { c.Legs[2].Weight = .35 }
+func light(c *gateway.Config) { c.Legs[2].Weight, c.Legs[2].Trust = .35, 0 }
 
 func TestSecondWaveStartsFromTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -132,6 +132,10 @@ func TestQuorum(t *testing.T) {
 		"quota": {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) {
 			two(2)(r)
 			r.Legs = map[string]*triskelev1.LegOptions{"graph": {Quota: new(int32(1))}}
+		}, takes: 50 * ms, states: "OK OK OK"},
+		"trusted": {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) {
+			two(2)(r)
+			r.Legs = map[string]*triskelev1.LegOptions{"graph": {Trust: new(8.)}}
 		}, takes: 50 * ms, states: "OK OK OK"},
 		"heavy": {graph: after(50*ms, hops, "x"), edit: func(r *triskelev1.RecallRequest) {
 			two(2)(r)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -28,8 +29,9 @@ type winner struct {
 }
 
 // winners takes the best of the fused order: as many as are returned, or reranked, without those that were forgotten since
-// they were found or say what a better one says. lost are the sentences about contents that could not be fetched.
-func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) (out []winner, lost []string) {
+// they were found or say what a better one says. The report is nil if no contents were fetched; lost are the sentences about
+// those that could not be.
+func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) (out []winner, report *triskelev1.ContentsReport, lost []string) {
 	pool := slices.Concat(result.Hits, result.Spare)
 	settings := r.settings[0]
 	want, words := r.fusion.Limit, ""
@@ -45,7 +47,7 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 		several *= 2
 	}
 	kept := collapse{alike: settings.alike}
-	failed, rank := map[string]bool{}, 0
+	failed, rank := map[string]string{}, 0
 	for len(pool) > 0 && len(out) < want {
 		part := pool[:min(several, maxFetch, len(pool))]
 		pool = pool[len(part):]
@@ -54,15 +56,18 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 		case r.contents != nil && words == "":
 			contents = r.contents
 		case fetches:
-			contents = g.contents(ctx, part, words)
+			if report == nil {
+				report = &triskelev1.ContentsReport{State: triskelev1.LegState_LEG_STATE_OK}
+			}
+			contents = g.contents(ctx, r, part, words, report)
 		}
 		for _, f := range part {
 			of, asked := contents[f.Namespace]
-			if of.err != nil {
-				failed[f.Namespace] = true
+			if of.reason != "" {
+				failed[f.Namespace] = of.reason
 			}
 			w := winner{Fused: f, rank: rank + 1, memory: of.memories[f.ID], matches: of.matches[f.ID]}
-			if asked && of.err == nil && w.memory == nil {
+			if asked && of.reason == "" && w.memory == nil {
 				continue // forgotten since the leg found it
 			}
 			rank++
@@ -72,9 +77,9 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 		}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(failed)) {
-		lost = append(lost, "the contents of hits in "+namespace+" could not be fetched, so only their ids are given")
+		lost = append(lost, fmt.Sprintf("the contents of hits in %s could not be fetched (%s), so only their ids are given", namespace, failed[namespace]))
 	}
-	return out, lost
+	return out, report, lost
 }
 
 // collapse finds winners that say what an earlier one says.

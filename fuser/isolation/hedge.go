@@ -12,6 +12,8 @@ import (
 const (
 	samples    = 256 // that a quantile is taken of
 	fewSamples = 32  // with less, nothing is known; and so many new ones before it is taken again
+	// outdated is what is known once no call has ended for so long.
+	outdated = 10 * time.Second
 )
 
 // Latency remembers how long recent calls took. The zero value is ready to use, and is safe for concurrent use.
@@ -19,6 +21,7 @@ type Latency struct {
 	mu     sync.Mutex
 	recent [samples]time.Duration
 	n      int // calls seen
+	last   time.Time
 	p95    time.Duration
 }
 
@@ -26,7 +29,7 @@ type Latency struct {
 func (l *Latency) Add(took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.recent[l.n%samples] = took
+	l.recent[l.n%samples], l.last = took, time.Now()
 	if l.n++; l.n%fewSamples == 0 {
 		sorted := slices.Clone(l.recent[:min(l.n, samples)])
 		slices.Sort(sorted)
@@ -34,10 +37,14 @@ func (l *Latency) Add(took time.Duration) {
 	}
 }
 
-// P95 is the time that 95 of 100 recent calls took at most; 0 while too few are known.
+// P95 is the time that 95 of 100 recent calls took at most; 0 while too few are known, and when the last one is more than
+// ten seconds ago.
 func (l *Latency) P95() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if time.Since(l.last) > outdated {
+		return 0
+	}
 	return l.p95
 }
 

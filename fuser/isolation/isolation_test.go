@@ -148,19 +148,29 @@ func TestLoad(t *testing.T) {
 }
 
 func TestLatency(t *testing.T) {
-	var l isolation.Latency
-	for i := range 31 {
-		l.Add(time.Duration(i) * ms)
-	}
-	if l.P95() != 0 {
-		t.Errorf("%v of 31 calls", l.P95())
-	}
-	for i := range 1000 {
-		l.Add(time.Duration(i%100) * ms)
-	}
-	if p := l.P95(); p < 93*ms || p > 97*ms {
-		t.Errorf("p95 %v", p)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var l isolation.Latency
+		for i := range 31 {
+			l.Add(time.Duration(i) * ms)
+		}
+		if l.P95() != 0 {
+			t.Errorf("%v of 31 calls", l.P95())
+		}
+		for i := range 1000 {
+			l.Add(time.Duration(i%100) * ms)
+		}
+		time.Sleep(10 * time.Second)
+		if p := l.P95(); p < 93*ms || p > 97*ms {
+			t.Errorf("p95 %v", p)
+		}
+		time.Sleep(ms)
+		if p := l.P95(); p != 0 {
+			t.Errorf("p95 %v, of calls that are long past", p)
+		}
+		if l.Add(ms); l.P95() == 0 {
+			t.Error("what is known counts again with the next call")
+		}
+	})
 }
 
 func TestHedge(t *testing.T) {

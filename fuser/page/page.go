@@ -11,40 +11,68 @@ import (
 	"io"
 	"io/fs"
 	"mime"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/triskele/triskele/fuser/otlp"
 	"github.com/triskele/triskele/fuser/recent"
+	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 const (
 	maxRequest = 64 << 10 // bytes of a recall's request
-	maxListed  = 2048     // recalls, and namespaces
+	maxListed  = 2048     // recalls
+	pipeBytes  = 1 << 20
 	longest    = time.Minute
 )
 
 //go:embed assets
 var assets embed.FS
 
-// Page answers a browser, and `triskele budget`.
-type Page struct {
-	// Recalls and Memories lead to the gateway's own server, so that what the page asks is checked as any other call.
-	Recalls  triskelev1.RecallServiceClient
-	Memories triskelev1.MemoryServiceClient
-	Recent   *recent.Ring
-	Recorder *telemetry.Recorder // of the connection to the gateway
+// page answers a browser, and `triskele budget`.
+type page struct {
+	recalling triskelev1.RecallServiceClient
+	memories  triskelev1.MemoryServiceClient
+	recent    *recent.Ring
+	recorder  *telemetry.Recorder
 }
 
-// Register adds the page to a server for operators, which keeps other sites' requests out.
-func (p *Page) Register(mux *http.ServeMux) {
+// Open adds the page to the mux of a server for operators, which keeps other sites' requests out. What the page asks goes to a
+// gRPC server, in memory: serve has it serve the gateway on a listener until that is closed, which closing the page does. So
+// everything is checked as a call from elsewhere, and who has to show a token there has to show it to the page.
+func Open(mux *http.ServeMux, ring *recent.Ring, tel *telemetry.Service, serve func(net.Listener) error) (closePage func(), err error) {
+	listener := bufconn.Listen(pipeBytes)
+	conn, err := rpc.Dial("passthrough:///page", tel, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return listener.DialContext(ctx)
+	}))
+	if err != nil {
+		return nil, err
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = serve(listener) // ends with the listener, or with the program
+	}()
+	(&page{triskelev1.NewRecallServiceClient(conn), triskelev1.NewMemoryServiceClient(conn), ring, tel.Recorder}).register(mux)
+	return func() {
+		_ = conn.Close()
+		_ = listener.Close()
+		<-served
+	}, nil
+}
+
+func (p *page) register(mux *http.ServeMux) {
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
 		panic(err) // it was embedded
@@ -79,7 +107,7 @@ func guarded(next http.Handler) http.Handler {
 }
 
 // recall asks what the browser asks, with everything that explains the answer.
-func (p *Page) recall(w http.ResponseWriter, r *http.Request) {
+func (p *page) recall(w http.ResponseWriter, r *http.Request) {
 	// A type that no form can send: another site's page would have to ask first whether it may.
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		fail(w, status.Error(codes.InvalidArgument, "the request must be application/json"))
@@ -96,11 +124,11 @@ func (p *Page) recall(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req.Explain, req.ReturnSpans = true, true
-	ctx, cancel := context.WithTimeout(r.Context(), longest)
+	ctx, cancel := context.WithTimeout(shown(r), longest)
 	defer cancel()
 	var resp *triskelev1.RecallResponse
-	spans, err := p.Recorder.Trace(ctx, "page", "recall from the page", func(ctx context.Context) (_ []*triskelev1.Span, err error) {
-		resp, err = p.Recalls.Recall(ctx, req)
+	spans, err := p.recorder.Trace(ctx, "page", "recall from the page", func(ctx context.Context) (_ []*triskelev1.Span, err error) {
+		resp, err = p.recalling.Recall(ctx, req)
 		return resp.GetSpans(), err
 	})
 	if err != nil {
@@ -120,21 +148,21 @@ func (p *Page) recall(w http.ResponseWriter, r *http.Request) {
 }
 
 // live says how the legs do.
-func (p *Page) live(w http.ResponseWriter, r *http.Request) {
-	write(w, liveView(p.Recent.Live(time.Now(), number(r, "steps", 90))))
+func (p *page) live(w http.ResponseWriter, r *http.Request) {
+	write(w, liveView(p.recent.Live(time.Now(), number(r, "steps", 90))))
 }
 
-func (p *Page) recalls(w http.ResponseWriter, r *http.Request) {
+func (p *page) recalls(w http.ResponseWriter, r *http.Request) {
 	views := []recallView{}
-	for _, one := range p.Recent.Recalls(recent.Kind(r.URL.Query().Get("kind")), number(r, "limit", 50)) {
+	for _, one := range p.recent.Recalls(recent.Kind(r.URL.Query().Get("kind")), number(r, "limit", 50)) {
 		views = append(views, viewOf(one))
 	}
 	write(w, views)
 }
 
-func (p *Page) one(w http.ResponseWriter, r *http.Request) {
+func (p *page) one(w http.ResponseWriter, r *http.Request) {
 	id, _ := strconv.ParseUint(r.PathValue("id"), 10, 64)
-	one := p.Recent.Recall(id)
+	one := p.recent.Recall(id)
 	if one == nil {
 		fail(w, status.Error(codes.NotFound, "this recall is not remembered any more"))
 		return
@@ -143,18 +171,18 @@ func (p *Page) one(w http.ResponseWriter, r *http.Request) {
 }
 
 // traces hands the recent recalls out as OTLP, a trace a line.
-func (p *Page) traces(w http.ResponseWriter, r *http.Request) {
+func (p *page) traces(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	for _, one := range p.Recent.Recalls(recent.All, number(r, "limit", maxListed)) {
+	for _, one := range p.recent.Recalls(recent.All, number(r, "limit", maxListed)) {
 		if otlp.Encode(w, one.Trace()) != nil {
 			return // the client has gone
 		}
 	}
 }
 
-func (p *Page) namespaces(w http.ResponseWriter, r *http.Request) {
+func (p *page) namespaces(w http.ResponseWriter, r *http.Request) {
 	size := int32(1000)
-	resp, err := p.Memories.ListNamespaces(r.Context(), &triskelev1.ListNamespacesRequest{PageSize: &size})
+	resp, err := p.memories.ListNamespaces(shown(r), &triskelev1.ListNamespacesRequest{PageSize: &size})
 	if err != nil {
 		fail(w, err)
 		return
@@ -166,13 +194,21 @@ func (p *Page) namespaces(w http.ResponseWriter, r *http.Request) {
 	write(w, names)
 }
 
-func (p *Page) index(w http.ResponseWriter, r *http.Request) {
-	resp, err := p.Recalls.GetIndexStatus(r.Context(), &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: r.URL.Query().Get("namespace")})
+func (p *page) index(w http.ResponseWriter, r *http.Request) {
+	resp, err := p.recalling.GetIndexStatus(shown(r), &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: r.URL.Query().Get("namespace")})
 	if err != nil {
 		fail(w, err)
 		return
 	}
 	write(w, indexView(resp))
+}
+
+// shown passes on the token that the browser shows.
+func shown(r *http.Request) context.Context {
+	if token := r.Header.Get("Authorization"); token != "" {
+		return metadata.AppendToOutgoingContext(r.Context(), "authorization", token)
+	}
+	return r.Context()
 }
 
 // number is a parameter from 1 to maxListed.
@@ -195,6 +231,10 @@ func fail(w http.ResponseWriter, err error) {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange:
 		code = http.StatusBadRequest
+	case codes.Unauthenticated:
+		code = http.StatusUnauthorized
+	case codes.PermissionDenied:
+		code = http.StatusForbidden
 	case codes.NotFound:
 		code = http.StatusNotFound
 	case codes.Unavailable, codes.ResourceExhausted:

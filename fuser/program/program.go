@@ -15,19 +15,19 @@ import (
 
 	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 )
 
 // flushTime is what telemetry gets to send the rest when the program ends.
 const flushTime = 5 * time.Second
 
-// Flags are what every service can be told. Embed them; the variable "listen" holds the default address.
+// Flags are what every service can be told. Embed them; the variables are trust.Listener's.
 type Flags struct {
-	Listen      string           `help:"Address to serve gRPC on." default:"${listen}" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
-	AllowRemote bool             `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
-	Admin       admin.Flags      `embed:""`
-	Keep        telemetry.Keep   `embed:""`
-	LogLevel    slog.Level       `help:"Least level to log: debug, info, warn or error." default:"info" env:"TRISKELE_LOG_LEVEL"`
-	Version     kong.VersionFlag `help:"Print the version and exit."`
+	Listener trust.Listener   `embed:""`
+	Admin    admin.Flags      `embed:""`
+	Keep     telemetry.Keep   `embed:""`
+	LogLevel slog.Level       `help:"Least level to log: debug, info, warn or error." default:"info" env:"TRISKELE_LOG_LEVEL"`
+	Version  kong.VersionFlag `help:"Print the version and exit."`
 }
 
 // Run is what a program does, until it is done or ctx ends. What operators may see it registers with admin.
@@ -76,7 +76,7 @@ func observed(ctx context.Context, name string, common *Flags, log *slog.Logger,
 			log.Warn("telemetry was not flushed", "error", err.Error())
 		}
 	}()
-	operators, err := admin.Listen(common.Admin, common.AllowRemote, process.Metrics(), log)
+	operators, err := admin.Listen(common.Admin, process.Metrics(), log)
 	if err != nil {
 		return err
 	}

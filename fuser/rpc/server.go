@@ -62,12 +62,18 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 		grpc.ChainStreamInterceptor(guard.stream),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, more...)
-	s := &Server{registrar: &registrar{grpc.NewServer(options...)}, health: health.NewServer(), log: log}
+	s := &Server{registrar: &registrar{Server: grpc.NewServer(options...)}, health: health.NewServer(), log: log}
 	s.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(s.Server, s.health)
 	reflection.Register(s.Server)
 	return s, nil
 }
+
+// Admit has gate asked about every call from now on; without one, everybody is let in.
+func (s *Server) Admit(gate Gate) { s.gate = gate }
+
+// Gate is what Admit was given.
+func (s *Server) Gate() Gate { return s.gate }
 
 // Ready turns health to SERVING, for the whole server and each of its services.
 func (s *Server) Ready() {
@@ -140,35 +146,20 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
-// Listen opens a TCP listener. An address that other machines can reach is refused unless allowRemote is set, because
-// there is no authentication yet.
-func Listen(address string, allowRemote bool) (net.Listener, error) {
+// ErrNotLoopback refuses an address that other machines can reach.
+var ErrNotLoopback = errors.New("is not loopback, so that other machines could reach it")
+
+// Listen opens a TCP listener. An address that other machines can reach is ErrNotLoopback unless remote is set: because calls
+// are encrypted and callers known, or because the operator wants it so.
+func Listen(address string, remote bool) (net.Listener, error) {
 	resolved, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen address: %w", err)
 	}
-	if !resolved.IP.IsLoopback() && !allowRemote {
-		return nil, fmt.Errorf("listen address %s is not loopback and there is no authentication: use 127.0.0.1, or pass --allow-remote if the network keeps others out", address)
+	if !resolved.IP.IsLoopback() && !remote {
+		return nil, fmt.Errorf("listen address %s %w", address, ErrNotLoopback)
 	}
 	return net.Listen("tcp", address)
-}
-
-// registrar has the requests of unary methods decoded by receive.
-type registrar struct{ *grpc.Server }
-
-// RegisterService implements grpc.ServiceRegistrar.
-func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
-	wrapped := *desc
-	wrapped.Methods = make([]grpc.MethodDesc, len(desc.Methods))
-	for i, method := range desc.Methods {
-		wrapped.Methods[i] = grpc.MethodDesc{
-			MethodName: method.MethodName,
-			Handler: func(service any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-				return method.Handler(service, ctx, func(message any) error { return receive(decode, message) }, interceptor)
-			},
-		}
-	}
-	r.Server.RegisterService(&wrapped, service)
 }
 
 // guard is what every call passes: validation on the way in, error mapping and panic recovery on the way out.

@@ -69,7 +69,7 @@ func (b *Postgres) Models() *dense.Models { return dense.NewPostgresModels(b.poo
 func (b *Postgres) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
 	return &queue.Worker{
 		Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add(),
-		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName),
+		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName), Tracer: b.tel.Tracer,
 	}
 }
 

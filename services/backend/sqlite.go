@@ -60,7 +60,7 @@ func (b *SQLite) Models() *dense.Models { return dense.NewSQLiteModels(b.db) }
 func (b *SQLite) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
 	return &queue.Worker{
 		Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add(),
-		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName),
+		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName), Tracer: b.tel.Tracer,
 	}
 }
 

@@ -74,6 +74,7 @@ type commands struct {
 	Demo      demoCmd      `cmd:"" help:"Show what recall does, on a temporary database."`
 	Eval      evalCmd      `cmd:"" help:"Measure recall on a data set with known answers."`
 	Budget    budgetCmd    `cmd:"" help:"Say from recorded traces which hop spends the time of recalls, and what another budget would have dropped and cost."`
+	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens that callers show to a gateway."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version and exit."`
@@ -91,7 +92,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 		kong.Name("triskele"), kong.Description(description),
 		kong.Writers(env.Out, env.Err), kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"version": telemetry.Version(), "admin": admin.Beside("127.0.0.1:7400"), "configs": strings.Join(eval.ConfigNames(), ", "), "scorers": strings.Join(lexical.ScorerNames, ","), "languages": strings.Join(lexical.Languages(), ", ")},
+		kong.Vars{"listen": "127.0.0.1:7400", "tls_clients": "", "admin": admin.Beside("127.0.0.1:7400"), "version": telemetry.Version(), "configs": strings.Join(eval.ConfigNames(), ", "), "scorers": strings.Join(lexical.ScorerNames, ","), "languages": strings.Join(lexical.Languages(), ", ")},
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&env))
 	if err != nil {
 		_, _ = fmt.Fprintln(env.Err, "error:", err)

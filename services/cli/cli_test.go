@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/cli"
@@ -50,7 +51,11 @@ func serveWith(t *testing.T, config standalone.Config) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = system.Serve(listener) }()
+	server, err := rpc.NewServer(process.Service("fuser"), storetest.Log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = system.Serve(server, listener) }()
 	t.Cleanup(func() {
 		if err := system.Close(); err != nil {
 			t.Error(err)

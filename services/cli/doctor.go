@@ -139,23 +139,26 @@ func (c *doctorCmd) gateway(ctx context.Context, s *session, found *findings) er
 func checkIndex(leg *triskelev1.LegIndexStatus, found *findings) {
 	name := leg.GetLeg() + " index"
 	st := leg.GetStatus()
-	switch {
-	case st == nil:
+	if st == nil {
 		found.add(fail, name, "cannot be asked: %s", leg.GetError())
-	case st.GetDead() > 0:
-		found.add(fail, name, "%s given up on: `triskele queue list --dead` shows why", render.Count(st.GetDead(), "memory", "memories"))
-	case st.GetPending() > 0:
-		found.add(warn, name, "%s waiting, the oldest for %s", render.Count(st.GetPending(), "memory", "memories"), render.Duration(st.GetLag().AsDuration()))
-	default:
-		detail := render.Count(st.GetIndexed(), "memory", "memories")
-		if st.GetModel() != "" {
-			detail += ", model " + st.GetModel()
-		}
-		if st.GetExcluded() > 0 {
-			detail += fmt.Sprintf(", %d kept out because they are sensitive", st.GetExcluded())
-		}
-		found.add(ok, name, "%s", detail)
+		return
 	}
+	v, detail := ok, render.Count(st.GetIndexed(), "memory", "memories")
+	if st.GetModel() != "" {
+		detail += ", model " + st.GetModel()
+	}
+	if st.GetExcluded() > 0 {
+		detail += fmt.Sprintf(", %d kept out because they are sensitive", st.GetExcluded())
+	}
+	if st.GetPending() > 0 {
+		v = warn
+		detail += fmt.Sprintf(", %d waiting, the oldest for %s", st.GetPending(), render.Duration(st.GetLag().AsDuration()))
+	}
+	if st.GetDead() > 0 {
+		v = fail
+		detail += fmt.Sprintf(", %d given up on: `triskele queue list --dead` shows why", st.GetDead())
+	}
+	found.add(v, name, "%s", detail)
 }
 
 // checkRecall asks one query and reports what each leg did.

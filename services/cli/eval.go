@@ -29,6 +29,7 @@ type evalCmd struct {
 	Compare     string     `help:"Folder of an earlier run, on the other store for instance: the report says how far the rankings agree." placeholder:"DIR"`
 	Plan        []byte     `help:"YAML file that says what to measure and how to decide, instead of --sets, --store and --configs; its report goes to --report." type:"filecontent" placeholder:"FILE"`
 	Report      string     `help:"With --plan: folder for the report, its plots and its verdicts." default:"docs/evidence" placeholder:"DIR"`
+	Revision    string     `help:"With --plan: commit that the report names as the code's; the one this program was built from if not given." placeholder:"REV"`
 	Limit       int        `help:"Queries per set; 0 means all." default:"0"`
 	Concurrency int        `help:"Recalls at a time; latencies should be taken with 1." default:"1"`
 }
@@ -94,7 +95,7 @@ func (c *evalCmd) Run(ctx context.Context, env *Env) error {
 		Embedder: embedder, Fallback: fallback, Lexical: config,
 	}
 	if len(c.Plan) > 0 {
-		return c.study(ctx, env, evidence.Options{Plan: c.Plan, Eval: options}, process, log)
+		return c.study(ctx, env, evidence.Options{Plan: c.Plan, Eval: options, Revision: c.Revision}, process, log)
 	}
 	report, err := eval.Run(ctx, options, process, log)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	"github.com/triskele/triskele/services/cli/client"
 )
 
@@ -22,6 +23,8 @@ const flushTime = 2 * time.Second
 type gatewayFlags struct {
 	Address string        `help:"Address of the gateway, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT"`
 	Timeout time.Duration `help:"Give up on a call after this long." default:"30s"`
+	Bearer  trust.Bearer  `embed:""`
+	TLS     trust.TLS     `embed:""`
 }
 
 // namespaceFlag is for commands that work on one namespace.
@@ -45,7 +48,11 @@ func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) erro
 	}
 	defer flush(ctx, process)
 	tel := process.Service("triskele")
-	conn, err := rpc.Dial(g.Address, tel)
+	options, err := g.Bearer.Dial(g.TLS, g.Address)
+	if err != nil {
+		return err
+	}
+	conn, err := rpc.Dial(g.Address, tel, options...)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
-	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/fuser/trust"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed/open"
@@ -27,8 +27,8 @@ import (
 )
 
 type upCmd struct {
-	Listen       string               `help:"Address to serve gRPC on, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
-	AllowRemote  bool                 `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
+	Listener     trust.Listener       `embed:""`
+	Access       trust.Access         `embed:""`
 	Database     databaseFlags        `embed:""`
 	Embedder     open.Flags           `embed:""`
 	Graph        graph.Flags          `embed:""`
@@ -42,7 +42,7 @@ type upCmd struct {
 	Reranker     rerank.Flags         `embed:""`
 	Fusion       gateway.FusionConfig `embed:""`
 	Cache        gateway.CacheConfig  `embed:""`
-	OneStatement bool                 `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank) and dense, fused by rrf, without the graph. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT"`
+	OneStatement bool                 `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank), dense (all vectors) and graph (hop decay), fused by rrf. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT"`
 	Admin        admin.Flags          `embed:""`
 	Keep         telemetry.Keep       `embed:""`
 	LogLevel     slog.Level           `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
@@ -70,17 +70,6 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := rpc.Listen(c.Listen, c.AllowRemote)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is in use already, perhaps by another `triskele up`: stop that one, or choose another address with --listen", c.Listen)
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = listener.Close() }()
-	if err := t.create(); err != nil {
-		return err
-	}
 	options := []telemetry.Option{telemetry.Keeping(c.Keep)}
 	if c.Admin.On() {
 		options = append(options, telemetry.Scraped)
@@ -91,11 +80,22 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer flush(ctx, process)
 	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
-	operators, err := admin.Listen(c.Admin, c.AllowRemote, process.Metrics(), log)
+	server, listener, err := c.Listener.Open(c.Access, process.Service("fuser"), log)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is in use already, perhaps by another `triskele up`: stop that one, or choose another address with --listen", c.Listener.Listen)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }()
+	operators, err := admin.Listen(c.Admin, process.Metrics(), log)
 	if err != nil {
 		return err
 	}
 	defer operators.Start(ctx)()
+	if err := t.create(); err != nil {
+		return err
+	}
 	config := gateway.DefaultConfig()
 	config.Rerank, config.Cache, config.Fusion = reranker, c.Cache, c.Fusion
 	if c.Admin.On() {
@@ -123,22 +123,34 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	defer func() { err = errors.Join(err, system.Close()) }()
 	operators.Health(system.Serving)
 	if c.Admin.On() {
-		(&page.Page{
-			Recalls: triskelev1.NewRecallServiceClient(system.Conn), Memories: triskelev1.NewMemoryServiceClient(system.Conn),
-			Recent: config.Recent, Recorder: process.Service("fuser").Recorder,
-		}).Register(operators.ServeMux)
+		closePage, err := c.openPage(server, system, config.Recent, operators, process.Service("fuser"), log)
+		if err != nil {
+			return fmt.Errorf("page: %w", err)
+		}
+		defer closePage()
 	}
 	if err := env.print(welcome(listener.Addr(), t)); err != nil {
 		return err
 	}
 	served := make(chan error, 1)
-	go func() { served <- system.Serve(listener) }()
+	go func() { served <- system.Serve(server, listener) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 		return env.print("stopping\n")
 	}
+}
+
+// openPage adds the page to what operators see. It asks a server of its own in this process, which knows whom to let in as the
+// outer one does.
+func (c *upCmd) openPage(outer *rpc.Server, system *standalone.System, ring *recent.Ring, operators *admin.Server, tel *telemetry.Service, log *slog.Logger) (closePage func(), err error) {
+	inner, err := rpc.NewServer(tel, log)
+	if err != nil {
+		return nil, err
+	}
+	inner.Admit(outer.Gate())
+	return page.Open(operators.ServeMux, ring, tel, func(listener net.Listener) error { return system.Serve(inner, listener) })
 }
 
 func welcome(address net.Addr, t target) string {

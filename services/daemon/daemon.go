@@ -15,9 +15,13 @@ import (
 	"github.com/triskele/triskele/fuser/program"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/schema"
 )
+
+// gatewayName is what the gateway's certificate names it: with TLS, services take calls from nobody else.
+const gatewayName = "fuser"
 
 type flags struct {
 	program.Flags
@@ -31,14 +35,14 @@ type Service struct {
 	Work     func(ctx context.Context) // runs beside the server until ctx ends; may be nil
 }
 
-// Build makes the service on an open database whose schema has been checked.
-type Build func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (Service, error)
+// Build makes the service on an open database whose schema has been checked. peers is for calls to other services.
+type Build func(ctx context.Context, b backend.Backend, peers trust.TLS, tel *telemetry.Service, log *slog.Logger) (Service, error)
 
 // Main runs a service as program.Main does. name is the service's, listen its default address, and track the schema
 // track it owns. own are pointers to structs of flags that only this service has.
 func Main(name, description, listen, track string, build Build, own ...any) {
 	f := flags{Plugins: own}
-	program.Main(name, description, &f, &f.Flags, kong.Vars{"listen": listen},
+	program.Main(name, description, &f, &f.Flags, kong.Vars{"listen": listen, "tls_clients": gatewayName},
 		func(ctx context.Context, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
 			return run(ctx, track, f, build, tel, operators, log)
 		})
@@ -56,19 +60,15 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 	if err := b.Check(ctx, schema.Needs(track)...); err != nil {
 		return err
 	}
-	service, err := build(ctx, b, tel, log)
+	service, err := build(ctx, b, f.Listener.TLS, tel, log)
 	if err != nil {
 		return err
 	}
-	server, err := rpc.NewServer(tel, log)
+	server, listener, err := f.Listener.Open(trust.Access{}, tel, log)
 	if err != nil {
 		return err
 	}
 	service.Register(server)
-	listener, err := rpc.Listen(f.Listen, f.AllowRemote)
-	if err != nil {
-		return err
-	}
 	var working sync.WaitGroup
 	defer working.Wait()
 	if service.Work != nil {

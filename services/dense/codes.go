@@ -13,39 +13,62 @@ import (
 	"github.com/x448/float16"
 )
 
-// A code is a bit per component of a vector: set where it is not negative. Codes that differ in few bits are of vectors
-// that point the same way (Charikar, "Similarity Estimation Techniques from Rounding Algorithms", STOC 2002).
+// A code is two bits per component of a vector. The first is set where the component is not negative: vectors that differ in
+// few of these point the same way (Charikar, "Similarity Estimation Techniques from Rounding Algorithms", STOC 2002).
+// With the second, a component is one of four numbers: -3/2, -1/2, 1/2 or 3/2 times the vector's span.
 
 const (
 	// blockRows is how many codes, and scoreRows how many vectors, are compared between looks at the clock.
 	blockRows = 1 << 16
-	scoreRows = 1024
+	scoreRows = 256
 )
 
-// codeWords is the length of a code.
+// codeWords is the length of the first bits, and of the second bits, of a code.
 func codeWords(dimensions int) int { return (dimensions + 63) / 64 }
 
-// code returns a vector's.
-func code(vector []float32) []uint64 {
-	code := make([]uint64, codeWords(len(vector)))
-	for i, x := range vector {
-		if !math.Signbit(float64(x)) {
-			code[i/64] |= 1 << (i % 64)
+// appendCode appends the two bits of each component of a vector. The span fits the first components, as many as queries
+// have, such that estimates are right on average (the scaling of Gao and Long, "RaBitQ", SIGMOD 2024).
+func appendCode(signs, sizes []uint64, halves []uint16, queried int) (outSigns, outSizes []uint64, span float32) {
+	var squares, product float64
+	for _, half := range halves[:queried] {
+		x := float64(moved(half))
+		squares += x * x
+	}
+	large := math.Sqrt(squares / float64(queried))
+	for i, half := range halves {
+		if i%64 == 0 {
+			signs, sizes = append(signs, 0), append(sizes, 0)
+		}
+		positive, size, level := half>>15 == 0, math.Abs(float64(moved(half))), 0.5
+		if size >= large {
+			level = 1.5
+		}
+		word, bit := len(signs)-1, uint64(1)<<(i%64)
+		if positive {
+			signs[word] |= bit
+		}
+		if positive == (size >= large) {
+			sizes[word] |= bit
+		}
+		if i < queried {
+			product += level * size
 		}
 	}
-	return code
+	if product > 0 {
+		span = float32(squares / product * halfScale)
+	}
+	return signs, sizes, span
 }
 
-// appendCode appends the code of a vector as dense_vectors keeps it.
-func appendCode(codes []uint64, stored []byte) []uint64 {
-	for ; len(stored) > 0; stored = stored[min(128, len(stored)):] {
-		var word uint64
-		for i := 0; i < min(128, len(stored)); i += 2 {
-			word |= uint64(^stored[i+1]>>7) << (i / 2)
+// signsOf returns the first bits of a query's code.
+func signsOf(query []float32) []uint64 {
+	signs := make([]uint64, codeWords(len(query)))
+	for i, x := range query {
+		if !math.Signbit(float64(x)) {
+			signs[i/64] |= 1 << (i % 64)
 		}
-		codes = append(codes, word)
 	}
-	return codes
+	return signs
 }
 
 // hamming counts the bits in which codes of equal length differ.
@@ -60,8 +83,9 @@ func hamming(a, b []uint64) (n int) {
 	return n
 }
 
-// estimator estimates a prepared query's product with vectors from their codes: the sum of its components, each with the sign that
-// the vector's has. For each byte of a code it has the sum for all 256 values.
+// estimator adds up a prepared query's components, each with the sign that a bit stands for. For each byte it has the sum
+// for all 256 values. The sum by a code's first bits and half of that by its second, times the span, is an estimate of the
+// product with the vector.
 type estimator [][256]float32
 
 func newEstimator(query []float32) estimator {
@@ -81,8 +105,8 @@ func newEstimator(query []float32) estimator {
 	return e
 }
 
-func (e estimator) estimate(code []uint64) (sum float32) {
-	for _, word := range code {
+func (e estimator) sum(bits []uint64) (sum float32) {
+	for _, word := range bits {
 		of := e[:8]
 		sum += (of[0][byte(word)] + of[1][byte(word>>8)]) + (of[2][byte(word>>16)] + of[3][byte(word>>24)]) +
 			((of[4][byte(word>>32)] + of[5][byte(word>>40)]) + (of[6][byte(word>>48)] + of[7][word>>56]))
@@ -154,15 +178,15 @@ type scratch struct {
 	candidates []candidate
 }
 
-// likely returns the rows whose codes say that they are among the nearest, about n of them, in any order: of those with
-// the least Hamming distances, which are quick to find, the ones with the best estimates. It considers the given rows, or
-// all if they are nil, as far as it gets before the moment until, and says how many.
+// likely returns the rows whose codes say that they are among the nearest, n of them at most, in any order: of those with the
+// least Hamming distances, which are quick to find, the ones with the best estimates, by the first bits and then by both.
+// It considers the given rows, or all if they are nil, as far as it gets before the moment until, and says how many.
 func (m matrix) likely(ctx context.Context, s *scratch, query []float32, rows []int32, n int, until time.Time) (likely []candidate, considered int, err error) {
 	total := len(m.ids)
 	if rows != nil {
 		total = len(rows)
 	}
-	words, of := codeWords(len(query)), code(query)
+	words, of := codeWords(len(query)), signsOf(query)
 	s.distances = slices.Grow(s.distances[:0], total)[:total]
 	histogram := make([]int, len(query)+1)
 	for considered < total {
@@ -180,38 +204,68 @@ func (m matrix) likely(ctx context.Context, s *scratch, query []float32, rows []
 			if rows != nil {
 				row = int(rows[i])
 			}
-			distance := hamming(m.codes[row*words:row*words+words], of)
+			distance := hamming(m.signs[row*words:row*words+words], of)
 			s.distances[i] = uint16(distance)
 			histogram[distance]++
 		}
 		considered = block
 	}
+	bySigns := signsPerLikely * n
 	farthest, near := 0, histogram[0]
-	for near < max(2*n, considered/2) && farthest < len(query) { // distances are so coarse that only the far half can be left out
+	for near < max(bySigns, considered/2) && farthest < len(query) { // distances are so coarse that only the far half can be left out
 		farthest++
 		near += histogram[farthest]
 	}
 	e := newEstimator(query)
-	candidates := slices.Grow(s.candidates[:0], near)
+	s.candidates = slices.Grow(s.candidates[:0], near)
 	for i, distance := range s.distances[:considered] {
 		if int(distance) > farthest {
 			continue
 		}
-		row := int32(i)
+		row := i
 		if rows != nil {
-			row = rows[i]
+			row = int(rows[i])
 		}
-		candidates = append(candidates, candidate{toUnits(e.estimate(m.codes[int(row)*words : int(row)*words+words])), row})
+		sum := e.sum(m.signs[row*words : row*words+words])
+		s.candidates = append(s.candidates, candidate{toUnits(sum * m.spans[row]), int32(row)})
 	}
-	s.candidates = candidates
-	if len(candidates) <= n {
-		return candidates, considered, nil
+	candidates := keepBest(s.candidates, bySigns)
+	for i, c := range candidates {
+		row := int(c.row)
+		candidates[i].score += toUnits(e.sum(m.sizes[row*words:row*words+words]) / 2 * m.spans[row])
 	}
-	// The heap gives them best first; each goes where the heap no longer is.
-	r := newRanking(candidates)
-	for len(r) > len(candidates)-n {
-		best := r.pop()
-		candidates[len(r)] = best
+	return keepBest(candidates, n), considered, nil
+}
+
+// keepBest moves the n candidates that score best to the front, in any order, and returns them (Hoare, "Algorithm 65: Find",
+// CACM 1961).
+func keepBest(candidates []candidate, n int) []candidate {
+	if n >= len(candidates) {
+		return candidates
 	}
-	return candidates[len(candidates)-n:], considered, nil
+	for from, to := 0, len(candidates)-1; from < to; {
+		pivot := candidates[(from+to)/2].score
+		i, j := from, to
+		for i <= j {
+			for candidates[i].score > pivot {
+				i++
+			}
+			for candidates[j].score < pivot {
+				j--
+			}
+			if i <= j {
+				candidates[i], candidates[j] = candidates[j], candidates[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch {
+		case n <= j:
+			to = j
+		case n >= i:
+			from = i
+		default:
+			return candidates[:n]
+		}
+	}
+	return candidates[:n]
 }

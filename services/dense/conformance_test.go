@@ -474,11 +474,26 @@ func TestOneModel(t *testing.T) {
 				}
 			}
 		}
+		if _, err := open(f, impostor{model: embed.Model{Provider: "builtin", Name: "static-en-v2", Dimensions: 384}}); err == nil || !strings.Contains(err.Error(), "To stay with the present model, give the --embedder") {
+			t.Errorf("the error %v does not say how to stay with the present model", err)
+		}
 		if _, err := open(f, impostor{model: embed.Model{Provider: "x", Name: "y", Dimensions: 5000}}); err == nil {
 			t.Error("5,000 dimensions were accepted")
 		}
 		if n := count(t, f, `SELECT count(*) FROM dense.models`, `SELECT count(*) FROM dense_models`); n != 1 {
 			t.Errorf("%d models are registered, want 1", n)
+		}
+	})
+}
+
+// A built-in model of an earlier release cannot be configured.
+func TestRetiredModel(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		mustOpen(t, f, impostor{model: embed.Model{Provider: "builtin", Name: "static-en-v1", Dimensions: 256}})
+		_, err := open(f, embed.NewHashed())
+		if err == nil || !strings.Contains(err.Error(), "run `triskele reembed`") || strings.Contains(err.Error(), "--embedder that names it") {
+			t.Errorf("the error is %v", err)
 		}
 	})
 }

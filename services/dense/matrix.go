@@ -1,6 +1,7 @@
 package dense
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -17,7 +18,9 @@ const readRows = 512
 // added later lies behind its end.
 type matrix struct {
 	ids    []int64
-	codes  []uint64  // of each vector
+	signs  []uint64  // the first bits of each vector's code
+	sizes  []uint64  // the second bits
+	spans  []float32 // the span of each code
 	halves []uint16  // its components in half precision; none if there is only room for the codes
 	scales []float32 // what makes its length 1; none without halves
 	readTo int64     // every vector with an id up to this has been read
@@ -25,7 +28,7 @@ type matrix struct {
 
 // codeBytes is the memory that a number of codes takes.
 func codeBytes(vectors int64, dimensions int) int64 {
-	return vectors * int64(8+8*codeWords(dimensions))
+	return vectors * int64(8+4+2*8*codeWords(dimensions))
 }
 
 // matrixBytes is the memory that a number of vectors takes, with their codes.
@@ -35,7 +38,14 @@ func matrixBytes(vectors int64, dimensions int) int64 {
 
 // bytes is the memory that the matrix takes.
 func (m matrix) bytes() int64 {
-	return int64(8*cap(m.ids) + 8*cap(m.codes) + 2*cap(m.halves) + 4*cap(m.scales))
+	return int64(8*cap(m.ids) + 8*cap(m.signs) + 8*cap(m.sizes) + 4*cap(m.spans) + 2*cap(m.halves) + 4*cap(m.scales))
+}
+
+// add appends the code of a vector.
+func (m *matrix) add(id int64, halves []uint16, queried int) {
+	var span float32
+	m.signs, m.sizes, span = appendCode(m.signs, m.sizes, halves, queried)
+	m.ids, m.spans = append(m.ids, id), append(m.spans, span)
 }
 
 // rows returns the rows that ids, which ascend, are in.
@@ -191,7 +201,9 @@ func (s *SQLite) compact(ctx context.Context, namespace string, m matrix, now st
 	for _, r := range kept {
 		row := int(r)
 		compacted.ids = append(compacted.ids, m.ids[row])
-		compacted.codes = append(compacted.codes, m.codes[row*words:(row+1)*words]...)
+		compacted.signs = append(compacted.signs, m.signs[row*words:(row+1)*words]...)
+		compacted.sizes = append(compacted.sizes, m.sizes[row*words:(row+1)*words]...)
+		compacted.spans = append(compacted.spans, m.spans[row])
 		if m.halves != nil {
 			compacted.halves = append(compacted.halves, m.halves[row*dimensions:(row+1)*dimensions]...)
 			compacted.scales = append(compacted.scales, m.scales[row])
@@ -202,7 +214,8 @@ func (s *SQLite) compact(ctx context.Context, namespace string, m matrix, now st
 
 // newMatrix returns an empty matrix with room for a number of vectors, with their components or with codes only.
 func newMatrix(vectors, dimensions int, whole bool) matrix {
-	m := matrix{ids: make([]int64, 0, vectors), codes: make([]uint64, 0, vectors*codeWords(dimensions))}
+	words := vectors * codeWords(dimensions)
+	m := matrix{ids: make([]int64, 0, vectors), signs: make([]uint64, 0, words), sizes: make([]uint64, 0, words), spans: make([]float32, 0, vectors)}
 	if whole {
 		m.halves, m.scales = make([]uint16, 0, vectors*dimensions), make([]float32, 0, vectors)
 	}
@@ -225,7 +238,7 @@ func (s *SQLite) read(ctx context.Context, namespace string, m matrix, now state
 	if err != nil {
 		return matrix{}, err
 	}
-	n := 0
+	n, queried := 0, cmp.Or(s.embedder.Model().QueryDimensions, dimensions)
 	spare := make([]uint16, 0, dimensions)
 	err = scanRows(rows, func() error {
 		var embedding sql.RawBytes
@@ -243,7 +256,7 @@ func (s *SQLite) read(ctx context.Context, namespace string, m matrix, now state
 		if m.halves != nil {
 			m.halves, m.scales = halves, append(m.scales, scale)
 		}
-		m.ids, m.codes = append(m.ids, m.readTo), appendCode(m.codes, embedding)
+		m.add(m.readTo, halves[len(halves)-dimensions:], queried)
 		n++
 		return nil
 	})

@@ -10,6 +10,7 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/embed/static"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/record"
@@ -119,9 +120,13 @@ func buildingError(other embed.Model) error {
 
 // modelError says that the configured model is not the one whose vectors are stored.
 func modelError(active, configured embed.Model) error {
+	stay := "To stay with the present model, give the --embedder that names it"
+	if static.Retired(active) {
+		stay = "The present model was built into an earlier release, which alone can stay with it"
+	}
 	return fmt.Errorf("this database's memories are embedded with %s, but the configured embedding model is %s. "+
-		"To change to that, run `triskele reembed` with the same --embedder and the same database: processes configured as before go on answering meanwhile. "+
-		"To stay with the present model, configure it with --embedder", active, configured)
+		"To change to that, run `triskele reembed` with the same --embedder and the same database: processes configured as before go on answering meanwhile. %s",
+		active, configured, stay)
 }
 
 // outdated says that a model was active when this process started and another is now.

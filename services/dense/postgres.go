@@ -30,8 +30,8 @@ const (
 	maxScan = 20_000
 	// defaultExactUpTo is about where both ways take the same time, as make bench-dense shows.
 	defaultExactUpTo = 6000
-	// largeFor is how long a namespace is thought to be large without looking again.
-	largeFor = time.Minute
+	// seenFor is how long a namespace is thought to have as many vectors as were seen, if these were seenFrom or more.
+	seenFor, seenFrom = time.Minute, 500
 )
 
 // Postgres searches the vectors in dense.vectors: exactly where few come into question, else through an HNSW index.
@@ -46,7 +46,7 @@ type Postgres struct {
 	tasks    queue.Store
 	model    int64 // of the embedder, in dense.models
 	models   postgresModels
-	large    sync.Map // a sighting for the name of each namespace with more than ExactUpTo vectors
+	seen     sync.Map // a sighting for the name of each namespace with seenFrom vectors or more
 }
 
 var (
@@ -110,16 +110,13 @@ type search struct {
 
 // nearest begins with the way that is likely to be the cheapest, and learns from what it finds which is the next.
 func (s *search) nearest(ctx context.Context) ([]leg.Hit, error) {
-	size, large := s.isLarge()
-	if !s.q.Filter.Narrow() && !large {
-		hits, all, err := s.exact(ctx, s.ExactUpTo)
-		if err != nil || all {
+	if !s.q.Filter.Narrow() {
+		if hits, all, err := s.all(ctx); err != nil || all {
 			return hits, err
 		}
-		size = s.partition
-		s.large.Store(s.q.Namespace, sighting{time.Now(), size})
 	}
-	ef := s.ef(size)
+	size, _ := s.sighting()
+	ef := s.ef(size.partition)
 	hits, err := s.approximate(ctx, ef, false)
 	if err != nil || len(hits) == s.q.Depth {
 		return hits, err
@@ -146,24 +143,64 @@ func (s *search) nearest(ctx context.Context) ([]leg.Hit, error) {
 	return hits, err
 }
 
-// sighting is when a namespace was seen to be too large to compare all its vectors, and the size of its partition.
+// sighting is how many vectors a namespace had, about, and its partition.
 type sighting struct {
-	at        time.Time
-	partition int64
+	at                 time.Time
+	vectors, partition int64
 }
 
-// isLarge says whether the namespace has been too large lately to compare all its vectors, and how large its partition was.
-func (s *search) isLarge() (partition int64, large bool) {
-	if seen, ok := s.large.Load(s.q.Namespace); ok && time.Since(seen.(sighting).at) < largeFor {
-		return seen.(sighting).partition, true
+// sighting returns what the namespace was lately seen to have, if that is known.
+func (s *search) sighting() (sighting, bool) {
+	if seen, ok := s.seen.Load(s.q.Namespace); ok && time.Since(seen.(sighting).at) < seenFor {
+		return seen.(sighting), true
 	}
-	return 0, false
+	return sighting{}, false
+}
+
+// all compares the query with all vectors of the namespace and says whether it did: not if there are too many.
+func (s *search) all(ctx context.Context) (hits []leg.Hit, all bool, err error) {
+	size, known := s.sighting()
+	if known && size.vectors > int64(s.ExactUpTo) {
+		return nil, false, nil
+	}
+	if known {
+		if hits, all, err = s.top(ctx); err != nil || all {
+			return hits, all, err
+		}
+	}
+	if hits, all, err = s.exact(ctx, s.ExactUpTo); err == nil && (s.compared >= seenFrom || !all) {
+		s.seen.Store(s.q.Namespace, sighting{time.Now(), s.compared, s.partition})
+	}
+	return hits, all, err
 }
 
 // ef is how many of the nearest the index looks for: the more vectors it has, the more easily it misses some.
 func (s *search) ef(partition int64) int {
 	growth := math.Pow(max(1, float64(partition)/efPartition), efGrowth)
 	return min(max(int(efPerHit*growth*float64(s.q.Depth)), minEf), maxEf)
+}
+
+// top compares the query with all vectors of the namespace, for half of what exact costs because only the best are looked
+// at again. It says whether these suffice; if not, the hits mean nothing.
+func (s *search) top(ctx context.Context) (hits []leg.Hit, suffice bool, err error) {
+	best := 2*s.q.Depth + 8 // some will not be live
+	var args postgres.Args
+	namespace, query, limit := args.Add(s.q.Namespace), args.Add(pgvector.NewHalfVector(s.vector)), args.Add(best)
+	// What scores like the last of the best may be missing among them.
+	hits, err = s.run(ctx, nil, fmt.Sprintf(`
+		WITH top AS MATERIALIZED (
+			SELECT memory_id, round((1 - (embedding <=> %[1]s::halfvec)) * %[2]d) / %[2]d AS score
+			FROM dense.vectors WHERE namespace = %[3]s AND model_id = %[4]d ORDER BY score DESC LIMIT %[5]s
+		), best AS (
+			SELECT t.memory_id, t.score, m.importance, m.created_at
+			FROM top t JOIN memory.memories m ON m.namespace = %[3]s AND m.id = t.memory_id
+			WHERE %[6]s AND (t.score > (SELECT min(score) FROM top) OR (SELECT count(*) FROM top) < %[5]s)
+		)
+		SELECT (SELECT status FROM dense.models WHERE id = %[4]d), (SELECT count(*) FROM top), NULL::bigint, best.*
+		FROM (VALUES (1)) one LEFT JOIN best ON true
+		ORDER BY score DESC, importance DESC, created_at DESC, memory_id LIMIT %[7]s`,
+		query, scoreUnits, namespace, s.model, limit, postgres.Live(s.q.Filter, "m", &args), args.Add(s.q.Depth)), args)
+	return hits, len(hits) == s.q.Depth || s.compared < int64(best), err
 }
 
 // exact compares the query with up to limit memories and says whether those are all that come into question; if not, the

@@ -64,6 +64,47 @@ func TestIndexFindsWhatIsNearest(t *testing.T) {
 	}
 }
 
+// A namespace that is known to be neither tiny nor large is searched in a way that only looks at the best.
+func TestSearchOfAKnownNamespace(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	s := mustOpen(t, f, embed.NewHashed())
+	seed(t, f, "ns", 1000)
+	deep := func(q *leg.Query) { q.Depth = 20 }
+	want := search(t, s, "soil sensor battery", deep).Hits // learns how many there are
+	if hits := search(t, s, "soil sensor battery", deep).Hits; !slices.Equal(hits, want) {
+		t.Errorf("found\n%v, at first\n%v", hits, want)
+	}
+	everything := search(t, s, "soil sensor battery", func(q *leg.Query) { q.Depth = 600 }).Hits
+	for name, gone := range map[string]int{"a few": 5, "nearly all of the best": 45, "more than are looked at": 100} {
+		for _, hit := range everything[:gone] {
+			if _, err := f.Pool.Exec(t.Context(), `UPDATE memory.memories SET expires_at = now() - interval '1 minute' WHERE id = $1`, hit.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if hits := search(t, s, "soil sensor battery", deep).Hits; !slices.Equal(hits, everything[gone:gone+20]) {
+			t.Errorf("%s have expired: found\n%v, want\n%v", name, hits, everything[gone:gone+20])
+		}
+		if _, err := f.Pool.Exec(t.Context(), `UPDATE memory.memories SET expires_at = NULL`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Of those that score alike the most important ones are the best, also where they reach beyond what is looked at.
+	if _, err := f.Pool.Exec(t.Context(), `UPDATE dense.vectors SET embedding = (SELECT embedding FROM dense.vectors WHERE memory_id = $1)`, everything[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, hit := range everything[200:220] {
+		if _, err := f.Pool.Exec(t.Context(), `UPDATE memory.memories SET importance = 1 WHERE id = $1`, hit.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, hit := range search(t, s, "soil sensor battery", deep).Hits {
+		if hit.Importance != 1 {
+			t.Errorf("found %s of importance %v, while twenty of importance 1 score alike", hit.ID, hit.Importance)
+		}
+	}
+}
+
 func TestIndexUnderFilter(t *testing.T) {
 	t.Parallel()
 	for name, tuples := range map[string]int{"the index finds all": 0, "the index gives up": 100} {

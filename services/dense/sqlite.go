@@ -25,7 +25,7 @@ import (
 // Config is what a user may set, as flags of a program.
 type Config struct {
 	// VectorMemory bounds the memory in MiB that a SQLite file's vectors are kept in; 0 is 512. The namespace used least
-	// recently goes first. Of one that does not fit alone only the codes are kept, a fifteenth of the rest, and the vectors
+	// recently goes first. Of one that does not fit alone only the codes are kept, an eighth of the whole, and the vectors
 	// that these say are likely are read in each search; if not even they fit, all vectors are read.
 	VectorMemory int64 `help:"MiB of memory for the vectors of a SQLite file. What does not fit is read in each search." default:"512" env:"TRISKELE_VECTOR_MEMORY" placeholder:"MIB"`
 }
@@ -136,9 +136,11 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 
 // How the vectors in memory are searched. docs/bench/dense.md has what is found.
 const (
-	// Up to exactRows vectors are scored, of more those that are likely to be nearest: likelyPerHit for each hit where there
-	// are likelyOf, and more where there are more.
-	exactRows, likelyPerHit, likelyOf = 2048, 40, 20_000
+	// Up to exactRows vectors are scored, of more those that are likely to be nearest: likelyPerHit for each hit, minLikely at least,
+	// where there are likelyOf, and more where there are more.
+	exactRows, likelyPerHit, minLikely, likelyOf = 2048, 8, 200, 20_000
+	// signsPerLikely is how many vectors are estimated by the whole of their codes for each likely one.
+	signsPerLikely = 5
 	// listShare is how many memories can be checked for a filter in a row while one is looked up.
 	listShare = 8
 )
@@ -192,7 +194,7 @@ func (s *SQLite) scan(ctx context.Context, q leg.Query, query []float32, now sta
 
 // likelyFor is how many likely vectors are scored to find the nearest few of so many.
 func likelyFor(hits, vectors int) int {
-	return int(likelyPerHit * float64(hits) * math.Sqrt(max(1, float64(vectors)/likelyOf)))
+	return int(float64(max(likelyPerHit*hits, minLikely)) * math.Sqrt(max(1, float64(vectors)/likelyOf)))
 }
 
 // compare scores rows, or all if they are nil: each, or the n that are likely to be nearest, in which case it says that

@@ -111,9 +111,9 @@ func TestSQLiteRefusesUpdates(t *testing.T) {
 	}
 }
 
-// What a vector of 256 dimensions takes in memory: its id and code, and with its components and scale.
+// What a vector of 256 dimensions takes in memory: its id, code and span, and with its components and scale.
 const (
-	codeBytes  = 8 + 256/8
+	codeBytes  = 8 + 2*256/8 + 4
 	wholeBytes = codeBytes + 2*256 + 4
 )
 
@@ -251,7 +251,7 @@ func TestSQLiteGivesWhatItHas(t *testing.T) {
 	if result := search(t, s, "soil sensor", nil); result.State > triskelev1.LegState_LEG_STATE_OK || len(result.Hits) != 10 {
 		t.Errorf("with time enough: %d hits, state %v", len(result.Hits), result.State)
 	}
-	truncated("only 1024 of 2500 vectors were compared", 100)
+	truncated("only 256 of the likeliest 800 of 2500 vectors were compared", 100)
 	s.MaxBytes = 1
 	truncated("512 vectors were compared", 100)
 }

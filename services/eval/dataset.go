@@ -165,6 +165,7 @@ func (s *Set) loadCorpus(path string) (namespaceOf map[string]string, err error)
 	if err == nil && len(s.Memories) == 0 {
 		err = fmt.Errorf("%s: no documents", path)
 	}
+	s.link()
 	for namespace := range scopes {
 		s.Namespaces = append(s.Namespaces, namespace)
 	}
@@ -194,6 +195,31 @@ func (s *Set) memory(d document, namespace string) *triskelev1.Memory {
 		}
 	}
 	return m
+}
+
+// markdownLink is the target of a link in a text.
+var markdownLink = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+
+// maxLinks is how many links a memory has at most.
+const maxLinks = 256
+
+// link makes what a text links to in Markdown, by the name of another document of its namespace, links of its memory: those
+// that its author wrote, and what importing a folder of notes does with them.
+func (s *Set) link() {
+	type place struct{ namespace, document string }
+	at := map[place]string{}
+	for _, m := range s.Memories {
+		at[place{m.GetNamespace(), s.Documents[m.GetId()]}] = m.GetId()
+	}
+	for _, m := range s.Memories {
+		seen := map[string]bool{"": true, m.GetId(): true}
+		for _, match := range markdownLink.FindAllStringSubmatch(m.GetContent(), -1) {
+			if target := at[place{m.GetNamespace(), match[1]}]; !seen[target] && len(m.Links) < maxLinks {
+				seen[target] = true
+				m.Links = append(m.Links, &triskelev1.Link{Target: target, Relation: "links_to"})
+			}
+		}
+	}
 }
 
 var (

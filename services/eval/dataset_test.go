@@ -24,6 +24,24 @@ func write(t testing.TB, folder, corpus, queries, qrels string) {
 	}
 }
 
+func TestLinksOfTheText(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "set")
+	write(t, folder,
+		`{"_id":"a/1","title":"One","text":"See [two](b/2), [two](b/2) again, [me](a/1), [far](c/3), [away](https://example.org/b/2) and (b/2)."}
+{"_id":"b/2","title":"Two","text":"b/2 [c/3]"}
+{"_id":"c/3","title":"Three","text":"[one](a/1)","metadata":{"scope":"other"}}
+`,
+		`{"_id":"q","text":"which?"}`, "query-id\tcorpus-id\tscore\nq\ta/1\t1\n")
+	set, err := eval.Load(folder, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two, three := set.Memories[0], set.Memories[1], set.Memories[2]
+	if len(one.GetLinks()) != 1 || one.GetLinks()[0].GetTarget() != two.GetId() || len(two.GetLinks()) != 0 || len(three.GetLinks()) != 0 {
+		t.Errorf("links %v, %v, %v", one.GetLinks(), two.GetLinks(), three.GetLinks())
+	}
+}
+
 func TestLoad(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "Small set")
 	write(t, folder,

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
@@ -118,7 +119,11 @@ func TestGatewayElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = system.Serve(listener) }()
+	server, err := rpc.NewServer(start(t).Service("fuser"), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = system.Serve(server, listener) }()
 	t.Cleanup(func() { _ = system.Close() })
 
 	options := eval.Options{Data: data, Store: "sqlite", Embedder: embed.NewHashed(), Lexical: lexical.DefaultConfig(), Out: here}

@@ -19,6 +19,11 @@ type Machine struct {
 	Go       string  `json:"go"`
 }
 
+// String is one line.
+func (m Machine) String() string {
+	return fmt.Sprintf("%s, %d cores, %.1f GB; %s; %s", m.CPU, m.Cores, m.MemoryGB, m.OS, m.Go)
+}
+
 // ThisMachine leaves out what the system does not tell. It has no host name and no path.
 func ThisMachine() Machine {
 	m := Machine{CPU: runtime.GOARCH, Cores: runtime.GOMAXPROCS(0), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
@@ -49,8 +54,8 @@ func systemValue(path, key, separator string) string {
 	return ""
 }
 
-// commit is the version control revision this program was built from, or "" if it does not know.
-func commit() string {
+// Commit is the version control revision this program was built from, or "" if it does not know.
+func Commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""
@@ -69,7 +74,7 @@ func commit() string {
 // publicCommand is the command line without what only says where things lie on this machine, and without passwords.
 func publicCommand(options Options) string {
 	command := options.Command
-	for _, flag := range []struct{ name, value string }{{"data", options.Data}, {"out", options.Out}, {"postgres", options.Postgres}, {"compare", options.Compare}} {
+	for _, flag := range []struct{ name, value string }{{"data", options.Data}, {"out", options.Out}, {"postgres", options.Postgres}, {"gateway", options.Gateway}, {"compare", options.Compare}} {
 		value := `\S+`
 		if flag.value != "" { // as it was given, since a path may have spaces
 			value = `['"]?` + regexp.QuoteMeta(flag.value) + `['"]?|\S+`

@@ -87,7 +87,7 @@ type LegReport struct {
 
 func (r *runner) newReport() *Report {
 	report := &Report{
-		Command: publicCommand(r.options), Commit: commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: ThisMachine(), Store: r.options.Store,
+		Command: publicCommand(r.options), Commit: Commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: ThisMachine(), Store: r.options.Store,
 		Settings: Settings{Limit: limit, Concurrency: r.options.Concurrency, QueriesLimit: r.options.Limit, WarmUp: warmUp},
 	}
 	if r.options.Gateway != "" {
@@ -175,7 +175,7 @@ func (r *Report) Markdown() []byte {
 		line("- Commit: %s", r.Commit)
 	}
 	line("- Date: %s", r.Date)
-	line("- Machine: %s, %d cores, %.1f GB; %s; %s", r.Machine.CPU, r.Machine.Cores, r.Machine.MemoryGB, r.Machine.OS, r.Machine.Go)
+	line("- Machine: %s", r.Machine)
 	if r.Settings.Legs == nil {
 		line("- Fusion and embedder: those of the gateway that was asked")
 	} else {

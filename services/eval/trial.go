@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,8 +27,6 @@ const (
 	// depth is how much of each leg's list is merged, seedDepth how many memories the graph leg starts from in seeded mode.
 	depth     = 50
 	seedDepth = 100
-	// trialK is the rank constant that everybody copies: it hides the most of what a graph adds.
-	trialK = 60
 	// factBatch is how many triples one transaction takes in.
 	factBatch = 2000
 )
@@ -46,8 +45,8 @@ type TrialOptions struct {
 }
 
 // Trial asks whether the graph leg earns its place: with every way of searching it, every weight as a list of reciprocal
-// rank fusion and every quota, against the same without it, and against a graph whose memories have been exchanged at random
-// for others with as many concepts. The legs are asked one by one, through their services, and merged with the gateway's own
+// rank fusion and every quota, against the same without it, and against a graph in which memories have changed places at random
+// with others that have as many concepts. The legs are asked one by one, through their services, and merged with the gateway's own
 // code. A set with triples.jsonl is measured without and with them.
 func Trial(ctx context.Context, options TrialOptions, process *telemetry.Process, log *slog.Logger) (*TrialReport, error) {
 	r := &runner{options: options.Options, process: process, log: log}
@@ -120,6 +119,7 @@ func loadTriples(set *Set, path string, single bool) (map[string][]graph.Fact, e
 type lists struct {
 	lexical, dense fusion.List
 	graphs         map[string]fusion.List // by system
+	coverage       map[string]float64     // of the query, by system
 	linked         bool
 	hops           map[string]int // of the relevant documents that the graph can reach
 	spent          map[string]time.Duration
@@ -162,14 +162,14 @@ func (r *runner) try(ctx context.Context, set *Set, facts map[string][]graph.Fac
 	if err := system.settle(ctx); err != nil {
 		return nil, err
 	}
-	views, exchanged := map[string]*graph.View{}, map[string]map[string]string{}
+	views, places := map[string]*graph.View{}, map[string]places{}
 	result := &TrialSet{Name: name, Queries: len(set.Queries), Triples: triples}
 	for _, namespace := range set.Namespaces {
 		view, err := index.View(ctx, namespace)
 		if err != nil {
 			return nil, err
 		}
-		views[namespace], exchanged[namespace] = view, exchange(view.Degrees())
+		views[namespace], places[namespace] = view, exchange(view.Degrees())
 		s := view.Stats()
 		result.Stats.Memories += s.Memories
 		result.Stats.Concepts += s.Concepts
@@ -187,7 +187,7 @@ func (r *runner) try(ctx context.Context, set *Set, facts map[string][]graph.Fac
 	defer done()
 	answers := make([]lists, len(set.Queries))
 	for i, q := range set.Queries {
-		if answers[i], err = askLegs(ctx, system.Legs, set, q, views[q.Namespace], exchanged[q.Namespace]); err != nil {
+		if answers[i], err = askLegs(ctx, system.Legs, set, q, views[q.Namespace], places[q.Namespace]); err != nil {
 			return nil, fmt.Errorf("query %q: %w", q.ID, err)
 		}
 		_ = bar.Add(1)
@@ -210,26 +210,29 @@ func warm(ctx context.Context, leg triskelev1.LegServiceClient, namespace, text 
 	}
 }
 
-// exchange maps each memory to another with as many mentions, at random but the same in every run.
-func exchange(degrees map[uuid.UUID]int) map[string]string {
+// places say which memory stands where another one was, and where each now stands.
+type places struct{ of, at map[string]string }
+
+// exchange gives each memory the place of another with as many mentions, at random but the same in every run.
+func exchange(degrees map[uuid.UUID]int) places {
 	byDegree := map[int][]string{}
 	for id, degree := range degrees {
 		byDegree[degree] = append(byDegree[degree], id.String())
 	}
-	out := map[string]string{}
+	out := places{map[string]string{}, map[string]string{}}
 	for degree, ids := range byDegree {
 		slices.Sort(ids)
 		random := rand.New(rand.NewPCG(1, uint64(degree)))
 		for i, at := range random.Perm(len(ids)) {
-			out[ids[i]] = ids[at]
+			out.of[ids[i]], out.at[ids[at]] = ids[at], ids[i]
 		}
 	}
 	return out
 }
 
 // askLegs asks every leg in every way.
-func askLegs(ctx context.Context, legs map[string]triskelev1.LegServiceClient, set *Set, q Query, view *graph.View, exchanged map[string]string) (lists, error) {
-	out := lists{graphs: map[string]fusion.List{}, hops: map[string]int{}, spent: map[string]time.Duration{}}
+func askLegs(ctx context.Context, legs map[string]triskelev1.LegServiceClient, set *Set, q Query, view *graph.View, random places) (lists, error) {
+	out := lists{graphs: map[string]fusion.List{}, coverage: map[string]float64{}, hops: map[string]int{}, spent: map[string]time.Duration{}}
 	var failed error
 	var vector []float32 // of the query, as the dense leg made it
 	var model string
@@ -254,7 +257,7 @@ func askLegs(ctx context.Context, legs map[string]triskelev1.LegServiceClient, s
 		if len(resp.GetVector()) > 0 {
 			vector, model = resp.GetVector(), resp.GetVectorModel()
 		}
-		list.Kind = resp.GetScoreKind()
+		list.Kind, out.coverage[system] = resp.GetScoreKind(), resp.GetCoverage()
 		for _, h := range resp.GetHits() {
 			list.Hits = append(list.Hits, fusion.Hit{ID: h.GetId(), Score: h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime()})
 		}
@@ -265,14 +268,18 @@ func askLegs(ctx context.Context, legs map[string]triskelev1.LegServiceClient, s
 	out.graphs[systemHops] = search(systemHops, "graph", func(r *triskelev1.SearchRequest) { r.Traversal = triskelev1.Traversal_TRAVERSAL_HOP_DECAY })
 	out.graphs[systemRank] = search(systemRank, "graph", func(r *triskelev1.SearchRequest) { r.Traversal = triskelev1.Traversal_TRAVERSAL_PAGERANK })
 	seeds := fuse([]fusion.List{out.lexical, out.dense}, seedDepth)
-	out.graphs[systemSeeded] = search(systemSeeded, "graph", func(r *triskelev1.SearchRequest) {
-		r.Traversal, r.Vector, r.VectorModel = triskelev1.Traversal_TRAVERSAL_PAGERANK, vector, model
-		for _, s := range seeds {
-			r.Seeds = append(r.Seeds, &triskelev1.Seed{Id: s.ID, Score: s.Score})
+	seeded := func(at map[string]string) func(*triskelev1.SearchRequest) {
+		return func(r *triskelev1.SearchRequest) {
+			r.Traversal, r.Vector, r.VectorModel = triskelev1.Traversal_TRAVERSAL_PAGERANK, vector, model
+			for _, s := range seeds {
+				r.Seeds = append(r.Seeds, &triskelev1.Seed{Id: cmp.Or(at[s.ID], s.ID), Score: s.Score})
+			}
 		}
-	})
-	out.graphs[systemRandom] = shuffled(out.graphs[systemRank], exchanged, nil)
-	out.graphs[systemRandomSeeded] = shuffled(out.graphs[systemSeeded], exchanged, seeds)
+	}
+	out.graphs[systemSeeded] = search(systemSeeded, "graph", seeded(nil))
+	// What stands at the places that the walk comes to; in seeded mode it begins where the seeds now stand.
+	out.graphs[systemRandom], out.coverage[systemRandom] = random.found(out.graphs[systemRank]), out.coverage[systemRank]
+	out.graphs[systemRandomSeeded] = random.found(search(systemRandomSeeded, "graph", seeded(random.at)))
 	hops, linked := view.Reach(q.Text)
 	out.linked = linked
 	for id, n := range hops {
@@ -296,29 +303,19 @@ func mapValues(m map[string]fusion.List) []fusion.List {
 	return out
 }
 
-// shuffled is a list with its memories exchanged, but for the seeds, which keep their places.
-func shuffled(list fusion.List, exchanged map[string]string, seeds []fusion.Fused) fusion.List {
+// found is a list with the memories that stand at its places.
+func (p places) found(list fusion.List) fusion.List {
 	out := list
-	out.Hits = nil
-	taken := map[string]bool{}
-	for _, s := range seeds {
-		taken[s.ID] = true
-	}
-	for _, h := range list.Hits {
-		if !taken[h.ID] || seeds == nil {
-			if h.ID = exchanged[h.ID]; h.ID == "" || taken[h.ID] {
-				continue
-			}
-			taken[h.ID] = true
-		}
-		out.Hits = append(out.Hits, h)
+	out.Hits = slices.Clone(list.Hits)
+	for i := range out.Hits {
+		out.Hits[i].ID = cmp.Or(p.of[out.Hits[i].ID], out.Hits[i].ID)
 	}
 	return out
 }
 
 // fuse merges lists as the gateway does by default, without the importance prior: all documents have the same.
 func fuse(lists []fusion.List, limit int) []fusion.Fused {
-	return fusion.Fuse(lists, fusion.Options{K: trialK, Limit: limit}).Hits
+	return fusion.Fuse(lists, fusion.Options{K: fusion.DefaultK, Limit: limit}).Hits
 }
 
 // quota gives the last places of the first ten to the best of the graph's list that are not among them already; a place it

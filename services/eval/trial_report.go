@@ -80,8 +80,11 @@ func (t TrialRun) setting() string {
 	return fmt.Sprintf("weight %g", t.Weight)
 }
 
-// defaultWeight is that of the gateway.
-var defaultWeight = gateway.DefaultLegs(nil)[2].Weight
+// Of the graph leg, as the gateway has them by default.
+var (
+	defaultWeight = gateway.DefaultLegs(nil)[2].Weight
+	defaultTrust  = gateway.DefaultLegs(nil)[2].Trust
+)
 
 const (
 	baseBoth    = "lexical + dense"
@@ -169,7 +172,7 @@ func (s *TrialSet) judge(queries []Query, answers []lists) {
 					if run.Quota > 0 {
 						rankings[i] = quota(baseRankings[i], list, run.Quota)
 					} else {
-						list.Weight = run.Weight
+						list.Weight = run.Weight * (1 + defaultTrust*answers[i].coverage[system])
 						rankings[i] = idsOf(fuse(append(answers[i].base(base), list), 2*depth))
 					}
 				}
@@ -292,8 +295,9 @@ func (t *TrialReport) Markdown() []byte {
 	line("- Date: %s", t.Date)
 	line("- Machine: %s, %d cores; store: %s", t.Machine.CPU, t.Machine.Cores, t.Store)
 	line("- Embedder: %s", t.Embedder)
-	line("- RRF with k 60; 50 of each leg's list; the graph starts from 100 memories in seeded mode; differences with 95 %% intervals of a paired bootstrap")
-	line("- \"random\": the graph's own answers, with each memory exchanged for another with as many concepts; in seeded mode the seeds keep their places")
+	line("- RRF with k %d; 50 of each leg's list; the graph starts from %d memories in seeded mode; differences with 95 %% intervals of a paired bootstrap", fusion.DefaultK, seedDepth)
+	line("- The graph's weight is multiplied by 1 + %g × coverage, the share of the query that PageRank's linking has understood, as the gateway does", defaultTrust)
+	line("- \"random\": the same search in a graph in which every memory has changed places with another that has as many concepts; in seeded mode it starts from the same seeds")
 
 	line("\n## What there is to find")
 	line("\nlinked: queries that name a concept. 1 hop: relevant documents that mention one of these. 2 hops: those that share a concept, a fact or a link with such a document.")

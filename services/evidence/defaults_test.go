@@ -91,7 +91,7 @@ type list struct {
 }
 
 func (l list) Search(_ context.Context, req *triskelev1.SearchRequest, _ ...grpc.CallOption) (*triskelev1.SearchResponse, error) {
-	resp := &triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_OK, ScoreKind: l.kind}
+	resp := &triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_OK, ScoreKind: l.kind, Coverage: 0.5}
 	for i := range int(req.GetDepth()) {
 		resp.Hits = append(resp.Hits, &triskelev1.LegHit{Id: fmt.Sprintf("%08d-0000-0000-0000-000000000000", l.first+i*l.step), Rank: int32(i + 1), Score: 1 / float64(i+2), Importance: 0.5})
 	}

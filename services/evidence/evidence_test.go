@@ -117,6 +117,19 @@ func TestStudy(t *testing.T) {
 			t.Errorf("%s has no %q:\n%s", name, want, first[name])
 		}
 	}
+	text, err := os.ReadFile(filepath.Join(out, "diffs", "words", "left.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The graph knows no name, so that each query gains by words, and its side of the table is empty.
+	for _, want := range []string{"left: lexical after graph", "40 queries gained, 0 lost", "### +1.000 q", "| 1 |  | d", " ★ (lexical #1 "} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the queries that gained and lost have no %q:\n%s", want, text)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(out, "diffs", "nothing")); err == nil {
+		t.Error("a configuration is set beside itself")
+	}
 	if !strings.Contains(first["small.md"], "| 100 % | 0.000 | 0.000 | 0.000 | 0.000 |") {
 		t.Error("a recall that has lost all legs is worth something")
 	}

@@ -63,7 +63,8 @@ func (s *Study) markdown(verdicts []Verdict, files map[string][]byte) []byte {
 	}
 	w.line("- Rule, written before the run: significantly better in %s on %d sets at least; significantly worse on no set and in no category (of ten queries or more)%s",
 		s.Plan.Metric, s.Plan.Rule.Better, lost)
-	w.line("- Plan %s", short(s.Provided.Plan))
+	w.line("- Plan %s; code of commit %s", short(s.Provided.Plan), cmp.Or(s.Provided.Revision, "unknown"))
+	w.line("- Machine: %s", s.Provided.Machine)
 	w.table("set | documents | queries | to judge by | checksum")
 	for _, set := range s.sets {
 		judging := 0

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -44,6 +45,8 @@ type Options struct {
 	// files, one for each set and configuration, and qrels. Those of an interrupted run of the same plan, data and program
 	// are used again.
 	Eval eval.Options
+	// Revision is that of the code, for the report; "" is the one that this program was built from.
+	Revision string
 }
 
 // Study is a plan and what was measured.
@@ -64,13 +67,15 @@ type Study struct {
 // run names the rankings of a configuration, without one of the legs perhaps, on a set.
 type run struct{ set, cell string }
 
-// Provenance is what a ranking depends on beside the program.
+// Provenance is what a ranking depends on.
 type Provenance struct {
-	Plan     string            `json:"plan"` // SHA-256, as are the others
+	Plan     string            `json:"plan"` // SHA-256, as are the sets'
 	Data     map[string]string `json:"data"` // by set
 	Embedder string            `json:"embedder"`
 	Store    string            `json:"store"`
 	Scorer   string            `json:"scorer"`
+	Revision string            `json:"revision"`
+	Machine  eval.Machine      `json:"machine"` // sums of floats may differ in the last bit on another
 }
 
 // Run measures what the plan asks for.
@@ -96,7 +101,7 @@ func Run(ctx context.Context, options Options, process *telemetry.Process, log *
 		}
 		s.sets = append(s.sets, set)
 	}
-	if err := s.prepare(options.Plan); err != nil {
+	if err := s.prepare(options); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -113,11 +118,12 @@ func Run(ctx context.Context, options Options, process *telemetry.Process, log *
 }
 
 // prepare makes the folder for the runs, or sees that those in it are of the same plan, data and program.
-func (s *Study) prepare(plan []byte) error {
+func (s *Study) prepare(options Options) error {
 	model := s.options.Embedder.Model()
 	s.Provided = Provenance{
-		Plan: checksum(plan), Data: map[string]string{}, Store: s.options.Store, Scorer: s.options.Lexical.Scorer.String(),
+		Plan: checksum(options.Plan), Data: map[string]string{}, Store: s.options.Store, Scorer: s.options.Lexical.Scorer.String(),
 		Embedder: fmt.Sprintf("%s/%s, %d dimensions", model.Provider, model.Name, model.Dimensions),
+		Revision: cmp.Or(options.Revision, eval.Commit()), Machine: eval.ThisMachine(),
 	}
 	for _, set := range s.sets {
 		var all []byte

@@ -3,6 +3,7 @@ package graph
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 const (
@@ -75,7 +76,8 @@ type weighted struct {
 
 // link picks the concepts to start from: those that a query names, if one of them is specific: the title of a memory,
 // mentioned by no other, or part of a fact. Names that several memories drop by the way lead to too much that has nothing
-// to do with the query.
+// to do with the query. A single word that was only found in a text may have begun a sentence there: one that the query writes
+// in lower case starts nothing beside what somebody has said is an entity.
 func (n *network) link(text []word, ps []phrase, t moment) []weighted {
 	starts := n.named(text, ps, t)
 	specific := func(w weighted) bool {
@@ -84,7 +86,47 @@ func (n *network) link(text []word, ps []phrase, t moment) []weighted {
 	if !slices.ContainsFunc(starts, specific) {
 		return nil
 	}
+	doubtful := func(w weighted) bool {
+		return !n.entity(w.concept, t) && slices.ContainsFunc(text, func(x word) bool {
+			return ordinary(x.raw) && key([]word{x}) == n.concepts[w.concept].key
+		})
+	}
+	if slices.ContainsFunc(starts, func(w weighted) bool { return n.entity(w.concept, t) }) {
+		starts = slices.DeleteFunc(starts, doubtful)
+	}
 	return starts
+}
+
+// ordinary says whether a word is written like one that is no name.
+func ordinary(raw string) bool {
+	return strings.ToLower(raw) == raw && !strings.ContainsAny(raw, "0123456789")
+}
+
+// coverage is the share of a query's words, stop words outside of names not counted, with which it names those of its starts
+// that a memory has for its title or a fact is about. What it asks about is then in the graph, rather than in its words.
+func (n *network) coverage(text []word, ps []phrase, starts []weighted, t moment) float64 {
+	known := map[int64]int64{}
+	for _, w := range starts {
+		if n.hasPage(w.concept) || n.hasFact(w.concept, t) {
+			known[n.concepts[w.concept].id] = int64(len(n.concepts[w.concept].mentions))
+		}
+	}
+	names := make([]bool, len(text))
+	for _, p := range longest(ps, known) {
+		for i := p.start; i < p.end; i++ {
+			names[i] = true
+		}
+	}
+	named, all := 0, 0
+	for i, w := range text {
+		switch {
+		case names[i]:
+			named, all = named+1, all+1
+		case !stopWord(w.fold):
+			all++
+		}
+	}
+	return float64(named) / float64(max(all, 1))
 }
 
 // named returns the concepts of the network that a query names: exactly or, if there is none, nearly. Each brings its

@@ -412,6 +412,47 @@ func TestAnotherNamespaceOfTheSameName(t *testing.T) {
 	})
 }
 
+// TestOrdinaryWords has a word that only began a sentence, which a query means as a word.
+func TestOrdinaryWords(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		board := storetest.Record(ns, "board: it was said that Teo came", func(r *record.Record) { r.Title = "Kittiwake Board" })
+		other := storetest.Record(ns, "other: we know. Attended with Maren.", nil)
+		f.Insert(t, board, other)
+		f.Drain(t, "graph", s)
+		for text, want := range map[string]string{
+			"who attended Kittiwake Board": "board:", "kittiwake board, attended by teo": "board:",
+			"attended": "other:", "Attended, and Kittiwake Board": "other: board:",
+		} {
+			if got := find(t, f, s, ranked(text)); got != want {
+				t.Errorf("%q found %q, want %q", text, got, want)
+			}
+		}
+	})
+}
+
+func TestCoverage(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		page := storetest.Record(ns, "page: Teo sails her", func(r *record.Record) { r.Title = "Lord of the Gulls" })
+		fact := storetest.Record(ns, "fact: he owns it", nil)
+		f.Insert(t, page, fact)
+		f.Drain(t, "graph", s)
+		put(t, s, graph.Fact{Memory: fact.ID, Subject: "Maren", Relation: "owns", Object: "Aldermouth Mill"})
+		for text, want := range map[string]float64{
+			"Lord of the Gulls":                1,
+			"who sails the Lord of the Gulls?": 4. / 5, // stop words count only in a name
+			"what does Maren build":            1. / 2,
+			"did Maren sell Aldermouth Mill":   3. / 4,
+			"Teo":                              0, // only mentioned
+		} {
+			if got := search(t, s, ranked(text)); len(got.Hits) == 0 || math.Abs(got.Coverage-want) > 1e-9 {
+				t.Errorf("%q: %d hits, coverage %v, want %v", text, len(got.Hits), got.Coverage, want)
+			}
+		}
+	})
+}
+
 func TestHubsSayNothing(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s := open(f)

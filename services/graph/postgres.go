@@ -240,18 +240,14 @@ func knownPostgres(ctx context.Context, tx pgx.Tx, namespace string, ids []int64
 	return known, err
 }
 
+// planning are settings for a walk: compiling the statement takes a hundred times as long as running it.
+var planning = map[string]string{"jit": "off"}
+
 // walk implements store.
 func (p *Postgres) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, error) {
 	result := abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_HOP_DECAY)
-	err := postgres.Search(ctx, p.pool, q.Namespace, nil, func(tx pgx.Tx) error {
-		known, err := knownPostgres(ctx, tx, q.Namespace, conceptIDs(phrases))
-		if err != nil {
-			return err
-		}
-		starts, err := link(phrases, known, func() (n int64, err error) {
-			err = tx.QueryRow(ctx, "SELECT count(*) FROM (SELECT FROM memory.memories WHERE namespace = $1 LIMIT $2) m", q.Namespace, hubCount).Scan(&n)
-			return n, err
-		})
+	err := postgres.Search(ctx, p.pool, q.Namespace, planning, func(tx pgx.Tx) error {
+		starts, err := startsPostgres(ctx, tx, q.Namespace, phrases)
 		if err != nil || len(starts) == 0 {
 			return err
 		}
@@ -262,15 +258,40 @@ func (p *Postgres) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg
 	return result, err
 }
 
-// hops spreads weight from the starts along the edges that hold, a whole hop per step of the recursion, and scores the
+// startsPostgres picks the concepts of a query to start from.
+func startsPostgres(ctx context.Context, tx pgx.Tx, namespace string, phrases []phrase) ([]start, error) {
+	known, err := knownPostgres(ctx, tx, namespace, conceptIDs(phrases))
+	if err != nil {
+		return nil, err
+	}
+	return link(phrases, known, func() (n int64, err error) {
+		err = tx.QueryRow(ctx, "SELECT count(*) FROM (SELECT FROM memory.memories WHERE namespace = $1 LIMIT $2) m", namespace, hubCount).Scan(&n)
+		return n, err
+	})
+}
+
+func (p *Postgres) hops(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
+	var args postgres.Args
+	rows, err := tx.Query(ctx, "WITH RECURSIVE "+p.hopDecay(q, starts, &args)+" SELECT id, score, importance, created_at FROM hop_decay ORDER BY rank", args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (leg.Hit, error) {
+		var h leg.Hit
+		err := row.Scan(&h.ID, &h.Score, &h.Importance, &h.CreatedAt)
+		h.CreatedAt = h.CreatedAt.UTC()
+		return h, err
+	})
+}
+
+// hopDecay spreads weight from the starts along the edges that hold, a whole hop per step of the recursion, and scores the
 // memories that mention what it reached. A concept counts at the first hop that reaches it. The best of these memories
 // pass part of their scores on along the links of their authors, in either direction.
-func (p *Postgres) hops(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
+func (p *Postgres) hopDecay(q leg.Query, starts []start, args *postgres.Args) string {
 	ids, weights := make([]int64, len(starts)), make([]float64, len(starts))
 	for i, s := range starts {
 		ids[i], weights[i] = s.concept, specificity(s.mentions)
 	}
-	var args postgres.Args
 	var (
 		namespace   = args.Add(q.Namespace)
 		startIDs    = args.Add(ids)
@@ -285,87 +306,79 @@ func (p *Postgres) hops(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 		mentions    = args.Add(maxMentions)
 		candidates  = args.Add(candidates(q))
 		floor       = args.Add(minScore(q))
-		leading     = livePostgres(q, record.Filter{}, &args)
-		live        = livePostgres(q, q.Filter, &args)
-		holds       = holdsPostgres(q, namespace, &args)
+		leading     = livePostgres(q, record.Filter{}, args)
+		live        = livePostgres(q, q.Filter, args)
+		holds       = holdsPostgres(q, namespace, args)
 		depth       = args.Add(q.Depth)
 	)
-	rows, err := tx.Query(ctx, `
-		WITH RECURSIVE walk (hop, ids, weights, seen) AS (
-			SELECT 0, `+startIDs+`::bigint[], `+startW+`::float8[], `+startIDs+`::bigint[]
+	return `
+		walk (hop, ids, weights, seen) AS (
+			SELECT 0, ` + startIDs + `::bigint[], ` + startW + `::float8[], ` + startIDs + `::bigint[]
 			UNION ALL
 			SELECT w.hop + 1, n.ids, n.weights, w.seen || n.ids
 			FROM walk w CROSS JOIN LATERAL (
 				SELECT array_agg(b.id), array_agg(b.weight) FROM (
-					SELECT e.other AS id, `+decay+`::float8 * sum(f.weight * e.weight / c.mentions) AS weight
+					SELECT e.other AS id, ` + decay + `::float8 * sum(f.weight * e.weight / c.mentions) AS weight
 					FROM unnest(w.ids, w.weights) AS f (id, weight)
-					JOIN graph.concepts c ON c.namespace = `+namespace+` AND c.id = f.id
-						AND c.mentions <= `+degree+`::bigint * CASE w.hop WHEN 0 THEN `+startDegree+`::bigint ELSE 1 END
+					JOIN graph.concepts c ON c.namespace = ` + namespace + ` AND c.id = f.id
+						AND c.mentions <= ` + degree + `::bigint * CASE w.hop WHEN 0 THEN ` + startDegree + `::bigint ELSE 1 END
 					CROSS JOIN LATERAL (
 						SELECT e.target_id AS other, e.weight FROM graph.concept_edges e
-						WHERE e.namespace = `+namespace+` AND e.source_id = f.id AND `+holds+`
+						WHERE e.namespace = ` + namespace + ` AND e.source_id = f.id AND ` + holds + `
 						UNION ALL
 						SELECT e.source_id, e.weight FROM graph.concept_edges e
-						WHERE e.namespace = `+namespace+` AND e.target_id = f.id AND `+holds+`
+						WHERE e.namespace = ` + namespace + ` AND e.target_id = f.id AND ` + holds + `
 					) e
 					GROUP BY e.other HAVING e.other <> ALL (w.seen)
-					ORDER BY round(`+decay+`::float8 * sum(f.weight * e.weight / c.mentions) * `+rounding+`::float8) DESC, e.other
-					LIMIT `+frontier+`
+					ORDER BY round(` + decay + `::float8 * sum(f.weight * e.weight / c.mentions) * ` + rounding + `::float8) DESC, e.other
+					LIMIT ` + frontier + `
 				) b
 			) n (ids, weights)
-			WHERE w.hop < `+hops+`::integer AND n.ids IS NOT NULL
+			WHERE w.hop < ` + hops + `::integer AND n.ids IS NOT NULL
 		), reached AS MATERIALIZED (
-			SELECT c.id, f.weight / ln(`+e+`::float8 + c.mentions) AS weight, CASE w.hop WHEN 0 THEN `+mentions+`::bigint ELSE `+degree+` END AS bound
+			SELECT c.id, f.weight / ln(` + e + `::float8 + c.mentions) AS weight, CASE w.hop WHEN 0 THEN ` + mentions + `::bigint ELSE ` + degree + ` END AS bound
 			FROM walk w CROSS JOIN LATERAL unnest(w.ids, w.weights) AS f (id, weight)
-			JOIN graph.concepts c ON c.namespace = `+namespace+` AND c.id = f.id
+			JOIN graph.concepts c ON c.namespace = ` + namespace + ` AND c.id = f.id
 		), scored AS MATERIALIZED (
 			SELECT mc.memory_id, sum(r.weight * mc.salience) AS score
 			FROM reached r CROSS JOIN LATERAL (
 				SELECT memory_id, salience FROM graph.memory_concepts
-				WHERE namespace = `+namespace+` AND concept_id = r.id
+				WHERE namespace = ` + namespace + ` AND concept_id = r.id
 				ORDER BY memory_id DESC LIMIT r.bound
 			) mc
 			GROUP BY mc.memory_id
-			ORDER BY round(sum(r.weight * mc.salience) * `+rounding+`::float8) DESC, mc.memory_id DESC
-			LIMIT `+candidates+`
+			ORDER BY round(sum(r.weight * mc.salience) * ` + rounding + `::float8) DESC, mc.memory_id DESC
+			LIMIT ` + candidates + `
 		), leads AS MATERIALIZED (
 			SELECT s.memory_id, s.score, e.key
-			FROM (SELECT * FROM scored LIMIT `+frontier+`) s
-			JOIN memory.memories m ON m.namespace = `+namespace+` AND m.id = s.memory_id AND `+leading+`
-			JOIN graph.link_ends e ON e.namespace = `+namespace+` AND e.memory_id = s.memory_id
+			FROM (SELECT * FROM scored LIMIT ` + frontier + `) s
+			JOIN memory.memories m ON m.namespace = ` + namespace + ` AND m.id = s.memory_id AND ` + leading + `
+			JOIN graph.link_ends e ON e.namespace = ` + namespace + ` AND e.memory_id = s.memory_id
 		), total AS (
 			SELECT memory_id, sum(score) AS score FROM (
 				SELECT memory_id, score FROM scored
 				UNION ALL
-				SELECT unnest(n.others), `+decay+`::float8 * l.score / n.degree
+				SELECT unnest(n.others), ` + decay + `::float8 * l.score / n.degree
 				FROM leads l CROSS JOIN LATERAL (
 					SELECT array_agg(b.other) FILTER (WHERE b.other IS NOT NULL), count(*) FROM (
 						(SELECT e.memory_id AS other FROM (
 							SELECT target_key FROM graph.memory_links
-							WHERE namespace = `+namespace+` AND source_id = l.memory_id LIMIT `+degree+` + 1
-						) o LEFT JOIN graph.link_ends e ON e.namespace = `+namespace+` AND e.key = o.target_key)
+							WHERE namespace = ` + namespace + ` AND source_id = l.memory_id LIMIT ` + degree + ` + 1
+						) o LEFT JOIN graph.link_ends e ON e.namespace = ` + namespace + ` AND e.key = o.target_key)
 						UNION ALL
 						(SELECT source_id FROM graph.memory_links
-						WHERE namespace = `+namespace+` AND target_key = l.key LIMIT `+degree+` + 1)
+						WHERE namespace = ` + namespace + ` AND target_key = l.key LIMIT ` + degree + ` + 1)
 					) b
 				) n (others, degree)
-				WHERE n.degree BETWEEN 1 AND `+degree+`
+				WHERE n.degree BETWEEN 1 AND ` + degree + `
 			) p GROUP BY memory_id
-		)
-		SELECT m.id, s.score, m.importance, m.created_at
-		FROM total s JOIN memory.memories m ON m.namespace = `+namespace+` AND m.id = s.memory_id
-		WHERE s.score >= `+floor+`::float8 AND `+live+` AND `+currentPostgres(q, namespace, holds)+`
-		ORDER BY round(s.score * `+rounding+`::float8) DESC, m.importance DESC, m.created_at DESC, m.id
-		LIMIT `+depth, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (leg.Hit, error) {
-		var h leg.Hit
-		err := row.Scan(&h.ID, &h.Score, &h.Importance, &h.CreatedAt)
-		h.CreatedAt = h.CreatedAt.UTC()
-		return h, err
-	})
+		), hop_decay AS MATERIALIZED (
+			SELECT m.id, s.score, m.importance, m.created_at,
+				row_number() OVER (ORDER BY round(s.score * ` + rounding + `::float8) DESC, m.importance DESC, m.created_at DESC, m.id) AS rank
+			FROM total s JOIN memory.memories m ON m.namespace = ` + namespace + ` AND m.id = s.memory_id
+			WHERE s.score >= ` + floor + `::float8 AND ` + live + ` AND ` + currentPostgres(q, namespace, holds) + `
+			ORDER BY rank LIMIT ` + depth + `
+		)`
 }
 
 // livePostgres is postgres.Live, or the same as of the query's time.

@@ -75,8 +75,10 @@ func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 type ranking struct {
 	ids    []uuid.UUID
 	scores map[uuid.UUID]float64
-	match  map[uuid.UUID]int        // how many entities that the query names each mentions
-	paths  map[uuid.UUID][]waypoint // if they are to be explained
+	match  map[uuid.UUID]int // how many entities that the query names each mentions
+	// coverage is the share of the query's words with which it names things that the namespace knows something about.
+	coverage float64
+	paths    map[uuid.UUID][]waypoint // if they are to be explained
 }
 
 // waypoint is a stop of a path, by its place outside of the network.
@@ -126,7 +128,9 @@ func (s *searcher) rank(n *network, q leg.Query, text []word, ps []phrase, means
 	w.begin()
 	defer w.end()
 	w.run(seeds)
-	return w.ranking(q)
+	found := w.ranking(q)
+	found.coverage = n.coverage(text, ps, starts, time)
+	return found
 }
 
 // seedWeights scales the scores of the best seeds to 0 .. seedWeight, the worst of all seeds given being 0.
@@ -222,7 +226,7 @@ func (s *searcher) hits(ctx context.Context, q leg.Query, r *ranking) (leg.Resul
 			b.CreatedAt.Compare(a.CreatedAt), slices.Compare(a.ID[:], b.ID[:]))
 	})
 	picked = picked[:min(len(picked), q.Depth)]
-	result := leg.Result{Hits: picked, ScoreKind: scoreKind(triskelev1.Traversal_TRAVERSAL_PAGERANK)}
+	result := leg.Result{Hits: picked, ScoreKind: scoreKind(triskelev1.Traversal_TRAVERSAL_PAGERANK), Coverage: r.coverage}
 	if q.Explain {
 		result.Paths, err = s.paths(ctx, q.Namespace, picked, r)
 	}

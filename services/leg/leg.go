@@ -86,6 +86,7 @@ type Result struct {
 	ScoreKind triskelev1.ScoreKind
 	Vector    []float32 // of the query, if Query.ReturnVector
 	Model     string    // whose space Vector is in
+	Coverage  float64   // how much of the query was understood, 0 to 1; 0 if the searcher cannot tell
 	Paths     [][]Step  // from the query to each of Hits, if Query.Explain and the searcher has paths
 }
 
@@ -165,6 +166,7 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 		ScoreKind:   result.ScoreKind,
 		Vector:      result.Vector,
 		VectorModel: result.Model,
+		Coverage:    result.Coverage,
 		Spans:       spans,
 		Behind:      fresh.behind,
 		Stale:       fresh.stale,

@@ -1,6 +1,7 @@
-// Package onestatement answers a recall with a single SQL statement, for one small PostgreSQL: the lexical and the dense list
-// as parts of it, joined and ranked by reciprocal rank fusion in the database, contents included. It is also the yardstick
-// for the fan-out, which gives the same answers when it ranks by ts_rank, compares vectors one by one and leaves the graph out.
+// Package onestatement answers a recall with a single SQL statement, for one small PostgreSQL: the lists of the three legs as
+// parts of it, joined and ranked by reciprocal rank fusion in the database, contents included. It is also the yardstick for
+// the fan-out, which gives the same answers when it ranks by ts_rank, compares vectors one by one and walks by hop decay.
+// What a query means is looked up before: its vector, its terms, the concepts it names.
 package onestatement
 
 import (
@@ -15,6 +16,7 @@ import (
 	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/dense"
+	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/postgres"
@@ -25,6 +27,7 @@ import (
 const (
 	lexicalLeg = "lexical"
 	denseLeg   = "dense"
+	graphLeg   = "graph"
 )
 
 // Server serves RecallService to a gateway, which has filled in what the request leaves open: one namespace, reciprocal rank
@@ -33,12 +36,13 @@ type Server struct {
 	triskelev1.UnimplementedRecallServiceServer
 	pool    *pgxpool.Pool
 	dense   *dense.Postgres
+	graph   *graph.Postgres
 	minRank float64
 }
 
-// NewServer returns a server on a database; dense makes the queries' vectors.
-func NewServer(pool *pgxpool.Pool, dense *dense.Postgres, config lexical.Config) *Server {
-	return &Server{pool: pool, dense: dense, minRank: config.OrBroadenMinRank}
+// NewServer returns a server on a database; dense makes the queries' vectors, graph its own part of the statement.
+func NewServer(pool *pgxpool.Pool, dense *dense.Postgres, graph *graph.Postgres, config lexical.Config) *Server {
+	return &Server{pool: pool, dense: dense, graph: graph, minRank: config.OrBroadenMinRank}
 }
 
 // planning holds for the statement: as for the leg that searches by words. Vectors are compared one by one.
@@ -53,9 +57,10 @@ func (s *Server) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*tr
 	q.minRank = s.minRank
 	reports := map[string]*triskelev1.LegReport{
 		denseLeg:   {Leg: denseLeg, State: triskelev1.LegState_LEG_STATE_OK, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE},
+		graphLeg:   {Leg: graphLeg, State: triskelev1.LegState_LEG_STATE_OK, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY},
 		lexicalLeg: {Leg: lexicalLeg, State: triskelev1.LegState_LEG_STATE_OK, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_TS_RANK},
 	}
-	resp := &triskelev1.RecallResponse{Legs: []*triskelev1.LegReport{reports[denseLeg], reports[lexicalLeg]}}
+	resp := &triskelev1.RecallResponse{Legs: []*triskelev1.LegReport{reports[denseLeg], reports[graphLeg], reports[lexicalLeg]}}
 	abstain := func(leg, reason string) {
 		reports[leg].State, reports[leg].Reason = triskelev1.LegState_LEG_STATE_ABSTAINED, reason
 	}
@@ -85,7 +90,18 @@ func (s *Server) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*tr
 				abstain(lexicalLeg, "the query has no words")
 			}
 		}
-		statement, args := q.statement()
+		var args postgres.Args
+		if asked(req, graphLeg) {
+			var reason string
+			query := leg.Query{Namespace: q.namespace, Text: req.GetQuery(), Filter: q.filter, Depth: q.graph.depth}
+			if q.hopDecay, reason, err = s.graph.HopDecay(ctx, tx, query, &args); err != nil {
+				return err
+			}
+			if reason != "" {
+				abstain(graphLeg, reason)
+			}
+		}
+		statement := q.statement(&args)
 		rows, err := tx.Query(ctx, statement, args...)
 		if err != nil {
 			return err
@@ -123,7 +139,7 @@ func questionOf(req *triskelev1.RecallRequest) (question, error) {
 		return list{depth: int(o.GetDepth()), weight: o.GetWeight()}
 	}
 	q := question{
-		namespace: req.GetNamespaces()[0], filter: filter, lexical: listOf(lexicalLeg), dense: listOf(denseLeg),
+		namespace: req.GetNamespaces()[0], filter: filter, lexical: listOf(lexicalLeg), dense: listOf(denseLeg), graph: listOf(graphLeg),
 		k: req.GetFusion().GetK(), sort: req.GetSortBy(), limit: int(req.GetLimit()),
 	}
 	if q.sort == triskelev1.SortBy_SORT_BY_UNSPECIFIED {
@@ -135,10 +151,10 @@ func questionOf(req *triskelev1.RecallRequest) (question, error) {
 // scan reads a row, with the number of hits of each leg, which every row has.
 func (q question) scan(row pgx.CollectableRow, reports map[string]*triskelev1.LegReport) (*triskelev1.Hit, error) {
 	h := &triskelev1.Hit{Namespace: q.namespace}
-	var denseRank, lexicalRank *int32
-	var denseScore, lexicalScore *float64
-	r, err := postgres.ScanRecordAnd(row, &h.Score, &h.Prior, &denseRank, &denseScore, &lexicalRank, &lexicalScore,
-		&reports[denseLeg].Returned, &reports[lexicalLeg].Returned)
+	var denseRank, graphRank, lexicalRank *int32
+	var denseScore, graphScore, lexicalScore *float64
+	r, err := postgres.ScanRecordAnd(row, &h.Score, &h.Prior, &denseRank, &denseScore, &graphRank, &graphScore, &lexicalRank, &lexicalScore,
+		&reports[denseLeg].Returned, &reports[graphLeg].Returned, &reports[lexicalLeg].Returned)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +167,7 @@ func (q question) scan(row pgx.CollectableRow, reports map[string]*triskelev1.Le
 		list  list
 		rank  *int32
 		score *float64
-	}{{denseLeg, q.dense, denseRank, denseScore}, {lexicalLeg, q.lexical, lexicalRank, lexicalScore}} {
+	}{{denseLeg, q.dense, denseRank, denseScore}, {graphLeg, q.graph, graphRank, graphScore}, {lexicalLeg, q.lexical, lexicalRank, lexicalScore}} {
 		if c.rank != nil {
 			h.Contributions = append(h.Contributions, &triskelev1.Contribution{
 				Leg: c.leg, Rank: *c.rank, RawScore: *c.score, ScoreKind: reports[c.leg].GetScoreKind(), Weight: c.list.weight,

@@ -10,7 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/triskele/triskele/services/record"
 )
@@ -57,6 +60,8 @@ type Worker struct {
 	Wake <-chan struct{}
 	// Meter, if not nil, is told about every batch, and asks about the list whenever it is read.
 	Meter metric.Meter
+	// Tracer, if not nil, makes a span of every batch.
+	Tracer trace.Tracer
 
 	metrics metrics
 }
@@ -70,6 +75,8 @@ const (
 	stuck               // all tasks that were tried failed
 	paused
 )
+
+func (p progress) String() string { return [...]string{"nothing due", "indexed", "stuck", "paused"}[p] }
 
 // Run works until ctx ends.
 func (w *Worker) Run(ctx context.Context) {
@@ -110,9 +117,25 @@ func (w *Worker) step(ctx context.Context) (progress, error) {
 	if err != nil || len(tasks) == 0 {
 		return nothingDue, err
 	}
+	if w.Tracer == nil {
+		return w.work(ctx, tasks)
+	}
+	ctx, span := w.Tracer.Start(ctx, "index "+w.Index, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+		attribute.String("triskele.index", w.Index), attribute.Int("triskele.memories", len(tasks))))
+	defer span.End()
+	came, err := w.work(ctx, tasks)
+	span.SetAttributes(attribute.String("triskele.outcome", came.String()))
+	if err != nil || came == stuck {
+		span.SetStatus(codes.Error, came.String()) // the causes are in the log
+	}
+	return came, err
+}
+
+// work indexes a batch that has been claimed.
+func (w *Worker) work(ctx context.Context, tasks []Task) (progress, error) {
 	held := w.hold(ctx, tasks)
 	defer held.release(ctx)
-	err = w.index(ctx, tasks)
+	err := w.index(ctx, tasks)
 	switch {
 	case err == nil:
 		return indexed, held.settle(tasks, func() error { return w.Store.Done(ctx, w.Index, tasks) })

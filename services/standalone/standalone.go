@@ -60,7 +60,8 @@ type System struct {
 	Conn    *grpc.ClientConn // to the gateway, in memory
 	// Legs are the legs themselves, by name, for those who measure them past the gateway.
 	Legs    map[string]triskelev1.LegServiceClient
-	gateway *rpc.Server
+	gateway *rpc.Server // the one in memory
+	outside func(*rpc.Server, net.Listener) error
 	legs    map[string]*rpc.Server
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -153,12 +154,8 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	}
 	memories := triskelev1.NewMemoryServiceClient(conn)
 
-	s.gateway, err = rpc.NewServer(gatewayTel, log)
-	if err != nil {
-		return nil, err
-	}
 	if config.OneStatement {
-		if config.Gateway.Statement, err = s.statement(run, dense, config.Lexical, denseTel, gatewayTel, log); err != nil {
+		if config.Gateway.Statement, err = s.statement(run, dense, linked, config.Lexical, denseTel, gatewayTel, log); err != nil {
 			return nil, err
 		}
 	}
@@ -166,10 +163,21 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
-	triskelev1.RegisterRecallServiceServer(s.gateway, g)
-	triskelev1.RegisterMemoryServiceServer(s.gateway, gateway.NewForwarder(memories))
+	register := func(server *rpc.Server) {
+		triskelev1.RegisterRecallServiceServer(server, g)
+		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memories))
+	}
+	if s.gateway, err = rpc.NewServer(gatewayTel, log); err != nil {
+		return nil, err
+	}
+	register(s.gateway)
 	if s.Conn, err = s.serve(run, s.gateway, "fuser", process.Service("client")); err != nil {
 		return nil, err
+	}
+	s.outside = func(server *rpc.Server, listener net.Listener) error {
+		register(server)
+		server.Ready()
+		return server.Run(run, listener)
 	}
 	work, err := backend.Curation(ctx, s.Backend, config.Curator, s.Conn, process.Service("curator"), log)
 	if err != nil {
@@ -180,8 +188,8 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 }
 
 // statement serves recalls by one statement and returns a client.
-func (s *System) statement(ctx context.Context, index backend.Index, config lexical.Config, own, gateway *telemetry.Service, log *slog.Logger) (triskelev1.RecallServiceClient, error) {
-	recalls, err := backend.Statement(s.Backend, index, config)
+func (s *System) statement(ctx context.Context, index backend.Index, linked backend.GraphIndex, config lexical.Config, own, gateway *telemetry.Service, log *slog.Logger) (triskelev1.RecallServiceClient, error) {
+	recalls, err := backend.Statement(s.Backend, index, linked, config)
 	if err != nil {
 		return nil, err
 	}
@@ -228,8 +236,10 @@ func delay(name string, of func(string) time.Duration) grpc.UnaryServerIntercept
 	}
 }
 
-// Serve serves the gateway on a listener too, until the system is closed.
-func (s *System) Serve(listener net.Listener) error { return s.gateway.Serve(listener) }
+// Serve serves the gateway with a server of the caller's too, which knows whom to let in, until the system is closed.
+func (s *System) Serve(server *rpc.Server, listener net.Listener) error {
+	return s.outside(server, listener)
+}
 
 // Serving says whether the gateway's health is SERVING.
 func (s *System) Serving() bool { return s.gateway.Serving() }

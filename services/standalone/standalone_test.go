@@ -64,12 +64,16 @@ func start(t testing.TB, config standalone.Config, embedder embed.Embedder) (tri
 	return triskelev1.NewRecallServiceClient(system.Conn), triskelev1.NewMemoryServiceClient(system.Conn)
 }
 
-// startSystem starts all services with the default configuration of a gateway but for its cache.
+// patience is the budget of a recall that must not be cut short by a machine that has other work.
+const patience = time.Minute
+
+// startSystem starts all services with the default configuration of a gateway but for its cache, and patience.
 func startSystem(t testing.TB, config standalone.Config) (*standalone.System, error) {
 	t.Helper()
 	given := config.Gateway
 	config.Gateway = gateway.DefaultConfig()
 	config.Gateway.Cache, config.Gateway.Legs = given.Cache, given.Legs
+	config.Gateway.Budget.Max = patience
 	process, err := telemetry.Start(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +115,7 @@ func TestAtLeastFindsWhatWasWritten(t *testing.T) {
 		recalls, memory := start(t, config, embed.NewHashed())
 		for range 10 {
 			stored := remember(t, memory, "The Heron crane is serviced in spring.")
-			resp, legs := recall(t, recalls, "when is the Heron crane serviced", stored.GetRevisionToken(), 10*time.Second)
+			resp, legs := recall(t, recalls, "when is the Heron crane serviced", stored.GetRevisionToken(), patience)
 			if resp.GetDegraded() || legs["dense"].GetStale() || legs["graph"].GetStale() {
 				t.Fatalf("stale: %v", resp)
 			}
@@ -163,7 +167,7 @@ func TestHangingEmbedder(t *testing.T) {
 			t.Errorf("dense leg: %v, %s", legs["dense"], resp.GetDegradedReason())
 		}
 		close(embedder.release)
-		resp, legs = recall(t, recalls, "when is the Heron crane serviced", last.GetRevisionToken(), 10*time.Second)
+		resp, legs = recall(t, recalls, "when is the Heron crane serviced", last.GetRevisionToken(), patience)
 		if resp.GetDegraded() || legs["dense"].GetStale() || legs["dense"].GetReturned() != 20 {
 			t.Errorf("when the embedder is back: %v", resp)
 		}

@@ -5,6 +5,7 @@ package storetest
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -134,5 +135,7 @@ func (f *Fixture) Drain(t testing.TB, index string, indexer queue.Indexer) {
 	}
 }
 
-// Log discards.
-func Log() *slog.Logger { return slog.New(slog.DiscardHandler) }
+// Log keeps errors only, which a test that fails shows.
+func Log() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+}

@@ -42,16 +42,15 @@ func TestCanary(t *testing.T) {
 			s := startFive(t, setup{env: env, args: map[string][]string{"memory": curator, "dense": embedder, "graph": append(extractor, embedder...), "fuser": reranker}})
 			return &cage{
 				system: s.system, database: []string{"--postgres", s.url}, mayFail: []string{"dense", "graph", "lexical", "memory"}, refuse: s.refuse, fixture: s.fixture,
-				metrics: []string{"triskele.leg.duration", "triskele.index.memories", "triskele.curation.decisions", "triskele.extraction.tokens", "rpc.server"},
-				asking:  4,
+				asking: 4, others: "db_sql_",
 			}
 		},
 		"sqlite": func(t *testing.T, env, curator, extractor, embedder, reranker []string) *cage {
 			o := startOne(t, setup{env: env, args: map[string][]string{"triskele": slices.Concat(curator, extractor, embedder, reranker)}})
 			return &cage{
 				system: o.system, database: []string{"--sqlite", o.file}, refuse: o.refuse, fixture: o.fixture,
-				asking:  3,                                   // the query is embedded once for both legs
-				metrics: []string{"triskele.index.memories"}, // the store's: the first service of a process has its exporter
+				asking: 3, // the query is embedded once for both legs
+				others: "pgxpool_",
 			}
 		},
 	} {
@@ -83,7 +82,9 @@ func TestCanary(t *testing.T) {
 			out.want(t, "requests to the embedder", public+"title", public+"content", flipped+"embedded", asked)
 			out.want(t, "requests to the reranker", public+"title", public+"content", asked)
 			out.want(t, "traces", "search_memory", "rerank", "leg lexical", "lexical.search", "dense.search", "graph.search", "curate", "MemoryService/Remember", "select")
-			out.want(t, "metrics", c.metrics...)
+			out.want(t, "metrics", "triskele.leg.duration", "triskele.index.memories", "triskele.curation.decisions", "triskele.extraction.tokens", "rpc.server")
+			out.want(t, "metrics for scraping", "triskele_leg_duration", "triskele_index_memories", "triskele_embed_tokens", "# {") // and exemplars
+			wantShipped(t, out.pieces["metrics for scraping"], c.others)
 			out.want(t, "errors", "already", "expected_revision", "internal error", "must")
 			out.want(t, "doctor", "queue")
 			out.want(t, "decisions", "update")
@@ -114,8 +115,8 @@ type cage struct {
 	refuse   func(table string)   // has the database refuse new rows, with an error that quotes them if it can
 	secret   []*triskelev1.Memory // sensitive memories
 	plain    *triskelev1.Memory
-	metrics  []string                  // that are exported
 	asking   int                       // requests to the embedder about a new memory
+	others   string                    // what metrics of the other store begin with
 	fixture  func() *storetest.Fixture // its database
 }
 
@@ -409,6 +410,7 @@ func (c *cage) failEverything() {
 // stop ends a process in order, if it still runs: it flushes its telemetry.
 func (c *cage) stop(name string) {
 	if p := c.processes[name]; p.cmd.ProcessState == nil {
+		c.out.add("metrics for scraping", c.scrape(name))
 		c.signal(name, syscall.SIGTERM)
 		_ = p.cmd.Wait()
 	}

@@ -76,7 +76,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for i, text := range body.Input {
 			data[i] = map[string]any{"index": i, "embedding": letters(text)}
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": data, "usage": map[string]int{"total_tokens": len(data)}})
 		return
 	}
 	if r.URL.Path == "/rerank" {

@@ -97,6 +97,7 @@ type system struct {
 	recall    triskelev1.RecallServiceClient
 	memory    triskelev1.MemoryServiceClient
 	tel       *telemetry.Service
+	dial      func(name string) []grpc.DialOption
 	crashing  sync.Mutex // held while a process is killed and started again
 }
 
@@ -106,6 +107,8 @@ type setup struct {
 	args map[string][]string // flags, by the process's name
 	// via gives the address at which the gateway is to call a service; nil for the service's own.
 	via func(name, address string) string
+	// dial is how the test calls a service, if it cannot be called in plain text.
+	dial func(name string) []grpc.DialOption
 }
 
 // start runs everything on a fresh database and returns when all serve.
@@ -129,7 +132,10 @@ func (s *system) start(more setup, login func(name string) string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.env, s.processes, s.tel = more.env, map[string]*process{}, tel.Service("client")
+	s.env, s.processes, s.tel, s.dial = more.env, map[string]*process{}, tel.Service("client"), more.dial
+	if s.dial == nil {
+		s.dial = func(string) []grpc.DialOption { return nil }
+	}
 	gateway := freeAddress(t)
 	for _, name := range append([]string{"memory"}, legs...) {
 		address := freeAddress(t)
@@ -156,7 +162,7 @@ func (s *system) start(more setup, login func(name string) string) {
 	for name := range s.processes {
 		s.awaitServing(name)
 	}
-	s.conn, err = rpc.Dial(gateway, s.tel)
+	s.conn, err = rpc.Dial(gateway, s.tel, s.dial("fuser")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +208,7 @@ func last(text string, n int) string { return text[max(0, len(text)-n):] }
 // awaitServing returns when a process's health says so.
 func (s *system) awaitServing(name string) {
 	s.t.Helper()
-	conn, err := rpc.Dial(s.processes[name].address, s.tel)
+	conn, err := rpc.Dial(s.processes[name].address, s.tel, s.dial(name)...)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -12,10 +12,8 @@ import (
 
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -46,17 +44,8 @@ func (c *collector) Export(_ context.Context, req *collectorpb.ExportTraceServic
 // TestTracesAreExported sets nothing but the standard variables and stores and recalls a memory. When the processes have
 // stopped, the collector has one trace that runs through all five of them down to SQL, in an unbroken tree.
 func TestTracesAreExported(t *testing.T) {
-	received := &collector{spans: map[string][]*tracepb.Span{}}
-	listener, err := rpc.Listen("127.0.0.1:0", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer()
-	collectorpb.RegisterTraceServiceServer(server, received)
-	go func() { _ = server.Serve(listener) }()
-	defer server.Stop()
-
-	s := startWith(t, setup{env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + listener.Addr().String(), "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_METRICS_EXPORTER=none"}})
+	received, env := receive(t)
+	s := startWith(t, setup{env: env})
 	const canary = "xylophonequetzal"
 	s.remember(&triskelev1.Memory{Namespace: "otlp", Title: "Kestrel " + canary, Content: "The Kestrel project backs up " + canary + "."})
 	s.awaitIndexes("otlp")

@@ -2,13 +2,20 @@ package page_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/cli"
 	"github.com/triskele/triskele/services/demo"
@@ -132,6 +139,34 @@ func TestRefusals(t *testing.T) {
 		resp, text := s.send(t.Context(), x.method, x.path, x.body, x.edit)
 		if resp.StatusCode != x.code || !strings.Contains(text, x.says) {
 			t.Errorf("%s: %d %.200s", name, resp.StatusCode, text)
+		}
+	}
+}
+
+// doorkeeper lets in who shows a token.
+func doorkeeper(ctx context.Context, _ string) (rpc.Call, error) {
+	if !slices.Equal(metadata.ValueFromIncomingContext(ctx, "authorization"), []string{"Bearer sesame"}) {
+		return nil, status.Error(codes.Unauthenticated, "a token is needed")
+	}
+	return anything{}, nil
+}
+
+type anything struct{}
+
+func (anything) Allow(any) error { return nil }
+func (anything) Done(error)      {}
+
+func TestTheGateStandsBeforeThePageToo(t *testing.T) {
+	s := startWith(t, doorkeeper)
+	for _, x := range []struct{ method, path, body string }{
+		{"POST", "/api/recall", question("basalt", "")}, {"GET", "/api/namespaces", ""}, {"GET", "/api/index?namespace=demo", ""},
+	} {
+		if resp, text := s.send(t.Context(), x.method, x.path, x.body, asJSON); resp.StatusCode != 401 {
+			t.Errorf("%s without a token: %d %.100s", x.path, resp.StatusCode, text)
+		}
+		with := func(r *http.Request) { asJSON(r); r.Header.Set("Authorization", "Bearer sesame") }
+		if resp, text := s.send(t.Context(), x.method, x.path, x.body, with); resp.StatusCode != 200 {
+			t.Errorf("%s with one: %d %.100s", x.path, resp.StatusCode, text)
 		}
 	}
 }

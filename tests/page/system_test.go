@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/page"
 	"github.com/triskele/triskele/fuser/recent"
+	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/cli/client"
@@ -38,7 +40,10 @@ type system struct {
 	queries []demo.Query
 }
 
-func start(t *testing.T) *system {
+func start(t *testing.T) *system { return startWith(t, nil) }
+
+// startWith has the gate asked about what comes from outside, the page among it.
+func startWith(t *testing.T, gate rpc.Gate) *system {
 	t.Helper()
 	s := &system{ring: recent.New(), t: t}
 	process, err := telemetry.Start(t.Context())
@@ -70,14 +75,20 @@ func start(t *testing.T) *system {
 		}
 	})
 	var log bytes.Buffer
-	operators, err := admin.Listen(admin.Flags{Address: "127.0.0.1:0"}, false, http.NotFoundHandler(), slog.New(slog.NewTextHandler(&log, nil)))
+	operators, err := admin.Listen(admin.Flags{Address: "127.0.0.1:0"}, http.NotFoundHandler(), slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	(&page.Page{
-		Recalls: triskelev1.NewRecallServiceClient(running.Conn), Memories: triskelev1.NewMemoryServiceClient(running.Conn),
-		Recent: s.ring, Recorder: process.Service("fuser").Recorder,
-	}).Register(operators.ServeMux)
+	inner, err := rpc.NewServer(process.Service("fuser"), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner.Admit(gate)
+	closePage, err := page.Open(operators.ServeMux, s.ring, process.Service("fuser"), func(listener net.Listener) error { return running.Serve(inner, listener) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(closePage)
 	t.Cleanup(operators.Start(t.Context()))
 	_, address, _ := strings.Cut(log.String(), "address=")
 	s.url, s.Client = "http://"+strings.TrimSpace(address), client.New(running.Conn)

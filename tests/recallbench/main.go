@@ -30,7 +30,7 @@ func main() {
 	flag.StringVar(&s.url, "postgres", os.Getenv("TRISKELE_TEST_POSTGRES"), "PostgreSQL `URL`; a database is made on it and dropped")
 	flag.StringVar(&s.out, "out", "docs/bench", "`FOLDER` for recall.md")
 	flag.IntVar(&s.memories, "memories", 20_000, "how many there are")
-	flag.IntVar(&s.queries, "queries", 1000, "how many are asked in each way, with each number of clients")
+	flag.IntVar(&s.queries, "queries", 500, "how many are asked in each way, with each number of clients")
 	flag.StringVar(&clients, "clients", "1,8", "how many ask at a time, in turn")
 	flag.Uint64Var(&s.seed, "seed", 1, "of the memories and queries")
 	flag.Parse()
@@ -50,6 +50,7 @@ func (s *settings) run(ctx context.Context, clients string) (err error) {
 		}
 		s.clients = append(s.clients, n)
 	}
+	before := loadAverage()
 	b, err := s.start(ctx)
 	if err != nil {
 		return err
@@ -59,17 +60,21 @@ func (s *settings) run(ctx context.Context, clients string) (err error) {
 	if err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
+	if err := b.startOthers(ctx); err != nil {
+		return err
+	}
 	queries := questions(s.seed, texts, s.queries)
 	var measured []measurement
 	for _, n := range s.clients {
-		fmt.Fprintf(os.Stderr, "%d at a time\n", n)
+		b.progress("%d queries in each way, %d at a time", len(queries), n)
 		m, err := b.measure(ctx, queries, n)
 		if err != nil {
 			return err
 		}
 		measured = append(measured, m...)
 	}
-	text, err := b.report(ctx, *s, clients, measured)
+	b.progress("done")
+	text, err := b.report(ctx, *s, clients, before, measured)
 	if err != nil {
 		return err
 	}

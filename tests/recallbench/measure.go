@@ -31,12 +31,14 @@ type way struct {
 }
 
 func (b *bench) ways() []way {
-	same := map[string]*triskelev1.LegOptions{"lexical": {Scorer: triskelev1.Scorer_SCORER_TS_RANK}, "graph": {Enabled: new(bool)}}
+	same := map[string]*triskelev1.LegOptions{
+		"lexical": {Scorer: triskelev1.Scorer_SCORER_TS_RANK}, "graph": {Traversal: triskelev1.Traversal_TRAVERSAL_HOP_DECAY},
+	}
 	return []way{
 		{"five processes, defaults", b.fanOut, nil},
 		{"one process, defaults", b.one, nil},
-		{"five processes, ts_rank and dense", b.fanOut, same},
-		{"one process, ts_rank and dense", b.one, same},
+		{"five processes, as the statement", b.fanOut, same},
+		{"one process, as the statement", b.one, same},
 		{"one statement", b.statement, nil},
 	}
 }
@@ -126,14 +128,10 @@ func (w way) ask(ctx context.Context, queries []question, clients int) (measurem
 }
 
 // report is what docs/bench/recall.md says.
-func (b *bench) report(ctx context.Context, s settings, clients string, measured []measurement) (string, error) {
+func (b *bench) report(ctx context.Context, s settings, clients, loadBefore string, measured []measurement) (string, error) {
 	var server string
 	if err := b.admin.QueryRow(ctx, "SELECT 'PostgreSQL ' || current_setting('server_version') || ', fsync ' || current_setting('fsync')").Scan(&server); err != nil {
 		return "", err
-	}
-	load := "unknown"
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		load, _, _ = strings.Cut(string(text), " ")
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, `# A recall through sockets, in one process, and as one statement
@@ -141,18 +139,19 @@ func (b *bench) report(ctx context.Context, s settings, clients string, measured
     make bench-recall RECALL_MEMORIES=%d CLIENTS=%s
 
 - Date: %s
-- Machine: %d cores, %s/%s, %s; %s; one-minute load average afterwards %s
+- Machine: %d cores, %s/%s, %s; %s; one-minute load average %s before, %s afterwards
 - Memories: %d of 20 to 80 words from a vocabulary of %d, Zipfian with exponent %v and offset %d, %d titles, seed %d, in one namespace
 - Queries: %d, 3 to 10 words of a memory, one in three with its title; 10 hits with contents, a budget of %v, so nothing is left out
 - Every query is asked in every way, in %d rounds in which the ways take turns, all on one database. A client waits for its answer before
   it asks again. Milliseconds as the client sees them, on a socket of the loopback
 
-"Defaults" are BM25, the nearest by the vector index, and the graph, as far as it links anything. "ts_rank and dense" are the two
-legs that the statement has; it compares all vectors. The ratios are to the statement with as many clients.
+"Defaults" are BM25, the nearest by the vector index, and PageRank. "As the statement" is with what the statement does by words and
+by the graph: ts_rank and hop decay; it compares all vectors, the fan-out asks the index. The ratios are to the statement with
+as many clients.
 
 | clients | way | p50 | p95 | p99 | recalls/s | p50 ratio | p95 ratio | source@10 | degraded |
 |---|---|---|---|---|---|---|---|---|---|
-`, s.memories, clients, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), server, load,
+`, s.memories, clients, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), server, loadBefore, loadAverage(),
 		s.memories, vocabulary, exponent, offset, subjects, s.seed, s.queries, budget, rounds)
 	for _, m := range measured {
 		yardstick := measured[slices.IndexFunc(measured, func(o measurement) bool { return o.way == "one statement" && o.clients == m.clients })]
@@ -160,6 +159,16 @@ legs that the statement has; it compares all vectors. The ratios are to the stat
 			float64(m.at(50))/float64(yardstick.at(50)), float64(m.at(95))/float64(yardstick.at(95)), float64(m.found)/float64(len(m.times)), m.degraded)
 	}
 	return out.String(), nil
+}
+
+// loadAverage is that of the last minute, as the kernel writes it.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	load, _, _ := strings.Cut(string(text), " ")
+	return load
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1000) }

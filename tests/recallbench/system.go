@@ -27,6 +27,9 @@ const namespace = "bench"
 
 // bench is a database and the gateways on it.
 type bench struct {
+	begun     time.Time
+	tel       *telemetry.Service
+	programs  string    // folder
 	admin     *pgx.Conn // of the server
 	name, url string    // of the database
 	processes []*exec.Cmd
@@ -36,8 +39,9 @@ type bench struct {
 	statement *grpc.ClientConn // to one that answers by one statement
 }
 
+// start makes a database with nothing in it.
 func (s *settings) start(ctx context.Context) (_ *bench, err error) {
-	b := &bench{name: fmt.Sprintf("recallbench_%d", os.Getpid())}
+	b := &bench{begun: time.Now(), programs: s.programs, name: fmt.Sprintf("recallbench_%d", os.Getpid())}
 	defer func() {
 		if err != nil {
 			b.stop()
@@ -55,46 +59,50 @@ func (s *settings) start(ctx context.Context) (_ *bench, err error) {
 	if _, err = b.admin.Exec(ctx, "CREATE DATABASE "+b.name); err != nil {
 		return nil, err
 	}
-	program := func(name string) string { return filepath.Join(s.programs, name) }
-	if out, err := exec.CommandContext(ctx, program("triskele"), "migrate", "up", "--postgres", b.url).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, filepath.Join(b.programs, "triskele"), "migrate", "up", "--postgres", b.url).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("migrate: %w: %s", err, out)
 	}
 	process, err := telemetry.Start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	tel := process.Service("bench")
+	b.tel = process.Service("bench")
+	b.one, err = b.gateway(ctx, "triskele", "up", "--postgres", b.url)
+	return b, err
+}
+
+// startOthers starts the gateways that nothing is loaded through: their index workers would only compete for two cores.
+func (b *bench) startOthers(ctx context.Context) (err error) {
 	addresses := map[string]string{}
 	for _, name := range []string{"memory", "lexical", "dense", "graph"} {
-		if addresses[name], err = b.launch(program(name+"d"), "--postgres", b.url); err != nil {
-			return nil, err
+		if addresses[name], err = b.launch(name+"d", "--postgres", b.url); err != nil {
+			return err
 		}
 	}
-	for _, gateway := range []struct {
-		conn    **grpc.ClientConn
-		program string
-		args    []string
-	}{
-		{&b.fanOut, "fuserd", []string{
-			"--memory", addresses["memory"], "--leg", "lexical=" + addresses["lexical"], "--leg", "dense=" + addresses["dense"],
-			"--leg", "graph=" + addresses["graph"] + "?weight=0.35",
-		}},
-		{&b.one, "triskele", []string{"up", "--postgres", b.url}},
-		{&b.statement, "triskele", []string{"up", "--postgres", b.url, "--one-statement"}},
-	} {
-		address, err := b.launch(program(gateway.program), gateway.args...)
-		if err != nil {
-			return nil, err
-		}
-		if *gateway.conn, err = rpc.Dial(address, tel); err != nil {
-			return nil, err
-		}
-		b.conns = append(b.conns, *gateway.conn)
-		if err := awaitServing(ctx, *gateway.conn); err != nil {
-			return nil, fmt.Errorf("%s: %w", gateway.program, err)
-		}
+	b.fanOut, err = b.gateway(ctx, "fuserd", "--memory", addresses["memory"], "--leg", "lexical="+addresses["lexical"],
+		"--leg", "dense="+addresses["dense"], "--leg", "graph="+addresses["graph"])
+	if err != nil {
+		return err
 	}
-	return b, nil
+	b.statement, err = b.gateway(ctx, "triskele", "up", "--postgres", b.url, "--one-statement")
+	return err
+}
+
+// gateway starts one and returns a connection to it when it serves.
+func (b *bench) gateway(ctx context.Context, program string, args ...string) (*grpc.ClientConn, error) {
+	address, err := b.launch(program, args...)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := rpc.Dial(address, b.tel)
+	if err != nil {
+		return nil, err
+	}
+	b.conns = append(b.conns, conn)
+	if err := awaitServing(ctx, conn); err != nil {
+		return nil, fmt.Errorf("%s: %w", program, err)
+	}
+	return conn, nil
 }
 
 // launch starts a program on a free port of the loopback.
@@ -105,7 +113,7 @@ func (b *bench) launch(program string, args ...string) (address string, err erro
 	}
 	address = l.Addr().String()
 	_ = l.Close()
-	cmd := exec.Command(program, append(args, "--listen", address)...)
+	cmd := exec.Command(filepath.Join(b.programs, program), append(args, "--listen", address)...)
 	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), "TRISKELE_LOG_LEVEL=error", "TRISKELE_ADMIN=off")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -146,48 +154,4 @@ func (b *bench) stop() {
 		_, _ = b.admin.Exec(ctx, "DROP DATABASE IF EXISTS "+b.name+" WITH (FORCE)")
 		_ = b.admin.Close(ctx)
 	}
-}
-
-// load stores the memories and waits until every index has them.
-func (b *bench) load(ctx context.Context, seed uint64, n int) ([]note, error) {
-	texts := notes(seed, n)
-	memory := triskelev1.NewMemoryServiceClient(b.one)
-	stream, err := memory.Import(ctx)
-	if err != nil {
-		return nil, err
-	}
-	const batch = 500
-	for from := 0; from < n; from += batch {
-		req := &triskelev1.ImportRequest{}
-		for _, t := range texts[from:min(from+batch, n)] {
-			req.Memories = append(req.Memories, &triskelev1.Memory{Namespace: namespace, Title: t.title, Content: t.content})
-		}
-		if err := stream.Send(req); err != nil {
-			break // CloseAndRecv says why
-		}
-	}
-	if _, err := stream.CloseAndRecv(); err != nil {
-		return nil, err
-	}
-	for {
-		resp, err := memory.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
-		if err != nil {
-			return nil, err
-		}
-		if resp.GetIndexed() {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-	db, err := pgx.Connect(ctx, b.url)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = db.Close(ctx) }()
-	_, err = db.Exec(ctx, "VACUUM ANALYZE")
-	return texts, err
 }

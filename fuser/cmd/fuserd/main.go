@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
+	"google.golang.org/grpc"
 
 	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
@@ -19,13 +21,15 @@ import (
 	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 type flags struct {
 	program.Flags
+	Access        trust.Access         `embed:""`
 	Leg           []string             `help:"A leg as ${form}; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
-	Memory        string               `help:"Target of the memory service." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
+	Memory        string               `help:"The memory service as ${memory}." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
 	Policies      []byte               `help:"JSON file of recall policies by namespace: a policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
 	Fusion        gateway.FusionConfig `embed:""`
 	DefaultBudget time.Duration        `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET"`
@@ -39,7 +43,7 @@ func defaultLegs() string {
 	legs := gateway.DefaultLegs(map[string]string{"lexical": "127.0.0.1:7401", "dense": "127.0.0.1:7402", "graph": "127.0.0.1:7403"})
 	texts := make([]string, len(legs))
 	for i, leg := range legs {
-		texts[i] = fmt.Sprintf("%s=%s?weight=%g&shed=%d", leg.Name, leg.Target, leg.Weight, leg.Shed)
+		texts[i] = fmt.Sprintf("%s=%s?weight=%g&trust=%g&shed=%d", leg.Name, leg.Target, leg.Weight, leg.Trust, leg.Shed)
 	}
 	return strings.Join(texts, ";")
 }
@@ -47,7 +51,7 @@ func defaultLegs() string {
 func main() {
 	var f flags
 	program.Main("fuser", "Serves the gateway: Recall, and the record calls it passes on.", &f, &f.Flags,
-		kong.Vars{"listen": "127.0.0.1:7400", "legs": defaultLegs(), "form": gateway.LegForm}, f.run)
+		kong.Vars{"listen": "127.0.0.1:7400", "tls_clients": "", "legs": defaultLegs(), "form": gateway.LegForm, "memory": gateway.MemoryForm}, f.run)
 }
 
 func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
@@ -55,6 +59,9 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	config.Fusion, config.Cache = f.Fusion, f.Cache
 	config.Budget.Default, config.Budget.Max = f.DefaultBudget, f.MaxBudget
 	var err error
+	if config.Memory, err = gateway.ParseMemory(f.Memory); err != nil {
+		return err
+	}
 	if config.Rerank, err = f.Reranker.Open(os.Getenv); err != nil {
 		return err
 	}
@@ -63,13 +70,17 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 			return err
 		}
 	}
+	creds, err := f.Listener.TLS.Client()
+	if err != nil {
+		return err
+	}
 	var clients []triskelev1.LegServiceClient
 	for _, text := range f.Leg {
 		leg, err := gateway.ParseLeg(text)
 		if err != nil {
 			return err
 		}
-		conn, err := rpc.Dial(leg.Target, tel)
+		conn, err := rpc.Dial(leg.Target, tel, grpc.WithTransportCredentials(creds))
 		if err != nil {
 			return fmt.Errorf("leg %s: %w", leg.Name, err)
 		}
@@ -77,7 +88,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 		config.Legs = append(config.Legs, leg)
 		clients = append(clients, triskelev1.NewLegServiceClient(conn))
 	}
-	conn, err := rpc.Dial(f.Memory, tel)
+	conn, err := rpc.Dial(config.Memory.Target, tel, grpc.WithTransportCredentials(creds))
 	if err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}
@@ -90,29 +101,36 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	if err != nil {
 		return err
 	}
-	server, err := rpc.NewServer(tel, log)
+	server, listener, err := f.Listener.Open(f.Access, tel, log)
 	if err != nil {
 		return err
 	}
 	triskelev1.RegisterRecallServiceServer(server, g)
 	triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memory))
-	listener, err := rpc.Listen(f.Listen, f.AllowRemote)
-	if err != nil {
-		return err
-	}
 	if f.Admin.On() {
-		self, err := rpc.Dial(listener.Addr().String(), tel)
+		closePage, err := f.openPage(ctx, server, g, memory, config.Recent, operators, tel, log)
 		if err != nil {
 			return fmt.Errorf("page: %w", err)
 		}
-		defer func() { _ = self.Close() }()
-		(&page.Page{
-			Recalls: triskelev1.NewRecallServiceClient(self), Memories: triskelev1.NewMemoryServiceClient(self), Recent: config.Recent, Recorder: tel.Recorder,
-		}).Register(operators.ServeMux)
+		defer closePage()
 	}
 	// A gateway whose legs are down still answers, with what it has: it is ready as soon as it listens.
 	server.Ready()
 	operators.Health(server.Serving)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version(), "legs", len(config.Legs))
 	return server.Run(ctx, listener)
+}
+
+// openPage adds the page to what operators see. It asks a server of its own in this process, which knows whom to let in as the
+// outer one does.
+func (f *flags) openPage(ctx context.Context, outer *rpc.Server, g *gateway.Gateway, memory triskelev1.MemoryServiceClient, ring *recent.Ring, operators *admin.Server, tel *telemetry.Service, log *slog.Logger) (closePage func(), err error) {
+	inner, err := rpc.NewServer(tel, log)
+	if err != nil {
+		return nil, err
+	}
+	inner.Admit(outer.Gate())
+	triskelev1.RegisterRecallServiceServer(inner, g)
+	triskelev1.RegisterMemoryServiceServer(inner, gateway.NewForwarder(memory))
+	inner.Ready()
+	return page.Open(operators.ServeMux, ring, tel, func(listener net.Listener) error { return inner.Run(ctx, listener) })
 }

@@ -14,8 +14,13 @@ function el(tag, attributes = {}, ...children) {
   return node;
 }
 
-async function ask(path, options) {
-  const response = await fetch(path, options);
+// What a gateway with tokens wants to be shown. It is kept nowhere else.
+const token = byId("token");
+
+async function ask(path, options = {}) {
+  const headers = token.value ? { Authorization: "Bearer " + token.value } : {};
+  const response = await fetch(path, { ...options, headers: { ...options.headers, ...headers } });
+  if (response.status === 401) token.parentElement.hidden = false;
   const body = await response.json();
   if (!response.ok) throw new Error(body.error || response.statusText);
   return body;
@@ -151,7 +156,7 @@ function waterfall(rows) {
   ]);
   return el("div", {}, el("p", { class: "legend" },
     el("span", {}, el("span", { class: "swatch", style: { background: "var(--c1)" } }), "critical path: what the recall waited for"),
-    el("span", {}, el("span", { class: "swatch", style: { background: "var(--c0)", opacity: 0.4 } }), "ran beside it")),
+    el("span", {}, el("span", { class: "swatch", style: { background: "var(--c0)", opacity: 0.4 } }), "beside it, or spent further down")),
     el("div", { class: "falls" }, ...cells));
 }
 

@@ -688,7 +688,10 @@ type SearchResponse struct {
 	// True when the index did not know of the write in at_least when it was searched.
 	Stale bool `protobuf:"varint,9,opt,name=stale,proto3" json:"stale,omitempty"`
 	// Names the model in whose space vector is.
-	VectorModel   string `protobuf:"bytes,20,opt,name=vector_model,json=vectorModel,proto3" json:"vector_model,omitempty"`
+	VectorModel string `protobuf:"bytes,20,opt,name=vector_model,json=vectorModel,proto3" json:"vector_model,omitempty"`
+	// How much of the query the leg has understood, 0 to 1: for the graph leg, the share of its words, stop words aside, with
+	// which it names what the namespace has a memory or a fact about. 0 from a leg that cannot tell.
+	Coverage      float64 `protobuf:"fixed64,21,opt,name=coverage,proto3" json:"coverage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -791,6 +794,13 @@ func (x *SearchResponse) GetVectorModel() string {
 		return x.VectorModel
 	}
 	return ""
+}
+
+func (x *SearchResponse) GetCoverage() float64 {
+	if x != nil {
+		return x.Coverage
+	}
+	return 0
 }
 
 type ScoreByIdsRequest struct {
@@ -1158,7 +1168,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x14\n" +
 	"\x05exact\x18\x06 \x01(\bR\x05exact\x12)\n" +
 	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\x12\x1a\n" +
-	"\bconcepts\x18\x15 \x01(\x05R\bconcepts\"\xf8\x02\n" +
+	"\bconcepts\x18\x15 \x01(\x05R\bconcepts\"\x94\x03\n" +
 	"\x0eSearchResponse\x12'\n" +
 	"\x04hits\x18\x01 \x03(\v2\x13.triskele.v1.LegHitR\x04hits\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.triskele.v1.LegStateR\x05state\x12\x16\n" +
@@ -1170,7 +1180,8 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x05spans\x18\a \x03(\v2\x11.triskele.v1.SpanR\x05spans\x12\x16\n" +
 	"\x06behind\x18\b \x01(\x03R\x06behind\x12\x14\n" +
 	"\x05stale\x18\t \x01(\bR\x05stale\x12!\n" +
-	"\fvector_model\x18\x14 \x01(\tR\vvectorModel\"\x94\x02\n" +
+	"\fvector_model\x18\x14 \x01(\tR\vvectorModel\x12\x1a\n" +
+	"\bcoverage\x18\x15 \x01(\x01R\bcoverage\"\x94\x02\n" +
 	"\x11ScoreByIdsRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +

@@ -341,7 +341,10 @@ type LegOptions struct {
 	// At least this many of the hits are from this leg, as far as it has so many; the others get the places it leaves.
 	Quota *int32 `protobuf:"varint,15,opt,name=quota,proto3,oneof" json:"quota,omitempty"`
 	// For the graph leg; other legs take no notice.
-	Traversal     Traversal `protobuf:"varint,20,opt,name=traversal,proto3,enum=triskele.v1.Traversal" json:"traversal,omitempty"`
+	Traversal Traversal `protobuf:"varint,20,opt,name=traversal,proto3,enum=triskele.v1.Traversal" json:"traversal,omitempty"`
+	// How much more the leg weighs for a query that it understands: weight is multiplied by 1 + trust * coverage, where coverage
+	// is the leg's own word, SearchResponse.coverage. 0 to 100.
+	Trust         *float64 `protobuf:"fixed64,21,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -430,6 +433,13 @@ func (x *LegOptions) GetTraversal() Traversal {
 		return x.Traversal
 	}
 	return Traversal_TRAVERSAL_UNSPECIFIED
+}
+
+func (x *LegOptions) GetTrust() float64 {
+	if x != nil && x.Trust != nil {
+		return *x.Trust
+	}
+	return 0
 }
 
 // Recency lets relevance decay with age: the prior is multiplied by (1 - weight) + weight * 0.5^(age / half_life). It has no
@@ -1528,6 +1538,94 @@ func (x *RerankReport) GetSpent() *durationpb.Duration {
 	return nil
 }
 
+// ContentsReport says what came of fetching the contents of the best memories.
+type ContentsReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OK; else why the hits of some namespace come without theirs.
+	State  LegState `protobuf:"varint,1,opt,name=state,proto3,enum=triskele.v1.LegState" json:"state,omitempty"`
+	Reason string   `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Memories asked for, and those that came. Others were forgotten since a leg found them, or could not be fetched.
+	Asked   int32 `protobuf:"varint,3,opt,name=asked,proto3" json:"asked,omitempty"`
+	Fetched int32 `protobuf:"varint,4,opt,name=fetched,proto3" json:"fetched,omitempty"`
+	// What the gateway gave for it, and what it took.
+	Budget        *durationpb.Duration `protobuf:"bytes,5,opt,name=budget,proto3" json:"budget,omitempty"`
+	Spent         *durationpb.Duration `protobuf:"bytes,6,opt,name=spent,proto3" json:"spent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContentsReport) Reset() {
+	*x = ContentsReport{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContentsReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContentsReport) ProtoMessage() {}
+
+func (x *ContentsReport) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContentsReport.ProtoReflect.Descriptor instead.
+func (*ContentsReport) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ContentsReport) GetState() LegState {
+	if x != nil {
+		return x.State
+	}
+	return LegState_LEG_STATE_UNSPECIFIED
+}
+
+func (x *ContentsReport) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ContentsReport) GetAsked() int32 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *ContentsReport) GetFetched() int32 {
+	if x != nil {
+		return x.Fetched
+	}
+	return 0
+}
+
+func (x *ContentsReport) GetBudget() *durationpb.Duration {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+func (x *ContentsReport) GetSpent() *durationpb.Duration {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
 // Normalization is how raw scores became normalised ones: (raw - low) / (high - low), kept within 0 and 1, and 1 when low
 // equals high. By rank it is 1 - (rank - 1) / returned.
 type Normalization struct {
@@ -1541,7 +1639,7 @@ type Normalization struct {
 
 func (x *Normalization) Reset() {
 	*x = Normalization{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[13]
+	mi := &file_triskele_v1_recall_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +1651,7 @@ func (x *Normalization) String() string {
 func (*Normalization) ProtoMessage() {}
 
 func (x *Normalization) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[13]
+	mi := &file_triskele_v1_recall_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,7 +1664,7 @@ func (x *Normalization) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Normalization.ProtoReflect.Descriptor instead.
 func (*Normalization) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{13}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Normalization) GetLow() float64 {
@@ -1605,7 +1703,7 @@ type ScoreCompletion struct {
 
 func (x *ScoreCompletion) Reset() {
 	*x = ScoreCompletion{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[14]
+	mi := &file_triskele_v1_recall_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1617,7 +1715,7 @@ func (x *ScoreCompletion) String() string {
 func (*ScoreCompletion) ProtoMessage() {}
 
 func (x *ScoreCompletion) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[14]
+	mi := &file_triskele_v1_recall_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1630,7 +1728,7 @@ func (x *ScoreCompletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreCompletion.ProtoReflect.Descriptor instead.
 func (*ScoreCompletion) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{14}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ScoreCompletion) GetAsked() int32 {
@@ -1670,10 +1768,11 @@ type LegReport struct {
 	Reason    string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	Returned  int32                  `protobuf:"varint,5,opt,name=returned,proto3" json:"returned,omitempty"`
 	// What the gateway gave the leg, and what it took as the gateway saw it.
-	Budget    *durationpb.Duration `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
-	Spent     *durationpb.Duration `protobuf:"bytes,7,opt,name=spent,proto3" json:"spent,omitempty"`
-	Weight    float64              `protobuf:"fixed64,8,opt,name=weight,proto3" json:"weight,omitempty"`
-	ScoreKind ScoreKind            `protobuf:"varint,9,opt,name=score_kind,json=scoreKind,proto3,enum=triskele.v1.ScoreKind" json:"score_kind,omitempty"`
+	Budget *durationpb.Duration `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
+	Spent  *durationpb.Duration `protobuf:"bytes,7,opt,name=spent,proto3" json:"spent,omitempty"`
+	// As it was used: with what trust made of it.
+	Weight    float64   `protobuf:"fixed64,8,opt,name=weight,proto3" json:"weight,omitempty"`
+	ScoreKind ScoreKind `protobuf:"varint,9,opt,name=score_kind,json=scoreKind,proto3,enum=triskele.v1.ScoreKind" json:"score_kind,omitempty"`
 	// Memories of the namespace that the leg's index had yet to catch up with; see SearchResponse.
 	Behind int64 `protobuf:"varint,10,opt,name=behind,proto3" json:"behind,omitempty"`
 	// True when the leg's index did not know of the write in at_least when it was searched.
@@ -1685,14 +1784,16 @@ type LegReport struct {
 	// Time the search waited for others of its leg to end; part of spent.
 	Queued *durationpb.Duration `protobuf:"bytes,23,opt,name=queued,proto3" json:"queued,omitempty"`
 	// True when a second request was sent because the first was unusually slow.
-	Hedged        bool `protobuf:"varint,24,opt,name=hedged,proto3" json:"hedged,omitempty"`
+	Hedged bool `protobuf:"varint,24,opt,name=hedged,proto3" json:"hedged,omitempty"`
+	// How much of the query the leg has understood; see SearchResponse.
+	Coverage      float64 `protobuf:"fixed64,25,opt,name=coverage,proto3" json:"coverage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LegReport) Reset() {
 	*x = LegReport{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[15]
+	mi := &file_triskele_v1_recall_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1704,7 +1805,7 @@ func (x *LegReport) String() string {
 func (*LegReport) ProtoMessage() {}
 
 func (x *LegReport) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[15]
+	mi := &file_triskele_v1_recall_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1717,7 +1818,7 @@ func (x *LegReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegReport.ProtoReflect.Descriptor instead.
 func (*LegReport) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{15}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LegReport) GetLeg() string {
@@ -1825,6 +1926,13 @@ func (x *LegReport) GetHedged() bool {
 	return false
 }
 
+func (x *LegReport) GetCoverage() float64 {
+	if x != nil {
+		return x.Coverage
+	}
+	return 0
+}
+
 type RecallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Hits  []*Hit                 `protobuf:"bytes,1,rep,name=hits,proto3" json:"hits,omitempty"`
@@ -1847,14 +1955,16 @@ type RecallResponse struct {
 	Rerank *RerankReport `protobuf:"bytes,40,opt,name=rerank,proto3" json:"rerank,omitempty"`
 	// How long ago this answer was made, if the gateway remembered it. Everything but budget, spent, trace_id and spans is
 	// as it was then.
-	Age           *durationpb.Duration `protobuf:"bytes,41,opt,name=age,proto3" json:"age,omitempty"`
+	Age *durationpb.Duration `protobuf:"bytes,41,opt,name=age,proto3" json:"age,omitempty"`
+	// Unset when none were fetched.
+	Contents      *ContentsReport `protobuf:"bytes,42,opt,name=contents,proto3" json:"contents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecallResponse) Reset() {
 	*x = RecallResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[16]
+	mi := &file_triskele_v1_recall_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +1976,7 @@ func (x *RecallResponse) String() string {
 func (*RecallResponse) ProtoMessage() {}
 
 func (x *RecallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[16]
+	mi := &file_triskele_v1_recall_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +1989,7 @@ func (x *RecallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallResponse.ProtoReflect.Descriptor instead.
 func (*RecallResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{16}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RecallResponse) GetHits() []*Hit {
@@ -1973,6 +2083,13 @@ func (x *RecallResponse) GetAge() *durationpb.Duration {
 	return nil
 }
 
+func (x *RecallResponse) GetContents() *ContentsReport {
+	if x != nil {
+		return x.Contents
+	}
+	return nil
+}
+
 type RecallServiceGetIndexStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -1982,7 +2099,7 @@ type RecallServiceGetIndexStatusRequest struct {
 
 func (x *RecallServiceGetIndexStatusRequest) Reset() {
 	*x = RecallServiceGetIndexStatusRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[17]
+	mi := &file_triskele_v1_recall_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1994,7 +2111,7 @@ func (x *RecallServiceGetIndexStatusRequest) String() string {
 func (*RecallServiceGetIndexStatusRequest) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[17]
+	mi := &file_triskele_v1_recall_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2007,7 +2124,7 @@ func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use RecallServiceGetIndexStatusRequest.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{17}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RecallServiceGetIndexStatusRequest) GetNamespace() string {
@@ -2030,7 +2147,7 @@ type LegIndexStatus struct {
 
 func (x *LegIndexStatus) Reset() {
 	*x = LegIndexStatus{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[18]
+	mi := &file_triskele_v1_recall_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2159,7 @@ func (x *LegIndexStatus) String() string {
 func (*LegIndexStatus) ProtoMessage() {}
 
 func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[18]
+	mi := &file_triskele_v1_recall_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2172,7 @@ func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegIndexStatus.ProtoReflect.Descriptor instead.
 func (*LegIndexStatus) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{18}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LegIndexStatus) GetLeg() string {
@@ -2088,7 +2205,7 @@ type RecallServiceGetIndexStatusResponse struct {
 
 func (x *RecallServiceGetIndexStatusResponse) Reset() {
 	*x = RecallServiceGetIndexStatusResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[19]
+	mi := &file_triskele_v1_recall_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2217,7 @@ func (x *RecallServiceGetIndexStatusResponse) String() string {
 func (*RecallServiceGetIndexStatusResponse) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[19]
+	mi := &file_triskele_v1_recall_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2230,7 @@ func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use RecallServiceGetIndexStatusResponse.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{19}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RecallServiceGetIndexStatusResponse) GetLegs() []*LegIndexStatus {
@@ -2138,7 +2255,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x02_kB\b\n" +
 	"\x06_alphaB\x12\n" +
 	"\x10_complete_scoresB\x0e\n" +
-	"\f_exact_bonus\"\xcf\x03\n" +
+	"\f_exact_bonus\"\x8d\x04\n" +
 	"\n" +
 	"LegOptions\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x124\n" +
@@ -2150,14 +2267,16 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x06scorer\x18\x06 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\x12%\n" +
 	"\x05quota\x18\x0f \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00H\x04R\x05quota\x88\x01\x01\x12>\n" +
-	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversalB\n" +
+	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversal\x122\n" +
+	"\x05trust\x18\x15 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00H\x05R\x05trust\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\t\n" +
 	"\a_weightB\b\n" +
 	"\x06_depthB\f\n" +
 	"\n" +
 	"_min_scoreB\b\n" +
-	"\x06_quota\"\x81\x01\n" +
+	"\x06_quotaB\b\n" +
+	"\x06_trust\"\x81\x01\n" +
 	"\aRecency\x12/\n" +
 	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12E\n" +
 	"\thalf_life\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
@@ -2281,7 +2400,14 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\breranked\x18\x04 \x01(\x05R\breranked\x12\x1a\n" +
 	"\bwithheld\x18\x05 \x01(\x05R\bwithheld\x121\n" +
 	"\x06budget\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06budget\x12/\n" +
-	"\x05spent\x18\a \x01(\v2\x19.google.protobuf.DurationR\x05spent\"N\n" +
+	"\x05spent\x18\a \x01(\v2\x19.google.protobuf.DurationR\x05spent\"\xe9\x01\n" +
+	"\x0eContentsReport\x12+\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x15.triskele.v1.LegStateR\x05state\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05asked\x18\x03 \x01(\x05R\x05asked\x12\x18\n" +
+	"\afetched\x18\x04 \x01(\x05R\afetched\x121\n" +
+	"\x06budget\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06budget\x12/\n" +
+	"\x05spent\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x05spent\"N\n" +
 	"\rNormalization\x12\x10\n" +
 	"\x03low\x18\x01 \x01(\x01R\x03low\x12\x12\n" +
 	"\x04high\x18\x02 \x01(\x01R\x04high\x12\x17\n" +
@@ -2290,7 +2416,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05asked\x18\x01 \x01(\x05R\x05asked\x12\x16\n" +
 	"\x06scored\x18\x02 \x01(\x05R\x06scored\x12%\n" +
 	"\x0emissing_reason\x18\x03 \x01(\tR\rmissingReason\x12/\n" +
-	"\x05spent\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05spent\"\xc8\x04\n" +
+	"\x05spent\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05spent\"\xe4\x04\n" +
 	"\tLegReport\x12\x10\n" +
 	"\x03leg\x18\x01 \x01(\tR\x03leg\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12+\n" +
@@ -2310,7 +2436,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"completion\x18\x16 \x01(\v2\x1c.triskele.v1.ScoreCompletionR\n" +
 	"completion\x121\n" +
 	"\x06queued\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\x06queued\x12\x16\n" +
-	"\x06hedged\x18\x18 \x01(\bR\x06hedged\"\xc2\x04\n" +
+	"\x06hedged\x18\x18 \x01(\bR\x06hedged\x12\x1a\n" +
+	"\bcoverage\x18\x19 \x01(\x01R\bcoverage\"\xfb\x04\n" +
 	"\x0eRecallResponse\x12$\n" +
 	"\x04hits\x18\x01 \x03(\v2\x10.triskele.v1.HitR\x04hits\x12*\n" +
 	"\x04legs\x18\x02 \x03(\v2\x16.triskele.v1.LegReportR\x04legs\x12\x1a\n" +
@@ -2326,7 +2453,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	" \x03(\v2\x11.triskele.v1.SpanR\x05spans\x12*\n" +
 	"\x11min_score_ignored\x18\x14 \x01(\tR\x0fminScoreIgnored\x121\n" +
 	"\x06rerank\x18( \x01(\v2\x19.triskele.v1.RerankReportR\x06rerank\x12+\n" +
-	"\x03age\x18) \x01(\v2\x19.google.protobuf.DurationR\x03age\"|\n" +
+	"\x03age\x18) \x01(\v2\x19.google.protobuf.DurationR\x03age\x127\n" +
+	"\bcontents\x18* \x01(\v2\x1b.triskele.v1.ContentsReportR\bcontents\"|\n" +
 	"\"RecallServiceGetIndexStatusRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"u\n" +
 	"\x0eLegIndexStatus\x12\x10\n" +
@@ -2373,7 +2501,7 @@ func file_triskele_v1_recall_proto_rawDescGZIP() []byte {
 }
 
 var file_triskele_v1_recall_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_triskele_v1_recall_proto_goTypes = []any{
 	(SortBy)(0),                                 // 0: triskele.v1.SortBy
 	(FusionMethod)(0),                           // 1: triskele.v1.FusionMethod
@@ -2392,38 +2520,39 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	(*Hit)(nil),                                 // 14: triskele.v1.Hit
 	(*Duplicate)(nil),                           // 15: triskele.v1.Duplicate
 	(*RerankReport)(nil),                        // 16: triskele.v1.RerankReport
-	(*Normalization)(nil),                       // 17: triskele.v1.Normalization
-	(*ScoreCompletion)(nil),                     // 18: triskele.v1.ScoreCompletion
-	(*LegReport)(nil),                           // 19: triskele.v1.LegReport
-	(*RecallResponse)(nil),                      // 20: triskele.v1.RecallResponse
-	(*RecallServiceGetIndexStatusRequest)(nil),  // 21: triskele.v1.RecallServiceGetIndexStatusRequest
-	(*LegIndexStatus)(nil),                      // 22: triskele.v1.LegIndexStatus
-	(*RecallServiceGetIndexStatusResponse)(nil), // 23: triskele.v1.RecallServiceGetIndexStatusResponse
-	nil,                            // 24: triskele.v1.RecallPolicy.LegsEntry
-	nil,                            // 25: triskele.v1.RecallRequest.LegsEntry
-	(*durationpb.Duration)(nil),    // 26: google.protobuf.Duration
-	(Scorer)(0),                    // 27: triskele.v1.Scorer
-	(Traversal)(0),                 // 28: triskele.v1.Traversal
-	(*Filter)(nil),                 // 29: triskele.v1.Filter
-	(*timestamppb.Timestamp)(nil),  // 30: google.protobuf.Timestamp
-	(ScoreKind)(0),                 // 31: triskele.v1.ScoreKind
-	(*PathStep)(nil),               // 32: triskele.v1.PathStep
-	(*Memory)(nil),                 // 33: triskele.v1.Memory
-	(*Matches)(nil),                // 34: triskele.v1.Matches
-	(LegState)(0),                  // 35: triskele.v1.LegState
-	(*Span)(nil),                   // 36: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 37: triskele.v1.GetIndexStatusResponse
+	(*ContentsReport)(nil),                      // 17: triskele.v1.ContentsReport
+	(*Normalization)(nil),                       // 18: triskele.v1.Normalization
+	(*ScoreCompletion)(nil),                     // 19: triskele.v1.ScoreCompletion
+	(*LegReport)(nil),                           // 20: triskele.v1.LegReport
+	(*RecallResponse)(nil),                      // 21: triskele.v1.RecallResponse
+	(*RecallServiceGetIndexStatusRequest)(nil),  // 22: triskele.v1.RecallServiceGetIndexStatusRequest
+	(*LegIndexStatus)(nil),                      // 23: triskele.v1.LegIndexStatus
+	(*RecallServiceGetIndexStatusResponse)(nil), // 24: triskele.v1.RecallServiceGetIndexStatusResponse
+	nil,                            // 25: triskele.v1.RecallPolicy.LegsEntry
+	nil,                            // 26: triskele.v1.RecallRequest.LegsEntry
+	(*durationpb.Duration)(nil),    // 27: google.protobuf.Duration
+	(Scorer)(0),                    // 28: triskele.v1.Scorer
+	(Traversal)(0),                 // 29: triskele.v1.Traversal
+	(*Filter)(nil),                 // 30: triskele.v1.Filter
+	(*timestamppb.Timestamp)(nil),  // 31: google.protobuf.Timestamp
+	(ScoreKind)(0),                 // 32: triskele.v1.ScoreKind
+	(*PathStep)(nil),               // 33: triskele.v1.PathStep
+	(*Memory)(nil),                 // 34: triskele.v1.Memory
+	(*Matches)(nil),                // 35: triskele.v1.Matches
+	(LegState)(0),                  // 36: triskele.v1.LegState
+	(*Span)(nil),                   // 37: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 38: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
-	26, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
-	27, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
-	28, // 3: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
-	26, // 4: triskele.v1.Recency.half_life:type_name -> google.protobuf.Duration
-	26, // 5: triskele.v1.Rerank.deadline:type_name -> google.protobuf.Duration
+	27, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
+	28, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
+	29, // 3: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
+	27, // 4: triskele.v1.Recency.half_life:type_name -> google.protobuf.Duration
+	27, // 5: triskele.v1.Rerank.deadline:type_name -> google.protobuf.Duration
 	2,  // 6: triskele.v1.MinScore.scale:type_name -> triskele.v1.ScoreScale
 	4,  // 7: triskele.v1.RecallPolicy.fusion:type_name -> triskele.v1.Fusion
-	24, // 8: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
+	25, // 8: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
 	3,  // 9: triskele.v1.RecallPolicy.on_error:type_name -> triskele.v1.MissPolicy
 	3,  // 10: triskele.v1.RecallPolicy.on_timeout:type_name -> triskele.v1.MissPolicy
 	6,  // 11: triskele.v1.RecallPolicy.recency:type_name -> triskele.v1.Recency
@@ -2431,11 +2560,11 @@ var file_triskele_v1_recall_proto_depIdxs = []int32{
 	7,  // 13: triskele.v1.RecallPolicy.rerank:type_name -> triskele.v1.Rerank
 	8,  // 14: triskele.v1.RecallPolicy.diversity:type_name -> triskele.v1.Diversity
 	0,  // 15: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	29, // 16: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	26, // 17: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	25, // 18: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	30, // 16: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	27, // 17: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	26, // 18: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
 	4,  // 19: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	30, // 20: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
+	31, // 20: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
 	3,  // 21: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
 	3,  // 22: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
 	6,  // 23: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
@@ -2443,46 +2572,50 @@ var file_triskele_v1_recall_proto_depIdxs = []int32{
 	9,  // 25: triskele.v1.RecallRequest.entity_boost:type_name -> triskele.v1.EntityBoost
 	7,  // 26: triskele.v1.RecallRequest.rerank:type_name -> triskele.v1.Rerank
 	8,  // 27: triskele.v1.RecallRequest.diversity:type_name -> triskele.v1.Diversity
-	31, // 28: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	32, // 29: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
-	30, // 30: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	33, // 31: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	32, // 28: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	33, // 29: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
+	31, // 30: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	34, // 31: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
 	13, // 32: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	34, // 33: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
+	35, // 33: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
 	15, // 34: triskele.v1.Hit.duplicates:type_name -> triskele.v1.Duplicate
-	35, // 35: triskele.v1.RerankReport.state:type_name -> triskele.v1.LegState
-	26, // 36: triskele.v1.RerankReport.budget:type_name -> google.protobuf.Duration
-	26, // 37: triskele.v1.RerankReport.spent:type_name -> google.protobuf.Duration
-	26, // 38: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
-	35, // 39: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	26, // 40: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	26, // 41: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	31, // 42: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	17, // 43: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
-	18, // 44: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
-	26, // 45: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
-	14, // 46: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	19, // 47: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	4,  // 48: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 49: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	26, // 50: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	26, // 51: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	36, // 52: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	16, // 53: triskele.v1.RecallResponse.rerank:type_name -> triskele.v1.RerankReport
-	26, // 54: triskele.v1.RecallResponse.age:type_name -> google.protobuf.Duration
-	37, // 55: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	22, // 56: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	5,  // 57: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 58: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	12, // 59: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	21, // 60: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	20, // 61: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	23, // 62: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	61, // [61:63] is the sub-list for method output_type
-	59, // [59:61] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	36, // 35: triskele.v1.RerankReport.state:type_name -> triskele.v1.LegState
+	27, // 36: triskele.v1.RerankReport.budget:type_name -> google.protobuf.Duration
+	27, // 37: triskele.v1.RerankReport.spent:type_name -> google.protobuf.Duration
+	36, // 38: triskele.v1.ContentsReport.state:type_name -> triskele.v1.LegState
+	27, // 39: triskele.v1.ContentsReport.budget:type_name -> google.protobuf.Duration
+	27, // 40: triskele.v1.ContentsReport.spent:type_name -> google.protobuf.Duration
+	27, // 41: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
+	36, // 42: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	27, // 43: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	27, // 44: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	32, // 45: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	18, // 46: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
+	19, // 47: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
+	27, // 48: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
+	14, // 49: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	20, // 50: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	4,  // 51: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 52: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	27, // 53: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	27, // 54: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	37, // 55: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	16, // 56: triskele.v1.RecallResponse.rerank:type_name -> triskele.v1.RerankReport
+	27, // 57: triskele.v1.RecallResponse.age:type_name -> google.protobuf.Duration
+	17, // 58: triskele.v1.RecallResponse.contents:type_name -> triskele.v1.ContentsReport
+	38, // 59: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	23, // 60: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 61: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 62: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	12, // 63: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	22, // 64: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	21, // 65: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	24, // 66: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	65, // [65:67] is the sub-list for method output_type
+	63, // [63:65] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
@@ -2505,7 +2638,7 @@ func file_triskele_v1_recall_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_recall_proto_rawDesc), len(file_triskele_v1_recall_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/daemon"
@@ -20,7 +21,7 @@ import (
 func main() {
 	var flags open.Flags
 	daemon.Main("dense", "Serves the dense leg, search by meaning, and keeps its index.", "127.0.0.1:7402", "dense",
-		func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+		func(ctx context.Context, b backend.Backend, _ trust.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			first, fallback, err := flags.Open(os.Getenv)
 			if err != nil {
 				return daemon.Service{}, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/daemon"
@@ -29,7 +30,7 @@ type flags struct {
 func main() {
 	var f flags
 	daemon.Main("graph", "Serves the graph leg, search by the names that memories share, and keeps its index.", "127.0.0.1:7403", "graph",
-		func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+		func(ctx context.Context, b backend.Backend, _ trust.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			first, fallback, err := f.Embedder.Open(os.Getenv)
 			if err != nil {
 				return daemon.Service{}, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/daemon"
@@ -17,7 +18,7 @@ import (
 func main() {
 	var f lexical.Flags
 	daemon.Main("lexical", "Serves the lexical leg: search by words.", "127.0.0.1:7401", "lexical",
-		func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+		func(ctx context.Context, b backend.Backend, _ trust.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			searcher := b.Lexical(f.Config())
 			if err := searcher.Check(ctx); err != nil {
 				return daemon.Service{}, err

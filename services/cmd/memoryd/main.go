@@ -9,6 +9,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/curator"
@@ -20,14 +21,19 @@ type flags struct {
 	Sweep   memory.Sweep   `embed:""`
 	Curator curator.Config `embed:"" prefix:"curator-"`
 	Gateway string         `name:"curator-gateway" help:"Address of the gateway through which the curator finds the nearest memories, in gRPC's name syntax." default:"127.0.0.1:7400" env:"TRISKELE_CURATOR_GATEWAY" placeholder:"TARGET"`
+	Bearer  trust.Bearer   `embed:""`
 }
 
 func main() {
 	var f flags
 	daemon.Main("memory", "Serves the records: remember, update, supersede, forget, get, list, import, export.", "127.0.0.1:7404", "memory",
-		func(ctx context.Context, b backend.Backend, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+		func(ctx context.Context, b backend.Backend, peers trust.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			store := b.Memory()
-			gateway, err := rpc.Dial(f.Gateway, tel) // connects when it is first called
+			options, err := f.Bearer.Dial(peers, f.Gateway)
+			if err != nil {
+				return daemon.Service{}, err
+			}
+			gateway, err := rpc.Dial(f.Gateway, tel, options...) // connects when it is first called
 			if err != nil {
 				return daemon.Service{}, err
 			}

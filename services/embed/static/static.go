@@ -8,6 +8,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/triskele/triskele/services/embed"
@@ -17,6 +18,11 @@ import (
 // Name is the built-in model's. One that is trained anew needs another: vectors that were stored by the one before must not
 // be compared with its own.
 const Name = "static-en-v2"
+
+// Retired says whether a model was the built-in one of an earlier release, which this program does not have.
+func Retired(m embed.Model) bool {
+	return m.Provider == "builtin" && strings.HasPrefix(m.Name, "static-") && m.Name != Name
+}
 
 // Model is a table of word vectors. It may be used concurrently.
 type Model struct {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/triskele/triskele/services/chart"
 )
 
 // write writes what was measured so far.
@@ -19,6 +21,21 @@ func write(f flags, measured []measurement) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(f.Out, "lexical.md"), []byte(report(f, measured)), 0o644)
+}
+
+// plot draws the percentiles by number of memories.
+func plot(measured []measurement) string {
+	c := chart.Chart{X: chart.Axis{Label: "memories", Log: true}, Y: chart.Axis{Label: "ms", Log: true}}
+	for i, scorer := range measured[0].scorers {
+		for _, percent := range []int{50, 95} {
+			line := chart.Series{Name: fmt.Sprintf("%s p%d", scorer.name, percent), Colour: i, Dashed: percent == 95}
+			for _, m := range measured {
+				line.Points = append(line.Points, chart.Point{X: float64(m.size), Y: m.scorers[i].at(percent).Seconds() * 1000})
+			}
+			c.Series = append(c.Series, line)
+		}
+	}
+	return c.SVG()
 }
 
 func report(f flags, measured []measurement) string {

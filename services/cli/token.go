@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/services/cli/render"
+)
+
+type tokenCmd struct {
+	Create tokenCreateCmd `cmd:"" help:"Make a token, print it this once and keep its hash."`
+	List   tokenListCmd   `cmd:"" help:"List tokens and what they allow."`
+	Revoke tokenRevokeCmd `cmd:"" help:"Have a token refused from now on."`
+}
+
+// tokensFlag says which file of tokens a command works on. Gateways look at theirs every ten seconds.
+type tokensFlag struct {
+	Tokens string `help:"File of tokens, which gateways are given with the same flag." default:"tokens.json" env:"TRISKELE_TOKENS" placeholder:"FILE"`
+}
+
+// read returns the tokens, none if there is no file.
+func (f tokensFlag) read() ([]trust.Token, error) {
+	tokens, err := trust.ReadTokens(f.Tokens)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return tokens, err
+}
+
+type tokenCreateCmd struct {
+	Name      string     `arg:"" help:"Whom or what it is for."`
+	Namespace []string   `short:"n" help:"Namespace that it is good for; NAME/* means all below NAME, and * all." required:"" placeholder:"NAME"`
+	Scope     []string   `help:"What it allows: ${enum}." enum:"recall,read,write,admin" default:"recall,read,write" placeholder:"SCOPE"`
+	Expires   moment     `help:"When it ends: a date, a time, or a span from now such as 90d; never if not given." placeholder:"WHEN"`
+	Rate      float64    `help:"Calls a second that it may make in one namespace, in place of the gateway's --rate-limit." placeholder:"N"`
+	File      tokensFlag `embed:""`
+	JSON      bool       `help:"Print the token and what is kept of it as JSON."`
+}
+
+// Run prints the token after it has been kept, so that no token is out that nobody knows.
+func (c *tokenCreateCmd) Run(env *Env) error {
+	now := env.Now()
+	grant := trust.Token{Name: c.Name, Namespaces: c.Namespace, Rate: c.Rate}
+	for _, scope := range c.Scope {
+		grant.Scopes = append(grant.Scopes, trust.Scope(scope))
+	}
+	if c.Expires.set {
+		if grant.Expires = c.Expires.ahead(now).UTC().Truncate(time.Second); !grant.Expires.After(now) {
+			return fmt.Errorf("--expires: %s is over", grant.Expires.Format(time.RFC3339))
+		}
+	}
+	secret, kept, err := trust.NewToken(grant, now)
+	if err != nil {
+		return err
+	}
+	tokens, err := c.File.read()
+	if err != nil {
+		return err
+	}
+	if err := trust.WriteTokens(c.File.Tokens, append(tokens, kept)); err != nil {
+		return err
+	}
+	if c.JSON {
+		text, err := json.Marshal(struct {
+			Secret string `json:"token"`
+			trust.Token
+		}{secret, kept})
+		if err != nil {
+			return err
+		}
+		return env.print(string(text) + "\n")
+	}
+	_, _ = fmt.Fprintf(env.Err, "token %s for %s; its hash is kept in %s. It is not shown again:\n", kept.ID, render.Plain(kept.Name), c.File.Tokens)
+	return env.print(secret + "\n")
+}
+
+type tokenListCmd struct {
+	File tokensFlag `embed:""`
+	JSON bool       `help:"Print each token's entry as a line of JSON."`
+}
+
+// Run lists the tokens, those made last at the end.
+func (c *tokenListCmd) Run(env *Env) error {
+	tokens, err := trust.ReadTokens(c.File.Tokens)
+	if err != nil {
+		return err
+	}
+	var out strings.Builder
+	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	if !c.JSON {
+		_, _ = fmt.Fprintln(table, "ID\tSTATE\tNAME\tNAMESPACES\tSCOPES\tEXPIRES")
+	}
+	for _, t := range tokens {
+		if c.JSON {
+			text, err := json.Marshal(t)
+			if err != nil {
+				return err
+			}
+			out.Write(append(text, '\n'))
+			continue
+		}
+		expires := "never"
+		if !t.Expires.IsZero() {
+			expires = t.Expires.Format(time.DateTime)
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.ID, t.State(env.Now()), render.Plain(t.Name), strings.Join(t.Namespaces, ","), joined(t.Scopes), expires)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return env.print(out.String())
+}
+
+func joined(scopes []trust.Scope) string {
+	texts := make([]string, len(scopes))
+	for i, s := range scopes {
+		texts[i] = string(s)
+	}
+	return strings.Join(texts, ",")
+}
+
+type tokenRevokeCmd struct {
+	ID   string     `arg:"" help:"Id of the token, the part between the underscores."`
+	File tokensFlag `embed:""`
+}
+
+// Run keeps the entry, so that the list and the audit log go on saying whose it was.
+func (c *tokenRevokeCmd) Run(env *Env) error {
+	tokens, err := trust.ReadTokens(c.File.Tokens)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(tokens, func(t trust.Token) bool { return t.ID == c.ID })
+	if i < 0 {
+		return fmt.Errorf("%s has no token %q: `triskele token list` shows them", c.File.Tokens, c.ID)
+	}
+	if tokens[i].Revoked.IsZero() {
+		tokens[i].Revoked = env.Now().UTC().Truncate(time.Second)
+		if err := trust.WriteTokens(c.File.Tokens, tokens); err != nil {
+			return err
+		}
+	}
+	return env.print(fmt.Sprintf("token %s (%s) is revoked; gateways know within their --tls-reload, ten seconds if nothing else was said\n", c.ID, render.Plain(tokens[i].Name)))
+}
