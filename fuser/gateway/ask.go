@@ -61,6 +61,10 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		out.queued, out.late = time.Since(start), notCalled.late
 	}
 	if err != nil {
+		if why, spare := spared(ctx); spare {
+			out.reason, out.spare = why, true
+			return out
+		}
 		out.state, out.reason, out.err = g.failure(ctx, s.name, err, s.budget)
 		return out
 	}
@@ -88,7 +92,7 @@ func (g *Gateway) failure(ctx context.Context, name string, err error, budget ti
 	case errors.Is(err, errPanicked):
 		return triskelev1.LegState_LEG_STATE_FAILED, err.Error(), nil
 	case errors.As(err, &wrong):
-		g.log.ErrorContext(ctx, "malformed answer", "leg", name, "error", err.Error())
+		g.log.DebugContext(ctx, "malformed answer", "leg", name, "error", err.Error())
 		return triskelev1.LegState_LEG_STATE_FAILED, "malformed answer", nil
 	}
 	switch code := status.Code(err); code {

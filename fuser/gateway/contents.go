@@ -115,7 +115,7 @@ func (g *Gateway) fetch(ctx context.Context, req *triskelev1.GetRequest, given t
 		return g.memory.Get(ctx, req)
 	}))
 	if err != nil {
-		g.log.WarnContext(ctx, "contents not fetched", "namespace", req.GetNamespace(), "error", err.Error())
+		g.log.DebugContext(ctx, "contents not fetched", "namespace", req.GetNamespace(), "error", err.Error())
 		f.state, f.reason, _ = g.failure(ctx, memoryName, err, given)
 		return f
 	}

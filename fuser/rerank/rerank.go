@@ -7,18 +7,14 @@
 package rerank
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/url"
-	"strings"
 	"unicode/utf8"
 
+	"github.com/triskele/triskele/fuser/endpoint"
 	"github.com/triskele/triskele/fuser/gateway"
 )
 
@@ -34,10 +30,9 @@ type Config struct {
 
 // Client asks one server. It may be used concurrently.
 type Client struct {
-	config   Config
-	shape    shape
-	endpoint string
-	client   *http.Client
+	config Config
+	shape  shape
+	server *endpoint.Endpoint
 }
 
 var _ gateway.Reranker = (*Client)(nil)
@@ -51,32 +46,16 @@ func New(config Config) (*Client, error) {
 	if config.URL == "" {
 		config.URL = shape.url
 	}
-	server, err := url.Parse(strings.TrimRight(config.URL, "/"))
+	server, err := endpoint.New(config.URL, config.Key, config.Idle)
 	switch {
-	case err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" || server.User != nil || server.RawQuery != "":
-		return nil, errors.New("the server's address must be a URL like http://127.0.0.1:8080, without user, password or query")
+	case err != nil:
+		return nil, err
 	case config.Model == "" && config.Provider != "tei":
 		return nil, fmt.Errorf("%s needs the name of a model", config.Provider)
-	case config.Key != "" && server.Scheme == "http" && !loopback(server.Hostname()):
-		return nil, fmt.Errorf("the key would cross the network to %s unencrypted: use https", server.Host)
 	case config.MaxText < 1:
 		return nil, fmt.Errorf("at least 1 byte of a text must be sent, not %d", config.MaxText)
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = config.Idle
-	return &Client{
-		config: config, shape: shape, endpoint: server.String() + shape.path,
-		client: &http.Client{
-			Transport: transport,
-			// A redirect would carry texts to a server that nobody configured.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-	}, nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return &Client{config: config, shape: shape, server: server}, nil
 }
 
 // Rerank implements gateway.Reranker.
@@ -89,33 +68,19 @@ func (c *Client) Rerank(ctx context.Context, query string, texts []string) ([]fl
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint, bytes.NewReader(body))
-	if err != nil {
-		return nil, errors.New("its request cannot be made")
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json")
-	if c.config.Key != "" {
-		req.Header.Set("Authorization", "Bearer "+c.config.Key)
-	}
-	resp, err := c.client.Do(req)
-	if err != nil {
-		return nil, unreachable(ctx)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		// What is left unread closes the connection; a short answer is read so that it can be used again.
-		_, _ = io.CopyN(io.Discard, resp.Body, 4096)
-		return nil, statusError(resp.StatusCode)
-	}
 	// Some servers repeat the texts, each byte of which may be escaped.
 	limit := int64(6*len(body) + 1<<20)
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	if err != nil {
-		return nil, unreachable(ctx)
-	}
-	if int64(len(answer)) > limit {
+	answer, _, err := c.server.Post(ctx, c.shape.path, body, limit)
+	var status *endpoint.StatusError
+	switch {
+	case errors.As(err, &status):
+		return nil, statusError(status.Code)
+	case errors.Is(err, endpoint.ErrTooLong):
 		return nil, fmt.Errorf("malformed answer: it has more than %d bytes", limit)
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, errors.New("cannot be reached")
 	}
 	results, err := c.shape.results(answer)
 	if err != nil {
@@ -133,14 +98,6 @@ func (c *Client) cut(text string) string {
 		return text[:end]
 	}
 	return text
-}
-
-// unreachable says how a request failed, without the transport's words, which name the server and may quote it.
-func unreachable(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return errors.New("cannot be reached")
 }
 
 func statusError(code int) error {

@@ -4,23 +4,20 @@
 package chat
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/triskele/triskele/fuser/endpoint"
 	"github.com/triskele/triskele/services/queue"
 )
 
@@ -68,13 +65,11 @@ func (f *Failure) Is(target error) bool { return f.Hopeless && target == queue.E
 
 // Model is a chat model behind a server, https://platform.openai.com/docs/api-reference/chat. It may be used concurrently.
 type Model struct {
-	who      string // whose model it is
-	name     string
-	endpoint string
-	key      string
-	timeout  time.Duration
-	client   *http.Client
-	pace     pace
+	who     string // whose model it is
+	name    string
+	server  *endpoint.Endpoint
+	timeout time.Duration
+	pace    pace
 	// plain is set once the server has refused a request for its options and taken the same one without.
 	plain atomic.Bool
 }
@@ -87,13 +82,6 @@ func New(config Config) (*Model, error) {
 	if config.Timeout == 0 {
 		config.Timeout = defaultTimeout
 	}
-	server, err := url.Parse(strings.TrimRight(config.URL, "/"))
-	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" || server.User != nil || server.RawQuery != "" {
-		return nil, fmt.Errorf("%s's server must be a URL like http://127.0.0.1:11434/v1, without user, password or query", config.For)
-	}
-	if server.Path == "" {
-		server.Path = "/v1"
-	}
 	key := config.Key
 	if config.KeyFile != "" {
 		text, err := os.ReadFile(config.KeyFile)
@@ -102,23 +90,23 @@ func New(config Config) (*Model, error) {
 		}
 		key = strings.TrimSpace(string(text))
 	}
+	server, err := endpoint.New(config.URL, key, 0)
 	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", config.For, err)
 	case config.Model == "":
 		return nil, fmt.Errorf("%s's model has no name", config.For)
-	case key != "" && server.Scheme == "http" && !loopback(server.Hostname()):
-		return nil, fmt.Errorf("%s's key would cross the network to %s unencrypted: use https", config.For, server.Host)
 	case config.PerMinute < 1 || config.PerMinute > 60_000:
 		return nil, fmt.Errorf("%s may send 1 to 60000 requests a minute, not %d", config.For, config.PerMinute)
 	case config.Timeout < 0 || config.Timeout > maxTimeout:
 		return nil, fmt.Errorf("%s's timeout must be above 0 and at most %v, not %v", config.For, maxTimeout, config.Timeout)
 	}
+	if server.URL.Path == "" {
+		server.URL.Path = "/v1"
+	}
 	return &Model{
-		who: config.For, name: config.Model, endpoint: server.JoinPath("chat", "completions").String(), key: key, timeout: config.Timeout,
+		who: config.For, name: config.Model, server: server, timeout: config.Timeout,
 		pace: pace{every: time.Minute / time.Duration(config.PerMinute)},
-		client: &http.Client{
-			// A redirect would carry texts to a server that nobody configured.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
 	}, nil
 }
 
@@ -134,11 +122,6 @@ func (m *Model) failed(words string) error { return &Failure{Words: m.who + "'s 
 // Wrong is a failure about an answer, which the same question would probably get again.
 func (m *Model) Wrong(format string, args ...any) error {
 	return &Failure{m.who + "'s model: " + fmt.Sprintf(format, args...), true}
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // message is one turn of a conversation.
@@ -228,35 +211,15 @@ func (m *Model) complete(ctx context.Context, body request) (Answer, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.endpoint, bytes.NewReader(encoded))
-	if err != nil {
-		return Answer{}, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if m.key != "" {
-		req.Header.Set("Authorization", "Bearer "+m.key)
-	}
-	resp, err := m.client.Do(req)
-	if err != nil {
-		return Answer{}, m.unreachable(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	switch resp.StatusCode {
-	case http.StatusOK:
-	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return Answer{}, errRefused
-	case http.StatusRequestEntityTooLarge:
-		return Answer{}, m.Wrong("the request is too large for it")
-	default:
-		m.pace.hold(retryAfter(resp.Header.Get("Retry-After"), time.Now()))
-		return Answer{}, m.failed(fmt.Sprintf("HTTP status %d", resp.StatusCode))
-	}
-	answered, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
-	if err != nil {
-		return Answer{}, m.unreachable(err)
-	}
-	if len(answered) > maxResponse {
+	answered, _, err := m.server.Post(ctx, "chat/completions", encoded, maxResponse)
+	var status *endpoint.StatusError
+	switch {
+	case errors.Is(err, endpoint.ErrTooLong):
 		return Answer{}, m.Wrong("its response has more than %d bytes", maxResponse)
+	case errors.As(err, &status):
+		return Answer{}, m.refusal(status)
+	case err != nil:
+		return Answer{}, m.unreachable(err)
 	}
 	var completion struct {
 		Choices []struct {
@@ -287,6 +250,18 @@ func (m *Model) complete(ctx context.Context, body request) (Answer, error) {
 // errRefused: the server found fault with the request itself.
 var errRefused = errors.New("refused")
 
+// refusal is what an answer other than 200 means.
+func (m *Model) refusal(status *endpoint.StatusError) error {
+	switch status.Code {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return errRefused
+	case http.StatusRequestEntityTooLarge:
+		return m.Wrong("the request is too large for it")
+	}
+	m.pace.hold(min(status.After, maxHold))
+	return m.failed(status.Error())
+}
+
 // unreachable says how a request failed, without the transport's words: these may quote what the server sent.
 func (m *Model) unreachable(err error) error {
 	why := "the connection broke"
@@ -301,17 +276,6 @@ func (m *Model) unreachable(err error) error {
 		why = "its server refuses connections"
 	}
 	return m.failed(why)
-}
-
-// retryAfter reads the header of this name, in seconds or as a date (RFC 9110, section 10.2.3); 0 if there is none.
-func retryAfter(header string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
-		return min(time.Duration(seconds)*time.Second, maxHold)
-	}
-	if at, err := http.ParseTime(header); err == nil {
-		return min(max(at.Sub(now), 0), maxHold)
-	}
-	return 0
 }
 
 // pace keeps requests apart.

@@ -2,7 +2,6 @@ package chat_test
 
 import (
 	"errors"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,18 +34,4 @@ func TestPace(t *testing.T) {
 			t.Errorf("a long hold: %v after %v", err, time.Since(start))
 		}
 	})
-}
-
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for header, want := range map[string]time.Duration{
-		"": 0, "7": 7 * time.Second, "-7": 0, "x": 0, "99999999999999999999": 0, "2147483647": 10 * time.Minute,
-		now.Add(time.Minute).Format(http.TimeFormat):  time.Minute,
-		now.Add(-time.Minute).Format(http.TimeFormat): 0,
-		now.AddDate(1, 0, 0).Format(http.TimeFormat):  10 * time.Minute,
-	} {
-		if got := chat.RetryAfter(header, now); got != want {
-			t.Errorf("%q: %v, want %v", header, got, want)
-		}
-	}
 }

@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// RetryAfter is what the tests call of the package's own.
-var RetryAfter = retryAfter
-
 // Pace is what keeps requests apart.
 type Pace = pace
 

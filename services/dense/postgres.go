@@ -28,8 +28,8 @@ const (
 	efPartition, efGrowth  = 20_000, 0.4
 	// maxScan is how many vectors an index scan goes through at most. To compare more one by one is cheaper.
 	maxScan = 20_000
-	// defaultExactUpTo is about where both ways take the same time, as make bench-dense shows.
-	defaultExactUpTo = 6000
+	// defaultExactUpTo is how many are compared in less time than the index takes, as make bench-dense shows.
+	defaultExactUpTo = 12_000
 	// seenFor is how long a namespace is thought to have as many vectors as were seen, if these were seenFrom or more.
 	seenFor, seenFrom = time.Minute, 500
 )

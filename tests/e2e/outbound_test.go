@@ -32,6 +32,7 @@ var doors = map[string][]string{
 	"github.com/jackc/pgx/v5/pgxpool": {"New", "NewWithConfig"},
 	"github.com/XSAM/otelsql":         {"Open", "OpenDB", "Register"},
 	"go.opentelemetry.io/contrib/exporters/autoexport": {"NewSpanExporter", "NewMetricReader", "NewLogExporter"},
+	"github.com/triskele/triskele/fuser/endpoint":      {"New"},
 }
 
 // covered are the doors there are, each with what keeps texts from leaving by it or the test that watches it. Whoever
@@ -42,9 +43,10 @@ var covered = map[string]string{
 	"fuser/program: slog.NewJSONHandler":          "the same",
 	"fuser/rpc: grpc.NewClient":                   "connections between the services, which carry texts to who may have them; TestCanary reads what models and collectors get",
 	"fuser/rpc: net.Listen":                       "the services' own address: what callers get are answers, and errors, which TestCanary reads",
-	"fuser/rerank: http.Client":                   "TestCanary has a reranker that keeps every request; the gateway shows it no sensitive memory",
-	"fuser/rerank: http.DefaultTransport":         "the same",
-	"fuser/rerank: http.Transport":                "the same",
+	"fuser/endpoint: http.Client":                 "posts what it is given to one server: who gives it something is listed here, too",
+	"fuser/endpoint: http.DefaultTransport":       "the same",
+	"fuser/endpoint: http.Transport":              "the same",
+	"fuser/rerank: endpoint.New":                  "TestCanary has a reranker that keeps every request; the gateway shows it no sensitive memory",
 	"fuser/trust: os.Stderr":                      "the audit log, where the operator says: methods and namespaces, and no texts; TestAudit and TestTrust read it",
 	"fuser/trust: http.Client":                    "asks an issuer of tokens for its keys, and tells it nothing",
 	"fuser/trust: os.OpenFile":                    "the same",
@@ -71,9 +73,9 @@ var covered = map[string]string{
 	"services/cmd/trainembedder: os.Stderr":       "a tool of developers, which trains on a public corpus",
 	"services/cmd/trainembedder: os.Stdout":       "the same",
 	"services/cmd/trainembedder: os.WriteFile":    "the same",
-	"services/embed/remote: http.Client":          "TestCanary has an embedder that keeps every request; the database keeps sensitive memories out of the queue and of the vectors",
-	"services/chat: http.Client":                  "TestCanary has a model that keeps every request, for the curator and the extractor; memory.Curatable, graph.Extractions and the database keep sensitive memories out",
 	"services/traces: http.Client":                "`triskele budget` asks for traces where its user says, and sends nothing but that question",
+	"services/embed/remote: endpoint.New":         "TestCanary has an embedder that keeps every request; the database keeps sensitive memories out of the queue and of the vectors",
+	"services/chat: endpoint.New":                 "TestCanary has a model that keeps every request, for the curator and the extractor; memory.Curatable, graph.Extractions and the database keep sensitive memories out",
 	"services/postgres: pgxpool.NewWithConfig":    "the database: TestCanary looks into every table",
 	"services/sqlite: otelsql.Open":               "the database: TestCanary looks into every table",
 	"services/postgres/pgtest: v5.Connect":        "for tests only",

@@ -97,7 +97,7 @@ type system struct {
 	recall    triskelev1.RecallServiceClient
 	memory    triskelev1.MemoryServiceClient
 	tel       *telemetry.Service
-	dial      func(name string) []grpc.DialOption
+	options   func(name string) []grpc.DialOption // nil for plain text
 	crashing  sync.Mutex // held while a process is killed and started again
 }
 
@@ -132,10 +132,7 @@ func (s *system) start(more setup, login func(name string) string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.env, s.processes, s.tel, s.dial = more.env, map[string]*process{}, tel.Service("client"), more.dial
-	if s.dial == nil {
-		s.dial = func(string) []grpc.DialOption { return nil }
-	}
+	s.env, s.processes, s.tel, s.options = more.env, map[string]*process{}, tel.Service("client"), more.dial
 	gateway := freeAddress(t)
 	for _, name := range append([]string{"memory"}, legs...) {
 		address := freeAddress(t)
@@ -162,7 +159,7 @@ func (s *system) start(more setup, login func(name string) string) {
 	for name := range s.processes {
 		s.awaitServing(name)
 	}
-	s.conn, err = rpc.Dial(gateway, s.tel, s.dial("fuser")...)
+	s.conn, err = s.dial("fuser")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,10 +202,19 @@ func (s *system) run(name string) {
 
 func last(text string, n int) string { return text[max(0, len(text)-n):] }
 
+// dial connects to a service.
+func (s *system) dial(name string) (*grpc.ClientConn, error) {
+	var options []grpc.DialOption
+	if s.options != nil {
+		options = s.options(name)
+	}
+	return rpc.Dial(s.processes[name].address, s.tel, options...)
+}
+
 // awaitServing returns when a process's health says so.
 func (s *system) awaitServing(name string) {
 	s.t.Helper()
-	conn, err := rpc.Dial(s.processes[name].address, s.tel, s.dial(name)...)
+	conn, err := s.dial(name)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 // Command benchdense measures the dense leg on both stores as the number of memories in one namespace grows: the time to
-// embed a query, to search, and of the whole leg over its socket; what the indexes find of what an exact search finds; from
-// where on the index of PostgreSQL pays; and what quantised vectors would change. It writes a report and a plot.
+// embed a query, to search, and of the whole leg over its socket; the processor time; what the indexes find of what an exact
+// search finds; from where on the index of PostgreSQL pays; what its bare statement costs, which is the floor; and what
+// quantised vectors would change. It writes a report and a plot.
 package main
 
 import (
@@ -20,8 +21,9 @@ import (
 type flags struct {
 	Postgres   string `help:"Connection URL of a server on which databases may be created." required:"" env:"TRISKELE_TEST_POSTGRES" placeholder:"URL"`
 	Sizes      []int  `help:"Numbers of memories." default:"20000,200000"`
-	Thresholds []int  `help:"Sizes of namespaces to search exactly and through the index on PostgreSQL; 0 for none." default:"1000,2000,4000,8000,16000"`
-	Queries    int    `help:"Queries per size." default:"300"`
+	UpTo       int    `name:"postgres-up-to" help:"The largest size to fill PostgreSQL with, too, whose index takes long to build." default:"200000"`
+	Thresholds []int  `help:"Sizes of namespaces to search exactly and through the index on PostgreSQL; 0 for none." default:"4000,8000,16000,24000"`
+	Queries    int    `help:"Queries per size." default:"200"`
 	Depth      int    `help:"Hits asked for." default:"50"`
 	Seed       uint64 `help:"Of the corpus." default:"1"`
 	Out        string `help:"Folder for dense.md and dense.svg." required:"" placeholder:"DIR"`
@@ -54,8 +56,8 @@ func run(ctx context.Context, f flags) error {
 			return fmt.Errorf("thresholds: %w", err)
 		}
 	}
-	for _, size := range f.Sizes {
-		m, err := measureSize(ctx, f, size, tel)
+	for i, size := range f.Sizes {
+		m, err := measureSize(ctx, f, size, i == 0, tel)
 		if err != nil {
 			return fmt.Errorf("%d memories: %w", size, err)
 		}

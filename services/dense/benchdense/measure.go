@@ -42,7 +42,7 @@ type measured struct {
 	passing map[string]int
 	embed   measure.Times
 	stores  []*storeMeasured
-	bits    []bitsMeasured
+	bare    []bareMeasured
 }
 
 // storeMeasured is what one store gave.
@@ -54,12 +54,14 @@ type storeMeasured struct {
 	leg      measure.Times
 	searches map[string]*searches
 	searcher leg.Searcher
+	pool     *pgxpool.Pool // of PostgreSQL
 	client   triskelev1.LegServiceClient
 }
 
 // searches are those under one filter.
 type searches struct {
 	times        measure.Times
+	cpu          measure.CPU
 	at10, at50   float64 // recall, mean
 	fewest, want int
 }
@@ -72,7 +74,8 @@ func newEmbedder(tel *telemetry.Service) (embed.Embedder, error) {
 	return querypath.New(builtin, nil, querypath.DefaultCacheBytes, tel.MeterProvider.Meter(telemetry.ScopeName))
 }
 
-func measureSize(ctx context.Context, f flags, size int, tel *telemetry.Service) (*measured, error) {
+// measureSize measures one size, and quantised vectors if they are wanted.
+func measureSize(ctx context.Context, f flags, size int, quantised bool, tel *telemetry.Service) (*measured, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m := &measured{size: size, passing: map[string]int{}}
@@ -96,14 +99,19 @@ func measureSize(ctx context.Context, f flags, size int, tel *telemetry.Service)
 	}
 	m.passing[""] = size
 
-	pool, drop, err := measure.Database(ctx, f.Postgres, tel)
-	defer drop()
-	if err != nil {
-		return nil, err
-	}
-	postgres, err := fillPostgres(ctx, pool, embedder, data)
-	if err != nil {
-		return nil, err
+	var pool *pgxpool.Pool
+	if size <= f.UpTo {
+		var drop func()
+		pool, drop, err = measure.Database(ctx, f.Postgres, tel)
+		defer drop()
+		if err != nil {
+			return nil, err
+		}
+		postgres, err := fillPostgres(ctx, pool, embedder, data)
+		if err != nil {
+			return nil, err
+		}
+		m.stores = append(m.stores, postgres)
 	}
 	dir, err := os.MkdirTemp("", "benchdense-")
 	if err != nil {
@@ -119,7 +127,7 @@ func measureSize(ctx context.Context, f flags, size int, tel *telemetry.Service)
 	if err != nil {
 		return nil, err
 	}
-	m.stores = []*storeMeasured{postgres, lite}
+	m.stores = append(m.stores, lite)
 	for _, s := range m.stores {
 		stop, err := s.serve(ctx, tel)
 		if err != nil {
@@ -132,8 +140,11 @@ func measureSize(ctx context.Context, f flags, size int, tel *telemetry.Service)
 		return nil, err
 	}
 	m.load = measure.LoadAverage()
-	if m.bits, err = measureBits(ctx, f, pool, c, data, embedder); err != nil {
-		return nil, fmt.Errorf("quantised: %w", err)
+	if pool == nil {
+		return m, nil
+	}
+	if m.bare, err = measureBare(ctx, f, pool, c, data, embedder, quantised); err != nil {
+		return nil, fmt.Errorf("bare statement: %w", err)
 	}
 	return m, pool.QueryRow(ctx, `SELECT format('PostgreSQL %s, pgvector %s', current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector'))`).Scan(&m.server)
 }
@@ -143,7 +154,7 @@ func fillPostgres(ctx context.Context, pool *pgxpool.Pool, embedder embed.Embedd
 	if err != nil {
 		return nil, err
 	}
-	s := &storeMeasured{name: "PostgreSQL", searcher: searcher}
+	s := &storeMeasured{name: "PostgreSQL", searcher: searcher, pool: pool}
 	start := time.Now()
 	if s.index, err = bulk(ctx, pool, embedder, func() error { return data.copyTo(ctx, pool, namespace, model) }); err != nil {
 		return nil, err
@@ -208,7 +219,17 @@ func (m *measured) search(ctx context.Context, f flags, c corpus, t truth, tags 
 			s.searches[filter] = &searches{fewest: f.Depth, want: min(f.Depth, m.passing[filter])}
 		}
 	}
+	var meters []measure.CPUMeter
 	for i := range warmUp + f.Queries {
+		if i == warmUp {
+			for _, s := range m.stores {
+				meter, err := measure.MeterCPU(ctx, s.pool)
+				if err != nil {
+					return err
+				}
+				meters = append(meters, meter)
+			}
+		}
 		text, timed := c.query(), i >= warmUp
 		start := time.Now()
 		vector, err := alone.EmbedQuery(ctx, text)
@@ -237,13 +258,19 @@ func (m *measured) search(ctx context.Context, f flags, c corpus, t truth, tags 
 		}
 		for _, filter := range filters {
 			for j := range m.stores {
-				s := m.stores[(i+j)%len(m.stores)]
+				at := (i + j) % len(m.stores)
+				s := m.stores[at]
+				var before measure.CPU
+				if timed {
+					before = meters[at].Read()
+				}
 				hits, took, err := s.find(ctx, f, vector, filter)
 				if err != nil {
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
 				if timed {
 					of := s.searches[filter]
+					of.cpu.Spent(before, meters[at].Read())
 					of.times, of.fewest = append(of.times, took), min(of.fewest, len(hits))
 					of.at10 += recall(hits, best[filter], 10) / float64(f.Queries)
 					of.at50 += recall(hits, best[filter], 50) / float64(f.Queries)

@@ -31,13 +31,19 @@ func write(f flags, r results) error {
 // plot draws the percentiles of the whole leg by number of memories.
 func plot(r results) string {
 	c := chart.Chart{X: chart.Axis{Label: "memories", Log: true}, Y: chart.Axis{Label: "ms", Log: true}}
-	for i, store := range r.sizes[0].stores {
+	for i, name := range []string{"PostgreSQL", "SQLite"} {
 		for _, percent := range []int{50, 95} {
-			line := chart.Series{Name: fmt.Sprintf("%s p%d", store.name, percent), Colour: i, Dashed: percent == 95}
+			line := chart.Series{Name: fmt.Sprintf("%s p%d", name, percent), Colour: i, Dashed: percent == 95}
 			for _, m := range r.sizes {
-				line.Points = append(line.Points, chart.Point{X: float64(m.size), Y: m.stores[i].leg.At(percent).Seconds() * 1000})
+				for _, s := range m.stores {
+					if s.name == name {
+						line.Points = append(line.Points, chart.Point{X: float64(m.size), Y: s.leg.At(percent).Seconds() * 1000})
+					}
+				}
 			}
-			c.Series = append(c.Series, line)
+			if len(line.Points) > 0 {
+				c.Series = append(c.Series, line)
+			}
 		}
 	}
 	return c.SVG()
@@ -45,10 +51,13 @@ func plot(r results) string {
 
 func report(f flags, r results) string {
 	var b strings.Builder
-	last := r.sizes[len(r.sizes)-1]
+	server := "no PostgreSQL"
 	names := make([]string, len(r.sizes))
 	for i, m := range r.sizes {
 		names[i] = fmt.Sprint(m.size)
+		if m.server != "" {
+			server = m.server
+		}
 	}
 	fmt.Fprintf(&b, `# Dense search as a namespace grows
 
@@ -66,19 +75,20 @@ func report(f flags, r results) string {
 
 ## Time
 Milliseconds. Embed is a query that is not remembered yet; search is what the leg does with its vector; leg is the whole, as a gRPC client
-on a loopback socket sees it. First is the first search of a process, which on SQLite begins to read the vectors. Load is the machine's
-one-minute load average.
+on a loopback socket sees it. First is the first search of a process, which on SQLite begins to read the vectors. CPU is the processor
+time of a search, mean, in the leg's process and in PostgreSQL's. Load is the machine's one-minute load average.
 
-| memories | store | embed p50 | p95 | search p50 | p95 | leg p50 | p95 | p99 | first | load |
-|---|---|---|---|---|---|---|---|---|---|---|
-`, strings.Join(names, ","), time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), last.server,
+| memories | store | embed p50 | p95 | search p50 | p95 | CPU | in PostgreSQL | leg p50 | p95 | p99 | first | load |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
+`, strings.Join(names, ","), time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), server,
 		perSubject, subjectWords, topics, topicWords, f.Seed, f.Queries, f.Depth)
 	ms := measure.Milliseconds
 	for _, m := range r.sizes {
 		for _, s := range m.stores {
-			plain := s.searches[""].times
-			fmt.Fprintf(&b, "| %d | %s | %.3f | %.3f | %s | %s | %s | %s | %s | %s | %s |\n", m.size, s.name,
-				m.embed.At(50).Seconds()*1000, m.embed.At(95).Seconds()*1000, ms(plain.At(50)), ms(plain.At(95)),
+			plain := s.searches[""]
+			process, server := plain.cpu.Each(len(plain.times))
+			fmt.Fprintf(&b, "| %d | %s | %.3f | %.3f | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", m.size, s.name,
+				m.embed.At(50).Seconds()*1000, m.embed.At(95).Seconds()*1000, ms(plain.times.At(50)), ms(plain.times.At(95)), process, server,
 				ms(s.leg.At(50)), ms(s.leg.At(95)), ms(s.leg.At(99)), ms(s.first), m.load)
 		}
 	}
@@ -102,28 +112,36 @@ least number of hits that any query got, of as many as there are to be had.
 	if len(r.crossing) > 0 {
 		b.WriteString(`
 ## Exact or through the index, on PostgreSQL
-Milliseconds of a search of one namespace without a filter, by both ways in turn.
+Milliseconds of a search of one namespace without a filter, by both ways in turn. CPU is PostgreSQL's, mean.
 
-| memories | exact p50 | p95 | index p50 | p95 | exact / index at p50 |
-|---|---|---|---|---|---|
+| memories | exact p50 | p95 | CPU | index p50 | p95 | CPU | exact / index in CPU |
+|---|---|---|---|---|---|---|---|
 `)
 		for _, c := range r.crossing {
-			fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %.2f |\n", c.size, ms(c.exact.At(50)), ms(c.exact.At(95)), ms(c.indexed.At(50)), ms(c.indexed.At(95)),
-				float64(c.exact.At(50))/float64(c.indexed.At(50)))
+			fmt.Fprintf(&b, "| %d |", c.size)
+			for _, way := range c.ways {
+				_, server := way.cpu.Each(len(way.times))
+				fmt.Fprintf(&b, " %s | %s | %s |", ms(way.times.At(50)), ms(way.times.At(95)), server)
+			}
+			fmt.Fprintf(&b, " %.2f |\n", float64(c.ways[0].cpu.Server)/float64(c.ways[1].cpu.Server))
 		}
 	}
 	b.WriteString(`
-## Half precision or bits, on PostgreSQL
-An HNSW index over halfvec, and one over a bit per dimension whose nearest by Hamming distance are scored again in half precision; the bare
-statement, not the leg. Bytes are the index's, per vector.
+## The floor on PostgreSQL, and bits
+What a statement takes that asks an HNSW index for ids and scores and does nothing else, by ef_search: over halfvec, as the leg's index, and
+at the first size over a bit per dimension, whose nearest by Hamming distance are scored again in half precision. CPU is PostgreSQL's, mean; bytes
+are the index's, per vector.
 
-| memories | index | recall@10 | recall@50 | p50 | p95 | built in | bytes |
-|---|---|---|---|---|---|---|---|
+| memories | index | recall@10 | recall@50 | CPU | p50 | p95 | built in | bytes |
+|---|---|---|---|---|---|---|---|---|
 `)
 	for _, m := range r.sizes {
-		m.bits[0].build = m.stores[0].index
-		for _, way := range m.bits {
-			fmt.Fprintf(&b, "| %d | %s | %.4f | %.4f | %s | %s | %v | %.0f |\n", m.size, way.name, way.at10, way.at50, ms(way.times.At(50)), ms(way.times.At(95)),
+		for _, way := range m.bare {
+			if way.again == 0 {
+				way.build = m.stores[0].index
+			}
+			_, server := way.cpu.Each(len(way.times))
+			fmt.Fprintf(&b, "| %d | %s | %.4f | %.4f | %s | %s | %s | %v | %.0f |\n", m.size, way.name, way.at10, way.at50, server, ms(way.times.At(50)), ms(way.times.At(95)),
 				way.build.Round(time.Second), way.bytesPerItem)
 		}
 	}

@@ -152,6 +152,20 @@ func Markdown(found []Result, o Options, ours, baseline string) string {
 		}
 	}
 
+	line("\n### %s over %s\n", ours, baseline)
+	line("Differences in recall@10: of the dense leg alone, and fused with the alpha of each.\n")
+	line("| set | alone, all | alone, reporting half | fused, all | fused, reporting half |")
+	line("|---|---|---|---|---|")
+	for _, set := range o.Sets {
+		row := fmt.Sprintf("| %s |", set)
+		for _, how := range [][2]Fusion{{}, {rs.best(ours, Convex, o), rs.best(baseline, Convex, o)}} {
+			r, _ := rs.find(set, Own, ours, how[0])
+			base, _ := rs.find(set, Own, baseline, how[1])
+			row += fmt.Sprintf(" %s | %s |", r.over(base, all), r.over(base, reported))
+		}
+		line("%s", row)
+	}
+
 	line("\n### %s by alpha\n", ours)
 	line("Recall@10 over all queries, for the curve around the choice.\n")
 	line("| set | lexical alone |%s", alphaCells(o.Alphas))

@@ -3,7 +3,6 @@ package remote
 import (
 	"context"
 	"errors"
-	"net"
 	"strconv"
 
 	"github.com/sony/gobreaker/v2"
@@ -13,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/triskele/triskele/fuser/endpoint"
 	"github.com/triskele/triskele/fuser/telemetry"
 )
 
@@ -38,18 +38,14 @@ func (e *Embedder) observe(ctx context.Context, texts int) (_ context.Context, e
 	labels := []attribute.KeyValue{
 		attribute.String("gen_ai.provider.name", e.config.Provider), attribute.String("gen_ai.request.model", e.config.Model),
 	}
-	host, port, err := net.SplitHostPort(e.host)
-	if err != nil {
-		host = e.host
-	}
 	tracer := trace.SpanFromContext(ctx).TracerProvider().Tracer(telemetry.ScopeName)
 	ctx, span := tracer.Start(ctx, "embeddings "+e.config.Model, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(labels...), trace.WithAttributes(
 		attribute.String("gen_ai.operation.name", "embeddings"),
 		attribute.Int("gen_ai.embeddings.dimension.count", e.config.Dimensions),
-		attribute.String("server.address", host),
+		attribute.String("server.address", e.server.URL.Hostname()),
 		attribute.Int("triskele.texts", texts),
 	))
-	if number, err := strconv.Atoi(port); err == nil {
+	if number, err := strconv.Atoi(e.server.URL.Port()); err == nil {
 		span.SetAttributes(attribute.Int("server.port", number))
 	}
 	return ctx, func(tokens int, err error) {
@@ -71,13 +67,13 @@ func (e *Embedder) observe(ctx context.Context, texts int) (_ context.Context, e
 
 // kindOf is an error in a word: "ok" if there is none.
 func kindOf(err error) string {
-	var status *statusError
+	var status *endpoint.StatusError
 	var wrong *malformedError
 	switch {
 	case err == nil:
 		return "ok"
 	case errors.As(err, &status):
-		return "http_" + strconv.Itoa(status.code)
+		return "http_" + strconv.Itoa(status.Code)
 	case errors.As(err, &wrong):
 		return "malformed"
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):

@@ -7,25 +7,21 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/sony/gobreaker/v2"
 
+	"github.com/triskele/triskele/fuser/endpoint"
 	"github.com/triskele/triskele/services/embed"
 )
 
@@ -56,16 +52,14 @@ type Config struct {
 
 // Embedder asks one server for one model's vectors. It may be used concurrently.
 type Embedder struct {
-	config   Config
-	shape    shape
-	endpoint string
-	host     string
-	model    embed.Model
-	client   *http.Client
-	slots    chan struct{}
-	breaker  *gobreaker.CircuitBreaker[embedded]
-	counted  counters
-	pause    func(ctx context.Context, d time.Duration) error
+	config  Config
+	shape   shape
+	server  *endpoint.Endpoint
+	model   embed.Model
+	slots   chan struct{}
+	breaker *gobreaker.CircuitBreaker[embedded]
+	counted counters
+	pause   func(ctx context.Context, d time.Duration) error
 }
 
 var _ embed.Embedder = (*Embedder)(nil)
@@ -79,11 +73,10 @@ func New(config Config) (*Embedder, error) {
 	if config.URL == "" {
 		config.URL = shape.url
 	}
-	server, err := url.Parse(strings.TrimRight(config.URL, "/"))
-	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" || server.User != nil {
-		return nil, errors.New("the embedding server's address must be a URL like http://127.0.0.1:11434, without user or password")
+	server, err := endpoint.New(config.URL, config.Key, 0)
+	if err != nil {
+		return nil, fmt.Errorf("embedding with %s: %w", config.Provider, err)
 	}
-	local := isLoopback(server.Hostname())
 	switch {
 	case config.Model == "":
 		return nil, fmt.Errorf("%s needs the name of a model", config.Provider)
@@ -91,8 +84,6 @@ func New(config Config) (*Embedder, error) {
 		return nil, fmt.Errorf("%s/%s: the number of dimensions must be given and positive", config.Provider, config.Model)
 	case config.Shorten && !shape.shortens:
 		return nil, fmt.Errorf("%s cannot shorten vectors", config.Provider)
-	case config.Key != "" && server.Scheme == "http" && !local:
-		return nil, fmt.Errorf("the key for %s would cross the network unencrypted: use https", server.Host)
 	case config.Batch < 0 || config.Batch > shape.texts:
 		return nil, fmt.Errorf("a request to %s has 1 to %d texts, not %d", config.Provider, shape.texts, config.Batch)
 	}
@@ -109,17 +100,13 @@ func New(config Config) (*Embedder, error) {
 		config.Timeout = 30 * time.Second
 	}
 	e := &Embedder{
-		config: config, shape: shape, endpoint: server.String() + shape.path, host: server.Host,
+		config: config, shape: shape, server: server,
 		model: embed.Model{
 			Provider: config.Provider, Name: config.Model, Dimensions: config.Dimensions,
-			DocumentPrefix: config.DocumentPrefix, QueryPrefix: config.QueryPrefix, Local: local,
+			DocumentPrefix: config.DocumentPrefix, QueryPrefix: config.QueryPrefix, Local: server.Local(),
 		},
 		slots: make(chan struct{}, config.Concurrency), counted: uncounted,
 		pause: pause,
-		client: &http.Client{
-			// A redirect would carry texts to a server that nobody configured.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
 	}
 	e.breaker = gobreaker.NewCircuitBreaker[embedded](gobreaker.Settings{
 		Name: config.Provider, Timeout: coolDown,
@@ -127,11 +114,6 @@ func New(config Config) (*Embedder, error) {
 		IsSuccessful: func(err error) bool { return !broken(err) },
 	})
 	return e, nil
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Model implements embed.Embedder.
@@ -198,19 +180,11 @@ func (e *Embedder) cut(text string) string {
 	return text
 }
 
-// statusError is an answer other than 200.
-type statusError struct {
-	code  int
-	after time.Duration // what the server asks to wait; 0 if it does not
-}
-
-func (e *statusError) Error() string { return "HTTP " + strconv.Itoa(e.code) }
-
 // again says whether the same request may succeed later.
 func again(err error) bool {
-	var status *statusError
+	var status *endpoint.StatusError
 	if errors.As(err, &status) {
-		return status.code == http.StatusTooManyRequests || status.code == http.StatusRequestTimeout || status.code >= 500
+		return status.Code == http.StatusTooManyRequests || status.Code == http.StatusRequestTimeout || status.Code >= 500
 	}
 	var malformed *malformedError
 	return !errors.As(err, &malformed) && !errors.Is(err, context.Canceled)
@@ -251,15 +225,15 @@ func (e *Embedder) ask(ctx context.Context, kind kind, texts []string) (embedded
 		if ctx.Err() != nil {
 			return embedded{}, context.Cause(ctx)
 		}
-		err = fmt.Errorf("embedding server %s: %w", e.host, err)
+		err = fmt.Errorf("embedding server %s: %w", e.server.URL.Host, err)
 		if attempt == attempts || !again(err) || errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 			return embedded{}, err
 		}
 		wait := firstPause << (attempt - 1)
 		wait = wait/2 + rand.N(wait/2+1) // so that clients that failed together do not return together
-		var status *statusError
-		if errors.As(err, &status) && status.after > 0 {
-			wait = status.after
+		var status *endpoint.StatusError
+		if errors.As(err, &status) && status.After > 0 {
+			wait = status.After
 		}
 		if deadline, ok := ctx.Deadline(); wait > maxPause || ok && time.Until(deadline) <= wait {
 			return embedded{}, err // there is no time for another attempt
@@ -285,51 +259,23 @@ func pause(ctx context.Context, d time.Duration) error {
 func (e *Embedder) attempt(ctx context.Context, body []byte, texts int) (embedded, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.config.Timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.endpoint, bytes.NewReader(body))
-	if err != nil {
-		return embedded{}, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json")
-	if e.config.Key != "" {
-		req.Header.Set("Authorization", "Bearer "+e.config.Key)
-	}
-	resp, err := e.client.Do(req)
-	if err != nil {
-		return embedded{}, transportError(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		// What is left unread closes the connection; a short answer is read so that it can be used again.
-		_, _ = io.CopyN(io.Discard, resp.Body, 4096)
-		return embedded{}, &statusError{resp.StatusCode, retryAfter(resp.Header.Get("Retry-After"), time.Now())}
-	}
 	// A number takes up to 25 characters.
 	limit := int64(texts*e.config.Dimensions*32 + 1<<20)
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	if err != nil {
-		return embedded{}, transportError(err)
-	}
-	if int64(len(answer)) > limit {
+	answer, header, err := e.server.Post(ctx, e.shape.path, body, limit)
+	switch {
+	case errors.Is(err, endpoint.ErrTooLong):
 		return embedded{}, malformed("the answer has more than %d bytes", limit)
+	case err != nil:
+		return embedded{}, err
 	}
 	read, err := e.shape.read(answer, texts)
 	if err != nil {
 		return embedded{}, err
 	}
-	if tokens, err := strconv.Atoi(resp.Header.Get("X-Compute-Tokens")); err == nil && read.tokens == 0 {
+	if tokens, err := strconv.Atoi(header.Get("X-Compute-Tokens")); err == nil && read.tokens == 0 {
 		read.tokens = max(tokens, 0)
 	}
 	return read, e.check(read.vectors, texts)
-}
-
-// transportError drops the URL that http.Client puts into its errors.
-func transportError(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		return wrapped.Err
-	}
-	return err
 }
 
 // check refuses vectors that are not those of the model, and gives the others length 1.
@@ -357,15 +303,4 @@ func (e *Embedder) check(vectors [][]float32, texts int) error {
 		}
 	}
 	return nil
-}
-
-// retryAfter reads the header's two forms, seconds and a date. It is 0 for neither, and for a time that has passed.
-func retryAfter(header string, now time.Time) time.Duration {
-	if seconds, err := strconv.Atoi(header); err == nil {
-		return time.Duration(max(0, min(seconds, 1<<20))) * time.Second
-	}
-	if at, err := http.ParseTime(header); err == nil {
-		return max(0, at.Sub(now))
-	}
-	return 0
 }
