@@ -98,6 +98,9 @@ func (c Chart) SVG() string {
 		if i > 0 {
 			names[i].at = max(names[i].at, names[i-1].at+14)
 		}
+	}
+	for i := range names { // those that would come below the axis move up
+		names[i].at = min(names[i].at, float64(height-bottom-14*(len(names)-1-i)))
 		s := c.Series[names[i].series]
 		fmt.Fprintf(&b, `<text x="%d" y="%.1f" fill="%s">%s</text>`+"\n", right+8, names[i].at, s.colour(), html.EscapeString(s.Name))
 	}
