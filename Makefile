@@ -61,6 +61,11 @@ test-isolation: ## Recall RECALLS times from two namespaces with the same texts,
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestNamespacesStayApart$$' ./e2e -recalls $(RECALLS)
 
+PROMPTS ?= 1000
+.PHONY: test-hook
+test-hook: ## Run the hook PROMPTS times with the gateway up, slow, dead and embedded, and print what it took
+	cd tests && go test -count=1 -v -timeout 2h -run '^TestHook$$' ./e2e -hook.prompts $(PROMPTS)
+
 FAULT_RECALLS ?= 100
 .PHONY: test-faults
 test-faults: ## Do every fault to every part and recall FAULT_RECALLS times meanwhile; writes docs/faults.md. Wants a quiet machine
@@ -86,6 +91,11 @@ test-outage: ## Take the embedding server away for MINUTES while memories are st
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	cd tests && ./postgres.sh run go test -count=1 -v -timeout 6h -run '^TestEmbedderOutage$$' ./e2e -outage $(MINUTES)m
 
+.PHONY: test-telemetry
+test-telemetry: ## Load deploy/telemetry into promtool and an OpenTelemetry collector, which is built (minutes, the first time)
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/telemetry.sh
+
 .PHONY: bench
 bench: ## Run all benchmarks once
 	tests/postgres.sh run go test -run '^$$' -bench . -benchtime 1s work
@@ -97,7 +107,7 @@ bench-lexical: ## Measure lexical search by number of memories and write docs/be
 
 DENSE_SIZES ?= 20000,200000
 .PHONY: bench-dense
-bench-dense: ## Measure dense search on both stores by number of memories, and what it finds, and write docs/bench/dense.md: [DENSE_SIZES=20000,200000,1000000]
+bench-dense: ## Measure dense search on both stores by number of memories, and what it finds, and write docs/bench/dense.md: [DENSE_SIZES=20000,200000,1000000], SQLite alone beyond 200,000
 	tests/postgres.sh run go run ./services/dense/benchdense --sizes $(DENSE_SIZES) --out docs/bench
 
 .PHONY: test-textsearch
@@ -118,6 +128,12 @@ CLIENTS ?= 1,8
 bench-recall: build ## Time recalls through five processes, in one and as one SQL statement, and write docs/bench/recall.md: [RECALL_MEMORIES=20000] [CLIENTS=1,8]
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go run ./tests/recallbench -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)"
+
+QUERIES ?= 2000
+.PHONY: bench-telemetry
+bench-telemetry: build ## Time recalls without telemetry, with metrics, and with 1 % and 100 % of the traces, and write docs/bench/telemetry.md: [RECALL_MEMORIES=20000] [CLIENTS=1,8] [QUERIES=2000]
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go run ./tests/recallbench -telemetry -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)" -queries $(QUERIES)
 
 .PHONY: bench-queue
 bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
@@ -231,7 +247,7 @@ check-generated: ## Generated code is what the proto files give; the contract br
 .PHONY: check-lint
 check-lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l $(MODULES))" || { echo "gofmt would change:"; gofmt -l $(MODULES); exit 1; }
-	go vet -tags oracle,upgrade,onnx,browser work
+	go vet -tags oracle,upgrade,onnx,browser,collector work
 	@test -x $(TOOLS)/staticcheck || { mkdir -p $(TOOLS) && GOWORK=off go -C proto/tools build -o "$(CURDIR)/$(TOOLS)/" tool; }
 	for m in $(MODULES); do (cd $$m && "$(CURDIR)/$(TOOLS)/staticcheck" ./...); done
 

@@ -60,6 +60,10 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 	if errors.As(err, &notCalled) {
 		out.queued, out.late = time.Since(start), notCalled.late
 	}
+	if why, spare := spared(ctx); err != nil && spare {
+		out.reason, out.spare = why, true
+		return out
+	}
 	if err != nil {
 		if why, spare := spared(ctx); spare {
 			out.reason, out.spare = why, true

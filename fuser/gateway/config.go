@@ -167,6 +167,7 @@ type Config struct {
 	Memory  MemoryConfig
 	Rerank  RerankConfig
 	Cache   CacheConfig
+	Trace   TraceConfig
 	// Statement, if not nil, answers the recalls that it can with one SQL statement, instead of the legs.
 	Statement triskelev1.RecallServiceClient
 	// Policies override the configuration for a namespace and those below it; "" is above all.

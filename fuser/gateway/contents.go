@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -99,6 +101,10 @@ func (g *Gateway) contents(ctx context.Context, r *recall, fused []fusion.Fused,
 	report.Budget = durationpb.New(max(report.GetBudget().AsDuration(), given))
 	report.Spent = durationpb.New(report.GetSpent().AsDuration() + time.Since(start))
 	report.Asked += int32(len(fused))
+	defer func() {
+		state := attribute.String("state", stateName(report.GetState()))
+		g.contentsTime.Record(ctx, time.Since(start).Seconds(), metric.WithAttributes(state))
+	}()
 	for _, namespace := range slices.Sorted(maps.Keys(out)) {
 		f := out[namespace]
 		report.Fetched += int32(len(f.memories))

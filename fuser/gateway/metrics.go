@@ -12,15 +12,15 @@ import (
 
 // metrics are what a gateway counts and times.
 type metrics struct {
-	recallTime, legTime, legShare, rerankTime metric.Float64Histogram
-	recalls, lookups, missed                  metric.Int64Counter
-	open                                      metric.Int64UpDownCounter // breakers
+	recallTime, legTime, legShare, contentsTime, rerankTime metric.Float64Histogram
+	recalls, lookups, missed                                metric.Int64Counter
+	open                                                    metric.Int64UpDownCounter // breakers
 }
 
 // newMetrics makes them; cached is asked how many bytes answers take.
 func newMetrics(meter metric.Meter, cached func() int) (m metrics, err error) {
 	bounds := metric.WithExplicitBucketBoundaries(.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5)
-	var errs [9]error
+	var errs [10]error
 	m.legTime, errs[0] = meter.Float64Histogram("triskele.leg.duration", metric.WithUnit("s"), bounds,
 		metric.WithDescription("Time a leg took as the gateway saw it, by leg and state."))
 	m.recallTime, errs[6] = meter.Float64Histogram("triskele.recall.duration", metric.WithUnit("s"), bounds,
@@ -28,6 +28,8 @@ func newMetrics(meter metric.Meter, cached func() int) (m metrics, err error) {
 	m.legShare, errs[7] = meter.Float64Histogram("triskele.leg.budget_used", metric.WithUnit("1"),
 		metric.WithExplicitBucketBoundaries(.1, .2, .3, .4, .5, .6, .7, .8, .9, .95, 1, 1.05, 1.25),
 		metric.WithDescription("Share of its budget that a leg took, by leg; about 1 for one that was cut off."))
+	m.contentsTime, errs[9] = meter.Float64Histogram("triskele.contents.duration", metric.WithUnit("s"), bounds,
+		metric.WithDescription("Time that fetching the contents of hits took, by state."))
 	m.missed, errs[8] = meter.Int64Counter("triskele.deadline.misses",
 		metric.WithDescription("Times that a leg did not answer within its budget, or had too little of one to be asked, by leg."))
 	m.rerankTime, errs[1] = meter.Float64Histogram("triskele.rerank.duration", metric.WithUnit("s"), bounds,

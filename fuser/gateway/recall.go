@@ -55,6 +55,9 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 		attribute.String("gen_ai.provider.name", "triskele"),
 		attribute.Int("triskele.namespaces", len(req.GetNamespaces())),
 	))
+	if g.config.Trace.Queries {
+		span.SetAttributes(attribute.String("gen_ai.memory.query.text", req.GetQuery()))
+	}
 	resp, err := g.recall(ctx, start, req, note)
 	result := "ok"
 	switch {

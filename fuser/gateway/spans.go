@@ -12,6 +12,11 @@ import (
 	"github.com/triskele/triskele/fuser/fusion"
 )
 
+// TraceConfig says what spans hold besides. A command line has it as flags.
+type TraceConfig struct {
+	Queries bool `name:"trace-queries" help:"Put the texts of queries into traces, which hold no text else." env:"TRISKELE_TRACE_QUERIES"`
+}
+
 // startLeg begins the span of a leg's part in a recall.
 func (g *Gateway) startLeg(ctx context.Context, s search) (context.Context, trace.Span) {
 	return g.tel.Tracer.Start(ctx, "leg "+s.name, trace.WithAttributes(

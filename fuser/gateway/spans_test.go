@@ -31,11 +31,16 @@ func TestSpans(t *testing.T) {
 	}{
 		"all answer": {
 			legs: []leg{finds(bm25, "a", "b", "c"), finds(cosine, "b", "d", "e"), finds(hops, "b")},
-			req:  func(r *triskelev1.RecallRequest) { r.Limit = &limit },
+			req:  func(r *triskelev1.RecallRequest) { r.Limit, r.Query = &limit, "quokka" },
 			spans: []string{
 				"leg dense OK 3", "leg graph OK 1", "leg lexical OK 3",
 				"search_memory 0.8333333333333334 2", // lexical and dense share one of two, and both have graph's only one
 			},
+		},
+		"texts are asked for": {
+			edit: func(c *gateway.Config) { c.Trace.Queries = true }, legs: []leg{finds(bm25, "a"), finds(cosine, "a"), finds(hops)},
+			req:   func(r *triskelev1.RecallRequest) { r.Query = "quokka" },
+			spans: []string{"leg dense OK 1", "leg graph OK 0", "leg lexical OK 1", "search_memory 1 1  quokka"},
 		},
 		"one fails and one is late": {
 			legs: []leg{finds(bm25, "a"), after(time.Hour, cosine), fails(codes.Unavailable)},
@@ -87,6 +92,9 @@ func TestSpans(t *testing.T) {
 				for _, span := range take() {
 					a := span.GetAttributes()
 					text := fmt.Sprintf("%s %s %s %s", span.GetName(), a["triskele.state"]+a["triskele.overlap"], a["triskele.hits"]+a["gen_ai.memory.record.count"], a["triskele.reason"])
+					if strings.Contains(span.String(), "quokka") {
+						text += " quokka"
+					}
 					if span.GetFailed() {
 						text += " !"
 					}

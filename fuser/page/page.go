@@ -127,7 +127,7 @@ func (p *page) recall(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(shown(r), longest)
 	defer cancel()
 	var resp *triskelev1.RecallResponse
-	spans, err := p.recorder.Trace(ctx, "page", "recall from the page", func(ctx context.Context) (_ []*triskelev1.Span, err error) {
+	spans, err := telemetry.Trace(ctx, p.recorder, "recall from the page", func(ctx context.Context) (_ []*triskelev1.Span, err error) {
 		resp, err = p.recalling.Recall(ctx, req)
 		return resp.GetSpans(), err
 	})

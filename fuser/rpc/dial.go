@@ -29,16 +29,21 @@ func Dial(target string, tel *telemetry.Service, more ...grpc.DialOption) (*grpc
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 2 * time.Second,
 		}),
-		grpc.WithStatsHandler(otelgrpc.NewClientHandler(
-			otelgrpc.WithTracerProvider(tel.TracerProvider),
-			otelgrpc.WithMeterProvider(tel.MeterProvider),
-			otelgrpc.WithPropagators(tel.Propagator),
-			otelgrpc.WithFilter(filters.Not(filters.HealthCheck())),
-		)),
+		Traced(tel),
 	}, more...)
 	conn, err := grpc.NewClient(target, options...)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", target, err)
 	}
 	return conn, nil
+}
+
+// Traced records the calls of a connection as spans and metrics.
+func Traced(tel *telemetry.Service) grpc.DialOption {
+	return grpc.WithStatsHandler(otelgrpc.NewClientHandler(
+		otelgrpc.WithTracerProvider(tel.TracerProvider),
+		otelgrpc.WithMeterProvider(tel.MeterProvider),
+		otelgrpc.WithPropagators(tel.Propagator),
+		otelgrpc.WithFilter(filters.Not(filters.HealthCheck())),
+	))
 }

@@ -214,3 +214,22 @@ func TestEveryServiceHasItsMetrics(t *testing.T) {
 		t.Errorf("metrics %q", got)
 	}
 }
+
+// TestStatementsAreNotHeld makes sure that what is recorded on suspicion is what there are few of.
+func TestStatementsAreNotHeld(t *testing.T) {
+	t.Setenv("OTEL_TRACES_EXPORTER", "console")
+	for sampler, recorded := range map[string]string{"parentbased_always_on": "true true", "parentbased_traceidratio": "true false", "always_off": "false false"} {
+		t.Setenv("OTEL_TRACES_SAMPLER", sampler)
+		t.Setenv("OTEL_TRACES_SAMPLER_ARG", "0")
+		process, err := Start(t.Context(), Keeping(Keep{time.Second}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := process.Service("test")
+		ctx, own := s.Tracer.Start(t.Context(), "search")
+		_, statement := s.Statements.Tracer("database").Start(ctx, "SELECT")
+		if got := fmt.Sprint(own.IsRecording(), statement.IsRecording()); got != recorded {
+			t.Errorf("%s: recorded %s, want %s", sampler, got, recorded)
+		}
+	}
+}

@@ -1,23 +1,35 @@
 package telemetry
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
-// table finds the first table that a statement names.
-var table = regexp.MustCompile(`(?i)\b(?:FROM|INTO|UPDATE|JOIN|TABLE) +([a-z_]+(?:\.[a-z_]+)?)`)
+// beforeTable are the words that a table's name follows.
+var beforeTable = map[string]bool{"FROM": true, "INTO": true, "UPDATE": true, "JOIN": true, "TABLE": true}
 
 // Summary says of an SQL statement what it does and to which table first, "SELECT memory.memories", and nothing else of it:
-// OpenTelemetry's db.query.summary.
+// OpenTelemetry's db.query.summary. It reads no further than that table.
 func Summary(statement string) string {
-	operation := "SQL"
+	operation, last := "", ""
 	for word := range strings.FieldsSeq(statement) {
-		operation = strings.ToUpper(word)
-		break
+		if operation == "" {
+			operation = strings.ToUpper(word)
+		} else if name := leadingName(word); last != "" && name != "" && beforeTable[last] {
+			return operation + " " + name
+		}
+		if last = ""; len(word) <= len("UPDATE") {
+			last = strings.ToUpper(word)
+		}
 	}
-	if found := table.FindStringSubmatch(statement); found != nil {
-		return operation + " " + found[1]
+	if operation == "" {
+		return "SQL"
 	}
 	return operation
+}
+
+// leadingName is the name, with that of its schema, that a word begins with: "" for a parenthesis or a placeholder.
+func leadingName(word string) string {
+	end := strings.IndexFunc(word, func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' && r != '.' })
+	if end < 0 {
+		return word
+	}
+	return word[:end]
 }

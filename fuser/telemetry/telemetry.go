@@ -57,10 +57,12 @@ type Process struct {
 type Service struct {
 	Name           string
 	TracerProvider trace.TracerProvider
-	MeterProvider  metric.MeterProvider
-	Propagator     propagation.TextMapPropagator
-	Tracer         trace.Tracer
-	Recorder       *Recorder
+	// Statements is for what has many spans: it leaves the decision to the sampler, and holds nothing of what that leaves out.
+	Statements    trace.TracerProvider
+	MeterProvider metric.MeterProvider
+	Propagator    propagation.TextMapPropagator
+	Tracer        trace.Tracer
+	Recorder      *Recorder
 }
 
 // Option changes what Start sets up.
@@ -84,7 +86,7 @@ func Start(ctx context.Context, options ...Option) (*Process, error) {
 		}
 		p.exporter = reticent{sdktrace.NewBatchSpanProcessor(exporter)}
 		if p.keep.wanted() {
-			p.keeper, p.sampler = newKeeper(p.keep.Slow, p.exporter), recording{p.sampler}
+			p.keeper = newKeeper(p.keep.Slow, p.exporter)
 		}
 	case os.Getenv(samplerVariable) == "":
 		p.silent, p.sampler = true, sdktrace.ParentBased(sdktrace.NeverSample())
@@ -127,14 +129,23 @@ func (p *Process) Service(name string) *Service {
 	if p.silent {
 		propagator = sampledOnly{standard}
 	}
-	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithSampler(p.sampler), sdktrace.WithSpanProcessor(p.recorder)}
+	provider := func(sampler sdktrace.Sampler, more ...sdktrace.TracerProviderOption) *sdktrace.TracerProvider {
+		made := sdktrace.NewTracerProvider(append(more, sdktrace.WithResource(res), sdktrace.WithSampler(sampler), sdktrace.WithSpanProcessor(p.recorder))...)
+		p.shutdown = append(p.shutdown, made.Shutdown)
+		return made
+	}
+	var tracers, statements *sdktrace.TracerProvider
 	switch {
 	case p.keeper != nil:
-		options = append(options, sdktrace.WithSpanProcessor(p.keeper))
+		tracers = provider(recording{p.sampler}, sdktrace.WithSpanProcessor(p.keeper))
+		statements = provider(p.sampler, sdktrace.WithSpanProcessor(unclosable{p.exporter}))
 	case p.exporter != nil:
-		options = append(options, sdktrace.WithSpanProcessor(unclosable{p.exporter}))
+		tracers = provider(p.sampler, sdktrace.WithSpanProcessor(unclosable{p.exporter}))
+		statements = tracers
+	default:
+		tracers = provider(p.sampler)
+		statements = tracers
 	}
-	tracers := sdktrace.NewTracerProvider(options...)
 
 	meterOptions := []sdkmetric.Option{sdkmetric.WithResource(res)}
 	for _, reader := range p.readers() {
@@ -142,10 +153,11 @@ func (p *Process) Service(name string) *Service {
 	}
 	meters := sdkmetric.NewMeterProvider(meterOptions...)
 
-	p.shutdown = append(p.shutdown, tracers.Shutdown, meters.Shutdown)
+	p.shutdown = append(p.shutdown, meters.Shutdown)
 	s := &Service{
 		Name:           name,
 		TracerProvider: tracers,
+		Statements:     statements,
 		MeterProvider:  meters,
 		Propagator:     propagator,
 		Tracer:         tracers.Tracer(ScopeName),

@@ -10,16 +10,16 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// Trace runs call under a sampled root span of the given service and name and returns what the recorder kept of the trace,
-// together with the spans that call returned from elsewhere. The connection that call uses must record with it too.
-func (r *Recorder) Trace(ctx context.Context, service, name string, call func(context.Context) ([]*triskelev1.Span, error)) ([]*triskelev1.Span, error) {
+// Trace runs call under a sampled root span of the given name and returns what recorder kept of the trace, together with
+// the spans that call returned from elsewhere. The connection that call uses must record with recorder too.
+func Trace(ctx context.Context, recorder *Recorder, name string, call func(context.Context) ([]*triskelev1.Span, error)) ([]*triskelev1.Span, error) {
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(sdktrace.AlwaysSample()),
-		sdktrace.WithResource(sdkresource.NewSchemaless(semconv.ServiceName(service))),
-		sdktrace.WithSpanProcessor(r),
+		sdktrace.WithResource(sdkresource.NewSchemaless(semconv.ServiceName("triskele"))),
+		sdktrace.WithSpanProcessor(recorder),
 	)
 	ctx, span := provider.Tracer(ScopeName).Start(ctx, name)
-	take := r.Watch(span.SpanContext().TraceID())
+	take := recorder.Watch(span.SpanContext().TraceID())
 	spans, err := call(ctx)
 	span.End()
 	return append(take(), spans...), err

@@ -38,6 +38,7 @@ type Env struct {
 	Out, Err io.Writer
 	Getenv   func(string) string
 	Now      func() time.Time
+	Started  time.Time // when the process was
 }
 
 // style suits standard output.
@@ -62,6 +63,8 @@ type commands struct {
 	Forget    forgetCmd    `cmd:"" help:"Remove memories and everything derived from them."`
 	Import    importCmd    `cmd:"" help:"Store memories from a JSONL file, a folder of notes or claude-memory-mcp; running it again stores nothing twice."`
 	Export    exportCmd    `cmd:"" help:"Write every memory of a namespace as JSONL."`
+	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Offer the memories to an agent over the Model Context Protocol."`
+	Hook      hookCmd      `cmd:"" help:"Print what is known about a prompt, for an agent's hook."`
 	Curation  curationCmd  `cmd:"" help:"See and undo what the curator's model decided about new memories."`
 	Namespace namespaceCmd `cmd:"" help:"List, count, rename or delete namespaces."`
 	Doctor    doctorCmd    `cmd:"" help:"Check that everything works."`
@@ -112,6 +115,9 @@ func Run(ctx context.Context, args []string, env Env) int {
 			command = wrong.Context.Selected().FullPath()
 		}
 		_, _ = fmt.Fprintf(env.Err, "error: %v\nSee %s --help\n", err, command)
+		if args[0] == "hook" {
+			return exitOK // an agent would take any other for a veto on the prompt
+		}
 		return exitUsage
 	}
 	if err := command.Run(); err != nil {

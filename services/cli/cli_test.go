@@ -20,6 +20,7 @@ import (
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/briefing"
 	"github.com/triskele/triskele/services/cli"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/postgres/pgtest"
@@ -121,6 +122,29 @@ func TestRememberedIsRecalled(t *testing.T) {
 	}
 	wantContains(t, "an empty recall", must(t, "", "recall", "zeppelin", "--no-leg=dense", budget, to), "nothing found\n")
 	wantContains(t, "ids only", must(t, "", "recall", "crane", "--ids-only", budget, to), id)
+}
+
+func TestRecallForAPrompt(t *testing.T) {
+	to := "--address=" + serve(t)
+	for i := range 30 {
+		must(t, "", "remember", fmt.Sprintf("Crane %d stands on pier %d and is serviced in spring, by %s.", i, 30-i, strings.Repeat(string(rune('a'+i%26)), 3)), to)
+	}
+	must(t, "", "remember", "Crane 7 stands on pier 23, and is serviced in spring by hhh!", to)
+	out := must(t, "", "recall", "which crane is serviced in spring", "--max-tokens=400", budget, to)
+	wantContains(t, "a prompt's text", out, "<memories>\n", "> Crane ", "</memories>\n")
+	if n := briefing.Tokens(out); n > 400 || n < 300 {
+		t.Errorf("%d tokens", n)
+	}
+	if strings.Contains(out, "pier 23 ") && strings.Contains(out, "pier 23,") {
+		t.Errorf("a duplicate:\n%s", out)
+	}
+	resp := &triskelev1.RecallResponse{}
+	if err := protojson.Unmarshal([]byte(must(t, "", "recall", "which crane is serviced in spring", "--max-tokens=400", "--json", budget, to)), resp); err != nil || len(resp.GetHits()) != strings.Count(out, "\n> ") {
+		t.Errorf("%d hits as JSON, %d as text: %v", len(resp.GetHits()), strings.Count(out, "\n> "), err)
+	}
+	if got := run("", "recall", "x", "--max-tokens=10", "--ids-only", to); got.code != 2 {
+		t.Errorf("--ids-only with --max-tokens: %+v", got)
+	}
 }
 
 func TestJSONParses(t *testing.T) {

@@ -105,7 +105,7 @@ func (c *doctorCmd) print(env *Env, found findings) error {
 // gateway checks what can be seen through the gateway. An error means that it cannot be asked at all.
 func (c *doctorCmd) gateway(ctx context.Context, s *session, found *findings) error {
 	start := time.Now()
-	health, err := healthpb.NewHealthClient(s.conn).Check(ctx, &healthpb.HealthCheckRequest{})
+	health, err := healthpb.NewHealthClient(s.Conn()).Check(ctx, &healthpb.HealthCheckRequest{})
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/cli/render"
 )
 
@@ -49,34 +48,23 @@ func (c *exportCmd) Run(ctx context.Context, env *Env) error {
 
 // export streams for as long as it takes: the timeout bounds single answers, and an export is as long as the namespace.
 func (c *exportCmd) export(ctx context.Context, env *Env, s *session, out io.Writer) (n int64, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := s.Memories.Export(ctx, &triskelev1.ExportRequest{Namespace: c.Namespace.Namespace})
-	if err != nil {
-		return 0, err
-	}
 	bar := newProgress(env, -1, true, "export")
 	defer bar.done()
 	buffered := bufio.NewWriter(out)
-	for {
-		resp, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return n, buffered.Flush()
-		}
+	for m, err := range s.Export(ctx, c.Namespace.Namespace) {
 		if err != nil {
 			return n, errors.Join(err, buffered.Flush())
 		}
-		for _, m := range resp.GetMemories() {
-			line, err := render.JSONLine(m)
-			if err != nil {
-				return n, err
-			}
-			if _, err := buffered.Write(line); err != nil {
-				return n, err
-			}
-			_, _ = bar.Write(line)
-			n++
+		line, err := render.JSONLine(m)
+		if err != nil {
+			return n, err
 		}
+		if _, err := buffered.Write(line); err != nil {
+			return n, err
+		}
+		_, _ = bar.Write(line)
+		n++
 		bar.stored(n)
 	}
+	return n, buffered.Flush()
 }

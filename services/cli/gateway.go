@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
@@ -13,7 +12,7 @@ import (
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/fuser/trust"
-	"github.com/triskele/triskele/services/cli/client"
+	"github.com/triskele/triskele/proto/client"
 )
 
 // flushTime is what the telemetry gets to be sent in when a command ends.
@@ -35,7 +34,6 @@ type namespaceFlag struct {
 // session is a connection to a gateway for the length of one command.
 type session struct {
 	*client.Client
-	conn     *grpc.ClientConn
 	recorder *telemetry.Recorder
 }
 
@@ -48,20 +46,28 @@ func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) erro
 	}
 	defer flush(ctx, process)
 	tel := process.Service("triskele")
-	options, err := g.Bearer.Dial(g.TLS, g.Address)
+	c, err := dial(g.Address, g.Bearer, g.TLS, tel, client.WithTimeout(g.Timeout))
 	if err != nil {
 		return err
 	}
-	conn, err := rpc.Dial(g.Address, tel, options...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	err = calls(&session{client.New(conn), conn, tel.Recorder})
-	if status.Code(err) == codes.Unavailable && conn.GetState() != connectivity.Ready {
+	defer func() { _ = c.Close() }()
+	err = calls(&session{c, tel.Recorder})
+	if status.Code(err) == codes.Unavailable && c.Conn().GetState() != connectivity.Ready {
 		return fmt.Errorf("no gateway answers at %s: start one with `triskele up`, or say where it is with --address", g.Address)
 	}
+	if status.Code(err) == codes.DeadlineExceeded && ctx.Err() == nil {
+		return fmt.Errorf("no answer within %v; --timeout allows more", g.Timeout)
+	}
 	return err
+}
+
+// dial connects to a gateway as any program does, and traces the calls.
+func dial(address string, bearer trust.Bearer, tls trust.TLS, tel *telemetry.Service, more ...client.Option) (*client.Client, error) {
+	options, err := bearer.Dial(tls, address)
+	if err != nil {
+		return nil, err
+	}
+	return client.Dial(address, append(more, client.WithDialOptions(append(options, rpc.Traced(tel))...))...)
 }
 
 // flush sends in what telemetry is left. A collector that is away must not fail a command.
@@ -76,10 +82,6 @@ func (g gatewayFlags) call(ctx context.Context, one func(context.Context, *sessi
 	return g.with(ctx, func(s *session) error {
 		limited, cancel := context.WithTimeout(ctx, g.Timeout)
 		defer cancel()
-		err := one(limited, s)
-		if limited.Err() != nil && ctx.Err() == nil && status.Code(err) == codes.DeadlineExceeded {
-			return fmt.Errorf("no answer within %v; --timeout allows more", g.Timeout)
-		}
-		return err
+		return one(limited, s)
 	})
 }

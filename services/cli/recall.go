@@ -7,14 +7,17 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/briefing"
 	"github.com/triskele/triskele/services/cli/render"
 )
 
 type recallCmd struct {
 	Query     string             `arg:"" help:"What to look for, or - to read it from standard input."`
 	Namespace []string           `short:"n" help:"Namespaces to search." default:"default" env:"TRISKELE_NAMESPACE"`
-	Limit     int32              `help:"How many memories at most." default:"10"`
+	Limit     *int32             `help:"How many memories at most; 10 if not given, 50 with --max-tokens."`
+	MaxTokens int                `help:"Print the best memories as text for a model's prompt that has at most so many tokens, near-duplicates once. Tokens are estimated." placeholder:"TOKENS"`
 	Sort      string             `help:"Order: relevance, importance or recency." enum:"relevance,importance,recency" default:"relevance"`
 	Filter    filterFlags        `embed:""`
 	Budget    time.Duration      `help:"Time the gateway may take; a leg that is later is left out." default:"500ms"`
@@ -48,6 +51,10 @@ func (c *recallCmd) Validate() error {
 	switch {
 	case c.Budget <= 0:
 		return fmt.Errorf("--budget must be more than 0")
+	case c.MaxTokens < 0:
+		return fmt.Errorf("--max-tokens must be 1 or more")
+	case c.MaxTokens > 0 && (c.IDsOnly || c.Trace):
+		return fmt.Errorf("--max-tokens prints text only: not with --ids-only or --trace")
 	case c.K != nil && c.Fusion != "" && c.Fusion != "rrf":
 		return fmt.Errorf("--k belongs to --fusion rrf")
 	case c.Alpha != nil && c.Fusion != "convex":
@@ -57,8 +64,15 @@ func (c *recallCmd) Validate() error {
 }
 
 func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallRequest {
+	limit := int32(10)
+	switch {
+	case c.Limit != nil:
+		limit = *c.Limit
+	case c.MaxTokens > 0:
+		limit = 50
+	}
 	req := &triskelev1.RecallRequest{
-		Namespaces: c.Namespace, Query: query, Limit: &c.Limit, Filter: c.Filter.filter(now), Budget: durationpb.New(c.Budget),
+		Namespaces: c.Namespace, Query: query, Limit: &limit, Filter: c.Filter.filter(now), Budget: durationpb.New(c.Budget),
 		SortBy: map[string]triskelev1.SortBy{
 			"relevance": triskelev1.SortBy_SORT_BY_RELEVANCE, "importance": triskelev1.SortBy_SORT_BY_IMPORTANCE, "recency": triskelev1.SortBy_SORT_BY_RECENCY,
 		}[c.Sort],
@@ -110,13 +124,23 @@ func (c *recallCmd) Run(ctx context.Context, env *Env) error {
 		}
 		if !c.Trace {
 			_, err = call(ctx)
-		} else if spans, failed := s.recorder.Trace(ctx, "triskele", "triskele recall", call); failed != nil {
+		} else if spans, failed := telemetry.Trace(ctx, s.recorder, "triskele recall", call); failed != nil {
 			err = failed
 		} else {
 			resp.Spans = spans
 		}
 		if err != nil {
 			return err
+		}
+		if c.MaxTokens > 0 {
+			brief := briefing.New(resp, briefing.Options{MaxTokens: c.MaxTokens, IDs: c.Explain})
+			if !c.JSON {
+				return env.print(brief.Text)
+			}
+			resp.Hits = nil
+			for _, entry := range brief.Entries {
+				resp.Hits = append(resp.Hits, entry.Hit)
+			}
 		}
 		if c.JSON {
 			return env.printJSON(resp)

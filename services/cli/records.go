@@ -58,53 +58,41 @@ type listCmd struct {
 	Gateway   gatewayFlags  `embed:""`
 }
 
-// Run lists page by page.
+// Run lists page by page, each within the timeout.
 func (c *listCmd) Run(ctx context.Context, env *Env) error {
-	left := c.Limit
-	req := &triskelev1.ListRequest{Namespace: c.Namespace.Namespace, Filter: c.Filter.filter(env.Now())}
-	for listed := false; ; {
-		size := int32(pageSize)
-		if c.Limit > 0 {
-			size = int32(min(left, pageSize))
-		}
-		req.PageSize = &size
-		var resp *triskelev1.ListResponse
-		err := c.Gateway.call(ctx, func(ctx context.Context, s *session) (err error) {
-			resp, err = s.Memories.List(ctx, req)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if err := c.show(env, resp.GetMemories()); err != nil {
-			return err
-		}
-		listed = listed || len(resp.GetMemories()) > 0
-		left -= len(resp.GetMemories())
-		req.PageToken = resp.GetNextPageToken()
-		if req.GetPageToken() == "" || (c.Limit > 0 && left <= 0) {
-			if !listed && !c.JSON {
-				return env.print("nothing found\n")
-			}
-			return nil
-		}
+	size := int32(pageSize)
+	if c.Limit > 0 {
+		size = int32(min(c.Limit, pageSize))
 	}
+	return c.Gateway.with(ctx, func(s *session) error {
+		listed := 0
+		for m, err := range s.List(ctx, &triskelev1.ListRequest{Namespace: c.Namespace.Namespace, Filter: c.Filter.filter(env.Now()), PageSize: &size}) {
+			if err != nil {
+				return err
+			}
+			if err := c.show(env, m); err != nil {
+				return err
+			}
+			if listed++; listed == c.Limit {
+				break
+			}
+		}
+		if listed == 0 && !c.JSON {
+			return env.print("nothing found\n")
+		}
+		return nil
+	})
 }
 
-func (c *listCmd) show(env *Env, memories []*triskelev1.Memory) error {
+func (c *listCmd) show(env *Env, m *triskelev1.Memory) error {
 	if !c.JSON {
-		return env.print(env.style().List(memories))
+		return env.print(env.style().List([]*triskelev1.Memory{m}))
 	}
-	for _, m := range memories {
-		line, err := render.JSONLine(m)
-		if err != nil {
-			return err
-		}
-		if err := env.print(string(line)); err != nil {
-			return err
-		}
+	line, err := render.JSONLine(m)
+	if err != nil {
+		return err
 	}
-	return nil
+	return env.print(string(line))
 }
 
 type forgetCmd struct {

@@ -42,6 +42,7 @@ type upCmd struct {
 	Reranker     rerank.Flags         `embed:""`
 	Fusion       gateway.FusionConfig `embed:""`
 	Cache        gateway.CacheConfig  `embed:""`
+	Trace        gateway.TraceConfig  `embed:""`
 	OneStatement bool                 `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank), dense (all vectors) and graph (hop decay), fused by rrf. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT"`
 	Admin        admin.Flags          `embed:""`
 	Keep         telemetry.Keep       `embed:""`
@@ -97,7 +98,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	config := gateway.DefaultConfig()
-	config.Rerank, config.Cache, config.Fusion = reranker, c.Cache, c.Fusion
+	config.Rerank, config.Cache, config.Fusion, config.Trace = reranker, c.Cache, c.Fusion, c.Trace
 	if c.Admin.On() {
 		config.Recent = recent.New()
 	}
@@ -121,7 +122,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, system.Close()) }()
-	operators.Health(system.Serving)
+	operators.Health(server.Serving)
 	if c.Admin.On() {
 		closePage, err := c.openPage(server, system, config.Recent, operators, process.Service("fuser"), log)
 		if err != nil {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/cli/client"
 	"github.com/triskele/triskele/services/cli/render"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/static"
@@ -348,7 +348,7 @@ func (d *demo) trace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	spans, err := d.recorder.Trace(ctx, "triskele", "demo recall", func(ctx context.Context) ([]*triskelev1.Span, error) {
+	spans, err := telemetry.Trace(ctx, d.recorder, "demo recall", func(ctx context.Context) ([]*triskelev1.Span, error) {
 		req := request(q.Text)
 		req.ReturnSpans = true
 		resp, err := d.Recalls.Recall(ctx, req)

@@ -19,7 +19,7 @@ func TestTrial(t *testing.T) {
 	folder := filepath.Join(data, "bridged")
 	write(t, folder, `{"_id":"1","title":"Kittiwake","text":"The Kittiwake was built by Orsolya Varga."}
 {"_id":"2","title":"Orsolya Varga","text":"She was born beside a canal."}
-{"_id":"3","title":"","text":"Then Teo moved into a house of Brackwater."}
+{"_id":"3","title":"","text":"So Teo's house is Brackwater."}
 {"_id":"4","title":"","text":"Then Teo moved into a house of Kessel."}
 {"_id":"5","title":"","text":"nothing of note"}
 `, `{"_id":"q1","text":"origin of the Kittiwake engineer","metadata":{"category":"bridge"}}
@@ -57,6 +57,9 @@ func TestTrial(t *testing.T) {
 	}
 	if plain.Stale["PageRank"] != 0 && plain.Stale["PageRank"] != 1 || told.Stale["PageRank"] != 0 || told.Stale["hop decay"] != 0 {
 		t.Errorf("replaced facts: %v, told %v", plain.Stale, told.Stale)
+	}
+	if before, after := told.Stale["lexical + dense"], told.Stale["lexical + dense + PageRank, weight 1"]; before != 1 || after != 0 {
+		t.Errorf("the replaced fact comes first in %v of the answers without the graph and %v with it", before, after)
 	}
 	text, err := os.ReadFile(filepath.Join(out, "trial.md"))
 	if err != nil || string(text) != string(report.Markdown()) || strings.Contains(string(text), out) {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/cli/client"
 	"github.com/triskele/triskele/services/embed/static"
 	"github.com/triskele/triskele/services/importer"
 	"github.com/triskele/triskele/services/postgres"

@@ -18,6 +18,8 @@ import (
 	"github.com/triskele/triskele/services/eval"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/postgres/pgtest"
 	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/storetest"
 )
@@ -35,9 +37,10 @@ type figures struct {
 
 // BenchmarkTraversal names two concepts in a graph of a Zipfian vocabulary. Beside the median and the 95th percentile of a
 // search it says what a memory took to index, what reading the whole graph into memory took and takes, and what a search
-// takes that has to catch up with one changed memory first.
+// takes that has to catch up with one changed memory first. In PostgreSQL it searches under the role of the graph service.
 func BenchmarkTraversal(b *testing.B) {
 	var lines []figures
+	before := load()
 	for size := range strings.SplitSeq(*arcs, ",") {
 		n, err := strconv.Atoi(size)
 		if err != nil {
@@ -48,26 +51,36 @@ func BenchmarkTraversal(b *testing.B) {
 		}
 	}
 	if *report != "" {
-		if err := os.WriteFile(*report, table(lines), 0o644); err != nil {
+		if err := os.WriteFile(*report, table(lines, before), 0o644); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
+// load is how many processes wanted to run in the last minute, on average; empty if the system does not tell.
+func load() string {
+	text, _ := os.ReadFile("/proc/loadavg")
+	average, _, _ := strings.Cut(string(text), " ")
+	return average
+}
+
 // table is the report.
-func table(lines []figures) []byte {
+func table(lines []figures, load string) []byte {
 	slices.SortStableFunc(lines, func(a, b figures) int {
 		return cmp.Or(cmp.Compare(len(a.size), len(b.size)), cmp.Compare(a.size, b.size), cmp.Compare(a.engine, b.engine))
 	})
-	machine := eval.ThisMachine()
 	var out strings.Builder
 	fmt.Fprintf(&out, `# Searching the graph, by its size
 
     make bench-graph
 
-Printed on %s on %s with %d cores. Memories of a Zipfian vocabulary are stored, indexed, and asked for two names each time,
-one of them of many memories, by one client in the same process. Vectors are of the built-in embedder.
+Memories of a Zipfian vocabulary are stored, indexed, and asked for two names each time, one of them of many memories, by one
+client in the same process.
 
+- Date: %s
+- Machine: %s; load before the run: %s
+- Settings: the graph's defaults, %d searches a cell, the 50 best memories of one namespace. PostgreSQL on the same machine, over a
+  Unix socket, by the graph service's role and under row-level security. Vectors of the built-in embedder.
 - **PageRank**: a search with the graph in memory, the look at its version, the filter and the hits' rows included.
 - **first**: the first search, which reads the whole graph into memory: what a rebuild costs. **catch up**: one after one memory has
   changed. **memory**: what the graph takes, vectors included.
@@ -76,7 +89,7 @@ one of them of many memories, by one client in the same process. Vectors are of 
 
 | arcs | store | PageRank p50 | p95 | first | catch up | memory | hop decay p50 | p95 | index |
 |---|---|---|---|---|---|---|---|---|---|
-`, time.Now().UTC().Format(time.DateOnly), machine.CPU, machine.Cores)
+`, time.Now().UTC().Format(time.DateOnly), eval.ThisMachine(), load, int(lines[0].of["searches"]))
 	for _, l := range lines {
 		v := l.of
 		fmt.Fprintf(&out, "| %.0f | %s | %.2f ms | %.2f ms | %.0f ms | %.1f ms | %.1f MB | %.2f ms | %.2f ms | %.2f ms |\n", v["arcs"], l.engine, v["pagerank p50-ms"],
@@ -98,6 +111,7 @@ func traversal(b *testing.B, f *storetest.Fixture, memories int) map[string]floa
 	for i := range records {
 		records[i].Title = strings.TrimPrefix(records[i].Title, "About ") // so that some names have a memory of their own
 	}
+	searching := s
 	start := time.Now()
 	for batch := range slices.Chunk(records, 500) {
 		f.Insert(b, batch...)
@@ -110,6 +124,12 @@ func traversal(b *testing.B, f *storetest.Fixture, memories int) map[string]floa
 		if _, err := f.Pool.Exec(b.Context(), "VACUUM ANALYZE memory.memories, graph.concepts, graph.memory_concepts, graph.concept_edges, graph.memory_links, graph.link_ends"); err != nil {
 			b.Fatal(err)
 		}
+		pool, err := postgres.Open(b.Context(), pgtest.Login(b, f.Pool.Config().ConnString(), "graph"), f.Tel)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(pool.Close)
+		searching = graph.NewPostgres(pool, f.Queue, config)
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	query := func(traversal triskelev1.Traversal) leg.Query {
@@ -119,13 +139,13 @@ func traversal(b *testing.B, f *storetest.Fixture, memories int) map[string]floa
 		b.Run(strings.ToLower(strings.TrimPrefix(traversal.String(), "TRAVERSAL_")), func(b *testing.B) {
 			before := heap()
 			start := time.Now()
-			search(b, s, query(traversal))
+			search(b, searching, query(traversal))
 			first := time.Since(start)
 			var took []time.Duration
 			answered := 0
 			for b.Loop() {
 				start := time.Now()
-				if len(search(b, s, query(traversal)).Hits) > 0 {
+				if len(search(b, searching, query(traversal)).Hits) > 0 {
 					answered++
 				}
 				took = append(took, time.Since(start))
@@ -134,6 +154,7 @@ func traversal(b *testing.B, f *storetest.Fixture, memories int) map[string]floa
 				b.Fatalf("%d of %d searches found something", answered, len(took))
 			}
 			slices.Sort(took)
+			said["searches"] = float64(len(took))
 			b.ReportMetric(0, "ns/op")
 			say := func(v float64, name string) {
 				b.ReportMetric(v, name)
@@ -161,7 +182,7 @@ func traversal(b *testing.B, f *storetest.Fixture, memories int) map[string]floa
 				b.Fatal(err)
 			}
 			start = time.Now()
-			search(b, s, query(traversal))
+			search(b, searching, query(traversal))
 			say(ms(time.Since(start)), "catch-up-ms")
 			view, err := s.(graph.Viewer).View(b.Context(), ns)
 			if err != nil {

@@ -3,7 +3,6 @@ package graph
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -119,22 +118,17 @@ func (p *Postgres) texts(ctx context.Context, namespace, model string, ids []int
 }
 
 // pick implements store.
-func (p *Postgres) pick(ctx context.Context, q leg.Query, ids []uuid.UUID) (hits []leg.Hit, err error) {
-	err = postgres.Search(ctx, p.pool, q.Namespace, nil, func(tx pgx.Tx) error {
-		var args postgres.Args
-		rows, err := tx.Query(ctx, "SELECT m.id, m.importance, m.created_at FROM memory.memories m WHERE m.namespace = "+args.Add(q.Namespace)+
-			" AND m.id = ANY("+args.Add(ids)+") AND "+livePostgres(q, q.Filter, &args), args...)
-		if err != nil {
-			return err
-		}
-		hits, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (leg.Hit, error) {
-			var h leg.Hit
-			var created time.Time
-			err := row.Scan(&h.ID, &h.Importance, &created)
-			h.CreatedAt = created.UTC()
-			return h, err
-		})
-		return err
+func (p *Postgres) pick(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Hit, error) {
+	var args postgres.Args
+	rows, err := postgres.In(p.pool, q.Namespace).Searching(nil).Query(ctx, "SELECT m.id, m.importance, m.created_at FROM memory.memories m WHERE m.namespace = "+
+		args.Add(q.Namespace)+" AND m.id = ANY("+args.Add(ids)+") AND "+livePostgres(q, q.Filter, &args), args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (leg.Hit, error) {
+		var h leg.Hit
+		err := row.Scan(&h.ID, &h.Importance, &h.CreatedAt)
+		h.CreatedAt = h.CreatedAt.UTC()
+		return h, err
 	})
-	return hits, err
 }

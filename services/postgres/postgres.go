@@ -34,7 +34,7 @@ func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Poo
 	config.ConnConfig.RuntimeParams["application_name"] = "triskele-" + tel.Name
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	config.ConnConfig.Tracer = otelpgx.NewTracer(
-		otelpgx.WithTracerProvider(tel.TracerProvider),
+		otelpgx.WithTracerProvider(tel.Statements),
 		otelpgx.WithMeterProvider(tel.MeterProvider),
 		otelpgx.WithDisableConnectionDetailsInAttributes(),
 		otelpgx.WithDisableSQLStatementInAttributes(),

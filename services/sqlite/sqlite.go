@@ -46,7 +46,7 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 		}, options["_pragma"]...)
 		dsn := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: absolute}).EscapedPath(), RawQuery: options.Encode()}).String()
 		db, err := otelsql.Open("sqlite", dsn,
-			otelsql.WithTracerProvider(tel.TracerProvider),
+			otelsql.WithTracerProvider(tel.Statements),
 			otelsql.WithMeterProvider(tel.MeterProvider),
 			otelsql.WithAttributes(attribute.String("db.system.name", "sqlite")),
 			// Only what belongs to a call is traced, and of that the statements, not the pool's housekeeping.

@@ -50,6 +50,9 @@ type Config struct {
 	// Extractor reads facts out of memories; without a URL nothing is read.
 	Extractor extractor.Config
 	Sweep     memory.Sweep // of expired memories; the zero value never removes any
+	// AskOnly is for a process that asks something and is gone: the database is opened as it is, and nothing works in the
+	// background.
+	AskOnly bool
 	// Delay, if not nil, is asked before each search how long to hold it up: a fault to practise with.
 	Delay func(leg string) time.Duration
 }
@@ -82,7 +85,17 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		return nil, err
 	}
 	s.closers = append(s.closers, s.Backend.Close)
-	if _, err := s.Backend.Migrate(ctx); err != nil {
+	background := func(work func(context.Context)) {
+		if !config.AskOnly {
+			s.running.Go(func() { work(run) })
+		}
+	}
+	if config.AskOnly {
+		err = s.Backend.Check(ctx)
+	} else {
+		_, err = s.Backend.Migrate(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
 	denseTel := process.Service("dense")
@@ -99,18 +112,17 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	}
 	config.Graph.Embedder = embedder
 	linked := s.Backend.Graph(config.Graph)
-	s.running.Go(func() { linked.Refresh(run, log) })
+	background(func(ctx context.Context) { linked.Refresh(ctx, log) })
 	extract, err := backend.Extraction(ctx, s.Backend, linked, config.Extractor, process.Service("graph"), log)
 	if err != nil {
 		return nil, err
 	}
-	s.running.Go(func() { extract(run) })
+	background(extract)
 	for name, indexer := range map[string]queue.Indexer{"dense": dense, "graph": linked} {
-		worker := s.Backend.Worker(name, indexer, log)
-		s.running.Go(func() { worker.Run(run) })
+		background(s.Backend.Worker(name, indexer, log).Run)
 	}
 
-	s.running.Go(func() { s.Backend.FoldLexical(run, log) })
+	background(func(ctx context.Context) { s.Backend.FoldLexical(ctx, log) })
 
 	gatewayTel := process.Service("fuser")
 	words := s.Backend.Lexical(config.Lexical)
@@ -147,7 +159,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	}
 	store := s.Backend.Memory()
 	triskelev1.RegisterMemoryServiceServer(records, memory.NewServer(store))
-	s.running.Go(func() { config.Sweep.Run(run, store, log) })
+	background(func(ctx context.Context) { config.Sweep.Run(ctx, store, log) })
 	conn, err := s.serve(run, records, "memory", gatewayTel)
 	if err != nil {
 		return nil, err
@@ -183,7 +195,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
-	s.running.Go(func() { work(run) })
+	background(work)
 	return s, nil
 }
 
@@ -240,9 +252,6 @@ func delay(name string, of func(string) time.Duration) grpc.UnaryServerIntercept
 func (s *System) Serve(server *rpc.Server, listener net.Listener) error {
 	return s.outside(server, listener)
 }
-
-// Serving says whether the gateway's health is SERVING.
-func (s *System) Serving() bool { return s.gateway.Serving() }
 
 // Kill stops a leg at once, as a crash would.
 func (s *System) Kill(leg string) error {

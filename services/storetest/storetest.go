@@ -4,9 +4,11 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,17 +63,46 @@ func Postgres(t testing.TB) *Fixture {
 	}
 }
 
+// migrated is a database file with the whole schema, which every fixture starts from: migrating takes far longer than
+// copying what comes of it.
+var migrated = sync.OnceValues(func() (_ []byte, err error) {
+	folder, err := os.MkdirTemp("", "storetest")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	file := filepath.Join(folder, "test.db")
+	process, err := telemetry.Start(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	db, err := sqlite.Open(file, process.Service("test"))
+	if err != nil {
+		return nil, err
+	}
+	_, err = schema.Up(context.Background(), db.Write, schema.SQLite)
+	if err = errors.Join(err, db.Close()); err != nil { // closing writes everything into the one file
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
+
 // SQLite returns a fixture on a fresh SQLite file.
 func SQLite(t testing.TB) *Fixture {
 	tel := Telemetry(t)
-	db, err := sqlite.Open(filepath.Join(t.TempDir(), "test.db"), tel)
+	file := filepath.Join(t.TempDir(), "test.db")
+	text, err := migrated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sqlite.Open(file, tel)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	if _, err := schema.Up(context.Background(), db.Write, schema.SQLite); err != nil {
-		t.Fatal(err)
-	}
 	return &Fixture{
 		Engine: schema.SQLite, DB: db, Tel: tel,
 		Memory: memory.NewSQLite(db, lexical.SQLiteIndex{}, func() {}),

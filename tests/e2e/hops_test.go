@@ -39,10 +39,6 @@ type hop struct {
 	children []*hop
 }
 
-func (h *hop) took() time.Duration {
-	return time.Duration(h.GetEndTimeUnixNano() - h.GetStartTimeUnixNano())
-}
-
 // attribute returns an attribute as text, "" if the span lacks it.
 func (h *hop) attribute(key string) string {
 	for _, kv := range h.GetAttributes() {

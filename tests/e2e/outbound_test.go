@@ -58,6 +58,7 @@ var covered = map[string]string{
 	"services/cli: slog.NewTextHandler":           "logs of `triskele up`: TestCanary reads them",
 	"services/cmd/triskele: os.Stdout":            "answers to who runs the program; TestCanary reads what the commands for operators print",
 	"services/cmd/triskele: os.Stderr":            "the same",
+	"services/cli: http.Server":                   "`triskele mcp --listen`: what agents get are answers and errors; TestMCPLogsNoTexts reads its log",
 	"services/cli: os.OpenFile":                   "the SQLite file and an import's report, where the user says, for the user alone",
 	"services/cli: os.CreateTemp":                 "an export, where the user says, for the user alone",
 	"services/importer: os.OpenFile":              "an import's journal beside its source: positions and ids, for the user alone",
@@ -122,6 +123,9 @@ var libraries = map[string]string{
 	"google.golang.org/grpc":              "connections between the services",
 	"google.golang.org/protobuf":          "no",
 	"modernc.org/sqlite":                  "the database",
+
+	"github.com/google/jsonschema-go":        "no",
+	"github.com/modelcontextprotocol/go-sdk": "answers to an agent, by standard output or to who asked over HTTP; its log is ours: TestMCPLogsNoTexts reads it",
 }
 
 // TestEveryDoorIsCovered reads the source of all programs for doors and libraries that nobody has thought about.

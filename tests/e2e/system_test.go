@@ -98,7 +98,7 @@ type system struct {
 	memory    triskelev1.MemoryServiceClient
 	tel       *telemetry.Service
 	options   func(name string) []grpc.DialOption // nil for plain text
-	crashing  sync.Mutex // held while a process is killed and started again
+	crashing  sync.Mutex                          // held while a process is killed and started again
 }
 
 // setup is what a test's processes get besides what all have.

@@ -21,6 +21,8 @@ type settings struct {
 	queries  int // of each way, with each number of clients
 	clients  []int
 	seed     uint64
+
+	telemetry bool // compare what telemetry costs, instead of architectures
 }
 
 func main() {
@@ -33,6 +35,7 @@ func main() {
 	flag.IntVar(&s.queries, "queries", 500, "how many are asked in each way, with each number of clients")
 	flag.StringVar(&clients, "clients", "1,8", "how many ask at a time, in turn")
 	flag.Uint64Var(&s.seed, "seed", 1, "of the memories and queries")
+	flag.BoolVar(&s.telemetry, "telemetry", false, "compare what telemetry costs instead, and write telemetry.md")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -60,7 +63,11 @@ func (s *settings) run(ctx context.Context, clients string) (err error) {
 	if err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
-	if err := b.startOthers(ctx); err != nil {
+	start, report, file := b.startOthers, b.report, "recall.md"
+	if s.telemetry {
+		start, report, file = b.startTelemetries, b.reportTelemetry, "telemetry.md"
+	}
+	if err := start(ctx); err != nil {
 		return err
 	}
 	queries := questions(s.seed, texts, s.queries)
@@ -74,12 +81,12 @@ func (s *settings) run(ctx context.Context, clients string) (err error) {
 		measured = append(measured, m...)
 	}
 	b.progress("done")
-	text, err := b.report(ctx, *s, clients, before, measured)
+	text, err := report(ctx, *s, clients, before, measured)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(s.out, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(s.out, "recall.md"), []byte(text), 0o644)
+	return os.WriteFile(filepath.Join(s.out, file), []byte(text), 0o644)
 }

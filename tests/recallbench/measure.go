@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,19 +31,8 @@ type way struct {
 	name string
 	conn *grpc.ClientConn
 	legs map[string]*triskelev1.LegOptions
-}
 
-func (b *bench) ways() []way {
-	same := map[string]*triskelev1.LegOptions{
-		"lexical": {Scorer: triskelev1.Scorer_SCORER_TS_RANK}, "graph": {Traversal: triskelev1.Traversal_TRAVERSAL_HOP_DECAY},
-	}
-	return []way{
-		{"five processes, defaults", b.fanOut, nil},
-		{"one process, defaults", b.one, nil},
-		{"five processes, as the statement", b.fanOut, same},
-		{"one process, as the statement", b.one, same},
-		{"one statement", b.statement, nil},
-	}
+	processes []*exec.Cmd // that answer, if their processor time is of interest
 }
 
 // measurement is what one way gave with a number of clients.
@@ -51,6 +43,7 @@ type measurement struct {
 	took     time.Duration   // all of them, as many at a time as there are clients
 	found    int             // answers with the query's source among the hits
 	degraded int
+	busy     time.Duration // processor time of the way's processes
 }
 
 func (m measurement) at(percent int) time.Duration {
@@ -61,7 +54,7 @@ func (m measurement) perSecond() float64 { return float64(len(m.times)) / m.took
 
 // measure asks every query in every way, so many at a time; the ways take turns.
 func (b *bench) measure(ctx context.Context, queries []question, clients int) ([]measurement, error) {
-	ways := b.ways()
+	ways := b.ways
 	out := make([]measurement, len(ways))
 	for round := -1; round < rounds; round++ {
 		part := queries[max(round, 0)*len(queries)/rounds : (max(round, 0)+1)*len(queries)/rounds]
@@ -70,23 +63,43 @@ func (b *bench) measure(ctx context.Context, queries []question, clients int) ([
 		}
 		for i := range ways {
 			at := (i + max(round, 0)) % len(ways)
+			before := busy(ways[at].processes)
 			m, err := ways[at].ask(ctx, part, clients)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", ways[at].name, err)
 			}
+			m.busy = busy(ways[at].processes) - before
 			if round < 0 {
 				continue
 			}
 			o := &out[at]
 			o.way, o.clients = ways[at].name, clients
 			o.times, o.took = append(o.times, m.times...), o.took+m.took
-			o.found, o.degraded = o.found+m.found, o.degraded+m.degraded
+			o.found, o.degraded, o.busy = o.found+m.found, o.degraded+m.degraded, o.busy+m.busy
 		}
 	}
 	for i := range out {
 		slices.Sort(out[i].times)
 	}
 	return out, nil
+}
+
+// busy is how long processes have been on a processor, in steps of 10 ms each.
+func busy(processes []*exec.Cmd) (total time.Duration) {
+	const tick = 10 * time.Millisecond // Linux shows no other to programs
+	for _, p := range processes {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+		if err != nil {
+			continue
+		}
+		// The program's name is in parentheses and may hold blanks; utime and stime are the 12th and 13th after it.
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		for _, field := range fields[11:13] {
+			ticks, _ := strconv.Atoi(field)
+			total += time.Duration(ticks) * tick
+		}
+	}
+	return total
 }
 
 func (w way) ask(ctx context.Context, queries []question, clients int) (measurement, error) {

@@ -34,9 +34,9 @@ type bench struct {
 	name, url string    // of the database
 	processes []*exec.Cmd
 	conns     []*grpc.ClientConn
-	fanOut    *grpc.ClientConn // to a gateway whose legs are processes
-	one       *grpc.ClientConn // to one that has them in its own
-	statement *grpc.ClientConn // to one that answers by one statement
+	sink      sink
+	one       *grpc.ClientConn // to a gateway that has the legs in its process, through which memories are stored
+	ways      []way            // that are compared
 }
 
 // start makes a database with nothing in it.
@@ -67,30 +67,48 @@ func (s *settings) start(ctx context.Context) (_ *bench, err error) {
 		return nil, err
 	}
 	b.tel = process.Service("bench")
-	b.one, err = b.gateway(ctx, "triskele", "up", "--postgres", b.url)
+	b.one, err = b.gateway(ctx, nil, "triskele", "up", "--postgres", b.url)
 	return b, err
 }
 
 // startOthers starts the gateways that nothing is loaded through: their index workers would only compete for two cores.
-func (b *bench) startOthers(ctx context.Context) (err error) {
-	addresses := map[string]string{}
-	for _, name := range []string{"memory", "lexical", "dense", "graph"} {
-		if addresses[name], err = b.launch(name+"d", "--postgres", b.url); err != nil {
-			return err
-		}
-	}
-	b.fanOut, err = b.gateway(ctx, "fuserd", "--memory", addresses["memory"], "--leg", "lexical="+addresses["lexical"],
-		"--leg", "dense="+addresses["dense"], "--leg", "graph="+addresses["graph"])
+func (b *bench) startOthers(ctx context.Context) error {
+	fanOut, err := b.five(ctx)
 	if err != nil {
 		return err
 	}
-	b.statement, err = b.gateway(ctx, "triskele", "up", "--postgres", b.url, "--one-statement")
-	return err
+	statement, err := b.gateway(ctx, nil, "triskele", "up", "--postgres", b.url, "--one-statement")
+	if err != nil {
+		return err
+	}
+	same := map[string]*triskelev1.LegOptions{
+		"lexical": {Scorer: triskelev1.Scorer_SCORER_TS_RANK}, "graph": {Traversal: triskelev1.Traversal_TRAVERSAL_HOP_DECAY},
+	}
+	b.ways = []way{
+		{name: "five processes, defaults", conn: fanOut},
+		{name: "one process, defaults", conn: b.one},
+		{name: "five processes, as the statement", conn: fanOut, legs: same},
+		{name: "one process, as the statement", conn: b.one, legs: same},
+		{name: "one statement", conn: statement},
+	}
+	return nil
+}
+
+// five starts a gateway whose legs are processes.
+func (b *bench) five(ctx context.Context, env ...string) (_ *grpc.ClientConn, err error) {
+	addresses := map[string]string{}
+	for _, name := range []string{"memory", "lexical", "dense", "graph"} {
+		if addresses[name], err = b.launch(env, name+"d", "--postgres", b.url); err != nil {
+			return nil, err
+		}
+	}
+	return b.gateway(ctx, env, "fuserd", "--memory", addresses["memory"], "--leg", "lexical="+addresses["lexical"],
+		"--leg", "dense="+addresses["dense"], "--leg", "graph="+addresses["graph"])
 }
 
 // gateway starts one and returns a connection to it when it serves.
-func (b *bench) gateway(ctx context.Context, program string, args ...string) (*grpc.ClientConn, error) {
-	address, err := b.launch(program, args...)
+func (b *bench) gateway(ctx context.Context, env []string, program string, args ...string) (*grpc.ClientConn, error) {
+	address, err := b.launch(env, program, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +123,8 @@ func (b *bench) gateway(ctx context.Context, program string, args ...string) (*g
 	return conn, nil
 }
 
-// launch starts a program on a free port of the loopback.
-func (b *bench) launch(program string, args ...string) (address string, err error) {
+// launch starts a program on a free port of the loopback, with variables besides.
+func (b *bench) launch(env []string, program string, args ...string) (address string, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
@@ -115,7 +133,7 @@ func (b *bench) launch(program string, args ...string) (address string, err erro
 	_ = l.Close()
 	cmd := exec.Command(filepath.Join(b.programs, program), append(args, "--listen", address)...)
 	cmd.Stderr = os.Stderr
-	cmd.Env = append(os.Environ(), "TRISKELE_LOG_LEVEL=error", "TRISKELE_ADMIN=off")
+	cmd.Env = append(append(os.Environ(), "TRISKELE_LOG_LEVEL=error", "TRISKELE_ADMIN=off"), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return "", err

@@ -36,6 +36,7 @@ type flags struct {
 	MaxBudget     time.Duration        `help:"No recall gets more." default:"10s" env:"TRISKELE_MAX_BUDGET"`
 	Reranker      rerank.Flags         `embed:""`
 	Cache         gateway.CacheConfig  `embed:""`
+	Trace         gateway.TraceConfig  `embed:""`
 }
 
 // defaultLegs are the gateway's own, on this machine, as LegForm has them.
@@ -56,7 +57,7 @@ func main() {
 
 func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
 	config := gateway.DefaultConfig()
-	config.Fusion, config.Cache = f.Fusion, f.Cache
+	config.Fusion, config.Cache, config.Trace = f.Fusion, f.Cache, f.Trace
 	config.Budget.Default, config.Budget.Max = f.DefaultBudget, f.MaxBudget
 	var err error
 	if config.Memory, err = gateway.ParseMemory(f.Memory); err != nil {

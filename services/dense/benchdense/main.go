@@ -22,7 +22,7 @@ type flags struct {
 	Postgres   string `help:"Connection URL of a server on which databases may be created." required:"" env:"TRISKELE_TEST_POSTGRES" placeholder:"URL"`
 	Sizes      []int  `help:"Numbers of memories." default:"20000,200000"`
 	UpTo       int    `name:"postgres-up-to" help:"The largest size to fill PostgreSQL with, too, whose index takes long to build." default:"200000"`
-	Thresholds []int  `help:"Sizes of namespaces to search exactly and through the index on PostgreSQL; 0 for none." default:"4000,8000,16000,24000"`
+	Thresholds []int  `help:"Sizes of namespaces to search exactly and through the index on PostgreSQL; 0 for none." default:"4000,8000,16000"`
 	Queries    int    `help:"Queries per size." default:"200"`
 	Depth      int    `help:"Hits asked for." default:"50"`
 	Seed       uint64 `help:"Of the corpus." default:"1"`

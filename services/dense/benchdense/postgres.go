@@ -202,9 +202,13 @@ func (w *bareMeasured) search(ctx context.Context, pool *pgxpool.Pool, bits stri
 				ORDER BY %[3]s <~> binary_quantize($1::halfvec(%[4]d))::bit(%[4]d) LIMIT %[5]d
 			) nearest ORDER BY %[1]s <=> $1 LIMIT $3`, half, model, bits, dimensions, w.again)
 	}
-	// One round trip: a batch outside of a transaction is one.
+	// One round trip: a batch outside of a transaction is one. Without sorting there is no way but through the index.
 	batch := &pgx.Batch{}
-	postgres.Configure(batch, map[string]string{"hnsw.ef_search": fmt.Sprint(w.ef), "jit": "off"})
+	settings := map[string]string{"hnsw.ef_search": fmt.Sprint(w.ef), "jit": "off"}
+	if w.again == 0 {
+		settings["enable_sort"] = "off"
+	}
+	postgres.Configure(batch, settings)
 	batch.Queue(statement, pgvector.NewHalfVector(vector), namespace, depth).Query(func(rows pgx.Rows) (err error) {
 		hits, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (hit leg.Hit, err error) {
 			return hit, row.Scan(&hit.ID, &hit.Score)

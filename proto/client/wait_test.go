@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/cli/client"
 )
 
 // statuses answers GetIndexStatus with one response after the other, the last one again and again.

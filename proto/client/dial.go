@@ -1,0 +1,134 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	_ "google.golang.org/grpc/health" // registers the client's side of health checking
+	"google.golang.org/grpc/keepalive"
+)
+
+const (
+	// DefaultTimeout is the deadline of a call whose context has none; streams get none.
+	DefaultTimeout = 10 * time.Second
+	// maxMessage is the largest message a gateway sends.
+	maxMessage = 96 << 20
+)
+
+// serviceConfig spreads calls over the replicas behind a name that say they are serving. What only reads is tried again if a
+// replica cannot be reached; what writes is not: repeat it yourself, with an idempotency key.
+const serviceConfig = `{
+	"loadBalancingConfig": [{"round_robin": {}}],
+	"healthCheckConfig": {"serviceName": ""},
+	"methodConfig": [{
+		"name": [
+			{"service": "triskele.v1.RecallService"},
+			{"service": "triskele.v1.MemoryService", "method": "Get"},
+			{"service": "triskele.v1.MemoryService", "method": "List"},
+			{"service": "triskele.v1.MemoryService", "method": "GetNamespace"},
+			{"service": "triskele.v1.MemoryService", "method": "ListNamespaces"},
+			{"service": "triskele.v1.MemoryService", "method": "ListDecisions"}
+		],
+		"retryPolicy": {
+			"maxAttempts": 3, "initialBackoff": "0.05s", "maxBackoff": "0.5s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]
+		}
+	}]
+}`
+
+// Option says how to connect.
+type Option func(*settings)
+
+type settings struct {
+	tls     *tls.Config
+	token   string
+	timeout time.Duration
+	more    []grpc.DialOption
+}
+
+// WithTLS encrypts. An empty configuration trusts the system's authorities.
+func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
+
+// WithToken shows a token with each call. Beyond this machine it needs TLS.
+func WithToken(token string) Option { return func(s *settings) { s.token = token } }
+
+// WithTimeout is for calls whose context has no deadline, in place of DefaultTimeout.
+func WithTimeout(timeout time.Duration) Option { return func(s *settings) { s.timeout = timeout } }
+
+// WithDialOptions adds options of gRPC, for instance for tracing. They win over those set here.
+func WithDialOptions(options ...grpc.DialOption) Option {
+	return func(s *settings) { s.more = append(s.more, options...) }
+}
+
+// Dial prepares a connection to a gateway, in gRPC's name syntax: host:port, or dns:///host:port for all addresses of a name. It does
+// not wait for it: a gateway that is down fails calls, with UNAVAILABLE, and is used again when it is back. Close it when done.
+func Dial(target string, options ...Option) (*Client, error) {
+	s := settings{timeout: DefaultTimeout}
+	for _, option := range options {
+		option(&s)
+	}
+	transport := insecure.NewCredentials()
+	if s.tls != nil {
+		transport = credentials.NewTLS(s.tls)
+	}
+	dial := []grpc.DialOption{
+		grpc.WithTransportCredentials(transport),
+		grpc.WithDefaultServiceConfig(serviceConfig),
+		grpc.WithDisableServiceConfig(), // a name server must not change it
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithChainUnaryInterceptor(deadline(s.timeout)),
+	}
+	if s.token != "" {
+		if s.tls == nil && !loopback(target) {
+			return nil, errors.New("a token is sent to another machine only with TLS")
+		}
+		dial = append(dial, grpc.WithPerRPCCredentials(token(s.token)))
+	}
+	conn, err := grpc.NewClient(target, append(dial, s.more...)...)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", target, err)
+	}
+	c := New(conn)
+	c.conn = conn
+	return c, nil
+}
+
+// deadline gives one to calls without.
+func deadline(timeout time.Duration) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		if _, ok := ctx.Deadline(); !ok {
+			limited, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			ctx = limited
+		}
+		return invoke(ctx, method, req, reply, cc, options...)
+	}
+}
+
+// loopback says whether a target is on this machine.
+func loopback(target string) bool {
+	if strings.HasPrefix(target, "unix:") {
+		return true
+	}
+	host, _, err := net.SplitHostPort(target[strings.LastIndex(target, "/")+1:])
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+}
+
+// token is shown with each call.
+type token string
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (t token) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(t)}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials; Dial has seen to it.
+func (token) RequireTransportSecurity() bool { return false }

@@ -1,0 +1,117 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+const (
+	mostListed  = 100
+	mostFound   = 50
+	leastTokens = 100
+	mostTokens  = 20_000
+)
+
+// bounds are the limits of arguments, by name: those of the contract, or closer ones where a model needs no more. Lengths are in
+// characters here and in bytes of UTF-8 there, which the gateway checks.
+var bounds = map[string]func(*jsonschema.Schema){
+	"content":           length(1, 65_536),
+	"title":             length(0, 512),
+	"category":          length(0, 64),
+	"source":            length(0, 512),
+	"idempotency_key":   length(0, 128),
+	"query":             length(1, 32_768),
+	"namespace":         length(1, 128),
+	"page_token":        length(0, 256),
+	"tags":              items(64, 128),
+	"categories":        items(64, 64),
+	"id":                func(s *jsonschema.Schema) { s.Format = "uuid" },
+	"ids":               func(s *jsonschema.Schema) { items(mostListed, 36)(s); s.Items.Format = "uuid" },
+	"importance":        func(s *jsonschema.Schema) { between(s, 0, 1) },
+	"max_tokens":        func(s *jsonschema.Schema) { between(s, leastTokens, mostTokens) },
+	"expected_revision": func(s *jsonschema.Schema) { s.Minimum = jsonschema.Ptr(0.) },
+}
+
+func length(least, most int) func(*jsonschema.Schema) {
+	return func(s *jsonschema.Schema) {
+		s.MaxLength = &most
+		if least > 0 {
+			s.MinLength = &least
+		}
+	}
+}
+
+func items(most, longest int) func(*jsonschema.Schema) {
+	return func(s *jsonschema.Schema) {
+		s.MaxItems = &most
+		length(1, longest)(s.Items)
+	}
+}
+
+func between(s *jsonschema.Schema, low, high float64) { s.Minimum, s.Maximum = &low, &high }
+
+// argumentsOf describes a tool's arguments: the fields of T but those hidden, with their bounds. most is that of limit.
+func argumentsOf[T any](most int, hidden ...string) *jsonschema.Schema {
+	schema := schemaOf[T]()
+	for _, name := range hidden {
+		delete(schema.Properties, name)
+	}
+	schema.PropertyOrder = slices.DeleteFunc(schema.PropertyOrder, func(name string) bool { return slices.Contains(hidden, name) })
+	for name, property := range schema.Properties {
+		if set := bounds[name]; set != nil {
+			set(property)
+		}
+		if name == "limit" {
+			between(property, 1, float64(most))
+		}
+	}
+	return schema
+}
+
+// schemaOf describes T. Nothing in it may be null: what is not needed can be left out, and some clients know single types only.
+func schemaOf[T any]() *jsonschema.Schema {
+	schema, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[moment](): {Type: "string"},
+	}})
+	if err != nil {
+		panic(fmt.Sprintf("schema of a tool: %v", err)) // its type is ours
+	}
+	notNull(schema)
+	return schema
+}
+
+func notNull(s *jsonschema.Schema) {
+	for _, of := range s.Types {
+		if of != "null" {
+			s.Type, s.Types = of, nil
+		}
+	}
+	if s.Items != nil {
+		notNull(s.Items)
+	}
+	for _, property := range s.Properties {
+		notNull(property)
+	}
+}
+
+// moment is a point in time as models give it.
+type moment struct{ time.Time }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *moment) UnmarshalJSON(data []byte) (err error) {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return err
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if m.Time, err = time.Parse(layout, text); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no time: want a date such as 2026-03-01 or a time such as 2026-03-01T08:30:00Z", text)
+}

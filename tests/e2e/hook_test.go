@@ -1,0 +1,86 @@
+package e2e_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+var prompts = flag.Int("hook.prompts", 12, "how many prompts TestHook has answered in each state of the service")
+
+// TestHook runs the program as an agent does, once for each prompt, with the gateway up, slow and dead, and on a database of its
+// own: right output, or none, exit code 0, and gone in time. Starting a program takes long on a busy machine, so what is in time is
+// generous here; -v prints what it took.
+func TestHook(t *testing.T) {
+	t.Parallel()
+	o := startOne(t, setup{})
+	for i := range 20 {
+		if _, err := o.memory.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "piers", Content: fmt.Sprintf("Crane %d is serviced in spring.", i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = deaf.Close() })
+	go func() {
+		for {
+			conn, err := deaf.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(io.Discard, conn) }()
+		}
+	}()
+	for _, x := range []struct {
+		state   string
+		flags   []string
+		answers bool
+	}{
+		{"up", []string{"--address", o.processes["triskele"].address, "--within", "30s"}, true},
+		{"embedded", []string{"--sqlite", o.file, "--within", "30s"}, true},
+		{"up, 300 ms", []string{"--address", o.processes["triskele"].address}, false},
+		{"slow", []string{"--address", deaf.Addr().String()}, false},
+		{"dead", []string{"--address", freeAddress(t)}, false},
+	} {
+		var took []time.Duration
+		answered := 0
+		for i := range *prompts {
+			var out, errs bytes.Buffer
+			cmd := exec.Command(filepath.Join(programs, "triskele"), append([]string{"hook", "-n", "piers"}, x.flags...)...)
+			cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"hook_event_name":"UserPromptSubmit","prompt":"when is crane %d serviced in spring?"}`, i%20))
+			cmd.Stdout, cmd.Stderr = &out, &errs
+			began := time.Now()
+			if err := cmd.Run(); err != nil || errs.Len() > 0 {
+				t.Errorf("%s: %v, errors %q", x.state, err, errs.String())
+			}
+			took = append(took, time.Since(began))
+			if out.Len() > 0 {
+				answered++
+			}
+			if out.Len() > 0 && (strings.HasPrefix(x.state, "slow") || x.state == "dead" || !strings.Contains(out.String(), "is serviced in spring.")) {
+				t.Errorf("%s: %q", x.state, out.String())
+			}
+			if x.answers && out.Len() == 0 {
+				t.Errorf("%s: prompt %d has no answer", x.state, i)
+			}
+		}
+		slices.Sort(took)
+		t.Logf("%-10s %4d prompts, %4d answered, p50 %v, p99 %v, longest %v", x.state, *prompts, answered,
+			took[len(took)/2].Round(time.Millisecond), took[len(took)*99/100].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond))
+		if !x.answers && took[len(took)-1] > 300*time.Millisecond+20*time.Second {
+			t.Errorf("%s: %v", x.state, took[len(took)-1])
+		}
+	}
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Gets promtool and a collector, and loads what deploy/telemetry has into them. Both are kept in .cache.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cache=$PWD/.cache/telemetry
+mkdir -p "$cache"
+
+# promtool is the machine's, or comes out of Debian's package without installing that.
+promtool=$(command -v promtool || true)
+if [ -z "$promtool" ]; then
+  promtool=$cache/prometheus/usr/bin/promtool
+  if [ ! -x "$promtool" ]; then
+    (cd "$cache" && apt-get -o APT::Sandbox::User=root download prometheus && dpkg -x prometheus_*.deb prometheus && rm prometheus_*.deb)
+  fi
+fi
+
+collector=$cache/otelcol
+if [ ! -x "$collector" ] || [ deploy/telemetry/builder.yaml -nt "$collector" ]; then
+  version=$(sed -n 's/.*otlpreceiver v/v/p' deploy/telemetry/builder.yaml)
+  build=$(mktemp -d)
+  trap 'rm -rf "$build"' EXIT
+  export GOWORK=off GOFLAGS=-mod=mod
+  GOBIN=$build go install "go.opentelemetry.io/collector/cmd/builder@$version"
+  cp deploy/telemetry/builder.yaml "$build/"
+  # Its own tidying asks for what the components' tests need, which a proxy may not have.
+  (cd "$build" && ./builder --skip-compilation --config=builder.yaml && cd otelcol && go build -trimpath -ldflags=-s -o "$collector" .)
+  unset GOWORK GOFLAGS
+fi
+
+cd tests
+exec ./postgres.sh run go test -count=1 -v -tags collector -run '^TestShipped' ./e2e -collector "$collector" -promtool "$promtool"
