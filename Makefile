@@ -72,6 +72,12 @@ test-faults: ## Do every fault to every part and recall FAULT_RECALLS times mean
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	cd tests && ./postgres.sh run go test -count=1 -v -timeout 1h -run '^TestFaultMatrix$$' ./e2e -faults.recalls $(FAULT_RECALLS) -faults.report "$(CURDIR)/docs/faults.md"
 
+CHROMIUM ?= $(shell command -v chromium chromium-browser google-chrome | head -n 1)
+.PHONY: test-page
+test-page: ## Use the gateway's page in a headless Chromium and write its pictures into docs/page
+	@test -n "$(CHROMIUM)" || { echo "make test-page needs Chromium, of Debian's package chromium for instance" >&2; exit 2; }
+	go test -count=1 -v -tags browser -run '^TestPageInABrowser$$' ./tests/page -pictures "$(CURDIR)/docs/page"
+
 OPS ?= 10000
 SEED ?= $(shell date +%s)
 .PHONY: test-history
@@ -241,7 +247,7 @@ check-generated: ## Generated code is what the proto files give; the contract br
 .PHONY: check-lint
 check-lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l $(MODULES))" || { echo "gofmt would change:"; gofmt -l $(MODULES); exit 1; }
-	go vet -tags oracle,upgrade,onnx,collector work
+	go vet -tags oracle,upgrade,onnx,browser,collector work
 	@test -x $(TOOLS)/staticcheck || { mkdir -p $(TOOLS) && GOWORK=off go -C proto/tools build -o "$(CURDIR)/$(TOOLS)/" tool; }
 	for m in $(MODULES); do (cd $$m && "$(CURDIR)/$(TOOLS)/staticcheck" ./...); done
 

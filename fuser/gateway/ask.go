@@ -18,7 +18,7 @@ import (
 // ask runs one search. Whatever goes wrong with it, a panic included, ends in the outcome's state.
 func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s search) (out outcome) {
 	start := time.Now()
-	out.search, out.state = s, triskelev1.LegState_LEG_STATE_SKIPPED
+	out.search, out.state, out.began = s, triskelev1.LegState_LEG_STATE_SKIPPED, start
 	guard := g.guards[s.leg]
 	ctx, span := g.startLeg(ctx, s)
 	defer func() {

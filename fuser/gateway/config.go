@@ -14,6 +14,7 @@ import (
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/isolation"
+	"github.com/triskele/triskele/fuser/recent"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -171,6 +172,8 @@ type Config struct {
 	Statement triskelev1.RecallServiceClient
 	// Policies override the configuration for a namespace and those below it; "" is above all.
 	Policies map[string]*triskelev1.RecallPolicy
+	// Recent, if not nil, remembers what recalls did.
+	Recent *recent.Ring
 }
 
 // FusionConfig says how the legs' lists become one, unless a policy or a request does. A command line has it as flags.

@@ -32,6 +32,7 @@ type outcome struct {
 	search
 	state    triskelev1.LegState
 	reason   string
+	began    time.Time     // zero if it was not asked
 	queued   time.Duration // waiting for a slot, part of spent
 	spent    time.Duration
 	hedged   bool // asked twice

@@ -18,6 +18,7 @@ import (
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/isolation"
+	"github.com/triskele/triskele/fuser/recent"
 	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -34,14 +35,19 @@ type recall struct {
 	looked   time.Duration      // what looking for a remembered answer took
 	pressure isolation.Pressure // when it began
 	contents map[string]fetched // that the search brought along, nil if none
+	note     *recent.Recall     // to remember it by, nil if nobody wants to
 }
 
 // Recall implements triskelev1.RecallServiceServer.
 func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
 	start := time.Now()
 	take := func() []*triskelev1.Span { return nil }
-	if sc := trace.SpanContextFromContext(ctx); req.GetReturnSpans() && sc.IsSampled() {
+	if sc := trace.SpanContextFromContext(ctx); sc.IsSampled() && (req.GetReturnSpans() || g.config.Recent != nil) {
 		take = g.tel.Recorder.Watch(sc.TraceID())
+	}
+	var note *recent.Recall
+	if g.config.Recent != nil {
+		note = &recent.Recall{Start: start}
 	}
 	// Names and attributes follow OpenTelemetry's conventions for generative AI memory operations.
 	ctx, span := g.tel.Tracer.Start(ctx, "search_memory", trace.WithTimestamp(start), trace.WithAttributes(
@@ -52,7 +58,7 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	if g.config.Trace.Queries {
 		span.SetAttributes(attribute.String("gen_ai.memory.query.text", req.GetQuery()))
 	}
-	resp, err := g.recall(ctx, start, req)
+	resp, err := g.recall(ctx, start, req, note)
 	result := "ok"
 	switch {
 	case err != nil:
@@ -79,10 +85,13 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	g.recallTime.Record(ctx, time.Since(start).Seconds(), outcome)
 	span.End()
 	spans := take()
+	g.keep(note, span.SpanContext().TraceID(), resp, err, spans)
 	if err != nil {
 		return nil, err
 	}
-	resp.Spans = append(resp.Spans, spans...)
+	if req.GetReturnSpans() {
+		resp.Spans = append(resp.Spans, spans...)
+	}
 	resp.TraceId = span.SpanContext().TraceID().String()
 	resp.Spent = durationpb.New(time.Since(start))
 	if resp.GetDegraded() {
@@ -127,11 +136,12 @@ func (g *Gateway) hasSecond(all []settings) bool {
 	})
 }
 
-func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.RecallRequest, note *recent.Recall) (*triskelev1.RecallResponse, error) {
 	r, err := g.newRecall(ctx, start, req)
 	if err != nil {
 		return nil, err
 	}
+	r.note = note
 	ctx, cancel := context.WithDeadline(ctx, start.Add(r.plan.Total))
 	defer cancel()
 	resp, place := g.look(ctx, r)
@@ -143,6 +153,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 
 	outcomes, result, err := g.search(ctx, r)
 	g.searched(ctx, outcomes)
+	r.noteLegs(outcomes)
 	if err != nil {
 		return nil, err
 	}
@@ -166,10 +177,14 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	for _, o := range outcomes {
 		resp.Spans = append(resp.Spans, o.spans...)
 	}
+	began := time.Now()
 	winners, contents, lost := g.winners(ctx, r, result)
+	r.noteStage("contents", began)
 	resp.Contents = contents
 	if r.settings[0].rerank.on {
+		began = time.Now()
 		resp.Rerank = g.rerank(ctx, r, winners)
+		r.noteStage("rerank", began)
 		if state := resp.GetRerank().GetState(); missed[state] != "" {
 			lost = append(lost, fmt.Sprintf("the reranker %s (%s), so the order is the fused one", missed[state], resp.GetRerank().GetReason()))
 		}
@@ -194,7 +209,9 @@ func (g *Gateway) search(ctx context.Context, r *recall) ([]outcome, fusion.Resu
 		return outcomes, fusion.Result{}, err
 	}
 	if r.settings[0].completing() {
+		began := time.Now()
 		g.complete(ctx, r, outcomes)
+		r.noteStage("scores", began)
 	}
 	return outcomes, fusion.Fuse(lists(outcomes), r.fusion), nil
 }

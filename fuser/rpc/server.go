@@ -72,6 +72,9 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 // Admit has gate asked about every call from now on; without one, everybody is let in.
 func (s *Server) Admit(gate Gate) { s.gate = gate }
 
+// Gate is what Admit was given.
+func (s *Server) Gate() Gate { return s.gate }
+
 // Ready turns health to SERVING, for the whole server and each of its services.
 func (s *Server) Ready() {
 	s.setAll(healthpb.HealthCheckResponse_SERVING)

@@ -98,11 +98,31 @@ func (c Chart) SVG() string {
 		if i > 0 {
 			names[i].at = max(names[i].at, names[i-1].at+14)
 		}
+	}
+	for i := range names { // those that would come below the axis move up
+		names[i].at = min(names[i].at, float64(height-bottom-14*(len(names)-1-i)))
 		s := c.Series[names[i].series]
 		fmt.Fprintf(&b, `<text x="%d" y="%.1f" fill="%s">%s</text>`+"\n", right+8, names[i].at, s.colour(), html.EscapeString(s.Name))
 	}
 	b.WriteString("</svg>\n")
 	return b.String()
+}
+
+// Stack is one SVG with charts below each other, each under its title.
+func Stack(titles []string, charts []Chart) string {
+	const title = 32
+	var parts strings.Builder
+	width, at := 0, 0
+	for i, c := range charts {
+		w, h := cmp.Or(c.Width, 720), cmp.Or(c.Height, 400)
+		fmt.Fprintf(&parts, `<text x="%d" y="%d" font-size="14" font-weight="bold">%s</text>`+"\n", left, at+title-8, html.EscapeString(titles[i]))
+		parts.WriteString(strings.Replace(c.SVG(), "<svg ", fmt.Sprintf(`<svg y="%d" width="%d" height="%d" `, at+title, w, h), 1))
+		width, at = max(width, w), at+title+h
+	}
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif">
+<rect width="100%%" height="100%%" fill="white"/>
+%s</svg>
+`, width, at, parts.String())
 }
 
 func (s Series) colour() string { return palette[s.Colour%len(palette)] }

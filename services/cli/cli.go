@@ -76,6 +76,7 @@ type commands struct {
 	Migrate   migrateCmd   `cmd:"" help:"Bring a database to this program's schema, or show how far it is and what is to do."`
 	Demo      demoCmd      `cmd:"" help:"Show what recall does, on a temporary database."`
 	Eval      evalCmd      `cmd:"" help:"Measure recall on a data set with known answers."`
+	Budget    budgetCmd    `cmd:"" help:"Say from recorded traces which hop spends the time of recalls, and what another budget would have dropped and cost."`
 	Token     tokenCmd     `cmd:"" help:"Make, list and revoke the tokens that callers show to a gateway."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 

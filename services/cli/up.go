@@ -10,7 +10,10 @@ import (
 
 	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/page"
+	"github.com/triskele/triskele/fuser/recent"
 	"github.com/triskele/triskele/fuser/rerank"
+	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/fuser/trust"
 	"github.com/triskele/triskele/services/curator"
@@ -96,6 +99,9 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	config := gateway.DefaultConfig()
 	config.Rerank, config.Cache, config.Fusion, config.Trace = reranker, c.Cache, c.Fusion, c.Trace
+	if c.Admin.On() {
+		config.Recent = recent.New()
+	}
 	if c.OneStatement {
 		config.Fusion.Method = "rrf" // which is what SQL does
 	}
@@ -117,6 +123,13 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer func() { err = errors.Join(err, system.Close()) }()
 	operators.Health(server.Serving)
+	if c.Admin.On() {
+		closePage, err := c.openPage(server, system, config.Recent, operators, process.Service("fuser"), log)
+		if err != nil {
+			return fmt.Errorf("page: %w", err)
+		}
+		defer closePage()
+	}
 	if err := env.print(welcome(listener.Addr(), t)); err != nil {
 		return err
 	}
@@ -128,6 +141,17 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	case <-ctx.Done():
 		return env.print("stopping\n")
 	}
+}
+
+// openPage adds the page to what operators see. It asks a server of its own in this process, which knows whom to let in as the
+// outer one does.
+func (c *upCmd) openPage(outer *rpc.Server, system *standalone.System, ring *recent.Ring, operators *admin.Server, tel *telemetry.Service, log *slog.Logger) (closePage func(), err error) {
+	inner, err := rpc.NewServer(tel, log)
+	if err != nil {
+		return nil, err
+	}
+	inner.Admit(outer.Gate())
+	return page.Open(operators.ServeMux, ring, tel, func(listener net.Listener) error { return system.Serve(inner, listener) })
 }
 
 func welcome(address net.Addr, t target) string {

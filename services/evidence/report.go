@@ -21,6 +21,7 @@ type Outcome struct {
 	Plan       string     `json:"plan"`
 	Provenance Provenance `json:"provenance"`
 	Verdicts   []Verdict  `json:"verdicts"`
+	Lost       []Lost     `json:"lost,omitempty"` // if the plan has a degradation
 }
 
 // Write writes the report, NAME.md with its plots, and NAME.json into a folder. Neither has a date or a time: the same
@@ -30,7 +31,7 @@ func (s *Study) Write(folder string) error {
 		return err
 	}
 	verdicts := s.Verdicts()
-	text, err := json.MarshalIndent(Outcome{Plan: s.Plan.Name, Provenance: s.Provided, Verdicts: verdicts}, "", "  ")
+	text, err := json.MarshalIndent(Outcome{Plan: s.Plan.Name, Provenance: s.Provided, Verdicts: verdicts, Lost: s.lost()}, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -221,20 +222,12 @@ func (s *Study) drawDegradation(w *writer, files map[string][]byte) {
 			columns = append(columns, set+" "+metric)
 		}
 	}
-	whole := s.cell(s.Plan.Degradation)
 	w.table("lost | " + strings.Join(columns, " | "))
-	for _, lost := range subsets(legNames()) {
-		if len(lost) == len(legNames()) {
-			continue
-		}
-		row := []string{strings.Join(lost, ", ")}
-		if len(lost) == 0 {
-			row[0] = "none"
-		}
+	for _, lost := range s.lost() {
+		row := []string{cmp.Or(strings.Join(lost.Legs, ", "), "none")}
 		for _, set := range s.sets {
-			all := eval.Mean(s.runs[run{set.Name, whole.without(lost...).name}])
 			for _, metric := range degradationMetrics {
-				row = append(row, fmt.Sprintf("%.3f", all.Value(metric)))
+				row = append(row, fmt.Sprintf("%.3f", lost.Means[set.Name][metric]))
 			}
 		}
 		w.line("| %s |", strings.Join(row, " | "))

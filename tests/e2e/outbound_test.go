@@ -74,6 +74,7 @@ var covered = map[string]string{
 	"services/cmd/trainembedder: os.Stderr":       "a tool of developers, which trains on a public corpus",
 	"services/cmd/trainembedder: os.Stdout":       "the same",
 	"services/cmd/trainembedder: os.WriteFile":    "the same",
+	"services/traces: http.Client":                "`triskele budget` asks for traces where its user says, and sends nothing but that question",
 	"services/embed/remote: endpoint.New":         "TestCanary has an embedder that keeps every request; the database keeps sensitive memories out of the queue and of the vectors",
 	"services/chat: endpoint.New":                 "TestCanary has a model that keeps every request, for the curator and the extractor; memory.Curatable, graph.Extractions and the database keep sensitive memories out",
 	"services/postgres: pgxpool.NewWithConfig":    "the database: TestCanary looks into every table",

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -14,7 +15,9 @@ import (
 
 	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/page"
 	"github.com/triskele/triskele/fuser/program"
+	"github.com/triskele/triskele/fuser/recent"
 	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
@@ -92,6 +95,9 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	}
 	defer func() { _ = conn.Close() }()
 	memory := triskelev1.NewMemoryServiceClient(conn)
+	if f.Admin.On() {
+		config.Recent = recent.New()
+	}
 	g, err := gateway.New(config, clients, memory, tel, log)
 	if err != nil {
 		return err
@@ -102,9 +108,30 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	}
 	triskelev1.RegisterRecallServiceServer(server, g)
 	triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memory))
+	if f.Admin.On() {
+		closePage, err := f.openPage(ctx, server, g, memory, config.Recent, operators, tel, log)
+		if err != nil {
+			return fmt.Errorf("page: %w", err)
+		}
+		defer closePage()
+	}
 	// A gateway whose legs are down still answers, with what it has: it is ready as soon as it listens.
 	server.Ready()
 	operators.Health(server.Serving)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version(), "legs", len(config.Legs))
 	return server.Run(ctx, listener)
+}
+
+// openPage adds the page to what operators see. It asks a server of its own in this process, which knows whom to let in as the
+// outer one does.
+func (f *flags) openPage(ctx context.Context, outer *rpc.Server, g *gateway.Gateway, memory triskelev1.MemoryServiceClient, ring *recent.Ring, operators *admin.Server, tel *telemetry.Service, log *slog.Logger) (closePage func(), err error) {
+	inner, err := rpc.NewServer(tel, log)
+	if err != nil {
+		return nil, err
+	}
+	inner.Admit(outer.Gate())
+	triskelev1.RegisterRecallServiceServer(inner, g)
+	triskelev1.RegisterMemoryServiceServer(inner, gateway.NewForwarder(memory))
+	inner.Ready()
+	return page.Open(operators.ServeMux, ring, tel, func(listener net.Listener) error { return inner.Run(ctx, listener) })
 }

@@ -1,0 +1,53 @@
+package gateway
+
+import (
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/recent"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// noteLegs notes what the legs did, for those who look at recent recalls.
+func (r *recall) noteLegs(outcomes []outcome) {
+	if r.note == nil {
+		return
+	}
+	r.note.Budget, r.note.Legs = r.plan.Total, make([]recent.Leg, 0, len(outcomes))
+	for _, o := range outcomes {
+		if o.off != "" {
+			continue
+		}
+		leg := recent.Leg{
+			Name: o.name, State: o.state, Reason: o.reason, Budget: o.budget, Spent: o.spent, Queued: o.queued, Hits: o.returned, Spare: o.spare,
+		}
+		if !o.began.IsZero() {
+			leg.Start = o.began.Sub(r.start)
+		}
+		r.note.Legs = append(r.note.Legs, leg)
+	}
+}
+
+// noteStage notes a stage that is over now.
+func (r *recall) noteStage(name string, began time.Time) {
+	if r.note != nil {
+		r.note.Stages = append(r.note.Stages, recent.Stage{Name: name, Start: began.Sub(r.start), Took: time.Since(began)})
+	}
+}
+
+// keep has a recall remembered that is over.
+func (g *Gateway) keep(note *recent.Recall, id trace.TraceID, resp *triskelev1.RecallResponse, err error, spans []*triskelev1.Span) {
+	if note == nil {
+		return
+	}
+	note.TraceID, note.Took, note.Spans = id.String(), time.Since(note.Start), spans
+	if err != nil {
+		note.Failed = status.Code(err).String()
+	} else {
+		note.Budget, note.Hits, note.Degraded = resp.GetBudget().AsDuration(), len(resp.GetHits()), resp.GetDegradedReason()
+		note.Remembered = resp.GetAge() != nil
+	}
+	g.config.Recent.Add(note)
+}

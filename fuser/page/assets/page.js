@@ -1,0 +1,324 @@
+"use strict";
+// Everything that comes from the gateway becomes text nodes: nothing here parses markup.
+
+const byId = (id) => document.getElementById(id);
+
+// el makes an element with attributes and children; strings become text.
+function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "style") Object.assign(node.style, value);
+    else if (value !== false && value != null) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((c) => c !== null && c !== undefined && c !== ""));
+  return node;
+}
+
+// What a gateway with tokens wants to be shown. It is kept nowhere else.
+const token = byId("token");
+
+async function ask(path, options = {}) {
+  const headers = token.value ? { Authorization: "Bearer " + token.value } : {};
+  const response = await fetch(path, { ...options, headers: { ...options.headers, ...headers } });
+  if (response.status === 401) token.parentElement.hidden = false;
+  const body = await response.json();
+  if (!response.ok) throw new Error(body.error || response.statusText);
+  return body;
+}
+
+const ms = (v) => (v >= 1000 ? (v / 1000).toFixed(2) + " s" : v >= 100 ? v.toFixed(0) + " ms" : v >= 10 ? v.toFixed(1) + " ms" : v.toFixed(2) + " ms");
+const seconds = (duration) => 1000 * parseFloat(duration || "0"); // "0.012s" as milliseconds
+const percent = (v) => (v >= 9.95 || v === 0 ? v.toFixed(0) : v.toFixed(1)) + " %";
+
+// A leg has the same colour everywhere.
+const usual = ["lexical", "dense", "graph"];
+const others = [];
+function colour(leg) {
+  let i = usual.indexOf(leg);
+  if (i < 0) {
+    if (!others.includes(leg)) others.push(leg);
+    i = usual.length + (others.indexOf(leg) % 4);
+  }
+  return `var(--c${i})`;
+}
+const place = (leg) => (usual.includes(leg) ? usual.indexOf(leg) : usual.length);
+const swatch = (leg) => el("span", { class: "swatch", style: { background: colour(leg) }, "aria-hidden": "true" });
+
+const gravity = { OK: "good", FALLBACK: "good", TRUNCATED: "warn", TIMED_OUT: "bad", FAILED: "bad" };
+const stateOf = (state, title) => el("span", { class: "state " + (gravity[state] || ""), title }, state.replace("_", " "));
+
+function table(columns, rows) {
+  return [
+    el("thead", {}, el("tr", {}, ...columns.map((c) => el("th", { scope: "col", class: c.text ? "text" : null }, c.name)))),
+    el("tbody", {}, ...rows.map((cells) => el("tr", {}, ...cells.map((cell, i) => el("td", { class: [columns[i].text ? "text" : "", columns[i].fill ? "fill" : ""].join(" ").trim() || null }, ...[cell].flat()))))),
+  ];
+}
+const right = (name) => ({ name });
+const text = (name, fill) => ({ name, text: true, fill });
+
+// --- Ask -----------------------------------------------------------------------------------------------------------------
+
+byId("question").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const form = event.target;
+  const button = form.querySelector("button");
+  button.disabled = true;
+  try {
+    const result = await ask("api/recall", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({
+        namespaces: [form.namespace.value], query: form.query.value, limit: Number(form.limit.value) || 10,
+        budget: (Number(form.budget.value) || 500) / 1000 + "s", fresh: true,
+      }),
+    });
+    showAnswer(result.answer, result.waterfall);
+  } catch (error) {
+    byId("answer").replaceChildren(el("p", { class: "message bad" }, error.message));
+  } finally {
+    button.disabled = false;
+  }
+  refresh();
+});
+
+function showAnswer(answer, rows) {
+  const legs = answer.legs.map((leg) => leg.leg);
+  const top = Math.max(...answer.hits.map((hit) => hit.score), 1e-12);
+  byId("answer").replaceChildren(
+    answer.degraded ? el("p", { class: "message" }, answer.degradedReason) : "",
+    el("p", { class: "legend" },
+      el("span", { class: "dim" }, `${answer.hits.length} ${answer.hits.length === 1 ? "hit" : "hits"} in ${ms(seconds(answer.spent))} of ${ms(seconds(answer.budget))}; a bar is a score, by what each leg adds to it:`),
+      ...legs.filter((leg, i) => legs.indexOf(leg) === i).map((leg) => el("span", {}, swatch(leg), leg))),
+    el("ol", { class: "hits" }, ...answer.hits.map((hit) => showHit(hit, top, answer.fusion))),
+    answer.hits.length === 0 ? el("p", { class: "dim" }, "Searched, and found nothing.") : "",
+    el("h3", {}, "What each leg did"),
+    el("div", { class: "scroll" }, el("table", {}, ...table(
+      [text("leg"), text("state"), right("hits"), right("took"), right("queued"), right("budget"), text("reason", true)],
+      answer.legs.map((leg) => [
+        [swatch(leg.leg), leg.leg], stateOf(leg.state.replace("LEG_STATE_", "")), String(leg.returned),
+        ms(seconds(leg.spent)), ms(seconds(leg.queued)), ms(seconds(leg.budget)), leg.reason || "",
+      ])))),
+    el("h3", {}, `Waterfall of trace ${answer.traceId}`),
+    waterfall(rows));
+}
+
+function showHit(hit, top, fusion) {
+  const memory = hit.memory;
+  const title = memory && memory.title && !memory.content.startsWith(memory.title) ? memory.title : "";
+  const contributions = (hit.contributions || []).toSorted((a, b) => place(a.leg) - place(b.leg));
+  return el("li", { class: "hit" },
+    el("span", { class: "rank" }, String(hit.rank)),
+    el("div", {},
+      title ? el("span", { class: "title" }, ...marked(memory.title, hit.matches && hit.matches.title)) : "",
+      memory && memory.sensitive ? el("span", { class: "badge" }, "sensitive") : "",
+      memory ? el("p", {}, ...marked(memory.content, hit.matches && hit.matches.content)) : el("p", { class: "dim" }, hit.id)),
+    el("div", { class: "side" }, `score ${hit.score.toFixed(5)}`,
+      el("div", { class: "stack" }, ...contributions.filter((c) => c.value > 0).map((c) =>
+        el("i", { title: `${c.leg} ${c.value.toFixed(5)}`, style: { width: (100 * c.value) / top + "%", background: colour(c.leg) } })))),
+    el("details", {}, el("summary", {}, "How the score comes about"),
+      el("div", { class: "scroll" }, el("table", {}, ...table(
+        [text("leg"), right("rank"), right("raw score"), right("weight"), right("formula"), right("adds")],
+        [...contributions.map((c) => [
+          [swatch(c.leg), c.leg], c.rank ? String(c.rank) : "–", Number(c.rawScore).toPrecision(4), c.weight.toFixed(2), formula(c, hit, fusion), c.value.toFixed(5),
+        ]), ["sum", "", "", "", "", contributions.reduce((sum, c) => sum + c.value, 0).toFixed(5)]]))),
+      el("p", { class: "dim" }, `${hit.id} · importance ${hit.importance.toFixed(2)} · created ${hit.createdAt.slice(0, 10)}`)));
+}
+
+function formula(c, hit, fusion) {
+  const factor = `× ${hit.prior.toFixed(3)}` + (hit.entityBoost > 1 ? ` × ${hit.entityBoost.toFixed(2)}` : "");
+  return fusion.method === "FUSION_METHOD_RRF" ? `${c.weight} / (${fusion.k} + ${c.rank}) ${factor}` : `${c.weight} × ${c.normalizedScore.toFixed(4)} ${factor}`;
+}
+
+// marked is a text with the query's words marked. The ranges count bytes of UTF-8.
+function marked(content, ranges) {
+  if (!ranges || ranges.length === 0) return [content];
+  const bytes = new TextEncoder().encode(content);
+  const cut = (from, to) => new TextDecoder().decode(bytes.slice(from, to));
+  const out = [];
+  let at = 0;
+  for (const { start, end } of ranges) {
+    if (start < at || end <= start || end > bytes.length) continue;
+    out.push(cut(at, start), el("mark", {}, cut(start, end)));
+    at = end;
+  }
+  return [...out, cut(at, bytes.length)];
+}
+
+function waterfall(rows) {
+  if (rows.length === 0) return el("p", { class: "dim" }, "No spans were recorded.");
+  const total = Math.max(...rows.map((row) => row.start + row.took), 1);
+  const at = (from, took) => ({ left: (100 * Math.max(from, 0)) / total + "%", width: (100 * took) / total + "%" });
+  const cells = rows.flatMap((row) => [
+    el("span", { class: "name" + (row.failed ? " failed" : ""), style: { paddingLeft: Math.min(row.depth, 12) * 0.7 + "rem" }, title: `${row.service}: ${row.name}` },
+      row.name, " ", row.state ? stateOf(row.state, row.reason) : el("span", { class: "dim" }, row.service)),
+    el("span", { class: "bar" }, el("i", { style: at(row.start, row.took) }), ...(row.critical || []).map(([from, took]) => el("i", { class: "critical", style: at(from, took) }))),
+    el("span", { class: "took", title: "begins after " + ms(row.start / 1000) }, ms(row.took / 1000)),
+  ]);
+  return el("div", {}, el("p", { class: "legend" },
+    el("span", {}, el("span", { class: "swatch", style: { background: "var(--c1)" } }), "critical path: what the recall waited for"),
+    el("span", {}, el("span", { class: "swatch", style: { background: "var(--c0)", opacity: 0.4 } }), "beside it, or spent further down")),
+    el("div", { class: "falls" }, ...cells));
+}
+
+// --- Legs ----------------------------------------------------------------------------------------------------------------
+
+let plot = null;
+let plotted = "";
+
+function showLive(unsorted) {
+  const legs = unsorted.toSorted((a, b) => (a.leg !== "") - (b.leg !== "") || place(a.leg) - place(b.leg));
+  byId("live").replaceChildren(...table(
+    [text("leg"), right("searches"), right("p50"), right("p95"), right("p99"), right("budget"), text("p95 of budget"), text("states", true)],
+    legs.map((l) => {
+      const share = l.budget > 0 ? (100 * l.p95) / l.budget : 0;
+      const level = share > 90 ? "bad" : share > 60 ? "warn" : "good";
+      const states = l.leg === "" ? { answered: l.states.OK || 0, degraded: l.states.TRUNCATED || 0, failed: l.states.FAILED || 0 } : l.states;
+      return [
+        l.leg === "" ? "whole recall" : [swatch(l.leg), l.leg], String(l.searches), ms(l.p50), ms(l.p95), ms(l.p99), ms(l.budget),
+        [el("span", { class: "meter", style: { color: `var(--${level})` }, role: "img", "aria-label": percent(share) }, el("i", { style: { width: Math.min(share, 100) + "%" } })), " ", percent(share)],
+        el("span", { class: "states" }, ...Object.entries(states).filter(([, n]) => n > 0).map(([state, n]) => el("span", {}, stateOf(state), " " + n))),
+      ];
+    })));
+  draw(legs.filter((l) => l.leg !== ""));
+}
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+// draw plots the legs' p95 over time, and their mean budget.
+function draw(legs) {
+  const times = [...new Set(legs.flatMap((l) => l.series.map((p) => p[0])))].sort((a, b) => a - b);
+  const box = byId("chart");
+  if (times.length < 2) {
+    box.replaceChildren(el("p", { class: "dim" }, "A chart follows when there have been recalls for 20 seconds."));
+    plot = null;
+    return;
+  }
+  const column = (l, i) => {
+    const known = new Map(l.series.map((p) => [p[0], p[i]]));
+    return times.map((t) => known.get(t) || null);
+  };
+  const data = [times, ...legs.map((l) => column(l, 2)), legs.length ? times.map((_, i) => Math.max(...legs.map((l) => column(l, 4)[i] || 0)) || null) : []];
+  const shape = legs.map((l) => l.leg).join(" ") + dark.matches;
+  if (plot && plotted === shape) {
+    plot.setData(data);
+    return;
+  }
+  plotted = shape;
+  const axis = { stroke: css("--dim"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line"), width: 1 } };
+  const resolve = (leg) => css(colour(leg).slice(4, -1));
+  const value = (_, v) => (v == null ? "–" : ms(v));
+  box.replaceChildren();
+  plot = new uPlot({
+    width: box.clientWidth, height: 240, cursor: { y: false },
+    scales: { y: { distr: 3 } },
+    axes: [axis, { ...axis, size: 70, values: (_, ticks) => ticks.map((v) => (v == null ? "" : v >= 1 ? v + " ms" : v.toPrecision(1) + " ms")) }],
+    series: [
+      {},
+      ...legs.map((l) => ({ label: l.leg + " p95", stroke: resolve(l.leg), width: 2, spanGaps: true, value, points: { show: times.length < 40, size: 5 } })),
+      { label: "budget", stroke: css("--dim"), dash: [6, 4], width: 1.5, spanGaps: true, value, points: { show: false } },
+    ],
+  }, data, box);
+}
+addEventListener("resize", () => plot && plot.setSize({ width: byId("chart").clientWidth, height: 240 }));
+
+// --- Recent --------------------------------------------------------------------------------------------------------------
+
+let kind = "degraded";
+let opened = null; // the id of the recall that is shown
+
+for (const button of document.querySelectorAll(".tabs button")) {
+  button.addEventListener("click", () => {
+    kind = button.dataset.kind;
+    opened = null;
+    for (const other of document.querySelectorAll(".tabs button")) other.setAttribute("aria-pressed", String(other === button));
+    refreshRecent();
+  });
+}
+
+async function refreshRecent() {
+  const asked = kind;
+  const recalls = await ask("api/recalls?limit=30&kind=" + encodeURIComponent(kind));
+  if (asked !== kind || opened !== null) return; // what somebody reads stays
+  const list = byId("recalls");
+  const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.recall : undefined;
+  list.replaceChildren(...recalls.map(showRecall));
+  if (recalls.length === 0) list.append(el("p", { class: "dim" }, kind === "all" ? "No recall yet." : "None is remembered."));
+  if (focused !== undefined) {
+    const again = list.querySelector(`[data-recall="${Number(focused)}"]`);
+    if (again) again.focus();
+  }
+}
+
+function showRecall(recall) {
+  const button = el("button", { type: "button", "aria-expanded": "false", "data-recall": recall.id },
+    el("span", { class: "dim" }, new Date(recall.start).toLocaleTimeString([], { hour12: false })),
+    el("span", {}, `${ms(recall.took)} of ${ms(recall.budget)}`),
+    el("span", { class: "why" }, ...(recall.failed
+      ? [stateOf("FAILED"), " " + recall.failed]
+      : recall.degraded ? [recall.degraded] : [el("span", { class: "dim" }, `${recall.hits} ${recall.hits === 1 ? "hit" : "hits"}${recall.remembered ? ", remembered" : ""}`)])));
+  const row = el("div", { class: "recall" }, button);
+  button.addEventListener("click", async () => {
+    const open = row.querySelector(".open");
+    if (open) {
+      open.remove();
+      opened = null;
+      button.setAttribute("aria-expanded", "false");
+      return;
+    }
+    for (const other of byId("recalls").querySelectorAll(".open")) {
+      other.parentElement.querySelector("button").setAttribute("aria-expanded", "false");
+      other.remove();
+    }
+    opened = recall.id;
+    button.setAttribute("aria-expanded", "true");
+    let rows;
+    try {
+      rows = waterfall(await ask("api/recalls/" + Number(recall.id)));
+    } catch (error) {
+      rows = el("p", { class: "dim" }, error.message);
+    }
+    row.append(el("div", { class: "open" },
+      recall.degraded ? el("p", { class: "message" }, recall.degraded) : "",
+      el("h3", {}, `Trace ${recall.trace_id}` + (recall.recorded ? "" : ": not sampled, an outline by the gateway")), rows));
+  });
+  return row;
+}
+
+// --- Indexes -------------------------------------------------------------------------------------------------------------
+
+async function refreshIndexes() {
+  const namespaces = await ask("api/namespaces");
+  byId("namespaces").replaceChildren(...namespaces.map((name) => el("option", { value: name })));
+  const shown = namespaces.slice(0, 12);
+  const answers = await Promise.all(shown.map((name) => ask("api/index?namespace=" + encodeURIComponent(name))));
+  const rows = answers.flatMap((legs, i) => legs.map((leg, j) => [
+    j === 0 ? shown[i] : "", [swatch(leg.leg), leg.leg], String(leg.indexed),
+    leg.pending ? el("span", { class: "state warn" }, String(leg.pending)) : "0", leg.pending ? ms(leg.lag) : "–",
+    leg.dead ? el("span", { class: "state bad" }, String(leg.dead)) : "0", String(leg.excluded), leg.error ? el("span", { class: "state bad" }, leg.error) : leg.model,
+  ]));
+  byId("index").replaceChildren(...table(
+    [text("namespace"), text("leg"), right("indexed"), right("pending"), right("oldest waits"), right("given up"), right("sensitive, left out"), text("made with")], rows));
+}
+
+// --- Keeping up ----------------------------------------------------------------------------------------------------------
+
+async function refresh() {
+  try {
+    await Promise.all([ask("api/live").then(showLive), refreshRecent()]);
+    byId("gone").hidden = true;
+  } catch {
+    byId("gone").hidden = false;
+  }
+}
+
+function every(interval, run) {
+  const again = async () => {
+    if (!document.hidden) await run().catch(() => {});
+    setTimeout(again, interval);
+  };
+  again();
+}
+every(2000, refresh);
+every(5000, refreshIndexes);
+dark.addEventListener("change", refresh);

@@ -1,0 +1,252 @@
+// Package page is the gateway's page for operators: it asks a recall and shows how its answer came about, how the legs do
+// against their budgets, recent slow and degraded recalls, and how far the indexes are behind. It needs no network beside the
+// gateway, and a browser runs nothing but what is embedded here.
+package page
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/triskele/triskele/fuser/otlp"
+	"github.com/triskele/triskele/fuser/recent"
+	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+const (
+	maxRequest = 64 << 10 // bytes of a recall's request
+	maxListed  = 2048     // recalls
+	pipeBytes  = 1 << 20
+	longest    = time.Minute
+)
+
+//go:embed assets
+var assets embed.FS
+
+// page answers a browser, and `triskele budget`.
+type page struct {
+	recalling triskelev1.RecallServiceClient
+	memories  triskelev1.MemoryServiceClient
+	recent    *recent.Ring
+	recorder  *telemetry.Recorder
+}
+
+// Open adds the page to the mux of a server for operators, which keeps other sites' requests out. What the page asks goes to a
+// gRPC server, in memory: serve has it serve the gateway on a listener until that is closed, which closing the page does. So
+// everything is checked as a call from elsewhere, and who has to show a token there has to show it to the page.
+func Open(mux *http.ServeMux, ring *recent.Ring, tel *telemetry.Service, serve func(net.Listener) error) (closePage func(), err error) {
+	listener := bufconn.Listen(pipeBytes)
+	conn, err := rpc.Dial("passthrough:///page", tel, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return listener.DialContext(ctx)
+	}))
+	if err != nil {
+		return nil, err
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = serve(listener) // ends with the listener, or with the program
+	}()
+	(&page{triskelev1.NewRecallServiceClient(conn), triskelev1.NewMemoryServiceClient(conn), ring, tel.Recorder}).register(mux)
+	return func() {
+		_ = conn.Close()
+		_ = listener.Close()
+		<-served
+	}, nil
+}
+
+func (p *page) register(mux *http.ServeMux) {
+	files, err := fs.Sub(assets, "assets")
+	if err != nil {
+		panic(err) // it was embedded
+	}
+	static := http.FileServerFS(files)
+	handle := func(pattern string, handler http.HandlerFunc) { mux.Handle(pattern, guarded(handler)) }
+	handle("GET /{$}", static.ServeHTTP)
+	handle("GET /assets/", http.StripPrefix("/assets/", static).ServeHTTP)
+	handle("POST /api/recall", p.recall)
+	handle("GET /api/live", p.live)
+	handle("GET /api/recalls", p.recalls)
+	handle("GET /api/recalls/{id}", p.one)
+	handle("GET /api/traces", p.traces)
+	handle("GET /api/namespaces", p.namespaces)
+	handle("GET /api/index", p.index)
+}
+
+// guarded tells a browser to run and load nothing from elsewhere, and to show the page nowhere else.
+func guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range map[string]string{
+			"Content-Security-Policy":      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+			"X-Content-Type-Options":       "nosniff",
+			"Referrer-Policy":              "no-referrer",
+			"Cross-Origin-Resource-Policy": "same-origin",
+			"Cache-Control":                "no-store", // answers hold memories
+		} {
+			w.Header().Set(name, value)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// recall asks what the browser asks, with everything that explains the answer.
+func (p *page) recall(w http.ResponseWriter, r *http.Request) {
+	// A type that no form can send: another site's page would have to ask first whether it may.
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		fail(w, status.Error(codes.InvalidArgument, "the request must be application/json"))
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		fail(w, status.Error(codes.InvalidArgument, "the request is too long"))
+		return
+	}
+	req := &triskelev1.RecallRequest{}
+	if err := protojson.Unmarshal(body, req); err != nil {
+		fail(w, status.Error(codes.InvalidArgument, "the request is no RecallRequest"))
+		return
+	}
+	req.Explain, req.ReturnSpans = true, true
+	ctx, cancel := context.WithTimeout(shown(r), longest)
+	defer cancel()
+	var resp *triskelev1.RecallResponse
+	spans, err := telemetry.Trace(ctx, p.recorder, "recall from the page", func(ctx context.Context) (_ []*triskelev1.Span, err error) {
+		resp, err = p.recalling.Recall(ctx, req)
+		return resp.GetSpans(), err
+	})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	resp.Spans = nil
+	text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(resp)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	write(w, struct {
+		Answer    json.RawMessage `json:"answer"`
+		Waterfall []row           `json:"waterfall"`
+	}{text, waterfall(spans)})
+}
+
+// live says how the legs do.
+func (p *page) live(w http.ResponseWriter, r *http.Request) {
+	write(w, liveView(p.recent.Live(time.Now(), number(r, "steps", 90))))
+}
+
+func (p *page) recalls(w http.ResponseWriter, r *http.Request) {
+	views := []recallView{}
+	for _, one := range p.recent.Recalls(recent.Kind(r.URL.Query().Get("kind")), number(r, "limit", 50)) {
+		views = append(views, viewOf(one))
+	}
+	write(w, views)
+}
+
+func (p *page) one(w http.ResponseWriter, r *http.Request) {
+	id, _ := strconv.ParseUint(r.PathValue("id"), 10, 64)
+	one := p.recent.Recall(id)
+	if one == nil {
+		fail(w, status.Error(codes.NotFound, "this recall is not remembered any more"))
+		return
+	}
+	write(w, waterfall(one.Trace().Spans))
+}
+
+// traces hands the recent recalls out as OTLP, a trace a line.
+func (p *page) traces(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	for _, one := range p.recent.Recalls(recent.All, number(r, "limit", maxListed)) {
+		if otlp.Encode(w, one.Trace()) != nil {
+			return // the client has gone
+		}
+	}
+}
+
+func (p *page) namespaces(w http.ResponseWriter, r *http.Request) {
+	size := int32(1000)
+	resp, err := p.memories.ListNamespaces(shown(r), &triskelev1.ListNamespacesRequest{PageSize: &size})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	names := []string{}
+	for _, namespace := range resp.GetNamespaces() {
+		names = append(names, namespace.GetNamespace())
+	}
+	write(w, names)
+}
+
+func (p *page) index(w http.ResponseWriter, r *http.Request) {
+	resp, err := p.recalling.GetIndexStatus(shown(r), &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: r.URL.Query().Get("namespace")})
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	write(w, indexView(resp))
+}
+
+// shown passes on the token that the browser shows.
+func shown(r *http.Request) context.Context {
+	if token := r.Header.Get("Authorization"); token != "" {
+		return metadata.AppendToOutgoingContext(r.Context(), "authorization", token)
+	}
+	return r.Context()
+}
+
+// number is a parameter from 1 to maxListed.
+func number(r *http.Request, name string, otherwise int) int {
+	n, err := strconv.Atoi(r.URL.Query().Get(name))
+	if err != nil || n < 1 {
+		return otherwise
+	}
+	return min(n, maxListed)
+}
+
+func write(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(value) // an error means that the client has gone
+}
+
+// fail answers with what the gateway says is wrong, which is fit for callers.
+func fail(w http.ResponseWriter, err error) {
+	code := http.StatusInternalServerError
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange:
+		code = http.StatusBadRequest
+	case codes.Unauthenticated:
+		code = http.StatusUnauthorized
+	case codes.PermissionDenied:
+		code = http.StatusForbidden
+	case codes.NotFound:
+		code = http.StatusNotFound
+	case codes.Unavailable, codes.ResourceExhausted:
+		code = http.StatusServiceUnavailable
+	case codes.DeadlineExceeded:
+		code = http.StatusGatewayTimeout
+	}
+	message := status.Convert(err).Message()
+	if _, ok := status.FromError(err); !ok && !errors.Is(err, context.Canceled) {
+		message = "internal error"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": message})
+}

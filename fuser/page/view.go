@@ -1,0 +1,161 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/triskele/triskele/fuser/critical"
+	"github.com/triskele/triskele/fuser/recent"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// row is a span in a waterfall. Times are in microseconds after the first.
+type row struct {
+	Name     string     `json:"name"`
+	Service  string     `json:"service"`
+	Depth    int        `json:"depth"`
+	Start    int64      `json:"start"`
+	Took     int64      `json:"took"`
+	Critical [][2]int64 `json:"critical"` // begin and length of what it adds to the critical path
+	Failed   bool       `json:"failed"`
+	State    string     `json:"state,omitempty"`
+	Reason   string     `json:"reason,omitempty"`
+}
+
+// waterfall is the spans of a trace as a tree, root first. A span whose parent was not recorded hangs below the root.
+func waterfall(spans []*triskelev1.Span) []row {
+	rows := []row{}
+	if len(spans) == 0 {
+		return rows
+	}
+	sorted := slices.SortedFunc(slices.Values(spans), func(a, b *triskelev1.Span) int {
+		return cmp.Or(a.GetStart().AsTime().Compare(b.GetStart().AsTime()), cmp.Compare(a.GetId(), b.GetId()))
+	})
+	known := map[string]bool{}
+	for _, span := range sorted {
+		known[span.GetId()] = true
+	}
+	root := sorted[0]
+	if i := slices.IndexFunc(sorted, func(span *triskelev1.Span) bool { return span.GetParentId() == "" }); i >= 0 {
+		root = sorted[i]
+	}
+	children := map[string][]*triskelev1.Span{}
+	for _, span := range sorted {
+		parent := span.GetParentId()
+		if !known[parent] {
+			parent = root.GetId()
+		}
+		if span != root {
+			children[parent] = append(children[parent], span)
+		}
+	}
+	path := map[*triskelev1.Span][][2]int64{}
+	for _, s := range critical.Path(root, sorted) {
+		path[s.Span] = append(path[s.Span], [2]int64{s.Start.Microseconds(), s.Took.Microseconds()})
+	}
+	origin := root.GetStart().AsTime()
+	var draw func(span *triskelev1.Span, depth int)
+	draw = func(span *triskelev1.Span, depth int) {
+		attributes := span.GetAttributes()
+		rows = append(rows, row{
+			Name: strings.TrimPrefix(span.GetName(), "triskele.v1."), Service: span.GetService(), Depth: depth,
+			Start: span.GetStart().AsTime().Sub(origin).Microseconds(), Took: span.GetDuration().AsDuration().Microseconds(),
+			Critical: path[span], Failed: span.GetFailed(), State: attributes["triskele.state"], Reason: attributes["triskele.reason"],
+		})
+		below := children[span.GetId()]
+		delete(children, span.GetId()) // each once, whatever a broken trace says
+		for _, child := range below {
+			draw(child, depth+1)
+		}
+	}
+	draw(root, 0)
+	return rows
+}
+
+// Times in the views are in milliseconds.
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func stateName(s triskelev1.LegState) string { return strings.TrimPrefix(s.String(), "LEG_STATE_") }
+
+type legLive struct {
+	Leg      string         `json:"leg"` // "" for recalls as a whole
+	Searches int            `json:"searches"`
+	P50      float64        `json:"p50"`
+	P95      float64        `json:"p95"`
+	P99      float64        `json:"p99"`
+	Budget   float64        `json:"budget"`
+	States   map[string]int `json:"states"`
+	Series   [][6]float64   `json:"series"` // seconds since 1970, p50, p95, p99, budget, searches
+}
+
+func liveView(all []recent.Live) []legLive {
+	views := []legLive{}
+	for _, l := range all {
+		view := legLive{Leg: l.Leg, Searches: l.Searches, P50: ms(l.P50), P95: ms(l.P95), P99: ms(l.P99), Budget: ms(l.Budget), States: map[string]int{}, Series: [][6]float64{}}
+		for state, n := range l.States {
+			view.States[stateName(state)] = n
+		}
+		for _, p := range l.Series {
+			view.Series = append(view.Series, [6]float64{float64(p.Start.Unix()), ms(p.P50), ms(p.P95), ms(p.P99), ms(p.Budget), float64(p.Searches)})
+		}
+		views = append(views, view)
+	}
+	return views
+}
+
+type recallView struct {
+	ID         uint64    `json:"id"`
+	TraceID    string    `json:"trace_id"`
+	Start      time.Time `json:"start"`
+	Took       float64   `json:"took"`
+	Budget     float64   `json:"budget"`
+	Hits       int       `json:"hits"`
+	Degraded   string    `json:"degraded"`
+	Failed     string    `json:"failed"`
+	Remembered bool      `json:"remembered"`
+	Recorded   bool      `json:"recorded"` // with spans, not only an outline
+	Legs       []legView `json:"legs"`
+}
+
+type legView struct {
+	Leg    string  `json:"leg"`
+	State  string  `json:"state"`
+	Reason string  `json:"reason"`
+	Spent  float64 `json:"spent"`
+	Budget float64 `json:"budget"`
+	Queued float64 `json:"queued"`
+	Hits   int     `json:"hits"`
+}
+
+func viewOf(r *recent.Recall) recallView {
+	view := recallView{
+		ID: r.ID, TraceID: r.TraceID, Start: r.Start.UTC(), Took: ms(r.Took), Budget: ms(r.Budget), Hits: r.Hits, Degraded: r.Degraded,
+		Failed: r.Failed, Remembered: r.Remembered, Recorded: len(r.Spans) > 0, Legs: []legView{},
+	}
+	for _, l := range r.Legs {
+		view.Legs = append(view.Legs, legView{l.Name, stateName(l.State), l.Reason, ms(l.Spent), ms(l.Budget), ms(l.Queued), l.Hits})
+	}
+	return view
+}
+
+type legIndex struct {
+	Leg      string  `json:"leg"`
+	Indexed  int64   `json:"indexed"`
+	Pending  int64   `json:"pending"`
+	Dead     int64   `json:"dead"`
+	Excluded int64   `json:"excluded"`
+	Lag      float64 `json:"lag"`
+	Model    string  `json:"model"`
+	Error    string  `json:"error"`
+}
+
+func indexView(resp *triskelev1.RecallServiceGetIndexStatusResponse) []legIndex {
+	views := []legIndex{}
+	for _, leg := range resp.GetLegs() {
+		s := leg.GetStatus()
+		views = append(views, legIndex{leg.GetLeg(), s.GetIndexed(), s.GetPending(), s.GetDead(), s.GetExcluded(), ms(s.GetLag().AsDuration()), s.GetModel(), leg.GetError()})
+	}
+	return views
+}

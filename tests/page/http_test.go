@@ -1,0 +1,209 @@
+package page_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/rpc"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/cli"
+	"github.com/triskele/triskele/services/demo"
+)
+
+func asJSON(r *http.Request) { r.Header.Set("Content-Type", "application/json") }
+
+// parse reads an answer.
+func parse[T any](t *testing.T, text string) (out T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		t.Fatalf("%v in %.200s", err, text)
+	}
+	return out
+}
+
+func TestEndpoints(t *testing.T) {
+	s := start(t)
+	s.recall(20, 5*time.Second)
+	s.slow.Store(int64(time.Minute))
+	s.recall(1, 50*time.Millisecond)
+	s.slow.Store(0)
+
+	resp, text := s.send(t.Context(), "POST", "/api/recall", question(s.queries[0].Text, ""), asJSON)
+	asked := parse[struct {
+		Answer struct {
+			Hits []struct {
+				ID            string
+				Score         float64
+				Contributions []struct{ Value float64 }
+				Memory        struct{ Content string }
+			}
+			Legs    []struct{ State string }
+			TraceID string
+		}
+		Waterfall []struct {
+			Name, Service string
+			Took          int64
+			Critical      [][2]int64
+		}
+	}](t, text)
+	if resp.StatusCode != 200 || len(asked.Answer.Hits) == 0 || asked.Answer.Hits[0].ID != demo.ID("inc-err-conn-reset") || len(asked.Answer.Legs) != 3 {
+		t.Fatalf("%d: %.500s", resp.StatusCode, text)
+	}
+	sum, critical := 0., int64(0)
+	for _, c := range asked.Answer.Hits[0].Contributions {
+		sum += c.Value
+	}
+	if d := sum - asked.Answer.Hits[0].Score; d > 1e-9 || d < -1e-9 {
+		t.Errorf("contributions add up to %v of %v", sum, asked.Answer.Hits[0].Score)
+	}
+	services := map[string]bool{}
+	for _, row := range asked.Waterfall {
+		services[row.Service] = true
+		for _, c := range row.Critical {
+			critical += c[1]
+		}
+	}
+	if !services["dense"] || !services["lexical"] || !services["memory"] || asked.Waterfall[0].Name != "recall from the page" {
+		t.Errorf("the waterfall has %v", services)
+	}
+	if whole := asked.Waterfall[0].Took; critical < whole*9/10 || critical > whole { // rounded down, each
+		t.Errorf("the critical path has %d µs of %d", critical, whole)
+	}
+
+	_, text = s.send(t.Context(), "GET", "/api/recalls?kind=degraded", "", nil)
+	degraded := parse[[]struct {
+		ID       uint64
+		Degraded string
+		Legs     []struct{ Leg, State string }
+	}](t, text)
+	if len(degraded) != 1 || !strings.Contains(degraded[0].Degraded, "the dense leg") || len(degraded[0].Legs) != 3 {
+		t.Fatalf("degraded: %s", text)
+	}
+	_, text = s.send(t.Context(), "GET", "/api/live", "", nil)
+	if live := parse[[]struct {
+		Leg           string
+		Searches      int
+		P50, P95, P99 float64
+	}](t, text); len(live) != 4 || live[1].Leg != "dense" || live[1].Searches != 22 || live[1].P50 <= 0 || live[1].P99 < live[1].P95 {
+		t.Errorf("live: %s", text)
+	}
+	_, text = s.send(t.Context(), "GET", "/api/index?namespace="+demo.Namespace, "", nil)
+	if index := parse[[]struct {
+		Leg              string
+		Indexed, Pending int64
+	}](t, text); len(index) != 3 || index[0].Indexed == 0 || index[0].Pending != 0 {
+		t.Errorf("index: %s", text)
+	}
+	if _, text = s.send(t.Context(), "GET", "/api/namespaces", "", nil); text != `["default","demo"]`+"\n" {
+		t.Errorf("namespaces: %s", text)
+	}
+	for path, want := range map[string]string{"/": "<title>Triskele", "/assets/page.js": "use strict", "/assets/page.css": ":root", "/assets/uplot/uPlot.iife.min.js": "uPlot", "/assets/uplot/LICENSE": "MIT"} {
+		resp, text := s.send(t.Context(), "GET", path, "", nil)
+		if resp.StatusCode != 200 || !strings.Contains(text, want) || !strings.HasPrefix(resp.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'; style-src 'self'") {
+			t.Errorf("%s: %d, %v", path, resp.StatusCode, resp.Header)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s := start(t)
+	ok := question("basalt", "")
+	for name, x := range map[string]struct {
+		method, path, body string
+		edit               func(*http.Request)
+		code               int
+		says               string
+	}{
+		"a form of another site":  {"POST", "/api/recall", ok, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 400, "application/json"},
+		"another site":            {"POST", "/api/recall", ok, func(r *http.Request) { asJSON(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403, ""},
+		"a name that was rebound": {"GET", "/api/recalls", "", func(r *http.Request) { r.Host = "evil.example" }, 421, ""},
+		"no request":              {"POST", "/api/recall", "{", asJSON, 400, "no RecallRequest"},
+		"an unknown field":        {"POST", "/api/recall", question("x", `, "nonsense": 1`), asJSON, 400, "no RecallRequest"},
+		"one that is too long":    {"POST", "/api/recall", question(strings.Repeat("x", 70_000), ""), asJSON, 400, "too long"},
+		"what the gateway checks": {"POST", "/api/recall", question("x", `, "limit": 5000`), asJSON, 400, "limit"},
+		"an unknown namespace":    {"POST", "/api/recall", strings.Replace(ok, "demo", "nowhere", 1), asJSON, 400, "unknown"},
+		"an unknown recall":       {"GET", "/api/recalls/99", "", nil, 404, "not remembered"},
+		"a page that is not":      {"GET", "/api/nothing", "", nil, 404, ""},
+	} {
+		resp, text := s.send(t.Context(), x.method, x.path, x.body, x.edit)
+		if resp.StatusCode != x.code || !strings.Contains(text, x.says) {
+			t.Errorf("%s: %d %.200s", name, resp.StatusCode, text)
+		}
+	}
+}
+
+// doorkeeper lets in who shows a token.
+func doorkeeper(ctx context.Context, _ string) (rpc.Call, error) {
+	if !slices.Equal(metadata.ValueFromIncomingContext(ctx, "authorization"), []string{"Bearer sesame"}) {
+		return nil, status.Error(codes.Unauthenticated, "a token is needed")
+	}
+	return anything{}, nil
+}
+
+type anything struct{}
+
+func (anything) Allow(any) error { return nil }
+func (anything) Done(error)      {}
+
+func TestTheGateStandsBeforeThePageToo(t *testing.T) {
+	s := startWith(t, doorkeeper)
+	for _, x := range []struct{ method, path, body string }{
+		{"POST", "/api/recall", question("basalt", "")}, {"GET", "/api/namespaces", ""}, {"GET", "/api/index?namespace=demo", ""},
+	} {
+		if resp, text := s.send(t.Context(), x.method, x.path, x.body, asJSON); resp.StatusCode != 401 {
+			t.Errorf("%s without a token: %d %.100s", x.path, resp.StatusCode, text)
+		}
+		with := func(r *http.Request) { asJSON(r); r.Header.Set("Authorization", "Bearer sesame") }
+		if resp, text := s.send(t.Context(), x.method, x.path, x.body, with); resp.StatusCode != 200 {
+			t.Errorf("%s with one: %d %.100s", x.path, resp.StatusCode, text)
+		}
+	}
+}
+
+// TestSensitiveMemories are answered as over gRPC, and nothing of them is remembered.
+func TestSensitiveMemories(t *testing.T) {
+	s := start(t)
+	const canary = "xylophonequetzal"
+	if _, err := s.Import(t.Context(), []*triskelev1.Memory{{Namespace: "secrets", Content: "The vault's word is " + canary + ".", Sensitive: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WaitIndexed(t.Context(), "secrets", nil); err != nil {
+		t.Fatal(err)
+	}
+	_, text := s.send(t.Context(), "POST", "/api/recall", strings.Replace(question("what is "+canary, ""), "demo", "secrets", 1), asJSON)
+	if !strings.Contains(text, canary) || !strings.Contains(text, `"sensitive":true`) {
+		t.Errorf("%s", text)
+	}
+	_, waterfall, _ := strings.Cut(text, `"waterfall"`)
+	_, recalls := s.send(t.Context(), "GET", "/api/recalls", "", nil)
+	_, traces := s.send(t.Context(), "GET", "/api/traces", "", nil)
+	_, one := s.send(t.Context(), "GET", "/api/recalls/1", "", nil)
+	for name, text := range map[string]string{"the waterfall": waterfall, "recalls": recalls, "traces": traces, "a recall": one} {
+		if text == "" || strings.Contains(text, canary) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+func TestBudgetReadsWhatIsRemembered(t *testing.T) {
+	s := start(t)
+	s.slow.Store(int64(80 * time.Millisecond))
+	s.recall(5, 5*time.Second)
+	var out, errs bytes.Buffer
+	code := cli.Run(t.Context(), []string{"budget", "--admin", s.url, "--budgets", "20ms,5s"},
+		cli.Env{In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: os.Getenv, Now: time.Now})
+	if code != 0 || !strings.Contains(out.String(), "5 recalls of the gateway") || !strings.Contains(out.String(), "leg dense") {
+		t.Errorf("%d: %s%s", code, &out, &errs)
+	}
+}
