@@ -296,7 +296,9 @@ func (t *TrialReport) Markdown() []byte {
 	line("- Machine: %s, %d cores; store: %s", t.Machine.CPU, t.Machine.Cores, t.Store)
 	line("- Embedder: %s", t.Embedder)
 	line("- RRF with k %d; 50 of each leg's list; the graph starts from %d memories in seeded mode; differences with 95 %% intervals of a paired bootstrap", fusion.DefaultK, seedDepth)
-	line("- The graph's weight is multiplied by 1 + %g × coverage, the share of the query that PageRank's linking has understood, as the gateway does", defaultTrust)
+	if defaultTrust > 0 {
+		line("- The graph's weight is multiplied by 1 + %g × coverage, the share of the query that PageRank's linking has understood, as the gateway does", defaultTrust)
+	}
 	line("- \"random\": the same search in a graph in which every memory has changed places with another that has as many concepts; in seeded mode it starts from the same seeds")
 
 	line("\n## What there is to find")
