@@ -28,7 +28,7 @@ type budgetCmd struct {
 	Limit   int               `help:"Traces at most." default:"2000"`
 	Budgets []time.Duration   `help:"Budgets to try." default:"10ms,15ms,20ms,30ms,50ms,70ms,100ms,150ms,200ms,300ms,500ms,700ms,1s" placeholder:"TIME"`
 	Leg     []string          `help:"How the gateway's legs divide a budget, as fuserd is told; not needed for the default." env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
-	Quality []byte            `help:"JSON file of an evaluation's report, such as docs/evidence/lost-legs.json, to say what recall a budget leaves." type:"filecontent" placeholder:"FILE"`
+	Quality []byte            `help:"JSON file of an evaluation's report, such as docs/evidence/fusion.json, to say what recall a budget leaves." type:"filecontent" placeholder:"FILE"`
 	JSON    bool              `help:"Print the report as JSON." xor:"form"`
 	HTML    bool              `help:"Print it as a page that needs nothing else." xor:"form"`
 	SVG     bool              `help:"Print the plot." xor:"form"`

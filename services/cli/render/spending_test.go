@@ -46,7 +46,7 @@ func slowDense() (out []otlp.Trace) {
 }
 
 func TestSpending(t *testing.T) {
-	quality, err := spending.ParseQuality([]byte(`{"plan": "lost-legs", "lost": [{"legs": [], "means": {"notes": {"recall@10": 0.9}, "a longer name": {"recall@10": 0.7}}},
+	quality, err := spending.ParseQuality([]byte(`{"plan": "fusion", "lost": [{"legs": [], "means": {"notes": {"recall@10": 0.9}, "a longer name": {"recall@10": 0.7}}},
 		{"legs": ["dense"], "means": {"notes": {"recall@10": 0.5}, "a longer name": {"recall@10": 0.6}}}]}`))
 	if err != nil {
 		t.Fatal(err)
