@@ -81,6 +81,7 @@ var covered = map[string]string{
 	"services/sqlite: otelsql.Open":               "the database: TestCanary looks into every table",
 	"services/postgres/pgtest: v5.Connect":        "for tests only",
 	"services/storetest: os.Stderr":               "for tests only",
+	"services/storetest: os.WriteFile":            "for tests only",
 	"services/storetest: slog.NewTextHandler":     "for tests only",
 	"services/eval: sql.Open":                     "`triskele eval` measures with public data sets",
 	"services/eval: v5.Connect":                   "the same",
