@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"mime"
 	"net"
 	"net/http"
@@ -49,9 +50,10 @@ type page struct {
 }
 
 // Open adds the page to the mux of a server for operators, which keeps other sites' requests out. What the page asks goes to a
-// gRPC server, in memory: serve has it serve the gateway on a listener until that is closed, which closing the page does. So
-// everything is checked as a call from elsewhere, and who has to show a token there has to show it to the page.
-func Open(mux *http.ServeMux, ring *recent.Ring, tel *telemetry.Service, serve func(net.Listener) error) (closePage func(), err error) {
+// gRPC server in memory, which knows whom to let in as outer does: serve has it serve the gateway on a listener until that is
+// closed, which closing the page does. So everything is checked as a call from elsewhere, and who has to show a token there has
+// to show it to the page.
+func Open(mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service, log *slog.Logger, serve func(*rpc.Server, net.Listener) error) (closePage func(), err error) {
 	listener := bufconn.Listen(pipeBytes)
 	conn, err := rpc.Dial("passthrough:///page", tel, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 		return listener.DialContext(ctx)
@@ -59,10 +61,12 @@ func Open(mux *http.ServeMux, ring *recent.Ring, tel *telemetry.Service, serve f
 	if err != nil {
 		return nil, err
 	}
+	inner := rpc.NewServer(tel, log)
+	inner.Admit(outer.Gate())
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = serve(listener) // ends with the listener, or with the program
+		_ = serve(inner, listener) // ends with the listener, or with the program
 	}()
 	(&page{triskelev1.NewRecallServiceClient(conn), triskelev1.NewMemoryServiceClient(conn), ring, tel.Recorder}).register(mux)
 	return func() {

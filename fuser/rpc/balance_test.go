@@ -95,10 +95,7 @@ func (r *replica) Search(context.Context, *triskelev1.SearchRequest) (*triskelev
 // startReplica serves on 127.0.0.last; ready says whether it says so.
 func startReplica(t *testing.T, tel *telemetry.Service, last byte, port int, ready bool) *replica {
 	t.Helper()
-	server, err := rpc.NewServer(tel, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := rpc.NewServer(tel, slog.New(slog.DiscardHandler))
 	r := &replica{server: server}
 	triskelev1.RegisterLegServiceServer(server, r)
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.%d:%d", last, port))

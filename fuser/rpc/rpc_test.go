@@ -73,10 +73,7 @@ func start(t *testing.T, s service, more ...grpc.DialOption) (*rpc.Server, *grpc
 		t.Fatal(err)
 	}
 	log := &syncBuffer{}
-	server, err := rpc.NewServer(process.Service("test"), slog.New(slog.NewJSONHandler(log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := rpc.NewServer(process.Service("test"), slog.New(slog.NewJSONHandler(log, nil)))
 	triskelev1.RegisterRecallServiceServer(server, s)
 	triskelev1.RegisterMemoryServiceServer(server, s)
 	listener, err := rpc.Listen("127.0.0.1:0", false)
@@ -256,10 +253,7 @@ func TestHealthFollowsTheCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := rpc.NewServer(process.Service("test"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := rpc.NewServer(process.Service("test"), slog.New(slog.DiscardHandler))
 	triskelev1.RegisterRecallServiceServer(server, returns(nil))
 	listener, err := rpc.Listen("127.0.0.1:0", false)
 	if err != nil {
@@ -367,10 +361,7 @@ func TestStopLetsRunningCallsFinish(t *testing.T) {
 		t.Fatal(err)
 	}
 	entered, leave := make(chan struct{}), make(chan struct{})
-	server, err := rpc.NewServer(process.Service("test"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := rpc.NewServer(process.Service("test"), slog.New(slog.DiscardHandler))
 	triskelev1.RegisterRecallServiceServer(server, service{recall: func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
 		close(entered)
 		<-leave

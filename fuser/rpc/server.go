@@ -43,12 +43,8 @@ type Server struct {
 }
 
 // NewServer returns a server that validates requests, hides internal errors, survives panics and is traced.
-func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOption) (*Server, error) {
-	validator, err := protovalidate.New()
-	if err != nil {
-		return nil, fmt.Errorf("validator: %w", err)
-	}
-	guard := guard{validator: validator, log: log}
+func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOption) *Server {
+	guard := guard{log: log}
 	options := append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.ForceServerCodecV2(newServerCodec()),
@@ -66,7 +62,7 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 	s.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(s.Server, s.health)
 	reflection.Register(s.Server)
-	return s, nil
+	return s
 }
 
 // Admit has gate asked about every call from now on; without one, everybody is let in.
@@ -163,10 +159,7 @@ func Listen(address string, remote bool) (net.Listener, error) {
 }
 
 // guard is what every call passes: validation on the way in, error mapping and panic recovery on the way out.
-type guard struct {
-	validator protovalidate.Validator
-	log       *slog.Logger
-}
+type guard struct{ log *slog.Logger }
 
 func (g guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	defer func() { err = g.outcome(ctx, info.FullMethod, recover(), err) }()
@@ -198,7 +191,7 @@ func (g guard) validate(req any) error {
 	if !ok {
 		return nil
 	}
-	return FromViolations("", g.validator.Validate(message))
+	return FromViolations("", protovalidate.Validate(message))
 }
 
 func (g guard) outcome(ctx context.Context, method string, panicked any, err error) error {

@@ -54,10 +54,7 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 	if creds != nil {
 		options = append(options, grpc.Creds(creds))
 	}
-	server, err := rpc.NewServer(tel, log, options...)
-	if err != nil {
-		return nil, nil, err
-	}
+	server := rpc.NewServer(tel, log, options...)
 	server.Admit(gate)
 	guarded := creds != nil && gate != nil
 	listener, err := rpc.Listen(l.Listen, l.AllowRemote || guarded)

@@ -52,10 +52,7 @@ func serveWith(t *testing.T, config standalone.Config) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := rpc.NewServer(process.Service("fuser"), storetest.Log())
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := rpc.NewServer(process.Service("fuser"), storetest.Log())
 	go func() { _ = system.Serve(server, listener) }()
 	t.Cleanup(func() {
 		if err := system.Close(); err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/triskele/triskele/fuser/page"
 	"github.com/triskele/triskele/fuser/recent"
 	"github.com/triskele/triskele/fuser/rerank"
-	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/fuser/trust"
 	"github.com/triskele/triskele/services/curator"
@@ -124,7 +123,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	defer func() { err = errors.Join(err, system.Close()) }()
 	operators.Health(server.Serving)
 	if c.Admin.On() {
-		closePage, err := c.openPage(server, system, config.Recent, operators, process.Service("fuser"), log)
+		closePage, err := page.Open(operators.ServeMux, config.Recent, server, process.Service("fuser"), log, system.Serve)
 		if err != nil {
 			return fmt.Errorf("page: %w", err)
 		}
@@ -141,17 +140,6 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	case <-ctx.Done():
 		return env.print("stopping\n")
 	}
-}
-
-// openPage adds the page to what operators see. It asks a server of its own in this process, which knows whom to let in as the
-// outer one does.
-func (c *upCmd) openPage(outer *rpc.Server, system *standalone.System, ring *recent.Ring, operators *admin.Server, tel *telemetry.Service, log *slog.Logger) (closePage func(), err error) {
-	inner, err := rpc.NewServer(tel, log)
-	if err != nil {
-		return nil, err
-	}
-	inner.Admit(outer.Gate())
-	return page.Open(operators.ServeMux, ring, tel, func(listener net.Listener) error { return system.Serve(inner, listener) })
 }
 
 func welcome(address net.Addr, t target) string {

@@ -119,10 +119,7 @@ func TestGatewayElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := rpc.NewServer(start(t).Service("fuser"), log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := rpc.NewServer(start(t).Service("fuser"), log)
 	go func() { _ = system.Serve(server, listener) }()
 	t.Cleanup(func() { _ = system.Close() })
 

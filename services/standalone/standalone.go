@@ -139,10 +139,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		if l.Name != denseTel.Name {
 			tel = process.Service(l.Name)
 		}
-		server, err := rpc.NewServer(tel, log, grpc.ChainUnaryInterceptor(delay(l.Name, config.Delay)))
-		if err != nil {
-			return nil, err
-		}
+		server := rpc.NewServer(tel, log, grpc.ChainUnaryInterceptor(delay(l.Name, config.Delay)))
 		triskelev1.RegisterLegServiceServer(server, leg.NewServer(searchers[l.Name], tel, log))
 		conn, err := s.serve(run, server, l.Name, gatewayTel)
 		if err != nil {
@@ -153,10 +150,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		s.Legs[l.Name] = clients[i]
 	}
 
-	records, err := rpc.NewServer(process.Service("memory"), log)
-	if err != nil {
-		return nil, err
-	}
+	records := rpc.NewServer(process.Service("memory"), log)
 	store := s.Backend.Memory()
 	triskelev1.RegisterMemoryServiceServer(records, memory.NewServer(store))
 	background(func(ctx context.Context) { config.Sweep.Run(ctx, store, log) })
@@ -179,9 +173,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		triskelev1.RegisterRecallServiceServer(server, g)
 		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memories))
 	}
-	if s.gateway, err = rpc.NewServer(gatewayTel, log); err != nil {
-		return nil, err
-	}
+	s.gateway = rpc.NewServer(gatewayTel, log)
 	register(s.gateway)
 	if s.Conn, err = s.serve(run, s.gateway, "fuser", process.Service("client")); err != nil {
 		return nil, err
@@ -205,10 +197,7 @@ func (s *System) statement(ctx context.Context, index backend.Index, linked back
 	if err != nil {
 		return nil, err
 	}
-	server, err := rpc.NewServer(own, log)
-	if err != nil {
-		return nil, err
-	}
+	server := rpc.NewServer(own, log)
 	triskelev1.RegisterRecallServiceServer(server, recalls)
 	conn, err := s.serve(ctx, server, "statement", gateway)
 	if err != nil {

@@ -23,10 +23,7 @@ func (f *Fixture) Client(t testing.TB) triskelev1.MemoryServiceClient {
 // ClientOf is as Client; the server writes to a log.
 func (f *Fixture) ClientOf(t testing.TB, log *slog.Logger) triskelev1.MemoryServiceClient {
 	t.Helper()
-	server, err := rpc.NewServer(f.Tel, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := rpc.NewServer(f.Tel, log)
 	triskelev1.RegisterMemoryServiceServer(server, memory.NewServer(f.Memory))
 	server.Ready()
 	listener := bufconn.Listen(1 << 20)

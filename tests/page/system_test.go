@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -79,12 +78,9 @@ func startWith(t *testing.T, gate rpc.Gate) *system {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inner, err := rpc.NewServer(process.Service("fuser"), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inner.Admit(gate)
-	closePage, err := page.Open(operators.ServeMux, s.ring, process.Service("fuser"), func(listener net.Listener) error { return running.Serve(inner, listener) })
+	outer := rpc.NewServer(process.Service("fuser"), quiet)
+	outer.Admit(gate)
+	closePage, err := page.Open(operators.ServeMux, s.ring, outer, process.Service("fuser"), quiet, running.Serve)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,32 +106,24 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	if err != nil {
 		return err
 	}
-	triskelev1.RegisterRecallServiceServer(server, g)
-	triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memory))
+	register := func(server *rpc.Server) {
+		triskelev1.RegisterRecallServiceServer(server, g)
+		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memory))
+		// A gateway whose legs are down still answers, with what it has: it is ready as soon as it listens.
+		server.Ready()
+	}
+	register(server)
 	if f.Admin.On() {
-		closePage, err := f.openPage(ctx, server, g, memory, config.Recent, operators, tel, log)
+		closePage, err := page.Open(operators.ServeMux, config.Recent, server, tel, log, func(inner *rpc.Server, listener net.Listener) error {
+			register(inner)
+			return inner.Run(ctx, listener)
+		})
 		if err != nil {
 			return fmt.Errorf("page: %w", err)
 		}
 		defer closePage()
 	}
-	// A gateway whose legs are down still answers, with what it has: it is ready as soon as it listens.
-	server.Ready()
 	operators.Health(server.Serving)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version(), "legs", len(config.Legs))
 	return server.Run(ctx, listener)
-}
-
-// openPage adds the page to what operators see. It asks a server of its own in this process, which knows whom to let in as the
-// outer one does.
-func (f *flags) openPage(ctx context.Context, outer *rpc.Server, g *gateway.Gateway, memory triskelev1.MemoryServiceClient, ring *recent.Ring, operators *admin.Server, tel *telemetry.Service, log *slog.Logger) (closePage func(), err error) {
-	inner, err := rpc.NewServer(tel, log)
-	if err != nil {
-		return nil, err
-	}
-	inner.Admit(outer.Gate())
-	triskelev1.RegisterRecallServiceServer(inner, g)
-	triskelev1.RegisterMemoryServiceServer(inner, gateway.NewForwarder(memory))
-	inner.Ready()
-	return page.Open(operators.ServeMux, ring, tel, func(listener net.Listener) error { return inner.Run(ctx, listener) })
 }

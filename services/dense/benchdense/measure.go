@@ -185,10 +185,7 @@ func fillSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, dat
 // serve puts the leg's server before the searcher, on a socket as densed's.
 func (s *storeMeasured) serve(ctx context.Context, tel *telemetry.Service) (stop func(), err error) {
 	log := slog.New(slog.DiscardHandler)
-	server, err := rpc.NewServer(tel, log)
-	if err != nil {
-		return nil, err
-	}
+	server := rpc.NewServer(tel, log)
 	triskelev1.RegisterLegServiceServer(server, leg.NewServer(s.searcher, tel, log))
 	listener, err := rpc.Listen("127.0.0.1:0", false)
 	if err != nil {
