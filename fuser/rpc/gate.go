@@ -64,7 +64,7 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 // pass has a call made if the gate lets it in.
 func (r *registrar) pass(ctx context.Context, method string, handle func(Call) error) error {
 	if r.gate == nil {
-		return handle(open{})
+		return handle(Anything{})
 	}
 	call, err := r.gate(ctx, method)
 	if err != nil {
@@ -76,11 +76,14 @@ func (r *registrar) pass(ctx context.Context, method string, handle func(Call) e
 	return outcome
 }
 
-// open is a call that nobody was asked about.
-type open struct{}
+// Anything is a Call that may do anything.
+type Anything struct{}
 
-func (open) Allow(any) error { return nil }
-func (open) Done(error)      {}
+// Allow implements Call.
+func (Anything) Allow(any) error { return nil }
+
+// Done implements Call.
+func (Anything) Done(error) {}
 
 type gatedStream struct {
 	grpc.ServerStream

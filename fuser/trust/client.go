@@ -1,14 +1,13 @@
 package trust
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 
 	"google.golang.org/grpc"
+
+	"github.com/triskele/triskele/proto/client"
 )
 
 // Bearer is the token that a program shows to a gateway.
@@ -37,29 +36,9 @@ func (b Bearer) Dial(t TLS, target string) ([]grpc.DialOption, error) {
 	if secret == "" {
 		return options, nil
 	}
-	if t.CA == "" && !loopback(target) {
-		return nil, errors.New("a token is not sent in plain text to another machine: give --tls-ca FILE, or --tls-ca system")
+	shown, err := client.Show(secret, target, t.CA != "")
+	if err != nil {
+		return nil, fmt.Errorf("%w: give --tls-ca FILE, or --tls-ca system", err)
 	}
-	return append(options, grpc.WithPerRPCCredentials(shown(secret))), nil
+	return append(options, shown), nil
 }
-
-// loopback says whether target is certain to be on this machine.
-func loopback(target string) bool {
-	if strings.HasPrefix(target, "unix:") {
-		return true
-	}
-	host, _, err := net.SplitHostPort(target)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
-}
-
-// shown is a token as a call's metadata.
-type shown string
-
-// GetRequestMetadata implements credentials.PerRPCCredentials.
-func (s shown) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer " + string(s)}, nil
-}
-
-// RequireTransportSecurity implements credentials.PerRPCCredentials; Dial has seen to it.
-func (shown) RequireTransportSecurity() bool { return false }

@@ -131,7 +131,7 @@ func TestToken(t *testing.T) {
 	if got := g.token.Load(); got != "Bearer secret" {
 		t.Errorf("shown: %v", got)
 	}
-	for _, target := range []string{"memory.example.com:7400", "dns:///10.0.0.1:7400", "localhost.example.com:1"} {
+	for _, target := range []string{"memory.example.com:7400", "dns:///10.0.0.1:7400", "localhost.example.com:1", "dns://10.0.0.1/localhost:7400"} {
 		if _, err := client.Dial(target, client.WithToken("secret")); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: a token is sent in plain text: %v", target, err)
 		}

@@ -87,10 +87,11 @@ func Dial(target string, options ...Option) (*Client, error) {
 		grpc.WithChainUnaryInterceptor(deadline(s.timeout)),
 	}
 	if s.token != "" {
-		if s.tls == nil && !loopback(target) {
-			return nil, errors.New("a token is sent to another machine only with TLS")
+		shown, err := Show(s.token, target, s.tls != nil)
+		if err != nil {
+			return nil, err
 		}
-		dial = append(dial, grpc.WithPerRPCCredentials(token(s.token)))
+		dial = append(dial, shown)
 	}
 	conn, err := grpc.NewClient(target, append(dial, s.more...)...)
 	if err != nil {
@@ -113,12 +114,25 @@ func deadline(timeout time.Duration) grpc.UnaryClientInterceptor {
 	}
 }
 
+// Show has a connection to target show a token with each call, for programs that dial by themselves. Unless calls are encrypted,
+// only a target that is certain to be on this machine is shown one.
+func Show(secret, target string, encrypted bool) (grpc.DialOption, error) {
+	if !encrypted && !loopback(target) {
+		return nil, errors.New("a token is sent to another machine only with TLS")
+	}
+	return grpc.WithPerRPCCredentials(token(secret)), nil
+}
+
 // loopback says whether a target is on this machine.
 func loopback(target string) bool {
 	if strings.HasPrefix(target, "unix:") {
 		return true
 	}
-	host, _, err := net.SplitHostPort(target[strings.LastIndex(target, "/")+1:])
+	_, name, found := strings.Cut(target, ":///")
+	if !found { // no scheme, or one that names who is to look the name up
+		name = target
+	}
+	host, _, err := net.SplitHostPort(name)
 	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }
 
@@ -130,5 +144,5 @@ func (t token) GetRequestMetadata(context.Context, ...string) (map[string]string
 	return map[string]string{"authorization": "Bearer " + string(t)}, nil
 }
 
-// RequireTransportSecurity implements credentials.PerRPCCredentials; Dial has seen to it.
+// RequireTransportSecurity implements credentials.PerRPCCredentials; Show has seen to it.
 func (token) RequireTransportSecurity() bool { return false }
