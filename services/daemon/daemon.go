@@ -26,7 +26,7 @@ const gatewayName = "fuser"
 type flags struct {
 	program.Flags
 	kong.Plugins        // flags of the one service
-	Postgres     string `help:"PostgreSQL connection URL." required:"" env:"TRISKELE_POSTGRES" placeholder:"URL"`
+	Postgres     string `help:"PostgreSQL connection URL." required:"" env:"TRISKELE_POSTGRES" placeholder:"URL" group:"Database:"`
 }
 
 // Service is what a program builds on the database.
