@@ -337,7 +337,7 @@ _triskele() {
         --tls-key) files=file ;;
         --tls-ca) files=file ;;
       esac
-      words='--help --config --color --version --namespace --address --timeout --token-file --tls-cert --tls-key --tls-ca' ;;
+      words='--help --config --color --version --json --namespace --address --timeout --token-file --tls-cert --tls-key --tls-ca' ;;
     ' curation revert')
       case "$prev" in
         --config) files=file ;;
@@ -359,7 +359,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' namespace')
       case "$prev" in
         --config) files=file ;;
@@ -448,7 +448,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph neighbors')
       case "$prev" in
         --config) files=file ;;
@@ -462,7 +462,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --limit --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --limit --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph path')
       case "$prev" in
         --config) files=file ;;
@@ -475,7 +475,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph stats')
       case "$prev" in
         --config) files=file ;;
@@ -488,7 +488,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph export')
       case "$prev" in
         --config) files=file ;;
@@ -516,7 +516,7 @@ _triskele() {
         --embedder-key-file) files=file ;;
       esac
       [[ $values$files || $cur == -* ]] || files=file
-      words='--help --config --color --version --single --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --single --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph extract')
       case "$prev" in
         --config) files=file ;;
@@ -529,7 +529,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --off --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --off --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph trial')
       case "$prev" in
         --config) files=file ;;
@@ -563,7 +563,7 @@ _triskele() {
         --postgres) values=- ;;
         --limit) values=- ;;
       esac
-      words='--help --config --color --version --index --namespace --store --sqlite --postgres --dead --limit' ;;
+      words='--help --config --color --version --index --namespace --store --sqlite --postgres --dead --limit --json' ;;
     ' queue retry')
       case "$prev" in
         --config) files=file ;;
@@ -574,7 +574,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --index --namespace --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --index --namespace --store --sqlite --postgres' ;;
     ' reembed')
       case "$prev" in
         --config) files=file ;;
@@ -587,7 +587,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --max-rate --embedder --embedder-fallback --embedder-key-file --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --max-rate --embedder --embedder-fallback --embedder-key-file --store --sqlite --postgres' ;;
     ' models')
       case "$prev" in
         --config) files=file ;;
@@ -611,7 +611,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' models cancel')
       case "$prev" in
         --config) files=file ;;
@@ -620,7 +620,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' models embed-sensitive')
       case "$prev" in
         --config) files=file ;;
@@ -630,7 +630,7 @@ _triskele() {
         --postgres) values=- ;;
       esac
       [[ $values$files || $cur == -* ]] || values='on off'
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' lexical')
       case "$prev" in
         --config) files=file ;;
@@ -649,7 +649,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --language --k1 --b --prefix --no-prefix --scorer --store --sqlite --postgres' ;;
+      words='--help --config --color --version --language --k1 --b --prefix --no-prefix --scorer --store --sqlite --postgres --json' ;;
     ' lexical reindex')
       case "$prev" in
         --config) files=file ;;
@@ -682,7 +682,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' migrate status')
       case "$prev" in
         --config) files=file ;;
@@ -691,7 +691,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' migrate plan')
       case "$prev" in
         --config) files=file ;;
@@ -700,7 +700,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' demo')
       case "$prev" in
         --config) files=file ;;

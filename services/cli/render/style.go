@@ -197,6 +197,19 @@ func (s Style) Paragraph(text string) string {
 	return strings.Join(wrap(text, s.width(), 0), "\n") + "\n"
 }
 
+// Hanging is text to be written behind indent columns: on a terminal the lines that fit, all but the first indented;
+// elsewhere one line.
+func (s Style) Hanging(text string, indent int) []string {
+	if !s.Terminal {
+		return []string{Plain(text)}
+	}
+	lines := wrap(text, s.width()-indent, 0)
+	for i := range lines[min(1, len(lines)):] {
+		lines[i+1] = strings.Repeat(" ", indent) + lines[i+1]
+	}
+	return lines
+}
+
 // Duration is a time span with the precision that people compare.
 func Duration(d time.Duration) string {
 	switch {
