@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	pgvector "github.com/pgvector/pgvector-go/pgx"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/triskele/triskele/fuser/telemetry"
@@ -40,7 +41,7 @@ func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Poo
 		otelpgx.WithDisableSQLStatementInAttributes(),
 		otelpgx.WithSpanNameCtxFunc(func(_ context.Context, statement string) string { return telemetry.Summary(statement) }),
 	)
-	config.AfterConnect = registerVector
+	config.AfterConnect = registerTypes
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
@@ -50,8 +51,10 @@ func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Poo
 		otelpgx.WithStatsAttributes(attribute.String("db.client.connection.pool.name", tel.Name)))
 }
 
-// registerVector makes vector types known to a connection; before the extension is installed there are none.
-func registerVector(ctx context.Context, conn *pgx.Conn) error {
+// registerTypes makes vector types known to a connection, of which there are none before the extension is installed, and
+// lets ids travel as sixteen bytes instead of as text.
+func registerTypes(ctx context.Context, conn *pgx.Conn) error {
+	pgxuuid.Register(conn.TypeMap())
 	var installed bool
 	if err := conn.QueryRow(ctx, "SELECT to_regtype('halfvec') IS NOT NULL").Scan(&installed); err != nil {
 		return err
