@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	pgvector "github.com/pgvector/pgvector-go/pgx"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/triskele/triskele/fuser/telemetry"
@@ -54,9 +55,10 @@ func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Poo
 const goneAfter = 500 * time.Millisecond
 
 // connected readies a connection. A statement whose cancellation was lost ends with its connection, even where no
-// statement_timeout holds yet: while pgx prepares it, which waits for locks as well. And vector types are made known; before
-// the extension is installed there are none.
+// statement_timeout holds yet: while pgx prepares it, which waits for locks as well. Ids travel as sixteen bytes instead of as text, and vector types are
+// made known; before the extension is installed there are none.
 func connected(ctx context.Context, conn *pgx.Conn) error {
+	pgxuuid.Register(conn.TypeMap())
 	var vectors bool
 	if err := conn.QueryRow(ctx, "SELECT to_regtype('halfvec') IS NOT NULL FROM set_config('client_connection_check_interval', $1, false)",
 		goneAfter.String()).Scan(&vectors); err != nil {
