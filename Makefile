@@ -224,7 +224,7 @@ eval-graph: build ## Try whether the graph leg earns its place: make eval-graph 
 	bin/triskele graph trial --data "$(DATA)" $(if $(filter file,$(origin SETS)),,--sets "$(SETS)") --single "$(SINGLE)" --out "$(OUT)"
 
 .PHONY: generate
-generate: ## Write the Go code of proto/
+generate: ## Write the Go code of proto/, and its reference docs/reference/api.md
 	proto/buf.sh generate
 
 .PHONY: format
@@ -244,8 +244,8 @@ check: check-generated check-lint check-modules ## Everything CI checks besides 
 check-generated: ## Generated code is what the proto files give; the contract breaks nobody (BASE=REV)
 	proto/buf.sh lint
 	proto/buf.sh generate
-	git diff --exit-code -- proto
-	@test -z "$$(git status --porcelain -- proto)" || { git status --porcelain -- proto; exit 1; }
+	git diff --exit-code -- proto docs/reference/api.md
+	@test -z "$$(git status --porcelain -- proto docs/reference/api.md)" || { git status --porcelain -- proto docs/reference/api.md; exit 1; }
 	proto/buf.sh breaking $${BASE:-HEAD}
 
 .PHONY: check-lint

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'TXT'
-Usage: proto/buf.sh generate        write the Go code of proto/
+Usage: proto/buf.sh generate        write the Go code of proto/, and docs/reference/api.md
        proto/buf.sh image FILE      write the contract, with all it imports, for generators of other languages
        proto/buf.sh lint            check style and formatting
        proto/buf.sh breaking REF    compare with the contract at a git revision
