@@ -6,6 +6,10 @@ SHELL := bash
 MODULES := proto fuser services tests
 PROGRAMS := triskele lexicald densed graphd memoryd
 TOOLS := .cache/tools
+# What --version says and traces are labelled with; VERSION is a release's number.
+VERSION ?=
+COMMIT ?= $(shell git describe --always --abbrev=12 --dirty --exclude '*' 2>/dev/null)
+LDFLAGS = -X github.com/triskele/triskele/fuser/telemetry.version=$(VERSION) -X github.com/triskele/triskele/fuser/telemetry.commit=$(COMMIT)
 
 .PHONY: help
 help: ## List the targets
@@ -17,7 +21,7 @@ demo: ## Show recall at work on a temporary SQLite file: no services, nothing bu
 
 .PHONY: build
 build: ## Put the programs into bin/
-	go build -trimpath -o bin/ $(PROGRAMS:%=./services/cmd/%) ./fuser/cmd/fuserd
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS:%=./services/cmd/%) ./fuser/cmd/fuserd
 
 .PHONY: test
 test: ## Run all tests with the race detector, against a throwaway PostgreSQL with pgvector (installed if absent)
