@@ -82,6 +82,14 @@ test-page: ## Use the gateway's page in a headless Chromium and write its pictur
 	@test -n "$(CHROMIUM)" || { echo "make test-page needs Chromium, of Debian's package chromium for instance" >&2; exit 2; }
 	go test -count=1 -v -tags browser -run '^TestPageInABrowser$$' ./tests/page -pictures "$(CURDIR)/docs/page"
 
+.PHONY: five-minutes
+five-minutes: ## Clone, build with empty caches, start, and recall over MCP as a new user would, and write docs/start-transcript.md
+	go run ./tests/fiveminutes
+
+.PHONY: try-clients
+try-clients: ## Generate the Python and TypeScript clients and recall with each, as docs/clients.md says (npm, Debian's packages)
+	tests/clients/try.sh
+
 OPS ?= 10000
 SEED ?= $(shell date +%s)
 .PHONY: test-history
@@ -224,7 +232,7 @@ eval-graph: build ## Try whether the graph leg earns its place: make eval-graph 
 	bin/triskele graph trial --data "$(DATA)" $(if $(filter file,$(origin SETS)),,--sets "$(SETS)") --single "$(SINGLE)" --out "$(OUT)"
 
 .PHONY: generate
-generate: ## Write the Go code of proto/
+generate: ## Write the Go code of proto/, and its reference docs/reference/api.md
 	proto/buf.sh generate
 
 .PHONY: format
@@ -244,8 +252,8 @@ check: check-generated check-lint check-modules ## Everything CI checks besides 
 check-generated: ## Generated code is what the proto files give; the contract breaks nobody (BASE=REV)
 	proto/buf.sh lint
 	proto/buf.sh generate
-	git diff --exit-code -- proto
-	@test -z "$$(git status --porcelain -- proto)" || { git status --porcelain -- proto; exit 1; }
+	git diff --exit-code -- proto docs/reference/api.md
+	@test -z "$$(git status --porcelain -- proto docs/reference/api.md)" || { git status --porcelain -- proto docs/reference/api.md; exit 1; }
 	proto/buf.sh breaking $${BASE:-HEAD}
 
 .PHONY: check-lint
