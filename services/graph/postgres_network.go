@@ -15,7 +15,7 @@ var _ store = (*Postgres)(nil)
 
 // state implements source.
 func (p *Postgres) state(ctx context.Context, namespace string) (s state, err error) {
-	err = postgres.In(p.pool, namespace).QueryRow(ctx, "SELECT epoch, version, removed FROM graph.versions WHERE namespace = $1", namespace).
+	err = postgres.In(p.Or(p.pool), namespace).QueryRow(ctx, "SELECT epoch, version, removed FROM graph.versions WHERE namespace = $1", namespace).
 		Scan(&s.epoch, &s.version, &s.removed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return state{}, nil
@@ -25,7 +25,7 @@ func (p *Postgres) state(ctx context.Context, namespace string) (s state, err er
 
 // changes implements source.
 func (p *Postgres) changes(ctx context.Context, namespace, model string, after int64) (out []memoryRows, err error) {
-	err = postgres.Search(ctx, p.pool, namespace, nil, func(tx pgx.Tx) error {
+	err = postgres.Search(ctx, p.Or(p.pool), namespace, nil, func(tx pgx.Tx) error {
 		place := map[uuid.UUID]int{}
 		var id uuid.UUID
 		var from, to int64
@@ -91,7 +91,7 @@ func (p *Postgres) changes(ctx context.Context, namespace, model string, after i
 
 // memories implements source.
 func (p *Postgres) memories(ctx context.Context, namespace string) ([]uuid.UUID, error) {
-	rows, err := postgres.In(p.pool, namespace).Query(ctx, "SELECT memory_id FROM graph.link_ends WHERE namespace = $1", namespace)
+	rows, err := postgres.In(p.Or(p.pool), namespace).Query(ctx, "SELECT memory_id FROM graph.link_ends WHERE namespace = $1", namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (p *Postgres) memories(ctx context.Context, namespace string) ([]uuid.UUID,
 
 // texts implements source.
 func (p *Postgres) texts(ctx context.Context, namespace, model string, ids []int64) (map[int64]conceptText, error) {
-	rows, err := postgres.In(p.pool, namespace).Query(ctx, `
+	rows, err := postgres.In(p.Or(p.pool), namespace).Query(ctx, `
 		SELECT id, key, name, CASE WHEN vector_model = $3 THEN vector END FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)`, namespace, ids, model)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (p *Postgres) texts(ctx context.Context, namespace, model string, ids []int
 // pick implements store.
 func (p *Postgres) pick(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Hit, error) {
 	var args postgres.Args
-	rows, err := postgres.In(p.pool, q.Namespace).Searching(nil).Query(ctx, "SELECT m.id, m.importance, m.created_at FROM memory.memories m WHERE m.namespace = "+
+	rows, err := postgres.In(p.Or(p.pool), q.Namespace).Searching(nil).Query(ctx, "SELECT m.id, m.importance, m.created_at FROM memory.memories m WHERE m.namespace = "+
 		args.Add(q.Namespace)+" AND m.id = ANY("+args.Add(ids)+") AND "+livePostgres(q, q.Filter, &args), args...)
 	if err != nil {
 		return nil, err

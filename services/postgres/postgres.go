@@ -26,6 +26,11 @@ import (
 // Open returns a pool for a connection string in URL or keyword form. The service's name shows in pg_stat_activity.
 // It does not wait for the server.
 func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Pool, error) {
+	return open(ctx, url, tel, tel.Name, nil)
+}
+
+// open is Open with a name for the pool's metrics and a look at each connection before it is used.
+func open(ctx context.Context, url string, tel *telemetry.Service, name string, prepare func(context.Context, *pgx.Conn) (bool, error)) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		// The cause repeats the connection string, password and all.
@@ -40,14 +45,14 @@ func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Poo
 		otelpgx.WithDisableSQLStatementInAttributes(),
 		otelpgx.WithSpanNameCtxFunc(func(_ context.Context, statement string) string { return telemetry.Summary(statement) }),
 	)
-	config.AfterConnect = registerVector
+	config.AfterConnect, config.PrepareConn = registerVector, prepare
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
 	// How full the pool is, and how long callers wait for a connection.
 	return pool, otelpgx.RecordStats(pool, otelpgx.WithStatsMeterProvider(tel.MeterProvider),
-		otelpgx.WithStatsAttributes(attribute.String("db.client.connection.pool.name", tel.Name)))
+		otelpgx.WithStatsAttributes(attribute.String("db.client.connection.pool.name", name)))
 }
 
 // registerVector makes vector types known to a connection; before the extension is installed there are none.
