@@ -66,6 +66,7 @@ func startPair(t *testing.T) *pair {
 		logins[name] = pgtest.Login(t, p.url, name)
 		more.args[name] = []string{"--postgres-read", onPair(t, logins[name], p.primary, p.standby, "prefer-standby")}
 	}
+	more.args["lexical"] = append(more.args["lexical"], "--admin", "127.0.0.1:0")
 	if out, err := exec.Command("../postgres.sh", "standby", p.standby, p.primary).CombinedOutput(); err != nil {
 		t.Fatalf("start a standby: %v\n%s", err, out)
 	}
@@ -156,6 +157,9 @@ func TestStandby(t *testing.T) {
 		lags := p.lags("pair")
 		return lags["lexical"] > 0 && lags["dense"] > 0 && lags["graph"] > 0
 	})
+	if !strings.Contains(p.scrape("lexical"), "triskele_standby_lag_seconds{") {
+		t.Error("no metric says how far the standby is behind")
+	}
 	answer := make(chan *triskelev1.RecallResponse, 1)
 	go func() { answer <- ask(unhurried) }()
 	p.eventually("a search waits for the standby", func() bool {
