@@ -154,6 +154,9 @@ func checkIndex(leg *triskelev1.LegIndexStatus, found *findings) {
 		v = warn
 		detail += fmt.Sprintf(", %d waiting, the oldest for %s", st.GetPending(), render.Duration(st.GetLag().AsDuration()))
 	}
+	if st.GetStandbyLag() != nil {
+		detail += fmt.Sprintf(", read from a standby %s behind", render.Duration(st.GetStandbyLag().AsDuration()))
+	}
 	if st.GetDead() > 0 {
 		v = fail
 		detail += fmt.Sprintf(", %d given up on: `triskele queue list --dead` shows why", st.GetDead())

@@ -87,15 +87,16 @@ func (postgresModels) register(ctx context.Context, tx pgx.Tx, m embed.Model, st
 	return id, err
 }
 
-// start returns the id of the active model if that is the configured one, and makes it so if none is active.
-func (p postgresModels) start(ctx context.Context, configured embed.Model) (id int64, err error) {
-	active, ok, err := p.withStatus(ctx, p.pool, Active)
+// start returns the id of the active model if that is the configured one, and makes it so if none is active. What reads gives
+// may be a standby.
+func (p postgresModels) start(ctx context.Context, reads *pgxpool.Pool, configured embed.Model) (id int64, err error) {
+	active, ok, err := p.withStatus(ctx, reads, Active)
 	if err != nil {
 		return 0, err
 	}
 	if ok && sameSpace(active.Model, configured) && active.Model.Local == configured.Local {
 		indexed := false // not by a program of the release before
-		if err := p.pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, fmt.Sprintf("dense.vectors_near_%d", active.ID)).Scan(&indexed); err != nil || indexed {
+		if err := reads.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, fmt.Sprintf("dense.vectors_near_%d", active.ID)).Scan(&indexed); err != nil || indexed {
 			return active.ID, err
 		}
 	}
