@@ -94,10 +94,8 @@ func newReader(t *testing.T) *reader {
 
 // prepare gives the page what it takes for granted: a database behind $URL and a gateway, which a server of its own may replace.
 func (r *reader) prepare(blocks []pages.Block) {
-	for _, b := range blocks {
-		if strings.Contains(b.Text, "$URL") && !strings.Contains(strings.Join(r.env, "\n"), "\nURL=") {
-			r.env = append(r.env, "URL="+pgtest.New(r.t))
-		}
+	if slices.ContainsFunc(blocks, func(b pages.Block) bool { return strings.Contains(b.Text, "$URL") }) {
+		r.env = append(r.env, "URL="+pgtest.New(r.t))
 	}
 	r.serve(pages.Block{Text: "triskele up --listen 127.0.0.1:7400 --admin 127.0.0.1:7410"})
 }
