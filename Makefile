@@ -82,6 +82,10 @@ test-page: ## Use the gateway's page in a headless Chromium and write its pictur
 	@test -n "$(CHROMIUM)" || { echo "make test-page needs Chromium, of Debian's package chromium for instance" >&2; exit 2; }
 	go test -count=1 -v -tags browser -run '^TestPageInABrowser$$' ./tests/page -pictures "$(CURDIR)/docs/page"
 
+.PHONY: docs
+docs: ## Write the documentation as HTML into out/docs, to be read without a server
+	go run ./tests/docsite
+
 .PHONY: five-minutes
 five-minutes: ## Clone, build with empty caches, start, and recall over MCP as a new user would, and write docs/start-transcript.md
 	go run ./tests/fiveminutes
