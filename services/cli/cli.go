@@ -64,6 +64,8 @@ type commands struct {
 	Forget    forgetCmd    `cmd:"" help:"Remove memories and everything derived from them."`
 	Import    importCmd    `cmd:"" help:"Store memories from a JSONL file, a folder of notes or claude-memory-mcp; running it again stores nothing twice."`
 	Export    exportCmd    `cmd:"" help:"Write every memory of a namespace as JSONL."`
+	Backup    backupCmd    `cmd:"" help:"Write all namespaces of a database into a file with a checksum, while it is in use."`
+	Restore   restoreCmd   `cmd:"" help:"Verify a backup and store what it holds."`
 	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Offer the memories to an agent over the Model Context Protocol."`
 	Hook      hookCmd      `cmd:"" help:"Print what is known about a prompt, for an agent's hook."`
 	Curation  curationCmd  `cmd:"" help:"See and undo what the curator's model decided about new memories."`
