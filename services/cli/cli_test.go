@@ -30,6 +30,7 @@ import (
 
 func TestMain(m *testing.M) {
 	_ = os.Setenv("TRISKELE_ADMIN", "127.0.0.1:0") // other tests run beside
+	_ = os.Setenv("TRISKELE_CONFIG", "off")        // a developer may have one
 	os.Exit(m.Run())
 }
 
