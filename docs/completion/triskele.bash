@@ -6,7 +6,7 @@ _triskele() {
   if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "$at ${COMP_WORDS[i]}" in
-      ' up'|' remember'|' recall'|' get'|' list'|' update'|' supersede'|' forget'|' import'|' export'|' mcp'|' hook'|' curation'|' curation list'|' curation show'|' curation revert'|' curation off'|' namespace'|' namespace list'|' namespace stats'|' namespace rename'|' namespace delete'|' doctor'|' graph'|' graph show'|' graph neighbors'|' graph path'|' graph stats'|' graph export'|' graph import'|' graph extract'|' graph trial'|' queue'|' queue list'|' queue retry'|' reembed'|' models'|' models list'|' models prune'|' models cancel'|' models embed-sensitive'|' lexical'|' lexical settings'|' lexical reindex'|' lexical textsearch'|' migrate'|' migrate up'|' migrate status'|' migrate plan'|' demo'|' eval'|' budget'|' token'|' token create'|' token list'|' token revoke'|' config'|' config show'|' completion'|' man'|' version') at+=" ${COMP_WORDS[i]}" ;;
+      ' up'|' remember'|' recall'|' get'|' list'|' update'|' supersede'|' forget'|' import'|' export'|' mcp'|' hook'|' curation'|' curation list'|' curation show'|' curation revert'|' curation off'|' namespace'|' namespace list'|' namespace stats'|' namespace rename'|' namespace delete'|' backup'|' restore'|' doctor'|' graph'|' graph show'|' graph neighbors'|' graph path'|' graph stats'|' graph export'|' graph import'|' graph extract'|' graph trial'|' queue'|' queue list'|' queue retry'|' reembed'|' models'|' models list'|' models prune'|' models cancel'|' models embed-sensitive'|' lexical'|' lexical settings'|' lexical reindex'|' lexical textsearch'|' migrate'|' migrate up'|' migrate status'|' migrate plan'|' demo'|' eval'|' budget'|' token'|' token create'|' token list'|' token revoke'|' config'|' config show'|' completion'|' man'|' version') at+=" ${COMP_WORDS[i]}" ;;
     esac
   done
   local words= values= files=
@@ -16,7 +16,7 @@ _triskele() {
         --config) files=file ;;
         --color) values='auto always never' ;;
       esac
-      words='up remember recall get list update supersede forget import export mcp hook curation namespace doctor graph queue reembed models lexical migrate demo eval budget token config completion man version --help --config --color --version' ;;
+      words='up remember recall get list update supersede forget import export mcp hook curation namespace backup restore doctor graph queue reembed models lexical migrate demo eval budget token config completion man version --help --config --color --version' ;;
     ' up')
       case "$prev" in
         --config) files=file ;;
@@ -113,6 +113,7 @@ _triskele() {
         --category) values=- ;;
         --since) values=- ;;
         --before) values=- ;;
+        --as-of) values=- ;;
         --budget) values=- ;;
         --no-leg) values=- ;;
         --at-least) values=- ;;
@@ -133,7 +134,7 @@ _triskele() {
         --tls-key) files=file ;;
         --tls-ca) files=file ;;
       esac
-      words='--help --config --color --version --namespace --limit --max-tokens --sort --tag --tags-all --category --since --before --include-superseded --budget --no-leg --at-least --require --on-error --on-timeout --quorum --weight --quota --fusion --k --alpha --rerank --diversity --fresh --ids-only --explain --trace --json --address --timeout --token-file --tls-cert --tls-key --tls-ca' ;;
+      words='--help --config --color --version --namespace --limit --max-tokens --sort --tag --tags-all --category --since --before --include-superseded --as-of --budget --no-leg --at-least --require --on-error --on-timeout --quorum --weight --quota --fusion --k --alpha --rerank --diversity --fresh --ids-only --explain --trace --json --address --timeout --token-file --tls-cert --tls-key --tls-ca' ;;
     ' get')
       case "$prev" in
         --config) files=file ;;
@@ -414,6 +415,26 @@ _triskele() {
         --tls-ca) files=file ;;
       esac
       words='--help --config --color --version --yes --json --address --timeout --token-file --tls-cert --tls-key --tls-ca' ;;
+    ' backup')
+      case "$prev" in
+        --config) files=file ;;
+        --color) values='auto always never' ;;
+        --store) values='sqlite postgres' ;;
+        --sqlite) files=file ;;
+        --postgres) values=- ;;
+      esac
+      [[ $values$files || $cur == -* ]] || files=file
+      words='--help --config --color --version --store --sqlite --postgres' ;;
+    ' restore')
+      case "$prev" in
+        --config) files=file ;;
+        --color) values='auto always never' ;;
+        --store) values='sqlite postgres' ;;
+        --sqlite) files=file ;;
+        --postgres) values=- ;;
+      esac
+      [[ $values$files || $cur == -* ]] || files=file
+      words='--help --config --color --version --verify --store --sqlite --postgres' ;;
     ' doctor')
       case "$prev" in
         --config) files=file ;;

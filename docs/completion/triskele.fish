@@ -5,7 +5,7 @@ function __triskele_at
     set -l at
     set -l words (commandline -opc)
     for word in $words[2..]
-        if contains -- (string join -- ' ' $at $word) 'up' 'remember' 'recall' 'get' 'list' 'update' 'supersede' 'forget' 'import' 'export' 'mcp' 'hook' 'curation' 'curation list' 'curation show' 'curation revert' 'curation off' 'namespace' 'namespace list' 'namespace stats' 'namespace rename' 'namespace delete' 'doctor' 'graph' 'graph show' 'graph neighbors' 'graph path' 'graph stats' 'graph export' 'graph import' 'graph extract' 'graph trial' 'queue' 'queue list' 'queue retry' 'reembed' 'models' 'models list' 'models prune' 'models cancel' 'models embed-sensitive' 'lexical' 'lexical settings' 'lexical reindex' 'lexical textsearch' 'migrate' 'migrate up' 'migrate status' 'migrate plan' 'demo' 'eval' 'budget' 'token' 'token create' 'token list' 'token revoke' 'config' 'config show' 'completion' 'man' 'version'
+        if contains -- (string join -- ' ' $at $word) 'up' 'remember' 'recall' 'get' 'list' 'update' 'supersede' 'forget' 'import' 'export' 'mcp' 'hook' 'curation' 'curation list' 'curation show' 'curation revert' 'curation off' 'namespace' 'namespace list' 'namespace stats' 'namespace rename' 'namespace delete' 'backup' 'restore' 'doctor' 'graph' 'graph show' 'graph neighbors' 'graph path' 'graph stats' 'graph export' 'graph import' 'graph extract' 'graph trial' 'queue' 'queue list' 'queue retry' 'reembed' 'models' 'models list' 'models prune' 'models cancel' 'models embed-sensitive' 'lexical' 'lexical settings' 'lexical reindex' 'lexical textsearch' 'migrate' 'migrate up' 'migrate status' 'migrate plan' 'demo' 'eval' 'budget' 'token' 'token create' 'token list' 'token revoke' 'config' 'config show' 'completion' 'man' 'version'
             set -a at $word
         end
     end
@@ -27,6 +27,8 @@ complete -c triskele -n '__triskele_at ""' -a mcp -d 'Offer the memories to an a
 complete -c triskele -n '__triskele_at ""' -a hook -d 'Print what is known about a prompt, for an agent\'s hook'
 complete -c triskele -n '__triskele_at ""' -a curation -d 'See and undo what the curator\'s model decided about new memories'
 complete -c triskele -n '__triskele_at ""' -a namespace -d 'List, count, rename or delete namespaces'
+complete -c triskele -n '__triskele_at ""' -a backup -d 'Write all namespaces of a database into a file with a checksum, while it is in use'
+complete -c triskele -n '__triskele_at ""' -a restore -d 'Verify a backup and store what it holds'
 complete -c triskele -n '__triskele_at ""' -a doctor -d 'Check that everything works'
 complete -c triskele -n '__triskele_at ""' -a graph -d 'Look into the graph of a namespace, and add facts to it, in the database itself'
 complete -c triskele -n '__triskele_at ""' -a queue -d 'Look after what the indexes have yet to catch up with, in the database itself'
@@ -146,6 +148,7 @@ complete -c triskele -n '__triskele_at "recall"' -l category -x -d 'Only memorie
 complete -c triskele -n '__triskele_at "recall"' -l since -x -d 'Only memories created from then on: a date (UTC), a time, or an age such as 36h, 7d, 2w'
 complete -c triskele -n '__triskele_at "recall"' -l before -x -d 'Only memories created before then'
 complete -c triskele -n '__triskele_at "recall"' -l include-superseded -d 'Also memories that have been superseded'
+complete -c triskele -n '__triskele_at "recall"' -l as-of -x -d 'What the graph knew to hold then, instead of now: a date (UTC), a time, or an age such as 36h, 7d, 2w'
 complete -c triskele -n '__triskele_at "recall"' -l budget -x -d 'Time the gateway may take; a leg that is later is left out'
 complete -c triskele -n '__triskele_at "recall"' -l no-leg -x -d 'Legs not to ask'
 complete -c triskele -n '__triskele_at "recall"' -l at-least -x -d 'Wait, within the budget, for the indexes to know of the write that returned this revision token'
@@ -451,6 +454,23 @@ complete -c triskele -n '__triskele_at "namespace delete"' -l token-file -r -F -
 complete -c triskele -n '__triskele_at "namespace delete"' -l tls-cert -r -F -d 'PEM file of this program\'s certificate and its chain, to show to others'
 complete -c triskele -n '__triskele_at "namespace delete"' -l tls-key -r -F -d 'PEM file of the certificate\'s private key'
 complete -c triskele -n '__triskele_at "namespace delete"' -l tls-ca -r -F -d 'PEM file of the authorities that a peer\'s certificate must be from, or "system"; it turns TLS on for calls'
+complete -c triskele -n '__triskele_at "backup"' -l help -s h -d 'Show context-sensitive help'
+complete -c triskele -n '__triskele_at "backup"' -l config -r -F -d 'Configuration file, or "off" for none'
+complete -c triskele -n '__triskele_at "backup"' -l color -x -a 'auto always never' -d 'When to colour: auto (on a terminal, unless NO_COLOR is set), always or never'
+complete -c triskele -n '__triskele_at "backup"' -l version -d 'Print the version and exit'
+complete -c triskele -n '__triskele_at "backup"' -l store -x -a 'sqlite postgres' -d 'Kind of database: sqlite or postgres; follows from --sqlite and --postgres if not given'
+complete -c triskele -n '__triskele_at "backup"' -l sqlite -r -F -d 'Path of the SQLite file; the platform\'s data folder if not given'
+complete -c triskele -n '__triskele_at "backup"' -l postgres -x -d 'PostgreSQL connection URL'
+complete -c triskele -n '__triskele_at "backup"' -F
+complete -c triskele -n '__triskele_at "restore"' -l help -s h -d 'Show context-sensitive help'
+complete -c triskele -n '__triskele_at "restore"' -l config -r -F -d 'Configuration file, or "off" for none'
+complete -c triskele -n '__triskele_at "restore"' -l color -x -a 'auto always never' -d 'When to colour: auto (on a terminal, unless NO_COLOR is set), always or never'
+complete -c triskele -n '__triskele_at "restore"' -l version -d 'Print the version and exit'
+complete -c triskele -n '__triskele_at "restore"' -l verify -d 'Only verify the file'
+complete -c triskele -n '__triskele_at "restore"' -l store -x -a 'sqlite postgres' -d 'Kind of database: sqlite or postgres; follows from --sqlite and --postgres if not given'
+complete -c triskele -n '__triskele_at "restore"' -l sqlite -r -F -d 'Path of the SQLite file; the platform\'s data folder if not given'
+complete -c triskele -n '__triskele_at "restore"' -l postgres -x -d 'PostgreSQL connection URL'
+complete -c triskele -n '__triskele_at "restore"' -F
 complete -c triskele -n '__triskele_at "doctor"' -l help -s h -d 'Show context-sensitive help'
 complete -c triskele -n '__triskele_at "doctor"' -l config -r -F -d 'Configuration file, or "off" for none'
 complete -c triskele -n '__triskele_at "doctor"' -l color -x -a 'auto always never' -d 'When to colour: auto (on a terminal, unless NO_COLOR is set), always or never'

@@ -30,8 +30,8 @@ const (
 	// MaxMessageBytes is what a server reads at most. It lies above the declared bounds of every field, so that an
 	// oversized field is refused by name; only what is larger still is cut off by the transport.
 	MaxMessageBytes = 96 << 20
-	// drainTime is how long running calls may take to end at shutdown.
-	drainTime = 5 * time.Second
+	// drainTime is how long running calls may take to end at shutdown: longer than the greatest budget of a recall.
+	drainTime = 15 * time.Second
 )
 
 // Server is a gRPC server with health and reflection. It starts as NOT_SERVING; call Ready, or Watch to tie its health

@@ -89,6 +89,8 @@ type commands struct {
 	Hook       hookCmd       `cmd:"" group:"Agents:" help:"Print what is known about a prompt, for an agent's hook."`
 	Curation   curationCmd   `cmd:"" group:"Memories:" help:"See and undo what the curator's model decided about new memories."`
 	Namespace  namespaceCmd  `cmd:"" group:"Memories:" help:"List, count, rename or delete namespaces."`
+	Backup     backupCmd     `cmd:"" group:"Look after it:" help:"Write all namespaces of a database into a file with a checksum, while it is in use."`
+	Restore    restoreCmd    `cmd:"" group:"Look after it:" help:"Verify a backup and store what it holds."`
 	Doctor     doctorCmd     `cmd:"" group:"Look after it:" help:"Check that everything works."`
 	Graph      graphCmd      `cmd:"" group:"Look after it:" help:"Look into the graph of a namespace, and add facts to it, in the database itself."`
 	Queue      queueCmd      `cmd:"" group:"Look after it:" help:"Look after what the indexes have yet to catch up with, in the database itself."`

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -20,6 +21,7 @@ type recallCmd struct {
 	MaxTokens int                `help:"Print the best memories as text for a model's prompt that has at most so many tokens, near-duplicates once. Tokens are estimated." placeholder:"TOKENS"`
 	Sort      string             `help:"Order: relevance, importance or recency." enum:"relevance,importance,recency" default:"relevance" group:"Ranking:"`
 	Filter    filterFlags        `embed:""`
+	AsOf      moment             `help:"What the graph knew to hold then, instead of now: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN" group:"Ranking:"`
 	Budget    time.Duration      `help:"Time the gateway may take; a leg that is later is left out." default:"500ms" group:"Legs and time:"`
 	NoLeg     []string           `help:"Legs not to ask." placeholder:"LEG" group:"Legs and time:"`
 	AtLeast   []string           `help:"Wait, within the budget, for the indexes to know of the write that returned this revision token." placeholder:"TOKEN" group:"Legs and time:"`
@@ -82,6 +84,9 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 		OnError: missPolicies[c.OnError], OnTimeout: missPolicies[c.OnTimeout], Quorum: c.Quorum,
 		AtLeast: c.AtLeast, RequiredLegs: c.Require, Fresh: c.Fresh, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
 		Explain: c.Explain || !c.JSON, // the table names the legs that found a memory
+	}
+	if c.AsOf.set {
+		req.AsOf = timestamppb.New(c.AsOf.ago(now))
 	}
 	if c.Rerank {
 		req.Rerank = &triskelev1.Rerank{Enabled: &c.Rerank}
