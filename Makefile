@@ -6,6 +6,10 @@ SHELL := bash
 MODULES := proto fuser services tests
 PROGRAMS := triskele lexicald densed graphd memoryd
 TOOLS := .cache/tools
+# What --version says and traces are labelled with; VERSION is a release's number.
+VERSION ?=
+COMMIT ?= $(shell git describe --always --abbrev=12 --dirty --exclude '*' 2>/dev/null)
+LDFLAGS = -X github.com/triskele/triskele/fuser/telemetry.version=$(VERSION) -X github.com/triskele/triskele/fuser/telemetry.commit=$(COMMIT)
 
 .PHONY: help
 help: ## List the targets
@@ -17,7 +21,7 @@ demo: ## Show recall at work on a temporary SQLite file: no services, nothing bu
 
 .PHONY: build
 build: ## Put the programs into bin/
-	go build -trimpath -o bin/ $(PROGRAMS:%=./services/cmd/%) ./fuser/cmd/fuserd
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS:%=./services/cmd/%) ./fuser/cmd/fuserd
 
 .PHONY: test
 test: ## Run all tests with the race detector, against a throwaway PostgreSQL with pgvector (installed if absent)
@@ -77,6 +81,14 @@ CHROMIUM ?= $(shell command -v chromium chromium-browser google-chrome | head -n
 test-page: ## Use the gateway's page in a headless Chromium and write its pictures into docs/page
 	@test -n "$(CHROMIUM)" || { echo "make test-page needs Chromium, of Debian's package chromium for instance" >&2; exit 2; }
 	go test -count=1 -v -tags browser -run '^TestPageInABrowser$$' ./tests/page -pictures "$(CURDIR)/docs/page"
+
+.PHONY: five-minutes
+five-minutes: ## Clone, build with empty caches, start, and recall over MCP as a new user would, and write docs/start-transcript.md
+	go run ./tests/fiveminutes
+
+.PHONY: try-clients
+try-clients: ## Generate the Python and TypeScript clients and recall with each, as docs/clients.md says (npm, Debian's packages)
+	tests/clients/try.sh
 
 OPS ?= 10000
 SEED ?= $(shell date +%s)
@@ -220,7 +232,7 @@ eval-graph: build ## Try whether the graph leg earns its place: make eval-graph 
 	bin/triskele graph trial --data "$(DATA)" $(if $(filter file,$(origin SETS)),,--sets "$(SETS)") --single "$(SINGLE)" --out "$(OUT)"
 
 .PHONY: generate
-generate: ## Write the Go code of proto/
+generate: ## Write the Go code of proto/, and its reference docs/reference/api.md
 	proto/buf.sh generate
 
 .PHONY: format
@@ -240,8 +252,8 @@ check: check-generated check-lint check-modules ## Everything CI checks besides 
 check-generated: ## Generated code is what the proto files give; the contract breaks nobody (BASE=REV)
 	proto/buf.sh lint
 	proto/buf.sh generate
-	git diff --exit-code -- proto
-	@test -z "$$(git status --porcelain -- proto)" || { git status --porcelain -- proto; exit 1; }
+	git diff --exit-code -- proto docs/reference/api.md
+	@test -z "$$(git status --porcelain -- proto docs/reference/api.md)" || { git status --porcelain -- proto docs/reference/api.md; exit 1; }
 	proto/buf.sh breaking $${BASE:-HEAD}
 
 .PHONY: check-lint

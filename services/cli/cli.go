@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -140,4 +141,19 @@ func (e *Env) printJSON(m proto.Message) error {
 		return err
 	}
 	return e.print(string(text))
+}
+
+// printValue is printJSON for what is no message.
+func (e *Env) printValue(v any) error {
+	encoder := json.NewEncoder(e.Out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}
+
+// printLine writes a value of a list as a line of JSON.
+func (e *Env) printLine(v any) error {
+	encoder := json.NewEncoder(e.Out)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
 }

@@ -24,11 +24,17 @@ var operators = regexp.MustCompile(`serving operators"?.*?(127\.0\.0\.1:\d+)`)
 // scrape returns what a process shows to Prometheus.
 func (s *system) scrape(name string) string {
 	s.t.Helper()
+	return s.show(name, "/metrics")
+}
+
+// show returns what a process shows to its operators.
+func (s *system) show(name, path string) string {
+	s.t.Helper()
 	address := operators.FindStringSubmatch(s.processes[name].log.String())
 	if address == nil {
 		s.t.Fatalf("%s does not say where it serves operators", name)
 	}
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+address[1]+"/metrics", nil)
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+address[1]+path, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -40,7 +46,7 @@ func (s *system) scrape(name string) string {
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
-		s.t.Fatalf("metrics of %s: %v, %d: %s", name, err, resp.StatusCode, body)
+		s.t.Fatalf("%s of %s: %v, %d: %s", path, name, err, resp.StatusCode, body)
 	}
 	return string(body)
 }
