@@ -52,7 +52,6 @@ type walker struct {
 	*scratch
 	from  map[node]hop // the way in, by which most of the mass came when the node was first reached; only to explain
 	level int32
-	next  []node // reached in this level, each once
 	arcs  int
 }
 
@@ -61,6 +60,8 @@ type scratch struct {
 	visits     []visit  // by node
 	passable   []answer // by memory
 	touched    []node
+	next       []node // reached in this level, each once
+	mass       []float64
 	neighbours []neighbour
 }
 
@@ -141,18 +142,17 @@ func (w *walker) run(seeds map[node]float64) {
 	for _, v := range frontier {
 		w.start(v, seeds[v]/total)
 	}
-	var mass []float64
 	for len(frontier) > 0 && w.arcs < maxArcs {
 		w.level++
-		mass = mass[:0]
+		w.mass = w.mass[:0]
 		for _, v := range frontier {
-			mass = append(mass, w.visits[v].residual)
+			w.mass = append(w.mass, w.visits[v].residual)
 			w.visits[v].residual = 0
 		}
 		w.next = w.next[:0]
 		for i, v := range frontier {
-			w.visits[v].score += (1 - damping) * mass[i]
-			w.spread(v, damping*mass[i])
+			w.visits[v].score += (1 - damping) * w.mass[i]
+			w.spread(v, damping*w.mass[i])
 		}
 		frontier = frontier[:0]
 		for _, v := range w.next {
