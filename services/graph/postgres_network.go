@@ -17,7 +17,7 @@ const statePostgres = "SELECT epoch, version, removed FROM graph.versions WHERE 
 
 // state implements source.
 func (p *Postgres) state(ctx context.Context, namespace string) (state, error) {
-	return scanState(postgres.In(p.pool, namespace).QueryRow(ctx, statePostgres, namespace))
+	return scanState(postgres.In(p.Or(p.pool), namespace).QueryRow(ctx, statePostgres, namespace))
 }
 
 func scanState(row pgx.Row) (s state, err error) {
@@ -29,7 +29,7 @@ func scanState(row pgx.Row) (s state, err error) {
 
 // changes implements source.
 func (p *Postgres) changes(ctx context.Context, namespace, model string, after int64) (out []memoryRows, err error) {
-	err = postgres.Search(ctx, p.pool, namespace, nil, func(tx pgx.Tx) error {
+	err = postgres.Search(ctx, p.Or(p.pool), namespace, nil, func(tx pgx.Tx) error {
 		place := map[uuid.UUID]int{}
 		var id uuid.UUID
 		var from, to int64
@@ -95,7 +95,7 @@ func (p *Postgres) changes(ctx context.Context, namespace, model string, after i
 
 // memories implements source.
 func (p *Postgres) memories(ctx context.Context, namespace string) ([]uuid.UUID, error) {
-	rows, err := postgres.In(p.pool, namespace).Query(ctx, "SELECT memory_id FROM graph.link_ends WHERE namespace = $1", namespace)
+	rows, err := postgres.In(p.Or(p.pool), namespace).Query(ctx, "SELECT memory_id FROM graph.link_ends WHERE namespace = $1", namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (p *Postgres) memories(ctx context.Context, namespace string) ([]uuid.UUID,
 
 // texts implements source.
 func (p *Postgres) texts(ctx context.Context, namespace, model string, ids []int64) (map[int64]conceptText, error) {
-	rows, err := postgres.In(p.pool, namespace).Query(ctx, `
+	rows, err := postgres.In(p.Or(p.pool), namespace).Query(ctx, `
 		SELECT id, key, name, CASE WHEN vector_model = $3 THEN vector END FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)`, namespace, ids, model)
 	if err != nil {
 		return nil, err
@@ -139,6 +139,6 @@ func (p *Postgres) pick(ctx context.Context, q leg.Query, ids []uuid.UUID) (at s
 		})
 		return err
 	})
-	err = postgres.In(p.pool, q.Namespace).Searching(nil).Send(ctx, batch)
+	err = postgres.In(p.Or(p.pool), q.Namespace).Searching(nil).Send(ctx, batch)
 	return at, hits, err
 }

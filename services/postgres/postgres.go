@@ -27,6 +27,11 @@ import (
 // Open returns a pool for a connection string in URL or keyword form. The service's name shows in pg_stat_activity.
 // It does not wait for the server.
 func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Pool, error) {
+	return open(ctx, url, tel, tel.Name, nil)
+}
+
+// open is Open with a name for the pool's metrics and a look at each connection before it is used.
+func open(ctx context.Context, url string, tel *telemetry.Service, name string, prepare func(context.Context, *pgx.Conn) (bool, error)) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		// The cause repeats the connection string, password and all.
@@ -41,22 +46,22 @@ func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Poo
 		otelpgx.WithDisableSQLStatementInAttributes(),
 		otelpgx.WithSpanNameCtxFunc(func(_ context.Context, statement string) string { return telemetry.Summary(statement) }),
 	)
-	config.AfterConnect = connected
+	config.AfterConnect, config.PrepareConn = connected, prepare
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
 	// How full the pool is, and how long callers wait for a connection.
 	return pool, otelpgx.RecordStats(pool, otelpgx.WithStatsMeterProvider(tel.MeterProvider),
-		otelpgx.WithStatsAttributes(attribute.String("db.client.connection.pool.name", tel.Name)))
+		otelpgx.WithStatsAttributes(attribute.String("db.client.connection.pool.name", name)))
 }
 
 // goneAfter is how soon the server notices, while it works on a statement, that its client is no longer there.
 const goneAfter = 500 * time.Millisecond
 
 // connected readies a connection. A statement whose cancellation was lost ends with its connection, even where no
-// statement_timeout holds yet: while pgx prepares it, which waits for locks as well. Ids travel as sixteen bytes instead of as text, and vector types are
-// made known; before the extension is installed there are none.
+// statement_timeout holds yet: while pgx prepares it, which waits for locks as well. Ids travel as sixteen bytes instead of as
+// text, and vector types are made known; before the extension is installed there are none.
 func connected(ctx context.Context, conn *pgx.Conn) error {
 	pgxuuid.Register(conn.TypeMap())
 	var vectors bool

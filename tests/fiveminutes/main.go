@@ -68,10 +68,18 @@ type user struct {
 	steps       []step
 }
 
-// step is something that was done, and what was seen of it.
+// step is something that was done, and what was seen of it. One that is no command of a shell begins with "# ".
 type step struct {
 	command, output string
 	took            time.Duration
+}
+
+// prompted is the step as a terminal would show it.
+func (s step) prompted() string {
+	if strings.HasPrefix(s.command, "# ") {
+		return s.command
+	}
+	return "$ " + s.command
 }
 
 func newUser(ctx context.Context, dir string) (*user, error) {
@@ -100,7 +108,7 @@ func goEnv(ctx context.Context) string {
 
 // do times a step and notes what came of it.
 func (u *user) do(command string, work func() (string, error)) error {
-	fmt.Println("$", command)
+	fmt.Println(step{command: command}.prompted())
 	start := time.Now()
 	output, err := work()
 	if err != nil {
@@ -144,18 +152,18 @@ func (u *user) start(ctx context.Context) error {
 	}()
 	var address string
 	if err := u.do("bin/triskele up &", func() (string, error) {
-		errs, err := up.StderrPipe()
+		printed, err := up.StdoutPipe()
 		if err != nil {
 			return "", err
 		}
 		if err := up.Start(); err != nil {
 			return "", err
 		}
-		line, err := bufio.NewReader(errs).ReadString('\n')
+		line, err := bufio.NewReader(printed).ReadString('\n')
 		if err != nil {
 			return line, fmt.Errorf("it did not start: %w", err)
 		}
-		go func() { _, _ = io.Copy(io.Discard, errs) }()
+		go func() { _, _ = io.Copy(io.Discard, printed) }()
 		_, rest, _ := strings.Cut(line, " listens on ")
 		address, _, _ = strings.Cut(rest, ";")
 		return strings.ReplaceAll(line, address, "127.0.0.1:7400"), nil
@@ -167,12 +175,12 @@ func (u *user) start(ctx context.Context) error {
 			return call(ctx, u.command(ctx, "triskele", program, "mcp", "--address", address), tool, arguments)
 		}
 	}
-	if err := u.do(`an agent starts "bin/triskele mcp" and calls remember`, agent("remember", map[string]any{
+	if err := u.do(`# an agent starts "bin/triskele mcp" and calls remember`, agent("remember", map[string]any{
 		"content": "Deploys are frozen from Thursday noon.", "title": "Deploy freeze"})); err != nil {
 		return err
 	}
 	recalled := agent("recall", map[string]any{"query": "can I still deploy on Friday?"})
-	return u.do(`another one starts it and calls recall: "can I still deploy on Friday?"`, func() (string, error) {
+	return u.do(`# another one starts it and calls recall: "can I still deploy on Friday?"`, func() (string, error) {
 		text, err := recalled()
 		if err == nil && !strings.Contains(text, "Deploys are frozen from Thursday noon.") {
 			err = errors.New("what was remembered was not recalled")
@@ -195,7 +203,7 @@ func call(ctx context.Context, server *exec.Cmd, tool string, arguments map[stri
 	var text strings.Builder
 	for _, part := range result.Content {
 		if part, ok := part.(*mcp.TextContent); ok {
-			text.WriteString(part.Text + "\n")
+			text.WriteString(strings.TrimSpace(part.Text) + "\n")
 		}
 	}
 	if result.IsError {
@@ -235,11 +243,11 @@ func (u *user) report() string {
 `, u.began.UTC().Format(time.DateOnly), eval.ThisMachine(), average, total.Seconds())
 	b.WriteString("| step | seconds |\n|---|--:|\n")
 	for _, s := range u.steps {
-		fmt.Fprintf(&b, "| `%s` | %.1f |\n", s.command, s.took.Seconds())
+		fmt.Fprintf(&b, "| `%s` | %.1f |\n", strings.TrimPrefix(s.command, "# "), s.took.Seconds())
 	}
-	b.WriteString("\nWhat was seen:\n\n```text\n")
+	b.WriteString("\nWhat was seen:\n\n```console\n")
 	for _, s := range u.steps {
-		fmt.Fprintf(&b, "$ %s\n%s", s.command, strings.ReplaceAll(s.output, u.dir, "…"))
+		fmt.Fprintf(&b, "%s\n%s", s.prompted(), strings.ReplaceAll(s.output, u.dir, "…"))
 	}
 	b.WriteString("```\n")
 	return b.String()
