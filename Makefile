@@ -83,6 +83,18 @@ test-page: ## Use the gateway's page in a headless Chromium and write its pictur
 	@test -n "$(CHROMIUM)" || { echo "make test-page needs Chromium, of Debian's package chromium for instance" >&2; exit 2; }
 	go test -count=1 -v -tags browser -run '^TestPageInABrowser$$' ./tests/page -pictures "$(CURDIR)/docs/page"
 
+.PHONY: docs
+docs: ## Write the documentation as HTML into out/docs, to be read without a server
+	go run ./tests/docsite
+
+.PHONY: five-minutes
+five-minutes: ## Clone, build with empty caches, start, and recall over MCP as a new user would, and write docs/start-transcript.md
+	go run ./tests/fiveminutes
+
+.PHONY: try-clients
+try-clients: ## Generate the Python and TypeScript clients and recall with each, as docs/clients.md says (npm, Debian's packages)
+	tests/clients/try.sh
+
 OPS ?= 10000
 SEED ?= $(shell date +%s)
 .PHONY: test-history
@@ -229,8 +241,12 @@ eval-graph: build ## Try whether the graph leg earns its place: make eval-graph 
 	bin/triskele graph trial --data "$(DATA)" $(if $(filter file,$(origin SETS)),,--sets "$(SETS)") --single "$(SINGLE)" --out "$(OUT)"
 
 .PHONY: generate
-generate: ## Write the Go code of proto/
+generate: reference ## Write the Go code of proto/, docs/reference/api.md, and what reference writes
 	proto/buf.sh generate
+
+.PHONY: reference
+reference: build ## Write docs/man, docs/completion and docs/reference/cli.md from the programs
+	docs/reference.sh
 
 .PHONY: format
 format: ## Format Go and proto files
@@ -242,15 +258,15 @@ tidy: ## Bring every go.mod up to date, to the same versions
 	go work sync
 	for m in $(MODULES) proto/tools deploy; do (cd $$m && GOWORK=off go mod tidy); done
 
+GENERATED := proto docs/man docs/completion docs/reference
 .PHONY: check
 check: check-generated check-lint check-modules ## Everything CI checks besides the tests
 
 .PHONY: check-generated
-check-generated: ## Generated code is what the proto files give; the contract breaks nobody (BASE=REV)
+check-generated: generate ## What is generated is what the proto files and the flags give; the contract breaks nobody (BASE=REV)
 	proto/buf.sh lint
-	proto/buf.sh generate
-	git diff --exit-code -- proto
-	@test -z "$$(git status --porcelain -- proto)" || { git status --porcelain -- proto; exit 1; }
+	git diff --exit-code -- $(GENERATED)
+	@test -z "$$(git status --porcelain -- $(GENERATED))" || { git status --porcelain -- $(GENERATED); exit 1; }
 	proto/buf.sh breaking $${BASE:-HEAD}
 
 .PHONY: check-lint

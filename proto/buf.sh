@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs buf, pinned in proto/tools, without a schema registry: generate | lint | breaking REF.
+# Runs buf, pinned in proto/tools, without a schema registry: generate | image FILE | lint | breaking REF.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'TXT'
-Usage: proto/buf.sh generate        write the Go code of proto/
+Usage: proto/buf.sh generate        write the Go code of proto/, and docs/reference/api.md
+       proto/buf.sh image FILE      write the contract, with all it imports, for generators of other languages
        proto/buf.sh lint            check style and formatting
        proto/buf.sh breaking REF    compare with the contract at a git revision
 TXT
@@ -28,6 +29,11 @@ case "${1:-}" in
   generate)
     prepare
     PATH="$bin:$PATH" buf generate --template proto/buf.gen.yaml proto
+    ;;
+  image)
+    file=${2:?image needs a file}
+    prepare
+    "$bin/buf" build -o "$file"
     ;;
   lint)
     prepare

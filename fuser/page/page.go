@@ -50,7 +50,7 @@ type page struct {
 }
 
 // Open adds the page to the mux of a server for operators, which keeps other sites' requests out. What the page asks goes to a
-// gRPC server in memory, which knows whom to let in as outer does: serve has it serve the gateway on a listener until that is
+// gRPC server in memory, which knows whom to let in from outer: serve has it serve the gateway on a listener until that is
 // closed, which closing the page does. So everything is checked as a call from elsewhere, and who has to show a token there has
 // to show it to the page.
 func Open(mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service, log *slog.Logger, serve func(*rpc.Server, net.Listener) error) (closePage func(), err error) {
@@ -62,7 +62,7 @@ func Open(mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemet
 		return nil, err
 	}
 	inner := rpc.NewServer(tel, log)
-	inner.Admit(outer.Gate())
+	inner.Admit(outer.Operators(), nil)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

@@ -38,8 +38,9 @@ const (
 // to that of what it depends on.
 type Server struct {
 	*registrar
-	health *health.Server
-	log    *slog.Logger
+	operators Gate
+	health    *health.Server
+	log       *slog.Logger
 }
 
 // NewServer returns a server that validates requests, hides internal errors, survives panics and is traced.
@@ -65,11 +66,12 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 	return s
 }
 
-// Admit has gate asked about every call from now on; without one, everybody is let in.
-func (s *Server) Admit(gate Gate) { s.gate = gate }
+// Admit has gate asked about every call from now on; without one, everybody is let in. operators is the gate for what the
+// page for operators asks on behalf of those who open it: not over a connection that could show who they are.
+func (s *Server) Admit(gate, operators Gate) { s.gate, s.operators = gate, operators }
 
-// Gate is what Admit was given.
-func (s *Server) Gate() Gate { return s.gate }
+// Operators is the gate for operators that Admit was given.
+func (s *Server) Operators() Gate { return s.operators }
 
 // Ready turns health to SERVING, for the whole server and each of its services.
 func (s *Server) Ready() {

@@ -40,11 +40,12 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 	if err != nil {
 		return nil, nil, err
 	}
-	var gate rpc.Gate
+	var gate, operators rpc.Gate
 	switch {
 	case access.Tokens != "" || access.OIDC.Issuer != "":
 		gate, err = access.gate(l.TLS.Reload, log)
-	case byName:
+		operators = gate
+	case byName: // which the page's callers cannot show; it is for who reaches the address for operators
 		gate = byCertificate(l.Clients, log)
 	}
 	if err != nil {
@@ -55,7 +56,7 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 		options = append(options, grpc.Creds(creds))
 	}
 	server := rpc.NewServer(tel, log, options...)
-	server.Admit(gate)
+	server.Admit(gate, operators)
 	guarded := creds != nil && gate != nil
 	listener, err := rpc.Listen(l.Listen, l.AllowRemote || guarded)
 	if errors.Is(err, rpc.ErrNotLoopback) {

@@ -38,7 +38,7 @@ var doors = map[string][]string{
 // covered are the doors there are, each with what keeps texts from leaving by it or the test that watches it. Whoever
 // opens another one adds it here, and to TestCanary if it leads out of the system.
 var covered = map[string]string{
-	"fuser/admin: http.Server":                    "the address for operators: TestCanary reads /metrics",
+	"fuser/admin: http.Server":                    "the address for operators: TestCanary reads /metrics and what the page lists",
 	"fuser/program: os.Stderr":                    "logs of the daemons: TestCanary reads them at the level debug",
 	"fuser/program: slog.NewJSONHandler":          "the same",
 	"fuser/rpc: grpc.NewClient":                   "connections between the services, which carry texts to who may have them; TestCanary reads what models and collectors get",
