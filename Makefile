@@ -220,7 +220,7 @@ eval-graph: build ## Try whether the graph leg earns its place: make eval-graph 
 	bin/triskele graph trial --data "$(DATA)" $(if $(filter file,$(origin SETS)),,--sets "$(SETS)") --single "$(SINGLE)" --out "$(OUT)"
 
 .PHONY: generate
-generate: ## Write the Go code of proto/
+generate: ## Write the Go code of proto/, and what serves it over HTTP
 	proto/buf.sh generate
 
 .PHONY: format
@@ -240,8 +240,8 @@ check: check-generated check-lint check-modules ## Everything CI checks besides 
 check-generated: ## Generated code is what the proto files give; the contract breaks nobody (BASE=REV)
 	proto/buf.sh lint
 	proto/buf.sh generate
-	git diff --exit-code -- proto
-	@test -z "$$(git status --porcelain -- proto)" || { git status --porcelain -- proto; exit 1; }
+	git diff --exit-code -- proto fuser/web
+	@test -z "$$(git status --porcelain -- proto fuser/web)" || { git status --porcelain -- proto fuser/web; exit 1; }
 	proto/buf.sh breaking $${BASE:-HEAD}
 
 .PHONY: check-lint

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'TXT'
-Usage: proto/buf.sh generate        write the Go code of proto/
+Usage: proto/buf.sh generate        write the Go code of proto/ and what serves it over HTTP
        proto/buf.sh lint            check style and formatting
        proto/buf.sh breaking REF    compare with the contract at a git revision
 TXT
@@ -21,13 +21,14 @@ prepare() {
   dir=$(GOWORK=off go mod download -json "$protovalidate" | sed -n 's/.*"Dir": "\(.*\)",/\1/p')
   mkdir -p .cache/protovalidate/buf/validate "$bin"
   install -m 644 "$dir/proto/protovalidate/buf/validate/validate.proto" .cache/protovalidate/buf/validate/
-  GOWORK=off go -C proto/tools build -o "$bin/" tool
+  GOWORK=off go -C proto/tools build -o "$bin/" tool ./openapi3
 }
 
 case "${1:-}" in
   generate)
     prepare
     PATH="$bin:$PATH" buf generate --template proto/buf.gen.yaml proto
+    "$bin/openapi3" < .cache/openapi.swagger.json > fuser/web/openapi.json
     ;;
   lint)
     prepare

@@ -9,8 +9,6 @@ import (
 	"os"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 )
@@ -26,7 +24,7 @@ type Access struct {
 // Listener says where a program serves and to whom. Embed it; the variable "listen" holds the default address and
 // "tls_clients" the names of those who call.
 type Listener struct {
-	Listen      string   `help:"Address to serve gRPC on." default:"${listen}" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
+	Listen      string   `help:"Address to serve on." default:"${listen}" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
 	AllowRemote bool     `help:"Serve on an address other machines can reach, although callers are not known or calls not encrypted." env:"TRISKELE_ALLOW_REMOTE"`
 	TLS         TLS      `embed:""`
 	Clients     []string `name:"tls-clients" help:"With --tls-cert: DNS names and URIs, one of which a caller's certificate must have. Without any, callers need no certificate." default:"${tls_clients}" env:"TRISKELE_TLS_CLIENTS" placeholder:"NAME"`
@@ -36,7 +34,7 @@ type Listener struct {
 // shows one. An address that other machines can reach needs both encryption and one of these, or AllowRemote.
 func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) (*rpc.Server, net.Listener, error) {
 	byName := l.TLS.Cert != "" && len(l.Clients) > 0
-	creds, err := l.TLS.server(byName)
+	config, err := l.TLS.server(byName)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -50,13 +48,12 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 	if err != nil {
 		return nil, nil, err
 	}
-	var options []grpc.ServerOption
-	if creds != nil {
-		options = append(options, grpc.Creds(creds))
-	}
-	server := rpc.NewServer(tel, log, options...)
+	server := rpc.NewServer(tel, log)
 	server.Admit(gate)
-	guarded := creds != nil && gate != nil
+	if config != nil {
+		server.Encrypt(config)
+	}
+	guarded := config != nil && gate != nil
 	listener, err := rpc.Listen(l.Listen, l.AllowRemote || guarded)
 	if errors.Is(err, rpc.ErrNotLoopback) {
 		return nil, nil, fmt.Errorf("%w: use 127.0.0.1, serve TLS to callers with a token or a certificate, or pass --allow-remote if the network keeps others out", err)
