@@ -208,4 +208,3 @@ func TestStop(t *testing.T) {
 	}
 	<-stopped
 }
-
