@@ -1,6 +1,8 @@
 package trust
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -39,36 +41,78 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 		return nil, nil, err
 	}
 	var gate rpc.Gate
-	switch {
-	case access.Tokens != "" || access.OIDC.Issuer != "":
-		gate, err = access.gate(l.TLS.Reload, log)
-	case byName:
-		gate = byCertificate(l.Clients, log)
-	}
+	tokens, err := access.open(l.TLS.Reload, log)
 	if err != nil {
 		return nil, nil, err
+	}
+	switch {
+	case tokens != nil:
+		gate = tokens.admit
+	case byName:
+		gate = byCertificate(l.Clients, log)
 	}
 	server := rpc.NewServer(tel, log)
 	server.Admit(gate)
 	if config != nil {
 		server.Encrypt(config)
 	}
-	guarded := config != nil && gate != nil
+	listener, err := l.listen(config != nil && gate != nil, log)
+	return server, listener, err
+}
+
+// Door is where callers come in that speak another protocol than gRPC.
+type Door struct {
+	net.Listener // with connections that are encrypted, if there is a certificate
+	// Gate knows by the incoming metadata of a call what was shown; it is nil if everybody is let in.
+	Gate rpc.Gate
+	// Caller says what a token allows, or that it is not good; it is nil if everybody is let in. The error is a gRPC status.
+	Caller func(ctx context.Context, token string) (Token, error)
+}
+
+// OpenHTTP is Open for a server of HTTP, whose callers show tokens and no certificates.
+func (l Listener) OpenHTTP(access Access, log *slog.Logger) (*Door, error) {
+	config, err := l.TLS.server(false)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := access.open(l.TLS.Reload, log)
+	if err != nil {
+		return nil, err
+	}
+	door := &Door{}
+	if door.Listener, err = l.listen(config != nil && tokens != nil, log); err != nil {
+		return nil, err
+	}
+	if config != nil {
+		config.NextProtos = []string{"http/1.1"}
+		door.Listener = tls.NewListener(door.Listener, config)
+	}
+	if tokens != nil {
+		door.Gate, door.Caller = tokens.admit, tokens.caller
+	}
+	return door, nil
+}
+
+// listen opens the address. guarded says that calls are encrypted and callers known.
+func (l Listener) listen(guarded bool, log *slog.Logger) (net.Listener, error) {
 	listener, err := rpc.Listen(l.Listen, l.AllowRemote || guarded)
 	if errors.Is(err, rpc.ErrNotLoopback) {
-		return nil, nil, fmt.Errorf("%w: use 127.0.0.1, serve TLS to callers with a token or a certificate, or pass --allow-remote if the network keeps others out", err)
+		return nil, fmt.Errorf("%w: use 127.0.0.1, serve TLS to callers with a token or a certificate, or pass --allow-remote if the network keeps others out", err)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && !guarded {
 		log.Warn("OTHER MACHINES CAN REACH THIS ADDRESS, AND ANYBODY THERE MAY READ AND WRITE: --allow-remote was given without TLS and tokens or certificates", "address", at.String())
 	}
-	return server, listener, nil
+	return listener, nil
 }
 
-// gate lets in whoever shows a token.
-func (a Access) gate(reload time.Duration, log *slog.Logger) (rpc.Gate, error) {
+// open returns what lets in whoever shows a token, nil if nobody has to.
+func (a Access) open(reload time.Duration, log *slog.Logger) (*byToken, error) {
+	if a.Tokens == "" && a.OIDC.Issuer == "" {
+		return nil, nil
+	}
 	audit, err := openAudit(a.Audit)
 	if err != nil {
 		return nil, fmt.Errorf("--audit: %w", err)
@@ -87,7 +131,7 @@ func (a Access) gate(reload time.Duration, log *slog.Logger) (rpc.Gate, error) {
 			return nil, err
 		}
 	}
-	return g.admit, nil
+	return g, nil
 }
 
 // openAudit opens the log of writes and refusals, one that keeps nothing if path is empty.
