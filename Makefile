@@ -74,9 +74,9 @@ test-faults: ## Do every fault to every part and recall FAULT_RECALLS times mean
 
 CHROMIUM ?= $(shell command -v chromium chromium-browser google-chrome | head -n 1)
 .PHONY: test-page
-test-page: ## Use the gateway's page in a headless Chromium and write its pictures into docs/page
+test-page: ## Use the gateway's page in a headless Chromium and write its pictures into docs/page; call the gateway from a page and by grpcurl
 	@test -n "$(CHROMIUM)" || { echo "make test-page needs Chromium, of Debian's package chromium for instance" >&2; exit 2; }
-	go test -count=1 -v -tags browser -run '^TestPageInABrowser$$' ./tests/page -pictures "$(CURDIR)/docs/page"
+	go test -count=1 -v -tags browser -run '^TestPageInABrowser$$|^TestCallers$$' ./tests/page -pictures "$(CURDIR)/docs/page"
 
 OPS ?= 10000
 SEED ?= $(shell date +%s)
