@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs buf, pinned in proto/tools, without a schema registry: generate | lint | breaking REF.
+# Runs buf, pinned in proto/tools, without a schema registry: generate | image FILE | lint | breaking REF.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'TXT'
-Usage: proto/buf.sh generate        write the Go code of proto/ and what serves it over HTTP
+Usage: proto/buf.sh generate        write the Go code of proto/, what serves it over HTTP, and docs/reference/api.md
+       proto/buf.sh image FILE      write the contract, with all it imports, for generators of other languages
        proto/buf.sh lint            check style and formatting
        proto/buf.sh breaking REF    compare with the contract at a git revision
 TXT
@@ -29,6 +30,11 @@ case "${1:-}" in
     prepare
     PATH="$bin:$PATH" buf generate --template proto/buf.gen.yaml proto
     "$bin/openapi3" < .cache/openapi.swagger.json > fuser/web/openapi.json
+    ;;
+  image)
+    file=${2:?image needs a file}
+    prepare
+    "$bin/buf" build -o "$file"
     ;;
   lint)
     prepare

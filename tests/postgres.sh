@@ -21,6 +21,8 @@ Usage: tests/postgres.sh COMMAND
   start DIR    start a throwaway server in DIR (new or empty) and print its connection
                string; it listens on a unix socket in DIR only and is not crash-safe
                (TRISKELE_TEST_DURABLE=on makes it so: for measuring writes)
+  standby DIR PRIMARY
+               start a hot standby of the server in PRIMARY in DIR, and print its connection string
   stop DIR     stop that server and remove DIR
   run CMD...   run CMD with TRISKELE_TEST_POSTGRES set to the connection string of a
                fresh server, removed afterwards; exits with CMD's status. If the variable
@@ -303,11 +305,12 @@ hold_signals() {
     trap 'held=143' TERM
 }
 
-connection= # set by start_cluster
+connection= # set by boot
 durable=${TRISKELE_TEST_DURABLE:-off}
 
-start_cluster() {
-    local dir=$1 reason locale=C shm
+# Makes an empty folder for a cluster, which is removed on exit unless the caller says otherwise.
+make_folder() {
+    local dir=$1 reason
     reason=$(unfit "$dir")
     [[ -z $reason ]] || die "$reason"
 
@@ -323,6 +326,20 @@ start_cluster() {
     ((EUID != 0)) || chown -R -- "$server_user": "$dir"
     # Anyone who reaches the socket is superuser.
     chmod 700 -- "$dir" "$dir/data"
+}
+
+boot() {
+    local dir=$1
+    as_server "$server_bin/pg_ctl" start -s -w -t 60 -D "$dir/data" -l "$dir/log" || {
+        tail -n 30 -- "$dir/log" >&2
+        die "the server does not start"
+    }
+    connection="postgres:///postgres?host=$dir&port=$port&user=postgres"
+}
+
+start_cluster() {
+    local dir=$1 locale=C shm
+    make_folder "$dir"
 
     case $'\n'$(locale -a 2>/dev/null)$'\n' in
     *$'\n'[Cc].[Uu][Tt][Ff]8$'\n'* | *$'\n'[Cc].[Uu][Tt][Ff]-8$'\n'*) locale=C.UTF-8 ;;
@@ -345,12 +362,23 @@ CONF
     # Containers often have 64 MB of shared memory, which a parallel HNSW build overruns.
     shm=$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1) || shm=0
     ((shm >= 512 * 1024)) || echo 'dynamic_shared_memory_type = mmap' >>"$dir/data/postgresql.conf"
+    boot "$dir"
+}
 
-    as_server "$server_bin/pg_ctl" start -s -w -t 60 -D "$dir/data" -l "$dir/log" || {
-        tail -n 30 -- "$dir/log" >&2
-        die "the server does not start"
+standby() {
+    local dir primary
+    require_server
+    dir=$(realpath -ms -- "$1") primary=$(realpath -ms -- "$2")
+    make_folder "$dir"
+    as_server "$server_bin/pg_basebackup" -h "$primary" -p "$port" -U postgres -D "$dir/data" \
+        --write-recovery-conf --checkpoint=fast --no-sync >"$dir/log" 2>&1 || {
+        cat -- "$dir/log" >&2
+        die "cannot copy the server in $primary"
     }
-    connection="postgres:///postgres?host=$dir&port=$port&user=postgres"
+    echo "unix_socket_directories = '$dir'" >>"$dir/data/postgresql.conf"
+    boot "$dir"
+    unfinished=
+    printf '%s\n' "$connection"
 }
 
 start() {
@@ -447,6 +475,10 @@ case ${1-} in
 install)
     (($# == 1)) || bad_usage "install takes no arguments"
     install_server
+    ;;
+standby)
+    (($# == 3)) || bad_usage "standby takes two arguments, the directory and the primary's"
+    standby "$2" "$3"
     ;;
 start | stop)
     [[ $# == 2 && -n ${2-} ]] || bad_usage "$1 takes one argument, the directory"

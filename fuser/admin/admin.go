@@ -49,13 +49,14 @@ type Server struct {
 }
 
 // Listen opens the address, which is refused if other machines can reach it unless the flags allow that. metrics answers
-// GET /metrics. If the flags say "off", the server has a mux and listens nowhere.
+// GET /metrics, and GET /livez is 200 as long as the program answers at all. If the flags say "off", the server has a mux and listens nowhere.
 func Listen(flags Flags, metrics http.Handler, log *slog.Logger) (*Server, error) {
 	s := &Server{ServeMux: http.NewServeMux(), log: log}
 	if !flags.On() {
 		return s, nil
 	}
 	s.Handle("GET /metrics", metrics)
+	s.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("alive\n")) })
 	var err error
 	if s.listener, err = rpc.Listen(flags.Address, flags.AllowRemote); err != nil {
 		if errors.Is(err, rpc.ErrNotLoopback) {

@@ -77,6 +77,9 @@ func TestServer(t *testing.T) {
 	if code, _ := ask(t, "GET", "http://"+address+"/healthz", nil); code != 503 {
 		t.Errorf("health before it serves: %d", code)
 	}
+	if code, _ := ask(t, "GET", "http://"+address+"/livez", nil); code != 200 {
+		t.Errorf("alive before it serves: %d", code)
+	}
 	serving = true
 	if code, body := ask(t, "GET", "http://"+address+"/healthz", nil); code != 200 || body != "serving\n" {
 		t.Errorf("health: %d %q", code, body)

@@ -47,9 +47,10 @@ type page struct {
 }
 
 // Open adds the page to the mux of a server for operators, which keeps other sites' requests out. What the page asks goes to a
-// gRPC server inside outer, which serve has serve the gateway: who has to show a token there has to show it to the page.
+// gRPC server in memory, which knows whom to let in from outer and which serve has serve the gateway: who has to show a token there
+// has to show it to the page.
 func Open(mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service, log *slog.Logger, serve func(*rpc.Server, net.Listener) error) (closePage func(), err error) {
-	conn, closePage, err := outer.Inner(tel, log, serve, rpc.Traced(tel))
+	conn, closePage, err := rpc.Inner(outer.Operators(), tel, log, serve, rpc.Traced(tel))
 	if err != nil {
 		return nil, err
 	}

@@ -21,10 +21,10 @@ import (
 
 const pipeBytes = 1 << 20 // of a connection in memory
 
-// Inner returns a connection to a server in memory, for what a program offers in other protocols beside this server. It lets
-// in whom this server does, so that everything is checked as a call from elsewhere; serve registers services on it and has it
-// serve until the listener is closed, which closing does. The peer of a call is that of its context on the client's side: see From.
-func (s *Server) Inner(tel *telemetry.Service, log *slog.Logger, serve func(*Server, net.Listener) error, more ...grpc.DialOption) (conn *grpc.ClientConn, closeInner func(), err error) {
+// Inner returns a connection to a server in memory, for what a program offers in other protocols than gRPC. Everything is checked as
+// a call from elsewhere: gate, which may be nil, is asked, and knows a call's peer to be that of the context on the client's side,
+// see From. serve registers services and serves until the listener is closed, which closing does.
+func Inner(gate Gate, tel *telemetry.Service, log *slog.Logger, serve func(*Server, net.Listener) error, more ...grpc.DialOption) (conn *grpc.ClientConn, closeInner func(), err error) {
 	listener := bufconn.Listen(pipeBytes)
 	callers := &callers{}
 	conn, err = grpc.NewClient("passthrough:///inner", append([]grpc.DialOption{
@@ -42,8 +42,8 @@ func (s *Server) Inner(tel *telemetry.Service, log *slog.Logger, serve func(*Ser
 		return nil, nil, err
 	}
 	inner := NewServer(tel, log)
-	if s.gate != nil {
-		inner.Admit(func(ctx context.Context, method string) (Call, error) { return s.gate(callers.restore(ctx), method) })
+	if gate != nil {
+		inner.Admit(func(ctx context.Context, method string) (Call, error) { return gate(callers.restore(ctx), method) }, nil)
 	}
 	served := make(chan struct{})
 	go func() {

@@ -31,17 +31,18 @@ const (
 	// MaxMessageBytes is what a server reads at most. It lies above the declared bounds of every field, so that an
 	// oversized field is refused by name; only what is larger still is cut off by the transport.
 	MaxMessageBytes = 96 << 20
-	// drainTime is how long running calls may take to end at shutdown.
-	drainTime = 5 * time.Second
+	// drainTime is how long running calls may take to end at shutdown: longer than the greatest budget of a recall.
+	drainTime = 15 * time.Second
 )
 
 // Server is a gRPC server with health and reflection. It starts as NOT_SERVING; call Ready, or Watch to tie its health
 // to that of what it depends on.
 type Server struct {
 	*registrar
-	health *health.Server
-	doors  *doors
-	log    *slog.Logger
+	operators Gate
+	health    *health.Server
+	doors     *doors
+	log       *slog.Logger
 }
 
 // NewServer returns a server that validates requests, hides internal errors, survives panics and is traced.
@@ -68,11 +69,15 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 	return s
 }
 
-// Admit has gate asked about every call from now on; without one, everybody is let in.
-func (s *Server) Admit(gate Gate) { s.gate = gate }
+// Admit has gate asked about every call from now on; without one, everybody is let in. operators is the gate for what the
+// page for operators asks on behalf of those who open it: not over a connection that could show who they are.
+func (s *Server) Admit(gate, operators Gate) { s.gate, s.operators = gate, operators }
 
-// Gate is what Admit was given.
+// Gate is what Admit was given for callers.
 func (s *Server) Gate() Gate { return s.gate }
+
+// Operators is the gate for operators that Admit was given.
+func (s *Server) Operators() Gate { return s.operators }
 
 // Encrypt has the server speak TLS only, with this configuration, which it takes over. Call it before Run.
 func (s *Server) Encrypt(config *tls.Config) {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -183,20 +182,3 @@ func (p *Process) Shutdown(ctx context.Context) error {
 type unclosable struct{ sdktrace.SpanProcessor }
 
 func (unclosable) Shutdown(context.Context) error { return nil }
-
-// Version is the version of the main module, or its commit, or "devel".
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "devel"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return s.Value[:12]
-		}
-	}
-	return "devel"
-}

@@ -10,12 +10,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // Scope is a kind of call that a token may allow.
@@ -153,6 +156,24 @@ func ReadTokens(path string) ([]Token, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return tokens, nil
+}
+
+// ChangeTokens puts what change makes of a file's tokens into their place; they are none if there is no such file. Changes by
+// several processes follow one another, by a lock on a file beside it that ends in ".lock".
+func ChangeTokens(path string, change func([]Token) ([]Token, error)) (err error) {
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if err := lock.Lock(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	tokens, err := ReadTokens(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if tokens, err = change(tokens); err != nil {
+		return err
+	}
+	return WriteTokens(path, tokens)
 }
 
 // WriteTokens replaces a file of tokens as a whole; nobody but the owner can read a new one.

@@ -202,7 +202,7 @@ func FuzzRequests(f *testing.F) {
 	}
 	tel, log := process.Service("fuzz"), slog.New(slog.DiscardHandler)
 	service, ctx := &fake{Fake: clienttest.NewFake()}, f.Context()
-	conn, stop, err := rpc.NewServer(tel, log).Inner(tel, log, func(server *rpc.Server, listener net.Listener) error {
+	conn, stop, err := rpc.Inner(nil, tel, log, func(server *rpc.Server, listener net.Listener) error {
 		triskelev1.RegisterRecallServiceServer(server, service)
 		triskelev1.RegisterMemoryServiceServer(server, service)
 		return server.Run(ctx, listener)

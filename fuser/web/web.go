@@ -45,7 +45,7 @@ func Open(ctx context.Context, flags Flags, outer *rpc.Server, address net.Addr,
 	if !flags.HTTP {
 		return func() {}, nil
 	}
-	conn, closeInner, err := outer.Inner(tel, log, serve)
+	conn, closeInner, err := rpc.Inner(outer.Gate(), tel, log, serve)
 	if err != nil {
 		return nil, err
 	}

@@ -55,6 +55,8 @@ type Backend interface {
 	Ping(ctx context.Context) error
 	// Version names the engine and its extensions, each with its version.
 	Version(ctx context.Context) (string, error)
+	// Examine looks for what is wrong with the database. It reads every memory's key, and needs all tables.
+	Examine(ctx context.Context) (Examination, error)
 	// Migrate, Plan, Status and Check are the functions of package schema.
 	Migrate(ctx context.Context) ([]schema.Step, error)
 	Plan(ctx context.Context) ([]schema.Planned, error)

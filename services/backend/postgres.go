@@ -3,6 +3,8 @@ package backend
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,13 +22,27 @@ import (
 
 // Postgres is a PostgreSQL database with pgvector.
 type Postgres struct {
-	pool   *pgxpool.Pool
-	tasks  queue.Store
-	wakers wakers
-	tel    *telemetry.Service
+	pool *pgxpool.Pool
+	// Standby is where searches read, nil for the database itself.
+	Standby *postgres.Standby
+	tasks   queue.Store
+	wakers  wakers
+	tel     *telemetry.Service
 }
 
 var _ Backend = (*Postgres)(nil)
+
+// OpenOnStandby is OpenPostgres for services that search in a hot standby of the database, at read; "" is for none.
+func OpenOnStandby(ctx context.Context, url, read string, tel *telemetry.Service) (*Postgres, error) {
+	b, err := OpenPostgres(ctx, url, tel)
+	if err != nil || read == "" {
+		return b, err
+	}
+	if b.Standby, err = postgres.OpenStandby(ctx, read, b.pool, tel); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the standby: %w", err), b.Close())
+	}
+	return b, nil
+}
 
 // OpenPostgres prepares a pool; it does not wait for the server.
 func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Postgres, error) {
@@ -41,12 +57,16 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Pos
 
 // Memory implements Backend.
 func (b *Postgres) Memory() memory.Store {
-	return memory.NewPostgres(b.pool, lexical.PostgresIndex{})
+	store := memory.NewPostgres(b.pool, lexical.PostgresIndex{})
+	store.Standby = b.Standby
+	return store
 }
 
 // Lexical implements Backend.
 func (b *Postgres) Lexical(config lexical.Config) lexical.Leg {
-	return lexical.NewPostgres(b.pool, config)
+	searcher := lexical.NewPostgres(b.pool, config)
+	searcher.Standby = b.Standby
+	return searcher
 }
 
 // FoldLexical implements Backend.
@@ -54,12 +74,14 @@ func (b *Postgres) FoldLexical(ctx context.Context, log *slog.Logger) { lexical.
 
 // Dense implements Backend.
 func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder, _ dense.Config) (Index, error) {
-	return dense.NewPostgres(ctx, b.pool, embedder, b.tasks)
+	return dense.NewPostgres(ctx, b.pool, b.Standby, embedder, b.tasks)
 }
 
 // Graph implements Backend.
 func (b *Postgres) Graph(config graph.Config) GraphIndex {
-	return graph.NewPostgres(b.pool, b.tasks, config)
+	index := graph.NewPostgres(b.pool, b.tasks, config)
+	index.Standby = b.Standby
+	return index
 }
 
 // Models implements Backend.
@@ -76,12 +98,12 @@ func (b *Postgres) Worker(name string, indexer queue.Indexer, log *slog.Logger) 
 // Queue implements Backend.
 func (b *Postgres) Queue() queue.Store { return b.tasks }
 
-// Ping implements Backend.
-func (b *Postgres) Ping(ctx context.Context) error { return b.pool.Ping(ctx) }
+// Ping implements Backend. With a standby it is that which has to answer: searches go on without the primary.
+func (b *Postgres) Ping(ctx context.Context) error { return b.Standby.Or(b.pool).Ping(ctx) }
 
 // Version implements Backend.
 func (b *Postgres) Version(ctx context.Context) (version string, err error) {
-	err = b.pool.QueryRow(ctx, `SELECT 'PostgreSQL ' || current_setting('server_version') ||
+	err = b.Standby.Or(b.pool).QueryRow(ctx, `SELECT 'PostgreSQL ' || current_setting('server_version') ||
 		coalesce((SELECT ', pgvector ' || extversion FROM pg_extension WHERE extname = 'vector'), ', without pgvector')`).Scan(&version)
 	return version, err
 }
@@ -113,11 +135,14 @@ func (b *Postgres) Status(ctx context.Context) (steps []schema.Step, err error) 
 
 // Check implements Backend.
 func (b *Postgres) Check(ctx context.Context, tracks ...string) error {
-	return b.withSQL(func(db *sql.DB) error { return schema.Check(ctx, db, schema.Postgres, tracks...) })
+	db := postgres.SQL(b.Standby.Or(b.pool))
+	defer func() { _ = db.Close() }()
+	return schema.Check(ctx, db, schema.Postgres, tracks...)
 }
 
 // Close implements Backend.
 func (b *Postgres) Close() error {
+	b.Standby.Close()
 	b.pool.Close()
 	return nil
 }

@@ -30,6 +30,7 @@ import (
 
 func TestMain(m *testing.M) {
 	_ = os.Setenv("TRISKELE_ADMIN", "127.0.0.1:0") // other tests run beside
+	_ = os.Setenv("TRISKELE_CONFIG", "off")        // a developer may have one
 	os.Exit(m.Run())
 }
 
@@ -443,7 +444,7 @@ func TestDoctor(t *testing.T) {
 	wantContains(t, "doctor of an empty namespace", must(t, "", "doctor", "--namespace=elsewhere", to), "ok    gateway", "warn  memories       namespace elsewhere is empty", "ok    dense index")
 	must(t, `{"content": "tea", "title": "Tea"}`, "import", "-", "--wait", to)
 	out := must(t, "", "doctor", to, "--store=postgres", "--postgres="+pgtest.New(t))
-	wantContains(t, "doctor", out, "ok    memories       1 memory in namespace default", "ok    lexical leg", "pgvector", "ok    schema")
+	wantContains(t, "doctor", out, "ok    memories       1 memory in namespace default", "ok    lexical leg", "pgvector", "ok    schema", "ok    versions", "ok    clock", "ok    index health", "ok    budgets")
 	if strings.Contains(out, "fail") || strings.Contains(out, "warn") {
 		t.Errorf("doctor:\n%s", out)
 	}

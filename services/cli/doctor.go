@@ -11,8 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -32,7 +35,7 @@ type doctorCmd struct {
 
 // Help is shown below the flags.
 func (*doctorCmd) Help() string {
-	return "Asks the gateway and, through it, every leg. With --sqlite, --postgres or --store it also looks at the database itself. Warnings do not count as failure."
+	return "Asks the gateway and, through it, every leg. With --sqlite, --postgres or --store it also looks at the database itself, with --tls-cert and --tls-ca at these files. Each line says what to do next if something is wrong. Warnings do not count as failure."
 }
 
 // Validate implements kong's interface.
@@ -66,6 +69,7 @@ func (c *doctorCmd) Run(ctx context.Context, env *Env) error {
 	if err := c.Gateway.call(ctx, func(ctx context.Context, s *session) error { return c.gateway(ctx, s, &found) }); err != nil {
 		found.add(fail, "gateway", "%s", message(ctx, err))
 	}
+	checkCertificates(c.Gateway.TLS, time.Now(), &found)
 	if c.Database.given() {
 		c.database(ctx, env, &found)
 	}
@@ -105,7 +109,8 @@ func (c *doctorCmd) print(env *Env, found findings) error {
 // gateway checks what can be seen through the gateway. An error means that it cannot be asked at all.
 func (c *doctorCmd) gateway(ctx context.Context, s *session, found *findings) error {
 	start := time.Now()
-	health, err := healthpb.NewHealthClient(s.Conn()).Check(ctx, &healthpb.HealthCheckRequest{})
+	var gateway peer.Peer
+	health, err := healthpb.NewHealthClient(s.Conn()).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.Peer(&gateway))
 	if err != nil {
 		return err
 	}
@@ -114,6 +119,9 @@ func (c *doctorCmd) gateway(ctx context.Context, s *session, found *findings) er
 		v = fail
 	}
 	found.add(v, "gateway", "%s at %s, answered in %s", health.GetStatus(), c.Gateway.Address, render.Duration(time.Since(start)))
+	if shown, ok := gateway.AuthInfo.(credentials.TLSInfo); ok {
+		checkExpiry("gateway's certificate", shown.State.PeerCertificates, time.Now(), found)
+	}
 
 	namespace := c.Namespace.Namespace
 	switch info, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace, Statistics: true}); {
@@ -154,6 +162,9 @@ func checkIndex(leg *triskelev1.LegIndexStatus, found *findings) {
 		v = warn
 		detail += fmt.Sprintf(", %d waiting, the oldest for %s", st.GetPending(), render.Duration(st.GetLag().AsDuration()))
 	}
+	if st.GetStandbyLag() != nil {
+		detail += fmt.Sprintf(", read from a standby %s behind", render.Duration(st.GetStandbyLag().AsDuration()))
+	}
 	if st.GetDead() > 0 {
 		v = fail
 		detail += fmt.Sprintf(", %d given up on: `triskele queue list --dead` shows why", st.GetDead())
@@ -187,6 +198,22 @@ func checkRecall(ctx context.Context, s *session, namespace string, found *findi
 		found.add(v, leg.GetLeg()+" leg", "%s", detail)
 	}
 	found.add(ok, "recall", "answered in %s", render.Duration(resp.GetSpent().AsDuration()))
+	checkBudgets(resp, found)
+}
+
+// checkBudgets reports a part whose budget is not inside the recall's: it would go on working for nobody.
+func checkBudgets(resp *triskelev1.RecallResponse, found *findings) {
+	whole, largest, of := resp.GetBudget().AsDuration(), resp.GetContents().GetBudget().AsDuration(), "the contents"
+	for _, leg := range resp.GetLegs() {
+		if budget := leg.GetBudget().AsDuration(); budget > largest {
+			largest, of = budget, "the "+leg.GetLeg()+" leg"
+		}
+	}
+	if largest > whole {
+		found.add(fail, "budgets", "%s has %s of a recall's %s: set its share or cap (--leg) lower", of, render.Duration(largest), render.Duration(whole))
+		return
+	}
+	found.add(ok, "budgets", "a recall had %s, and %s the most of it: %s", render.Duration(whole), of, render.Duration(largest))
 }
 
 // database checks the database without the gateway.
@@ -219,6 +246,11 @@ func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
 			return nil // tables that are read below may be missing
 		}
 		found.add(ok, "schema", "all %d migrations applied", len(steps))
+		examined, err := b.Examine(ctx)
+		if err != nil {
+			return err
+		}
+		checkExamined(examined, t.url != "", found)
 		backlog, err := b.Queue().Backlog(ctx, worstShown)
 		if err != nil {
 			return err

@@ -41,7 +41,7 @@ type graphCmd struct {
 type graphFlags struct {
 	Namespace string        `short:"n" help:"Namespace." default:"default" env:"TRISKELE_NAMESPACE"`
 	Database  databaseFlags `embed:""`
-	Embedder  open.Flags    `embed:""`
+	Embedder  open.Flags    `embed:"" group:"Embedder:"`
 }
 
 // Validate implements kong's interface.
@@ -359,7 +359,7 @@ type graphTrialCmd struct {
 	Postgres string     `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
 	Out      string     `help:"Folder for trial.md and trial.json." required:"" placeholder:"DIR"`
 	Limit    int        `help:"Queries per set; 0 means all." default:"0"`
-	Embedder open.Flags `embed:""`
+	Embedder open.Flags `embed:"" group:"Embedder:"`
 }
 
 // Validate refuses combinations that contradict each other.

@@ -12,7 +12,7 @@ import (
 
 type reembedCmd struct {
 	MaxRate  int           `help:"Embed at most so many memories a second, to spare the model and the database." placeholder:"N"`
-	Embedder open.Flags    `embed:""`
+	Embedder open.Flags    `embed:"" group:"Embedder:"`
 	Database databaseFlags `embed:""`
 }
 

@@ -2,9 +2,8 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -23,15 +22,6 @@ type tokenCmd struct {
 // tokensFlag says which file of tokens a command works on. Gateways look at theirs every ten seconds.
 type tokensFlag struct {
 	Tokens string `help:"File of tokens, which gateways are given with the same flag." default:"tokens.json" env:"TRISKELE_TOKENS" placeholder:"FILE"`
-}
-
-// read returns the tokens, none if there is no file.
-func (f tokensFlag) read() ([]trust.Token, error) {
-	tokens, err := trust.ReadTokens(f.Tokens)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return tokens, err
 }
 
 type tokenCreateCmd struct {
@@ -60,11 +50,7 @@ func (c *tokenCreateCmd) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
-	tokens, err := c.File.read()
-	if err != nil {
-		return err
-	}
-	if err := trust.WriteTokens(c.File.Tokens, append(tokens, kept)); err != nil {
+	if err := trust.ChangeTokens(c.File.Tokens, func(tokens []trust.Token) ([]trust.Token, error) { return append(tokens, kept), nil }); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -129,23 +115,31 @@ func joined(scopes []trust.Scope) string {
 type tokenRevokeCmd struct {
 	ID   string     `arg:"" help:"Id of the token, the part between the underscores."`
 	File tokensFlag `embed:""`
+	JSON bool       `help:"Print the token's entry as JSON."`
 }
 
 // Run keeps the entry, so that the list and the audit log go on saying whose it was.
 func (c *tokenRevokeCmd) Run(env *Env) error {
-	tokens, err := trust.ReadTokens(c.File.Tokens)
+	if _, err := os.Stat(c.File.Tokens); err != nil {
+		return err
+	}
+	var revoked trust.Token
+	err := trust.ChangeTokens(c.File.Tokens, func(tokens []trust.Token) ([]trust.Token, error) {
+		i := slices.IndexFunc(tokens, func(t trust.Token) bool { return t.ID == c.ID })
+		if i < 0 {
+			return nil, fmt.Errorf("%s has no token %q: `triskele token list` shows them", c.File.Tokens, c.ID)
+		}
+		if tokens[i].Revoked.IsZero() {
+			tokens[i].Revoked = env.Now().UTC().Truncate(time.Second)
+		}
+		revoked = tokens[i]
+		return tokens, nil
+	})
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(tokens, func(t trust.Token) bool { return t.ID == c.ID })
-	if i < 0 {
-		return fmt.Errorf("%s has no token %q: `triskele token list` shows them", c.File.Tokens, c.ID)
+	if c.JSON {
+		return env.printValue(revoked)
 	}
-	if tokens[i].Revoked.IsZero() {
-		tokens[i].Revoked = env.Now().UTC().Truncate(time.Second)
-		if err := trust.WriteTokens(c.File.Tokens, tokens); err != nil {
-			return err
-		}
-	}
-	return env.print(fmt.Sprintf("token %s (%s) is revoked; gateways know within their --tls-reload, ten seconds if nothing else was said\n", c.ID, render.Plain(tokens[i].Name)))
+	return env.print(fmt.Sprintf("token %s (%s) is revoked; gateways know within their --tls-reload, ten seconds if nothing else was said\n", c.ID, render.Plain(revoked.Name)))
 }

@@ -2,12 +2,48 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/triskele/triskele/fuser/trust"
 )
+
+// creating is the environment variable that has this test binary make tokens in the file that it names.
+const creating = "TRISKELE_TEST_CREATE_TOKENS"
+
+// TestTokensOfSeveralProcesses has processes make tokens in one file at the same moment: none is lost.
+func TestTokensOfSeveralProcesses(t *testing.T) {
+	t.Parallel()
+	const processes, each = 4, 25
+	if file := os.Getenv(creating); file != "" {
+		for i := range each {
+			if got := run("", "token", "create", fmt.Sprint(os.Getpid(), i), "-n", "*", "--tokens", file); got.code != 0 {
+				t.Fatalf("%+v", got)
+			}
+		}
+		return
+	}
+	file := filepath.Join(t.TempDir(), "tokens.json")
+	var running sync.WaitGroup
+	for range processes {
+		running.Go(func() {
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTokensOfSeveralProcesses$")
+			cmd.Env = append(os.Environ(), creating+"="+file)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+	running.Wait()
+	if tokens, err := trust.ReadTokens(file); err != nil || len(tokens) != processes*each {
+		t.Errorf("%d tokens of %d, %v", len(tokens), processes*each, err)
+	}
+}
 
 // TestToken makes tokens, lists them and revokes one; no list has a token itself.
 func TestToken(t *testing.T) {

@@ -26,7 +26,8 @@ const gatewayName = "fuser"
 type flags struct {
 	program.Flags
 	kong.Plugins        // flags of the one service
-	Postgres     string `help:"PostgreSQL connection URL." required:"" env:"TRISKELE_POSTGRES" placeholder:"URL"`
+	Postgres     string `help:"PostgreSQL connection URL." required:"" env:"TRISKELE_POSTGRES" placeholder:"URL" group:"Database:"`
+	PostgresRead string `name:"postgres-read" help:"Connection URL of a hot standby of the database, to search in; what is written still goes to --postgres." env:"TRISKELE_POSTGRES_READ" placeholder:"URL" group:"Database:"`
 }
 
 // Service is what a program builds on the database.
@@ -49,7 +50,7 @@ func Main(name, description, listen, track string, build Build, own ...any) {
 }
 
 func run(ctx context.Context, track string, f flags, build Build, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
-	b, err := backend.OpenPostgres(ctx, f.Postgres, tel)
+	b, err := backend.OpenOnStandby(ctx, f.Postgres, f.PostgresRead, tel)
 	if err != nil {
 		return err
 	}
@@ -71,6 +72,7 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 	service.Register(server)
 	var working sync.WaitGroup
 	defer working.Wait()
+	working.Go(func() { b.Standby.Follow(ctx) })
 	if service.Work != nil {
 		working.Go(func() { service.Work(ctx) })
 	}

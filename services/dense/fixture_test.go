@@ -32,7 +32,7 @@ type store interface {
 
 func open(f *storetest.Fixture, embedder embed.Embedder) (store, error) {
 	if f.Engine == schema.Postgres {
-		return dense.NewPostgres(context.Background(), f.Pool, embedder, f.Queue)
+		return dense.NewPostgres(context.Background(), f.Pool, nil, embedder, f.Queue)
 	}
 	return dense.NewSQLite(context.Background(), f.DB, embedder, f.Queue, dense.Config{})
 }

@@ -87,15 +87,16 @@ func (postgresModels) register(ctx context.Context, tx pgx.Tx, m embed.Model, st
 	return id, err
 }
 
-// start returns the id of the active model if that is the configured one, and makes it so if none is active.
-func (p postgresModels) start(ctx context.Context, configured embed.Model) (id int64, err error) {
-	active, ok, err := p.withStatus(ctx, p.pool, Active)
+// start returns the id of the active model if that is the configured one, and makes it so if none is active. What reads gives
+// may be a standby.
+func (p postgresModels) start(ctx context.Context, reads *pgxpool.Pool, configured embed.Model) (id int64, err error) {
+	active, ok, err := p.withStatus(ctx, reads, Active)
 	if err != nil {
 		return 0, err
 	}
 	if ok && sameSpace(active.Model, configured) && active.Model.Local == configured.Local {
 		indexed := false // not by a program of the release before
-		if err := p.pool.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, fmt.Sprintf("dense.vectors_near_%d", active.ID)).Scan(&indexed); err != nil || indexed {
+		if err := reads.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, fmt.Sprintf("dense.vectors_near_%d", active.ID)).Scan(&indexed); err != nil || indexed {
 			return active.ID, err
 		}
 	}
@@ -201,26 +202,18 @@ func (p postgresModels) put(ctx context.Context, model int64, embeddings []embed
 // buildingLock names the lock of the process that re-embeds, among the database's advisory locks.
 const buildingLock = 0x7472_6973_6b65_6c65
 
+// alone holds the lock in a transaction, which holds no snapshot: a session is not ours to keep behind a PgBouncer.
 func (p postgresModels) alone(ctx context.Context, fn func() error) error {
-	conn, err := p.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	var locked bool
-	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, buildingLock).Scan(&locked); err != nil {
-		return err
-	}
-	if !locked {
-		return errNotAlone
-	}
-	defer func() {
-		ctx := context.WithoutCancel(ctx)
-		if _, err := conn.Exec(ctx, `SELECT pg_advisory_unlock($1)`, buildingLock); err != nil {
-			_ = conn.Conn().Close(ctx) // the lock must not go back to the pool
+	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		var locked bool
+		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, buildingLock).Scan(&locked); err != nil {
+			return err
 		}
-	}()
-	return fn()
+		if !locked {
+			return errNotAlone
+		}
+		return fn()
+	})
 }
 
 func (p postgresModels) build(ctx context.Context, model embed.Model) (id int64, status Status, err error) {

@@ -41,12 +41,12 @@ type Postgres struct {
 	ExactUpTo int
 
 	queue.Follower
-	pool     *pgxpool.Pool
-	embedder embed.Embedder
-	tasks    queue.Store
-	model    int64 // of the embedder, in dense.models
-	models   postgresModels
-	seen     sync.Map // a sighting for the name of each namespace with seenFrom vectors or more
+	*postgres.Standby // to search in
+	pool              *pgxpool.Pool
+	embedder          embed.Embedder
+	model             int64 // of the embedder, in dense.models
+	models            postgresModels
+	seen              sync.Map // a sighting for the name of each namespace with seenFrom vectors or more
 }
 
 var (
@@ -56,17 +56,17 @@ var (
 )
 
 // NewPostgres returns a store for the embedder's model, which it registers and creates an index for if the database has
-// no active model yet. Another active model is an error.
-func NewPostgres(ctx context.Context, pool *pgxpool.Pool, embedder embed.Embedder, tasks queue.Store) (*Postgres, error) {
+// no active model yet. Another active model is an error. Searches read from the standby; nil is for none.
+func NewPostgres(ctx context.Context, pool *pgxpool.Pool, standby *postgres.Standby, embedder embed.Embedder, tasks queue.Store) (*Postgres, error) {
 	if err := checkModel(embedder.Model()); err != nil {
 		return nil, err
 	}
 	models := postgresModels{pool}
-	model, err := models.start(ctx, embedder.Model())
+	model, err := models.start(ctx, standby.Or(pool), embedder.Model())
 	if err != nil {
 		return nil, err
 	}
-	return &Postgres{ExactUpTo: defaultExactUpTo, Follower: queue.Follow(tasks, indexName), pool: pool, embedder: embedder, tasks: tasks, model: model, models: models}, nil
+	return &Postgres{ExactUpTo: defaultExactUpTo, Follower: queue.Follow(tasks, indexName), Standby: standby, pool: pool, embedder: embedder, model: model, models: models}, nil
 }
 
 // Index implements queue.Indexer. It is paused when the model is no longer active.
@@ -94,7 +94,7 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 		return leg.Result{}, err
 	}
 	result.Hits = aboveMinScore(result.Hits, q)
-	return result, markOutdated(ctx, p.models, p.embedder.Model(), s.status, &result)
+	return result, markOutdated(ctx, postgresModels{p.Or(p.pool)}, p.embedder.Model(), s.status, &result)
 }
 
 // search is one search.
@@ -266,7 +266,7 @@ func (s *search) approximate(ctx context.Context, ef int, iterate bool) ([]leg.H
 func (s *search) run(ctx context.Context, settings map[string]string, statement string, args postgres.Args) (hits []leg.Hit, err error) {
 	all := map[string]string{"jit": "off"} // takes longer to compile than the search to run
 	maps.Copy(all, settings)
-	rows, err := postgres.In(s.pool, s.q.Namespace).Searching(all).Query(ctx, statement, args...)
+	rows, err := postgres.In(s.Or(s.pool), s.q.Namespace).Searching(all).Query(ctx, statement, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -298,12 +298,12 @@ func orZero[T any](v *T) (value T) {
 
 // Status implements leg.Searcher.
 func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, error) {
-	tasks, err := p.tasks.Status(ctx, indexName, namespace)
+	tasks, err := queue.NewPostgres(p.Or(p.pool)).Status(ctx, indexName, namespace)
 	if err != nil {
 		return leg.Status{}, err
 	}
 	var indexed, excluded int64
-	err = postgres.In(p.pool, namespace).QueryRow(ctx, `
+	err = postgres.In(p.Or(p.pool), namespace).QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM dense.vectors WHERE namespace = $1 AND model_id = $2),
 			(SELECT count(*) FROM memory.memories m WHERE m.namespace = $1 AND m.sensitive
 				AND NOT EXISTS (SELECT FROM dense.model_rows r WHERE r.model_id = $2 AND r.sensitive))`, namespace, p.model).Scan(&indexed, &excluded)

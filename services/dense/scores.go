@@ -29,7 +29,7 @@ func (p *Postgres) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]
 		return nil, cosine, err
 	}
 	var scores []leg.Score
-	err = postgres.Search(ctx, p.pool, q.Namespace, map[string]string{"jit": "off"}, func(tx pgx.Tx) error {
+	err = postgres.Search(ctx, p.Or(p.pool), q.Namespace, map[string]string{"jit": "off"}, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, fmt.Sprintf(`
 			SELECT memory_id, round((1 - (embedding <=> $1::halfvec)) * %[1]d) / %[1]d
 			FROM dense.vectors WHERE namespace = $2 AND model_id = %[2]d AND memory_id = ANY($3)`, scoreUnits, p.model),

@@ -424,6 +424,27 @@ func (t *TrialReport) verdict(line func(string, ...any), table func(string)) {
 	default:
 		line("\n**In words**: the default (%s) has not earned its place. These may be the default: %s.", current, strings.Join(passed, "; "))
 	}
+	line("\nBy set, %s:\n", current)
+	for _, s := range t.Sets {
+		line("- %s", s.inWords())
+	}
+}
+
+// inWords says what the graph does for a set at the default weight, beside what a random one does.
+func (s *TrialSet) inWords() string {
+	run, seeded := s.run(baseBoth, systemRank, defaultWeight, 0), s.run(baseBoth, systemSeeded, defaultWeight, 0)
+	random := s.run(baseBoth, systemRandom, defaultWeight, 0)
+	said := fmt.Sprintf("changes nothing that %d queries could show", s.Queries)
+	switch {
+	case run.Recall5.Worse() || run.NDCG10.Worse():
+		said = "does harm"
+	case run.Recall5.Better() || run.NDCG10.Better():
+		said = "helps"
+	}
+	return fmt.Sprintf("**%s**: the graph %s. Recall@5 %.3f to %.3f, %s points; nDCG@10 %.3f to %.3f, %s. Seeded, recall@5 %s; exchanged at random, %s. "+
+		"%.0f %% of the relevant documents are within one hop, %.0f %% within two; %d documents among the first ten came from the graph alone, %d of them relevant.",
+		s.Name, said, s.Bases[baseBoth].Recall5, run.Metrics.Recall5, run.Recall5, s.Bases[baseBoth].NDCG10, run.Metrics.NDCG10, run.NDCG10,
+		seeded.Recall5, random.Recall5, 100*s.Reach1, 100*s.Reach2, run.OnlyGraph, run.OnlyGraphRelevant)
 }
 
 func count(b bool) int {

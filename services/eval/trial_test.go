@@ -65,6 +65,11 @@ func TestTrial(t *testing.T) {
 	if err != nil || string(text) != string(report.Markdown()) || strings.Contains(string(text), out) {
 		t.Errorf("report: %v\n%s", err, text)
 	}
+	for _, want := range []string{"- **bridged**: the graph changes nothing that 2 queries could show. Recall@5 ", "50 % of the relevant documents are within one hop, 100 % within two"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
 	if _, err := eval.Trial(t.Context(), eval.TrialOptions{Options: eval.Options{Data: data, Store: "paper", Out: out}}, start(t), slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a trial on no store")
 	}

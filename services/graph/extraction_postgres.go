@@ -20,7 +20,7 @@ func (p *Postgres) SetExtraction(ctx context.Context, on bool) error {
 
 // Extraction implements Extractions.
 func (p *Postgres) Extraction(ctx context.Context) (on bool, err error) {
-	err = p.pool.QueryRow(ctx, "SELECT graph.extraction()").Scan(&on)
+	err = p.Or(p.pool).QueryRow(ctx, "SELECT graph.extraction()").Scan(&on)
 	return on, err
 }
 

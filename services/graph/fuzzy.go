@@ -19,12 +19,15 @@ const (
 	minNear = 5
 )
 
-// fuzzyIndex finds concepts by the trigrams of their keys. It covers the first known of a network's concepts and is
-// extended when it is used, which most searches don't.
+// fuzzyIndex finds concepts by the trigrams of their keys. It takes in those that have been named when it is used, which most
+// searches don't.
 type fuzzyIndex struct {
 	mu       sync.Mutex
-	known    int
+	named    []int32 // since it was used last
 	postings map[string][]int32
+	sizes    []uint8 // how many trigrams a concept has; 0 if it has not been taken in
+	shared   []uint8 // how many of them a phrase has; 0 between phrases
+	sharing  []int32 // the concepts of which it has any
 }
 
 // trigrams returns the distinct runs of three characters of a text with a space before and after it.
@@ -55,18 +58,24 @@ func (n *network) nearly(text []word) []weighted {
 				continue
 			}
 			grams := trigrams(phrase)
-			shared := map[int32]int{}
+			sharing := n.fuzzy.sharing[:0]
 			for _, g := range grams {
 				for _, c := range n.fuzzy.postings[g] {
-					shared[c]++
+					if n.fuzzy.shared[c] == 0 {
+						sharing = append(sharing, c)
+					}
+					n.fuzzy.shared[c]++
 				}
 			}
-			for c, k := range shared {
-				concept := &n.concepts[c]
-				if 2*k <= len(grams)/2 || len(concept.mentions) == 0 || digits(concept.key) != digits(phrase) {
+			n.fuzzy.sharing = sharing
+			for _, c := range sharing {
+				k := int(n.fuzzy.shared[c])
+				n.fuzzy.shared[c] = 0
+				likeness := 2 * float64(k) / float64(len(grams)+int(n.fuzzy.sizes[c]))
+				if 2*k <= len(grams)/2 || likeness < nearEnough {
 					continue
 				}
-				if likeness := 2 * float64(k) / float64(len(grams)+len(trigrams(concept.key))); likeness >= nearEnough {
+				if concept := &n.concepts[c]; len(concept.mentions) > 0 && digits(concept.key) == digits(phrase) {
 					best[c] = max(best[c], likeness)
 				}
 			}
@@ -86,11 +95,20 @@ func (n *network) extendFuzzy() {
 	if n.fuzzy.postings == nil {
 		n.fuzzy.postings = map[string][]int32{}
 	}
-	for ; n.fuzzy.known < len(n.concepts); n.fuzzy.known++ {
-		for _, g := range trigrams(n.concepts[n.fuzzy.known].key) {
-			n.fuzzy.postings[g] = append(n.fuzzy.postings[g], int32(n.fuzzy.known))
+	missing := len(n.concepts) - len(n.fuzzy.sizes)
+	n.fuzzy.sizes = append(n.fuzzy.sizes, make([]uint8, missing)...)
+	n.fuzzy.shared = append(n.fuzzy.shared, make([]uint8, missing)...)
+	for _, c := range n.fuzzy.named {
+		if n.fuzzy.sizes[c] > 0 {
+			continue
+		}
+		grams := trigrams(n.concepts[c].key)
+		n.fuzzy.sizes[c] = uint8(len(grams))
+		for _, g := range grams {
+			n.fuzzy.postings[g] = append(n.fuzzy.postings[g], c)
 		}
 	}
+	n.fuzzy.named = n.fuzzy.named[:0]
 }
 
 // digits returns a text's digits.

@@ -215,6 +215,9 @@ func (n *network) name(id int64, is conceptText) {
 	if !known || len(n.concepts[at].mentions) == 0 {
 		return
 	}
+	if n.concepts[at].key == "" {
+		n.fuzzy.named = append(n.fuzzy.named, at)
+	}
 	n.concepts[at].key = is.key
 	if had := n.meanings.has(at); n.meanings.set(at, is.vector) && !had {
 		n.arcs += n.meanings.rowArcs()

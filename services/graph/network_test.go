@@ -92,6 +92,19 @@ func TestNearlyNamed(t *testing.T) {
 				t.Errorf("%q found %q, want %q", text, got, want)
 			}
 		}
+		again := storetest.Record(ns, "again: we lie in Brackwater.", nil)
+		index(t, f, s, again)
+		find(t, f, s, ranked("Brackwater")) // which takes it in
+		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{again.ID}); err != nil {
+			t.Fatal(err)
+		}
+		if got := find(t, f, s, ranked("brakwater")); got != "" {
+			t.Errorf("a forgotten name finds %q", got)
+		}
+		index(t, f, s, storetest.Record(ns, "anew: they lie in Brackwater.", nil))
+		if got := find(t, f, s, ranked("brakwater")); got != "anew:" {
+			t.Errorf("a name that is back finds %q", got)
+		}
 	})
 }
 

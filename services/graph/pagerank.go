@@ -52,24 +52,44 @@ type walker struct {
 	*scratch
 	from  map[node]hop // the way in, by which most of the mass came when the node was first reached; only to explain
 	level int32
-	next  []node // reached in this level, each once
 	arcs  int
 }
 
-// scratch is what a walk writes on, by node. Walks take turns in using it.
+// scratch is what a walk writes on. Walks take turns in using it.
 type scratch struct {
-	score, residual []float64
-	reached         []int32 // the level that reached it last
-	touched         []node
+	visits     []visit  // by node
+	passable   []answer // by memory
+	touched    []node
+	next       []node // reached in this level, each once
+	mass       []float64
+	neighbours []neighbour
 }
+
+// visit is what a walk knows of a node.
+type visit struct {
+	score, residual float64
+	reached         int32 // the level that reached it last
+}
+
+// answer is what has been found out about a memory.
+type answer uint8
+
+const (
+	unasked answer = iota
+	yes
+	no
+)
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // begin gives the walker clean arrays, which end takes back.
 func (w *walker) begin() {
 	w.scratch = scratches.Get().(*scratch)
-	if n := 2 * max(len(w.n.memories), len(w.n.concepts)); len(w.score) < n {
-		*w.scratch = scratch{score: make([]float64, n), residual: make([]float64, n), reached: make([]int32, n)}
+	if n := 2 * max(len(w.n.memories), len(w.n.concepts)); len(w.visits) < n {
+		w.visits = make([]visit, n)
+	}
+	if n := len(w.n.memories); len(w.scratch.passable) < n {
+		w.scratch.passable = make([]answer, n)
 	}
 	if w.explain {
 		w.from = map[node]hop{}
@@ -78,8 +98,9 @@ func (w *walker) begin() {
 
 func (w *walker) end() {
 	for _, v := range w.touched {
-		w.score[v], w.residual[v], w.reached[v] = 0, 0, 0
+		w.visits[v] = visit{}
 	}
+	clear(w.scratch.passable)
 	w.touched = w.touched[:0]
 	scratches.Put(w.scratch)
 	w.scratch = nil
@@ -88,8 +109,8 @@ func (w *walker) end() {
 // start makes a node one to begin with.
 func (w *walker) start(v node, mass float64) {
 	w.touched = append(w.touched, v)
-	w.reached[v] = -1 // by no level
-	w.residual[v] += mass
+	w.visits[v].reached = -1 // by no level
+	w.visits[v].residual += mass
 	if w.explain {
 		w.from[v] = hop{before: v}
 	}
@@ -111,7 +132,7 @@ const (
 	viaLinked  = "linked from"
 )
 
-// run spreads the seeds' mass, 1 in total, and leaves the scores of all nodes touched in w.score.
+// run spreads the seeds' mass, 1 in total, and leaves the scores of all nodes touched in w.visits.
 func (w *walker) run(seeds map[node]float64) {
 	frontier := slices.Sorted(maps.Keys(seeds)) // in order, so that the same seeds add up to the same
 	var total float64
@@ -121,48 +142,50 @@ func (w *walker) run(seeds map[node]float64) {
 	for _, v := range frontier {
 		w.start(v, seeds[v]/total)
 	}
-	var mass []float64
 	for len(frontier) > 0 && w.arcs < maxArcs {
 		w.level++
-		mass = mass[:0]
+		w.mass = w.mass[:0]
 		for _, v := range frontier {
-			mass = append(mass, w.residual[v])
-			w.residual[v] = 0
+			w.mass = append(w.mass, w.visits[v].residual)
+			w.visits[v].residual = 0
 		}
 		w.next = w.next[:0]
 		for i, v := range frontier {
-			w.score[v] += (1 - damping) * mass[i]
-			w.spread(v, damping*mass[i])
+			w.visits[v].score += (1 - damping) * w.mass[i]
+			w.spread(v, damping*w.mass[i])
 		}
 		frontier = frontier[:0]
 		for _, v := range w.next {
-			if w.residual[v] >= minMass {
+			if w.visits[v].residual >= minMass {
 				frontier = append(frontier, v)
 			}
 		}
 	}
 	for _, v := range w.touched {
-		w.score[v] += (1 - damping) * w.residual[v]
-		w.residual[v] = 0
+		w.visits[v].score += (1 - damping) * w.visits[v].residual
+		w.visits[v].residual = 0
 	}
 }
 
 func (w *walker) give(from, to node, mass float64, via string) {
 	w.arcs++
-	switch w.reached[to] {
-	case w.level:
-	case 0:
-		w.touched = append(w.touched, to)
-		fallthrough
-	default:
-		w.reached[to] = w.level
+	at := &w.visits[to]
+	if at.reached != w.level {
+		if at.reached == 0 {
+			w.touched = append(w.touched, to)
+		}
+		at.reached = w.level
 		w.next = append(w.next, to)
 	}
-	w.residual[to] += mass
+	at.residual += mass
 	if w.explain {
-		if way, known := w.from[to]; !known || way.level == w.level && mass > way.mass {
-			w.from[to] = hop{from, via, mass, w.level}
-		}
+		w.trace(from, to, mass, via)
+	}
+}
+
+func (w *walker) trace(from, to node, mass float64, via string) {
+	if way, known := w.from[to]; !known || way.level == w.level && mass > way.mass {
+		w.from[to] = hop{from, via, mass, w.level}
 	}
 }
 
@@ -180,9 +203,8 @@ func (w *walker) spreadConcept(v node, mass float64) {
 		return
 	}
 	var pages, mentions float64
-	live := func(a arc) bool { return w.n.live(a.to, w.time) && !w.n.stale(a.to, w.time) }
 	for _, a := range row.mentions {
-		if live(a) {
+		if w.passable(a.to) {
 			mentions += float64(a.salience)
 			if a.salience >= salienceTitle {
 				pages++
@@ -200,7 +222,7 @@ func (w *walker) spreadConcept(v node, mass float64) {
 	}
 	share := mass / max(1, present(pages)+present(mentions)+present(factSum))
 	for _, a := range row.mentions {
-		if !live(a) {
+		if !w.passable(a.to) {
 			continue
 		}
 		if a.salience >= salienceTitle {
@@ -218,6 +240,18 @@ func (w *walker) spreadConcept(v node, mass float64) {
 		w.give(v, conceptNodeAt(w.n.concept[other]), part, via)
 		w.give(v, memoryAt(f.memory), part, fact.Relation)
 	}
+}
+
+// passable says whether a memory can be found and led through, and states something that holds.
+func (w *walker) passable(memory int32) bool {
+	known := &w.scratch.passable[memory]
+	if *known == unasked {
+		*known = no
+		if w.n.live(memory, w.time) && !w.n.stale(memory, w.time) {
+			*known = yes
+		}
+	}
+	return *known == yes
 }
 
 func (w *walker) factWeight(r factRef) float64 {
@@ -258,14 +292,15 @@ type neighbour struct {
 	via    string
 }
 
-// links returns the live memories that a memory links to or is linked from; none if they are too many to say anything.
+// links returns the live memories that a memory links to or is linked from, until it is called again; none if they are too
+// many to say anything.
 func (w *walker) links(memory int32) []neighbour {
 	m := &w.n.memories[memory]
 	linkers := w.n.linkers[m.key]
 	if len(m.Links)+len(linkers) > w.maxLinks {
 		return nil
 	}
-	var out []neighbour
+	out := w.neighbours[:0]
 	for _, l := range m.Links {
 		if target, known := w.n.ends[l.target]; known && w.n.live(target, w.time) {
 			out = append(out, neighbour{target, l.relation})
@@ -276,6 +311,7 @@ func (w *walker) links(memory int32) []neighbour {
 			out = append(out, neighbour{from, viaLinked})
 		}
 	}
+	w.neighbours = out
 	return out
 }
 

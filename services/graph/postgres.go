@@ -23,9 +23,9 @@ const maxIndexAttempts = 5
 // Postgres is the graph in PostgreSQL.
 type Postgres struct {
 	queue.Follower
+	*postgres.Standby // to search in; set it before the first search
 	searcher
-	pool  *pgxpool.Pool
-	queue queue.Store
+	pool *pgxpool.Pool
 }
 
 var (
@@ -36,7 +36,7 @@ var (
 
 // NewPostgres returns the graph in a database; the queue is asked for what is pending.
 func NewPostgres(pool *pgxpool.Pool, q queue.Store, cfg Config) *Postgres {
-	p := &Postgres{Follower: queue.Follow(q, indexName), pool: pool, queue: q}
+	p := &Postgres{Follower: queue.Follow(q, indexName), pool: pool}
 	p.searcher = newSearcher(p, cfg)
 	return p
 }
@@ -246,7 +246,7 @@ var planning = map[string]string{"jit": "off"}
 // walk implements store.
 func (p *Postgres) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, error) {
 	result := abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_HOP_DECAY)
-	err := postgres.Search(ctx, p.pool, q.Namespace, planning, func(tx pgx.Tx) error {
+	err := postgres.Search(ctx, p.Or(p.pool), q.Namespace, planning, func(tx pgx.Tx) error {
 		starts, err := startsPostgres(ctx, tx, q.Namespace, phrases)
 		if err != nil || len(starts) == 0 {
 			return err
@@ -422,11 +422,11 @@ func currentPostgres(q leg.Query, namespace, holds string) string {
 // Status implements leg.Searcher.
 func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, error) {
 	var indexed, excluded int64
-	if err := postgres.In(p.pool, namespace).QueryRow(ctx, `
+	if err := postgres.In(p.Or(p.pool), namespace).QueryRow(ctx, `
 		SELECT (SELECT count(DISTINCT memory_id) FROM graph.memory_concepts WHERE namespace = $1),
 			(SELECT count(*) FROM memory.memories WHERE namespace = $1 AND sensitive)`, namespace).Scan(&indexed, &excluded); err != nil {
 		return leg.Status{}, err
 	}
-	pending, err := p.queue.Status(ctx, indexName, namespace)
+	pending, err := queue.NewPostgres(p.Or(p.pool)).Status(ctx, indexName, namespace)
 	return status(indexed, excluded, pending), err
 }

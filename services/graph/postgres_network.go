@@ -13,11 +13,15 @@ import (
 
 var _ store = (*Postgres)(nil)
 
+const statePostgres = "SELECT epoch, version, removed FROM graph.versions WHERE namespace = $1"
+
 // state implements source.
-func (p *Postgres) state(ctx context.Context, namespace string) (s state, err error) {
-	err = postgres.In(p.pool, namespace).QueryRow(ctx, "SELECT epoch, version, removed FROM graph.versions WHERE namespace = $1", namespace).
-		Scan(&s.epoch, &s.version, &s.removed)
-	if errors.Is(err, pgx.ErrNoRows) {
+func (p *Postgres) state(ctx context.Context, namespace string) (state, error) {
+	return scanState(postgres.In(p.Or(p.pool), namespace).QueryRow(ctx, statePostgres, namespace))
+}
+
+func scanState(row pgx.Row) (s state, err error) {
+	if err = row.Scan(&s.epoch, &s.version, &s.removed); errors.Is(err, pgx.ErrNoRows) {
 		return state{}, nil
 	}
 	return s, err
@@ -25,7 +29,7 @@ func (p *Postgres) state(ctx context.Context, namespace string) (s state, err er
 
 // changes implements source.
 func (p *Postgres) changes(ctx context.Context, namespace, model string, after int64) (out []memoryRows, err error) {
-	err = postgres.Search(ctx, p.pool, namespace, nil, func(tx pgx.Tx) error {
+	err = postgres.Search(ctx, p.Or(p.pool), namespace, nil, func(tx pgx.Tx) error {
 		place := map[uuid.UUID]int{}
 		var id uuid.UUID
 		var from, to int64
@@ -91,7 +95,7 @@ func (p *Postgres) changes(ctx context.Context, namespace, model string, after i
 
 // memories implements source.
 func (p *Postgres) memories(ctx context.Context, namespace string) ([]uuid.UUID, error) {
-	rows, err := postgres.In(p.pool, namespace).Query(ctx, "SELECT memory_id FROM graph.link_ends WHERE namespace = $1", namespace)
+	rows, err := postgres.In(p.Or(p.pool), namespace).Query(ctx, "SELECT memory_id FROM graph.link_ends WHERE namespace = $1", namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +104,7 @@ func (p *Postgres) memories(ctx context.Context, namespace string) ([]uuid.UUID,
 
 // texts implements source.
 func (p *Postgres) texts(ctx context.Context, namespace, model string, ids []int64) (map[int64]conceptText, error) {
-	rows, err := postgres.In(p.pool, namespace).Query(ctx, `
+	rows, err := postgres.In(p.Or(p.pool), namespace).Query(ctx, `
 		SELECT id, key, name, CASE WHEN vector_model = $3 THEN vector END FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)`, namespace, ids, model)
 	if err != nil {
 		return nil, err
@@ -117,18 +121,24 @@ func (p *Postgres) texts(ctx context.Context, namespace, model string, ids []int
 	return out, err
 }
 
-// pick implements store.
-func (p *Postgres) pick(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Hit, error) {
+// pick implements store, in one round trip.
+func (p *Postgres) pick(ctx context.Context, q leg.Query, ids []uuid.UUID) (at state, hits []leg.Hit, err error) {
 	var args postgres.Args
-	rows, err := postgres.In(p.pool, q.Namespace).Searching(nil).Query(ctx, "SELECT m.id, m.importance, m.created_at FROM memory.memories m WHERE m.namespace = "+
-		args.Add(q.Namespace)+" AND m.id = ANY("+args.Add(ids)+") AND "+livePostgres(q, q.Filter, &args), args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (leg.Hit, error) {
-		var h leg.Hit
-		err := row.Scan(&h.ID, &h.Importance, &h.CreatedAt)
-		h.CreatedAt = h.CreatedAt.UTC()
-		return h, err
+	batch := &pgx.Batch{}
+	batch.Queue(statePostgres, q.Namespace).QueryRow(func(row pgx.Row) (err error) {
+		at, err = scanState(row)
+		return err
 	})
+	batch.Queue("SELECT m.id, m.importance, m.created_at FROM memory.memories m WHERE m.namespace = "+
+		args.Add(q.Namespace)+" AND m.id = ANY("+args.Add(ids)+") AND "+livePostgres(q, q.Filter, &args), args...).Query(func(rows pgx.Rows) (err error) {
+		hits, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (leg.Hit, error) {
+			var h leg.Hit
+			err := row.Scan(&h.ID, &h.Importance, &h.CreatedAt)
+			h.CreatedAt = h.CreatedAt.UTC()
+			return h, err
+		})
+		return err
+	})
+	err = postgres.In(p.Or(p.pool), q.Namespace).Searching(nil).Send(ctx, batch)
+	return at, hits, err
 }

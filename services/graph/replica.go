@@ -74,6 +74,24 @@ func newReplicas(r reader, maxArcs int) *replicas {
 	return &replicas{reader: r, maxArcs: maxArcs, all: map[string]*replica{}, unfits: map[string]state{}}
 }
 
+// last calls fn with the network of a namespace as it was left, and returns the state that was; false if there is none, or it
+// is changing.
+func (r *replicas) last(namespace string, fn func(*network)) (state, bool) {
+	r.mu.Lock()
+	rep := r.all[namespace]
+	if rep != nil {
+		r.clock++
+		rep.used = r.clock
+	}
+	r.mu.Unlock()
+	if rep == nil || !rep.mu.TryRLock() {
+		return state{}, false
+	}
+	defer rep.mu.RUnlock()
+	fn(rep.network)
+	return rep.network.at, true
+}
+
 // with calls fn with the network of a namespace as the tables are now, and says whether it could: not if the network is too
 // large, or cannot catch up in time.
 func (r *replicas) with(ctx context.Context, namespace string, fn func(*network)) (bool, error) {

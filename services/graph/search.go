@@ -1,11 +1,13 @@
 package graph
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"maps"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -18,8 +20,9 @@ type store interface {
 	source
 	// walk searches by hop decay; phrases are those of the query.
 	walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, error)
-	// pick returns the memories among the given ones that a query may find, without scores and in no order.
-	pick(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Hit, error)
+	// pick returns the memories among the given ones that a query may find, without scores and in no order, and the state
+	// that the namespace's graph was in before they were read.
+	pick(ctx context.Context, q leg.Query, ids []uuid.UUID) (state, []leg.Hit, error)
 	vectorStore
 }
 
@@ -48,17 +51,8 @@ func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	text := words(q.Text, maxQueryWords)
 	ps := phrases(text, maxNameWords)
 	if traversal == triskelev1.Traversal_TRAVERSAL_PAGERANK {
-		var found *ranking
-		means := s.meaningOf(ctx, q)
-		if len(ps) == 0 && len(means.vector) == 0 {
-			return abstained(reasonNoWords, traversal), nil
-		}
-		ready, err := s.replicas.with(ctx, q.Namespace, func(n *network) { found = s.rank(n, q, text, ps, means) })
-		if err != nil {
-			return leg.Result{}, err
-		}
-		if ready {
-			return s.hits(ctx, q, found)
+		if result, ready, err := s.pageRank(ctx, q, text, ps); ready || err != nil {
+			return result, err
 		}
 	}
 	if len(ps) == 0 {
@@ -71,15 +65,51 @@ func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	return result, err
 }
 
+// pageRank searches the network, and says whether it could. Most searches find the graph as the one before left it, so they
+// walk first and learn with the hits' rows whether it has changed. Only a query whose names link to nothing is embedded.
+func (s *searcher) pageRank(ctx context.Context, q leg.Query, text []word, ps []phrase) (leg.Result, bool, error) {
+	var found *ranking
+	var means meaning
+	walk := func(n *network) { found = s.rank(n, q, text, ps, means) }
+	embed := sync.OnceValue(func() meaning { return s.meaningOf(ctx, q) })
+	at, warm := s.replicas.last(q.Namespace, walk)
+	if found == nil {
+		if means = embed(); len(ps) == 0 && len(means.vector) == 0 {
+			return abstained(reasonNoWords, triskelev1.Traversal_TRAVERSAL_PAGERANK), true, nil
+		}
+		at, warm = s.replicas.last(q.Namespace, walk)
+	}
+	if warm {
+		if now, result, err := s.hits(ctx, q, found); now == at || err != nil {
+			return result, true, err
+		}
+	}
+	means = embed() // what linked may be gone
+	ready, err := s.replicas.with(ctx, q.Namespace, walk)
+	if !ready || err != nil {
+		return leg.Result{}, false, err
+	}
+	_, result, err := s.hits(ctx, q, found)
+	return result, true, err
+}
+
 // ranking is what a walk through a network found: memories, best first, that are still to pass the filter.
 type ranking struct {
-	ids    []uuid.UUID
-	scores map[uuid.UUID]float64
-	match  map[uuid.UUID]int // how many entities that the query names each mentions
+	list []reached
 	// coverage is the share of the query's words with which it names things that the namespace knows something about.
 	coverage float64
-	paths    map[uuid.UUID][]waypoint // if they are to be explained
 }
+
+// reached is a memory that a walk came to.
+type reached struct {
+	id    uuid.UUID
+	score float64
+	match int        // how many entities that the query names it mentions
+	path  []waypoint // if it is to be explained
+}
+
+// rounded is what scores are compared by.
+func rounded(score float64) int64 { return int64(math.Round(score * precision)) }
 
 // waypoint is a stop of a path, by its place outside of the network.
 type waypoint struct {
@@ -152,35 +182,45 @@ func seedWeights(seeds []leg.Seed) map[uuid.UUID]float64 {
 	return out
 }
 
-// ranking lists the memories reached.
+// ranking lists the memories reached, as many as are checked against the filter.
 func (w *walker) ranking(q leg.Query) *ranking {
 	type scored struct {
-		at    int32
-		score float64
+		at  int32
+		key int64 // the score, rounded
+	}
+	better := func(a, b scored) int {
+		return cmp.Or(cmp.Compare(b.key, a.key), bytes.Compare(w.n.memories[b.at].ID[:], w.n.memories[a.at].ID[:]))
 	}
 	var list []scored
+	limit := candidates(q)
+	least := int64(math.MinInt64) // what a memory needs to be among them
 	for _, v := range w.touched {
-		if !v.isConcept() && w.n.live(v.place(), w.time) && !w.n.stale(v.place(), w.time) {
-			list = append(list, scored{v.place(), w.score[v]})
+		if v.isConcept() {
+			continue
+		}
+		key := rounded(w.visits[v].score)
+		if key < least || !w.passable(v.place()) {
+			continue
+		}
+		if list = append(list, scored{v.place(), key}); len(list) == 2*limit {
+			slices.SortFunc(list, better)
+			list = list[:limit]
+			least = list[limit-1].key
 		}
 	}
-	slices.SortFunc(list, func(a, b scored) int {
-		return cmp.Or(cmp.Compare(math.Round(b.score*precision), math.Round(a.score*precision)),
-			slices.Compare(w.n.memories[b.at].ID[:], w.n.memories[a.at].ID[:]))
-	})
-	list = list[:min(len(list), candidates(q))]
-	r := &ranking{scores: map[uuid.UUID]float64{}, match: map[uuid.UUID]int{}, paths: map[uuid.UUID][]waypoint{}}
-	for _, s := range list {
+	slices.SortFunc(list, better)
+	list = list[:min(len(list), limit)]
+	r := &ranking{list: make([]reached, len(list))}
+	for i, s := range list {
 		m := &w.n.memories[s.at]
-		r.ids = append(r.ids, m.ID)
-		r.scores[m.ID] = s.score
+		r.list[i] = reached{id: m.ID, score: w.visits[memoryAt(s.at)].score}
 		for _, a := range m.mentions {
 			if w.starts[conceptNodeAt(a.to)] && w.n.entity(a.to, w.time) {
-				r.match[m.ID]++
+				r.list[i].match++
 			}
 		}
 		if w.explain {
-			r.paths[m.ID] = w.path(memoryAt(s.at))
+			r.list[i].path = w.path(memoryAt(s.at))
 		}
 	}
 	return r
@@ -207,37 +247,72 @@ func (w *walker) path(v node) []waypoint {
 	return out
 }
 
-// hits turns a ranking into an answer: what passes the filter, in the order of the scores.
-func (s *searcher) hits(ctx context.Context, q leg.Query, r *ranking) (leg.Result, error) {
+// hits turns a ranking into an answer: what passes the filter, in the order of the scores. It says in which state the
+// namespace's graph is by now.
+func (s *searcher) hits(ctx context.Context, q leg.Query, r *ranking) (state, leg.Result, error) {
 	if r == nil {
-		return abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_PAGERANK), nil
+		now, err := s.store.state(ctx, q.Namespace)
+		return now, abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_PAGERANK), err
 	}
-	picked, err := s.store.pick(ctx, q, r.ids)
+	list := r.list
+	for floor := minScore(q); len(list) > 0 && list[len(list)-1].score < floor; {
+		list = list[:len(list)-1]
+	}
+	places := make(map[uuid.UUID]*reached, len(list))
+	ids := make([]uuid.UUID, len(list))
+	for i := range list {
+		ids[i] = list[i].id
+		places[ids[i]] = &list[i]
+	}
+	few := enough(list, q)
+	now, hits, err := s.store.pick(ctx, q, ids[:few])
+	if err == nil && len(hits) < q.Depth && few < len(ids) {
+		var more []leg.Hit
+		_, more, err = s.store.pick(ctx, q, ids[few:])
+		hits = append(hits, more...)
+	}
 	if err != nil {
-		return leg.Result{}, err
+		return state{}, leg.Result{}, err
 	}
-	floor := minScore(q)
-	picked = slices.DeleteFunc(picked, func(h leg.Hit) bool { return r.scores[h.ID] < floor })
-	for i := range picked {
-		picked[i].Score, picked[i].Concepts = r.scores[picked[i].ID], r.match[picked[i].ID]
+	for i := range hits {
+		from := places[hits[i].ID]
+		hits[i].Score, hits[i].Concepts = from.score, from.match
 	}
-	slices.SortFunc(picked, func(a, b leg.Hit) int {
-		return cmp.Or(cmp.Compare(math.Round(b.Score*precision), math.Round(a.Score*precision)), cmp.Compare(b.Importance, a.Importance),
-			b.CreatedAt.Compare(a.CreatedAt), slices.Compare(a.ID[:], b.ID[:]))
+	slices.SortFunc(hits, func(a, b leg.Hit) int {
+		return cmp.Or(cmp.Compare(rounded(b.Score), rounded(a.Score)), cmp.Compare(b.Importance, a.Importance),
+			b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
 	})
-	picked = picked[:min(len(picked), q.Depth)]
-	result := leg.Result{Hits: picked, ScoreKind: scoreKind(triskelev1.Traversal_TRAVERSAL_PAGERANK), Coverage: r.coverage}
-	if q.Explain {
-		result.Paths, err = s.paths(ctx, q.Namespace, picked, r)
+	hits = hits[:min(len(hits), q.Depth)]
+	result := leg.Result{Hits: hits, ScoreKind: scoreKind(triskelev1.Traversal_TRAVERSAL_PAGERANK), Coverage: r.coverage}
+	if !q.Explain {
+		return now, result, nil
 	}
-	return result, err
+	paths := make([][]waypoint, len(hits))
+	for i, h := range hits {
+		paths[i] = places[h.ID].path
+	}
+	result.Paths, err = s.steps(ctx, q.Namespace, paths)
+	return now, result, err
 }
 
-// paths are the ways to the hits, with the names of the concepts on them.
-func (s *searcher) paths(ctx context.Context, namespace string, hits []leg.Hit, r *ranking) ([][]leg.Step, error) {
+// enough is how many of a list to look up at first: twice what the query wants and those with the last one's score, whose
+// order the rows decide; all, if the filter may leave out most.
+func enough(list []reached, q leg.Query) int {
+	if q.Filter.Narrow() {
+		return len(list)
+	}
+	n := min(2*q.Depth, len(list))
+	for 0 < n && n < len(list) && rounded(list[n].score) == rounded(list[n-1].score) {
+		n++
+	}
+	return n
+}
+
+// steps are ways with the names of the concepts on them.
+func (s *searcher) steps(ctx context.Context, namespace string, paths [][]waypoint) ([][]leg.Step, error) {
 	var ids []int64
-	for _, h := range hits {
-		for _, stop := range r.paths[h.ID] {
+	for _, path := range paths {
+		for _, stop := range path {
 			if stop.memory == uuid.Nil {
 				ids = append(ids, stop.concept)
 			}
@@ -248,9 +323,9 @@ func (s *searcher) paths(ctx context.Context, namespace string, hits []leg.Hit, 
 	if err != nil {
 		return nil, err
 	}
-	out := make([][]leg.Step, len(hits))
-	for i, h := range hits {
-		for _, stop := range r.paths[h.ID] {
+	out := make([][]leg.Step, len(paths))
+	for i, path := range paths {
+		for _, stop := range path {
 			out[i] = append(out[i], leg.Step{Relation: stop.relation, Concept: texts[stop.concept].name, Memory: stop.memory})
 		}
 	}

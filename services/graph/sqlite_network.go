@@ -145,14 +145,18 @@ func (s *SQLite) texts(ctx context.Context, namespace, model string, ids []int64
 }
 
 // pick implements store.
-func (s *SQLite) pick(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Hit, error) {
+func (s *SQLite) pick(ctx context.Context, q leg.Query, ids []uuid.UUID) (state, []leg.Hit, error) {
+	at, err := s.state(ctx, q.Namespace)
+	if err != nil {
+		return at, nil, err
+	}
 	var args sqlite.Args
 	rows, err := s.db.Read.QueryContext(ctx, `
 		SELECT m.id, m.importance, m.created_at FROM json_each(`+args.AddJSON(ids)+`) j
 		CROSS JOIN memories m ON m.namespace = `+args.Add(q.Namespace)+` AND m.id = unhex(j.value, '-')
 		WHERE `+liveSQLite(q, q.Filter, &args), args...)
 	if err != nil {
-		return nil, err
+		return at, nil, err
 	}
 	defer func() { _ = rows.Close() }()
 	var hits []leg.Hit
@@ -160,10 +164,10 @@ func (s *SQLite) pick(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.
 		var h leg.Hit
 		var created sql.NullInt64
 		if err := rows.Scan(&h.ID, &h.Importance, &created); err != nil {
-			return nil, err
+			return at, nil, err
 		}
 		h.CreatedAt = sqlite.Time(created)
 		hits = append(hits, h)
 	}
-	return hits, rows.Err()
+	return at, hits, rows.Err()
 }

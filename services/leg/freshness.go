@@ -39,14 +39,20 @@ type Freshness interface {
 	Behind(ctx context.Context, namespace string, limit int) (int64, error)
 }
 
-// await returns when the index knows of a write, or never will, or a share of ctx's time has passed, and says whether it
-// does. The only error is a *record.FieldError; others are logged.
-func await(ctx context.Context, index Freshness, namespace string, sequence int64, log *slog.Logger) (bool, error) {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(waitShare*float64(time.Until(deadline))))
-		defer cancel()
-	}
+// Standby is implemented by a Searcher that may search in a standby of the database that its index is written to.
+type Standby interface {
+	// CatchUp returns a context for a Search that sees every write acknowledged before the call, as far as the standby has
+	// caught up by a moment. caughtUp says whether it had, once the Search has ended.
+	CatchUp(ctx context.Context, until time.Time) (searching context.Context, caughtUp func() bool)
+	// StandbyLag says how far the standby is behind; ok is false if there is none.
+	StandbyLag() (lag time.Duration, ok bool)
+}
+
+// await returns when the index knows of a write, or never will, or a moment has come, and says whether it does. The only
+// error is a *record.FieldError; others are logged.
+func await(ctx context.Context, index Freshness, namespace string, sequence int64, until time.Time, log *slog.Logger) (bool, error) {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	for pause := firstPause; ; pause = min(pause*3/2, maxPause) {
 		knows, gaveUp, err := index.Knows(ctx, namespace, sequence)
 		var field *record.FieldError

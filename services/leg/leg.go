@@ -121,7 +121,8 @@ type Searcher interface {
 type Server struct {
 	triskelev1.UnimplementedLegServiceServer
 	searcher Searcher
-	behind   *gauge // nil for an index that is always current
+	behind   *gauge  // nil for an index that is always current
+	standby  Standby // nil for a searcher that never reads from one
 	tel      *telemetry.Service
 	took     metric.Float64Histogram
 	log      *slog.Logger
@@ -140,6 +141,7 @@ func NewServer(searcher Searcher, tel *telemetry.Service, log *slog.Logger) *Ser
 	if index, ok := searcher.(Freshness); ok {
 		s.behind = newGauge(index)
 	}
+	s.standby, _ = searcher.(Standby)
 	return s
 }
 
@@ -229,19 +231,28 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 	var fresh freshness
 	var result Result
 	var err error
-	readBehind := func() int64 { return 0 }
+	readBehind, caughtUp := func() int64 { return 0 }, func() bool { return true }
 	if s.behind != nil {
 		readBehind = s.behind.start(ctx, query.Namespace)
-		if query.AtLeast > 0 {
+	}
+	searching := ctx
+	if query.AtLeast > 0 {
+		until := start.Add(time.Duration(waitShare * float64(budget)))
+		if s.behind != nil {
 			var knows bool
-			knows, err = await(ctx, s.behind.index, query.Namespace, query.AtLeast, s.log)
+			knows, err = await(ctx, s.behind.index, query.Namespace, query.AtLeast, until, s.log)
 			fresh.stale = !knows
-			span.SetAttributes(attribute.Bool("triskele.stale", fresh.stale), attribute.Int64("triskele.waited_us", time.Since(start).Microseconds()))
+			span.SetAttributes(attribute.Int64("triskele.waited_us", time.Since(start).Microseconds()))
 		}
+		if s.standby != nil && !fresh.stale {
+			searching, caughtUp = s.standby.CatchUp(ctx, until)
+		}
+		defer func() { span.SetAttributes(attribute.Bool("triskele.stale", fresh.stale)) }()
 	}
 	if err == nil {
-		result, err = s.searcher.Search(ctx, query)
+		result, err = s.searcher.Search(searching, query)
 	}
+	fresh.stale = fresh.stale || !caughtUp()
 	if result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED {
 		result.State = triskelev1.LegState_LEG_STATE_OK
 	}
@@ -296,9 +307,15 @@ func (s *Server) GetIndexStatus(ctx context.Context, req *triskelev1.GetIndexSta
 	if err != nil {
 		return nil, err
 	}
-	return &triskelev1.GetIndexStatusResponse{
+	resp := &triskelev1.GetIndexStatusResponse{
 		Indexed: st.Indexed, Pending: st.Pending, Dead: st.Dead, Lag: durationpb.New(st.Lag), Model: st.Model, Excluded: st.Excluded,
-	}, nil
+	}
+	if s.standby != nil {
+		if lag, ok := s.standby.StandbyLag(); ok {
+			resp.StandbyLag = durationpb.New(lag)
+		}
+	}
+	return resp, nil
 }
 
 func fromProto(req *triskelev1.SearchRequest) (Query, error) {

@@ -118,8 +118,9 @@ func (s *Settings) queue(namespace string) func(*pgx.Batch) {
 
 // Postgres searches by BM25 over blocks of postings, or by ts_rank over weighted tsvectors.
 type Postgres struct {
-	pool *pgxpool.Pool
-	cfg  Config
+	*postgres.Standby // to search in; set it before the first search
+	pool              *pgxpool.Pool
+	cfg               Config
 }
 
 var _ Leg = (*Postgres)(nil)
@@ -128,7 +129,7 @@ var _ Leg = (*Postgres)(nil)
 func NewPostgres(pool *pgxpool.Pool, cfg Config) *Postgres {
 	cfg.Scorer = cmp.Or(cfg.Scorer, triskelev1.Scorer_SCORER_BM25)
 	cfg.MaxPostings = cmp.Or(cfg.MaxPostings, defaultMaxPostings)
-	return &Postgres{pool, cfg}
+	return &Postgres{pool: pool, cfg: cfg}
 }
 
 // planning holds for each search. The query is planned with its values, since how common its terms are, and how large its
@@ -154,7 +155,7 @@ func (p *Postgres) scorer(ctx context.Context, tx pgx.Tx, q leg.Query, settings 
 func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	var result leg.Result
 	var settings Settings
-	err := postgres.SearchAfter(ctx, p.pool, q.Namespace, planning, settings.queue(q.Namespace), func(tx pgx.Tx) error {
+	err := postgres.SearchAfter(ctx, p.Or(p.pool), q.Namespace, planning, settings.queue(q.Namespace), func(tx pgx.Tx) error {
 		scorer, lacking, err := p.scorer(ctx, tx, q, settings)
 		if err != nil {
 			return err
@@ -200,6 +201,6 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 // Status implements leg.Searcher. Nothing is ever pending: the index is written with the record.
 func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, error) {
 	status := leg.Status{Model: "bm25"}
-	err := postgres.In(p.pool, namespace).QueryRow(ctx, `SELECT count(*) FROM lexical.documents WHERE namespace = $1`, namespace).Scan(&status.Indexed)
+	err := postgres.In(p.Or(p.pool), namespace).QueryRow(ctx, `SELECT count(*) FROM lexical.documents WHERE namespace = $1`, namespace).Scan(&status.Indexed)
 	return status, err
 }

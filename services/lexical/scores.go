@@ -23,7 +23,7 @@ var (
 // Scores implements leg.Scorer. A memory that doesn't match scores 0.
 func (p *Postgres) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Score, kind triskelev1.ScoreKind, err error) {
 	var settings Settings
-	err = postgres.SearchAfter(ctx, p.pool, q.Namespace, planning, settings.queue(q.Namespace), func(tx pgx.Tx) (err error) {
+	err = postgres.SearchAfter(ctx, p.Or(p.pool), q.Namespace, planning, settings.queue(q.Namespace), func(tx pgx.Tx) (err error) {
 		scores, kind, err = p.scores(ctx, tx, q, understand(q.Text, settings), settings, ids)
 		return err
 	})

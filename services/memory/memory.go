@@ -21,6 +21,8 @@ var (
 	ErrRevision = errors.New("revision is not the expected one")
 	// ErrSuperseded: the memory has been replaced already and cannot be replaced twice.
 	ErrSuperseded = errors.New("already superseded")
+	// ErrUnreachable: the database cannot be reached, or not be written to, just now. Whether a write took place is unknown.
+	ErrUnreachable = errors.New("the database cannot be reached")
 )
 
 // ConflictError says that an id or idempotency key belongs to a memory with different contents.

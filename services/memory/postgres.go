@@ -30,6 +30,10 @@ type PostgresIndex interface {
 
 // Postgres keeps records in PostgreSQL.
 type Postgres struct {
+	// Standby is where the contents of recalls are read while the database cannot be reached; nil for nowhere. Set it
+	// before the first call.
+	Standby *postgres.Standby
+
 	pool   *pgxpool.Pool
 	inline PostgresIndex
 }
@@ -37,7 +41,9 @@ type Postgres struct {
 var _ Store = (*Postgres)(nil)
 
 // NewPostgres returns a store that keeps the inline index in each record's transaction.
-func NewPostgres(pool *pgxpool.Pool, inline PostgresIndex) *Postgres { return &Postgres{pool, inline} }
+func NewPostgres(pool *pgxpool.Pool, inline PostgresIndex) *Postgres {
+	return &Postgres{pool: pool, inline: inline}
+}
 
 // postgresTx is a transaction of a Postgres store.
 type postgresTx struct {
@@ -54,8 +60,16 @@ func (s *Postgres) write(ctx context.Context, fn func(postgresTx) error) error {
 	for range txAttempts {
 		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return fn(postgresTx{s, tx}) })
 		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) && !postgres.IsForeignKeyViolation(err) {
-			return err
+			return unreachable(err)
 		}
+	}
+	return err
+}
+
+// unreachable marks an error that says so.
+func unreachable(err error) error {
+	if postgres.IsUnreachable(err) {
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return err
 }
@@ -293,8 +307,26 @@ func (s *Postgres) Sweep(ctx context.Context, before time.Time, n int) (swept in
 }
 
 // Get implements Store.
-func (s *Postgres) Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error) {
-	rows, err := postgres.In(s.pool, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM unnest($2::uuid[]) WITH ORDINALITY AS wanted (id, position)
+func (s *Postgres) Get(ctx context.Context, namespace string, ids []uuid.UUID) (records []record.Record, err error) {
+	err = s.read(func(pool *pgxpool.Pool) error {
+		records, err = get(ctx, pool, namespace, ids)
+		return err
+	})
+	return records, err
+}
+
+// read calls fn with the database and, while that cannot be reached, with its standby.
+func (s *Postgres) read(fn func(*pgxpool.Pool) error) error {
+	if !s.Standby.Alone() {
+		if err := fn(s.pool); s.Standby == nil || !postgres.IsUnreachable(err) {
+			return unreachable(err)
+		}
+	}
+	return unreachable(fn(s.Standby.Or(s.pool)))
+}
+
+func get(ctx context.Context, pool *pgxpool.Pool, namespace string, ids []uuid.UUID) ([]record.Record, error) {
+	rows, err := postgres.In(pool, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM unnest($2::uuid[]) WITH ORDINALITY AS wanted (id, position)
 		JOIN memory.memories m ON m.namespace = $1 AND m.id = wanted.id ORDER BY wanted.position`, namespace, ids)
 	if err != nil {
 		return nil, err
@@ -304,7 +336,12 @@ func (s *Postgres) Get(ctx context.Context, namespace string, ids []uuid.UUID) (
 
 // Matches implements Store.
 func (s *Postgres) Matches(ctx context.Context, namespace, query string, records []record.Record) ([]record.Matches, error) {
-	return s.inline.Matches(ctx, s.pool, namespace, query, records)
+	var matches []record.Matches
+	err := s.read(func(pool *pgxpool.Pool) (err error) {
+		matches, err = s.inline.Matches(ctx, pool, namespace, query, records)
+		return err
+	})
+	return matches, err
 }
 
 // List implements Store.

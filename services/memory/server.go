@@ -123,6 +123,8 @@ func publicError(field string, err error) error {
 		return status.Error(codes.Aborted, "expected_revision: the memory has changed since; read it again")
 	case errors.Is(err, ErrSuperseded):
 		return status.Error(codes.FailedPrecondition, "id: the memory has been superseded already; supersede the newest one")
+	case errors.Is(err, ErrUnreachable):
+		return status.Error(codes.Unavailable, "the database cannot be reached just now")
 	}
 	return err
 }
@@ -226,7 +228,7 @@ func (s *Server) Forget(ctx context.Context, req *triskelev1.ForgetRequest) (_ *
 	}
 	n, err := s.store.Forget(ctx, req.GetNamespace(), ids)
 	if err != nil {
-		return nil, err
+		return nil, publicError("ids", err)
 	}
 	return &triskelev1.ForgetResponse{Forgotten: n}, nil
 }
@@ -263,7 +265,7 @@ func (s *Server) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskele
 	}
 	records, err := s.store.Get(ctx, req.GetNamespace(), ids)
 	if err != nil {
-		return nil, err
+		return nil, publicError("ids", err)
 	}
 	memories, err := toProto(records)
 	if err != nil {
@@ -275,7 +277,7 @@ func (s *Server) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskele
 	}
 	matches, err := s.store.Matches(ctx, req.GetNamespace(), req.GetQuery(), records)
 	if err != nil {
-		return nil, err
+		return nil, publicError("ids", err)
 	}
 	for _, m := range matches {
 		resp.Matches = append(resp.Matches, &triskelev1.Matches{Title: ranges(m.Title), Content: ranges(m.Content)})
@@ -308,7 +310,7 @@ func (s *Server) List(ctx context.Context, req *triskelev1.ListRequest) (*triske
 	}
 	records, err := s.store.List(ctx, req.GetNamespace(), filter, after, size+1)
 	if err != nil {
-		return nil, err
+		return nil, publicError("", err)
 	}
 	resp := &triskelev1.ListResponse{}
 	if len(records) > size {

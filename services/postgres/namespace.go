@@ -49,13 +49,26 @@ func (s Scoped) Searching(settings map[string]string) Scoped {
 	return s
 }
 
-func (s Scoped) send(ctx context.Context, statement string, args []any) (pgx.BatchResults, error) {
+// Send sends statements together, in one round trip, and has their results read as they were queued to be.
+func (s Scoped) Send(ctx context.Context, statements *pgx.Batch) error {
+	batch := s.batch(ctx)
+	batch.QueuedQueries = append(batch.QueuedQueries, statements.QueuedQueries...)
+	return s.db.SendBatch(ctx, batch).Close()
+}
+
+// batch returns what goes before the statements.
+func (s Scoped) batch(ctx context.Context) *pgx.Batch {
 	batch := &pgx.Batch{}
 	if s.searching {
 		setUp(ctx, batch, s.namespace, s.settings)
 	} else {
 		SetNamespace(batch, s.namespace)
 	}
+	return batch
+}
+
+func (s Scoped) send(ctx context.Context, statement string, args []any) (pgx.BatchResults, error) {
+	batch := s.batch(ctx)
 	batch.Queue(statement, args...)
 	results := s.db.SendBatch(ctx, batch)
 	if _, err := results.Exec(); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	pgvector "github.com/pgvector/pgvector-go/pgx"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/triskele/triskele/fuser/telemetry"
@@ -26,6 +27,11 @@ import (
 // Open returns a pool for a connection string in URL or keyword form. The service's name shows in pg_stat_activity.
 // It does not wait for the server.
 func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Pool, error) {
+	return open(ctx, url, tel, tel.Name, nil)
+}
+
+// open is Open with a name for the pool's metrics and a look at each connection before it is used.
+func open(ctx context.Context, url string, tel *telemetry.Service, name string, prepare func(context.Context, *pgx.Conn) (bool, error)) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		// The cause repeats the connection string, password and all.
@@ -40,23 +46,30 @@ func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Poo
 		otelpgx.WithDisableSQLStatementInAttributes(),
 		otelpgx.WithSpanNameCtxFunc(func(_ context.Context, statement string) string { return telemetry.Summary(statement) }),
 	)
-	config.AfterConnect = registerVector
+	config.AfterConnect, config.PrepareConn = connected, prepare
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
 	}
 	// How full the pool is, and how long callers wait for a connection.
 	return pool, otelpgx.RecordStats(pool, otelpgx.WithStatsMeterProvider(tel.MeterProvider),
-		otelpgx.WithStatsAttributes(attribute.String("db.client.connection.pool.name", tel.Name)))
+		otelpgx.WithStatsAttributes(attribute.String("db.client.connection.pool.name", name)))
 }
 
-// registerVector makes vector types known to a connection; before the extension is installed there are none.
-func registerVector(ctx context.Context, conn *pgx.Conn) error {
-	var installed bool
-	if err := conn.QueryRow(ctx, "SELECT to_regtype('halfvec') IS NOT NULL").Scan(&installed); err != nil {
+// goneAfter is how soon the server notices, while it works on a statement, that its client is no longer there.
+const goneAfter = 500 * time.Millisecond
+
+// connected readies a connection. A statement whose cancellation was lost ends with its connection, even where no
+// statement_timeout holds yet: while pgx prepares it, which waits for locks as well. Ids travel as sixteen bytes instead of as
+// text, and vector types are made known; before the extension is installed there are none.
+func connected(ctx context.Context, conn *pgx.Conn) error {
+	pgxuuid.Register(conn.TypeMap())
+	var vectors bool
+	if err := conn.QueryRow(ctx, "SELECT to_regtype('halfvec') IS NOT NULL FROM set_config('client_connection_check_interval', $1, false)",
+		goneAfter.String()).Scan(&vectors); err != nil {
 		return err
 	}
-	if !installed {
+	if !vectors {
 		return nil
 	}
 	return pgvector.RegisterTypes(ctx, conn)
@@ -85,7 +98,7 @@ func Configure(batch *pgx.Batch, settings map[string]string) {
 
 // Search runs fn in a read-only transaction about one namespace, as In, that sees one state of the database throughout. When
 // ctx ends, the running statement is cancelled; should the cancellation be lost, the server itself stops any statement that
-// runs for longer than was left of ctx's deadline at the start. Extra settings hold for the transaction.
+// runs for longer than was left of ctx's deadline at the start, and soon after its client has hung up. Extra settings hold for the transaction.
 func Search(ctx context.Context, pool *pgxpool.Pool, namespace string, settings map[string]string, fn func(pgx.Tx) error) error {
 	return SearchAfter(ctx, pool, namespace, settings, func(*pgx.Batch) {}, fn)
 }

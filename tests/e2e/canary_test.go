@@ -84,6 +84,7 @@ func TestCanary(t *testing.T) {
 			out.want(t, "traces", "search_memory", "rerank", "leg lexical", "lexical.search", "dense.search", "graph.search", "curate", "MemoryService/Remember", "select")
 			out.want(t, "metrics", "triskele.leg.duration", "triskele.index.memories", "triskele.curation.decisions", "triskele.extraction.tokens", "rpc.server")
 			out.want(t, "metrics for scraping", "triskele_leg_duration", "triskele_index_memories", "triskele_embed_tokens", "# {") // and exemplars
+			out.want(t, "the page", "lexical", "search_memory", "triskele.degraded", "budget")
 			wantShipped(t, out.pieces["metrics for scraping"], c.others)
 			out.want(t, "errors", "already", "expected_revision", "internal error", "must")
 			out.want(t, "doctor", "queue")
@@ -411,6 +412,11 @@ func (c *cage) failEverything() {
 func (c *cage) stop(name string) {
 	if p := c.processes[name]; p.cmd.ProcessState == nil {
 		c.out.add("metrics for scraping", c.scrape(name))
+		if name == "fuser" || name == "triskele" {
+			for _, path := range []string{"live", "recalls", "recalls?kind=degraded", "recalls/1", "traces"} {
+				c.out.add("the page", c.show(name, "/api/"+path))
+			}
+		}
 		c.signal(name, syscall.SIGTERM)
 		_ = p.cmd.Wait()
 	}

@@ -24,11 +24,17 @@ var operators = regexp.MustCompile(`serving operators"?.*?(127\.0\.0\.1:\d+)`)
 // scrape returns what a process shows to Prometheus.
 func (s *system) scrape(name string) string {
 	s.t.Helper()
+	return s.show(name, "/metrics")
+}
+
+// show returns what a process shows to its operators.
+func (s *system) show(name, path string) string {
+	s.t.Helper()
 	address := operators.FindStringSubmatch(s.processes[name].log.String())
 	if address == nil {
 		s.t.Fatalf("%s does not say where it serves operators", name)
 	}
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+address[1]+"/metrics", nil)
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+address[1]+path, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -40,7 +46,7 @@ func (s *system) scrape(name string) string {
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
-		s.t.Fatalf("metrics of %s: %v, %d: %s", name, err, resp.StatusCode, body)
+		s.t.Fatalf("%s of %s: %v, %d: %s", path, name, err, resp.StatusCode, body)
 	}
 	return string(body)
 }
@@ -108,12 +114,12 @@ func wanted(t *testing.T) map[string]string {
 }
 
 // wantShipped fails if what is shipped asks for a metric that no process shows. Those that begin with a prefix are another
-// store's.
+// store's, and those of standbys are in TestStandby.
 func wantShipped(t *testing.T, shown []string, others string) {
 	t.Helper()
 	all := "\n" + strings.Join(shown, "\n")
 	for name, place := range wanted(t) {
-		if !strings.HasPrefix(name, others) && !strings.Contains(all, "\n"+name+"{") && !strings.Contains(all, "\n"+name+" ") {
+		if !strings.HasPrefix(name, others) && !strings.HasPrefix(name, "triskele_standby_") && !strings.Contains(all, "\n"+name+"{") && !strings.Contains(all, "\n"+name+" ") {
 			t.Errorf("%s asks for %s, which no program shows", place, name)
 		}
 	}

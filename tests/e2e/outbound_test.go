@@ -38,7 +38,7 @@ var doors = map[string][]string{
 // covered are the doors there are, each with what keeps texts from leaving by it or the test that watches it. Whoever
 // opens another one adds it here, and to TestCanary if it leads out of the system.
 var covered = map[string]string{
-	"fuser/admin: http.Server":                     "the address for operators: TestCanary reads /metrics",
+	"fuser/admin: http.Server":                     "the address for operators: TestCanary reads /metrics and what the page lists",
 	"fuser/web/routes/triskele/v1: grpc.NewClient": "generated, and not called: connections are given to it",
 	"fuser/web: http.Server":                       "callers over HTTP, who get the answers and errors of gRPC; TestHTTPLogsNoTexts reads the log",
 	"fuser/program: os.Stderr":                     "logs of the daemons: TestCanary reads them at the level debug",

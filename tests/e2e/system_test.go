@@ -219,7 +219,13 @@ func (s *system) awaitServing(name string) {
 		s.t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	awaitHealth(s.t, conn, name, &s.processes[name].log)
+}
+
+// awaitHealth returns when a server says that it serves.
+func awaitHealth(t *testing.T, conn *grpc.ClientConn, name string, output *log) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for {
 		watch, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
@@ -235,7 +241,7 @@ func (s *system) awaitServing(name string) {
 			}
 		}
 		if ctx.Err() != nil {
-			s.t.Fatalf("%s does not serve:\n%s", name, s.processes[name].log.String())
+			t.Fatalf("%s does not serve:\n%s", name, output.String())
 		}
 	}
 }

@@ -2,20 +2,16 @@ package page_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"net/http"
 	"os"
-	"slices"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
-
-	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/fuser/trust/trusttest"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/cli"
 	"github.com/triskele/triskele/services/demo"
@@ -143,31 +139,34 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// doorkeeper lets in who shows a token.
-func doorkeeper(ctx context.Context, _ string) (rpc.Call, error) {
-	if !slices.Equal(metadata.ValueFromIncomingContext(ctx, "authorization"), []string{"Bearer sesame"}) {
-		return nil, status.Error(codes.Unauthenticated, "a token is needed")
+func TestATokenIsShownToThePageToo(t *testing.T) {
+	secret, kept, err := trust.NewToken(trust.Token{Namespaces: []string{"*"}, Scopes: trust.Scopes}, time.Now())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return anything{}, nil
-}
-
-type anything struct{}
-
-func (anything) Allow(any) error { return nil }
-func (anything) Done(error)      {}
-
-func TestTheGateStandsBeforeThePageToo(t *testing.T) {
-	s := startWith(t, doorkeeper)
+	file := filepath.Join(t.TempDir(), "tokens.json")
+	if err := trust.WriteTokens(file, []trust.Token{kept}); err != nil {
+		t.Fatal(err)
+	}
+	s := startWith(t, trust.Listener{}, trust.Access{Tokens: file})
 	for _, x := range []struct{ method, path, body string }{
 		{"POST", "/api/recall", question("basalt", "")}, {"GET", "/api/namespaces", ""}, {"GET", "/api/index?namespace=demo", ""},
 	} {
 		if resp, text := s.send(t.Context(), x.method, x.path, x.body, asJSON); resp.StatusCode != 401 {
 			t.Errorf("%s without a token: %d %.100s", x.path, resp.StatusCode, text)
 		}
-		with := func(r *http.Request) { asJSON(r); r.Header.Set("Authorization", "Bearer sesame") }
+		with := func(r *http.Request) { asJSON(r); r.Header.Set("Authorization", "Bearer "+secret) }
 		if resp, text := s.send(t.Context(), x.method, x.path, x.body, with); resp.StatusCode != 200 {
 			t.Errorf("%s with one: %d %.100s", x.path, resp.StatusCode, text)
 		}
+	}
+}
+
+// No browser has a certificate for the gateway, so its page is for who reaches it.
+func TestThePageOfAGatewayThatKnowsCallersByCertificate(t *testing.T) {
+	s := startWith(t, trust.Listener{TLS: trusttest.NewAuthority(t).Issue(t, "fuser"), Clients: []string{"agent"}}, trust.Access{})
+	if resp, text := s.send(t.Context(), "POST", "/api/recall", question("basalt", ""), asJSON); resp.StatusCode != 200 {
+		t.Errorf("%d: %.200s", resp.StatusCode, text)
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/page"
 	"github.com/triskele/triskele/fuser/recent"
-	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/demo"
@@ -39,10 +39,10 @@ type system struct {
 	queries []demo.Query
 }
 
-func start(t *testing.T) *system { return startWith(t, nil) }
+func start(t *testing.T) *system { return startWith(t, trust.Listener{}, trust.Access{}) }
 
-// startWith has the gate asked about what comes from outside, the page among it.
-func startWith(t *testing.T, gate rpc.Gate) *system {
+// startWith has the page know whom to let in as a gateway with these flags does.
+func startWith(t *testing.T, door trust.Listener, access trust.Access) *system {
 	t.Helper()
 	s := &system{ring: recent.New(), t: t}
 	process, err := telemetry.Start(t.Context())
@@ -78,8 +78,12 @@ func startWith(t *testing.T, gate rpc.Gate) *system {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outer := rpc.NewServer(process.Service("fuser"), quiet)
-	outer.Admit(gate)
+	door.Listen, door.TLS.Reload = "127.0.0.1:0", time.Second
+	outer, listener, err := door.Open(access, process.Service("fuser"), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() }) // nobody is served there
 	closePage, err := page.Open(operators.ServeMux, s.ring, outer, process.Service("fuser"), quiet, running.Serve)
 	if err != nil {
 		t.Fatal(err)

@@ -992,7 +992,9 @@ type GetIndexStatusResponse struct {
 	// What the index is made with, for instance the embedding model.
 	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
 	// Memories kept out of the index because they are sensitive.
-	Excluded      int64 `protobuf:"varint,6,opt,name=excluded,proto3" json:"excluded,omitempty"`
+	Excluded int64 `protobuf:"varint,6,opt,name=excluded,proto3" json:"excluded,omitempty"`
+	// How far the standby of the database that the leg searches in is behind the primary. Unset if it searches in the primary.
+	StandbyLag    *durationpb.Duration `protobuf:"bytes,7,opt,name=standby_lag,json=standbyLag,proto3" json:"standby_lag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1067,6 +1069,13 @@ func (x *GetIndexStatusResponse) GetExcluded() int64 {
 		return x.Excluded
 	}
 	return 0
+}
+
+func (x *GetIndexStatusResponse) GetStandbyLag() *durationpb.Duration {
+	if x != nil {
+		return x.StandbyLag
+	}
+	return nil
 }
 
 type ScoreByIdsResponse_Score struct {
@@ -1199,14 +1208,16 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\x01R\x05score\"o\n" +
 	"\x15GetIndexStatusRequest\x12V\n" +
-	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"\xbf\x01\n" +
+	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"\xfb\x01\n" +
 	"\x16GetIndexStatusResponse\x12\x18\n" +
 	"\aindexed\x18\x01 \x01(\x03R\aindexed\x12\x18\n" +
 	"\apending\x18\x02 \x01(\x03R\apending\x12\x12\n" +
 	"\x04dead\x18\x03 \x01(\x03R\x04dead\x12+\n" +
 	"\x03lag\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03lag\x12\x14\n" +
 	"\x05model\x18\x05 \x01(\tR\x05model\x12\x1a\n" +
-	"\bexcluded\x18\x06 \x01(\x03R\bexcluded*\xc7\x01\n" +
+	"\bexcluded\x18\x06 \x01(\x03R\bexcluded\x12:\n" +
+	"\vstandby_lag\x18\a \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"standbyLag*\xc7\x01\n" +
 	"\bLegState\x12\x19\n" +
 	"\x15LEG_STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fLEG_STATE_OK\x10\x01\x12\x16\n" +
@@ -1290,17 +1301,18 @@ var file_triskele_v1_leg_proto_depIdxs = []int32{
 	13, // 13: triskele.v1.ScoreByIdsResponse.scores:type_name -> triskele.v1.ScoreByIdsResponse.Score
 	1,  // 14: triskele.v1.ScoreByIdsResponse.score_kind:type_name -> triskele.v1.ScoreKind
 	16, // 15: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
-	5,  // 16: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
-	9,  // 17: triskele.v1.LegService.ScoreByIds:input_type -> triskele.v1.ScoreByIdsRequest
-	11, // 18: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
-	8,  // 19: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
-	10, // 20: triskele.v1.LegService.ScoreByIds:output_type -> triskele.v1.ScoreByIdsResponse
-	12, // 21: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
-	19, // [19:22] is the sub-list for method output_type
-	16, // [16:19] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	16, // 16: triskele.v1.GetIndexStatusResponse.standby_lag:type_name -> google.protobuf.Duration
+	5,  // 17: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
+	9,  // 18: triskele.v1.LegService.ScoreByIds:input_type -> triskele.v1.ScoreByIdsRequest
+	11, // 19: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
+	8,  // 20: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
+	10, // 21: triskele.v1.LegService.ScoreByIds:output_type -> triskele.v1.ScoreByIdsResponse
+	12, // 22: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
+	20, // [20:23] is the sub-list for method output_type
+	17, // [17:20] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_leg_proto_init() }

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
+	"github.com/rivo/uniseg"
 	"golang.org/x/term"
 )
 
@@ -24,17 +24,28 @@ const (
 
 // Style is how to draw for one reader.
 type Style struct {
-	Colour bool
-	Width  int // in columns; 0 means 80
+	Colour   bool
+	Terminal bool // tables are made to fit
+	Width    int  // in columns; 0 means 80
 }
 
-// StyleOf suits what is written to: colour and full width on a terminal, neither elsewhere.
-func StyleOf(out io.Writer, noColour bool) Style {
+// Palette says when to use colour.
+type Palette string
+
+// Palettes.
+const (
+	Auto   Palette = "auto" // on a terminal
+	Always Palette = "always"
+	Never  Palette = "never"
+)
+
+// StyleOf suits what is written to: colour and the terminal's width on a terminal, neither elsewhere.
+func StyleOf(out io.Writer, palette Palette) Style {
 	file, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return Style{Width: defaultWidth}
+		return Style{Width: defaultWidth, Colour: palette == Always}
 	}
-	style := Style{Colour: !noColour && runtime.GOOS != "windows", Width: defaultWidth}
+	style := Style{Colour: palette == Always || palette != Never && runtime.GOOS != "windows", Terminal: true, Width: defaultWidth}
 	if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
 		style.Width = width
 	}
@@ -95,34 +106,50 @@ func Lines(text string) string {
 // over. 0 lines means as many as it takes.
 func wrap(text string, width, n int) []string {
 	var lines []string
-	rest := []rune(Plain(text))
-	for len(rest) > 0 {
-		if len(rest) <= width {
-			return append(lines, string(rest))
+	rest := Plain(text)
+	for rest != "" {
+		if columns(rest) <= width {
+			return append(lines, rest)
 		}
 		if len(lines)+1 == n {
-			return append(lines, strings.TrimRight(string(rest[:width-1]), " ")+"…")
+			return append(lines, strings.TrimRight(rest[:within(rest, width-1)], " ")+"…")
 		}
-		cut := width // a word longer than the line is broken
-		for i := width; i > 0; i-- {
-			if rest[i] == ' ' {
-				cut = i
-				break
+		cut := within(rest, width) // a word longer than the line is broken
+		if rest[cut] != ' ' {
+			if space := strings.LastIndexByte(rest[:cut], ' '); space > 0 {
+				cut = space
 			}
 		}
-		lines = append(lines, string(rest[:cut]))
-		rest = []rune(strings.TrimLeft(string(rest[cut:]), " "))
+		lines = append(lines, rest[:cut])
+		rest = strings.TrimLeft(rest[cut:], " ")
 	}
 	return lines
 }
 
 // fit pads or shortens text to exactly width columns.
 func fit(text string, width int) string {
-	n := utf8.RuneCountInString(text)
-	if n > width {
-		return string([]rune(text)[:width-1]) + "…"
+	if columns(text) > width {
+		text = text[:within(text, width-1)] + "…"
 	}
-	return text + strings.Repeat(" ", width-n)
+	return text + strings.Repeat(" ", width-columns(text))
+}
+
+// columns is how many columns of a terminal text takes: two for each character of East Asia.
+func columns(text string) int { return uniseg.StringWidth(text) }
+
+// within is how many bytes of text, in whole characters, take width columns at most; the first character's at least.
+func within(text string, width int) int {
+	n, taken, state := 0, 0, -1
+	for rest := text; rest != ""; {
+		var character string
+		var w int
+		character, rest, w, state = uniseg.FirstGraphemeClusterInString(rest, state)
+		if taken += w; taken > width && n > 0 {
+			break
+		}
+		n += len(character)
+	}
+	return n
 }
 
 // Paragraph is text wrapped to the style's width.

@@ -150,7 +150,7 @@ func measureSize(ctx context.Context, f flags, size int, quantised bool, tel *te
 }
 
 func fillPostgres(ctx context.Context, pool *pgxpool.Pool, embedder embed.Embedder, data memories) (*storeMeasured, error) {
-	searcher, err := dense.NewPostgres(ctx, pool, embedder, queue.NewPostgres(pool))
+	searcher, err := dense.NewPostgres(ctx, pool, nil, embedder, queue.NewPostgres(pool))
 	if err != nil {
 		return nil, err
 	}

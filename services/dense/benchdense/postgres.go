@@ -44,7 +44,7 @@ func measureCrossing(ctx context.Context, f flags, tel *telemetry.Service) ([]cr
 	}
 	var searchers [2]*dense.Postgres
 	for i, upTo := range []int{math.MaxInt32 - 1, 0} {
-		if searchers[i], err = dense.NewPostgres(ctx, pool, embedder, queue.NewPostgres(pool)); err != nil {
+		if searchers[i], err = dense.NewPostgres(ctx, pool, nil, embedder, queue.NewPostgres(pool)); err != nil {
 			return nil, err
 		}
 		searchers[i].ExactUpTo = upTo

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestReadmeTable: every line of the README's table of quality is one of the report's.
-func TestReadmeTable(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// TestComparisonTable: every line of the table of quality in the comparison is one of the report's.
+func TestComparisonTable(t *testing.T) {
+	comparison, err := os.ReadFile("../../docs/comparison.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -16,9 +16,9 @@ func TestReadmeTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, found := strings.Cut(string(readme), "| set | configuration |")
+	_, table, found := strings.Cut(string(comparison), "| set | configuration |")
 	if !found {
-		t.Fatal("the README has no table of quality")
+		t.Fatal("the comparison has no table of quality")
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := strings.Split(table, "\n")[2:]
