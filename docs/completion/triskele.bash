@@ -344,7 +344,7 @@ _triskele() {
         --tls-key) files=file ;;
         --tls-ca) files=file ;;
       esac
-      words='--help --config --color --version --namespace --address --timeout --token-file --tls-cert --tls-key --tls-ca' ;;
+      words='--help --config --color --version --json --namespace --address --timeout --token-file --tls-cert --tls-key --tls-ca' ;;
     ' curation revert')
       case "$prev" in
         --config) files=file ;;
@@ -366,7 +366,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' namespace')
       case "$prev" in
         --config) files=file ;;
@@ -475,7 +475,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph neighbors')
       case "$prev" in
         --config) files=file ;;
@@ -489,7 +489,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --limit --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --limit --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph path')
       case "$prev" in
         --config) files=file ;;
@@ -502,7 +502,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph stats')
       case "$prev" in
         --config) files=file ;;
@@ -515,7 +515,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph export')
       case "$prev" in
         --config) files=file ;;
@@ -543,7 +543,7 @@ _triskele() {
         --embedder-key-file) files=file ;;
       esac
       [[ $values$files || $cur == -* ]] || files=file
-      words='--help --config --color --version --single --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --single --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph extract')
       case "$prev" in
         --config) files=file ;;
@@ -556,7 +556,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --off --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --off --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph trial')
       case "$prev" in
         --config) files=file ;;
@@ -590,7 +590,7 @@ _triskele() {
         --postgres) values=- ;;
         --limit) values=- ;;
       esac
-      words='--help --config --color --version --index --namespace --store --sqlite --postgres --dead --limit' ;;
+      words='--help --config --color --version --index --namespace --store --sqlite --postgres --dead --limit --json' ;;
     ' queue retry')
       case "$prev" in
         --config) files=file ;;
@@ -601,7 +601,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --index --namespace --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --index --namespace --store --sqlite --postgres' ;;
     ' reembed')
       case "$prev" in
         --config) files=file ;;
@@ -614,7 +614,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --max-rate --embedder --embedder-fallback --embedder-key-file --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --max-rate --embedder --embedder-fallback --embedder-key-file --store --sqlite --postgres' ;;
     ' models')
       case "$prev" in
         --config) files=file ;;
@@ -638,7 +638,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' models cancel')
       case "$prev" in
         --config) files=file ;;
@@ -647,7 +647,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' models embed-sensitive')
       case "$prev" in
         --config) files=file ;;
@@ -657,7 +657,7 @@ _triskele() {
         --postgres) values=- ;;
       esac
       [[ $values$files || $cur == -* ]] || values='on off'
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' lexical')
       case "$prev" in
         --config) files=file ;;
@@ -676,7 +676,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --language --k1 --b --prefix --no-prefix --scorer --store --sqlite --postgres' ;;
+      words='--help --config --color --version --language --k1 --b --prefix --no-prefix --scorer --store --sqlite --postgres --json' ;;
     ' lexical reindex')
       case "$prev" in
         --config) files=file ;;
@@ -709,7 +709,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' migrate status')
       case "$prev" in
         --config) files=file ;;
@@ -718,7 +718,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' migrate plan')
       case "$prev" in
         --config) files=file ;;
@@ -727,7 +727,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' demo')
       case "$prev" in
         --config) files=file ;;

@@ -429,6 +429,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print each decision, with the memories, as a line of JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--address=[Address of the gateway, 127.0.0.1\:7400 if not given]:address:' \
@@ -464,6 +465,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -603,6 +605,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -621,6 +624,7 @@ _triskele() {
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
         '--limit=[How many at most]:limit:' \
+        '--json[Print each as a line of JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -638,6 +642,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -656,6 +661,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -690,6 +696,7 @@ _triskele() {
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
         '--single[A subject has one object at a time for each relation of the file\: the newest fact replaces the others]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -708,6 +715,7 @@ _triskele() {
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
         '--off[Switch extraction off in the whole database, and drop what waits for it]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -758,6 +766,7 @@ _triskele() {
         '--postgres=[PostgreSQL connection URL]:postgres:' \
         '--dead[Only those given up on]' \
         '--limit=[How many at most]:limit:' \
+        '--json[Print each as a line of JSON]' \
         && return ;;
     ' queue retry')
       _arguments -S \
@@ -766,6 +775,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--index=[Only this index]:index:' \
         '--namespace=[Only this namespace]:namespace:' \
         '-n[Only this namespace]:namespace:' \
@@ -780,6 +790,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--max-rate=[Embed at most so many memories a second, to spare the model and the database]:max-rate:' \
         '--embedder=[Embedder of the dense leg\: builtin (a trained English model inside the program, the default), hashed (spelling only; hashed?dims=N for 16 to 128 dimensions), model2vec\:FOLDER, onnx\:FOLDER?library=FILE (a transformer inside the process, in builds with the tag onnx), openai\:URL#MODEL?dims=N (OpenAI, Ollama, llama.cpp, vLLM), tei\:URL#MODEL?dims=N, voyage\:MODEL?dims=N, cohere\:MODEL?dims=N]:embedder:' \
         '--embedder-fallback=[Embedder of the same model to ask for a query'\''s vector when the first fails]:embedder-fallback:' \
@@ -815,6 +826,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -826,6 +838,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -837,6 +850,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -866,6 +880,7 @@ _triskele() {
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
+        '--json[Print the result as JSON]' \
         ':namespace:' \
         && return ;;
     ' lexical reindex')
@@ -908,6 +923,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print each migration that was applied as a line of JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -919,6 +935,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print each migration as a line of JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -930,6 +947,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print each migration as a line of JSON, with its SQL]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
