@@ -77,12 +77,12 @@ func (f *fake) Import(stream grpc.ClientStreamingServer[triskelev1.ImportRequest
 // gateway is a server of the fake, as fuserd is of the gateway.
 type gateway struct {
 	*fake
-	t       *testing.T
+	t       testing.TB
 	address string
 	stop    func() // and wait
 }
 
-func start(t *testing.T, flags web.Flags, listener trust.Listener, access trust.Access) *gateway {
+func start(t testing.TB, flags web.Flags, listener trust.Listener, access trust.Access) *gateway {
 	t.Helper()
 	process, err := telemetry.Start(t.Context())
 	if err != nil {
