@@ -136,8 +136,9 @@ func (c container) checkEnvironment(t *testing.T, program string) {
 var (
 	// far is far enough: a service waits for its database, and a command cannot reach what it needs.
 	far = regexp.MustCompile(`"msg":"serving","|waiting for the database|connection refused|no gateway answers`)
-	// host is another container's name and port, in a connection string, a URL or a target.
-	host = regexp.MustCompile(`(@|://|:///)[a-z][a-z.-]*:[0-9]+`)
+	// host is another container's name and port, in a connection string, a URL or a target; hosts are several.
+	host  = regexp.MustCompile(`(@|://|:///)[a-z][a-z.-]*:[0-9]+`)
+	hosts = regexp.MustCompile(`host=[a-z,-]+&port=[0-9,]+`)
 )
 
 // start runs the program until it has got as far as it can by itself, and stops it.
@@ -145,7 +146,7 @@ func (c container) start(t *testing.T, program string) {
 	replace := mounted(t, c.files)
 	// Nobody is there, and no name has to be looked up to know it.
 	lonely := func(text string) string {
-		return replace.Replace(host.ReplaceAllString(text, "${1}127.0.0.1:1"))
+		return replace.Replace(hosts.ReplaceAllString(host.ReplaceAllString(text, "${1}127.0.0.1:1"), "host=127.0.0.1,127.0.0.1&port=1,1"))
 	}
 	var args []string
 	for _, arg := range c.args {
