@@ -6,7 +6,7 @@ _triskele() {
   if [[ $cur == = ]]; then cur=; elif [[ $prev == = ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "$at ${COMP_WORDS[i]}" in
-      ' up'|' remember'|' recall'|' get'|' list'|' update'|' supersede'|' forget'|' import'|' export'|' mcp'|' hook'|' curation'|' curation list'|' curation show'|' curation revert'|' curation off'|' namespace'|' namespace list'|' namespace stats'|' namespace rename'|' namespace delete'|' doctor'|' graph'|' graph show'|' graph neighbors'|' graph path'|' graph stats'|' graph export'|' graph import'|' graph extract'|' graph trial'|' queue'|' queue list'|' queue retry'|' reembed'|' models'|' models list'|' models prune'|' models cancel'|' models embed-sensitive'|' lexical'|' lexical settings'|' lexical reindex'|' lexical textsearch'|' migrate'|' migrate up'|' migrate status'|' migrate plan'|' demo'|' eval'|' budget'|' token'|' token create'|' token list'|' token revoke'|' config'|' config show'|' completion'|' man'|' version') at+=" ${COMP_WORDS[i]}" ;;
+      ' up'|' remember'|' recall'|' get'|' list'|' update'|' supersede'|' forget'|' import'|' export'|' mcp'|' hook'|' curation'|' curation list'|' curation show'|' curation revert'|' curation off'|' namespace'|' namespace list'|' namespace stats'|' namespace rename'|' namespace delete'|' backup'|' restore'|' doctor'|' graph'|' graph show'|' graph neighbors'|' graph path'|' graph stats'|' graph export'|' graph import'|' graph extract'|' graph trial'|' queue'|' queue list'|' queue retry'|' reembed'|' models'|' models list'|' models prune'|' models cancel'|' models embed-sensitive'|' lexical'|' lexical settings'|' lexical reindex'|' lexical textsearch'|' migrate'|' migrate up'|' migrate status'|' migrate plan'|' demo'|' eval'|' budget'|' token'|' token create'|' token list'|' token revoke'|' config'|' config show'|' completion'|' man'|' version') at+=" ${COMP_WORDS[i]}" ;;
     esac
   done
   local words= values= files=
@@ -16,7 +16,7 @@ _triskele() {
         --config) files=file ;;
         --color) values='auto always never' ;;
       esac
-      words='up remember recall get list update supersede forget import export mcp hook curation namespace doctor graph queue reembed models lexical migrate demo eval budget token config completion man version --help --config --color --version' ;;
+      words='up remember recall get list update supersede forget import export mcp hook curation namespace backup restore doctor graph queue reembed models lexical migrate demo eval budget token config completion man version --help --config --color --version' ;;
     ' up')
       case "$prev" in
         --config) files=file ;;
@@ -113,6 +113,7 @@ _triskele() {
         --category) values=- ;;
         --since) values=- ;;
         --before) values=- ;;
+        --as-of) values=- ;;
         --budget) values=- ;;
         --no-leg) values=- ;;
         --at-least) values=- ;;
@@ -133,7 +134,7 @@ _triskele() {
         --tls-key) files=file ;;
         --tls-ca) files=file ;;
       esac
-      words='--help --config --color --version --namespace --limit --max-tokens --sort --tag --tags-all --category --since --before --include-superseded --budget --no-leg --at-least --require --on-error --on-timeout --quorum --weight --quota --fusion --k --alpha --rerank --diversity --fresh --ids-only --explain --trace --json --address --timeout --token-file --tls-cert --tls-key --tls-ca' ;;
+      words='--help --config --color --version --namespace --limit --max-tokens --sort --tag --tags-all --category --since --before --include-superseded --as-of --budget --no-leg --at-least --require --on-error --on-timeout --quorum --weight --quota --fusion --k --alpha --rerank --diversity --fresh --ids-only --explain --trace --json --address --timeout --token-file --tls-cert --tls-key --tls-ca' ;;
     ' get')
       case "$prev" in
         --config) files=file ;;
@@ -337,7 +338,7 @@ _triskele() {
         --tls-key) files=file ;;
         --tls-ca) files=file ;;
       esac
-      words='--help --config --color --version --namespace --address --timeout --token-file --tls-cert --tls-key --tls-ca' ;;
+      words='--help --config --color --version --json --namespace --address --timeout --token-file --tls-cert --tls-key --tls-ca' ;;
     ' curation revert')
       case "$prev" in
         --config) files=file ;;
@@ -359,7 +360,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' namespace')
       case "$prev" in
         --config) files=file ;;
@@ -414,6 +415,26 @@ _triskele() {
         --tls-ca) files=file ;;
       esac
       words='--help --config --color --version --yes --json --address --timeout --token-file --tls-cert --tls-key --tls-ca' ;;
+    ' backup')
+      case "$prev" in
+        --config) files=file ;;
+        --color) values='auto always never' ;;
+        --store) values='sqlite postgres' ;;
+        --sqlite) files=file ;;
+        --postgres) values=- ;;
+      esac
+      [[ $values$files || $cur == -* ]] || files=file
+      words='--help --config --color --version --store --sqlite --postgres' ;;
+    ' restore')
+      case "$prev" in
+        --config) files=file ;;
+        --color) values='auto always never' ;;
+        --store) values='sqlite postgres' ;;
+        --sqlite) files=file ;;
+        --postgres) values=- ;;
+      esac
+      [[ $values$files || $cur == -* ]] || files=file
+      words='--help --config --color --version --verify --store --sqlite --postgres' ;;
     ' doctor')
       case "$prev" in
         --config) files=file ;;
@@ -448,7 +469,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph neighbors')
       case "$prev" in
         --config) files=file ;;
@@ -462,7 +483,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --limit --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --limit --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph path')
       case "$prev" in
         --config) files=file ;;
@@ -475,7 +496,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph stats')
       case "$prev" in
         --config) files=file ;;
@@ -488,7 +509,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph export')
       case "$prev" in
         --config) files=file ;;
@@ -516,7 +537,7 @@ _triskele() {
         --embedder-key-file) files=file ;;
       esac
       [[ $values$files || $cur == -* ]] || files=file
-      words='--help --config --color --version --single --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --single --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph extract')
       case "$prev" in
         --config) files=file ;;
@@ -529,7 +550,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --off --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --off --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph trial')
       case "$prev" in
         --config) files=file ;;
@@ -563,7 +584,7 @@ _triskele() {
         --postgres) values=- ;;
         --limit) values=- ;;
       esac
-      words='--help --config --color --version --index --namespace --store --sqlite --postgres --dead --limit' ;;
+      words='--help --config --color --version --index --namespace --store --sqlite --postgres --dead --limit --json' ;;
     ' queue retry')
       case "$prev" in
         --config) files=file ;;
@@ -574,7 +595,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --index --namespace --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --index --namespace --store --sqlite --postgres' ;;
     ' reembed')
       case "$prev" in
         --config) files=file ;;
@@ -587,7 +608,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --max-rate --embedder --embedder-fallback --embedder-key-file --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --max-rate --embedder --embedder-fallback --embedder-key-file --store --sqlite --postgres' ;;
     ' models')
       case "$prev" in
         --config) files=file ;;
@@ -611,7 +632,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' models cancel')
       case "$prev" in
         --config) files=file ;;
@@ -620,7 +641,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' models embed-sensitive')
       case "$prev" in
         --config) files=file ;;
@@ -630,7 +651,7 @@ _triskele() {
         --postgres) values=- ;;
       esac
       [[ $values$files || $cur == -* ]] || values='on off'
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' lexical')
       case "$prev" in
         --config) files=file ;;
@@ -649,7 +670,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --language --k1 --b --prefix --no-prefix --scorer --store --sqlite --postgres' ;;
+      words='--help --config --color --version --language --k1 --b --prefix --no-prefix --scorer --store --sqlite --postgres --json' ;;
     ' lexical reindex')
       case "$prev" in
         --config) files=file ;;
@@ -682,7 +703,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' migrate status')
       case "$prev" in
         --config) files=file ;;
@@ -691,7 +712,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' migrate plan')
       case "$prev" in
         --config) files=file ;;
@@ -700,7 +721,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' demo')
       case "$prev" in
         --config) files=file ;;

@@ -6,7 +6,7 @@ _triskele() {
   local -i n=1 i
   for ((i = 2; i < CURRENT; i++)); do
     case "$at $words[i]" in
-      ' up'|' remember'|' recall'|' get'|' list'|' update'|' supersede'|' forget'|' import'|' export'|' mcp'|' hook'|' curation'|' curation list'|' curation show'|' curation revert'|' curation off'|' namespace'|' namespace list'|' namespace stats'|' namespace rename'|' namespace delete'|' doctor'|' graph'|' graph show'|' graph neighbors'|' graph path'|' graph stats'|' graph export'|' graph import'|' graph extract'|' graph trial'|' queue'|' queue list'|' queue retry'|' reembed'|' models'|' models list'|' models prune'|' models cancel'|' models embed-sensitive'|' lexical'|' lexical settings'|' lexical reindex'|' lexical textsearch'|' migrate'|' migrate up'|' migrate status'|' migrate plan'|' demo'|' eval'|' budget'|' token'|' token create'|' token list'|' token revoke'|' config'|' config show'|' completion'|' man'|' version') at+=" $words[i]"; n=i ;;
+      ' up'|' remember'|' recall'|' get'|' list'|' update'|' supersede'|' forget'|' import'|' export'|' mcp'|' hook'|' curation'|' curation list'|' curation show'|' curation revert'|' curation off'|' namespace'|' namespace list'|' namespace stats'|' namespace rename'|' namespace delete'|' backup'|' restore'|' doctor'|' graph'|' graph show'|' graph neighbors'|' graph path'|' graph stats'|' graph export'|' graph import'|' graph extract'|' graph trial'|' queue'|' queue list'|' queue retry'|' reembed'|' models'|' models list'|' models prune'|' models cancel'|' models embed-sensitive'|' lexical'|' lexical settings'|' lexical reindex'|' lexical textsearch'|' migrate'|' migrate up'|' migrate status'|' migrate plan'|' demo'|' eval'|' budget'|' token'|' token create'|' token list'|' token revoke'|' config'|' config show'|' completion'|' man'|' version') at+=" $words[i]"; n=i ;;
     esac
   done
   # what follows the command is completed as if the command were the program
@@ -20,7 +20,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
-        ':command:((up\:"Run all services in one process on one database" remember\:"Store a memory" recall\:"Find the memories that matter for a query" get\:"Show memories by id" list\:"List memories, newest first" update\:"Change a memory" supersede\:"Replace a memory by a newer one and keep the old one on record" forget\:"Remove memories and everything derived from them" import\:"Store memories from a JSONL file, a folder of notes or claude-memory-mcp; running it again stores nothing twice" export\:"Write every memory of a namespace as JSONL" mcp\:"Offer the memories to an agent over the Model Context Protocol" hook\:"Print what is known about a prompt, for an agent'\''s hook" curation\:"See and undo what the curator'\''s model decided about new memories" namespace\:"List, count, rename or delete namespaces" doctor\:"Check that everything works" graph\:"Look into the graph of a namespace, and add facts to it, in the database itself" queue\:"Look after what the indexes have yet to catch up with, in the database itself" reembed\:"Change the embedding model of a database, without downtime" models\:"List a database'\''s embedding models, and care for them" lexical\:"Care for the index of words" migrate\:"Bring a database to this program'\''s schema, or show how far it is and what is to do" demo\:"Show what recall does, on a temporary database" eval\:"Measure recall on a data set with known answers" budget\:"Say from recorded traces which hop spends the time of recalls, and what another budget would have dropped and cost" token\:"Make, list and revoke the tokens that callers show to a gateway" config\:"Show the settings, and where each comes from" completion\:"Print the completion script of a shell" man\:"Print the manual page" version\:"Print the version"))' ;;
+        ':command:((up\:"Run all services in one process on one database" remember\:"Store a memory" recall\:"Find the memories that matter for a query" get\:"Show memories by id" list\:"List memories, newest first" update\:"Change a memory" supersede\:"Replace a memory by a newer one and keep the old one on record" forget\:"Remove memories and everything derived from them" import\:"Store memories from a JSONL file, a folder of notes or claude-memory-mcp; running it again stores nothing twice" export\:"Write every memory of a namespace as JSONL" mcp\:"Offer the memories to an agent over the Model Context Protocol" hook\:"Print what is known about a prompt, for an agent'\''s hook" curation\:"See and undo what the curator'\''s model decided about new memories" namespace\:"List, count, rename or delete namespaces" backup\:"Write all namespaces of a database into a file with a checksum, while it is in use" restore\:"Verify a backup and store what it holds" doctor\:"Check that everything works" graph\:"Look into the graph of a namespace, and add facts to it, in the database itself" queue\:"Look after what the indexes have yet to catch up with, in the database itself" reembed\:"Change the embedding model of a database, without downtime" models\:"List a database'\''s embedding models, and care for them" lexical\:"Care for the index of words" migrate\:"Bring a database to this program'\''s schema, or show how far it is and what is to do" demo\:"Show what recall does, on a temporary database" eval\:"Measure recall on a data set with known answers" budget\:"Say from recorded traces which hop spends the time of recalls, and what another budget would have dropped and cost" token\:"Make, list and revoke the tokens that callers show to a gateway" config\:"Show the settings, and where each comes from" completion\:"Print the completion script of a shell" man\:"Print the manual page" version\:"Print the version"))' ;;
     ' up')
       _arguments -S \
         '--help[Show context-sensitive help]' \
@@ -135,6 +135,7 @@ _triskele() {
         '--since=[Only memories created from then on\: a date (UTC), a time, or an age such as 36h, 7d, 2w]:since:' \
         '--before=[Only memories created before then]:before:' \
         '--include-superseded[Also memories that have been superseded]' \
+        '--as-of=[What the graph knew to hold then, instead of now\: a date (UTC), a time, or an age such as 36h, 7d, 2w]:as-of:' \
         '--budget=[Time the gateway may take; a leg that is later is left out]:budget:' \
         '*--no-leg=[Legs not to ask]:no-leg:' \
         '*--at-least=[Wait, within the budget, for the indexes to know of the write that returned this revision token]:at-least:' \
@@ -420,6 +421,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print each decision, with the memories, as a line of JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--address=[Address of the gateway, 127.0.0.1\:7400 if not given]:address:' \
@@ -455,6 +457,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -534,6 +537,31 @@ _triskele() {
         '--tls-ca=[PEM file of the authorities that a peer'\''s certificate must be from, or "system"; it turns TLS on for calls]:tls-ca:_files' \
         ':name:' \
         && return ;;
+    ' backup')
+      _arguments -S \
+        '--help[Show context-sensitive help]' \
+        '-h[Show context-sensitive help]' \
+        '--config=[Configuration file, or "off" for none]:config:_files' \
+        '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
+        '--version[Print the version and exit]' \
+        '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
+        '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
+        '--postgres=[PostgreSQL connection URL]:postgres:' \
+        ':file:_files' \
+        && return ;;
+    ' restore')
+      _arguments -S \
+        '--help[Show context-sensitive help]' \
+        '-h[Show context-sensitive help]' \
+        '--config=[Configuration file, or "off" for none]:config:_files' \
+        '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
+        '--version[Print the version and exit]' \
+        '--verify[Only verify the file]' \
+        '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
+        '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
+        '--postgres=[PostgreSQL connection URL]:postgres:' \
+        ':file:_files' \
+        && return ;;
     ' doctor')
       _arguments -S \
         '--help[Show context-sensitive help]' \
@@ -569,6 +597,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -587,6 +616,7 @@ _triskele() {
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
         '--limit=[How many at most]:limit:' \
+        '--json[Print each as a line of JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -604,6 +634,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -622,6 +653,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -656,6 +688,7 @@ _triskele() {
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
         '--single[A subject has one object at a time for each relation of the file\: the newest fact replaces the others]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -674,6 +707,7 @@ _triskele() {
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
         '--off[Switch extraction off in the whole database, and drop what waits for it]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -724,6 +758,7 @@ _triskele() {
         '--postgres=[PostgreSQL connection URL]:postgres:' \
         '--dead[Only those given up on]' \
         '--limit=[How many at most]:limit:' \
+        '--json[Print each as a line of JSON]' \
         && return ;;
     ' queue retry')
       _arguments -S \
@@ -732,6 +767,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--index=[Only this index]:index:' \
         '--namespace=[Only this namespace]:namespace:' \
         '-n[Only this namespace]:namespace:' \
@@ -746,6 +782,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--max-rate=[Embed at most so many memories a second, to spare the model and the database]:max-rate:' \
         '--embedder=[Embedder of the dense leg\: builtin (a trained English model inside the program, the default), hashed (spelling only; hashed?dims=N for 16 to 128 dimensions), model2vec\:FOLDER, onnx\:FOLDER?library=FILE (a transformer inside the process, in builds with the tag onnx), openai\:URL#MODEL?dims=N (OpenAI, Ollama, llama.cpp, vLLM), tei\:URL#MODEL?dims=N, voyage\:MODEL?dims=N, cohere\:MODEL?dims=N]:embedder:' \
         '--embedder-fallback=[Embedder of the same model to ask for a query'\''s vector when the first fails]:embedder-fallback:' \
@@ -781,6 +818,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -792,6 +830,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -803,6 +842,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -832,6 +872,7 @@ _triskele() {
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
+        '--json[Print the result as JSON]' \
         ':namespace:' \
         && return ;;
     ' lexical reindex')
@@ -874,6 +915,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print each migration that was applied as a line of JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -885,6 +927,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print each migration as a line of JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -896,6 +939,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print each migration as a line of JSON, with its SQL]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
