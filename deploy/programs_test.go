@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"os"
@@ -22,13 +23,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// binaries is the folder with the programs.
+// release is the version that the programs are built with.
+const release = "1.2.3+0123456789ab"
+
+// binaries is the folder with the programs, linked as the Dockerfile says.
 var binaries = sync.OnceValues(func() (string, error) {
 	folder, err := os.MkdirTemp("", "triskele-deploy-")
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-o", folder, "./fuser/cmd/fuserd", "./services/cmd/triskele",
+	dockerfile, err := os.ReadFile("Dockerfile")
+	if err != nil {
+		return folder, err
+	}
+	link := regexp.MustCompile(`-ldflags "(.+)"`).FindSubmatch(dockerfile)
+	if link == nil {
+		return folder, errors.New("the Dockerfile does not say how to link")
+	}
+	version, commit, _ := strings.Cut(release, "+")
+	flags := strings.NewReplacer("$VERSION", version, "$COMMIT", commit).Replace(string(link[1]))
+	build := exec.Command("go", "build", "-ldflags", flags, "-o", folder, "./fuser/cmd/fuserd", "./services/cmd/triskele",
 		"./services/cmd/memoryd", "./services/cmd/lexicald", "./services/cmd/densed", "./services/cmd/graphd")
 	build.Dir, build.Env = "..", append(os.Environ(), "GOWORK=", "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -105,6 +119,9 @@ func startAll(t *testing.T, all []container) {
 		t.Run(name+strings.Join(c.args[:min(len(c.args), 1)], ""), func(t *testing.T) {
 			t.Parallel()
 			program := filepath.Join(folder, name)
+			if out, err := exec.CommandContext(t.Context(), program, "--version").CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != release {
+				t.Errorf("%s --version: %v: %s", name, err, out)
+			}
 			c.checkEnvironment(t, program)
 			c.start(t, program)
 		})
