@@ -22,7 +22,6 @@ var Markdown = goldmark.New(goldmark.WithExtensions(extension.GFM))
 type Block struct {
 	Line     int    // of the page, at which it begins, from 1
 	Language string // as its fence says; empty without
-	Indented bool   // without a fence
 	Text     string
 }
 
@@ -71,9 +70,9 @@ func parse(name string, source []byte) *Page {
 		case *ast.Heading:
 			p.Anchors[Anchor(Plain(node, source))] = true
 		case *ast.FencedCodeBlock:
-			p.Blocks = append(p.Blocks, code(node, string(node.Language(source)), false, source))
+			p.Blocks = append(p.Blocks, code(node, string(node.Language(source)), source))
 		case *ast.CodeBlock:
-			p.Blocks = append(p.Blocks, code(node, "", true, source))
+			p.Blocks = append(p.Blocks, code(node, "", source))
 		case *ast.CodeSpan:
 			p.Spans = append(p.Spans, Plain(node, source))
 		case *ast.Link:
@@ -86,8 +85,8 @@ func parse(name string, source []byte) *Page {
 	return p
 }
 
-func code(node ast.Node, language string, indented bool, source []byte) Block {
-	b := Block{Language: language, Indented: indented, Text: string(node.Lines().Value(source))}
+func code(node ast.Node, language string, source []byte) Block {
+	b := Block{Language: language, Text: string(node.Lines().Value(source))}
 	if node.Lines().Len() > 0 {
 		b.Line = 1 + strings.Count(string(source[:node.Lines().At(0).Start]), "\n")
 	}
