@@ -338,7 +338,7 @@ _triskele() {
         --tls-key) files=file ;;
         --tls-ca) files=file ;;
       esac
-      words='--help --config --color --version --namespace --address --timeout --token-file --tls-cert --tls-key --tls-ca' ;;
+      words='--help --config --color --version --json --namespace --address --timeout --token-file --tls-cert --tls-key --tls-ca' ;;
     ' curation revert')
       case "$prev" in
         --config) files=file ;;
@@ -360,7 +360,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' namespace')
       case "$prev" in
         --config) files=file ;;
@@ -469,7 +469,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph neighbors')
       case "$prev" in
         --config) files=file ;;
@@ -483,7 +483,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --limit --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --limit --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph path')
       case "$prev" in
         --config) files=file ;;
@@ -496,7 +496,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph stats')
       case "$prev" in
         --config) files=file ;;
@@ -509,7 +509,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph export')
       case "$prev" in
         --config) files=file ;;
@@ -537,7 +537,7 @@ _triskele() {
         --embedder-key-file) files=file ;;
       esac
       [[ $values$files || $cur == -* ]] || files=file
-      words='--help --config --color --version --single --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --single --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph extract')
       case "$prev" in
         --config) files=file ;;
@@ -550,7 +550,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --off --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --off --json --namespace --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' graph trial')
       case "$prev" in
         --config) files=file ;;
@@ -584,7 +584,7 @@ _triskele() {
         --postgres) values=- ;;
         --limit) values=- ;;
       esac
-      words='--help --config --color --version --index --namespace --store --sqlite --postgres --dead --limit' ;;
+      words='--help --config --color --version --index --namespace --store --sqlite --postgres --dead --limit --json' ;;
     ' queue retry')
       case "$prev" in
         --config) files=file ;;
@@ -595,7 +595,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --index --namespace --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --index --namespace --store --sqlite --postgres' ;;
     ' reembed')
       case "$prev" in
         --config) files=file ;;
@@ -608,7 +608,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --max-rate --embedder --embedder-fallback --embedder-key-file --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --max-rate --embedder --embedder-fallback --embedder-key-file --store --sqlite --postgres' ;;
     ' models')
       case "$prev" in
         --config) files=file ;;
@@ -632,7 +632,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' models cancel')
       case "$prev" in
         --config) files=file ;;
@@ -641,7 +641,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' models embed-sensitive')
       case "$prev" in
         --config) files=file ;;
@@ -651,7 +651,7 @@ _triskele() {
         --postgres) values=- ;;
       esac
       [[ $values$files || $cur == -* ]] || values='on off'
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' lexical')
       case "$prev" in
         --config) files=file ;;
@@ -670,7 +670,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --language --k1 --b --prefix --no-prefix --scorer --store --sqlite --postgres' ;;
+      words='--help --config --color --version --language --k1 --b --prefix --no-prefix --scorer --store --sqlite --postgres --json' ;;
     ' lexical reindex')
       case "$prev" in
         --config) files=file ;;
@@ -703,7 +703,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' migrate status')
       case "$prev" in
         --config) files=file ;;
@@ -712,7 +712,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' migrate plan')
       case "$prev" in
         --config) files=file ;;
@@ -721,7 +721,7 @@ _triskele() {
         --sqlite) files=file ;;
         --postgres) values=- ;;
       esac
-      words='--help --config --color --version --store --sqlite --postgres' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' demo')
       case "$prev" in
         --config) files=file ;;

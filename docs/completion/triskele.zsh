@@ -421,6 +421,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print each decision, with the memories, as a line of JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--address=[Address of the gateway, 127.0.0.1\:7400 if not given]:address:' \
@@ -456,6 +457,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -595,6 +597,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -613,6 +616,7 @@ _triskele() {
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
         '--limit=[How many at most]:limit:' \
+        '--json[Print each as a line of JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -630,6 +634,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -648,6 +653,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -682,6 +688,7 @@ _triskele() {
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
         '--single[A subject has one object at a time for each relation of the file\: the newest fact replaces the others]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -700,6 +707,7 @@ _triskele() {
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
         '--off[Switch extraction off in the whole database, and drop what waits for it]' \
+        '--json[Print the result as JSON]' \
         '--namespace=[Namespace]:namespace:' \
         '-n[Namespace]:namespace:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
@@ -750,6 +758,7 @@ _triskele() {
         '--postgres=[PostgreSQL connection URL]:postgres:' \
         '--dead[Only those given up on]' \
         '--limit=[How many at most]:limit:' \
+        '--json[Print each as a line of JSON]' \
         && return ;;
     ' queue retry')
       _arguments -S \
@@ -758,6 +767,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--index=[Only this index]:index:' \
         '--namespace=[Only this namespace]:namespace:' \
         '-n[Only this namespace]:namespace:' \
@@ -772,6 +782,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--max-rate=[Embed at most so many memories a second, to spare the model and the database]:max-rate:' \
         '--embedder=[Embedder of the dense leg\: builtin (a trained English model inside the program, the default), hashed (spelling only; hashed?dims=N for 16 to 128 dimensions), model2vec\:FOLDER, onnx\:FOLDER?library=FILE (a transformer inside the process, in builds with the tag onnx), openai\:URL#MODEL?dims=N (OpenAI, Ollama, llama.cpp, vLLM), tei\:URL#MODEL?dims=N, voyage\:MODEL?dims=N, cohere\:MODEL?dims=N]:embedder:' \
         '--embedder-fallback=[Embedder of the same model to ask for a query'\''s vector when the first fails]:embedder-fallback:' \
@@ -807,6 +818,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -818,6 +830,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -829,6 +842,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -858,6 +872,7 @@ _triskele() {
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
+        '--json[Print the result as JSON]' \
         ':namespace:' \
         && return ;;
     ' lexical reindex')
@@ -900,6 +915,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print each migration that was applied as a line of JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -911,6 +927,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print each migration as a line of JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -922,6 +939,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print each migration as a line of JSON, with its SQL]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \

@@ -173,6 +173,19 @@ func (e *Env) printJSON(m proto.Message) error {
 	return e.print(string(text))
 }
 
+// jsonFlag is for commands that print a result.
+type jsonFlag struct {
+	JSON bool `help:"Print the result as JSON."`
+}
+
+// result prints what a command has to say: to programs, or to people.
+func (f jsonFlag) result(env *Env, value any, text string) error {
+	if f.JSON {
+		return env.printValue(value)
+	}
+	return env.print(text)
+}
+
 // printValue is printJSON for what is no message.
 func (e *Env) printValue(v any) error {
 	encoder := json.NewEncoder(e.Out)

@@ -329,7 +329,7 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 			t.Errorf("%q: %+v", args, got)
 		}
 	}
-	wantContains(t, "help", must(t, "", "--help"), "2 wrong usage", "remember")
+	wantContains(t, "help", must(t, "", "--help"), "2  Wrong usage", "remember")
 	wantContains(t, "help without a command", must(t, ""), "Usage: triskele")
 	if must(t, "", "version") != must(t, "", "--version") {
 		t.Error("version and --version differ")
