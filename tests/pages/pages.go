@@ -6,17 +6,22 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"unicode"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/renderer/html"
 	"github.com/yuin/goldmark/text"
 )
 
 // Markdown is the dialect of the documentation.
-var Markdown = goldmark.New(goldmark.WithExtensions(extension.GFM))
+var Markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithRendererOptions(html.WithUnsafe()))
+
+// named is a place that a page names in HTML.
+var named = regexp.MustCompile(`<a id="([^"]+)">`)
 
 // Block is a block of code.
 type Block struct {
@@ -33,7 +38,7 @@ type Page struct {
 	Blocks  []Block
 	Spans   []string        // code within a line
 	Links   []string        // where it leads, images included
-	Anchors map[string]bool // what its headings are called in links
+	Anchors map[string]bool // what its headings, and places named in HTML, are called in links
 }
 
 // Read parses README.md, CONTRIBUTING.md and everything under docs, by name. repository is its folder.
@@ -62,6 +67,9 @@ func Read(repository string) (map[string]*Page, error) {
 
 func parse(name string, source []byte) *Page {
 	p := &Page{Name: name, Source: source, Root: Markdown.Parser().Parse(text.NewReader(source)), Anchors: map[string]bool{}}
+	for _, match := range named.FindAllSubmatch(source, -1) {
+		p.Anchors[string(match[1])] = true
+	}
 	_ = ast.Walk(p.Root, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
