@@ -35,22 +35,25 @@ func (p Program) Markdown(model *kong.Application) string {
 		}
 		for _, g := range s.groups() {
 			if g.in(common) {
-				fmt.Fprintf(&b, "Also the [flags of “%s”](#%s).\n\n", g.title, anchor(p.Name, g.title))
+				fmt.Fprintf(&b, "Also the [flags of “%s”](#%s).\n\n", g.title, anchor(p.heading(g)))
 				continue
 			}
 			markdownFlags(&b, g)
 		}
 	}
 	for _, g := range common {
-		fmt.Fprintf(&b, "<a id=\"%s\"></a>\n\n### Flags of several commands of %s: %s\n\n", anchor(p.Name, g.title), p.Name, g.title)
+		fmt.Fprintf(&b, "### %s\n\n", p.heading(g))
 		markdownFlags(&b, group{flags: g.flags})
 	}
 	return b.String()
 }
 
-// anchor is where a shared group is explained.
-func anchor(program, title string) string {
-	return program + "-" + strings.ToLower(strings.ReplaceAll(title, " ", "-"))
+// heading is that of a group that several commands share.
+func (p Program) heading(g group) string { return "Flags of several commands of " + p.Name + ": " + g.title }
+
+// anchor is what a heading is called in links.
+func anchor(heading string) string {
+	return strings.NewReplacer(" ", "-", ":", "").Replace(strings.ToLower(heading))
 }
 
 func markdownFlags(b *strings.Builder, g group) {
