@@ -35,8 +35,8 @@ started=()
 finish() {
   code=$?
   [ $code = 0 ] || tail -n 20 "$run"/*.log >&2
-  kill "${started[@]}" 2> /dev/null || true
-  wait
+  kill -KILL "${started[@]}" 2> /dev/null || true # there is nothing to put in order
+  wait 2> /dev/null || true
   rm -rf "$run"
 }
 trap finish EXIT

@@ -30,6 +30,7 @@ _triskele() {
         --oidc-issuer) values=- ;;
         --oidc-audience) values=- ;;
         --rate-limit) values=- ;;
+        --write-quota) values=- ;;
         --audit) files=file ;;
         --store) values='sqlite postgres' ;;
         --sqlite) files=file ;;
@@ -77,7 +78,7 @@ _triskele() {
         --trace-slow) values=- ;;
         --log-level) values=- ;;
       esac
-      words='--help --config --color --version --listen --allow-remote --tls-cert --tls-key --tls-ca --tls-clients --tokens --oidc-issuer --oidc-audience --rate-limit --audit --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file --graph-traversal --graph-max-arcs --scorer --or-broaden-min-rank --max-postings --curator-url --curator-model --curator-key-file --curator-similarity --curator-per-minute --curator-max-input --curator-timeout --extractor-url --extractor-model --extractor-key-file --extractor-batch --extractor-per-minute --extractor-tokens-per-hour --extractor-max-input --extractor-timeout --vector-memory --sweep-after --sweep-every --graph-seeded --policies --reranker --reranker-key-file --reranker-top --reranker-cap --reranker-min --reranker-limit --reranker-max-bytes --fusion --k --alpha --cache-bytes --cache-ttl --trace-queries --one-statement --admin --admin-allow-remote --trace-slow --log-level' ;;
+      words='--help --config --color --version --listen --allow-remote --tls-cert --tls-key --tls-ca --tls-clients --tokens --oidc-issuer --oidc-audience --rate-limit --write-quota --audit --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file --graph-traversal --graph-max-arcs --scorer --or-broaden-min-rank --max-postings --curator-url --curator-model --curator-key-file --curator-similarity --curator-per-minute --curator-max-input --curator-timeout --extractor-url --extractor-model --extractor-key-file --extractor-batch --extractor-per-minute --extractor-tokens-per-hour --extractor-max-input --extractor-timeout --vector-memory --sweep-after --sweep-every --graph-seeded --policies --reranker --reranker-key-file --reranker-top --reranker-cap --reranker-min --reranker-limit --reranker-max-bytes --fusion --k --alpha --cache-bytes --cache-ttl --trace-queries --one-statement --admin --admin-allow-remote --trace-slow --log-level' ;;
     ' remember')
       case "$prev" in
         --config) files=file ;;
@@ -785,9 +786,10 @@ _triskele() {
         --scope) values='recall read write admin' ;;
         --expires) values=- ;;
         --rate) values=- ;;
+        --quota) values=- ;;
         --tokens) files=file ;;
       esac
-      words='--help --config --color --version --namespace --scope --expires --rate --tokens --json' ;;
+      words='--help --config --color --version --namespace --scope --expires --rate --quota --tokens --json' ;;
     ' token list')
       case "$prev" in
         --config) files=file ;;

@@ -38,6 +38,7 @@ _triskele() {
         '--oidc-issuer=[Accept tokens (JWT) that this OpenID Connect issuer signed, with scopes such as triskele.recall in "scope" and a list of namespaces in "triskele_namespaces"]:oidc-issuer:' \
         '--oidc-audience=[Audience that such a token must be for]:oidc-audience:' \
         '--rate-limit=[Calls a second that a token may make in one namespace, unless it has a rate of its own; 0 is no limit]:rate-limit:' \
+        '--write-quota=[Memories a day that a token may store in one namespace, unless it has a quota of its own; 0 is no limit]:write-quota:' \
         '--audit=[Append a line of JSON for every write and every refusal to this file, or to standard error if it is "-"]:audit:_files' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
@@ -1024,6 +1025,7 @@ _triskele() {
         '*--scope=[What it allows\: recall,read,write,admin]:scope:(recall read write admin)' \
         '--expires=[When it ends\: a date, a time, or a span from now such as 90d; never if not given]:expires:' \
         '--rate=[Calls a second that it may make in one namespace, in place of the gateway'\''s --rate-limit]:rate:' \
+        '--quota=[Memories a day that it may store in one namespace, in place of the gateway'\''s --write-quota]:quota:' \
         '--tokens=[File of tokens, which gateways are given with the same flag]:tokens:_files' \
         '--json[Print the token and what is kept of it as JSON]' \
         ':name:' \

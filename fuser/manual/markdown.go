@@ -12,7 +12,7 @@ func (p Program) Markdown(model *kong.Application) string {
 	all := sections(model)
 	common := shared(all)
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %s\n\n%s\n\n    %s\n\n", p.Name, prose(p.Description), all[0].usage())
+	fmt.Fprintf(&b, "## %s\n\n%s\n\n", p.Name, prose(p.Description))
 	b.WriteString("| exit code | meaning |\n|---|---|\n")
 	for _, e := range p.Exits {
 		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, cell(e.Meaning))
@@ -29,7 +29,7 @@ func (p Program) Markdown(model *kong.Application) string {
 		if len(s.Positional) > 0 {
 			b.WriteString("| argument | meaning |\n|---|---|\n")
 			for _, arg := range s.Positional {
-				fmt.Fprintf(&b, "| `%s` | %s |\n", arg.Summary(), cell(help(arg)))
+				fmt.Fprintf(&b, "| `%s` | %s |\n", argument(arg), cell(help(arg)))
 			}
 			b.WriteString("\n")
 		}

@@ -63,7 +63,8 @@ func certified(ctx context.Context) []string {
 type byToken struct {
 	tokens *watched // nil if there are none of our own
 	issuer *issuer  // nil if nobody signs any
-	limits *limits
+	rates  *limits  // of calls
+	quotas *limits  // of memories stored
 	audit  *slog.Logger
 }
 
@@ -130,10 +131,15 @@ func (c *call) Allow(message any) error {
 		if slices.Contains(c.namespaces, namespace) {
 			continue // one call counts once
 		}
-		if err := c.gate.limits.take(c.token, namespace); err != nil {
+		if err := c.gate.rates.take(c.token, namespace, 1); err != nil {
 			return c.refuse(err)
 		}
 		c.namespaces = append(c.namespaces, namespace)
+	}
+	for namespace, n := range stored(message) {
+		if err := c.gate.quotas.take(c.token, namespace, n); err != nil {
+			return c.refuse(err)
+		}
 	}
 	return nil
 }

@@ -17,44 +17,65 @@ const (
 	burstTime = 2 * time.Second
 	// limiters bounds how many pairs of token and namespace are remembered; one that is forgotten starts afresh.
 	limiters = 10_000
+	day      = 24 * time.Hour
 )
 
-// limits hold each token to its rate, namespace by namespace: a token bucket each.
+// limits hold each token to a rate, namespace by namespace: a token bucket each.
 type limits struct {
-	perSecond float64 // for tokens without a rate of their own; 0 is no limit
-	buckets   *lru.Cache[string, *rate.Limiter]
+	amount  float64             // in a period, for tokens without one of their own; 0 is no limit
+	own     func(Token) float64 // a token's own, 0 if it has none
+	period  time.Duration
+	burst   time.Duration // what may be used at once is the amount of this time
+	what    string        // the token does too much of, with a verb for the amount
+	buckets *lru.Cache[string, *rate.Limiter]
 }
 
-func newLimits(perSecond float64) (*limits, error) {
-	buckets, err := lru.New[string, *rate.Limiter](limiters)
-	return &limits{perSecond, buckets}, err
+// newRates limits calls a second.
+func newRates(amount float64) (*limits, error) {
+	return newLimits(limits{amount: amount, own: func(t Token) float64 { return t.Rate }, period: time.Second, burst: burstTime,
+		what: "makes more than %g calls a second"})
 }
 
-// take counts a call. One too many is RESOURCE_EXHAUSTED, with the time after which to try again.
-func (l *limits) take(token Token, namespace string) error {
-	perSecond := l.perSecond
-	if token.Rate > 0 {
-		perSecond = token.Rate
+// newQuotas limits memories stored a day.
+func newQuotas(amount float64) (*limits, error) {
+	return newLimits(limits{amount: amount, own: func(t Token) float64 { return t.Quota }, period: day, burst: day,
+		what: "stores more than its quota of %g memories a day"})
+}
+
+func newLimits(l limits) (_ *limits, err error) {
+	l.buckets, err = lru.New[string, *rate.Limiter](limiters)
+	return &l, err
+}
+
+// take counts n. What is too much is RESOURCE_EXHAUSTED, with the time after which to try again, unless n is too much at
+// any time.
+func (l *limits) take(token Token, namespace string, n int) error {
+	amount := l.amount
+	if own := l.own(token); own > 0 {
+		amount = own
 	}
-	if perSecond == 0 {
+	if amount == 0 || n == 0 {
 		return nil
 	}
-	key := fmt.Sprintf("%s %g %s", token.ID, perSecond, namespace)
+	key := fmt.Sprintf("%s %g %s", token.ID, amount, namespace)
 	bucket, ok := l.buckets.Get(key)
 	if !ok {
-		bucket = rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond*burstTime.Seconds())))
+		bucket = rate.NewLimiter(rate.Limit(amount/l.period.Seconds()), max(1, int(amount*l.burst.Seconds()/l.period.Seconds())))
 		if other, ok, _ := l.buckets.PeekOrAdd(key, bucket); ok { // of a call at the same time
 			bucket = other
 		}
 	}
-	reservation := bucket.Reserve()
+	st := status.Newf(codes.ResourceExhausted, "the token "+l.what+" in this namespace", amount)
+	reservation := bucket.ReserveN(time.Now(), n)
+	if !reservation.OK() {
+		return st.Err()
+	}
 	wait := reservation.Delay()
 	if wait == 0 {
 		return nil
 	}
 	reservation.Cancel()
-	st, err := status.Newf(codes.ResourceExhausted, "the token makes more than %g calls a second in this namespace", perSecond).
-		WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	st, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	if err != nil {
 		return err
 	}

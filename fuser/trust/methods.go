@@ -24,6 +24,23 @@ var scopes = map[string]Scope{
 	triskelev1.MemoryService_DeleteNamespace_FullMethodName: Admin,
 }
 
+// stored counts the memories that a request stores, by namespace. Those of a dry run count too.
+func stored(request any) map[string]int {
+	switch r := request.(type) {
+	case *triskelev1.RememberRequest:
+		return map[string]int{r.GetMemory().GetNamespace(): 1}
+	case *triskelev1.SupersedeRequest:
+		return map[string]int{r.GetReplacement().GetNamespace(): 1}
+	case *triskelev1.ImportRequest:
+		n := map[string]int{}
+		for _, m := range r.GetMemories() {
+			n[m.GetNamespace()]++
+		}
+		return n
+	}
+	return nil
+}
+
 // namespaces are those that a request is about. That of ListNamespaces is the prefix that it asks for.
 func namespaces(request any) []string {
 	switch r := request.(type) {

@@ -48,6 +48,8 @@ type Token struct {
 	Revoked    time.Time `json:"revoked,omitzero"` // zero: not
 	// Rate is how many calls a second it may make in one namespace; 0 leaves it to the gateway's default.
 	Rate float64 `json:"rate,omitempty"`
+	// Quota is how many memories a day it may store in one namespace; 0 leaves it to the gateway's default.
+	Quota float64 `json:"quota,omitempty"`
 }
 
 const (
@@ -63,7 +65,7 @@ var (
 )
 
 // NewToken returns a token and what is to be kept of it. What it may do is taken from grant: Name, Namespaces, Scopes,
-// Expires and Rate.
+// Expires, Rate and Quota.
 func NewToken(grant Token, now time.Time) (secret string, kept Token, err error) {
 	random := make([]byte, idBytes+secretBytes)
 	_, _ = rand.Read(random) // never fails
@@ -89,8 +91,8 @@ func (t Token) check() error {
 		return fmt.Errorf("token %s: namespaces must name at least one; \"*\" is all", t.ID)
 	case len(t.Scopes) == 0:
 		return fmt.Errorf("token %s: scopes must name at least one of %v", t.ID, Scopes)
-	case t.Rate < 0:
-		return fmt.Errorf("token %s: rate must not be negative", t.ID)
+	case t.Rate < 0 || t.Quota < 0:
+		return fmt.Errorf("token %s: rate and quota must not be negative", t.ID)
 	}
 	for _, n := range t.Namespaces {
 		if !namespacePattern.MatchString(n) {

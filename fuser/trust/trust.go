@@ -20,6 +20,7 @@ type Access struct {
 	Tokens    string  `help:"JSON file of tokens, as \"triskele token\" writes it: callers must show one. It is read again when it changes." env:"TRISKELE_TOKENS" placeholder:"FILE"`
 	OIDC      OIDC    `embed:""`
 	RateLimit float64 `help:"Calls a second that a token may make in one namespace, unless it has a rate of its own; 0 is no limit." default:"0" env:"TRISKELE_RATE_LIMIT" placeholder:"N"`
+	Quota     float64 `name:"write-quota" help:"Memories a day that a token may store in one namespace, unless it has a quota of its own; 0 is no limit. Each gateway counts for itself." default:"0" env:"TRISKELE_WRITE_QUOTA" placeholder:"N"`
 	Audit     string  `help:"Append a line of JSON for every write and every refusal to this file, or to standard error if it is \"-\"." env:"TRISKELE_AUDIT" placeholder:"FILE"`
 }
 
@@ -78,7 +79,10 @@ func (a Access) gate(reload time.Duration, log *slog.Logger) (rpc.Gate, error) {
 		return nil, fmt.Errorf("--audit: %w", err)
 	}
 	g := &byToken{audit: audit}
-	if g.limits, err = newLimits(a.RateLimit); err != nil {
+	if g.rates, err = newRates(a.RateLimit); err != nil {
+		return nil, err
+	}
+	if g.quotas, err = newQuotas(a.Quota); err != nil {
 		return nil, err
 	}
 	if a.Tokens != "" {

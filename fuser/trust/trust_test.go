@@ -294,6 +294,39 @@ func TestRate(t *testing.T) {
 	}
 }
 
+// TestQuota: a token that stores too much in one namespace is told when to go on, reads all the same, and stores elsewhere.
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	file, secret := tokens(t, trust.Token{Namespaces: []string{"*"}, Scopes: trust.Scopes, Quota: 3})
+	conn := dial(t, serve(t, trust.Listener{TLS: plain}, trust.Access{Tokens: file, Quota: 1000}), plain, secret)
+	if err := errors.Join(remember(t.Context(), conn, "a"), importing(t.Context(), conn, "a", "a")); err != nil {
+		t.Fatal(err)
+	}
+	err := remember(t.Context(), conn, "a")
+	details := status.Convert(err).Details()
+	if status.Code(err) != codes.ResourceExhausted || len(details) != 1 {
+		t.Fatalf("%v, %v", err, details)
+	}
+	retry, ok := details[0].(*errdetails.RetryInfo)
+	if wait := retry.GetRetryDelay().AsDuration(); !ok || wait < 7*time.Hour || wait > 8*time.Hour {
+		t.Errorf("try again after %v", wait)
+	}
+	if err := errors.Join(get(t.Context(), conn, "a"), remember(t.Context(), conn, "b")); err != nil {
+		t.Error(err)
+	}
+	// Four at once will not do on any day: there is no time to wait for.
+	stream, err := triskelev1.NewMemoryServiceClient(conn).Import(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := &triskelev1.Memory{Namespace: "c", Content: "canary"}
+	_ = stream.Send(&triskelev1.ImportRequest{Memories: []*triskelev1.Memory{memory, memory, memory, memory}}) // CloseAndRecv says how it went
+	_, err = stream.CloseAndRecv()
+	if status.Code(err) != codes.ResourceExhausted || len(status.Convert(err).Details()) != 0 {
+		t.Errorf("%v, %v", err, status.Convert(err).Details())
+	}
+}
+
 // TestAudit: every write and every refusal is a line, with who and where, and without what.
 func TestAudit(t *testing.T) {
 	t.Parallel()

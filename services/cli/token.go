@@ -28,6 +28,7 @@ type tokenCreateCmd struct {
 	Scope     []string   `help:"What it allows: ${enum}." enum:"recall,read,write,admin" default:"recall,read,write" placeholder:"SCOPE"`
 	Expires   moment     `help:"When it ends: a date, a time, or a span from now such as 90d; never if not given." placeholder:"WHEN"`
 	Rate      float64    `help:"Calls a second that it may make in one namespace, in place of the gateway's --rate-limit." placeholder:"N"`
+	Quota     float64    `help:"Memories a day that it may store in one namespace, in place of the gateway's --write-quota." placeholder:"N"`
 	File      tokensFlag `embed:""`
 	JSON      bool       `help:"Print the token and what is kept of it as JSON."`
 }
@@ -35,7 +36,7 @@ type tokenCreateCmd struct {
 // Run prints the token after it has been kept, so that no token is out that nobody knows.
 func (c *tokenCreateCmd) Run(env *Env) error {
 	now := env.Now()
-	grant := trust.Token{Name: c.Name, Namespaces: c.Namespace, Rate: c.Rate}
+	grant := trust.Token{Name: c.Name, Namespaces: c.Namespace, Rate: c.Rate, Quota: c.Quota}
 	for _, scope := range c.Scope {
 		grant.Scopes = append(grant.Scopes, trust.Scope(scope))
 	}

@@ -202,11 +202,12 @@ func (p postgresModels) put(ctx context.Context, model int64, embeddings []embed
 // buildingLock names the lock of the process that re-embeds, among the database's advisory locks.
 const buildingLock = 0x7472_6973_6b65_6c65
 
-// alone holds the lock in a transaction, which holds no snapshot: a session is not ours to keep behind a PgBouncer.
+// alone holds the lock in a transaction, since behind PgBouncer a session is not ours to keep. By the simple protocol, no
+// portal stays open, whose snapshot would keep CREATE INDEX CONCURRENTLY waiting.
 func (p postgresModels) alone(ctx context.Context, fn func() error) error {
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		var locked bool
-		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, buildingLock).Scan(&locked); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock($1)`, pgx.QueryExecModeSimpleProtocol, buildingLock).Scan(&locked); err != nil {
 			return err
 		}
 		if !locked {

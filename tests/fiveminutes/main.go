@@ -72,6 +72,7 @@ type user struct {
 type step struct {
 	command, output string
 	took            time.Duration
+	busy            time.Duration // processor time of the programs that ended in it
 }
 
 // prompted is the step as a terminal would show it.
@@ -109,15 +110,24 @@ func goEnv(ctx context.Context) string {
 // do times a step and notes what came of it.
 func (u *user) do(command string, work func() (string, error)) error {
 	fmt.Println(step{command: command}.prompted())
-	start := time.Now()
+	start, before := time.Now(), processorTime()
 	output, err := work()
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", command, err, output)
 	}
 	took := time.Since(start)
 	fmt.Printf("%s(%.1f s)\n", output, took.Seconds())
-	u.steps = append(u.steps, step{command: command, output: output, took: took})
+	u.steps = append(u.steps, step{command: command, output: output, took: took, busy: processorTime() - before})
 	return nil
+}
+
+// processorTime is what the programs that this one has started, and waited for, have used. It hardly depends on what else a machine does.
+func processorTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // command prepares a program in a folder of the user's.
@@ -223,9 +233,9 @@ func explained(err error) error {
 // report is the transcript.
 func (u *user) report() string {
 	var b strings.Builder
-	total := time.Duration(0)
+	var total, busy time.Duration
 	for _, s := range u.steps {
-		total += s.took
+		total, busy = total+s.took, busy+s.busy
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
 	average, _, _ := strings.Cut(string(load), " ")
@@ -238,12 +248,12 @@ func (u *user) report() string {
 - A clone of a repository on this machine, so without its download; empty caches of Go modules and of compiled packages
 - The agents are clients of the MCP SDK, each in a session of its own
 
-**%.0f seconds** in all.
+**%.0f seconds** in all, with %.0f seconds of processor time, which is what other work on the machine does not change.
 
-`, u.began.UTC().Format(time.DateOnly), eval.ThisMachine(), average, total.Seconds())
-	b.WriteString("| step | seconds |\n|---|--:|\n")
+`, u.began.UTC().Format(time.DateOnly), eval.ThisMachine(), average, total.Seconds(), busy.Seconds())
+	b.WriteString("| step | seconds | of processor time |\n|---|--:|--:|\n")
 	for _, s := range u.steps {
-		fmt.Fprintf(&b, "| `%s` | %.1f |\n", strings.TrimPrefix(s.command, "# "), s.took.Seconds())
+		fmt.Fprintf(&b, "| `%s` | %.1f | %.1f |\n", strings.TrimPrefix(s.command, "# "), s.took.Seconds(), s.busy.Seconds())
 	}
 	b.WriteString("\nWhat was seen:\n\n```console\n")
 	for _, s := range u.steps {
