@@ -49,7 +49,9 @@ func (p Program) Markdown(model *kong.Application) string {
 }
 
 // heading is that of a group that several commands share.
-func (p Program) heading(g group) string { return "Flags of several commands of " + p.Name + ": " + g.title }
+func (p Program) heading(g group) string {
+	return "Flags of several commands of " + p.Name + ": " + g.title
+}
 
 // anchor is what a heading is called in links.
 func anchor(heading string) string {
