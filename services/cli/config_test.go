@@ -32,8 +32,10 @@ func TestConfigShow(t *testing.T) {
 	if got = run("", "recall", "x", "--config="+file); got.code != 2 || !strings.Contains(got.err, `did you mean "recall"?`) {
 		t.Errorf("%+v", got)
 	}
-	if got = run("{}", "hook", "--config="+file); got.code != 0 || got.out != "" {
-		t.Errorf("a hook with a wrong file: %+v", got)
+	for _, args := range [][]string{{"hook", "--config=" + file}, {"--config=" + file, "hook"}} {
+		if got = run("{}", args...); got.code != 0 || got.out != "" {
+			t.Errorf("a hook with a wrong file: %+v", got)
+		}
 	}
 }
 
