@@ -250,7 +250,7 @@ reference: build ## Write docs/man, docs/completion and docs/reference/cli.md fr
 
 .PHONY: format
 format: ## Format Go and proto files
-	gofmt -w $(MODULES)
+	gofmt -w $(MODULES) deploy
 	$(TOOLS)/buf format -w proto
 
 .PHONY: tidy

@@ -90,6 +90,7 @@ var covered = map[string]string{
 	"services/eval: os.Create":                     "the same: run files",
 	"services/eval: os.WriteFile":                  "the same: reports",
 	"services/evidence: os.WriteFile":              "the same: reports, and which queries gained and lost",
+	"fuser/rpc/rpctest: net.ListenPacket":          "for tests only",
 }
 
 // libraries are the modules of others that programs import, by the beginning of their paths. One that can open a
@@ -128,6 +129,7 @@ var libraries = map[string]string{
 	"google.golang.org/grpc":                    "connections between the services",
 	"google.golang.org/protobuf":                "no",
 	"modernc.org/sqlite":                        "the database",
+	"golang.org/x/net":                          "answers of a name server, for tests only",
 
 	"github.com/google/jsonschema-go":        "no",
 	"github.com/modelcontextprotocol/go-sdk": "answers to an agent, by standard output or to who asked over HTTP; its log is ours: TestMCPLogsNoTexts reads it",
