@@ -91,6 +91,7 @@ var covered = map[string]string{
 	"services/eval: os.WriteFile":                  "the same: reports",
 	"services/evidence: os.WriteFile":              "the same: reports, and which queries gained and lost",
 	"fuser/rpc/rpctest: net.ListenPacket":          "for tests only",
+	"fuser/program: os.Stdout":                     "the settings of a service, for who asks with --show-config: secrets are masked",
 }
 
 // libraries are the modules of others that programs import, by the beginning of their paths. One that can open a
@@ -130,6 +131,9 @@ var libraries = map[string]string{
 	"google.golang.org/protobuf":                "no",
 	"modernc.org/sqlite":                        "the database",
 	"golang.org/x/net":                          "answers of a name server, for tests only",
+	"github.com/gofrs/flock":                    "locks a file beside that of the tokens, and writes nothing into it",
+	"github.com/rivo/uniseg":                    "no",
+	"github.com/vgarvardt/pgx-google-uuid/v5":   "no",
 
 	"github.com/google/jsonschema-go":        "no",
 	"github.com/modelcontextprotocol/go-sdk": "answers to an agent, by standard output or to who asked over HTTP; its log is ours: TestMCPLogsNoTexts reads it",
