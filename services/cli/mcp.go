@@ -74,15 +74,18 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer flush(ctx, process)
 	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
+	door, err := c.open(log)
+	if err != nil {
+		return err
+	}
+	if door != nil {
+		defer func() { _ = door.Close() }()
+	}
 	conn, stop, err := c.Store.open(ctx, env, process, false, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	door, err := c.open(log)
-	if err != nil {
-		return err
-	}
 	var calls grpc.ClientConnInterface = conn
 	if door != nil && door.Gate != nil {
 		calls = rpc.Guarded(conn, door.Gate)
