@@ -90,6 +90,12 @@ five-minutes: ## Clone, build with empty caches, start, and recall over MCP as a
 try-clients: ## Generate the Python and TypeScript clients and recall with each, as docs/clients.md says (npm, Debian's packages)
 	tests/clients/try.sh
 
+.PHONY: test-pgbouncer
+test-pgbouncer: ## Run the tests of services through PgBouncer in transaction mode (installed if absent)
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/pgbouncer.sh install
+	cd services && ../tests/postgres.sh run ../tests/pgbouncer.sh run go test -count=1 -timeout 30m ./...
+
 OPS ?= 10000
 SEED ?= $(shell date +%s)
 .PHONY: test-history

@@ -57,6 +57,7 @@ auth_query = SELECT usename, '' FROM pg_user WHERE usename = \$1
 max_client_conn = 2000
 default_pool_size = 8
 server_idle_timeout = 1
+ignore_startup_parameters = default_transaction_read_only
 CONF
     local -a command=("$(program)" -q "$dir/pgbouncer.ini")
     if ((EUID == 0)); then

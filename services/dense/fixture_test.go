@@ -248,5 +248,7 @@ func forceIndex(t testing.TB, f *storetest.Fixture, s store, tuples int) {
 			t.Fatal(err)
 		}
 	}
+	// Settings of a database hold for new sessions: all end here, that of this statement included.
+	_, _ = f.Pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()`)
 	f.Pool.Reset()
 }
