@@ -25,8 +25,9 @@ build: ## Put the programs into bin/
 
 .PHONY: test
 test: ## Run all tests with the race detector, against a throwaway PostgreSQL with pgvector (installed if absent)
-	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || { tests/postgres.sh install && tests/pgbouncer.sh install; }
 	tests/postgres.sh run go test -race -timeout 30m work
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh run tests/pgbouncer.sh run go test -count=1 ./services/queue ./services/postgres/...
 
 .PHONY: golden
 golden: ## Write the expected ranks of services/golden anew: how a change of ranking is accepted
