@@ -154,6 +154,12 @@ bench-telemetry: build ## Time recalls without telemetry, with metrics, and with
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go run ./tests/recallbench -telemetry -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)" -queries $(QUERIES)
 
+CAPACITY_MEMORIES ?= 100000
+.PHONY: bench-capacity
+bench-capacity: build ## Measure queries per core and bytes per memory of each service, and write docs/bench/capacity.md: [CAPACITY_MEMORIES=100000] [QUERIES=2000]
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go run ./tests/recallbench -capacity -memories $(CAPACITY_MEMORIES) -queries $(QUERIES)
+
 .PHONY: bench-queue
 bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
 	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go run ./tests/queuebench
