@@ -28,6 +28,7 @@ test: ## Run all tests with the race detector, against a throwaway PostgreSQL wi
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || { tests/postgres.sh install && tests/pgbouncer.sh install; }
 	tests/postgres.sh run go test -race -timeout 30m work
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh run tests/pgbouncer.sh run go test -count=1 ./services/queue ./services/postgres/...
+	cd deploy && GOWORK=off go test ./...
 
 .PHONY: golden
 golden: ## Write the expected ranks of services/golden anew: how a change of ranking is accepted
@@ -83,6 +84,10 @@ test-page: ## Use the gateway's page in a headless Chromium and write its pictur
 	@test -n "$(CHROMIUM)" || { echo "make test-page needs Chromium, of Debian's package chromium for instance" >&2; exit 2; }
 	go test -count=1 -v -tags browser -run '^TestPageInABrowser$$' ./tests/page -pictures "$(CURDIR)/docs/page"
 
+.PHONY: docs
+docs: ## Write the documentation as HTML into out/docs, to be read without a server
+	go run ./tests/docsite
+
 .PHONY: five-minutes
 five-minutes: ## Clone, build with empty caches, start, and recall over MCP as a new user would, and write docs/start-transcript.md
 	go run ./tests/fiveminutes
@@ -114,6 +119,10 @@ test-outage: ## Take the embedding server away for MINUTES while memories are st
 test-telemetry: ## Load deploy/telemetry into promtool and an OpenTelemetry collector, which is built (minutes, the first time)
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/telemetry.sh
+
+.PHONY: test-kubernetes
+test-kubernetes: ## Have a real Kubernetes API server accept deploy/kubernetes; it is built (ten minutes, the first time) and has no cluster behind it
+	deploy/kubernetes/apiserver.sh
 
 .PHONY: bench
 bench: ## Run all benchmarks once
@@ -245,8 +254,12 @@ eval-graph: build ## Try whether the graph leg earns its place: make eval-graph 
 	bin/triskele graph trial --data "$(DATA)" $(if $(filter file,$(origin SETS)),,--sets "$(SETS)") --single "$(SINGLE)" --out "$(OUT)"
 
 .PHONY: generate
-generate: ## Write the Go code of proto/, and its reference docs/reference/api.md
+generate: reference ## Write the Go code of proto/, docs/reference/api.md, and what reference writes
 	proto/buf.sh generate
+
+.PHONY: reference
+reference: build ## Write docs/man, docs/completion and docs/reference/cli.md from the programs
+	docs/reference.sh
 
 .PHONY: format
 format: ## Format Go and proto files
@@ -256,31 +269,32 @@ format: ## Format Go and proto files
 .PHONY: tidy
 tidy: ## Bring every go.mod up to date, to the same versions
 	go work sync
-	for m in $(MODULES) proto/tools; do (cd $$m && GOWORK=off go mod tidy); done
+	for m in $(MODULES) proto/tools deploy; do (cd $$m && GOWORK=off go mod tidy); done
 
+GENERATED := proto docs/man docs/completion docs/reference
 .PHONY: check
 check: check-generated check-lint check-modules ## Everything CI checks besides the tests
 
 .PHONY: check-generated
-check-generated: ## Generated code is what the proto files give; the contract breaks nobody (BASE=REV)
+check-generated: generate ## What is generated is what the proto files and the flags give; the contract breaks nobody (BASE=REV)
 	proto/buf.sh lint
-	proto/buf.sh generate
-	git diff --exit-code -- proto docs/reference/api.md
-	@test -z "$$(git status --porcelain -- proto docs/reference/api.md)" || { git status --porcelain -- proto docs/reference/api.md; exit 1; }
+	git diff --exit-code -- $(GENERATED)
+	@test -z "$$(git status --porcelain -- $(GENERATED))" || { git status --porcelain -- $(GENERATED); exit 1; }
 	proto/buf.sh breaking $${BASE:-HEAD}
 
 .PHONY: check-lint
 check-lint: ## gofmt, go vet, staticcheck
-	@test -z "$$(gofmt -l $(MODULES))" || { echo "gofmt would change:"; gofmt -l $(MODULES); exit 1; }
+	@test -z "$$(gofmt -l $(MODULES) deploy)" || { echo "gofmt would change:"; gofmt -l $(MODULES) deploy; exit 1; }
 	go vet -tags oracle,upgrade,onnx,browser,collector work
 	@test -x $(TOOLS)/staticcheck || { mkdir -p $(TOOLS) && GOWORK=off go -C proto/tools build -o "$(CURDIR)/$(TOOLS)/" tool; }
 	for m in $(MODULES); do (cd $$m && "$(CURDIR)/$(TOOLS)/staticcheck" ./...); done
+	cd deploy && GOWORK=off "$(CURDIR)/$(TOOLS)/staticcheck" ./...
 
 .PHONY: check-modules
 check-modules: ## go.work names every module, and each builds alone with a tidy go.mod
-	diff <(git ls-files '*go.mod' | xargs -n1 dirname | grep -v '^proto/tools$$' | sort) <(go work edit -json | sed -n 's/.*"DiskPath": "\.\/\(.*\)".*/\1/p' | sort)
+	diff <(git ls-files '*go.mod' | xargs -n1 dirname | grep -vx -e proto/tools -e deploy | sort) <(go work edit -json | sed -n 's/.*"DiskPath": "\.\/\(.*\)".*/\1/p' | sort)
 	! grep -E 'pgx|sqlite|pgvector|goose' fuser/go.mod proto/go.mod
-	for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff && GOWORK=off go vet ./...); done
+	for m in $(MODULES) deploy; do (cd $$m && GOWORK=off go mod tidy -diff && GOWORK=off go vet ./...); done
 
 .PHONY: clean
 clean: ## Remove what was built

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Gets promtool and a collector, and loads what deploy/telemetry has into them. Both are kept in .cache.
+# Gets promtool, a collector and a Jaeger, loads what deploy/telemetry has into the first two, and has `triskele budget` read the
+# third. They are kept in .cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=$PWD/.cache/telemetry
@@ -27,5 +28,14 @@ if [ ! -x "$collector" ] || [ deploy/telemetry/builder.yaml -nt "$collector" ]; 
   unset GOWORK GOFLAGS
 fi
 
+# Version 1 still has a package that builds by itself.
+jaeger=$cache/jaeger
+if [ ! -x "$jaeger" ]; then
+  build=$(mktemp -d)
+  trap 'rm -rf "$build"' EXIT
+  folder=$(cd "$build" && GOFLAGS=-mod=mod go mod download -json github.com/jaegertracing/jaeger@v1.76.0 | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+  (cd "$folder" && GOWORK=off GOFLAGS=-mod=readonly go build -trimpath -ldflags=-s -o "$jaeger" ./cmd/all-in-one)
+fi
+
 cd tests
-exec ./postgres.sh run go test -count=1 -v -tags collector -run '^TestShipped' ./e2e -collector "$collector" -promtool "$promtool"
+exec ./postgres.sh run go test -count=1 -v -tags collector -run '^TestShipped' ./e2e -collector "$collector" -promtool "$promtool" -jaeger "$jaeger"

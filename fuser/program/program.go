@@ -14,20 +14,32 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/triskele/triskele/fuser/admin"
+	"github.com/triskele/triskele/fuser/manual"
+	"github.com/triskele/triskele/fuser/settings"
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/fuser/trust"
 )
+
+// exits are the exit codes of every service.
+var exits = []manual.Exit{
+	{Code: 0, Meaning: "An orderly stop, by SIGINT or SIGTERM."},
+	{Code: 1, Meaning: "Failure: the last line of the log says of what."},
+	{Code: 2, Meaning: "Wrong usage: the command line, a variable or the configuration file."},
+}
 
 // flushTime is what telemetry gets to send the rest when the program ends.
 const flushTime = 5 * time.Second
 
 // Flags are what every service can be told. Embed them; the variables are trust.Listener's.
 type Flags struct {
-	Listener trust.Listener   `embed:""`
-	Admin    admin.Flags      `embed:""`
-	Keep     telemetry.Keep   `embed:""`
-	LogLevel slog.Level       `help:"Least level to log: debug, info, warn or error." default:"info" env:"TRISKELE_LOG_LEVEL"`
-	Version  kong.VersionFlag `help:"Print the version and exit."`
+	settings.Source
+	ShowConfig bool             `help:"Print the settings and where each comes from, secrets masked, and exit."`
+	Manual     manual.Flag      `help:"Print the manual page (man), the reference (markdown) or a completion script (bash, zsh, fish), and exit." placeholder:"FORM"`
+	Listener   trust.Listener   `embed:"" group:"Address and callers:"`
+	Admin      admin.Flags      `embed:"" group:"What it tells:"`
+	Keep       telemetry.Keep   `embed:"" group:"What it tells:"`
+	LogLevel   slog.Level       `help:"Least level to log: debug, info, warn or error." default:"info" env:"TRISKELE_LOG_LEVEL" group:"What it tells:"`
+	Version    kong.VersionFlag `help:"Print the version and exit."`
 }
 
 // Run is what a program does, until it is done or ctx ends. What operators may see it registers with admin.
@@ -40,7 +52,12 @@ func Main(name, description string, flags any, common *Flags, vars kong.Vars, ru
 	vars = maps.Clone(vars)
 	vars["version"] = telemetry.Version()
 	vars["admin"] = admin.Beside(vars["listen"])
-	kong.Parse(flags, kong.Name(name+"d"), kong.Description(description), kong.Exit(exit), vars)
+	about := manual.Program{Name: name + "d", Description: description, Exits: exits}
+	parsed := kong.Parse(flags, kong.Name(about.Name), kong.Description(about.Help()), kong.Exit(exit), vars, kong.Bind(about))
+	if common.ShowConfig {
+		parsed.FatalIfErrorf(settings.Write(os.Stdout, common.Effective(parsed, parsed.Model.Node)))
+		return
+	}
 	log := slog.New(telemetry.Traced(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: common.LogLevel}))).With("service", name)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -5,76 +5,19 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"golang.org/x/net/dns/dnsmessage"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/rpc/rpctest"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
-
-// names is a name server that gives every name the same addresses, as that of a cluster does for a headless service.
-type names struct {
-	mu        sync.Mutex
-	addresses [][4]byte
-}
-
-func (n *names) set(last ...byte) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.addresses = nil
-	for _, b := range last {
-		n.addresses = append(n.addresses, [4]byte{127, 0, 0, b})
-	}
-}
-
-// serve answers on a socket of its own until the test ends.
-func (n *names) serve(t *testing.T) (address string) {
-	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	go func() {
-		buffer := make([]byte, 1500)
-		for {
-			size, from, err := conn.ReadFrom(buffer)
-			if err != nil {
-				return
-			}
-			var query dnsmessage.Message
-			if query.Unpack(buffer[:size]) != nil || len(query.Questions) != 1 {
-				continue
-			}
-			answer := dnsmessage.Message{
-				Header:    dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true},
-				Questions: query.Questions,
-			}
-			if query.Questions[0].Type == dnsmessage.TypeA {
-				n.mu.Lock()
-				for _, address := range n.addresses {
-					answer.Answers = append(answer.Answers, dnsmessage.Resource{
-						Header: dnsmessage.ResourceHeader{Name: query.Questions[0].Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET},
-						Body:   &dnsmessage.AResource{A: address},
-					})
-				}
-				n.mu.Unlock()
-			}
-			if packed, err := answer.Pack(); err == nil {
-				_, _ = conn.WriteTo(packed, from)
-			}
-		}
-	}()
-	return conn.LocalAddr().String()
-}
 
 // replica is a leg on an address of its own.
 type replica struct {
@@ -128,10 +71,10 @@ func TestReplicasComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	tel := process.Service("test")
-	port, dns := freePort(t), &names{}
+	port, names := freePort(t), rpctest.ServeNames(t)
 	one, two := startReplica(t, tel, 1, port, true), startReplica(t, tel, 2, port, true)
-	dns.set(1, 2)
-	conn, err := rpc.Dial(fmt.Sprintf("dns://%s/leg.test:%d", dns.serve(t), port), tel)
+	names.Set("leg.test", 1, 2)
+	conn, err := rpc.Dial(names.Target("leg.test", port), tel)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +111,7 @@ func TestReplicasComeAndGo(t *testing.T) {
 
 	// One that comes is found without any connection being lost; one that is not ready is left alone.
 	three, four := startReplica(t, tel, 3, port, true), startReplica(t, tel, 4, port, false)
-	dns.set(1, 2, 3, 4)
+	names.Set("leg.test", 1, 2, 3, 4)
 	until("the third is called", func() bool { return three.calls.Load() > 20 })
 	if four.calls.Load() != 0 {
 		t.Errorf("%d calls of a server that is not serving", four.calls.Load())

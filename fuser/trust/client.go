@@ -14,7 +14,7 @@ import (
 type Bearer struct {
 	TokenFile string `help:"File with the token to show to the gateway; otherwise that in TRISKELE_TOKEN, if any." env:"TRISKELE_TOKEN_FILE" placeholder:"FILE"`
 	// Token is for the environment: others can see a command line.
-	Token string `hidden:"" env:"TRISKELE_TOKEN"`
+	Token string `hidden:"" env:"TRISKELE_TOKEN" secret:""`
 }
 
 // Dial returns what a connection to target needs to be encrypted and to show the token. A token is sent in plain text to

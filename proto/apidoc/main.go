@@ -44,7 +44,7 @@ func order(f *protogen.File) int {
 // document is the whole reference as Markdown.
 func document(files []*protogen.File) string {
 	var b strings.Builder
-	b.WriteString("# The contract\n\nWritten from the `.proto` files by `make generate`. Bounds are in the words of protovalidate; servers check all of them.\n")
+	b.WriteString("<!-- Written by \"make generate\" from the proto files: do not edit. -->\n\n# The contract\n\nBounds are in the words of protovalidate; servers check all of them.\n")
 	for _, f := range files {
 		fmt.Fprintf(&b, "\n## %s\n", f.Desc.Path())
 		for _, s := range f.Services {

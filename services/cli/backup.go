@@ -16,6 +16,7 @@ import (
 type backupCmd struct {
 	File     string        `arg:"" help:"File to write, complete or not at all."`
 	Database databaseFlags `embed:""`
+	jsonFlag
 }
 
 // Help is shown below the flags.
@@ -41,7 +42,7 @@ func (c *backupCmd) Run(ctx context.Context, env *Env) error {
 		if err := os.Rename(file.Name(), c.File); err != nil {
 			return err
 		}
-		return env.print("wrote " + holding(contents) + " to " + c.File + "\n")
+		return c.result(env, contents, "wrote "+holding(contents)+" to "+c.File+"\n")
 	})
 }
 
@@ -49,6 +50,7 @@ type restoreCmd struct {
 	File     string        `arg:"" help:"File that triskele backup wrote."`
 	Verify   bool          `help:"Only verify the file."`
 	Database databaseFlags `embed:""`
+	jsonFlag
 }
 
 // Help is shown below the flags.
@@ -71,14 +73,14 @@ func (c *restoreCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		return env.print(c.File + " is whole: " + holding(contents) + "\n")
+		return c.result(env, contents, c.File+" is whole: "+holding(contents)+"\n")
 	}
 	return withMigrated(ctx, env, c.Database, func(b backend.Backend) error {
 		contents, err := backup.Restore(ctx, b.Memory(), b.Lexical(lexical.DefaultConfig()), file)
 		if err != nil {
 			return err
 		}
-		return env.print("restored " + holding(contents) + "\n")
+		return c.result(env, contents, "restored "+holding(contents)+"\n")
 	})
 }
 

@@ -30,6 +30,7 @@ import (
 
 func TestMain(m *testing.M) {
 	_ = os.Setenv("TRISKELE_ADMIN", "127.0.0.1:0") // other tests run beside
+	_ = os.Setenv("TRISKELE_CONFIG", "off")        // a developer may have one
 	os.Exit(m.Run())
 }
 
@@ -328,7 +329,7 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 			t.Errorf("%q: %+v", args, got)
 		}
 	}
-	wantContains(t, "help", must(t, "", "--help"), "2 wrong usage", "remember")
+	wantContains(t, "help", must(t, "", "--help"), "2  Wrong usage", "remember")
 	wantContains(t, "help without a command", must(t, ""), "Usage: triskele")
 	if must(t, "", "version") != must(t, "", "--version") {
 		t.Error("version and --version differ")

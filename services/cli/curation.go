@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -79,6 +80,7 @@ func (g gatewayFlags) decisions(ctx context.Context, namespace, memory string, l
 
 type curationShowCmd struct {
 	ID        string        `arg:"" name:"id" help:"Id of a memory, the new one or the older."`
+	JSON      bool          `help:"Print each decision, with the memories, as a line of JSON."`
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
 }
@@ -96,6 +98,10 @@ func (c *curationShowCmd) Run(ctx context.Context, env *Env) error {
 			if err != nil {
 				return err
 			}
+			if c.JSON {
+				shown = true
+				return env.printWith(d, resp)
+			}
 			text := env.style().DecisionInFull(d, resp.GetMemories())
 			if shown {
 				text = "\n" + text
@@ -104,10 +110,23 @@ func (c *curationShowCmd) Run(ctx context.Context, env *Env) error {
 			return env.print(text)
 		})
 	})
-	if err == nil && !shown {
+	if err == nil && !shown && !c.JSON {
 		return env.print("nothing was decided\n")
 	}
 	return err
+}
+
+// printWith writes a decision and the memories that it is about as a line of JSON.
+func (e *Env) printWith(d *triskelev1.Decision, memories *triskelev1.GetResponse) error {
+	decision, err := render.JSONLine(d)
+	if err != nil {
+		return err
+	}
+	texts, err := render.JSONLine(memories)
+	if err != nil {
+		return err
+	}
+	return e.printLine(map[string]json.RawMessage{"decision": decision, "memories": texts})
 }
 
 type curationRevertCmd struct {
@@ -132,6 +151,7 @@ func (c *curationRevertCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type curationOffCmd struct {
+	jsonFlag
 	Database databaseFlags `embed:""`
 }
 
@@ -151,6 +171,6 @@ func (c *curationOffCmd) Run(ctx context.Context, env *Env) error {
 		if err := b.Memory().SetCuration(ctx, false); err != nil {
 			return err
 		}
-		return env.print("curation is off\n")
+		return c.result(env, map[string]bool{"on": false}, "curation is off\n")
 	})
 }

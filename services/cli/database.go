@@ -14,9 +14,9 @@ import (
 
 // databaseFlags say which database to use. Without any of them it is the SQLite file in the platform's data folder.
 type databaseFlags struct {
-	Store    string `help:"Kind of database: sqlite or postgres; follows from --sqlite and --postgres if not given." enum:",sqlite,postgres" default:"" placeholder:"KIND"`
-	SQLite   string `name:"sqlite" help:"Path of the SQLite file; the platform's data folder if not given." env:"TRISKELE_SQLITE" placeholder:"PATH"`
-	Postgres string `help:"PostgreSQL connection URL." env:"TRISKELE_POSTGRES" placeholder:"URL"`
+	Store    string `help:"Kind of database: sqlite or postgres; follows from --sqlite and --postgres if not given." enum:",sqlite,postgres" default:"" placeholder:"KIND" group:"Database:"`
+	SQLite   string `name:"sqlite" help:"Path of the SQLite file; the platform's data folder if not given." env:"TRISKELE_SQLITE" placeholder:"PATH" group:"Database:"`
+	Postgres string `help:"PostgreSQL connection URL." env:"TRISKELE_POSTGRES" placeholder:"URL" group:"Database:"`
 }
 
 // check is for the Validate method of commands.

@@ -10,7 +10,7 @@ import (
 )
 
 type demoCmd struct {
-	Embedder open.Flags `embed:""`
+	Embedder open.Flags `embed:"" group:"Embedder:"`
 }
 
 // Run shows the demo; it fails if something it claims does not hold.

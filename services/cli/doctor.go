@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -90,16 +89,13 @@ func (c *doctorCmd) Run(ctx context.Context, env *Env) error {
 
 func (c *doctorCmd) print(env *Env, found findings) error {
 	if c.JSON {
-		text, err := json.MarshalIndent(found, "", "  ")
-		if err != nil {
-			return err
-		}
-		return env.print(string(text) + "\n")
+		return env.printValue(found)
 	}
 	style := env.style()
 	paint := map[verdict]func(string) string{ok: style.Good, warn: style.Warn, fail: style.Bad}
 	for _, f := range found {
-		if err := env.print(fmt.Sprintf("%s  %-13s  %s\n", paint[f.Verdict](fmt.Sprintf("%-4s", f.Verdict)), f.Check, render.Plain(f.Detail))); err != nil {
+		lines := strings.Join(style.Hanging(f.Detail, len("fail  lexical index  ")), "\n")
+		if err := env.print(fmt.Sprintf("%s  %-13s  %s\n", paint[f.Verdict](fmt.Sprintf("%-4s", f.Verdict)), f.Check, lines)); err != nil {
 			return err
 		}
 	}

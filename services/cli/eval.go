@@ -25,7 +25,7 @@ type evalCmd struct {
 	Out         string     `help:"Folder for report.md, report.json and the run files." required:"" placeholder:"DIR"`
 	Configs     []string   `help:"Configurations to measure; all if not given: ${configs}." placeholder:"CONFIG"`
 	Scorer      string     `help:"How the lexical leg ranks: ${scorers}." enum:"${scorers}" default:"bm25"`
-	Embedder    open.Flags `embed:""`
+	Embedder    open.Flags `embed:"" group:"Embedder:"`
 	Compare     string     `help:"Folder of an earlier run, on the other store for instance: the report says how far the rankings agree." placeholder:"DIR"`
 	Plan        []byte     `help:"YAML file that says what to measure and how to decide, instead of --sets, --store and --configs; its report goes to --report." type:"filecontent" placeholder:"FILE"`
 	Report      string     `help:"With --plan: folder for the report, its plots and its verdicts." default:"docs/evidence" placeholder:"DIR"`

@@ -10,12 +10,12 @@ import (
 
 // filterFlags narrow a recall or a listing.
 type filterFlags struct {
-	Tag               []string `help:"Only memories with one of these tags." placeholder:"TAG"`
-	TagsAll           []string `help:"Only memories with all of these tags." placeholder:"TAG"`
-	Category          []string `help:"Only memories of one of these categories." placeholder:"CATEGORY"`
-	Since             moment   `help:"Only memories created from then on: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN"`
-	Before            moment   `help:"Only memories created before then." placeholder:"WHEN"`
-	IncludeSuperseded bool     `help:"Also memories that have been superseded."`
+	Tag               []string `help:"Only memories with one of these tags." placeholder:"TAG" group:"Which memories:"`
+	TagsAll           []string `help:"Only memories with all of these tags." placeholder:"TAG" group:"Which memories:"`
+	Category          []string `help:"Only memories of one of these categories." placeholder:"CATEGORY" group:"Which memories:"`
+	Since             moment   `help:"Only memories created from then on: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN" group:"Which memories:"`
+	Before            moment   `help:"Only memories created before then." placeholder:"WHEN" group:"Which memories:"`
+	IncludeSuperseded bool     `help:"Also memories that have been superseded." group:"Which memories:"`
 }
 
 func (f filterFlags) filter(now time.Time) *triskelev1.Filter {

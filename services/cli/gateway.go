@@ -20,10 +20,10 @@ const flushTime = 2 * time.Second
 
 // gatewayFlags say which gateway a command calls.
 type gatewayFlags struct {
-	Address string        `help:"Address of the gateway, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT"`
-	Timeout time.Duration `help:"Give up on a call after this long." default:"30s"`
-	Bearer  trust.Bearer  `embed:""`
-	TLS     trust.TLS     `embed:""`
+	Address string        `help:"Address of the gateway, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT" group:"Gateway:"`
+	Timeout time.Duration `help:"Give up on a call after this long." default:"30s" group:"Gateway:"`
+	Bearer  trust.Bearer  `embed:"" group:"Gateway:"`
+	TLS     trust.TLS     `embed:"" group:"Gateway:"`
 }
 
 // namespaceFlag is for commands that work on one namespace.

@@ -41,7 +41,7 @@ type graphCmd struct {
 type graphFlags struct {
 	Namespace string        `short:"n" help:"Namespace." default:"default" env:"TRISKELE_NAMESPACE"`
 	Database  databaseFlags `embed:""`
-	Embedder  open.Flags    `embed:""`
+	Embedder  open.Flags    `embed:"" group:"Embedder:"`
 }
 
 // Validate implements kong's interface.
@@ -79,6 +79,7 @@ func (f *graphFlags) view(ctx context.Context, env *Env, fn func(*graph.View) er
 
 type graphShowCmd struct {
 	Concept string `arg:"" help:"Its name, in any spelling."`
+	jsonFlag
 	graphFlags
 }
 
@@ -88,6 +89,9 @@ func (c *graphShowCmd) Run(ctx context.Context, env *Env) error {
 		concept, known := v.Concept(c.Concept)
 		if !known {
 			return errors.New("no memory of the namespace mentions that")
+		}
+		if c.JSON {
+			return env.printValue(concept)
 		}
 		style := env.style()
 		var out strings.Builder
@@ -118,6 +122,7 @@ func (c *graphShowCmd) Run(ctx context.Context, env *Env) error {
 type graphNeighborsCmd struct {
 	Concept string `arg:"" help:"Its name, in any spelling."`
 	Limit   int    `help:"How many at most." default:"25"`
+	JSON    bool   `help:"Print each as a line of JSON."`
 	graphFlags
 }
 
@@ -130,6 +135,12 @@ func (c *graphNeighborsCmd) Run(ctx context.Context, env *Env) error {
 		}
 		var out strings.Builder
 		for _, n := range list[:min(len(list), max(c.Limit, 0))] {
+			if c.JSON {
+				if err := env.printLine(n); err != nil {
+					return err
+				}
+				continue
+			}
 			fmt.Fprintf(&out, "%4d  %s", n.Memories, render.Plain(n.Name))
 			if len(n.Facts) > 0 {
 				out.WriteString("  " + env.style().Dim(render.Plain(strings.Join(n.Facts, ", "))))
@@ -143,6 +154,7 @@ func (c *graphNeighborsCmd) Run(ctx context.Context, env *Env) error {
 type graphPathCmd struct {
 	From string `arg:"" help:"A concept."`
 	To   string `arg:"" help:"Another."`
+	jsonFlag
 	graphFlags
 }
 
@@ -153,7 +165,7 @@ func (c *graphPathCmd) Run(ctx context.Context, env *Env) error {
 		if len(steps) == 0 {
 			return errors.New("there is no way from one to the other")
 		}
-		return env.print(drawPath(steps))
+		return c.result(env, steps, drawPath(steps))
 	})
 }
 
@@ -172,7 +184,10 @@ func drawPath(steps []leg.Step) string {
 	return out.String()
 }
 
-type graphStatsCmd struct{ graphFlags }
+type graphStatsCmd struct {
+	jsonFlag
+	graphFlags
+}
 
 // Run counts.
 func (c *graphStatsCmd) Run(ctx context.Context, env *Env) error {
@@ -186,13 +201,18 @@ func (c *graphStatsCmd) Run(ctx context.Context, env *Env) error {
 			return err
 		}
 		s := v.Stats()
-		return env.print(fmt.Sprintf("memories %10d\nconcepts %10d, %d of one memory, %d of too many to lead on\nmentions %10d\nfacts    %10d\nlinks    %10d\nvectors  %10d\nread     %10d by a model, for %d tokens\n",
+		return c.result(env, struct {
+			graph.Stats
+			Read   int64 `json:"read"` // memories, by a model
+			Tokens int64 `json:"tokens"`
+		}{s, read.Memories, read.Tokens}, fmt.Sprintf("memories %10d\nconcepts %10d, %d of one memory, %d of too many to lead on\nmentions %10d\nfacts    %10d\nlinks    %10d\nvectors  %10d\nread     %10d by a model, for %d tokens\n",
 			s.Memories, s.Concepts, s.Singletons, s.Hubs, s.Mentions, s.Facts, s.Links, s.Vectors, read.Memories, read.Tokens))
 	})
 }
 
 type graphExtractCmd struct {
 	Off bool `help:"Switch extraction off in the whole database, and drop what waits for it. Facts stay."`
+	jsonFlag
 	graphFlags
 }
 
@@ -208,7 +228,7 @@ func (c *graphExtractCmd) Run(ctx context.Context, env *Env) error {
 			if err := index.SetExtraction(ctx, false); err != nil {
 				return err
 			}
-			return env.print("extraction is off\n")
+			return c.result(env, map[string]bool{"on": false}, "extraction is off\n")
 		}
 		on, err := index.Extraction(ctx)
 		if err != nil {
@@ -221,7 +241,7 @@ func (c *graphExtractCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		return env.print(render.Count(n, "memory", "memories") + " to be read\n")
+		return c.result(env, map[string]any{"on": true, "memories": n}, render.Count(n, "memory", "memories")+" to be read\n")
 	})
 }
 
@@ -267,6 +287,7 @@ func (c *graphExportCmd) Run(ctx context.Context, env *Env) error {
 type graphImportCmd struct {
 	File   string `arg:"" help:"JSONL file, - for standard input."`
 	Single bool   `help:"A subject has one object at a time for each relation of the file: the newest fact replaces the others."`
+	jsonFlag
 	graphFlags
 }
 
@@ -328,7 +349,7 @@ func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
 		if read > stored {
 			text = strings.TrimSuffix(text, "\n") + fmt.Sprintf(", %d left out: twice in the file, about one thing alone, or of a memory that is not there or sensitive\n", read-stored)
 		}
-		return env.print(text)
+		return c.result(env, map[string]int{"read": read, "stored": stored}, text)
 	})
 }
 
@@ -359,7 +380,7 @@ type graphTrialCmd struct {
 	Postgres string     `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
 	Out      string     `help:"Folder for trial.md and trial.json." required:"" placeholder:"DIR"`
 	Limit    int        `help:"Queries per set; 0 means all." default:"0"`
-	Embedder open.Flags `embed:""`
+	Embedder open.Flags `embed:"" group:"Embedder:"`
 }
 
 // Validate refuses combinations that contradict each other.

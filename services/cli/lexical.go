@@ -23,6 +23,7 @@ type lexicalSettingsCmd struct {
 	Prefix    *bool         `help:"Whether the last word of a query also finds longer words." negatable:""`
 	Scorer    *string       `help:"How to rank when a request doesn't say: ${scorers}, or default for the service's own." enum:"${scorers},default" placeholder:"NAME"`
 	Database  databaseFlags `embed:""`
+	jsonFlag
 }
 
 // Validate implements kong's interface.
@@ -48,8 +49,9 @@ func (c *lexicalSettingsCmd) Run(ctx context.Context, env *Env) error {
 				return err
 			}
 		}
-		return env.print(fmt.Sprintf("language %s\nk1       %g\nb        %g\nprefix   %t\nscorer   %s\n", changed.Language, changed.K1, changed.B, changed.Prefix,
-			cmp.Or(lexical.ScorerName(changed.Scorer), "default")))
+		scorer := cmp.Or(lexical.ScorerName(changed.Scorer), "default")
+		return c.result(env, map[string]any{"language": changed.Language, "k1": changed.K1, "b": changed.B, "prefix": changed.Prefix, "scorer": scorer},
+			fmt.Sprintf("language %s\nk1       %g\nb        %g\nprefix   %t\nscorer   %s\n", changed.Language, changed.K1, changed.B, changed.Prefix, scorer))
 	})
 }
 

@@ -23,6 +23,7 @@ const migrateHelp = "Exit codes: 0 nothing is missing, 1 failure, 2 wrong usage,
 var errMissing = errors.New("migrations are missing: run `triskele migrate up`")
 
 type migrateUpCmd struct {
+	JSON     bool          `help:"Print each migration that was applied as a line of JSON."`
 	Database databaseFlags `embed:""`
 }
 
@@ -46,14 +47,16 @@ func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
 	return t.with(ctx, func(b backend.Backend) error {
 		steps, err := b.Migrate(ctx)
 		for _, step := range steps {
-			if err := env.print(fmt.Sprintf("applied %s %s\n", step.Track, step.Name)); err != nil {
-				return err
+			if c.JSON {
+				err = errors.Join(err, env.printLine(step))
+				continue
 			}
+			err = errors.Join(err, env.print(fmt.Sprintf("applied %s %s\n", step.Track, step.Name)))
 		}
 		if err != nil {
 			return err
 		}
-		if len(steps) == 0 {
+		if len(steps) == 0 && !c.JSON {
 			return env.print("nothing to do: the schema is up to date\n")
 		}
 		return nil
@@ -61,6 +64,7 @@ func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type migrateStatusCmd struct {
+	JSON     bool          `help:"Print each migration as a line of JSON."`
 	Database databaseFlags `embed:""`
 }
 
@@ -87,16 +91,23 @@ func (c *migrateStatusCmd) Run(ctx context.Context, env *Env) error {
 		var out strings.Builder
 		var missing error
 		for _, step := range steps {
-			fmt.Fprintf(&out, "%-7s  %-8s %s\n", step.State, step.Track, step.Name)
 			if step.State == schema.Missing {
 				missing = errMissing
 			}
+			if c.JSON {
+				if err := env.printLine(step); err != nil {
+					return err
+				}
+				continue
+			}
+			fmt.Fprintf(&out, "%-7s  %-8s %s\n", step.State, step.Track, step.Name)
 		}
 		return errors.Join(env.print(out.String()), missing)
 	})
 }
 
 type migratePlanCmd struct {
+	JSON     bool          `help:"Print each migration as a line of JSON, with its SQL."`
 	Database databaseFlags `embed:""`
 }
 
@@ -120,17 +131,25 @@ func (c *migratePlanCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if len(steps) == 0 {
+		if len(steps) == 0 && !c.JSON {
 			return env.print("-- nothing to do: the schema is up to date\n")
 		}
+		var missing error
 		var out strings.Builder
 		for _, step := range steps {
+			missing = errMissing
+			if c.JSON {
+				if err := env.printLine(step); err != nil {
+					return err
+				}
+				continue
+			}
 			how := "in a transaction"
 			if !step.Transaction {
 				how = "without a transaction: safe to run again if it is interrupted"
 			}
 			fmt.Fprintf(&out, "-- %s %s, %s\n\n%s\n", step.Track, step.Name, how, step.SQL)
 		}
-		return errors.Join(env.print(out.String()), errMissing)
+		return errors.Join(env.print(out.String()), missing)
 	})
 }

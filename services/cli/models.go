@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -39,18 +38,18 @@ func (c *listModelsCmd) Run(ctx context.Context, env *Env) error {
 		if len(list) == 0 {
 			return env.print("none yet: the first service that embeds registers its model\n")
 		}
-		var out strings.Builder
+		table := render.Table{Columns: []render.Column{{Name: "status"}, {Name: "model", Gives: true}, {Name: "vectors", Right: true}, {Name: "notes", Gives: true}}}
 		for _, m := range list {
-			notes := ""
+			var notes []string
 			if m.Model.Local {
-				notes += ", local"
+				notes = append(notes, "local")
 			}
 			if m.Sensitive {
-				notes += ", also of sensitive memories"
+				notes = append(notes, "also of sensitive memories")
 			}
-			fmt.Fprintf(&out, "%-8s  %s: %s%s\n", m.Status, render.Plain(m.Model.String()), render.Count(m.Vectors, "vector", "vectors"), notes)
+			table.Add(string(m.Status), m.Model.String(), fmt.Sprint(m.Vectors), strings.Join(notes, ", "))
 		}
-		return env.print(out.String())
+		return env.print(env.style().Table(table))
 	})
 }
 
@@ -74,14 +73,11 @@ func printModels(env *Env, list []dense.ModelInfo) error {
 			m.Status, m.Vectors, m.Sensitive, m.CreatedAt,
 		})
 	}
-	text, err := json.MarshalIndent(models, "", "  ")
-	if err != nil {
-		return err
-	}
-	return env.print(string(text) + "\n")
+	return env.printValue(models)
 }
 
 type pruneModelsCmd struct {
+	jsonFlag
 	Database databaseFlags `embed:""`
 }
 
@@ -102,22 +98,27 @@ func (c *pruneModelsCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if len(removed) == 0 {
-			return env.print("nothing to do: no model is retired\n")
-		}
-		return env.printRemoved(removed...)
+		return c.removed(env, removed, "nothing to do: no model is retired\n")
 	})
 }
 
-func (e *Env) printRemoved(models ...dense.ModelInfo) error {
+// removed prints the models that are gone, or in words that there are none.
+func (f jsonFlag) removed(env *Env, models []dense.ModelInfo, none string) error {
+	if f.JSON {
+		return printModels(env, models)
+	}
+	if len(models) == 0 {
+		return env.print(none)
+	}
 	var out strings.Builder
 	for _, m := range models {
 		fmt.Fprintf(&out, "removed %s and %s\n", render.Plain(m.Model.String()), render.Count(m.Vectors, "vector", "vectors"))
 	}
-	return e.print(out.String())
+	return env.print(out.String())
 }
 
 type cancelModelCmd struct {
+	jsonFlag
 	Database databaseFlags `embed:""`
 }
 
@@ -133,15 +134,17 @@ func (c *cancelModelCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if !found {
-			return env.print("nothing to do: no model is being built\n")
+		var removed []dense.ModelInfo
+		if found {
+			removed = append(removed, cancelled)
 		}
-		return env.printRemoved(cancelled)
+		return c.removed(env, removed, "nothing to do: no model is being built\n")
 	})
 }
 
 type embedSensitiveCmd struct {
-	Switch   string        `arg:"" enum:"on,off" help:"on or off."`
+	Switch string `arg:"" enum:"on,off" help:"on or off."`
+	jsonFlag
 	Database databaseFlags `embed:""`
 }
 
@@ -161,12 +164,12 @@ func (c *embedSensitiveCmd) Run(ctx context.Context, env *Env) error {
 			if err != nil {
 				return err
 			}
-			return env.print(fmt.Sprintf("sensitive memories are kept from every model; removed %s of them\n", render.Count(n, "vector", "vectors")))
+			return c.result(env, map[string]any{"allowed": false, "removed": n}, fmt.Sprintf("sensitive memories are kept from every model; removed %s of them\n", render.Count(n, "vector", "vectors")))
 		}
 		n, err := models.AllowSensitive(ctx)
 		if err != nil {
 			return err
 		}
-		return env.print(fmt.Sprintf("sensitive memories may be embedded by the local model; %s to be embedded now\n", render.Count(n, "is", "are")))
+		return c.result(env, map[string]any{"allowed": true, "to_embed": n}, fmt.Sprintf("sensitive memories may be embedded by the local model; %s to be embedded now\n", render.Count(n, "is", "are")))
 	})
 }

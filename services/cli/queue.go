@@ -41,6 +41,7 @@ type queueListCmd struct {
 	selectionFlags
 	Dead  bool `help:"Only those given up on."`
 	Limit int  `help:"How many at most." default:"50"`
+	JSON  bool `help:"Print each as a line of JSON."`
 }
 
 // Validate implements kong's interface.
@@ -58,25 +59,38 @@ func (c *queueListCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
+		if c.JSON {
+			for _, e := range entries {
+				if err := env.printLine(e); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
 		if len(entries) == 0 {
 			return env.print("nothing\n")
 		}
 		style := env.style()
-		var out strings.Builder
-		out.WriteString(style.Bold(fmt.Sprintf("%-36s  %-5s  %-8s  %5s  %8s  %s", "memory", "index", "state", "tries", "waits", "namespace, last error")) + "\n")
-		for _, e := range entries {
-			state := fmt.Sprintf("%-8s", "pending")
-			if e.Dead {
-				state = style.Bad("given up")
+		table := render.Table{Columns: []render.Column{{Name: "memory"}, {Name: "index"}, {Name: "state"}, {Name: "tries", Right: true}, {Name: "waits", Right: true}, {Name: "namespace", Gives: true}, {Name: "last error", Gives: true}}}
+		table.Columns[2].Paint = func(text string) string {
+			if strings.HasPrefix(text, "given up") {
+				return style.Bad(text)
 			}
-			fmt.Fprintf(&out, "%s  %-5s  %s  %5d  %8s  %s\n", e.ID, e.Index, state, e.Attempts,
-				env.Now().Sub(e.EnqueuedAt).Round(time.Second), render.Plain(e.Namespace+" "+e.LastError))
+			return text
 		}
-		return env.print(out.String())
+		for _, e := range entries {
+			state := "pending"
+			if e.Dead {
+				state = "given up"
+			}
+			table.Add(e.ID.String(), e.Index, state, fmt.Sprint(e.Attempts), env.Now().Sub(e.EnqueuedAt).Round(time.Second).String(), e.Namespace, e.LastError)
+		}
+		return env.print(style.Table(table))
 	})
 }
 
 type queueRetryCmd struct {
+	jsonFlag
 	selectionFlags
 }
 
@@ -87,6 +101,6 @@ func (c *queueRetryCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		return env.print(render.Count(n, "memory is", "memories are") + " tried again\n")
+		return c.result(env, map[string]int64{"tried_again": n}, render.Count(n, "memory is", "memories are")+" tried again\n")
 	})
 }

@@ -41,7 +41,7 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("doctor: %+v", got)
 	}
 	list := must(t, "", "queue", "list", "--dead", database)
-	wantContains(t, "list", list, bad.ID.String(), "dense", "given up", "acme/bot timed out")
+	wantContains(t, "list", list, bad.ID.String(), "dense", "given up", "acme/bot   timed out")
 	if strings.Contains(list, "crane") || strings.Contains(list, "graph") {
 		t.Errorf("list:\n%s", list)
 	}

@@ -11,8 +11,9 @@ import (
 )
 
 type reembedCmd struct {
+	jsonFlag
 	MaxRate  int           `help:"Embed at most so many memories a second, to spare the model and the database." placeholder:"N"`
-	Embedder open.Flags    `embed:""`
+	Embedder open.Flags    `embed:"" group:"Embedder:"`
 	Database databaseFlags `embed:""`
 }
 
@@ -43,6 +44,9 @@ func (c *reembedCmd) Run(ctx context.Context, env *Env) error {
 		finish()
 		if err != nil {
 			return err
+		}
+		if c.JSON {
+			return env.printValue(map[string]any{"model": done.Active.String(), "switched": done.Switched, "embedded": done.Embedded, "queued": done.Queued})
 		}
 		memories := render.Count(done.Embedded, "memory", "memories")
 		if !done.Switched {

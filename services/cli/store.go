@@ -19,11 +19,11 @@ import (
 
 // storeFlags say where the memories are for a command that can do without a gateway.
 type storeFlags struct {
-	Address  string        `help:"Address of a gateway to ask. Without one the command opens the database itself, which may be in use by others." env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT"`
-	Bearer   trust.Bearer  `embed:""`
-	TLS      trust.TLS     `embed:""`
+	Address  string        `help:"Address of a gateway to ask. Without one the command opens the database itself, which may be in use by others." env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT" group:"Gateway:"`
+	Bearer   trust.Bearer  `embed:"" group:"Gateway:"`
+	TLS      trust.TLS     `embed:"" group:"Gateway:"`
 	Database databaseFlags `embed:""`
-	Embedder open.Flags    `embed:""`
+	Embedder open.Flags    `embed:"" group:"Embedder:"`
 }
 
 // open returns a connection to the gateway, one of this process's own if none is named. A process that only asks changes

@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/triskele/triskele/fuser/trust"
@@ -55,14 +53,10 @@ func (c *tokenCreateCmd) Run(env *Env) error {
 		return err
 	}
 	if c.JSON {
-		text, err := json.Marshal(struct {
+		return env.printValue(struct {
 			Secret string `json:"token"`
 			trust.Token
 		}{secret, kept})
-		if err != nil {
-			return err
-		}
-		return env.print(string(text) + "\n")
 	}
 	_, _ = fmt.Fprintf(env.Err, "token %s for %s; its hash is kept in %s. It is not shown again:\n", kept.ID, render.Plain(kept.Name), c.File.Tokens)
 	return env.print(secret + "\n")
@@ -79,30 +73,24 @@ func (c *tokenListCmd) Run(env *Env) error {
 	if err != nil {
 		return err
 	}
-	var out strings.Builder
-	table := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	if !c.JSON {
-		_, _ = fmt.Fprintln(table, "ID\tSTATE\tNAME\tNAMESPACES\tSCOPES\tEXPIRES")
-	}
+	table := render.Table{Columns: []render.Column{{Name: "id"}, {Name: "state"}, {Name: "name", Gives: true}, {Name: "namespaces", Gives: true}, {Name: "scopes", Gives: true}, {Name: "expires"}}}
 	for _, t := range tokens {
 		if c.JSON {
-			text, err := json.Marshal(t)
-			if err != nil {
+			if err := env.printLine(t); err != nil {
 				return err
 			}
-			out.Write(append(text, '\n'))
 			continue
 		}
 		expires := "never"
 		if !t.Expires.IsZero() {
 			expires = t.Expires.Format(time.DateTime)
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", t.ID, t.State(env.Now()), render.Plain(t.Name), strings.Join(t.Namespaces, ","), joined(t.Scopes), expires)
+		table.Add(t.ID, t.State(env.Now()), t.Name, strings.Join(t.Namespaces, ","), joined(t.Scopes), expires)
 	}
-	if err := table.Flush(); err != nil {
-		return err
+	if c.JSON {
+		return nil
 	}
-	return env.print(out.String())
+	return env.print(env.style().Table(table))
 }
 
 func joined(scopes []trust.Scope) string {

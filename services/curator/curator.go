@@ -48,7 +48,7 @@ const (
 type Config struct {
 	URL        string        `help:"Let a chat model curate new memories: base URL of an OpenAI-compatible server, like http://127.0.0.1:11434/v1. Texts of memories that are not sensitive are sent there. Off if not given." env:"TRISKELE_CURATOR_URL" placeholder:"URL"`
 	Model      string        `help:"The curator's model, as its server calls it." env:"TRISKELE_CURATOR_MODEL" placeholder:"NAME"`
-	Key        string        `help:"The server's key." env:"TRISKELE_CURATOR_KEY" hidden:""`
+	Key        string        `help:"The server's key." env:"TRISKELE_CURATOR_KEY" hidden:"" secret:""`
 	KeyFile    string        `help:"File that holds the server's key; TRISKELE_CURATOR_KEY may hold it instead." env:"TRISKELE_CURATOR_KEY_FILE" placeholder:"PATH"`
 	Similarity float64       `help:"Ask only about memories with at least this cosine similarity to the new one; 0, the default, asks about the nearest whatever theirs is." env:"TRISKELE_CURATOR_SIMILARITY" placeholder:"COSINE"`
 	PerMinute  int           `help:"Requests a minute at most, 30 if not given." env:"TRISKELE_CURATOR_PER_MINUTE" placeholder:"N"`

@@ -26,8 +26,8 @@ const gatewayName = "fuser"
 type flags struct {
 	program.Flags
 	kong.Plugins        // flags of the one service
-	Postgres     string `help:"PostgreSQL connection URL." required:"" env:"TRISKELE_POSTGRES" placeholder:"URL"`
-	PostgresRead string `name:"postgres-read" help:"Connection URL of a hot standby of the database, to search in; what is written still goes to --postgres." env:"TRISKELE_POSTGRES_READ" placeholder:"URL"`
+	Postgres     string `help:"PostgreSQL connection URL." required:"" env:"TRISKELE_POSTGRES" placeholder:"URL" group:"Database:"`
+	PostgresRead string `name:"postgres-read" help:"Connection URL of a hot standby of the database, to search in; what is written still goes to --postgres." env:"TRISKELE_POSTGRES_READ" placeholder:"URL" group:"Database:"`
 }
 
 // Service is what a program builds on the database.

@@ -442,7 +442,7 @@ func (s *TrialSet) inWords() string {
 		said = "helps"
 	}
 	return fmt.Sprintf("**%s**: the graph %s. Recall@5 %.3f to %.3f, %s points; nDCG@10 %.3f to %.3f, %s. Seeded, recall@5 %s; exchanged at random, %s. "+
-		"%.0f %% of the relevant documents are within one hop, %.0f %% within two; %d of the first ten came from the graph alone, %d of these relevant.",
+		"%.0f %% of the relevant documents are within one hop, %.0f %% within two; %d documents among the first ten came from the graph alone, %d of them relevant.",
 		s.Name, said, s.Bases[baseBoth].Recall5, run.Metrics.Recall5, run.Recall5, s.Bases[baseBoth].NDCG10, run.Metrics.NDCG10, run.NDCG10,
 		seeded.Recall5, random.Recall5, 100*s.Reach1, 100*s.Reach2, run.OnlyGraph, run.OnlyGraphRelevant)
 }

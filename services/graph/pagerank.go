@@ -52,15 +52,16 @@ type walker struct {
 	*scratch
 	from  map[node]hop // the way in, by which most of the mass came when the node was first reached; only to explain
 	level int32
-	next  []node // reached in this level, each once
 	arcs  int
 }
 
 // scratch is what a walk writes on. Walks take turns in using it.
 type scratch struct {
 	visits     []visit  // by node
-	passable   []answer // by memory
+	answers    []answer // by memory: whether it is passable
 	touched    []node
+	next       []node // reached in this level, each once
+	mass       []float64
 	neighbours []neighbour
 }
 
@@ -70,7 +71,7 @@ type visit struct {
 	reached         int32 // the level that reached it last
 }
 
-// answer is what has been found out about a memory.
+// answer is what has been found out so far.
 type answer uint8
 
 const (
@@ -87,8 +88,8 @@ func (w *walker) begin() {
 	if n := 2 * max(len(w.n.memories), len(w.n.concepts)); len(w.visits) < n {
 		w.visits = make([]visit, n)
 	}
-	if n := len(w.n.memories); len(w.scratch.passable) < n {
-		w.scratch.passable = make([]answer, n)
+	if n := len(w.n.memories); len(w.answers) < n {
+		w.answers = make([]answer, n)
 	}
 	if w.explain {
 		w.from = map[node]hop{}
@@ -99,7 +100,7 @@ func (w *walker) end() {
 	for _, v := range w.touched {
 		w.visits[v] = visit{}
 	}
-	clear(w.scratch.passable)
+	clear(w.answers)
 	w.touched = w.touched[:0]
 	scratches.Put(w.scratch)
 	w.scratch = nil
@@ -141,18 +142,17 @@ func (w *walker) run(seeds map[node]float64) {
 	for _, v := range frontier {
 		w.start(v, seeds[v]/total)
 	}
-	var mass []float64
 	for len(frontier) > 0 && w.arcs < maxArcs {
 		w.level++
-		mass = mass[:0]
+		w.mass = w.mass[:0]
 		for _, v := range frontier {
-			mass = append(mass, w.visits[v].residual)
+			w.mass = append(w.mass, w.visits[v].residual)
 			w.visits[v].residual = 0
 		}
 		w.next = w.next[:0]
 		for i, v := range frontier {
-			w.visits[v].score += (1 - damping) * mass[i]
-			w.spread(v, damping*mass[i])
+			w.visits[v].score += (1 - damping) * w.mass[i]
+			w.spread(v, damping*w.mass[i])
 		}
 		frontier = frontier[:0]
 		for _, v := range w.next {
@@ -244,7 +244,7 @@ func (w *walker) spreadConcept(v node, mass float64) {
 
 // passable says whether a memory can be found and led through, and states something that holds.
 func (w *walker) passable(memory int32) bool {
-	known := &w.scratch.passable[memory]
+	known := &w.answers[memory]
 	if *known == unasked {
 		*known = no
 		if w.n.live(memory, w.time) && !w.n.stale(memory, w.time) {

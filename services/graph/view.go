@@ -59,10 +59,14 @@ func (s *searcher) View(ctx context.Context, namespace string) (*View, error) {
 
 // Stats are counts of what a graph has.
 type Stats struct {
-	Memories, Concepts, Mentions, Facts, Links int
-	Singletons                                 int // concepts of one memory, which lead nowhere
-	Hubs                                       int // concepts of so many that they lead nowhere
-	Vectors                                    int // of concepts and facts, of the model that is configured
+	Memories   int `json:"memories"`
+	Concepts   int `json:"concepts"`
+	Mentions   int `json:"mentions"`
+	Facts      int `json:"facts"`
+	Links      int `json:"links"`
+	Singletons int `json:"singletons"` // concepts of one memory, which lead nowhere
+	Hubs       int `json:"hubs"`       // concepts of so many that they lead nowhere
+	Vectors    int `json:"vectors"`    // of concepts and facts, of the model that is configured
 }
 
 // Stats counts.
@@ -95,21 +99,24 @@ func (v *View) Stats() Stats {
 
 // Statement is a fact with its evidence.
 type Statement struct {
-	Subject, Relation, Object string
-	Memory                    uuid.UUID
-	From, To                  time.Time // zero To: it holds
-	ClosedBy                  uuid.UUID // the memory whose fact closed it, if one did
-	Single                    bool      // the subject has one object at a time
-	StatedTo                  time.Time // when its source says that it ended
+	Subject  string    `json:"subject"`
+	Relation string    `json:"relation"`
+	Object   string    `json:"object"`
+	Memory   uuid.UUID `json:"memory"`
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to,omitzero"`        // zero: it holds
+	ClosedBy uuid.UUID `json:"closed_by,omitzero"` // the memory whose fact closed it, if one did
+	Single   bool      `json:"single,omitempty"`   // the subject has one object at a time
+	StatedTo time.Time `json:"stated_to,omitzero"` // when its source says that it ended
 }
 
 // ConceptView is what a graph knows of a concept.
 type ConceptView struct {
-	Name     string
-	Memories []uuid.UUID // that mention it, ascending
-	Pages    []uuid.UUID // of these, those that it is the title of
-	Aliases  []string
-	Facts    []Statement // by time
+	Name     string      `json:"name"`
+	Memories []uuid.UUID `json:"memories"` // that mention it, ascending
+	Pages    []uuid.UUID `json:"pages"`    // of these, those that it is the title of
+	Aliases  []string    `json:"aliases"`
+	Facts    []Statement `json:"facts"` // by time
 }
 
 // Concept returns a concept by any of its spellings.
@@ -177,9 +184,9 @@ func fromMicros(t int64) time.Time {
 
 // Neighbour is a concept one step from another.
 type Neighbour struct {
-	Name     string
-	Memories int      // that mention both
-	Facts    []string // relations that hold between the two
+	Name     string   `json:"name"`
+	Memories int      `json:"memories"` // that mention both
+	Facts    []string `json:"facts"`    // relations that hold between the two
 }
 
 // Neighbours returns the concepts next to one, those with facts first, then by how many memories mention both.

@@ -74,8 +74,9 @@ type Hit struct {
 
 // Step is a stop of a path: a concept, or a memory if Memory is not uuid.Nil. Relation is how it is reached.
 type Step struct {
-	Relation, Concept string
-	Memory            uuid.UUID
+	Relation string    `json:"relation,omitempty"`
+	Concept  string    `json:"concept,omitempty"`
+	Memory   uuid.UUID `json:"memory,omitzero"`
 }
 
 // Result is what a searcher found, best first: at most Query.Depth hits, none twice, none below Query.MinScore.

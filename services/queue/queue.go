@@ -104,12 +104,13 @@ type Selection struct {
 
 // Entry is a task as an operator sees it.
 type Entry struct {
-	Index, Namespace string
-	ID               uuid.UUID
-	Dead             bool
-	Attempts         int
-	LastError        string
-	EnqueuedAt       time.Time
+	Index      string    `json:"index"`
+	Namespace  string    `json:"namespace"`
+	ID         uuid.UUID `json:"memory"`
+	Dead       bool      `json:"dead"`
+	Attempts   int       `json:"attempts"`
+	LastError  string    `json:"last_error,omitempty"`
+	EnqueuedAt time.Time `json:"enqueued_at"`
 }
 
 // Follower says how far one index follows the records. Embedded in the index's searcher, it makes that a leg.Freshness.

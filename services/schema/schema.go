@@ -66,17 +66,17 @@ const (
 
 // Step is one migration of one track.
 type Step struct {
-	Track   string
-	Version int64
-	Name    string // of the file; of a newer step its number
-	State   State
+	Track   string `json:"track"`
+	Version int64  `json:"version"`
+	Name    string `json:"name"` // of the file; of a newer step its number
+	State   State  `json:"state"`
 }
 
 // Planned is a step that Up would run.
 type Planned struct {
 	Step
-	Transaction bool // runs in one, so that it happens as a whole or not at all
-	SQL         string
+	Transaction bool   `json:"transaction"` // runs in one, so that it happens as a whole or not at all
+	SQL         string `json:"sql"`
 }
 
 // maxAttempts is how often a step is tried that deadlocks.

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/static"
 	"github.com/triskele/triskele/services/standalone"
 )
@@ -86,6 +88,46 @@ func TestSeededGraph(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAsOf: the graph leg finds what held at a time that the caller names, though it has been superseded since.
+func TestAsOf(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, config standalone.Config) {
+		recalls, store := start(t, config, embed.NewHashed())
+		const was, is = "Kittiwake lies in Brackwater.", "Kittiwake lies in Kessel."
+		now := time.Now()
+		old, err := store.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{
+			Namespace: "n", Content: was, Tags: []string{"Kittiwake"}, OccurredAt: timestamppb.New(now.AddDate(0, -2, 0)),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		current, err := store.Supersede(t.Context(), &triskelev1.SupersedeRequest{
+			Id: old.GetMemory().GetId(), Replacement: &triskelev1.Memory{Namespace: "n", Content: is, Tags: []string{"Kittiwake"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for when, want := range map[*timestamppb.Timestamp]string{nil: is, timestamppb.New(now.AddDate(0, -1, 0)): was, timestamppb.New(now.AddDate(0, -3, 0)): ""} {
+			for _, traversal := range []triskelev1.Traversal{triskelev1.Traversal_TRAVERSAL_HOP_DECAY, triskelev1.Traversal_TRAVERSAL_PAGERANK} {
+				resp, err := recalls.Recall(t.Context(), &triskelev1.RecallRequest{
+					Namespaces: []string{"n"}, Query: "Kittiwake", AsOf: when, AtLeast: []string{current.GetRevisionToken()}, Explain: true,
+					Budget: durationpb.New(20 * time.Second), Legs: map[string]*triskelev1.LegOptions{"graph": {Traversal: traversal}},
+				})
+				if err != nil || resp.GetDegraded() {
+					t.Fatalf("%v, %v", resp, err)
+				}
+				var found []string
+				for text := range byGraph(resp) {
+					found = append(found, text)
+				}
+				if strings.Join(found, " ") != want {
+					t.Errorf("as of %v, %s: found %q, want %q", when.AsTime(), traversal, found, want)
+				}
+			}
+		}
+	})
 }
 
 // TestEntityBoostWantsAnEntity is a failure that was published about a boost whose terms were words in title case: "What Is

@@ -68,10 +68,19 @@ type user struct {
 	steps       []step
 }
 
-// step is something that was done, and what was seen of it.
+// step is something that was done, and what was seen of it. One that is no command of a shell begins with "# ".
 type step struct {
 	command, output string
 	took            time.Duration
+	busy            time.Duration // processor time of the programs that ended in it
+}
+
+// prompted is the step as a terminal would show it.
+func (s step) prompted() string {
+	if strings.HasPrefix(s.command, "# ") {
+		return s.command
+	}
+	return "$ " + s.command
 }
 
 func newUser(ctx context.Context, dir string) (*user, error) {
@@ -100,16 +109,25 @@ func goEnv(ctx context.Context) string {
 
 // do times a step and notes what came of it.
 func (u *user) do(command string, work func() (string, error)) error {
-	fmt.Println("$", command)
-	start := time.Now()
+	fmt.Println(step{command: command}.prompted())
+	start, before := time.Now(), processorTime()
 	output, err := work()
 	if err != nil {
 		return fmt.Errorf("%s: %w\n%s", command, err, output)
 	}
 	took := time.Since(start)
 	fmt.Printf("%s(%.1f s)\n", output, took.Seconds())
-	u.steps = append(u.steps, step{command: command, output: output, took: took})
+	u.steps = append(u.steps, step{command: command, output: output, took: took, busy: processorTime() - before})
 	return nil
+}
+
+// processorTime is what the programs that this one has started, and waited for, have used. It hardly depends on what else a machine does.
+func processorTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // command prepares a program in a folder of the user's.
@@ -144,18 +162,18 @@ func (u *user) start(ctx context.Context) error {
 	}()
 	var address string
 	if err := u.do("bin/triskele up &", func() (string, error) {
-		errs, err := up.StderrPipe()
+		printed, err := up.StdoutPipe()
 		if err != nil {
 			return "", err
 		}
 		if err := up.Start(); err != nil {
 			return "", err
 		}
-		line, err := bufio.NewReader(errs).ReadString('\n')
+		line, err := bufio.NewReader(printed).ReadString('\n')
 		if err != nil {
 			return line, fmt.Errorf("it did not start: %w", err)
 		}
-		go func() { _, _ = io.Copy(io.Discard, errs) }()
+		go func() { _, _ = io.Copy(io.Discard, printed) }()
 		_, rest, _ := strings.Cut(line, " listens on ")
 		address, _, _ = strings.Cut(rest, ";")
 		return strings.ReplaceAll(line, address, "127.0.0.1:7400"), nil
@@ -167,12 +185,12 @@ func (u *user) start(ctx context.Context) error {
 			return call(ctx, u.command(ctx, "triskele", program, "mcp", "--address", address), tool, arguments)
 		}
 	}
-	if err := u.do(`an agent starts "bin/triskele mcp" and calls remember`, agent("remember", map[string]any{
+	if err := u.do(`# an agent starts "bin/triskele mcp" and calls remember`, agent("remember", map[string]any{
 		"content": "Deploys are frozen from Thursday noon.", "title": "Deploy freeze"})); err != nil {
 		return err
 	}
 	recalled := agent("recall", map[string]any{"query": "can I still deploy on Friday?"})
-	return u.do(`another one starts it and calls recall: "can I still deploy on Friday?"`, func() (string, error) {
+	return u.do(`# another one starts it and calls recall: "can I still deploy on Friday?"`, func() (string, error) {
 		text, err := recalled()
 		if err == nil && !strings.Contains(text, "Deploys are frozen from Thursday noon.") {
 			err = errors.New("what was remembered was not recalled")
@@ -195,7 +213,7 @@ func call(ctx context.Context, server *exec.Cmd, tool string, arguments map[stri
 	var text strings.Builder
 	for _, part := range result.Content {
 		if part, ok := part.(*mcp.TextContent); ok {
-			text.WriteString(part.Text + "\n")
+			text.WriteString(strings.TrimSpace(part.Text) + "\n")
 		}
 	}
 	if result.IsError {
@@ -215,9 +233,9 @@ func explained(err error) error {
 // report is the transcript.
 func (u *user) report() string {
 	var b strings.Builder
-	total := time.Duration(0)
+	var total, busy time.Duration
 	for _, s := range u.steps {
-		total += s.took
+		total, busy = total+s.took, busy+s.busy
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
 	average, _, _ := strings.Cut(string(load), " ")
@@ -230,16 +248,16 @@ func (u *user) report() string {
 - A clone of a repository on this machine, so without its download; empty caches of Go modules and of compiled packages
 - The agents are clients of the MCP SDK, each in a session of its own
 
-**%.0f seconds** in all.
+**%.0f seconds** in all, with %.0f seconds of processor time, which is what other work on the machine does not change.
 
-`, u.began.UTC().Format(time.DateOnly), eval.ThisMachine(), average, total.Seconds())
-	b.WriteString("| step | seconds |\n|---|--:|\n")
+`, u.began.UTC().Format(time.DateOnly), eval.ThisMachine(), average, total.Seconds(), busy.Seconds())
+	b.WriteString("| step | seconds | of processor time |\n|---|--:|--:|\n")
 	for _, s := range u.steps {
-		fmt.Fprintf(&b, "| `%s` | %.1f |\n", s.command, s.took.Seconds())
+		fmt.Fprintf(&b, "| `%s` | %.1f | %.1f |\n", strings.TrimPrefix(s.command, "# "), s.took.Seconds(), s.busy.Seconds())
 	}
-	b.WriteString("\nWhat was seen:\n\n```text\n")
+	b.WriteString("\nWhat was seen:\n\n```console\n")
 	for _, s := range u.steps {
-		fmt.Fprintf(&b, "$ %s\n%s", s.command, strings.ReplaceAll(s.output, u.dir, "…"))
+		fmt.Fprintf(&b, "%s\n%s", s.prompted(), strings.ReplaceAll(s.output, u.dir, "…"))
 	}
 	b.WriteString("```\n")
 	return b.String()

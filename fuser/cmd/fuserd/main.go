@@ -27,16 +27,16 @@ import (
 
 type flags struct {
 	program.Flags
-	Access        trust.Access         `embed:""`
-	Leg           []string             `help:"A leg as ${form}; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
-	Memory        string               `help:"The memory service as ${memory}." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET"`
-	Policies      []byte               `help:"JSON file of recall policies by namespace: a policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE"`
-	Fusion        gateway.FusionConfig `embed:""`
-	DefaultBudget time.Duration        `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET"`
-	MaxBudget     time.Duration        `help:"No recall gets more." default:"10s" env:"TRISKELE_MAX_BUDGET"`
-	Reranker      rerank.Flags         `embed:""`
-	Cache         gateway.CacheConfig  `embed:""`
-	Trace         gateway.TraceConfig  `embed:""`
+	Access        trust.Access         `embed:"" group:"Address and callers:"`
+	Leg           []string             `help:"A leg as ${form}; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG" group:"Recall:"`
+	Memory        string               `help:"The memory service as ${memory}." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET" group:"Recall:"`
+	Policies      []byte               `help:"JSON file of recall policies by namespace: a policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE" group:"Recall:"`
+	Fusion        gateway.FusionConfig `embed:"" group:"Recall:"`
+	DefaultBudget time.Duration        `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET" group:"Recall:"`
+	MaxBudget     time.Duration        `help:"No recall gets more." default:"10s" env:"TRISKELE_MAX_BUDGET" group:"Recall:"`
+	Reranker      rerank.Flags         `embed:"" group:"Reranker:"`
+	Cache         gateway.CacheConfig  `embed:"" group:"Recall:"`
+	Trace         gateway.TraceConfig  `embed:"" group:"What it tells:"`
 }
 
 // defaultLegs are the gateway's own, on this machine, as LegForm has them.

@@ -32,7 +32,7 @@ func (s Style) Recall(resp *triskelev1.RecallResponse, options RecallOptions) st
 	if len(resp.GetHits()) == 0 {
 		b.WriteString("nothing found\n")
 	} else {
-		b.WriteString(s.Bold(fmt.Sprintf("%3s  %-7s  %-4s  %-10s  %s", "#", "score", "imp.", "created", "found by")) + "\n")
+		b.WriteString(s.Bold(fmt.Sprintf("%3s  %-*s  %-4s  %-10s  %s", "#", len("0.12345")+s.bar(), "score", "imp.", "created", "found by")) + "\n")
 	}
 	drawn := 0
 	for _, hit := range resp.GetHits() {
@@ -60,13 +60,15 @@ func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.Rec
 	if hit.RerankScore != nil {
 		legs = append(legs, fmt.Sprintf("fused %d, reranked", hit.GetFusedRank()))
 	}
-	fmt.Fprintf(b, "%s  %-7.5f  %4.2f  %s  %s\n", s.Bold(fmt.Sprintf("%3d", hit.GetRank())), hit.GetScore(), hit.GetImportance(),
-		hit.GetCreatedAt().AsTime().Format("2006-01-02"), strings.Join(legs, ", "))
+	figures := fmt.Sprintf("  %-7.5f%s  %4.2f  %s  ", hit.GetScore(), s.scoreBar(hit, resp), hit.GetImportance(), hit.GetCreatedAt().AsTime().Format("2006-01-02"))
 	const indent = 5
-	for i, line := range wrap(headline(hit.GetMemory()), s.width()-indent, snippetLines) {
-		if title := Plain(hit.GetMemory().GetTitle()); i == 0 && title != "" && strings.HasPrefix(line, title+": ") {
-			line = s.Bold(title) + strings.TrimPrefix(line, title)
-		}
+	found := strings.Join(legs, ", ")
+	if room := s.width() - len("  1  0.12345  0.50  2006-01-02  ") - s.bar(); columns(found) > room {
+		found = "\n" + strings.Repeat(" ", indent) + strings.Join(wrap(found, s.width()-indent, 0), "\n"+strings.Repeat(" ", indent))
+		figures = strings.TrimRight(figures, " ")
+	}
+	b.WriteString(s.Bold(fmt.Sprintf("%3d", hit.GetRank())) + figures + found + "\n")
+	for _, line := range s.snippet(hit, s.width()-indent, snippetLines) {
 		b.WriteString(strings.Repeat(" ", indent) + line + "\n")
 	}
 	details := []string{hit.GetId()}
@@ -76,10 +78,37 @@ func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.Rec
 	if hit.GetMemory().GetSensitive() {
 		details = append(details, "sensitive")
 	}
-	b.WriteString(strings.Repeat(" ", indent) + s.Dim(strings.Join(details, "  ")) + "\n")
+	for _, line := range wrap(strings.Join(details, ", "), s.width()-indent, 0) {
+		b.WriteString(strings.Repeat(" ", indent) + s.Dim(line) + "\n")
+	}
 	if explain {
 		s.arithmetic(b, hit, resp.GetFusion(), indent)
 	}
+}
+
+// bar is how many columns the bar beside a score takes, with the space before it: none where there is little room.
+func (s Style) bar() int {
+	if s.width() < 60 {
+		return 0
+	}
+	return min(s.width()/10, 12) + 1
+}
+
+// scoreBar draws a score in proportion to the best of the answer.
+func (s Style) scoreBar(hit *triskelev1.Hit, resp *triskelev1.RecallResponse) string {
+	width := s.bar() - 1
+	if width <= 0 {
+		return ""
+	}
+	best := 0.0
+	for _, other := range resp.GetHits() {
+		best = max(best, other.GetScore())
+	}
+	filled := 0
+	if best > 0 {
+		filled = min(max(int(float64(width)*hit.GetScore()/best+0.5), 0), width)
+	}
+	return " " + strings.Repeat("━", filled) + s.Dim(strings.Repeat("─", width-filled))
 }
 
 // headline is a memory's title and text in one; the text alone if it begins with the title, or there is none.
@@ -191,25 +220,42 @@ func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport, reranker *
 		width = max(width, len(leg.GetLeg()))
 	}
 	for _, leg := range legs {
-		fmt.Fprintf(b, "  %-*s  %s  %8s  %8s of %s", width, Plain(leg.GetLeg()), s.State(leg.GetState()), Count(int64(leg.GetReturned()), "hit", "hits"),
-			Duration(leg.GetSpent().AsDuration()), Duration(leg.GetBudget().AsDuration()))
-		b.WriteString(s.freshness(leg))
-		if reason := Plain(leg.GetReason()); reason != "" {
-			b.WriteString("  " + s.Dim(reason))
+		figures := fmt.Sprintf("  %8s  %8s of %s", Count(int64(leg.GetReturned()), "hit", "hits"), Duration(leg.GetSpent().AsDuration()), Duration(leg.GetBudget().AsDuration()))
+		fmt.Fprintf(b, "  %-*s  %s%s", width, Plain(leg.GetLeg()), s.State(leg.GetState()), figures)
+		taken := 2 + width + 2 + len("TIMED_OUT") + columns(figures)
+		if behind := freshness(leg); behind != "" {
+			b.WriteString("  " + s.Warn(behind))
+			taken += 2 + columns(behind)
 		}
-		b.WriteString("\n")
+		s.note(b, taken, leg.GetReason())
 	}
 	if r := reranker; r != nil {
-		fmt.Fprintf(b, "  %-*s  %s  %8s  %8s of %s  %s\n", width, "reranker", s.State(r.GetState()), Count(int64(r.GetReranked()), "text", "texts"),
-			Duration(r.GetSpent().AsDuration()), Duration(r.GetBudget().AsDuration()), s.Dim(Plain(strings.TrimSpace(r.GetModel()+" "+r.GetReason()))))
+		figures := fmt.Sprintf("  %8s  %8s of %s", Count(int64(r.GetReranked()), "text", "texts"), Duration(r.GetSpent().AsDuration()), Duration(r.GetBudget().AsDuration()))
+		fmt.Fprintf(b, "  %-*s  %s%s", width, "reranker", s.State(r.GetState()), figures)
+		s.note(b, 2+width+2+len("TIMED_OUT")+columns(figures), r.GetModel()+" "+r.GetReason())
 	}
+}
+
+// note ends a line of which some columns are taken: with a text if there is one and it fits, else with the text below.
+func (s Style) note(b *strings.Builder, taken int, text string) {
+	const indent = "    "
+	switch text = Plain(text); {
+	case text == "":
+	case taken+2+columns(text) <= s.width():
+		b.WriteString("  " + s.Dim(text))
+	default:
+		for _, line := range wrap(text, s.width()-len(indent), 0) {
+			b.WriteString("\n" + indent + s.Dim(line))
+		}
+	}
+	b.WriteString("\n")
 }
 
 // mostCounted is where a leg stops to count what its index lacks.
 const mostCounted = 10_000
 
 // freshness says how far a leg's index was behind, or nothing if it was not.
-func (s Style) freshness(leg *triskelev1.LegReport) string {
+func freshness(leg *triskelev1.LegReport) string {
 	var parts []string
 	switch n := leg.GetBehind(); {
 	case n >= mostCounted:
@@ -220,10 +266,7 @@ func (s Style) freshness(leg *triskelev1.LegReport) string {
 	if leg.GetStale() {
 		parts = append(parts, "stale")
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "  " + s.Warn(strings.Join(parts, ", "))
+	return strings.Join(parts, ", ")
 }
 
 // LegState is a state as people read it: "TIMED_OUT".

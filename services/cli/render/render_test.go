@@ -4,9 +4,12 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rivo/uniseg"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -108,6 +111,61 @@ func TestRecall(t *testing.T) {
 	golden(t, "colour.golden", render.Style{Colour: true}.Recall(answer(), render.RecallOptions{Explain: true}))
 }
 
+// found is where words are in a text.
+func found(text string, words ...string) (out []*triskelev1.TextRange) {
+	for _, word := range words {
+		for at := 0; ; {
+			i := strings.Index(text[at:], word)
+			if i < 0 {
+				break
+			}
+			out = append(out, &triskelev1.TextRange{Start: int32(at + i), End: int32(at + i + len(word))})
+			at += i + len(word)
+		}
+	}
+	return out
+}
+
+// long is an answer whose matches are far down, with more legs and reasons than fit beside the figures.
+func long() *triskelev1.RecallResponse {
+	resp := answer()
+	text := "Minutes of the harbour board.\n\n" + strings.Repeat("Nothing of note was said about tea. ", 20) +
+		"The northern\tcrane is serviced each spring by Maren,\x1b[2J who has its keys. " + strings.Repeat("The crane was not mentioned again. ", 9)
+	resp.Hits[0].Memory = &triskelev1.Memory{Title: "Board, 14 March", Content: text}
+	resp.Hits[0].Matches = &triskelev1.Matches{Content: found(text, "crane", "serviced", "spring", "keys")}
+	resp.Hits[0].FusedRank, resp.Hits[0].RerankScore = 12, proto.Float64(0.5)
+	resp.Hits[0].Contributions = append(resp.Hits[0].Contributions, &triskelev1.Contribution{Leg: "temporal", Rank: 123, Weight: 1})
+	resp.Hits[1].Memory = &triskelev1.Memory{Content: "港の北側にあるクレーンは、毎年春に点検されます。鍵はマレンが持っています。" + strings.Repeat("会議では茶の話だけでした。", 12)}
+	resp.Hits[1].Matches = &triskelev1.Matches{Content: found(resp.Hits[1].GetMemory().GetContent(), "クレーン")}
+	resp.Legs[1].Reason = strings.Repeat("the embedder's server answered with a status that nobody expects, ", 3)
+	return resp
+}
+
+func TestSnippets(t *testing.T) {
+	for name, style := range map[string]render.Style{"narrow": {Width: 50}, "wide": {Width: 120}, "colours": {Colour: true}} {
+		golden(t, "snippets-"+name+".golden", style.Recall(long(), render.RecallOptions{}))
+	}
+	escapes := regexp.MustCompile("\x1b\\[[0-9;]*m")
+	for _, width := range []int{42, 50, 80, 120} {
+		plain := render.Style{Width: width}.Recall(long(), render.RecallOptions{Explain: width >= 80})
+		if coloured := (render.Style{Width: width, Colour: true}).Recall(long(), render.RecallOptions{Explain: width >= 80}); escapes.ReplaceAllString(coloured, "") != plain {
+			t.Errorf("%d columns: with colours the text is another:\n%s", width, coloured)
+		}
+		for line := range strings.Lines(plain) {
+			if n := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); n > width {
+				t.Errorf("%d columns in a line for %d: %s", n, width, line)
+			}
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	table := render.Table{Columns: []render.Column{{Name: "id"}, {Name: "n", Right: true}, {Name: "why", Gives: true}, {Name: "who", Gives: true}}}
+	table.Add("0195942f", "7", "a reason that is so long that a narrow terminal cannot hold it", "acme/notes")
+	table.Add("0195942e", "12345", "港の北側にあるクレーンは、毎年春に点検されます", "\x1b[2Jb")
+	golden(t, "table.golden", render.Style{}.Table(table)+render.Style{Terminal: true, Width: 50}.Table(table)+render.Style{Terminal: true, Width: 120, Colour: true}.Table(table))
+}
+
 func TestWaterfall(t *testing.T) {
 	span := func(id, parent, service, name string, start, took time.Duration, attributes map[string]string) *triskelev1.Span {
 		return &triskelev1.Span{
@@ -167,11 +225,35 @@ func FuzzWidth(f *testing.F) {
 		width = max(40, min(width, 140))
 		text := render.Style{Width: width}.List([]*triskelev1.Memory{{Title: title, Content: content, CreatedAt: timestamppb.New(day)}})
 		for line := range strings.Lines(text) {
-			if line = strings.TrimSuffix(line, "\n"); len([]rune(line)) > width {
-				t.Errorf("%d columns: %q", len([]rune(line)), line)
+			if line = strings.TrimSuffix(line, "\n"); uniseg.StringWidth(line) > width {
+				t.Errorf("%d columns: %q", uniseg.StringWidth(line), line)
 			}
 			if strings.ContainsAny(line, "\x1b\x07\u009b\u202e\n") {
 				t.Errorf("control characters: %q", line)
+			}
+		}
+	})
+}
+
+// Whatever the text and wherever the matches, a ranking fits, and colours change nothing of it.
+func FuzzSnippet(f *testing.F) {
+	f.Add("title", strings.Repeat("some text with words of several lengths ", 20), int32(400), int32(405), 50)
+	f.Add("", "\x1b[2J\u202e\t\n 港の北側", int32(3), int32(9), 60)
+	escapes := regexp.MustCompile("\x1b\\[[0-9;]*m")
+	f.Fuzz(func(t *testing.T, title, content string, from, to int32, width int) {
+		width = max(50, min(width, 140))
+		hit := &triskelev1.Hit{
+			Id: "0195942f-0000-7000-8000-000000000001", Rank: 1, CreatedAt: timestamppb.New(day), Memory: &triskelev1.Memory{Title: title, Content: content},
+			Matches: &triskelev1.Matches{Content: []*triskelev1.TextRange{{Start: from, End: to}, {Start: to, End: from}, {Start: 0, End: to}}, Title: []*triskelev1.TextRange{{Start: from, End: to}}},
+		}
+		resp := &triskelev1.RecallResponse{Hits: []*triskelev1.Hit{hit}}
+		plain := render.Style{Width: width}.Recall(resp, render.RecallOptions{})
+		if coloured := (render.Style{Width: width, Colour: true}).Recall(resp, render.RecallOptions{}); escapes.ReplaceAllString(coloured, "") != plain {
+			t.Errorf("%q\n%q", coloured, plain)
+		}
+		for line := range strings.Lines(plain) {
+			if line = strings.TrimSuffix(line, "\n"); uniseg.StringWidth(line) > width {
+				t.Errorf("%d columns: %q", uniseg.StringWidth(line), line)
 			}
 		}
 	})

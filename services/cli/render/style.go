@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/rivo/uniseg"
 	"golang.org/x/term"
 )
 
@@ -24,17 +25,28 @@ const (
 
 // Style is how to draw for one reader.
 type Style struct {
-	Colour bool
-	Width  int // in columns; 0 means 80
+	Colour   bool
+	Terminal bool // tables are made to fit
+	Width    int  // in columns; 0 means 80
 }
 
-// StyleOf suits what is written to: colour and full width on a terminal, neither elsewhere.
-func StyleOf(out io.Writer, noColour bool) Style {
+// Palette says when to use colour.
+type Palette string
+
+// Palettes.
+const (
+	Auto   Palette = "auto" // on a terminal
+	Always Palette = "always"
+	Never  Palette = "never"
+)
+
+// StyleOf suits what is written to: colour and the terminal's width on a terminal, neither elsewhere.
+func StyleOf(out io.Writer, palette Palette) Style {
 	file, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return Style{Width: defaultWidth}
+		return Style{Width: defaultWidth, Colour: palette == Always}
 	}
-	style := Style{Colour: !noColour && runtime.GOOS != "windows", Width: defaultWidth}
+	style := Style{Colour: palette == Always || palette != Never && runtime.GOOS != "windows", Terminal: true, Width: defaultWidth}
 	if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
 		style.Width = width
 	}
@@ -49,7 +61,7 @@ func (s Style) width() int {
 }
 
 func (s Style) paint(code, text string) string {
-	if !s.Colour || text == "" {
+	if !s.Colour || text == "" || code == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
@@ -78,56 +90,124 @@ func Plain(text string) string {
 
 // Lines is Plain, but for the white space: it keeps lines and what they begin with.
 func Lines(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.IsControl(r):
-			return ' '
-		case unicode.Is(unicode.Bidi_Control, r):
-			return -1
-		}
+	return strings.Map(visible, text)
+}
+
+// visible is the character to print in place of one: a space for what would steer a terminal, -1 for nothing.
+func visible(r rune) rune {
+	switch {
+	case r == '\n' || r == '\t':
 		return r
-	}, text)
+	case unicode.IsControl(r):
+		return ' '
+	case unicode.Is(unicode.Bidi_Control, r):
+		return -1
+	}
+	return r
 }
 
 // wrap breaks text at spaces into at most n lines of the given width, the last one ending in an ellipsis if text is left
 // over. 0 lines means as many as it takes.
-func wrap(text string, width, n int) []string {
-	var lines []string
-	rest := []rune(Plain(text))
-	for len(rest) > 0 {
-		if len(rest) <= width {
-			return append(lines, string(rest))
+func wrap(text string, width, n int) (lines []string) {
+	text = Plain(text)
+	for _, l := range wrapped(text, width, n) {
+		line := text[l.from:l.to]
+		if l.more {
+			line += "…"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// line is a part of a text, with an ellipsis after it if more follows that is not shown.
+type line struct {
+	span
+	more bool
+}
+
+// wrapped is wrap for text that is plain already: where its lines are.
+func wrapped(text string, width, n int) (lines []line) {
+	for from := 0; from < len(text); {
+		rest := text[from:]
+		cut := within(rest, width) // a word longer than the line is broken
+		if cut == len(rest) {
+			return append(lines, line{span: span{from, len(text)}})
 		}
 		if len(lines)+1 == n {
-			return append(lines, strings.TrimRight(string(rest[:width-1]), " ")+"…")
+			shown := strings.TrimRight(rest[:within(rest, width-1)], " ")
+			return append(lines, line{span{from, from + len(shown)}, true})
 		}
-		cut := width // a word longer than the line is broken
-		for i := width; i > 0; i-- {
-			if rest[i] == ' ' {
-				cut = i
-				break
+		if rest[cut] != ' ' {
+			if space := strings.LastIndexByte(rest[:cut], ' '); space > 0 {
+				cut = space
 			}
 		}
-		lines = append(lines, string(rest[:cut]))
-		rest = []rune(strings.TrimLeft(string(rest[cut:]), " "))
+		lines = append(lines, line{span: span{from, from + cut}})
+		from += cut + len(rest[cut:]) - len(strings.TrimLeft(rest[cut:], " "))
 	}
 	return lines
 }
 
 // fit pads or shortens text to exactly width columns.
 func fit(text string, width int) string {
-	n := utf8.RuneCountInString(text)
-	if n > width {
-		return string([]rune(text)[:width-1]) + "…"
+	if columns(text) > width {
+		text = text[:within(text, width-1)] + "…"
 	}
-	return text + strings.Repeat(" ", width-n)
+	return text + strings.Repeat(" ", width-columns(text))
+}
+
+// columns is how many columns of a terminal text takes: two for each character of East Asia.
+func columns(text string) int {
+	if ascii(text) {
+		return len(text)
+	}
+	return uniseg.StringWidth(text)
+}
+
+func ascii(text string) bool {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// within is how many bytes of text, in whole characters, take width columns at most; the first character's at least.
+func within(text string, width int) int {
+	if ascii(text[:min(len(text), width+1)]) {
+		return min(len(text), max(width, 1))
+	}
+	n, taken, state := 0, 0, -1
+	for rest := text; rest != ""; {
+		var character string
+		var w int
+		character, rest, w, state = uniseg.FirstGraphemeClusterInString(rest, state)
+		if taken += w; taken > width && n > 0 {
+			break
+		}
+		n += len(character)
+	}
+	return n
 }
 
 // Paragraph is text wrapped to the style's width.
 func (s Style) Paragraph(text string) string {
 	return strings.Join(wrap(text, s.width(), 0), "\n") + "\n"
+}
+
+// Hanging is text to be written behind indent columns: on a terminal the lines that fit, all but the first indented;
+// elsewhere one line.
+func (s Style) Hanging(text string, indent int) []string {
+	if !s.Terminal {
+		return []string{Plain(text)}
+	}
+	lines := wrap(text, s.width()-indent, 0)
+	for i := range lines[min(1, len(lines)):] {
+		lines[i+1] = strings.Repeat(" ", indent) + lines[i+1]
+	}
+	return lines
 }
 
 // Duration is a time span with the precision that people compare.

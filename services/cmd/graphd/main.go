@@ -22,9 +22,9 @@ import (
 )
 
 type flags struct {
-	Graph     graph.Flags      `embed:""`
-	Embedder  open.Flags       `embed:""`
-	Extractor extractor.Config `embed:"" prefix:"extractor-"`
+	Graph     graph.Flags      `embed:"" group:"Graph leg:"`
+	Embedder  open.Flags       `embed:"" group:"Embedder:"`
+	Extractor extractor.Config `embed:"" prefix:"extractor-" group:"Extractor:"`
 }
 
 func main() {

@@ -18,10 +18,10 @@ import (
 )
 
 type flags struct {
-	Sweep   memory.Sweep   `embed:""`
-	Curator curator.Config `embed:"" prefix:"curator-"`
-	Gateway string         `name:"curator-gateway" help:"Address of the gateway through which the curator finds the nearest memories, in gRPC's name syntax." default:"127.0.0.1:7400" env:"TRISKELE_CURATOR_GATEWAY" placeholder:"TARGET"`
-	Bearer  trust.Bearer   `embed:""`
+	Sweep   memory.Sweep   `embed:"" group:"Expired memories:"`
+	Curator curator.Config `embed:"" prefix:"curator-" group:"Curator:"`
+	Gateway string         `name:"curator-gateway" help:"Address of the gateway through which the curator finds the nearest memories, in gRPC's name syntax." default:"127.0.0.1:7400" env:"TRISKELE_CURATOR_GATEWAY" placeholder:"TARGET" group:"Curator:"`
+	Bearer  trust.Bearer   `embed:"" group:"Curator:"`
 }
 
 func main() {

@@ -1,0 +1,32 @@
+package manual
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/alecthomas/kong"
+)
+
+// Flag is for programs without commands of their own for it: it prints the manual page ("man"), the reference ("markdown") or a
+// shell's completion script, and exits. The Program has to be bound.
+type Flag string
+
+// BeforeReset implements kong's interface: it comes before anything is checked.
+func (Flag) BeforeReset(ctx *kong.Context, trace *kong.Path, p Program) error {
+	var text string
+	switch form := string(ctx.FlagValue(trace.Flag).(Flag)); {
+	case form == "man":
+		text = p.Man(ctx.Model, 8)
+	case form == "markdown":
+		text = p.Markdown(ctx.Model)
+	case slices.Contains(Shells, form):
+		text = Completion(form, ctx.Model)
+	default:
+		return fmt.Errorf("--%s: want man, markdown or one of %v", trace.Flag.Name, Shells)
+	}
+	if _, err := ctx.Stdout.Write([]byte(text)); err != nil {
+		return err
+	}
+	ctx.Exit(0)
+	return nil
+}

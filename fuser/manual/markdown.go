@@ -1,0 +1,104 @@
+package manual
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Markdown is the reference of a program: a heading of the second level with one of the third for each command.
+func (p Program) Markdown(model *kong.Application) string {
+	all := sections(model)
+	common := shared(all)
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s\n\n%s\n\n    %s\n\n", p.Name, prose(p.Description), all[0].usage())
+	b.WriteString("| exit code | meaning |\n|---|---|\n")
+	for _, e := range p.Exits {
+		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, cell(e.Meaning))
+	}
+	b.WriteString("\n")
+	for _, g := range all[0].groups() {
+		markdownFlags(&b, g)
+	}
+	for _, s := range all[1:] {
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n    %s\n\n", s.path, prose(s.Help), s.usage())
+		if s.Detail != "" {
+			b.WriteString(prose(s.Detail) + "\n\n")
+		}
+		if len(s.Positional) > 0 {
+			b.WriteString("| argument | meaning |\n|---|---|\n")
+			for _, arg := range s.Positional {
+				fmt.Fprintf(&b, "| `%s` | %s |\n", arg.Summary(), cell(help(arg)))
+			}
+			b.WriteString("\n")
+		}
+		for _, g := range s.groups() {
+			if g.in(common) {
+				fmt.Fprintf(&b, "Also the [flags of “%s”](#%s).\n\n", g.title, anchor(p.Name, g.title))
+				continue
+			}
+			markdownFlags(&b, g)
+		}
+	}
+	for _, g := range common {
+		fmt.Fprintf(&b, "<a id=\"%s\"></a>\n\n### Flags of several commands of %s: %s\n\n", anchor(p.Name, g.title), p.Name, g.title)
+		markdownFlags(&b, group{flags: g.flags})
+	}
+	return b.String()
+}
+
+// anchor is where a shared group is explained.
+func anchor(program, title string) string {
+	return program + "-" + strings.ToLower(strings.ReplaceAll(title, " ", "-"))
+}
+
+func markdownFlags(b *strings.Builder, g group) {
+	if len(g.flags) == 0 {
+		return
+	}
+	if g.title != "" {
+		fmt.Fprintf(b, "**%s**\n\n", g.title)
+	}
+	b.WriteString("| flag | default | variable | meaning |\n|---|---|---|---|\n")
+	for _, flag := range g.flags {
+		name := strings.Join(spellings(flag), ", ")
+		if flag.Short != 0 {
+			name = fmt.Sprintf("-%c, %s", flag.Short, name)
+		}
+		if takesValue(flag) {
+			name += " " + placeholder(flag)
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", code(name), code(flag.Default), code(strings.Join(flag.Tag.Envs, ", ")), cell(flag.Help))
+	}
+	b.WriteString("\n")
+}
+
+// prose keeps a text from being taken for markup; paragraphs and indented lines stay.
+func prose(text string) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if !strings.HasPrefix(line, "    ") {
+			line = escape(line)
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func escape(text string) string {
+	return strings.NewReplacer("<", "&lt;", "*", `\*`, "_", `\_`, "[", `\[`).Replace(text)
+}
+
+// cell is a text for a table.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(escape(text))
+}
+
+// code is a text of a table as it is typed.
+func code(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "`" + strings.NewReplacer("|", `\|`, "\n", " ").Replace(text) + "`"
+}

@@ -1,0 +1,293 @@
+// Package settings lets a program's settings come from a file, too, with one precedence for all programs: a flag, else an
+// environment variable, else the file, else the default. It also says what they are and where each came from.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+)
+
+// off is the name of no file.
+const off = "off"
+
+// envPrefix is what the project's environment variables begin with. A key at the top of a file is a variable's name without
+// it, in lower case and with hyphens, and holds for every flag that reads the variable.
+const envPrefix = "TRISKELE_"
+
+// unsettable are flags that ask for something else than the program's work.
+var unsettable = []string{"help", "version", "config", "show-config", "manual"}
+
+// Source is the file that settings come from. Embed it, without a name, in the struct of a program's flags.
+type Source struct {
+	Config string `help:"Configuration file, or \"off\" for none. If not given: triskele/PROGRAM.yaml in ~/.config, or the platform's own such folder, else in /etc." env:"TRISKELE_CONFIG" placeholder:"FILE"`
+
+	file *file
+}
+
+// BeforeResolve implements kong's interface: it reads the file and refuses keys that are none.
+func (s *Source) BeforeResolve(ctx *kong.Context) error {
+	path := ""
+	for _, flag := range ctx.Model.Flags {
+		if flag.Name == "config" {
+			path, _ = ctx.FlagValue(flag).(string)
+		}
+	}
+	f, err := open(path, Candidates(ctx.Model.Name))
+	if err != nil || f == nil {
+		return err
+	}
+	if err := f.check(ctx.Model.Node, f.root); err != nil {
+		return err
+	}
+	s.file = f
+	ctx.AddResolver(f)
+	return nil
+}
+
+// File is the path of the file that was read, or "".
+func (s *Source) File() string {
+	if s.file == nil {
+		return ""
+	}
+	return s.file.path
+}
+
+// Candidates are the files of which the first that exists is read if none is named.
+func Candidates(program string) (paths []string) {
+	if folder, err := os.UserConfigDir(); err == nil {
+		paths = append(paths, filepath.Join(folder, "triskele", program+".yaml"))
+	}
+	if runtime.GOOS != "windows" {
+		paths = append(paths, filepath.Join("/etc/triskele", program+".yaml"))
+	}
+	return paths
+}
+
+// file is one that has been read. It implements kong.Resolver.
+type file struct {
+	path string
+	root *yaml.Node // a mapping
+}
+
+// open reads the file of that path, or the first candidate that exists if path is empty. Without any it returns nil.
+func open(path string, candidates []string) (*file, error) {
+	switch path {
+	case off:
+		return nil, nil
+	case "":
+	default:
+		candidates = []string{path}
+	}
+	for _, candidate := range candidates {
+		text, err := os.ReadFile(candidate)
+		if path == "" && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w (--config names another configuration file, or \"off\")", err)
+		}
+		return parse(candidate, text)
+	}
+	return nil, nil
+}
+
+func parse(path string, text []byte) (*file, error) {
+	f := &file{path: path}
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(document.Content) == 0 {
+		f.root = &yaml.Node{Kind: yaml.MappingNode}
+		return f, nil
+	}
+	if f.root = document.Content[0]; f.root.Kind != yaml.MappingNode {
+		return nil, f.wrong(f.root, "want settings, each as KEY: VALUE")
+	}
+	return f, nil
+}
+
+func (f *file) wrong(at *yaml.Node, format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %s", f.path, at.Line, fmt.Sprintf(format, args...))
+}
+
+// check refuses keys of a mapping that are neither a flag of the command, nor a command below it, nor, at the top, a variable.
+func (f *file) check(node *kong.Node, mapping *yaml.Node) error {
+	known := map[string]bool{}
+	for _, flag := range node.Flags {
+		if settable(flag) {
+			known[flag.Name] = true
+		}
+	}
+	if node.Parent == nil {
+		_ = kong.Visit(node, func(v kong.Visitable, next kong.Next) error {
+			if flag, ok := v.(*kong.Flag); ok && settable(flag) {
+				for _, key := range keys(flag) {
+					known[key] = true
+				}
+			}
+			return next(nil)
+		})
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		key, value := mapping.Content[i], mapping.Content[i+1]
+		child := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == key.Value })
+		switch {
+		case seen[key.Value]:
+			return f.wrong(key, "%q is there twice", key.Value)
+		case child >= 0 && value.Kind == yaml.MappingNode:
+			if err := f.check(node.Children[child], value); err != nil {
+				return err
+			}
+		case known[key.Value]:
+		case child >= 0:
+			return f.wrong(key, "%q is a command: want its settings below it, each as KEY: VALUE", key.Value)
+		default:
+			for _, n := range node.Children {
+				known[n.Name] = true
+			}
+			hint := ""
+			if near := nearest(key.Value, known); near != "" {
+				hint = fmt.Sprintf(": did you mean %q?", near)
+			}
+			return f.wrong(key, "no setting is called %q%s", key.Value, hint)
+		}
+		seen[key.Value] = true
+	}
+	return nil
+}
+
+func settable(flag *kong.Flag) bool { return !slices.Contains(unsettable, flag.Name) }
+
+// keys are what a flag is called at the top of a file, after its environment variables.
+func keys(flag *kong.Flag) (out []string) {
+	for _, env := range flag.Tag.Envs {
+		if name, ours := strings.CutPrefix(env, envPrefix); ours {
+			out = append(out, strings.ToLower(strings.ReplaceAll(name, "_", "-")))
+		}
+	}
+	return out
+}
+
+// variable is the environment variable that sets a flag, if one does.
+func variable(flag *kong.Flag) (name, value string, ok bool) {
+	for _, name := range flag.Tag.Envs {
+		if value, ok := os.LookupEnv(name); ok {
+			return name, value, true
+		}
+	}
+	return "", "", false
+}
+
+// Validate implements kong.Resolver. The file has been checked by then.
+func (*file) Validate(*kong.Application) error { return nil }
+
+// Resolve implements kong.Resolver: the text that an environment variable would have, unless there is one.
+func (f *file) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
+	if _, _, given := variable(flag); given || !settable(flag) {
+		return nil, nil
+	}
+	value := f.find(parent.Node(), flag)
+	if value == nil {
+		return nil, nil
+	}
+	text, err := f.text(flag, value)
+	if err != nil {
+		return nil, err
+	}
+	// A value that cannot be is refused here, where its line is known.
+	set := flag.Set
+	err = flag.Parse(kong.Scan().PushTyped(text, kong.FlagValueToken), reflect.New(flag.Target.Type()).Elem())
+	flag.Set = set
+	if err != nil {
+		if inner := errors.Unwrap(err); inner != nil {
+			err = inner // without the name of the flag, which kong adds again
+		}
+		return nil, f.wrong(value, "%v", err)
+	}
+	return text, nil
+}
+
+// find is the value for a flag of a command: the one in the command's own section, else that at the top.
+func (f *file) find(node *kong.Node, flag *kong.Flag) *yaml.Node {
+	section := f.root
+	for _, name := range names(node) {
+		if section = entry(section, name); section == nil {
+			break
+		}
+	}
+	if value := entry(section, flag.Name); value != nil {
+		return value
+	}
+	for _, key := range keys(flag) {
+		if value := entry(f.root, key); value != nil && value.Kind != yaml.MappingNode {
+			return value
+		}
+	}
+	return nil
+}
+
+// names are those of the commands down to a node.
+func names(node *kong.Node) (out []string) {
+	for ; node != nil && node.Parent != nil; node = node.Parent {
+		out = append([]string{node.Name}, out...)
+	}
+	return out
+}
+
+func entry(mapping *yaml.Node, key string) *yaml.Node {
+	if mapping == nil || mapping.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == key {
+			return mapping.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// text is a value as an environment variable has it: lists and maps in one line, with the flag's separator.
+func (f *file) text(flag *kong.Flag, value *yaml.Node) (string, error) {
+	scalar := func(n *yaml.Node) (string, error) {
+		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+			return "", f.wrong(n, "--%s: want a value", flag.Name)
+		}
+		return n.Value, nil
+	}
+	var parts []string
+	separator := flag.Tag.Sep
+	switch {
+	case value.Kind == yaml.SequenceNode && flag.IsCumulative():
+		for _, n := range value.Content {
+			part, err := scalar(n)
+			if err != nil {
+				return "", err
+			}
+			parts = append(parts, part)
+		}
+	case value.Kind == yaml.MappingNode && flag.IsMap():
+		separator = flag.Tag.MapSep
+		for i := 0; i+1 < len(value.Content); i += 2 {
+			part, err := scalar(value.Content[i+1])
+			if err != nil {
+				return "", err
+			}
+			parts = append(parts, value.Content[i].Value+"="+part)
+		}
+	default:
+		return scalar(value)
+	}
+	return kong.JoinEscaped(parts, separator), nil
+}

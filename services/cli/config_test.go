@@ -1,0 +1,35 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestConfigShow(t *testing.T) {
+	t.Setenv("TRISKELE_TOKEN", "trsk_0123456789ab_secret")
+	file := filepath.Join(t.TempDir(), "triskele.yaml")
+	if err := os.WriteFile(file, []byte("namespace: acme\npostgres: postgres://recall:secret@db/triskele\nrecall: {limit: 3}\ncurator-key: opensesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	for _, args := range [][]string{{"config", "show"}, {"config", "show", "get"}, {"config", "show", "--json"}, {"config", "show", "nothing"}} {
+		text += transcript("--config="+file, args)
+	}
+	golden(t, "config-show", strings.ReplaceAll(text, file, "triskele.yaml"))
+	got := run("", "recall", "x", "--config="+file, "--address=127.0.0.1:1")
+	wantContains(t, "a command that was told by the file", got.err, "127.0.0.1:1")
+	if got = run("", "recall", "x", "--limit=3", "--confg=x"); got.code != 2 {
+		t.Errorf("%+v", got)
+	}
+	if err := os.WriteFile(file, []byte("recal: {limit: 3}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got = run("", "recall", "x", "--config="+file); got.code != 2 || !strings.Contains(got.err, `did you mean "recall"?`) {
+		t.Errorf("%+v", got)
+	}
+	if got = run("{}", "hook", "--config="+file); got.code != 0 || got.out != "" {
+		t.Errorf("a hook with a wrong file: %+v", got)
+	}
+}

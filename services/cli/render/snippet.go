@@ -1,0 +1,154 @@
+package render
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// before is how many columns of text a snippet shows before the first of its matches, if it does not begin at the beginning.
+const before = 16
+
+// span is a part of a text, in bytes.
+type span struct{ from, to int }
+
+func (s span) has(at int) bool { return s.from <= at && at < s.to }
+
+// snippet draws the part of a memory in which most of the query's words are: its title and lines of the text, with the matches
+// coloured.
+func (s Style) snippet(hit *triskelev1.Hit, width, lines int) []string {
+	m := hit.GetMemory()
+	content, matches := marked(m.GetContent(), hit.GetMatches().GetContent())
+	title, titleMatches := marked(m.GetTitle(), hit.GetMatches().GetTitle())
+	if title == "" || strings.HasPrefix(content, title) {
+		content = s.window(content, &matches, width*lines)
+		return s.highlight(content, span{0, len(title)}, matches, width, lines)
+	}
+	head := title + ": "
+	content = s.window(content, &matches, width*lines-columns(head))
+	for i := range matches {
+		matches[i].from += len(head)
+		matches[i].to += len(head)
+	}
+	return s.highlight(head+content, span{0, len(title)}, append(titleMatches, matches...), width, lines)
+}
+
+// marked is a text as Plain has it, and where the ranges are in that, the first first.
+func marked(text string, ranges []*triskelev1.TextRange) (string, []span) {
+	plain := Plain(text)
+	// Where the characters at a byte of text begin in plain, and what comes before it ends.
+	begins, ends := make([]int, len(text)+1), make([]int, len(text)+1)
+	length, space := 0, false
+	for i, r := range text {
+		ends[i], begins[i] = length, length
+		if r = visible(r); r < 0 {
+			continue
+		}
+		if unicode.IsSpace(r) {
+			space = length > 0
+			continue
+		}
+		if space {
+			length++
+			space = false
+		}
+		begins[i] = length
+		length += utf8.RuneLen(r)
+	}
+	ends[len(text)] = length
+	var out []span
+	for _, r := range ranges {
+		if from, to := int(r.GetStart()), int(r.GetEnd()); 0 <= from && from < to && to <= len(text) {
+			if at := (span{begins[from], ends[to]}); at.from < at.to {
+				out = append(out, at)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	return plain, out
+}
+
+// window cuts off what is before the words that have the most matches within size columns, and moves the matches with it.
+func (s Style) window(text string, matches *[]span, size int) string {
+	if size <= 0 || within(text, size) == len(text) {
+		return text
+	}
+	best, most := 0, 0
+	for _, from := range append([]span{{}}, *matches...) {
+		start := wordBefore(text, from.from)
+		end := start + within(text[start:], size)
+		count := 0
+		for _, m := range *matches {
+			if m.from >= start && m.to <= end {
+				count++
+			}
+		}
+		if count > most {
+			best, most = start, count
+		}
+	}
+	if best == 0 {
+		return text
+	}
+	const cut = "… "
+	kept := (*matches)[:0:0]
+	for _, m := range *matches {
+		if m.from >= best {
+			kept = append(kept, span{m.from - best + len(cut), m.to - best + len(cut)})
+		}
+	}
+	*matches = kept
+	return cut + text[best:]
+}
+
+// wordBefore is where the word begins that is some columns before a place; 0 if that is near the beginning.
+func wordBefore(text string, at int) int {
+	least := at - 4*before
+	if least <= 0 {
+		return 0
+	}
+	start := at
+	for columns(text[start:at]) < before {
+		space := strings.LastIndexByte(text[least:max(start-1, least)], ' ')
+		if space < 0 {
+			break
+		}
+		start = least + space + 1
+	}
+	return start
+}
+
+// highlight wraps text and paints the title and the matches.
+func (s Style) highlight(text string, title span, matches []span, width, lines int) (out []string) {
+	for _, line := range wrapped(text, width, lines) {
+		var b strings.Builder
+		for at := line.from; at < line.to; {
+			code, end := "", line.to
+			bold := title.has(at)
+			if bold {
+				code, end = "1", min(end, title.to)
+			}
+			for _, m := range matches {
+				if m.has(at) {
+					code, end = "1;33", min(end, m.to)
+				} else if m.from > at {
+					end = min(end, m.from)
+				}
+			}
+			if code == "" && title.from > at {
+				end = min(end, title.from)
+			}
+			b.WriteString(s.paint(code, text[at:end]))
+			at = end
+		}
+		if line.more {
+			b.WriteString("…")
+		}
+		out = append(out, b.String())
+	}
+	return out
+}

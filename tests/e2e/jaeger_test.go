@@ -1,0 +1,80 @@
+//go:build collector
+
+package e2e_test
+
+import (
+	"flag"
+	"net/http"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/triskele/triskele/services/spending"
+)
+
+var jaeger = flag.String("jaeger", "", "Jaeger's all-in-one")
+
+// TestShippedToJaeger has five processes send everything to a real Jaeger. What `triskele budget` reads there is what the
+// gateway remembers: as many recalls, as long ones, and the same parts.
+func TestShippedToJaeger(t *testing.T) {
+	otlp, page := freeAddress(t), freeAddress(t)
+	cmd := exec.Command(*jaeger, "--collector.otlp.grpc.host-port", otlp, "--collector.otlp.http.host-port", freeAddress(t),
+		"--query.http-server.host-port", page, "--query.grpc-server.host-port", freeAddress(t), "--admin.http.host-port", freeAddress(t),
+		"--collector.grpc-server.host-port", freeAddress(t), "--collector.http-server.host-port", freeAddress(t))
+	var output log
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("Jaeger:\n%s", last(output.String(), 4000))
+		}
+	})
+	admin := freeAddress(t)
+	s := startWith(t, setup{
+		env:  []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://" + otlp, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc", "OTEL_BSP_SCHEDULE_DELAY=200"},
+		args: map[string][]string{"fuser": {"--admin", admin}},
+	})
+	s.eventually("Jaeger answers", func() bool {
+		resp, err := http.Get("http://" + page + "/api/services")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		return err == nil && resp.StatusCode == http.StatusOK
+	})
+	s.seed("jaeger")
+	const recalls = 30
+	for range recalls {
+		if resp, err := s.ask("jaeger", 5*time.Second); err != nil || resp.GetDegraded() {
+			t.Fatalf("%v, %v", resp, err)
+		}
+	}
+	for name := range s.processes { // an orderly stop flushes what has not been sent
+		if name != "fuser" {
+			s.signal(name, syscall.SIGTERM)
+			_ = s.processes[name].cmd.Wait()
+		}
+	}
+	var theirs spending.Report
+	s.eventually("Jaeger has every recall, from every process", func() bool {
+		theirs = spent(t, "--jaeger", "http://"+page)
+		services := map[string]bool{}
+		for _, hop := range theirs.Hops {
+			services[hop.Service] = true
+		}
+		return theirs.Recalls == recalls && len(services) == len(s.processes)
+	})
+	ours := spent(t, "--admin", "http://"+admin)
+	if ours.Recalls != recalls {
+		t.Errorf("the gateway remembers %d recalls", ours.Recalls)
+	}
+	// Jaeger's span of a recall and the gateway's outline of it begin and end a few lines of code apart.
+	if ratio := theirs.Took.P50 / ours.Took.P50; ratio < 0.8 || ratio > 1.25 {
+		t.Errorf("p50 is %v ms by Jaeger, %v by the gateway", theirs.Took.P50, ours.Took.P50)
+	}
+}
