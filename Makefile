@@ -25,8 +25,9 @@ build: ## Put the programs into bin/
 
 .PHONY: test
 test: ## Run all tests with the race detector, against a throwaway PostgreSQL with pgvector (installed if absent)
-	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || { tests/postgres.sh install && tests/pgbouncer.sh install; }
 	tests/postgres.sh run go test -race -timeout 30m work
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh run tests/pgbouncer.sh run go test -count=1 ./services/queue ./services/postgres/...
 	cd deploy && GOWORK=off go test ./...
 
 .PHONY: golden
@@ -95,6 +96,12 @@ five-minutes: ## Clone, build with empty caches, start, and recall over MCP as a
 try-clients: ## Generate the Python and TypeScript clients and recall with each, as docs/clients.md says (npm, Debian's packages)
 	tests/clients/try.sh
 
+.PHONY: test-pgbouncer
+test-pgbouncer: ## Run the tests of services through PgBouncer in transaction mode (installed if absent)
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/pgbouncer.sh install
+	cd services && ../tests/postgres.sh run ../tests/pgbouncer.sh run go test -count=1 -timeout 30m ./...
+
 OPS ?= 10000
 SEED ?= $(shell date +%s)
 .PHONY: test-history
@@ -155,6 +162,12 @@ QUERIES ?= 2000
 bench-telemetry: build ## Time recalls without telemetry, with metrics, and with 1 % and 100 % of the traces, and write docs/bench/telemetry.md: [RECALL_MEMORIES=20000] [CLIENTS=1,8] [QUERIES=2000]
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go run ./tests/recallbench -telemetry -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)" -queries $(QUERIES)
+
+CAPACITY_MEMORIES ?= 100000
+.PHONY: bench-capacity
+bench-capacity: build ## Measure queries per core and bytes per memory of each service, and write docs/bench/capacity.md: [CAPACITY_MEMORIES=100000] [QUERIES=2000]
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run go run ./tests/recallbench -capacity -memories $(CAPACITY_MEMORIES) -queries $(QUERIES)
 
 .PHONY: bench-queue
 bench-queue: ## Put the same load on the index queue and on river, a job library, and compare

@@ -8,7 +8,7 @@ usage() {
     cat <<USAGE
 Usage: tests/pgbouncer.sh install | run CMD...
 
-  install     install Debian's package pgbouncer unless there is a pgbouncer (needs root or sudo); starts no service
+  install     install Debian's package pgbouncer unless there is a pgbouncer (needs root or sudo)
   run CMD...  run CMD with TRISKELE_TEST_POSTGRES leading to the server that it names so far, which has to be on a unix socket,
               by way of a PgBouncer that ends with CMD; exits with CMD's status
 USAGE
@@ -25,8 +25,10 @@ install_pgbouncer() {
     ! program >/dev/null || return 0
     local -a as_root=()
     ((EUID == 0)) || as_root=(sudo --)
-    # The package would start a service of its own.
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -y --no-install-recommends install pgbouncer >&2 </dev/null
+    "${as_root[@]}" apt-get -qq update >&2 </dev/null || echo "pgbouncer.sh: apt-get update failed: going on with the lists there are" >&2
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install pgbouncer >&2 </dev/null
+    # The package starts a service that nobody asked for.
+    [[ ! -d /run/systemd/system ]] || "${as_root[@]}" systemctl --quiet disable --now pgbouncer
     program >/dev/null || die "there is still no pgbouncer"
 }
 
@@ -57,6 +59,7 @@ auth_query = SELECT usename, '' FROM pg_user WHERE usename = \$1
 max_client_conn = 2000
 default_pool_size = 8
 server_idle_timeout = 1
+ignore_startup_parameters = default_transaction_read_only
 CONF
     local -a command=("$(program)" -q "$dir/pgbouncer.ini")
     if ((EUID == 0)); then

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/postgres/pgtest"
 	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/schema"
@@ -248,5 +250,19 @@ func forceIndex(t testing.TB, f *storetest.Fixture, s store, tuples int) {
 			t.Fatal(err)
 		}
 	}
+	// Settings of a database hold for new sessions. A PgBouncer keeps the old ones for a second.
 	f.Pool.Reset()
+	conn, err := pgx.Connect(t.Context(), os.Getenv(pgtest.Variable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	for begun, sessions := time.Now(), 1; sessions > 0; {
+		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = $1`, database).Scan(&sessions); err != nil {
+			t.Fatal(err)
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatal("sessions of before do not end")
+		}
+	}
 }

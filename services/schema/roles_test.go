@@ -125,47 +125,47 @@ func TestRolesMayDoNoMore(t *testing.T) {
 	const denied, check, unset = "permission denied", "row-level security policy", "triskele.namespace is not set"
 	for service, tries := range map[string]map[string]string{
 		"memory": {
-			"SELECT content FROM memory.memories":                                                  unset,
-			"SELECT name FROM memory.namespaces":                                                   unset,
-			"SELECT * FROM dense.vectors":                                                          denied,
-			"SELECT * FROM graph.concepts":                                                         denied,
-			"DELETE FROM lexical.blocks":                                                           denied,
-			"SELECT lexical.rebuild('mine')":                                                       denied,
-			"DROP TABLE memory.index_queue":                                                        "must be owner",
-			"ALTER TABLE memory.memories ADD x text":                                               "must be owner",
-			"UPDATE schema_version_memory SET id = 1":                                              denied,
-			"TRUNCATE memory.memories CASCADE":                                                     denied,
-			"SET triskele.namespace = 'mine'; UPDATE memory.memories SET namespace = 'theirs'":     check,
-			"SET triskele.namespace = 'mine'; INSERT INTO memory.namespaces (name) VALUES ('new')": check,
+			"SELECT content FROM memory.memories":     unset,
+			"SELECT name FROM memory.namespaces":      unset,
+			"SELECT * FROM dense.vectors":             denied,
+			"SELECT * FROM graph.concepts":            denied,
+			"DELETE FROM lexical.blocks":              denied,
+			"SELECT lexical.rebuild('mine')":          denied,
+			"DROP TABLE memory.index_queue":           "must be owner",
+			"ALTER TABLE memory.memories ADD x text":  "must be owner",
+			"UPDATE schema_version_memory SET id = 1": denied,
+			"TRUNCATE memory.memories CASCADE":        denied,
+			"SET LOCAL triskele.namespace = 'mine'; UPDATE memory.memories SET namespace = 'theirs'":     check,
+			"SET LOCAL triskele.namespace = 'mine'; INSERT INTO memory.namespaces (name) VALUES ('new')": check,
 		},
 		"lexical": {
-			"SELECT importance FROM memory.memories":                       unset,
-			"SELECT content FROM memory.memories":                          denied,
-			"SELECT title FROM memory.memories":                            denied,
-			"SELECT * FROM memory.index_queue":                             denied,
-			"DELETE FROM lexical.documents":                                denied,
-			"SELECT term FROM lexical.postings":                            unset,
-			"SELECT lexical.fold('mine')":                                  denied,
-			"UPDATE lexical.settings SET k1 = 1":                           denied,
-			"SELECT id FROM memory.memories FOR SHARE":                     denied,
-			"SET triskele.namespace = 'mine'; DELETE FROM memory.memories": denied,
+			"SELECT importance FROM memory.memories":                             unset,
+			"SELECT content FROM memory.memories":                                denied,
+			"SELECT title FROM memory.memories":                                  denied,
+			"SELECT * FROM memory.index_queue":                                   denied,
+			"DELETE FROM lexical.documents":                                      denied,
+			"SELECT term FROM lexical.postings":                                  unset,
+			"SELECT lexical.fold('mine')":                                        denied,
+			"UPDATE lexical.settings SET k1 = 1":                                 denied,
+			"SELECT id FROM memory.memories FOR SHARE":                           denied,
+			"SET LOCAL triskele.namespace = 'mine'; DELETE FROM memory.memories": denied,
 		},
 		"dense": {
-			"SELECT content FROM memory.memories":                              unset,
-			"SELECT * FROM dense.vectors WHERE namespace = 'mine'":             "",
-			"SET triskele.namespace = '*'; UPDATE memory.memories SET id = id": check,
-			"UPDATE memory.memories SET content = ''":                          denied,
-			"UPDATE memory.index_queue SET index_name = 'graph'":               denied,
-			"INSERT INTO memory.index_queue SELECT * FROM memory.index_queue":  denied,
-			"SELECT * FROM graph.concepts":                                     denied,
-			"SELECT nextval('memory.write_sequence')":                          denied,
-			"CREATE INDEX ON dense.vectors (revision)":                         "must be owner",
+			"SELECT content FROM memory.memories":                                    unset,
+			"SELECT * FROM dense.vectors WHERE namespace = 'mine'":                   "",
+			"SET LOCAL triskele.namespace = '*'; UPDATE memory.memories SET id = id": check,
+			"UPDATE memory.memories SET content = ''":                                denied,
+			"UPDATE memory.index_queue SET index_name = 'graph'":                     denied,
+			"INSERT INTO memory.index_queue SELECT * FROM memory.index_queue":        denied,
+			"SELECT * FROM graph.concepts":                                           denied,
+			"SELECT nextval('memory.write_sequence')":                                denied,
+			"CREATE INDEX ON dense.vectors (revision)":                               "must be owner",
 		},
 		"graph": {
-			"SELECT content FROM memory.memories":                              unset,
-			"SET triskele.namespace = '*'; UPDATE memory.memories SET id = id": check,
-			"SELECT dense.create_index(1)":                                     denied,
-			"SELECT * FROM lexical.documents":                                  denied,
+			"SELECT content FROM memory.memories":                                    unset,
+			"SET LOCAL triskele.namespace = '*'; UPDATE memory.memories SET id = id": check,
+			"SELECT dense.create_index(1)":                                           denied,
+			"SELECT * FROM lexical.documents":                                        denied,
 		},
 	} {
 		for i := range 8 {
@@ -175,7 +175,6 @@ func TestRolesMayDoNoMore(t *testing.T) {
 		}
 		login := pgtest.Login(t, d.name, service)
 		for statement, want := range tries {
-			// A session of its own, since a setting outlives its statement.
 			db := database{t, schema.Postgres, login}.open()
 			rows, err := count(t, db, statement)
 			if (err == nil) != (want == "") || rows != 0 || err != nil && !strings.Contains(err.Error(), want) {
@@ -184,13 +183,11 @@ func TestRolesMayDoNoMore(t *testing.T) {
 			_ = db.Close()
 		}
 		for statement, want := range map[string]int{
-			"SELECT set_config('triskele.namespace', 'mine', false)": 1,
-			"SELECT set_config('triskele.namespace', '*', false)":    2,
+			"SET LOCAL triskele.namespace = 'mine'": 1,
+			"SET LOCAL triskele.namespace = '*'":    2,
 		} {
 			db := database{t, schema.Postgres, login}.open()
-			db.SetMaxOpenConns(1)
-			exec(t, db, statement)
-			if rows, err := count(t, db, "SELECT importance FROM memory.memories"); err != nil || rows != want {
+			if rows, err := count(t, db, statement+"; SELECT importance FROM memory.memories"); err != nil || rows != want {
 				t.Errorf("%s after %s sees %d memories, %v", service, statement, rows, err)
 			}
 			_ = db.Close()
@@ -201,14 +198,18 @@ func TestRolesMayDoNoMore(t *testing.T) {
 // count runs a statement, or several, and counts the rows of the last.
 func count(t *testing.T, db *sql.DB, statement string) (n int, err error) {
 	t.Helper()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = tx.Rollback() }()
 	setting, last, several := strings.Cut(statement, "; ")
 	if !several {
 		last = setting
-	} else {
-		db.SetMaxOpenConns(1)
-		exec(t, db, setting)
+	} else if _, err := tx.ExecContext(t.Context(), setting); err != nil {
+		return 0, err
 	}
-	rows, err := db.QueryContext(t.Context(), last)
+	rows, err := tx.QueryContext(t.Context(), last)
 	if err != nil {
 		return 0, err
 	}

@@ -1,5 +1,6 @@
 // Command recallbench times recalls of the same memories in several ways, in one run: through five processes joined by
-// sockets, through one process, and by one SQL statement. It writes docs/bench/recall.md.
+// sockets, through one process, and by one SQL statement. It writes docs/bench/recall.md. Told so, it
+// measures what telemetry costs instead, or what each service needs.
 package main
 
 import (
@@ -23,6 +24,7 @@ type settings struct {
 	seed     uint64
 
 	telemetry bool // compare what telemetry costs, instead of architectures
+	capacity  bool // measure what each service needs, instead
 }
 
 func main() {
@@ -36,6 +38,7 @@ func main() {
 	flag.StringVar(&clients, "clients", "1,8", "how many ask at a time, in turn")
 	flag.Uint64Var(&s.seed, "seed", 1, "of the memories and queries")
 	flag.BoolVar(&s.telemetry, "telemetry", false, "compare what telemetry costs instead, and write telemetry.md")
+	flag.BoolVar(&s.capacity, "capacity", false, "measure what each service needs for a query and for a memory instead, and write capacity.md")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -63,6 +66,13 @@ func (s *settings) run(ctx context.Context, clients string) (err error) {
 	if err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
+	if s.capacity {
+		text, err := b.capacity(ctx, *s, texts, before)
+		if err != nil {
+			return err
+		}
+		return s.write("capacity.md", text)
+	}
 	start, report, file := b.startOthers, b.report, "recall.md"
 	if s.telemetry {
 		start, report, file = b.startTelemetries, b.reportTelemetry, "telemetry.md"
@@ -85,6 +95,10 @@ func (s *settings) run(ctx context.Context, clients string) (err error) {
 	if err != nil {
 		return err
 	}
+	return s.write(file, text)
+}
+
+func (s *settings) write(file, text string) error {
 	if err := os.MkdirAll(s.out, 0o755); err != nil {
 		return err
 	}
