@@ -6,23 +6,27 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"unicode"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/renderer/html"
 	"github.com/yuin/goldmark/text"
 )
 
 // Markdown is the dialect of the documentation.
-var Markdown = goldmark.New(goldmark.WithExtensions(extension.GFM))
+var Markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithRendererOptions(html.WithUnsafe()))
+
+// named is a place that a page names in HTML.
+var named = regexp.MustCompile(`<a id="([^"]+)">`)
 
 // Block is a block of code.
 type Block struct {
 	Line     int    // of the page, at which it begins, from 1
 	Language string // as its fence says; empty without
-	Indented bool   // without a fence
 	Text     string
 }
 
@@ -34,7 +38,7 @@ type Page struct {
 	Blocks  []Block
 	Spans   []string        // code within a line
 	Links   []string        // where it leads, images included
-	Anchors map[string]bool // what its headings are called in links
+	Anchors map[string]bool // what its headings, and places named in HTML, are called in links
 }
 
 // Read parses README.md, CONTRIBUTING.md and everything under docs, by name. repository is its folder.
@@ -63,6 +67,9 @@ func Read(repository string) (map[string]*Page, error) {
 
 func parse(name string, source []byte) *Page {
 	p := &Page{Name: name, Source: source, Root: Markdown.Parser().Parse(text.NewReader(source)), Anchors: map[string]bool{}}
+	for _, match := range named.FindAllSubmatch(source, -1) {
+		p.Anchors[string(match[1])] = true
+	}
 	_ = ast.Walk(p.Root, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
@@ -71,9 +78,9 @@ func parse(name string, source []byte) *Page {
 		case *ast.Heading:
 			p.Anchors[Anchor(Plain(node, source))] = true
 		case *ast.FencedCodeBlock:
-			p.Blocks = append(p.Blocks, code(node, string(node.Language(source)), false, source))
+			p.Blocks = append(p.Blocks, code(node, string(node.Language(source)), source))
 		case *ast.CodeBlock:
-			p.Blocks = append(p.Blocks, code(node, "", true, source))
+			p.Blocks = append(p.Blocks, code(node, "", source))
 		case *ast.CodeSpan:
 			p.Spans = append(p.Spans, Plain(node, source))
 		case *ast.Link:
@@ -86,8 +93,8 @@ func parse(name string, source []byte) *Page {
 	return p
 }
 
-func code(node ast.Node, language string, indented bool, source []byte) Block {
-	b := Block{Language: language, Indented: indented, Text: string(node.Lines().Value(source))}
+func code(node ast.Node, language string, source []byte) Block {
+	b := Block{Language: language, Text: string(node.Lines().Value(source))}
 	if node.Lines().Len() > 0 {
 		b.Line = 1 + strings.Count(string(source[:node.Lines().At(0).Start]), "\n")
 	}
