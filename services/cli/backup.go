@@ -16,7 +16,6 @@ import (
 type backupCmd struct {
 	File     string        `arg:"" help:"File to write, complete or not at all."`
 	Database databaseFlags `embed:""`
-	jsonFlag
 }
 
 // Help is shown below the flags.
@@ -50,7 +49,6 @@ type restoreCmd struct {
 	File     string        `arg:"" help:"File that triskele backup wrote."`
 	Verify   bool          `help:"Only verify the file."`
 	Database databaseFlags `embed:""`
-	jsonFlag
 }
 
 // Help is shown below the flags.

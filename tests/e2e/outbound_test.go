@@ -59,7 +59,6 @@ var covered = map[string]string{
 	"fuser/telemetry: autoexport.NewSpanExporter":  "TestCanary has a collector that reads all spans",
 	"services/cli: slog.NewTextHandler":            "logs of `triskele up`: TestCanary reads them",
 	"services/cmd/triskele: os.Stdout":             "answers to who runs the program; TestCanary reads what the commands for operators print",
-	"fuser/program: os.Stdout":                     "the settings of a service, for who asks with --show-config: secrets are masked",
 	"services/cmd/triskele: os.Stderr":             "the same",
 	"services/cli: http.Server":                    "`triskele mcp --listen`: what agents get are answers and errors; TestMCPLogsNoTexts reads its log",
 	"services/cli: os.OpenFile":                    "the SQLite file and an import's report, where the user says, for the user alone",
@@ -92,6 +91,7 @@ var covered = map[string]string{
 	"services/eval: os.WriteFile":                  "the same: reports",
 	"services/evidence: os.WriteFile":              "the same: reports, and which queries gained and lost",
 	"fuser/rpc/rpctest: net.ListenPacket":          "for tests only",
+	"fuser/program: os.Stdout":                     "the settings of a service, for who asks with --show-config: secrets are masked",
 }
 
 // libraries are the modules of others that programs import, by the beginning of their paths. One that can open a
@@ -103,7 +103,6 @@ var libraries = map[string]string{
 	"github.com/alecthomas/kong":                "prints usage and wrong flags to who runs a program",
 	"github.com/coreos/go-oidc/v3":              "asks an issuer of tokens for its keys, through our client",
 	"github.com/exaring/otelpgx":                "spans of statements, without arguments: TestCanary reads them",
-	"github.com/gofrs/flock":                    "locks a file beside that of the tokens, and writes nothing into it",
 	"github.com/google/uuid":                    "no",
 	"github.com/grpc-ecosystem/grpc-gateway/v2": "answers to callers over HTTP; what it logs to standard error quotes nothing: TestHTTPLogsNoTexts reads it",
 	"github.com/hashicorp/golang-lru/v2":        "no",
@@ -114,10 +113,8 @@ var libraries = map[string]string{
 	"github.com/pgvector/pgvector-go":           "no",
 	"github.com/pressly/goose/v3":               "the database",
 	"github.com/prometheus/client_golang":       "metrics of Go and the process, and how metrics are written: TestCanary reads them",
-	"github.com/rivo/uniseg":                    "no",
 	"github.com/rs/cors":                        "no",
 	"github.com/schollz/progressbar/v3":         "draws where it is told to: the error output of an import",
-	"github.com/vgarvardt/pgx-google-uuid/v5":   "no",
 	"github.com/x448/float16":                   "no",
 	"github.com/yalue/onnxruntime_go":           "models in the process, in builds with the tag onnx: its telemetry and its log are off",
 	"github.com/yuin/goldmark":                  "no",
@@ -134,6 +131,9 @@ var libraries = map[string]string{
 	"google.golang.org/protobuf":                "no",
 	"modernc.org/sqlite":                        "the database",
 	"golang.org/x/net":                          "answers of a name server, for tests only",
+	"github.com/gofrs/flock":                    "locks a file beside that of the tokens, and writes nothing into it",
+	"github.com/rivo/uniseg":                    "no",
+	"github.com/vgarvardt/pgx-google-uuid/v5":   "no",
 
 	"github.com/google/jsonschema-go":        "no",
 	"github.com/modelcontextprotocol/go-sdk": "answers to an agent, by standard output or to who asked over HTTP; its log is ours: TestMCPLogsNoTexts reads it",
