@@ -32,7 +32,7 @@ func TestEndpoints(t *testing.T) {
 	s := start(t)
 	s.recall(20, 5*time.Second)
 	s.slow.Store(int64(time.Minute))
-	s.recall(1, 50*time.Millisecond)
+	s.recall(1, 3*time.Second)
 	s.slow.Store(0)
 
 	resp, text := s.send(t.Context(), "POST", "/api/recall", question(s.queries[0].Text, ""), asJSON)
