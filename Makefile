@@ -79,9 +79,9 @@ test-faults: ## Do every fault to every part and recall FAULT_RECALLS times mean
 
 CHROMIUM ?= $(shell command -v chromium chromium-browser google-chrome | head -n 1)
 .PHONY: test-page
-test-page: ## Use the gateway's page in a headless Chromium and write its pictures into docs/page
+test-page: ## Use the gateway's page in a headless Chromium and write its pictures into docs/page; call the gateway from a page and by grpcurl
 	@test -n "$(CHROMIUM)" || { echo "make test-page needs Chromium, of Debian's package chromium for instance" >&2; exit 2; }
-	go test -count=1 -v -tags browser -run '^TestPageInABrowser$$' ./tests/page -pictures "$(CURDIR)/docs/page"
+	go test -count=1 -v -tags browser -run '^TestPageInABrowser$$|^TestCallers$$' ./tests/page -pictures "$(CURDIR)/docs/page"
 
 .PHONY: docs
 docs: ## Write the documentation as HTML into out/docs, to be read without a server
@@ -241,7 +241,7 @@ eval-graph: build ## Try whether the graph leg earns its place: make eval-graph 
 	bin/triskele graph trial --data "$(DATA)" $(if $(filter file,$(origin SETS)),,--sets "$(SETS)") --single "$(SINGLE)" --out "$(OUT)"
 
 .PHONY: generate
-generate: reference ## Write the Go code of proto/, docs/reference/api.md, and what reference writes
+generate: reference ## Write the Go code of proto/, what serves it over HTTP, docs/reference/api.md, and what reference writes
 	proto/buf.sh generate
 
 .PHONY: reference
@@ -250,7 +250,7 @@ reference: build ## Write docs/man, docs/completion and docs/reference/cli.md fr
 
 .PHONY: format
 format: ## Format Go and proto files
-	gofmt -w $(MODULES)
+	gofmt -w $(MODULES) deploy
 	$(TOOLS)/buf format -w proto
 
 .PHONY: tidy
@@ -258,7 +258,7 @@ tidy: ## Bring every go.mod up to date, to the same versions
 	go work sync
 	for m in $(MODULES) proto/tools deploy; do (cd $$m && GOWORK=off go mod tidy); done
 
-GENERATED := proto docs/man docs/completion docs/reference
+GENERATED := proto fuser/web docs/man docs/completion docs/reference
 .PHONY: check
 check: check-generated check-lint check-modules ## Everything CI checks besides the tests
 

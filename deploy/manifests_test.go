@@ -27,6 +27,7 @@ import (
 var overlays = map[string][]string{
 	"dev":        {"overlays/dev"},
 	"production": {"overlays/production", "overlays/production/migrate"},
+	"pooled":     {"overlays/pooled", "overlays/production/migrate"},
 }
 
 // manifests are an overlay's objects.
@@ -157,7 +158,16 @@ type (
 					PostInitApplicationSQL []string `json:"postInitApplicationSQL"`
 				} `json:"initdb"`
 			} `json:"bootstrap"`
+			Certificates struct {
+				ServerAltDNSNames []string `json:"serverAltDNSNames"`
+			} `json:"certificates"`
 			Managed struct {
+				Services struct {
+					Additional []struct {
+						SelectorType    string         `json:"selectorType"`
+						ServiceTemplate corev1.Service `json:"serviceTemplate"`
+					} `json:"additional"`
+				} `json:"services"`
 				Roles []struct {
 					Name           string   `json:"name"`
 					Login          bool     `json:"login"`

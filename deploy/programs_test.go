@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"os"
@@ -22,13 +23,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// binaries is the folder with the programs.
+// release is the version that the programs are built with.
+const release = "1.2.3+0123456789ab"
+
+// binaries is the folder with the programs, linked as the Dockerfile says.
 var binaries = sync.OnceValues(func() (string, error) {
 	folder, err := os.MkdirTemp("", "triskele-deploy-")
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-o", folder, "./fuser/cmd/fuserd", "./services/cmd/triskele",
+	dockerfile, err := os.ReadFile("Dockerfile")
+	if err != nil {
+		return folder, err
+	}
+	link := regexp.MustCompile(`-ldflags "(.+)"`).FindSubmatch(dockerfile)
+	if link == nil {
+		return folder, errors.New("the Dockerfile does not say how to link")
+	}
+	version, commit, _ := strings.Cut(release, "+")
+	flags := strings.NewReplacer("$VERSION", version, "$COMMIT", commit).Replace(string(link[1]))
+	build := exec.Command("go", "build", "-ldflags", flags, "-o", folder, "./fuser/cmd/fuserd", "./services/cmd/triskele",
 		"./services/cmd/memoryd", "./services/cmd/lexicald", "./services/cmd/densed", "./services/cmd/graphd")
 	build.Dir, build.Env = "..", append(os.Environ(), "GOWORK=", "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -105,6 +119,9 @@ func startAll(t *testing.T, all []container) {
 		t.Run(name+strings.Join(c.args[:min(len(c.args), 1)], ""), func(t *testing.T) {
 			t.Parallel()
 			program := filepath.Join(folder, name)
+			if out, err := exec.CommandContext(t.Context(), program, "--version").CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != release {
+				t.Errorf("%s --version: %v: %s", name, err, out)
+			}
 			c.checkEnvironment(t, program)
 			c.start(t, program)
 		})
@@ -136,8 +153,9 @@ func (c container) checkEnvironment(t *testing.T, program string) {
 var (
 	// far is far enough: a service waits for its database, and a command cannot reach what it needs.
 	far = regexp.MustCompile(`"msg":"serving","|waiting for the database|connection refused|no gateway answers`)
-	// host is another container's name and port, in a connection string, a URL or a target.
-	host = regexp.MustCompile(`(@|://|:///)[a-z][a-z.-]*:[0-9]+`)
+	// host is another container's name and port, in a connection string, a URL or a target; hosts are several.
+	host  = regexp.MustCompile(`(@|://|:///)[a-z][a-z.-]*:[0-9]+`)
+	hosts = regexp.MustCompile(`host=[a-z,-]+&port=[0-9,]+`)
 )
 
 // start runs the program until it has got as far as it can by itself, and stops it.
@@ -145,7 +163,7 @@ func (c container) start(t *testing.T, program string) {
 	replace := mounted(t, c.files)
 	// Nobody is there, and no name has to be looked up to know it.
 	lonely := func(text string) string {
-		return replace.Replace(host.ReplaceAllString(text, "${1}127.0.0.1:1"))
+		return replace.Replace(hosts.ReplaceAllString(host.ReplaceAllString(text, "${1}127.0.0.1:1"), "host=127.0.0.1,127.0.0.1&port=1,1"))
 	}
 	var args []string
 	for _, arg := range c.args {

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'TXT'
-Usage: proto/buf.sh generate        write the Go code of proto/, and docs/reference/api.md
+Usage: proto/buf.sh generate        write the Go code of proto/, what serves it over HTTP, and docs/reference/api.md
        proto/buf.sh image FILE      write the contract, with all it imports, for generators of other languages
        proto/buf.sh lint            check style and formatting
        proto/buf.sh breaking REF    compare with the contract at a git revision
@@ -22,13 +22,14 @@ prepare() {
   dir=$(GOWORK=off go mod download -json "$protovalidate" | sed -n 's/.*"Dir": "\(.*\)",/\1/p')
   mkdir -p .cache/protovalidate/buf/validate "$bin"
   install -m 644 "$dir/proto/protovalidate/buf/validate/validate.proto" .cache/protovalidate/buf/validate/
-  GOWORK=off go -C proto/tools build -o "$bin/" tool
+  GOWORK=off go -C proto/tools build -o "$bin/" tool ./openapi3
 }
 
 case "${1:-}" in
   generate)
     prepare
     PATH="$bin:$PATH" buf generate --template proto/buf.gen.yaml proto
+    "$bin/openapi3" < .cache/openapi.swagger.json > fuser/web/openapi.json
     ;;
   image)
     file=${2:?image needs a file}

@@ -28,7 +28,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
-        '--listen=[Address to serve gRPC on]:listen:' \
+        '--listen=[Address to serve on]:listen:' \
         '--allow-remote[Serve on an address other machines can reach, although callers are not known or calls not encrypted]' \
         '--tls-cert=[PEM file of this program'\''s certificate and its chain, to show to others]:tls-cert:_files' \
         '--tls-key=[PEM file of the certificate'\''s private key]:tls-key:_files' \
@@ -40,6 +40,9 @@ _triskele() {
         '--rate-limit=[Calls a second that a token may make in one namespace, unless it has a rate of its own; 0 is no limit]:rate-limit:' \
         '--write-quota=[Memories a day that a token may store in one namespace, unless it has a quota of its own; 0 is no limit]:write-quota:' \
         '--audit=[Append a line of JSON for every write and every refusal to this file, or to standard error if it is "-"]:audit:_files' \
+        '--http[Serve HTTP with JSON and gRPC-Web, too, on the same address]' \
+        '--no-http[Serve HTTP with JSON and gRPC-Web, too, on the same address]' \
+        '*--http-allow-origin=[Let pages of this origin call over HTTP, https\://app.example.com for instance; repeat it for others]:http-allow-origin:' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -339,7 +342,13 @@ _triskele() {
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
         '--listen=[Serve streamable HTTP on this address, at /mcp, instead of standard input and output]:listen:' \
-        '--allow-remote[Serve on an address other machines can reach, although there is no authentication]' \
+        '--allow-remote[Serve on an address other machines can reach, although callers are not known or requests not encrypted]' \
+        '--tokens=[JSON file of tokens, as "triskele token" writes it\: callers must show one]:tokens:_files' \
+        '--oidc-issuer=[Accept tokens (JWT) that this OpenID Connect issuer signed, with scopes such as triskele.recall in "scope" and a list of namespaces in "triskele_namespaces"]:oidc-issuer:' \
+        '--oidc-audience=[Audience that such a token must be for]:oidc-audience:' \
+        '--rate-limit=[Calls a second that a token may make in one namespace, unless it has a rate of its own; 0 is no limit]:rate-limit:' \
+        '--write-quota=[Memories a day that a token may store in one namespace, unless it has a quota of its own; 0 is no limit]:write-quota:' \
+        '--audit=[Append a line of JSON for every write and every refusal to this file, or to standard error if it is "-"]:audit:_files' \
         '*--allow-host=[Names under which clients may ask for this server over HTTP, beside localhost and addresses]:allow-host:' \
         '--any-namespace[Let the agent work on other namespaces than this one]' \
         '--read-only[Offer recall and list only]' \
@@ -545,6 +554,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
@@ -558,6 +568,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
+        '--json[Print the result as JSON]' \
         '--verify[Only verify the file]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \

@@ -83,8 +83,12 @@ func (s *Server) Start(ctx context.Context) (stop func()) {
 	if s.listener == nil {
 		return func() {}
 	}
+	handler := http.Handler(s.ServeMux)
+	if tcp, ok := s.listener.Addr().(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
+		handler = rpc.Loopback(handler)
+	}
 	server := &http.Server{
-		Handler: http.NewCrossOriginProtection().Handler(s.known(s.ServeMux)), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
+		Handler: http.NewCrossOriginProtection().Handler(handler), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	stopped := make(chan struct{})
@@ -103,23 +107,4 @@ func (s *Server) Start(ctx context.Context) (stop func()) {
 		}
 		<-stopped
 	}
-}
-
-// known refuses requests, on a loopback address, that name another host: a page from elsewhere may have a name of its own
-// resolve to this machine, and a browser would then let it read the answers.
-func (s *Server) known(next http.Handler) http.Handler {
-	if tcp, ok := s.listener.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			http.Error(w, "ask for 127.0.0.1 or localhost", http.StatusMisdirectedRequest)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }

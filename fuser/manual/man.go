@@ -31,7 +31,7 @@ func (p Program) Man(model *kong.Application, of int) string {
 		fmt.Fprintf(&b, ".SS %s\n%s\n", roff(strings.TrimPrefix(s.usage(), p.Name+" ")), roff(s.Help))
 		manText(&b, s.Detail)
 		for _, arg := range s.Positional {
-			fmt.Fprintf(&b, ".TP\n.I %s\n%s\n", roff(arg.Summary()), roff(help(arg)))
+			fmt.Fprintf(&b, ".TP\n.I %s\n%s\n", roff(argument(arg)), roff(help(arg)))
 		}
 		for _, g := range s.groups() {
 			switch {

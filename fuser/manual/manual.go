@@ -65,10 +65,10 @@ func (s section) usage() string {
 		}
 	}
 	for _, arg := range s.Positional {
-		text += " " + arg.Summary()
+		text += " " + argument(arg)
 	}
 	if len(s.Children) > 0 {
-		text += " <command>"
+		text += " COMMAND"
 	}
 	if len(s.flags()) > 0 {
 		text += " [flags]"
@@ -159,6 +159,18 @@ func kind(v *kong.Value, placeholder string) string {
 
 // takesValue says whether something follows the flag.
 func takesValue(flag *kong.Flag) bool { return !flag.IsBool() && !flag.IsCounter() }
+
+// argument stands for an argument, in brackets if it may be left out.
+func argument(arg *kong.Value) string {
+	text := strings.ToUpper(arg.Name)
+	if arg.IsCumulative() {
+		text += "..."
+	}
+	if !arg.Required {
+		text = "[" + text + "]"
+	}
+	return text
+}
 
 // placeholder stands for a flag's value.
 func placeholder(flag *kong.Flag) string {

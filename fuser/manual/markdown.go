@@ -12,7 +12,7 @@ func (p Program) Markdown(model *kong.Application) string {
 	all := sections(model)
 	common := shared(all)
 	var b strings.Builder
-	fmt.Fprintf(&b, "## %s\n\n%s\n\n    %s\n\n", p.Name, prose(p.Description), all[0].usage())
+	fmt.Fprintf(&b, "## %s\n\n%s\n\n", p.Name, prose(p.Description))
 	b.WriteString("| exit code | meaning |\n|---|---|\n")
 	for _, e := range p.Exits {
 		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, cell(e.Meaning))
@@ -29,28 +29,33 @@ func (p Program) Markdown(model *kong.Application) string {
 		if len(s.Positional) > 0 {
 			b.WriteString("| argument | meaning |\n|---|---|\n")
 			for _, arg := range s.Positional {
-				fmt.Fprintf(&b, "| `%s` | %s |\n", arg.Summary(), cell(help(arg)))
+				fmt.Fprintf(&b, "| `%s` | %s |\n", argument(arg), cell(help(arg)))
 			}
 			b.WriteString("\n")
 		}
 		for _, g := range s.groups() {
 			if g.in(common) {
-				fmt.Fprintf(&b, "Also the [flags of “%s”](#%s).\n\n", g.title, anchor(p.Name, g.title))
+				fmt.Fprintf(&b, "Also the [flags of “%s”](#%s).\n\n", g.title, anchor(p.heading(g)))
 				continue
 			}
 			markdownFlags(&b, g)
 		}
 	}
 	for _, g := range common {
-		fmt.Fprintf(&b, "<a id=\"%s\"></a>\n\n### Flags of several commands of %s: %s\n\n", anchor(p.Name, g.title), p.Name, g.title)
+		fmt.Fprintf(&b, "### %s\n\n", p.heading(g))
 		markdownFlags(&b, group{flags: g.flags})
 	}
 	return b.String()
 }
 
-// anchor is where a shared group is explained.
-func anchor(program, title string) string {
-	return program + "-" + strings.ToLower(strings.ReplaceAll(title, " ", "-"))
+// heading is that of a group that several commands share.
+func (p Program) heading(g group) string {
+	return "Flags of several commands of " + p.Name + ": " + g.title
+}
+
+// anchor is what a heading is called in links.
+func anchor(heading string) string {
+	return strings.NewReplacer(" ", "-", ":", "").Replace(strings.ToLower(heading))
 }
 
 func markdownFlags(b *strings.Builder, g group) {

@@ -17,11 +17,9 @@ import (
 	"strconv"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/triskele/triskele/fuser/otlp"
@@ -34,7 +32,6 @@ import (
 const (
 	maxRequest = 64 << 10 // bytes of a recall's request
 	maxListed  = 2048     // recalls
-	pipeBytes  = 1 << 20
 	longest    = time.Minute
 )
 
@@ -50,30 +47,15 @@ type page struct {
 }
 
 // Open adds the page to the mux of a server for operators, which keeps other sites' requests out. What the page asks goes to a
-// gRPC server in memory, which knows whom to let in from outer: serve has it serve the gateway on a listener until that is
-// closed, which closing the page does. So everything is checked as a call from elsewhere, and who has to show a token there has
-// to show it to the page.
+// gRPC server in memory, which knows whom to let in from outer and which serve has serve the gateway: who has to show a token there
+// has to show it to the page.
 func Open(mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service, log *slog.Logger, serve func(*rpc.Server, net.Listener) error) (closePage func(), err error) {
-	listener := bufconn.Listen(pipeBytes)
-	conn, err := rpc.Dial("passthrough:///page", tel, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		return listener.DialContext(ctx)
-	}))
+	conn, closePage, err := rpc.Inner(outer.Operators(), tel, log, serve, rpc.Traced(tel))
 	if err != nil {
 		return nil, err
 	}
-	inner := rpc.NewServer(tel, log)
-	inner.Admit(outer.Operators(), nil)
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = serve(inner, listener) // ends with the listener, or with the program
-	}()
 	(&page{triskelev1.NewRecallServiceClient(conn), triskelev1.NewMemoryServiceClient(conn), ring, tel.Recorder}).register(mux)
-	return func() {
-		_ = conn.Close()
-		_ = listener.Close()
-		<-served
-	}, nil
+	return closePage, nil
 }
 
 func (p *page) register(mux *http.ServeMux) {
@@ -209,10 +191,11 @@ func (p *page) index(w http.ResponseWriter, r *http.Request) {
 
 // shown passes on the token that the browser shows.
 func shown(r *http.Request) context.Context {
+	ctx := rpc.From(r)
 	if token := r.Header.Get("Authorization"); token != "" {
-		return metadata.AppendToOutgoingContext(r.Context(), "authorization", token)
+		return metadata.AppendToOutgoingContext(ctx, "authorization", token)
 	}
-	return r.Context()
+	return ctx
 }
 
 // number is a parameter from 1 to maxListed.

@@ -4,6 +4,7 @@ package rpc
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,13 +41,15 @@ type Server struct {
 	*registrar
 	operators Gate
 	health    *health.Server
+	doors     *doors
 	log       *slog.Logger
 }
 
 // NewServer returns a server that validates requests, hides internal errors, survives panics and is traced.
 func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOption) *Server {
-	guard := guard{log: log}
+	guard, doors := guard{log: log}, newDoors()
 	options := append([]grpc.ServerOption{
+		grpc.Creds(doors),
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.ForceServerCodecV2(newServerCodec()),
 		grpc.StatsHandler(otelgrpc.NewServerHandler(
@@ -59,7 +62,7 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 		grpc.ChainStreamInterceptor(guard.stream),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, more...)
-	s := &Server{registrar: &registrar{Server: grpc.NewServer(options...)}, health: health.NewServer(), log: log}
+	s := &Server{registrar: &registrar{Server: grpc.NewServer(options...)}, health: health.NewServer(), doors: doors, log: log}
 	s.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(s.Server, s.health)
 	reflection.Register(s.Server)
@@ -70,8 +73,28 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 // page for operators asks on behalf of those who open it: not over a connection that could show who they are.
 func (s *Server) Admit(gate, operators Gate) { s.gate, s.operators = gate, operators }
 
+// Gate is what Admit was given for callers.
+func (s *Server) Gate() Gate { return s.gate }
+
 // Operators is the gate for operators that Admit was given.
 func (s *Server) Operators() Gate { return s.operators }
+
+// Encrypt has the server speak TLS only, with this configuration, which it takes over. Call it before Run.
+func (s *Server) Encrypt(config *tls.Config) {
+	config.NextProtos = []string{"h2"}
+	s.doors.config = config
+}
+
+// HTTP returns a listener of the connections that speak HTTP/1.1, which are refused otherwise, encrypted if the server's are:
+// *tls.Conn after the handshake. Who offers both protocols, as browsers do, gets HTTP/1.1. It is closed with the server. Call it
+// after Encrypt and before Run.
+func (s *Server) HTTP() net.Listener {
+	s.doors.http = make(chan net.Conn)
+	if s.doors.config != nil {
+		s.doors.config.NextProtos = []string{"http/1.1", "h2"}
+	}
+	return given{s.doors}
+}
 
 // Ready turns health to SERVING, for the whole server and each of its services.
 func (s *Server) Ready() {
@@ -130,10 +153,15 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
 		s.health.Shutdown()
+		s.doors.close()
 		force := time.AfterFunc(drainTime, s.Stop)
 		defer force.Stop()
 		s.GracefulStop()
 	})
+	defer s.doors.close()
+	if s.doors.http != nil {
+		listener = accepting{listener}
+	}
 	err := s.Serve(listener)
 	if !stop() {
 		<-stopped

@@ -85,6 +85,15 @@ func (g *byToken) admit(ctx context.Context, method string) (rpc.Call, error) {
 	return &call{gate: g, ctx: ctx, method: method, token: token, scope: scope}, nil
 }
 
+// caller is for callers who come in without a call of their own.
+func (g *byToken) caller(ctx context.Context, shown string) (Token, error) {
+	token, err := g.verify(ctx, shown)
+	if err != nil {
+		return Token{}, refuse(g.audit, ctx, "HTTP", "", err)
+	}
+	return token, nil
+}
+
 // verify says what a token allows: one of ours, or one that the issuer signed.
 func (g *byToken) verify(ctx context.Context, shown string) (Token, error) {
 	if g.issuer != nil && !strings.HasPrefix(shown, tokenPrefix) {

@@ -53,26 +53,44 @@ func (t TLS) check() error {
 	return nil
 }
 
-// server returns the credentials to serve with, nil for plain text. With askClients, a caller must have a certificate.
-func (t TLS) server(askClients bool) (credentials.TransportCredentials, error) {
+// server returns the configuration to serve with, nil for plain text. With askClients, a caller must have a certificate.
+func (t TLS) server(askClients bool) (*tls.Config, error) {
 	if err := t.check(); err != nil || t.Cert == "" {
 		return nil, err
 	}
-	options := &advancedtls.Options{MinTLSVersion: tls.VersionTLS13, MaxTLSVersion: tls.VersionTLS13, VerificationType: advancedtls.CertVerification}
-	var err error
-	if options.IdentityOptions.IdentityProvider, err = t.watch(pemfile.Options{CertFile: t.Cert, KeyFile: t.Key}); err != nil {
+	own, err := t.watch(pemfile.Options{CertFile: t.Cert, KeyFile: t.Key})
+	if err != nil {
 		return nil, err
 	}
-	if askClients {
-		if t.CA == "" || t.CA == SystemRoots {
-			return nil, errors.New("--tls-clients needs --tls-ca FILE, the authorities that callers' certificates are from")
-		}
-		options.RequireClientCert = true
-		if options.RootOptions.RootProvider, err = t.watch(pemfile.Options{RootFile: t.CA}); err != nil {
+	config := &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		material, err := own.KeyMaterial(hello.Context())
+		if err != nil {
 			return nil, err
 		}
+		return &material.Certs[0], nil
+	}}
+	if !askClients {
+		return config, nil
 	}
-	return advancedtls.NewServerCreds(options)
+	if t.CA == "" || t.CA == SystemRoots {
+		return nil, errors.New("--tls-clients needs --tls-ca FILE, the authorities that callers' certificates are from")
+	}
+	authorities, err := t.watch(pemfile.Options{RootFile: t.CA})
+	if err != nil {
+		return nil, err
+	}
+	config.ClientAuth = tls.RequireAndVerifyClientCert
+	config.SessionTicketsDisabled = true // a session that is taken up again would not ask the authorities of then
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		material, err := authorities.KeyMaterial(hello.Context())
+		if err != nil {
+			return nil, err
+		}
+		now := config.Clone()
+		now.ClientCAs = material.Roots
+		return now, nil
+	}
+	return config, nil
 }
 
 // Client returns the credentials to call others with: plain text without authorities. A peer must have a certificate from

@@ -1,6 +1,8 @@
 package trust
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -8,8 +10,6 @@ import (
 	"net"
 	"os"
 	"time"
-
-	"google.golang.org/grpc"
 
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
@@ -27,7 +27,7 @@ type Access struct {
 // Listener says where a program serves and to whom. Embed it; the variable "listen" holds the default address and
 // "tls_clients" the names of those who call.
 type Listener struct {
-	Listen      string   `help:"Address to serve gRPC on." default:"${listen}" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
+	Listen      string   `help:"Address to serve on." default:"${listen}" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
 	AllowRemote bool     `help:"Serve on an address other machines can reach, although callers are not known or calls not encrypted." env:"TRISKELE_ALLOW_REMOTE"`
 	TLS         TLS      `embed:""`
 	Clients     []string `name:"tls-clients" help:"With --tls-cert: DNS names and URIs, one of which a caller's certificate must have. Without any, callers need no certificate." default:"${tls_clients}" env:"TRISKELE_TLS_CLIENTS" placeholder:"NAME"`
@@ -37,43 +37,83 @@ type Listener struct {
 // shows one. An address that other machines can reach needs both encryption and one of these, or AllowRemote.
 func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) (*rpc.Server, net.Listener, error) {
 	byName := l.TLS.Cert != "" && len(l.Clients) > 0
-	creds, err := l.TLS.server(byName)
+	config, err := l.TLS.server(byName)
 	if err != nil {
 		return nil, nil, err
 	}
 	var gate, operators rpc.Gate
+	tokens, err := access.open(l.TLS.Reload, log)
+	if err != nil {
+		return nil, nil, err
+	}
 	switch {
-	case access.Tokens != "" || access.OIDC.Issuer != "":
-		gate, err = access.gate(l.TLS.Reload, log)
-		operators = gate
+	case tokens != nil:
+		gate, operators = tokens.admit, tokens.admit
 	case byName: // which the page's callers cannot show; it is for who reaches the address for operators
 		gate = byCertificate(l.Clients, log)
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	var options []grpc.ServerOption
-	if creds != nil {
-		options = append(options, grpc.Creds(creds))
-	}
-	server := rpc.NewServer(tel, log, options...)
+	server := rpc.NewServer(tel, log)
 	server.Admit(gate, operators)
-	guarded := creds != nil && gate != nil
+	if config != nil {
+		server.Encrypt(config)
+	}
+	listener, err := l.listen(config != nil && gate != nil, log)
+	return server, listener, err
+}
+
+// Door is where callers come in that speak another protocol than gRPC.
+type Door struct {
+	net.Listener // with connections that are encrypted, if there is a certificate
+	// Gate knows by the incoming metadata of a call what was shown; it is nil if everybody is let in.
+	Gate rpc.Gate
+	// Caller says what a token allows, or that it is not good; it is nil if everybody is let in. The error is a gRPC status.
+	Caller func(ctx context.Context, token string) (Token, error)
+}
+
+// OpenHTTP is Open for a server of HTTP, whose callers show tokens and no certificates.
+func (l Listener) OpenHTTP(access Access, log *slog.Logger) (*Door, error) {
+	config, err := l.TLS.server(false)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := access.open(l.TLS.Reload, log)
+	if err != nil {
+		return nil, err
+	}
+	door := &Door{}
+	if door.Listener, err = l.listen(config != nil && tokens != nil, log); err != nil {
+		return nil, err
+	}
+	if config != nil {
+		config.NextProtos = []string{"http/1.1"}
+		door.Listener = tls.NewListener(door.Listener, config)
+	}
+	if tokens != nil {
+		door.Gate, door.Caller = tokens.admit, tokens.caller
+	}
+	return door, nil
+}
+
+// listen opens the address. guarded says that calls are encrypted and callers known.
+func (l Listener) listen(guarded bool, log *slog.Logger) (net.Listener, error) {
 	listener, err := rpc.Listen(l.Listen, l.AllowRemote || guarded)
 	if errors.Is(err, rpc.ErrNotLoopback) {
-		return nil, nil, fmt.Errorf("%w: use 127.0.0.1, serve TLS to callers with a token or a certificate, or pass --allow-remote if the network keeps others out", err)
+		return nil, fmt.Errorf("%w: use 127.0.0.1, serve TLS to callers with a token or a certificate, or pass --allow-remote if the network keeps others out", err)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && !guarded {
 		log.Warn("OTHER MACHINES CAN REACH THIS ADDRESS, AND ANYBODY THERE MAY READ AND WRITE: --allow-remote was given without TLS and tokens or certificates", "address", at.String())
 	}
-	return server, listener, nil
+	return listener, nil
 }
 
-// gate lets in whoever shows a token.
-func (a Access) gate(reload time.Duration, log *slog.Logger) (rpc.Gate, error) {
+// open returns what lets in whoever shows a token, nil if nobody has to.
+func (a Access) open(reload time.Duration, log *slog.Logger) (*byToken, error) {
+	if a.Tokens == "" && a.OIDC.Issuer == "" {
+		return nil, nil
+	}
 	audit, err := openAudit(a.Audit)
 	if err != nil {
 		return nil, fmt.Errorf("--audit: %w", err)
@@ -95,7 +135,7 @@ func (a Access) gate(reload time.Duration, log *slog.Logger) (rpc.Gate, error) {
 			return nil, err
 		}
 	}
-	return g.admit, nil
+	return g, nil
 }
 
 // openAudit opens the log of writes and refusals, one that keeps nothing if path is empty.

@@ -14,9 +14,9 @@ import (
 )
 
 type backupCmd struct {
+	jsonFlag
 	File     string        `arg:"" help:"File to write, complete or not at all."`
 	Database databaseFlags `embed:""`
-	jsonFlag
 }
 
 // Help is shown below the flags.
@@ -47,10 +47,10 @@ func (c *backupCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type restoreCmd struct {
+	jsonFlag
 	File     string        `arg:"" help:"File that triskele backup wrote."`
 	Verify   bool          `help:"Only verify the file."`
 	Database databaseFlags `embed:""`
-	jsonFlag
 }
 
 // Help is shown below the flags.

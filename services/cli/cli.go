@@ -148,7 +148,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 			command = wrong.Context.Selected().FullPath()
 		}
 		_, _ = fmt.Fprintf(env.Err, "error: %v\nSee %s --help\n", err, command)
-		if args[0] == "hook" {
+		if args[0] == "hook" || command == "triskele hook" {
 			return exitOK // an agent would take any other for a veto on the prompt
 		}
 		return exitUsage

@@ -10,7 +10,7 @@ import (
 func TestConfigShow(t *testing.T) {
 	t.Setenv("TRISKELE_TOKEN", "trsk_0123456789ab_secret")
 	file := filepath.Join(t.TempDir(), "triskele.yaml")
-	if err := os.WriteFile(file, []byte("namespace: acme\npostgres: postgres://recall:secret@db/triskele\nrecall: {limit: 3}\ncurator-key: opensesame\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("namespace: acme\npostgres: postgres://recall:secret@127.0.0.1:1/triskele\nrecall: {limit: 3}\ncurator-key: opensesame\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var text string
@@ -20,6 +20,9 @@ func TestConfigShow(t *testing.T) {
 	golden(t, "config-show", strings.ReplaceAll(text, file, "triskele.yaml"))
 	got := run("", "recall", "x", "--config="+file, "--address=127.0.0.1:1")
 	wantContains(t, "a command that was told by the file", got.err, "127.0.0.1:1")
+	if got = run("", "queue", "list", "--config="+file); got.code != 1 || !strings.Contains(got.err, "is --postgres (or TRISKELE_POSTGRES) its URL?") || strings.Contains(got.err, "secret") {
+		t.Errorf("a database that is not there: %+v", got)
+	}
 	if got = run("", "recall", "x", "--limit=3", "--confg=x"); got.code != 2 {
 		t.Errorf("%+v", got)
 	}
@@ -29,7 +32,17 @@ func TestConfigShow(t *testing.T) {
 	if got = run("", "recall", "x", "--config="+file); got.code != 2 || !strings.Contains(got.err, `did you mean "recall"?`) {
 		t.Errorf("%+v", got)
 	}
-	if got = run("{}", "hook", "--config="+file); got.code != 0 || got.out != "" {
-		t.Errorf("a hook with a wrong file: %+v", got)
+	for _, args := range [][]string{{"hook", "--config=" + file}, {"--config=" + file, "hook"}} {
+		if got = run("{}", args...); got.code != 0 || got.out != "" {
+			t.Errorf("a hook with a wrong file: %+v", got)
+		}
+	}
+}
+
+func TestColour(t *testing.T) {
+	for palette, want := range map[string]bool{"auto": false, "never": false, "always": true} { // what is written to is no terminal
+		if got := run("", "recall", "x", "--address=127.0.0.1:1", "--color="+palette); got.code != 1 || strings.Contains(got.err, "\x1b[") != want {
+			t.Errorf("%s: %+v", palette, got)
+		}
 	}
 }

@@ -112,5 +112,8 @@ func (t target) with(ctx context.Context, fn func(backend.Backend) error) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
+	if err := b.Ping(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%s does not answer: does it run, and is --postgres (or TRISKELE_POSTGRES) its URL? %w", t, err)
+	}
 	return fn(b)
 }

@@ -52,11 +52,17 @@ func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) erro
 	}
 	defer func() { _ = c.Close() }()
 	err = calls(&session{c, tel.Recorder})
-	if status.Code(err) == codes.Unavailable && c.Conn().GetState() != connectivity.Ready {
-		return fmt.Errorf("no gateway answers at %s: start one with `triskele up`, or say where it is with --address", g.Address)
-	}
-	if status.Code(err) == codes.DeadlineExceeded && ctx.Err() == nil {
+	switch code := status.Code(err); {
+	case code == codes.Unavailable && c.Conn().GetState() != connectivity.Ready:
+		hint := ""
+		if g.TLS.CA == "" {
+			hint = "; if it serves TLS, name its authority with --tls-ca"
+		}
+		return fmt.Errorf("no gateway answers at %s: start one with `triskele up`, or say where it is with --address%s", g.Address, hint)
+	case code == codes.DeadlineExceeded && ctx.Err() == nil:
 		return fmt.Errorf("no answer within %v; --timeout allows more", g.Timeout)
+	case code == codes.Unauthenticated:
+		return fmt.Errorf("%w; --token-file or TRISKELE_TOKEN gives one, `triskele token create` makes one", err)
 	}
 	return err
 }

@@ -12,10 +12,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
 	"github.com/triskele/triskele/services/mcpserver"
 )
 
@@ -29,7 +35,8 @@ const (
 
 type mcpCmd struct {
 	Listen       string        `help:"Serve streamable HTTP on this address, at /mcp, instead of standard input and output." env:"TRISKELE_MCP_LISTEN" placeholder:"HOST:PORT"`
-	AllowRemote  bool          `help:"Serve on an address other machines can reach, although there is no authentication." env:"TRISKELE_ALLOW_REMOTE"`
+	AllowRemote  bool          `help:"Serve on an address other machines can reach, although callers are not known or requests not encrypted." env:"TRISKELE_ALLOW_REMOTE"`
+	Access       trust.Access  `embed:""`
 	AllowHost    []string      `help:"Names under which clients may ask for this server over HTTP, beside localhost and addresses." placeholder:"NAME"`
 	AnyNamespace bool          `help:"Let the agent work on other namespaces than this one." env:"TRISKELE_ANY_NAMESPACE"`
 	ReadOnly     bool          `help:"Offer recall and list only."`
@@ -72,11 +79,19 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	server := mcpserver.New(conn, mcpserver.Config{
+	door, err := c.open(log)
+	if err != nil {
+		return err
+	}
+	var calls grpc.ClientConnInterface = conn
+	if door != nil && door.Gate != nil {
+		calls = rpc.Guarded(conn, door.Gate)
+	}
+	server := mcpserver.New(calls, mcpserver.Config{
 		Namespace: c.Namespace.Namespace, AnyNamespace: c.AnyNamespace, ReadOnly: c.ReadOnly, MaxTokens: c.MaxTokens, Budget: c.Budget, Timeout: c.Timeout,
 	}, log)
-	if c.Listen != "" {
-		return c.serve(ctx, env, server, log)
+	if door != nil {
+		return c.serve(ctx, env, door, server, log)
 	}
 	err = server.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(env.In), Writer: unclosed{env.Out}})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
@@ -90,24 +105,33 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
+// open opens the address to serve on, if there is one, by the rules of all listeners.
+func (c *mcpCmd) open(log *slog.Logger) (*trust.Door, error) {
+	if c.Listen == "" {
+		return nil, nil
+	}
+	return trust.Listener{Listen: c.Listen, AllowRemote: c.AllowRemote, TLS: c.Store.TLS}.OpenHTTP(c.Access, log)
+}
+
 // serve answers over HTTP until ctx ends.
-func (c *mcpCmd) serve(ctx context.Context, env *Env, server *mcp.Server, log *slog.Logger) error {
-	listener, err := rpc.Listen(c.Listen, c.AllowRemote)
-	if errors.Is(err, rpc.ErrNotLoopback) {
-		return fmt.Errorf("%w, and MCP has no authentication: use 127.0.0.1, or pass --allow-remote if the network keeps others out", err)
-	}
-	if err != nil {
-		return err
-	}
-	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+func (c *mcpCmd) serve(ctx context.Context, env *Env, door *trust.Door, server *mcp.Server, log *slog.Logger) error {
+	var handler http.Handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{
 			SessionTimeout: sessionIdle, Logger: log,
 			DisableLocalhostProtection: len(c.AllowHost) > 0, // it knows localhost only; knownHost stays
 		})
+	if door.Caller != nil {
+		server.AddReceivingMiddleware(shown)
+		handler = known(door, handler)
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", http.NewCrossOriginProtection().Handler(handler))
 	web := &http.Server{Handler: c.knownHost(mux), ReadHeaderTimeout: headerTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
-	_, _ = fmt.Fprintf(env.Err, "MCP on http://%s/mcp; stop it with Ctrl-C.\n", listener.Addr())
+	scheme := "http"
+	if c.Store.TLS.Cert != "" {
+		scheme = "https"
+	}
+	_, _ = fmt.Fprintf(env.Err, "MCP on %s://%s/mcp; stop it with Ctrl-C.\n", scheme, door.Addr())
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
@@ -117,7 +141,7 @@ func (c *mcpCmd) serve(ctx context.Context, env *Env, server *mcp.Server, log *s
 			_ = web.Close() // streams that clients keep open
 		}
 	})
-	err = web.Serve(listener)
+	err := web.Serve(door)
 	if !stop() {
 		<-stopped
 	}
@@ -125,6 +149,41 @@ func (c *mcpCmd) serve(ctx context.Context, env *Env, server *mcp.Server, log *s
 		return nil
 	}
 	return err
+}
+
+// known asks for a token before anything else. A session belongs to the token that it was begun with.
+func known(door *trust.Door, next http.Handler) http.Handler {
+	verify := func(_ context.Context, token string, r *http.Request) (*auth.TokenInfo, error) {
+		ctx := rpc.From(r)
+		caller, err := door.Caller(ctx, token)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s", auth.ErrInvalidToken, status.Convert(err).Message())
+		}
+		from, _ := peer.FromContext(ctx)
+		return &auth.TokenInfo{UserID: caller.ID, Expiration: caller.Expires, Extra: map[string]any{"peer": from}}, nil
+	}
+	required := auth.RequireBearerToken(verify, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Del("WWW-Authenticate")
+			next.ServeHTTP(w, r)
+		}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", "Bearer") // unless it is let in
+		required.ServeHTTP(w, r)
+	})
+}
+
+// shown has the calls that a request leads to carry what it has shown, for the gate.
+func shown(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil {
+			ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("authorization", extra.Header.Get("Authorization")))
+			if from, ok := extra.TokenInfo.Extra["peer"].(*peer.Peer); ok {
+				ctx = peer.NewContext(ctx, from)
+			}
+		}
+		return next(ctx, method, req)
+	}
 }
 
 // knownHost refuses requests for a name that nobody said is ours: a web page whose name is made to lead here (DNS rebinding)

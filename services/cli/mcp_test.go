@@ -196,7 +196,7 @@ func TestMCPIsInterrupted(t *testing.T) {
 	}
 }
 
-var listening = regexp.MustCompile(`MCP on (http://\S+);`)
+var listening = regexp.MustCompile(`MCP on (https?://\S+);`)
 
 // listen starts an HTTP server and returns its address.
 func listen(t *testing.T, args ...string) (*process, string) {

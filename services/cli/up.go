@@ -15,6 +15,7 @@ import (
 	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/fuser/web"
 	"github.com/triskele/triskele/services/curator"
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed/open"
@@ -28,6 +29,7 @@ import (
 type upCmd struct {
 	Listener     trust.Listener       `embed:"" group:"Address and callers:"`
 	Access       trust.Access         `embed:"" group:"Address and callers:"`
+	Web          web.Flags            `embed:"" group:"Address and callers:"`
 	Database     databaseFlags        `embed:""`
 	Embedder     open.Flags           `embed:"" group:"Embedder:"`
 	Graph        graph.Flags          `embed:"" group:"Graph leg:"`
@@ -122,6 +124,11 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer func() { err = errors.Join(err, system.Close()) }()
 	operators.Health(server.Serving)
+	closeWeb, err := web.Open(ctx, c.Web, server, listener.Addr(), process.Service("fuser"), log, system.Serve)
+	if err != nil {
+		return err
+	}
+	defer closeWeb()
 	if c.Admin.On() {
 		closePage, err := page.Open(operators.ServeMux, config.Recent, server, process.Service("fuser"), log, system.Serve)
 		if err != nil {

@@ -156,8 +156,8 @@ func (n *network) named(text []word, ps []phrase, t moment) []weighted {
 			if f.Relation != AliasRelation || !n.holds(r, t) {
 				continue
 			}
-			for _, id := range []int64{f.Source, f.Target} {
-				other := weighted{n.concept[id], w.weight}
+			for _, at := range []int32{f.source, f.target} {
+				other := weighted{at, w.weight}
 				if !slices.ContainsFunc(out, func(w weighted) bool { return w.concept == other.concept }) && len(out) < 2*maxStarts {
 					out = append(out, other)
 				}
@@ -183,8 +183,7 @@ func (n *network) meant(means meaning, t moment) map[node]float64 {
 	for _, f := range n.said.nearest(means.vector, maxMeant, means.at(nearFact), stated, n.byFact) {
 		of, near := n.said.stated[f.row], means.share(f.cosine)
 		fact := &n.memories[of[0].memory].Facts[of[0].fact]
-		for _, id := range []int64{fact.Source, fact.Target} {
-			at := n.concept[id]
+		for _, at := range []int32{fact.source, fact.target} {
 			out[conceptNodeAt(at)] += near * n.concepts[at].specificity
 		}
 		for _, r := range of {

@@ -70,6 +70,7 @@ type factRow struct {
 	Single         bool  // the source has one target at a time
 	From, To       int64 // microseconds; To is 0 if it holds
 	Vector         code  // of the network's model; nil if there is none, or a row has it
+	source, target int32 // the places of Source and Target in a network
 }
 
 // fact names what a fact says, whoever states it.
@@ -121,8 +122,9 @@ func (n *network) put(rows memoryRows) {
 		} else {
 			n.relations[f.Relation] = f.Relation
 		}
-		for _, id := range []int64{f.Source, f.Target} {
-			row := &n.concepts[n.conceptAt(id)]
+		f.source, f.target = n.conceptAt(f.Source), n.conceptAt(f.Target)
+		for _, c := range []int32{f.source, f.target} {
+			row := &n.concepts[c]
 			row.facts = append(row.facts, factRef{at, int32(i)})
 		}
 		n.state(factRef{at, int32(i)}, f)
@@ -155,8 +157,8 @@ func (n *network) drop(id uuid.UUID) {
 	for i := range node.Facts {
 		f := &node.Facts[i]
 		n.unstate(factRef{at, int32(i)}, f)
-		for _, id := range []int64{f.Source, f.Target} {
-			row := &n.concepts[n.concept[id]]
+		for _, c := range []int32{f.source, f.target} {
+			row := &n.concepts[c]
 			row.facts = slices.DeleteFunc(row.facts, func(r factRef) bool { return r.memory == at })
 		}
 	}
@@ -354,7 +356,7 @@ func (n *network) closing(r factRef, t moment) (by factRef, closed bool) {
 	if !f.Single {
 		return factRef{}, false
 	}
-	for _, other := range n.concepts[n.concept[f.Source]].facts {
+	for _, other := range n.concepts[f.source].facts {
 		m := &n.memories[other.memory]
 		g := &m.Facts[other.fact]
 		if g.Source != f.Source || g.Target == f.Target || !g.Single || g.Relation != f.Relation ||

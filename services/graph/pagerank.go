@@ -63,6 +63,13 @@ type scratch struct {
 	next       []node // reached in this level, each once
 	mass       []float64
 	neighbours []neighbour
+	facts      []weightedFact
+}
+
+// weightedFact is a fact that holds, with what it weighs.
+type weightedFact struct {
+	factRef
+	weight float64
 }
 
 // visit is what a walk knows of a node.
@@ -212,12 +219,13 @@ func (w *walker) spreadConcept(v node, mass float64) {
 		}
 	}
 	w.arcs += len(row.mentions) + len(row.facts)
-	var facts []factRef
 	var factSum float64
+	w.facts = w.facts[:0]
 	for _, f := range row.facts {
 		if w.n.holds(f, w.time) {
-			facts = append(facts, f)
-			factSum += w.factWeight(f)
+			weight := w.factWeight(f)
+			w.facts = append(w.facts, weightedFact{f, weight})
+			factSum += weight
 		}
 	}
 	share := mass / max(1, present(pages)+present(mentions)+present(factSum))
@@ -230,14 +238,16 @@ func (w *walker) spreadConcept(v node, mass float64) {
 		}
 		w.give(v, memoryAt(a.to), share*float64(a.salience)/mentions, viaMention)
 	}
-	for _, f := range facts {
+	for _, f := range w.facts {
 		fact := &w.n.memories[f.memory].Facts[f.fact]
-		part := share * w.factWeight(f) / factSum / 2
-		other, via := fact.Target, fact.Relation
-		if other == row.id {
-			other, via = fact.Source, "is "+fact.Relation+" of"
+		part := share * f.weight / factSum / 2
+		other, via := fact.target, fact.Relation
+		if other == v.place() {
+			if other = fact.source; w.explain {
+				via = "is " + via + " of"
+			}
 		}
-		w.give(v, conceptNodeAt(w.n.concept[other]), part, via)
+		w.give(v, conceptNodeAt(other), part, via)
 		w.give(v, memoryAt(f.memory), part, fact.Relation)
 	}
 }

@@ -22,12 +22,14 @@ import (
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/fuser/web"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 type flags struct {
 	program.Flags
 	Access        trust.Access         `embed:"" group:"Address and callers:"`
+	Web           web.Flags            `embed:"" group:"Address and callers:"`
 	Leg           []string             `help:"A leg as ${form}; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG" group:"Recall:"`
 	Memory        string               `help:"The memory service as ${memory}." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET" group:"Recall:"`
 	Policies      []byte               `help:"JSON file of recall policies by namespace: a policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE" group:"Recall:"`
@@ -113,11 +115,17 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 		server.Ready()
 	}
 	register(server)
+	serve := func(inner *rpc.Server, listener net.Listener) error {
+		register(inner)
+		return inner.Run(ctx, listener)
+	}
+	closeWeb, err := web.Open(ctx, f.Web, server, listener.Addr(), tel, log, serve)
+	if err != nil {
+		return err
+	}
+	defer closeWeb()
 	if f.Admin.On() {
-		closePage, err := page.Open(operators.ServeMux, config.Recent, server, tel, log, func(inner *rpc.Server, listener net.Listener) error {
-			register(inner)
-			return inner.Run(ctx, listener)
-		})
+		closePage, err := page.Open(operators.ServeMux, config.Recent, server, tel, log, serve)
 		if err != nil {
 			return fmt.Errorf("page: %w", err)
 		}

@@ -1,0 +1,38 @@
+package rpc
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Guarded has a gate asked about every call over conn, as a server would: what the caller has shown is the context's incoming
+// metadata. Streams are refused.
+func Guarded(conn grpc.ClientConnInterface, gate Gate) grpc.ClientConnInterface {
+	return guarded{conn, gate}
+}
+
+type guarded struct {
+	grpc.ClientConnInterface
+	gate Gate
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (g guarded) Invoke(ctx context.Context, method string, request, reply any, opts ...grpc.CallOption) (err error) {
+	call, err := g.gate(ctx, method)
+	if err != nil {
+		return err
+	}
+	defer func() { call.Done(err) }()
+	if err := call.Allow(request); err != nil {
+		return err
+	}
+	return g.ClientConnInterface.Invoke(ctx, method, request, reply, opts...)
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (guarded) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, status.Error(codes.Unimplemented, "streams cannot be checked here")
+}

@@ -1,0 +1,4 @@
+package web
+
+// NewHandler is for fuzzing without sockets.
+var NewHandler = newHandler

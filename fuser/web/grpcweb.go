@@ -1,0 +1,213 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/triskele/triskele/fuser/rpc"
+)
+
+// gRPC-Web is gRPC's framing over HTTP/1.1, with the trailers as a last frame of the body:
+// https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md
+const (
+	grpcWebType  = "application/grpc-web"
+	grpcWebText  = "application/grpc-web-text" // all of it in base64
+	frameHeader  = 5                           // bytes: flags, length
+	trailerFrame = 0x80
+)
+
+// serveGRPCWeb makes the call that a request describes. Messages pass as the bytes they are.
+func serveGRPCWeb(conn *grpc.ClientConn, w http.ResponseWriter, r *http.Request) {
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	body, out := io.Reader(r.Body), io.Writer(w)
+	switch kind {
+	case grpcWebType, grpcWebType + "+proto":
+	case grpcWebText, grpcWebText + "+proto":
+		body, out = base64.NewDecoder(base64.StdEncoding, body), base64Writer{w}
+	default:
+		refuse(w, http.StatusUnsupportedMediaType, fmt.Errorf("messages must be %s+proto or %s+proto", grpcWebType, grpcWebText))
+		return
+	}
+	if r.Method != http.MethodPost {
+		refuse(w, http.StatusMethodNotAllowed, errors.New("gRPC-Web is sent by POST"))
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	answers := http.NewResponseController(w)
+	sent := func() { _ = answers.SetReadDeadline(time.Time{}) } // it would end a long answer, too
+	err := call(conn, r, body, sent, func(message []byte) error {
+		if err := writeFrame(out, 0, message); err != nil {
+			return err
+		}
+		return answers.Flush()
+	})
+	_ = writeFrame(out, trailerFrame, trailers(err)) // an error means that the caller has gone
+}
+
+// call sends the frames of a body, says when that is done, and passes on what is answered. It ends with an error, io.EOF if all is well.
+func call(conn *grpc.ClientConn, r *http.Request, body io.Reader, sent func(), answer func([]byte) error) error {
+	ctx, cancel := context.WithCancel(outgoing(r))
+	defer cancel()
+	if text := r.Header.Get("Grpc-Timeout"); text != "" {
+		timeout, err := parseTimeout(text)
+		if err != nil {
+			return err
+		}
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, r.URL.Path, grpc.ForceCodecV2(unread{}))
+	if err != nil {
+		return err
+	}
+	for {
+		message, err := readFrame(body)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if stream.SendMsg(message) != nil {
+			break // the call has ended: what is received says how
+		}
+	}
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
+	sent()
+	for {
+		var message []byte
+		if err := stream.RecvMsg(&message); err != nil {
+			return err
+		}
+		if err := answer(message); err != nil {
+			return err
+		}
+	}
+}
+
+// outgoing is a request's context with the headers that mean something to the gateway.
+func outgoing(r *http.Request) context.Context {
+	ctx := r.Context()
+	for _, name := range append([]string{"Authorization"}, passed...) {
+		for _, value := range r.Header.Values(name) {
+			ctx = metadata.AppendToOutgoingContext(ctx, strings.ToLower(name), value)
+		}
+	}
+	return ctx
+}
+
+// readFrame returns the next message, io.EOF if there is none.
+func readFrame(body io.Reader) ([]byte, error) {
+	var header [frameHeader]byte
+	if _, err := io.ReadFull(body, header[:]); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, io.EOF
+		}
+		return nil, status.Error(codes.InvalidArgument, "the body is no sequence of frames")
+	}
+	if header[0] != 0 {
+		return nil, status.Error(codes.Unimplemented, "frames must be messages that are not compressed")
+	}
+	length := binary.BigEndian.Uint32(header[1:])
+	if length > rpc.MaxMessageBytes {
+		return nil, status.Errorf(codes.ResourceExhausted, "a message must have at most %d bytes", rpc.MaxMessageBytes)
+	}
+	var message bytes.Buffer // grows with what comes, not with what was announced
+	if _, err := io.CopyN(&message, body, int64(length)); err != nil {
+		return nil, status.Error(codes.InvalidArgument, "a frame is shorter than its header says")
+	}
+	return message.Bytes(), nil
+}
+
+func writeFrame(out io.Writer, flags byte, payload []byte) error {
+	frame := make([]byte, frameHeader, frameHeader+len(payload))
+	frame[0] = flags
+	binary.BigEndian.PutUint32(frame[1:], uint32(len(payload)))
+	_, err := out.Write(append(frame, payload...))
+	return err
+}
+
+// trailers says how a call ended; io.EOF is well.
+func trailers(err error) []byte {
+	if errors.Is(err, io.EOF) {
+		return []byte("grpc-status: 0\r\n")
+	}
+	st := status.Convert(err)
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "grpc-status: %d\r\ngrpc-message: %s\r\n", st.Code(), percent(st.Message()))
+	if details, err := proto.Marshal(st.Proto()); err == nil && len(st.Details()) > 0 {
+		fmt.Fprintf(&out, "grpc-status-details-bin: %s\r\n", base64.RawStdEncoding.EncodeToString(details))
+	}
+	return out.Bytes()
+}
+
+// percent encodes a status message as gRPC does: bytes that are not printable ASCII, and the percent sign.
+func percent(text string) string {
+	var out strings.Builder
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '%' {
+			fmt.Fprintf(&out, "%%%02X", c)
+		} else {
+			out.WriteByte(c)
+		}
+	}
+	return out.String()
+}
+
+// parseTimeout reads a time as gRPC writes it: at most 8 digits and a unit.
+func parseTimeout(text string) (time.Duration, error) {
+	units := map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond}
+	last := len(text) - 1
+	n, err := strconv.ParseUint(text[:last], 10, 32)
+	unit := units[text[last]]
+	if err != nil || unit == 0 || last > 8 {
+		return 0, status.Error(codes.InvalidArgument, "grpc-timeout: must be at most 8 digits and one of H, M, S, m, u, n")
+	}
+	return time.Duration(min(n, uint64(24*365*time.Hour/unit))) * unit, nil
+}
+
+// base64Writer writes what it is given in base64, each time by itself.
+type base64Writer struct{ out io.Writer }
+
+// Write implements io.Writer.
+func (b base64Writer) Write(p []byte) (int, error) {
+	if _, err := b.out.Write([]byte(base64.StdEncoding.EncodeToString(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// unread is a codec of messages that nobody looks into.
+type unread struct{}
+
+// Marshal implements encoding.CodecV2.
+func (unread) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
+}
+
+// Unmarshal implements encoding.CodecV2.
+func (unread) Unmarshal(data mem.BufferSlice, v any) error {
+	*v.(*[]byte) = data.Materialize()
+	return nil
+}
+
+// Name implements encoding.CodecV2.
+func (unread) Name() string { return "proto" }

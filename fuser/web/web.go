@@ -1,0 +1,130 @@
+// Package web serves a gateway's gRPC services to callers that speak HTTP/1.1, on the same port: as JSON under paths that
+// proto/http.yaml lists, and as gRPC-Web. Each request becomes a call to the gateway's own server, so that tokens, rates, checks,
+// deadlines, spans and the audit log are those of gRPC. It knows no service but by the code generated from the contract.
+package web
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/rs/cors"
+	"google.golang.org/grpc"
+
+	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/telemetry"
+)
+
+const (
+	headerTime = 10 * time.Second // for a request's header
+	bodyTime   = time.Minute      // for all of a request
+	idleTime   = 2 * time.Minute  // of a connection between requests
+	drainTime  = 5 * time.Second  // for running requests at the end
+	maxHeader  = 64 << 10         // bytes
+	preflight  = 600              // seconds for which a browser remembers what it may send
+)
+
+// Flags say what is served. Embed them.
+type Flags struct {
+	HTTP    bool     `name:"http" help:"Serve HTTP with JSON and gRPC-Web, too, on the same address." default:"true" negatable:"" env:"TRISKELE_HTTP"`
+	Origins []string `name:"http-allow-origin" help:"Let pages of this origin call over HTTP, https://app.example.com for instance; repeat it for others. Pages of other origins cannot." env:"TRISKELE_HTTP_ALLOW_ORIGIN" placeholder:"ORIGIN"`
+}
+
+//go:embed openapi.json
+var openAPI []byte
+
+// Open serves what outer serves to callers of HTTP, until ctx ends. serve has a server serve the gateway on a listener. address is
+// what outer listens on. Closing waits for running requests. Call it before outer runs.
+func Open(ctx context.Context, flags Flags, outer *rpc.Server, address net.Addr, tel *telemetry.Service, log *slog.Logger, serve func(*rpc.Server, net.Listener) error) (closeWeb func(), err error) {
+	if !flags.HTTP {
+		return func() {}, nil
+	}
+	conn, closeInner, err := rpc.Inner(outer.Gate(), tel, log, serve)
+	if err != nil {
+		return nil, err
+	}
+	handler, err := newHandler(ctx, conn, flags.Origins)
+	if err != nil {
+		closeInner()
+		return nil, err
+	}
+	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsLoopback() && outer.Gate() == nil {
+		handler = rpc.Loopback(handler)
+	}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	listener := outer.HTTP()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener) // ends with its listener
+	}()
+	ctx, end := context.WithCancel(ctx)
+	drained := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		defer close(drained)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close()
+		}
+	})
+	return func() {
+		end()
+		<-drained
+		<-served
+		closeInner()
+	}, nil
+}
+
+// newHandler answers requests by calls over conn. Pages may send them from these origins only.
+func newHandler(ctx context.Context, conn *grpc.ClientConn, origins []string) (http.Handler, error) {
+	json, err := newJSON(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", json)
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(openAPI)
+	})
+	known := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store") // answers hold memories
+		r = r.WithContext(rpc.From(r))
+		if strings.HasPrefix(r.Header.Get("Content-Type"), grpcWebType) {
+			serveGRPCWeb(conn, w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+	own := http.NewCrossOriginProtection()
+	for _, origin := range origins {
+		if err := own.AddTrustedOrigin(origin); err != nil {
+			return nil, fmt.Errorf("--http-allow-origin: %w", err)
+		}
+	}
+	own.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusForbidden, errors.New("pages of this origin may not call: see --http-allow-origin"))
+	}))
+	handler := own.Handler(known)
+	if len(origins) == 0 {
+		return handler, nil
+	}
+	return cors.New(cors.Options{
+		AllowedOrigins: origins,
+		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete},
+		AllowedHeaders: []string{"*"},
+		ExposedHeaders: []string{"Retry-After", "WWW-Authenticate"},
+		MaxAge:         preflight,
+	}).Handler(handler), nil
+}

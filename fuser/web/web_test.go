@@ -1,0 +1,321 @@
+package web_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/fuser/web"
+	"github.com/triskele/triskele/proto/client/clienttest"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+const absent = "01980000-0000-7000-8000-000000000001"
+
+// fake is the client package's, with what it lacks and a look at what reaches it.
+type fake struct {
+	*clienttest.Fake
+	mu     sync.Mutex
+	ctx    context.Context                                                                      // of the last recall
+	update *triskelev1.UpdateRequest                                                            // the last
+	recall func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) // instead, if not nil
+}
+
+func (f *fake) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+	f.mu.Lock()
+	f.ctx = ctx
+	f.mu.Unlock()
+	if f.recall != nil {
+		return f.recall(ctx, req)
+	}
+	return f.Fake.Recall(ctx, req)
+}
+
+func (f *fake) Update(_ context.Context, req *triskelev1.UpdateRequest) (*triskelev1.UpdateResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.update = req
+	return &triskelev1.UpdateResponse{Memory: req.GetMemory()}, nil
+}
+
+func (f *fake) GetNamespace(_ context.Context, req *triskelev1.GetNamespaceRequest) (*triskelev1.GetNamespaceResponse, error) {
+	return &triskelev1.GetNamespaceResponse{Namespace: req.GetNamespace()}, nil
+}
+
+func (f *fake) RenameNamespace(_ context.Context, req *triskelev1.RenameNamespaceRequest) (*triskelev1.RenameNamespaceResponse, error) {
+	return nil, status.Errorf(codes.AlreadyExists, "new_name: %s is taken", req.GetNewName())
+}
+
+func (f *fake) Import(stream grpc.ClientStreamingServer[triskelev1.ImportRequest, triskelev1.ImportResponse]) error {
+	out := &triskelev1.ImportResponse{}
+	for {
+		req, err := stream.Recv()
+		if err == io.EOF {
+			return stream.SendAndClose(out)
+		}
+		if err != nil {
+			return err
+		}
+		out.Stored += int64(len(req.GetMemories()))
+	}
+}
+
+// gateway is a server of the fake, as fuserd is of the gateway.
+type gateway struct {
+	*fake
+	t       testing.TB
+	address string
+	stop    func() // and wait
+}
+
+func start(t testing.TB, flags web.Flags, listener trust.Listener, access trust.Access) *gateway {
+	t.Helper()
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tel, log := process.Service("test"), slog.New(slog.DiscardHandler)
+	listener.Listen, listener.TLS.Reload = "127.0.0.1:0", time.Minute
+	server, at, err := listener.Open(access, tel, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gateway{fake: &fake{Fake: clienttest.NewFake()}, t: t, address: at.Addr().String()}
+	ctx, cancel := context.WithCancel(context.Background())
+	serve := func(server *rpc.Server, listener net.Listener) error {
+		triskelev1.RegisterRecallServiceServer(server, g)
+		triskelev1.RegisterMemoryServiceServer(server, g)
+		server.Ready()
+		return server.Run(ctx, listener)
+	}
+	closeWeb, err := web.Open(ctx, flags, server, at.Addr(), tel, log, serve)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- serve(server, at) }()
+	g.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		closeWeb()
+	})
+	t.Cleanup(g.stop)
+	return g
+}
+
+func startPlain(t *testing.T) *gateway {
+	return start(t, web.Flags{HTTP: true}, trust.Listener{}, trust.Access{})
+}
+
+// ask sends a request; a body is JSON unless the header says otherwise. Headers are "Name: value".
+func (g *gateway) ask(c *http.Client, method, url, body string, headers ...string) (*http.Response, string) {
+	g.t.Helper()
+	req, err := http.NewRequestWithContext(g.t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if req.Header.Set(name, value); name == "Host" {
+			req.Host = value
+		}
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return resp, string(text)
+}
+
+const (
+	memory = `{"namespace": "acme/ops", "content": "Deploys are frozen."}`
+	frozen = `{"namespaces": ["acme/ops"], "query": "frozen deploys"}`
+)
+
+func TestJSON(t *testing.T) {
+	g := startPlain(t)
+	stored, err := g.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "acme/ops", Content: "Deploys are frozen."}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := stored.GetMemory().GetId()
+	long := strings.Repeat("x", 1<<20)
+	for name, x := range map[string]struct {
+		method, path, body string
+		headers            []string
+		code               int
+		says               string
+	}{
+		"remember":                   {"POST", "/v1/memories", `{"namespace": "acme/dev", "content": "Tea at four.", "occurredAt": "2026-01-02T03:04:05Z"}`, nil, 200, `"occurred_at":"2026-01-02T03:04:05Z"`},
+		"recall":                     {"POST", "/v1/recall", frozen, nil, 200, `"content":"Deploys are frozen."`},
+		"list":                       {"GET", "/v1/memories?namespace=acme/ops&page_size=1", "", nil, 200, id},
+		"get":                        {"GET", "/v1/memories/" + id + "?namespace=acme/ops", "", nil, 200, "frozen"},
+		"get two":                    {"GET", "/v1/memories/" + id + "," + absent + "?namespace=acme%2Fops", "", nil, 200, "frozen"},
+		"get by a body":              {"POST", "/v1/memories:get", `{"namespace": "acme/ops", "ids": ["` + id + `"]}`, nil, 200, "frozen"},
+		"get what is not":            {"GET", "/v1/memories/" + id + "?namespace=acme/dev", "", nil, 404, `"message":"ids: no such memory"`},
+		"supersede what is not":      {"POST", "/v1/memories/" + absent + ":supersede", memory, nil, 404, `"message":"no such memory`},
+		"forget":                     {"DELETE", "/v1/memories/" + absent + "?namespace=acme/ops", "", nil, 200, `"forgotten":"0"`},
+		"export":                     {"GET", "/v1/memories:export?namespace=acme/ops", "", nil, 200, `{"result":{"memories":[`},
+		"import":                     {"POST", "/v1/memories:import", `{"memories": [` + memory + `]}` + "\n" + `{"memories": [` + memory + `]}`, nil, 200, `"stored":"2"`},
+		"import of garbage":          {"POST", "/v1/memories:import", `{"memories": [` + memory + `]} nonsense`, nil, 400, "message 2 of the body"},
+		"a namespace":                {"GET", "/v1/namespaces/acme/ops", "", nil, 200, `"namespace":"acme/ops"`},
+		"a conflict":                 {"POST", "/v1/namespaces/acme/ops:rename", `{"new_name": "x"}`, nil, 409, "new_name: x is taken"},
+		"what is not served":         {"GET", "/v1/decisions?namespace=acme", "", nil, 501, `"code":12`},
+		"the document":               {"GET", "/openapi.json", "", nil, 200, `"openapi": "3`},
+		"nothing":                    {"GET", "/v2/recall", "", nil, 404, "/openapi.json"},
+		"another method":             {"PUT", "/v1/recall", "{}", nil, 405, "PUT is not possible"},
+		"a form":                     {"POST", "/v1/recall", frozen, []string{"Content-Type: application/x-www-form-urlencoded"}, 415, "application/json"},
+		"a form as a GET":            {"POST", "/v1/memories", "namespace=acme", []string{"Content-Type: application/x-www-form-urlencoded", "X-HTTP-Method-Override: GET"}, 415, ""},
+		"no JSON":                    {"POST", "/v1/recall", "{", nil, 400, "one JSON object"},
+		"two objects":                {"POST", "/v1/recall", frozen + "{}", nil, 400, "one JSON object"},
+		"a list":                     {"POST", "/v1/recall", "[]", nil, 400, `"code":3`},
+		"an unknown field":           {"POST", "/v1/recall", `{"namespace": "acme"}`, nil, 400, `unknown field \"namespace\"`},
+		"an unknown field inside":    {"POST", "/v1/memories", `{"kontent": "x"}`, nil, 400, `unknown field \"kontent\"`},
+		"an unknown parameter":       {"GET", "/v1/memories?namspace=acme", "", nil, 400, "namspace: there is no such parameter"},
+		"an unknown parameter below": {"GET", "/v1/memories?namespace=acme&filter.tag=x", "", nil, 400, "filter.tag: there is no such parameter"},
+		"a parameter of no number":   {"GET", "/v1/memories?namespace=acme&page_size=many", "", nil, 400, "page_size"},
+		"a field out of bounds":      {"POST", "/v1/recall", `{"namespaces": ["acme"], "query": "x", "limit": 5000}`, nil, 400, `"field_violations":[{"field":"limit"`},
+		"nothing to remember":        {"POST", "/v1/memories", `null`, nil, 400, `"code":3`},
+		"a body that is too long":    {"POST", "/v1/recall", `"` + long + `"`, nil, 413, "1048576"},
+		"a body of a GET":            {"GET", "/v1/memories?namespace=acme", "{}", nil, 400, "no body"},
+		"a wrong time":               {"POST", "/v1/recall", frozen, []string{"Grpc-Timeout: soon"}, 400, "grpc-timeout"},
+		"too little time":            {"POST", "/v1/recall", frozen, []string{"Grpc-Timeout: 1n"}, 504, `"code":4`},
+		"DNS rebinding":              {"GET", "/v1/memories?namespace=acme", "", []string{"Host: evil.example"}, 421, "localhost"},
+		"a page of another site":     {"POST", "/v1/recall", frozen, []string{"Origin: https://evil.example"}, 403, "--http-allow-origin"},
+	} {
+		resp, text := g.ask(http.DefaultClient, x.method, "http://"+g.address+x.path, x.body, x.headers...)
+		if resp.StatusCode != x.code || !strings.Contains(text, x.says) || resp.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %d %.300s, want %d %s", name, resp.StatusCode, text, x.code, x.says)
+		}
+		if kind := resp.Header.Get("Content-Type"); kind != "application/json" && x.code != 421 {
+			t.Errorf("%s: answered as %s", name, kind)
+		}
+	}
+}
+
+// An update's mask is what its body has.
+func TestPatch(t *testing.T) {
+	g := startPlain(t)
+	resp, text := g.ask(http.DefaultClient, "PATCH", "http://"+g.address+"/v1/memories/"+absent+"?namespace=acme/ops&expected_revision=3", `{"title": "Freeze", "tags": []}`)
+	if resp.StatusCode != 200 {
+		t.Fatalf("%d %s", resp.StatusCode, text)
+	}
+	if u := g.update; u.GetNamespace() != "acme/ops" || u.GetId() != absent || u.GetExpectedRevision() != 3 || u.GetMemory().GetTitle() != "Freeze" || len(u.GetUpdateMask().GetPaths()) != 2 {
+		t.Errorf("%v", u)
+	}
+}
+
+// What a caller says about time and traces arrives, and only what is meant for the gateway does.
+func TestWhatIsPassedOn(t *testing.T) {
+	g := startPlain(t)
+	const traceID = "0af7651916cd43dd8448eb211c80319c"
+	if resp, text := g.ask(http.DefaultClient, "POST", "http://"+g.address+"/v1/recall", frozen, "Traceparent: 00-"+traceID+"-b7ad6b7169203331-01", "Grpc-Timeout: 7S"); resp.StatusCode != 200 {
+		t.Fatalf("%d %s", resp.StatusCode, text)
+	}
+	if got := trace.SpanContextFromContext(g.ctx).TraceID().String(); got != traceID {
+		t.Errorf("trace %s", got)
+	}
+	if at, ok := g.ctx.Deadline(); !ok || time.Until(at) > 7*time.Second {
+		t.Errorf("deadline %v %v", at, ok)
+	}
+	if resp, _ := g.ask(http.DefaultClient, "POST", "http://"+g.address+"/v1/recall", frozen); resp.StatusCode != 200 {
+		t.Fatal(resp.Status)
+	}
+	if at, ok := g.ctx.Deadline(); ok { // or the budget would not be the gateway's default
+		t.Errorf("a deadline that nobody has set: %v", at)
+	}
+}
+
+// A caller who goes away ends the call.
+func TestGoneCaller(t *testing.T) {
+	g := startPlain(t)
+	began, ended := make(chan struct{}), make(chan struct{})
+	g.recall = func(ctx context.Context, _ *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+		close(began)
+		<-ctx.Done()
+		close(ended)
+		return nil, ctx.Err()
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, "POST", "http://"+g.address+"/v1/recall", strings.NewReader(frozen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	go func() {
+		<-began
+		leave()
+	}()
+	if resp, err := http.DefaultClient.Do(req); err == nil {
+		_ = resp.Body.Close()
+		t.Fatal("an answer")
+	}
+	<-ended
+}
+
+func TestOrigins(t *testing.T) {
+	const friend = "https://app.example"
+	g := start(t, web.Flags{HTTP: true, Origins: []string{friend}}, trust.Listener{}, trust.Access{})
+	url := "http://" + g.address + "/v1/recall"
+	for name, x := range map[string]struct {
+		method, body string
+		origin       string
+		code         int
+		allowed      string
+	}{
+		"a page that may":               {"POST", frozen, friend, 200, friend},
+		"a page that may not":           {"POST", frozen, "https://evil.example", 403, ""},
+		"asking first":                  {"OPTIONS", "", friend, 204, friend},
+		"asking first from elsewhere":   {"OPTIONS", "", "https://evil.example", 204, ""},
+		"the same host, another scheme": {"POST", frozen, "http://app.example", 403, ""},
+	} {
+		headers := []string{"Origin: " + x.origin}
+		if x.method == "OPTIONS" {
+			headers = append(headers, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization,content-type,x-grpc-web")
+		}
+		resp, text := g.ask(http.DefaultClient, x.method, url, x.body, headers...)
+		if got := resp.Header.Get("Access-Control-Allow-Origin"); resp.StatusCode != x.code || got != x.allowed {
+			t.Errorf("%s: %d %q %s", name, resp.StatusCode, got, text)
+		}
+		if got := resp.Header.Get("Access-Control-Allow-Headers"); x.method == "OPTIONS" && x.allowed != "" && !strings.Contains(got, "authorization") {
+			t.Errorf("%s: headers %q", name, got)
+		}
+	}
+}
+
+func TestWrongOrigin(t *testing.T) {
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tel, log := process.Service("test"), slog.New(slog.DiscardHandler)
+	serve := func(server *rpc.Server, listener net.Listener) error { return server.Run(t.Context(), listener) }
+	_, err = web.Open(t.Context(), web.Flags{HTTP: true, Origins: []string{"app.example"}}, rpc.NewServer(tel, log), &net.TCPAddr{}, tel, log, serve)
+	if err == nil || !strings.Contains(err.Error(), "--http-allow-origin") {
+		t.Error(err)
+	}
+}
