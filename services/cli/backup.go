@@ -14,6 +14,7 @@ import (
 )
 
 type backupCmd struct {
+	jsonFlag
 	File     string        `arg:"" help:"File to write, complete or not at all."`
 	Database databaseFlags `embed:""`
 }
@@ -46,6 +47,7 @@ func (c *backupCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type restoreCmd struct {
+	jsonFlag
 	File     string        `arg:"" help:"File that triskele backup wrote."`
 	Verify   bool          `help:"Only verify the file."`
 	Database databaseFlags `embed:""`
