@@ -16,6 +16,7 @@ import (
 type backupCmd struct {
 	File     string        `arg:"" help:"File to write, complete or not at all."`
 	Database databaseFlags `embed:""`
+	jsonFlag
 }
 
 // Help is shown below the flags.
@@ -49,6 +50,7 @@ type restoreCmd struct {
 	File     string        `arg:"" help:"File that triskele backup wrote."`
 	Verify   bool          `help:"Only verify the file."`
 	Database databaseFlags `embed:""`
+	jsonFlag
 }
 
 // Help is shown below the flags.
