@@ -17,6 +17,7 @@ type backupCmd struct {
 	jsonFlag
 	File     string        `arg:"" help:"File to write, complete or not at all."`
 	Database databaseFlags `embed:""`
+	jsonFlag
 }
 
 // Help is shown below the flags.
@@ -51,6 +52,7 @@ type restoreCmd struct {
 	File     string        `arg:"" help:"File that triskele backup wrote."`
 	Verify   bool          `help:"Only verify the file."`
 	Database databaseFlags `embed:""`
+	jsonFlag
 }
 
 // Help is shown below the flags.
