@@ -32,6 +32,7 @@ _triskele() {
         --rate-limit) values=- ;;
         --write-quota) values=- ;;
         --audit) files=file ;;
+        --http-allow-origin) values=- ;;
         --store) values='sqlite postgres' ;;
         --sqlite) files=file ;;
         --postgres) values=- ;;
@@ -78,7 +79,7 @@ _triskele() {
         --trace-slow) values=- ;;
         --log-level) values=- ;;
       esac
-      words='--help --config --color --version --listen --allow-remote --tls-cert --tls-key --tls-ca --tls-clients --tokens --oidc-issuer --oidc-audience --rate-limit --write-quota --audit --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file --graph-traversal --graph-max-arcs --scorer --or-broaden-min-rank --max-postings --curator-url --curator-model --curator-key-file --curator-similarity --curator-per-minute --curator-max-input --curator-timeout --extractor-url --extractor-model --extractor-key-file --extractor-batch --extractor-per-minute --extractor-tokens-per-hour --extractor-max-input --extractor-timeout --vector-memory --sweep-after --sweep-every --graph-seeded --policies --reranker --reranker-key-file --reranker-top --reranker-cap --reranker-min --reranker-limit --reranker-max-bytes --fusion --k --alpha --cache-bytes --cache-ttl --trace-queries --one-statement --admin --admin-allow-remote --trace-slow --log-level' ;;
+      words='--help --config --color --version --listen --allow-remote --tls-cert --tls-key --tls-ca --tls-clients --tokens --oidc-issuer --oidc-audience --rate-limit --write-quota --audit --http --no-http --http-allow-origin --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file --graph-traversal --graph-max-arcs --scorer --or-broaden-min-rank --max-postings --curator-url --curator-model --curator-key-file --curator-similarity --curator-per-minute --curator-max-input --curator-timeout --extractor-url --extractor-model --extractor-key-file --extractor-batch --extractor-per-minute --extractor-tokens-per-hour --extractor-max-input --extractor-timeout --vector-memory --sweep-after --sweep-every --graph-seeded --policies --reranker --reranker-key-file --reranker-top --reranker-cap --reranker-min --reranker-limit --reranker-max-bytes --fusion --k --alpha --cache-bytes --cache-ttl --trace-queries --one-statement --admin --admin-allow-remote --trace-slow --log-level' ;;
     ' remember')
       case "$prev" in
         --config) files=file ;;
@@ -265,6 +266,12 @@ _triskele() {
         --config) files=file ;;
         --color) values='auto always never' ;;
         --listen) values=- ;;
+        --tokens) files=file ;;
+        --oidc-issuer) values=- ;;
+        --oidc-audience) values=- ;;
+        --rate-limit) values=- ;;
+        --write-quota) values=- ;;
+        --audit) files=file ;;
         --allow-host) values=- ;;
         --max-tokens) values=- ;;
         --budget) values=- ;;
@@ -283,7 +290,7 @@ _triskele() {
         --embedder-fallback) values=- ;;
         --embedder-key-file) files=file ;;
       esac
-      words='--help --config --color --version --listen --allow-remote --allow-host --any-namespace --read-only --max-tokens --budget --timeout --log-level --namespace --address --token-file --tls-cert --tls-key --tls-ca --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
+      words='--help --config --color --version --listen --allow-remote --tokens --oidc-issuer --oidc-audience --rate-limit --write-quota --audit --allow-host --any-namespace --read-only --max-tokens --budget --timeout --log-level --namespace --address --token-file --tls-cert --tls-key --tls-ca --store --sqlite --postgres --embedder --embedder-fallback --embedder-key-file' ;;
     ' hook')
       case "$prev" in
         --config) files=file ;;
@@ -425,7 +432,7 @@ _triskele() {
         --postgres) values=- ;;
       esac
       [[ $values$files || $cur == -* ]] || files=file
-      words='--help --config --color --version --store --sqlite --postgres --json' ;;
+      words='--help --config --color --version --json --store --sqlite --postgres' ;;
     ' restore')
       case "$prev" in
         --config) files=file ;;
@@ -435,7 +442,7 @@ _triskele() {
         --postgres) values=- ;;
       esac
       [[ $values$files || $cur == -* ]] || files=file
-      words='--help --config --color --version --verify --store --sqlite --postgres --json' ;;
+      words='--help --config --color --version --json --verify --store --sqlite --postgres' ;;
     ' doctor')
       case "$prev" in
         --config) files=file ;;

@@ -472,7 +472,6 @@ complete -c triskele -n '__triskele_at "backup"' -l json -d 'Print the result as
 complete -c triskele -n '__triskele_at "backup"' -l store -x -a 'sqlite postgres' -d 'Kind of database: sqlite or postgres; follows from --sqlite and --postgres if not given'
 complete -c triskele -n '__triskele_at "backup"' -l sqlite -r -F -d 'Path of the SQLite file; the platform\'s data folder if not given'
 complete -c triskele -n '__triskele_at "backup"' -l postgres -x -d 'PostgreSQL connection URL'
-complete -c triskele -n '__triskele_at "backup"' -l json -d 'Print the result as JSON'
 complete -c triskele -n '__triskele_at "backup"' -F
 complete -c triskele -n '__triskele_at "restore"' -l help -s h -d 'Show context-sensitive help'
 complete -c triskele -n '__triskele_at "restore"' -l config -r -F -d 'Configuration file, or "off" for none'
@@ -483,7 +482,6 @@ complete -c triskele -n '__triskele_at "restore"' -l verify -d 'Only verify the 
 complete -c triskele -n '__triskele_at "restore"' -l store -x -a 'sqlite postgres' -d 'Kind of database: sqlite or postgres; follows from --sqlite and --postgres if not given'
 complete -c triskele -n '__triskele_at "restore"' -l sqlite -r -F -d 'Path of the SQLite file; the platform\'s data folder if not given'
 complete -c triskele -n '__triskele_at "restore"' -l postgres -x -d 'PostgreSQL connection URL'
-complete -c triskele -n '__triskele_at "restore"' -l json -d 'Print the result as JSON'
 complete -c triskele -n '__triskele_at "restore"' -F
 complete -c triskele -n '__triskele_at "doctor"' -l help -s h -d 'Show context-sensitive help'
 complete -c triskele -n '__triskele_at "doctor"' -l config -r -F -d 'Configuration file, or "off" for none'

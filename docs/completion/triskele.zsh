@@ -558,7 +558,6 @@ _triskele() {
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
-        '--json[Print the result as JSON]' \
         ':file:_files' \
         && return ;;
     ' restore')
@@ -573,7 +572,6 @@ _triskele() {
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \
-        '--json[Print the result as JSON]' \
         ':file:_files' \
         && return ;;
     ' doctor')
