@@ -14,7 +14,6 @@ import (
 )
 
 type backupCmd struct {
-	jsonFlag
 	File     string        `arg:"" help:"File to write, complete or not at all."`
 	Database databaseFlags `embed:""`
 	jsonFlag
@@ -48,7 +47,6 @@ func (c *backupCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type restoreCmd struct {
-	jsonFlag
 	File     string        `arg:"" help:"File that triskele backup wrote."`
 	Verify   bool          `help:"Only verify the file."`
 	Database databaseFlags `embed:""`
