@@ -432,7 +432,7 @@ _triskele() {
         --postgres) values=- ;;
       esac
       [[ $values$files || $cur == -* ]] || files=file
-      words='--help --config --color --version --json --store --sqlite --postgres' ;;
+      words='--help --config --color --version --store --sqlite --postgres --json' ;;
     ' restore')
       case "$prev" in
         --config) files=file ;;
@@ -442,7 +442,7 @@ _triskele() {
         --postgres) values=- ;;
       esac
       [[ $values$files || $cur == -* ]] || files=file
-      words='--help --config --color --version --json --verify --store --sqlite --postgres' ;;
+      words='--help --config --color --version --verify --store --sqlite --postgres --json' ;;
     ' doctor')
       case "$prev" in
         --config) files=file ;;
