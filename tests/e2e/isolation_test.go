@@ -367,8 +367,8 @@ func (l *openLeg) open(namespace, question string) (opened []statement) {
 func (l *openLeg) withoutPredicate(ctx context.Context, namespace, question string) (ids []string, err error) {
 	err = l.run(ctx, namespace, l.open(namespace, question), func(_ int, row []any) {
 		for _, value := range row {
-			if id, ok := value.([16]byte); ok {
-				ids = append(ids, uuid.UUID(id).String())
+			if id, ok := value.(uuid.UUID); ok {
+				ids = append(ids, id.String())
 			}
 		}
 	})
