@@ -43,14 +43,25 @@ func migrated(t testing.TB) string {
 }
 
 func makeTemplate(ctx context.Context, t testing.TB) (string, error) {
+	// A transaction has the lock, not a session: a pooler between them gives that to others.
+	lock, err := pgx.Connect(ctx, server(t))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Close(ctx) }()
+	locking, err := lock.Begin(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = locking.Rollback(ctx) }()
+	if _, err := locking.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, templateLock); err != nil {
+		return "", err
+	}
 	admin, err := pgx.Connect(ctx, server(t))
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = admin.Close(ctx) }() // and with it the lock
-	if _, err := admin.Exec(ctx, `SELECT pg_advisory_lock($1)`, templateLock); err != nil {
-		return "", err
-	}
+	defer func() { _ = admin.Close(ctx) }()
 	name, hash := "", sha256.New()
 	if err := withSQL(ctx, server(t), func(db *sql.DB) error {
 		steps, err := schema.Plan(ctx, db, schema.Postgres)
