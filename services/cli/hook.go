@@ -41,9 +41,13 @@ func (c *hookCmd) Validate() error {
 	return c.Store.Database.check()
 }
 
+// leaving is the part of its time, one in so many, that the hook keeps for what no deadline reaches: the system's starting and
+// ending of the process.
+const leaving = 10
+
 // Run never fails: agents take a hook's failure for a veto on the prompt.
 func (c *hookCmd) Run(ctx context.Context, env *Env) error {
-	ctx, cancel := context.WithDeadline(ctx, env.Started.Add(c.Within))
+	ctx, cancel := context.WithDeadline(ctx, env.Started.Add(c.Within-c.Within/leaving))
 	defer cancel()
 	out, err := hook.Answer(ctx, env.In, func(ctx context.Context) (hook.Recaller, error) { return c.open(ctx, env) }, hook.Config{
 		Namespaces: c.Namespace, MaxTokens: c.MaxTokens, MinSimilarity: c.MinSimilarity, Sensitive: c.Sensitive, Text: c.Format == "text",
