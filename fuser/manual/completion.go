@@ -31,6 +31,14 @@ func (s section) command() string {
 	return command
 }
 
+// commands are the paths of a program's commands as words, each after a prefix.
+func commands(all []section, prefix string) (words []string) {
+	for _, s := range all[1:] {
+		words = append(words, quoted(prefix+s.command()))
+	}
+	return words
+}
+
 // commandNames are the names of the commands directly below.
 func (s section) commandNames() (names []string) {
 	for _, child := range s.Children {
@@ -62,12 +70,8 @@ _%[1]s() {
     case "$at ${COMP_WORDS[i]}" in
 `, name)
 	all := sections(model)
-	var paths []string
-	for _, s := range all[1:] {
-		paths = append(paths, quoted(" "+s.command()))
-	}
-	if len(paths) > 0 {
-		fmt.Fprintf(&b, "      %s) at+=\" ${COMP_WORDS[i]}\" ;;\n", strings.Join(paths, "|"))
+	if len(all) > 1 {
+		fmt.Fprintf(&b, "      %s) at+=\" ${COMP_WORDS[i]}\" ;;\n", strings.Join(commands(all, " "), "|"))
 	}
 	b.WriteString("    esac\n  done\n  local words= values= files=\n  case \"$at\" in\n")
 	for _, s := range all {
@@ -134,12 +138,8 @@ _%[1]s() {
     case "$at $words[i]" in
 `, name)
 	all := sections(model)
-	var paths []string
-	for _, s := range all[1:] {
-		paths = append(paths, quoted(" "+s.command()))
-	}
-	if len(paths) > 0 {
-		fmt.Fprintf(&b, "      %s) at+=\" $words[i]\"; n=i ;;\n", strings.Join(paths, "|"))
+	if len(all) > 1 {
+		fmt.Fprintf(&b, "      %s) at+=\" $words[i]\"; n=i ;;\n", strings.Join(commands(all, " "), "|"))
 	}
 	b.WriteString(`    esac
   done
@@ -228,10 +228,6 @@ func zshValue(v *kong.Value, placeholder string) string {
 func fish(model *kong.Application) string {
 	name := model.Name
 	all := sections(model)
-	var paths []string
-	for _, s := range all[1:] {
-		paths = append(paths, quoted(s.command()))
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Completion of %[1]s for fish.
 
@@ -248,7 +244,7 @@ function __%[1]s_at
 end
 
 complete -c %[1]s -f
-`, name, strings.Join(paths, " "))
+`, name, strings.Join(commands(all, ""), " "))
 	for _, s := range all {
 		at := fmt.Sprintf("complete -c %s -n %s", name, quoted("__"+name+"_at "+quotedFish(s.command())))
 		for _, child := range s.Children {

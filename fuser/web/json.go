@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,14 +64,7 @@ func (q quiet) NewDecoder(r io.Reader) runtime.Decoder {
 func newJSON(ctx context.Context, conn *grpc.ClientConn) (http.Handler, error) {
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler),
-		runtime.WithIncomingHeaderMatcher(func(name string) (string, bool) {
-			for _, p := range passed {
-				if name == p {
-					return name, true
-				}
-			}
-			return "", false
-		}),
+		runtime.WithIncomingHeaderMatcher(func(name string) (string, bool) { return name, slices.Contains(passed, name) }),
 		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithOutgoingTrailerMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithErrorHandler(fail),

@@ -15,7 +15,7 @@ import (
 
 	"github.com/yuin/goldmark/ast"
 
-	"github.com/triskele/triskele/tests/pages"
+	"github.com/triskele/triskele/tests/docs"
 )
 
 //go:embed page.html
@@ -34,7 +34,7 @@ func main() {
 // site is what is written where.
 type site struct {
 	repository, out string
-	pages           map[string]*pages.Page
+	pages           map[string]*docs.Page
 	layout          *template.Template
 }
 
@@ -48,7 +48,7 @@ type entry struct{ Text, To string }
 
 // write makes a page of HTML of each page of the repository, and copies the files that they link to.
 func write(repository, out string) error {
-	read, err := pages.Read(repository)
+	read, err := docs.Read(repository)
 	if err != nil {
 		return err
 	}
@@ -74,11 +74,11 @@ func (s *site) menu() []group {
 		switch node := node.(type) {
 		case *ast.Heading:
 			if entering && node.Level == 2 {
-				groups = append(groups, group{Title: pages.Plain(node, contents.Source)})
+				groups = append(groups, group{Title: docs.Plain(node, contents.Source)})
 			}
 		case *ast.Link:
 			if target := path.Join("docs", string(node.Destination)); entering && s.pages[target] != nil {
-				last.Links = append(last.Links, entry{Text: pages.Plain(node, contents.Source), To: asHTML(target)})
+				last.Links = append(last.Links, entry{Text: docs.Plain(node, contents.Source), To: asHTML(target)})
 			}
 		}
 		return ast.WalkContinue, nil
@@ -86,12 +86,12 @@ func (s *site) menu() []group {
 	return groups
 }
 
-func (s *site) page(p *pages.Page, menu []group) error {
+func (s *site) page(p *docs.Page, menu []group) error {
 	if err := s.relink(p); err != nil {
 		return err
 	}
 	var body, html bytes.Buffer
-	if err := pages.Markdown.Renderer().Render(&body, p.Source, p.Root); err != nil {
+	if err := docs.Markdown.Renderer().Render(&body, p.Source, p.Root); err != nil {
 		return err
 	}
 	if err := s.layout.Execute(&html, map[string]any{
@@ -104,7 +104,7 @@ func (s *site) page(p *pages.Page, menu []group) error {
 
 // relink gives headings the names by which links call them, and has links lead to what is in the folder: pages as HTML and copies of
 // other files. What a link to a folder without a page of its own leads to is not there: its text stays.
-func (s *site) relink(p *pages.Page) error {
+func (s *site) relink(p *docs.Page) error {
 	var folders []*ast.Link
 	err := ast.Walk(p.Root, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
@@ -113,7 +113,7 @@ func (s *site) relink(p *pages.Page) error {
 		var err error
 		switch node := node.(type) {
 		case *ast.Heading:
-			node.SetAttributeString("id", []byte(pages.Anchor(pages.Plain(node, p.Source))))
+			node.SetAttributeString("id", []byte(docs.Anchor(docs.Plain(node, p.Source))))
 		case *ast.Image:
 			_, err = s.copied(p, string(node.Destination))
 		case *ast.Link:
@@ -136,7 +136,7 @@ func (s *site) relink(p *pages.Page) error {
 }
 
 // copied sees to it that what a link leads to is there, and returns the link to it: empty for a folder without a page.
-func (s *site) copied(p *pages.Page, link string) (string, error) {
+func (s *site) copied(p *docs.Page, link string) (string, error) {
 	target, fragment, _ := strings.Cut(link, "#")
 	if target == "" || strings.Contains(target, ":") {
 		return link, nil
@@ -164,7 +164,7 @@ func (s *site) copied(p *pages.Page, link string) (string, error) {
 }
 
 // folder lists the pages beside a README that it does not link to, as a code host shows a folder.
-func (s *site) folder(p *pages.Page) []entry {
+func (s *site) folder(p *docs.Page) []entry {
 	var entries []entry
 	for name, other := range s.pages {
 		if base := path.Base(name); path.Base(p.Name) == "README.md" && name != p.Name && path.Dir(name) == path.Dir(p.Name) && !slices.Contains(p.Links, base) {
@@ -184,10 +184,10 @@ func (s *site) put(name string, content []byte) error {
 }
 
 // title is a page's first heading.
-func title(p *pages.Page) string {
+func title(p *docs.Page) string {
 	for node := p.Root.FirstChild(); node != nil; node = node.NextSibling() {
 		if heading, ok := node.(*ast.Heading); ok {
-			return pages.Plain(heading, p.Source)
+			return docs.Plain(heading, p.Source)
 		}
 	}
 	return p.Name
@@ -202,4 +202,4 @@ func asHTML(name string) string {
 }
 
 // top leads from a page to the folder of all.
-func top(p *pages.Page) string { return strings.Repeat("../", strings.Count(p.Name, "/")) }
+func top(p *docs.Page) string { return strings.Repeat("../", strings.Count(p.Name, "/")) }

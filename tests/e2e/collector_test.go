@@ -32,19 +32,7 @@ func TestShippedCollector(t *testing.T) {
 	collector := exec.Command(*otelcol, "--config", filepath.Join(shipped, "collector.yaml"))
 	collector.Env = append(os.Environ(), "COLLECTOR_OTLP="+otlp, "COLLECTOR_METRICS="+metrics, "COLLECTOR_FILE="+file, "COLLECTOR_BACKEND="+freeAddress(t),
 		"COLLECTOR_WAIT=3s", "COLLECTOR_FLUSH=1s")
-	var output log
-	collector.Stdout, collector.Stderr = &output, &output
-	collector.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := collector.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = collector.Process.Kill()
-		_ = collector.Wait()
-		if t.Failed() {
-			t.Logf("the collector:\n%s", last(output.String(), 4000))
-		}
-	})
+	output := background(t, collector)
 	s := startWith(t, setup{env: []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://" + otlp, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc", "OTEL_BSP_SCHEDULE_DELAY=200"}})
 	s.eventually("the collector is ready", func() bool { return strings.Contains(output.String(), "Everything is ready") })
 	s.seed("collected")
@@ -98,6 +86,25 @@ func TestShippedCollector(t *testing.T) {
 			t.Errorf("what is kept lacks %q", want)
 		}
 	}
+}
+
+// background starts somebody else's program, which ends with the test, and returns what it prints.
+func background(t *testing.T, cmd *exec.Cmd) *log {
+	t.Helper()
+	output := &log{}
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s:\n%s", filepath.Base(cmd.Path), last(output.String(), 4000))
+		}
+	})
+	return output
 }
 
 // TestShippedRules has promtool read everything there is for Prometheus, the dashboard's expressions included, and run the

@@ -23,7 +23,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/triskele/triskele/services/postgres/pgtest"
-	"github.com/triskele/triskele/tests/pages"
+	"github.com/triskele/triskele/tests/docs"
 )
 
 // The documentation's commands are in blocks fenced as sh. A block runs as it stands, in the order of its page, unless its first
@@ -39,14 +39,14 @@ var (
 	local = regexp.MustCompile(`127\.0\.0\.1:74[0-9]{2}`)
 )
 
-func runs(b pages.Block) bool  { return b.Language == "sh" && !needs.MatchString(b.Text) }
-func stays(b pages.Block) bool { return strings.Contains(b.Text, "keeps running") }
+func runs(b docs.Block) bool  { return b.Language == "sh" && !needs.MatchString(b.Text) }
+func stays(b docs.Block) bool { return strings.Contains(b.Text, "keeps running") }
 
 // TestDocsRun runs every command of the documentation, each page in a folder and with a database of its own.
 func TestDocsRun(t *testing.T) {
 	t.Parallel()
 	for name, p := range readPages(t) {
-		var blocks []pages.Block
+		var blocks []docs.Block
 		for _, b := range p.Blocks {
 			if runs(b) {
 				blocks = append(blocks, b)
@@ -97,11 +97,11 @@ func newReader(t *testing.T) *reader {
 }
 
 // prepare gives the page what it takes for granted: a database behind $URL and a gateway, which a server of its own may replace.
-func (r *reader) prepare(blocks []pages.Block) {
-	if slices.ContainsFunc(blocks, func(b pages.Block) bool { return strings.Contains(b.Text, "$URL") }) {
+func (r *reader) prepare(blocks []docs.Block) {
+	if slices.ContainsFunc(blocks, func(b docs.Block) bool { return strings.Contains(b.Text, "$URL") }) {
 		r.env = append(r.env, "URL="+pgtest.New(r.t))
 	}
-	r.serve(pages.Block{Text: "triskele up --listen 127.0.0.1:7400 --admin 127.0.0.1:7410"})
+	r.serve(docs.Block{Text: "triskele up --listen 127.0.0.1:7400 --admin 127.0.0.1:7410"})
 }
 
 // address returns one that nobody listens on, the same for the same name.
@@ -129,7 +129,7 @@ func (r *reader) shell(script string) *exec.Cmd {
 }
 
 // serve starts the servers of a block and returns when they serve.
-func (r *reader) serve(b pages.Block) {
+func (r *reader) serve(b docs.Block) {
 	file, err := syntax.NewParser().Parse(strings.NewReader(b.Text), "")
 	if err != nil {
 		r.t.Fatal(err)

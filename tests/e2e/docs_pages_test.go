@@ -8,15 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/triskele/triskele/tests/pages"
+	"github.com/triskele/triskele/tests/docs"
 )
 
 // repository is the folder that pages are named from.
 var repository = filepath.Join("..", "..")
 
-func readPages(t *testing.T) map[string]*pages.Page {
+func readPages(t *testing.T) map[string]*docs.Page {
 	t.Helper()
-	read, err := pages.Read(repository)
+	read, err := docs.Read(repository)
 	if err != nil {
 		t.Fatal(err)
 	}

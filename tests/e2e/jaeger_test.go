@@ -22,19 +22,7 @@ func TestShippedToJaeger(t *testing.T) {
 	cmd := exec.Command(*jaeger, "--collector.otlp.grpc.host-port", otlp, "--collector.otlp.http.host-port", freeAddress(t),
 		"--query.http-server.host-port", page, "--query.grpc-server.host-port", freeAddress(t), "--admin.http.host-port", freeAddress(t),
 		"--collector.grpc-server.host-port", freeAddress(t), "--collector.http-server.host-port", freeAddress(t))
-	var output log
-	cmd.Stdout, cmd.Stderr = &output, &output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("Jaeger:\n%s", last(output.String(), 4000))
-		}
-	})
+	background(t, cmd)
 	admin := freeAddress(t)
 	s := startWith(t, setup{
 		env:  []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://" + otlp, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc", "OTEL_BSP_SCHEDULE_DELAY=200"},

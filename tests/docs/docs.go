@@ -1,6 +1,6 @@
-// Package pages reads the documentation as code hosts show it: which blocks of code are on a page, where its links lead, and what its
+// Package docs reads the documentation as code hosts show it: which blocks of code are on a page, where its links lead, and what its
 // headings are called in links.
-package pages
+package docs
 
 import (
 	"io/fs"
