@@ -1,8 +1,9 @@
 // Package fusion merges the ranked lists of several legs into one order. It is pure computation: no I/O, no clock, and
 // the same lists, in any order, always give the same answer.
 //
-// fusion.go adds up what each list gives a memory, scale.go makes scores of different kinds comparable, prior.go has what
-// a memory brings along whatever the query, and quota.go reserves places for a leg.
+// fusion.go adds up what each list gives a memory, scale.go makes scores of different kinds comparable, trust.go lets a leg
+// that has understood the query count more, prior.go has what a memory brings along whatever the query, and quota.go
+// reserves places for a leg.
 package fusion
 
 import (
@@ -34,8 +35,11 @@ type List struct {
 	Leg       string
 	Namespace string
 	Weight    float64 // multiplier, 0 or more
-	Kind      triskelev1.ScoreKind
-	Hits      []Hit
+	// Trust, 0 or more, says how much more the list counts against others that agree: its contributions are multiplied by
+	// 1 + Trust, but none comes to more than the namespace's other lists could give a memory together. It needs two of these.
+	Trust float64
+	Kind  triskelev1.ScoreKind
+	Hits  []Hit
 	// Others are scores of memories that are not among the hits, asked for afterwards. Only the convex combination uses
 	// them, and only for memories that another list has.
 	Others []Scored
@@ -72,7 +76,7 @@ type Contribution struct {
 	Raw        float64
 	Kind       triskelev1.ScoreKind
 	Normalized float64 // 0 to 1; 0 with RRF
-	Weight     float64
+	Weight     float64 // the list's, with what trust made of it
 	Value      float64 // with prior and boost applied; a hit's values add up to its score
 }
 
@@ -210,6 +214,10 @@ func (m *merge) add(scales []Scale) {
 		if m.options.Method == triskelev1.FusionMethod_FUSION_METHOD_CONVEX {
 			weight = convexWeight(list, m.options.Alpha)
 		}
+		trust, bound := 0., 0.
+		if Trusted(m.lists, l) {
+			trust, bound = list.Trust, m.bound(list)
+		}
 		for h := range list.Hits {
 			c := link{list: int32(l), rank: int32(h + 1), raw: list.Hits[h].Score, weight: weight}
 			if scales == nil {
@@ -218,6 +226,7 @@ func (m *merge) add(scales []Scale) {
 				c.normalized = scales[l].of(c.raw, h, len(list.Hits))
 				c.value = weight * c.normalized
 			}
+			c.raise(trust, bound)
 			m.give(at[h], c)
 		}
 		at = at[len(list.Hits):]
@@ -228,6 +237,7 @@ func (m *merge) add(scales []Scale) {
 			if d, ok := m.index[key{list.Namespace, other.ID}]; ok {
 				c := link{list: int32(l), raw: other.Score, weight: weight, normalized: scales[l].of(other.Score, 0, 0)}
 				c.value = weight * c.normalized
+				c.raise(trust, bound)
 				m.give(d, c)
 			}
 		}

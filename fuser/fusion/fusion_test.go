@@ -279,7 +279,7 @@ func random(r *rand.Rand) []fusion.List {
 	kinds := []triskelev1.ScoreKind{bm25, cosine, hops, triskelev1.ScoreKind_SCORE_KIND_TS_RANK}
 	lists := make([]fusion.List, 1+r.IntN(4))
 	for i := range lists {
-		lists[i] = fusion.List{Leg: fmt.Sprint("leg", i), Namespace: "n", Weight: float64(r.IntN(5)) / 2, Kind: kinds[r.IntN(len(kinds))]}
+		lists[i] = fusion.List{Leg: fmt.Sprint("leg", i), Namespace: "n", Weight: float64(r.IntN(5)) / 2, Trust: float64(r.IntN(3)), Kind: kinds[r.IntN(len(kinds))]}
 		for _, id := range r.Perm(30)[:r.IntN(30)] {
 			lists[i].Hits = append(lists[i].Hits, fusion.Hit{ID: fmt.Sprint(id), Score: r.NormFloat64(), Importance: float64(id%5) / 4, CreatedAt: day(id % 3), Entities: id % 4})
 		}
@@ -444,6 +444,7 @@ func TestSettledIsKept(t *testing.T) {
 				lists[i].Hits = lists[0].Hits
 			}
 			lists[i].Others = nil
+			lists[i].Trust /= 16
 		}
 		outstanding := random(r)
 		for i := range outstanding {

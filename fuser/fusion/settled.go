@@ -9,27 +9,36 @@ const rounding = 1e-12
 // memories Fuse returns. They may still change the order of these and raise their scores.
 //
 // It holds when the last memory that is returned leads the next one, and one that nobody has found yet, by more than the
-// outstanding lists can give: weight / (k + 1) each with RRF, else the weight. Quotas, an order by time, entity boosts, a bonus
-// that one list gives to what all have, and scores that are completed from one another leave no such bound.
+// outstanding lists can give: weight / (k + 1) each with RRF, else the weight, and what trust makes of it or, once they have
+// answered, of what is there. Quotas, an order by time, entity boosts, a bonus that one list gives to what all have, and scores
+// that are completed from one another leave no such bound.
 func Settled(lists, outstanding []List, options Options) bool {
 	if len(options.Quotas) > 0 || options.ExactBonus > 0 || options.Boost.Weight > 0 || options.Sort == triskelev1.SortBy_SORT_BY_RECENCY {
 		return false
 	}
-	most := map[string]float64{} // by namespace
-	greatest := rounding
-	for _, list := range outstanding {
-		weight := list.Weight
-		switch options.Method {
-		case triskelev1.FusionMethod_FUSION_METHOD_CONVEX:
-			if options.Alpha != nil {
-				weight = max(weight, 1) // its kind, which decides, is not known yet
-			}
-		case triskelev1.FusionMethod_FUSION_METHOD_DBSF:
-		default:
-			weight /= options.K + 1
+	all := map[string]float64{} // what all lists together can give, by namespace
+	for i := range lists {
+		if len(lists[i].Hits) > 0 {
+			all[lists[i].Namespace] += options.most(&lists[i])
 		}
-		most[list.Namespace] += weight
-		greatest = max(greatest, most[list.Namespace]+rounding)
+	}
+	for i := range outstanding {
+		all[outstanding[i].Namespace] += options.unseen(&outstanding[i])
+	}
+	most := map[string]float64{} // what they can still give
+	for i := range outstanding {
+		least := options.unseen(&outstanding[i])
+		most[outstanding[i].Namespace] += max(least, min(least*(1+outstanding[i].Trust), all[outstanding[i].Namespace]-least))
+	}
+	for i := range lists {
+		if waiting := most[lists[i].Namespace] > 0; waiting && len(lists[i].Hits) > 0 {
+			own := options.most(&lists[i])
+			most[lists[i].Namespace] += min(own*lists[i].Trust, all[lists[i].Namespace]-own)
+		}
+	}
+	greatest := rounding
+	for _, sum := range most {
+		greatest = max(greatest, sum+rounding)
 	}
 	limit := options.Limit
 	options.Limit, options.Spare = options.Limit+1, 0
@@ -42,4 +51,12 @@ func Settled(lists, outstanding []List, options Options) bool {
 		next = hits[limit].Score
 	}
 	return hits[limit-1].Score > next+greatest
+}
+
+// unseen is the greatest contribution of a list whose kind is not known yet, but for trust.
+func (o Options) unseen(list *List) float64 {
+	if o.Method == triskelev1.FusionMethod_FUSION_METHOD_CONVEX && o.Alpha != nil {
+		return max(list.Weight, 1)
+	}
+	return o.most(list)
 }

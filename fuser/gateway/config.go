@@ -31,7 +31,7 @@ type Leg struct {
 	Name   string
 	Target string // in gRPC's name syntax
 	Weight float64
-	Trust  float64 // how much more it weighs for a query that it has understood: times 1 + Trust × its coverage
+	Trust  float64 // how much more it weighs for a query that it has understood: times 1 + Trust × its coverage; see fusion.List
 	Depth  int
 	Quota  int  // at least this many hits are from the leg, as far as it has so many; 0 for none
 	Limit  int  // searches at a time, others wait; 0 for no limit

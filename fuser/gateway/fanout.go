@@ -55,9 +55,6 @@ type outcome struct {
 	completion *triskelev1.ScoreCompletion
 }
 
-// weightAt is the multiplier of what a leg found that has understood so much of the query, 0 to 1.
-func (s legSettings) weightAt(coverage float64) float64 { return s.weight * (1 + s.trust*coverage) }
-
 // answered says whether the leg searched.
 func (o outcome) answered() bool {
 	switch o.state {
@@ -201,7 +198,7 @@ func (r *recall) settled(outcomes []outcome, outstanding []int) bool {
 			return false
 		}
 		waiting[o.name] = true
-		lacking[i] = fusion.List{Namespace: o.namespace, Weight: o.weightAt(1)}
+		lacking[i] = fusion.List{Namespace: o.namespace, Weight: o.weight, Trust: o.trust} // it may understand all of the query
 	}
 	answered := map[string]bool{}
 	for _, o := range outcomes {

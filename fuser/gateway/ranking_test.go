@@ -500,12 +500,14 @@ func TestTrust(t *testing.T) {
 			coverage float64
 			trust    *float64
 			want     string
-			weight   float64
+			weight   float64 // of the leg
+			counted  float64 // of that for c
 		}{
-			"nothing understood": {0, nil, "a b c", 1},
-			"half of it":         {.5, nil, "c a b", 2.5},
-			"more by request":    {.5, new(6.), "c a b", 4},
-			"not trusted":        {1, new(0.), "a b c", 1},
+			"nothing understood": {0, nil, "a b c", 1, 1},
+			"some of it":         {.25, nil, "c a b", 1.75, 1.75},
+			"most of it":         {.75, nil, "c a b", 3.25, 2}, // as much as the others together
+			"more by request":    {.125, new(6.), "c a b", 1.75, 1.75},
+			"not trusted":        {1, new(0.), "a b c", 1, 1},
 		} {
 			g := configured(t, func(c *gateway.Config) { c.Legs[2].Trust = 3 }, memories{}, finds(bm25, "a", "b"), finds(cosine, "a", "b"), graph(x.coverage))
 			resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
@@ -518,7 +520,7 @@ func TestTrust(t *testing.T) {
 				t.Errorf("%s: %v", name, report)
 			}
 			c := resp.GetHits()[strings.Index(x.want, "c")/2]
-			if got := c.GetContributions()[0]; got.GetWeight() != x.weight || got.GetValue() != c.GetPrior()*x.weight/61 {
+			if got := c.GetContributions()[0]; got.GetWeight() != x.counted || got.GetValue() != c.GetPrior()*x.counted/61 {
 				t.Errorf("%s: %v", name, c)
 			}
 		}

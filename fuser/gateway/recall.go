@@ -257,7 +257,8 @@ func lists(outcomes []outcome) []fusion.List {
 	out := make([]fusion.List, len(outcomes))
 	for i, o := range outcomes {
 		out[i] = fusion.List{
-			Leg: o.name, Namespace: o.namespace, Weight: o.weightAt(o.coverage), Kind: o.kind, Hits: o.hits, Others: o.others, Complete: o.complete,
+			Leg: o.name, Namespace: o.namespace, Weight: o.weight, Trust: o.trust * o.coverage,
+			Kind: o.kind, Hits: o.hits, Others: o.others, Complete: o.complete,
 		}
 	}
 	return out

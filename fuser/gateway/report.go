@@ -34,10 +34,15 @@ func (r *recall) fusionUsed() *triskelev1.Fusion {
 // reports says what each search did. scales are as the outcomes, or empty.
 func reports(outcomes []outcome, scales []fusion.Scale) []*triskelev1.LegReport {
 	out := make([]*triskelev1.LegReport, len(outcomes))
+	merged := lists(outcomes)
 	for i, o := range outcomes {
+		weight := o.weight
+		if fusion.Trusted(merged, i) {
+			weight *= 1 + merged[i].Trust
+		}
 		out[i] = &triskelev1.LegReport{
 			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(o.returned),
-			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: o.weightAt(o.coverage), Coverage: o.coverage, ScoreKind: o.kind,
+			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: weight, Coverage: o.coverage, ScoreKind: o.kind,
 			Behind: o.behind, Stale: o.stale, Completion: o.completion, Queued: durationpb.New(o.queued), Hedged: o.hedged,
 		}
 		if len(o.hits) > 0 && len(scales) > 0 {

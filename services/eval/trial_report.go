@@ -172,7 +172,7 @@ func (s *TrialSet) judge(queries []Query, answers []lists) {
 					if run.Quota > 0 {
 						rankings[i] = quota(baseRankings[i], list, run.Quota)
 					} else {
-						list.Weight = run.Weight * (1 + defaultTrust*answers[i].coverage[system])
+						list.Weight, list.Trust = run.Weight, defaultTrust*answers[i].coverage[system]
 						rankings[i] = idsOf(fuse(append(answers[i].base(base), list), 2*depth))
 					}
 				}
@@ -297,7 +297,7 @@ func (t *TrialReport) Markdown() []byte {
 	line("- Embedder: %s", t.Embedder)
 	line("- RRF with k %d; 50 of each leg's list; the graph starts from %d memories in seeded mode; differences with 95 %% intervals of a paired bootstrap", fusion.DefaultK, seedDepth)
 	if defaultTrust > 0 {
-		line("- The graph's weight is multiplied by 1 + %g × coverage, the share of the query that PageRank's linking has understood, as the gateway does", defaultTrust)
+		line("- Beside two other legs the graph's weight is multiplied by 1 + %g × coverage, as the gateway does", defaultTrust)
 	}
 	line("- \"random\": the same search in a graph in which every memory has changed places with another that has as many concepts; in seeded mode it starts from the same seeds")
 

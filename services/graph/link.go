@@ -103,30 +103,29 @@ func ordinary(raw string) bool {
 }
 
 // coverage is the share of a query's words, stop words outside of names not counted, with which it names those of its starts
-// that a memory has for its title or a fact is about. What it asks about is then in the graph, rather than in its words.
+// that a memory has for its title or a fact is about. What it asks about is then in the graph, rather than in its words. The
+// words of a name that several memories mention count less, by its specificity: it is rather a subject than a thing.
 func (n *network) coverage(text []word, ps []phrase, starts []weighted, t moment) float64 {
 	known := map[int64]int64{}
 	for _, w := range starts {
 		if n.hasPage(w.concept) || n.hasFact(w.concept, t) {
-			known[n.concepts[w.concept].id] = int64(len(n.concepts[w.concept].mentions))
+			known[n.concepts[w.concept].id] = max(1, int64(len(n.concepts[w.concept].mentions)))
 		}
 	}
-	names := make([]bool, len(text))
+	names := make([]float64, len(text)) // by word: the specificity of the name that it is part of
 	for _, p := range longest(ps, known) {
 		for i := p.start; i < p.end; i++ {
-			names[i] = true
+			names[i] = max(names[i], specificity(known[p.concept])/specificity(1))
 		}
 	}
-	named, all := 0, 0
+	named, all := 0., 0
 	for i, w := range text {
-		switch {
-		case names[i]:
-			named, all = named+1, all+1
-		case !stopWord(w.fold):
+		named += names[i]
+		if names[i] > 0 || !stopWord(w.fold) {
 			all++
 		}
 	}
-	return float64(named) / float64(max(all, 1))
+	return named / float64(max(all, 1))
 }
 
 // named returns the concepts of the network that a query names: exactly or, if there is none, nearly. Each brings its

@@ -449,10 +449,15 @@ func TestCoverage(t *testing.T) {
 		s := open(f)
 		page := storetest.Record(ns, "page: Teo sails her", func(r *record.Record) { r.Title = "Lord of the Gulls" })
 		fact := storetest.Record(ns, "fact: he owns it", nil)
-		f.Insert(t, page, fact)
+		subject := storetest.Record(ns, "page: what runs on it", func(r *record.Record) { r.Title = "Steam Power" })
+		f.Insert(t, page, fact, subject)
+		for range 3 {
+			f.Insert(t, storetest.Record(ns, "again about Steam Power", nil))
+		}
 		f.Drain(t, "graph", s)
 		put(t, s, graph.Fact{Memory: fact.ID, Subject: "Maren", Relation: "owns", Object: "Aldermouth Mill"})
 		for text, want := range map[string]float64{
+			"Steam Power works": 2. / 3 * math.Log(math.E+1) / math.Log(math.E+4), // mentioned by four memories, not by one
 			"Lord of the Gulls":                1,
 			"who sails the Lord of the Gulls?": 4. / 5, // stop words count only in a name
 			"what does Maren build":            1. / 2,

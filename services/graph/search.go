@@ -96,7 +96,7 @@ func (s *searcher) pageRank(ctx context.Context, q leg.Query, text []word, ps []
 // ranking is what a walk through a network found: memories, best first, that are still to pass the filter.
 type ranking struct {
 	list []reached
-	// coverage is the share of the query's words with which it names things that the namespace knows something about.
+	// coverage says how much of the query names things that the namespace knows something about.
 	coverage float64
 }
 

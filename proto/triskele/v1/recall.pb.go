@@ -343,7 +343,8 @@ type LegOptions struct {
 	// For the graph leg; other legs take no notice.
 	Traversal Traversal `protobuf:"varint,20,opt,name=traversal,proto3,enum=triskele.v1.Traversal" json:"traversal,omitempty"`
 	// How much more the leg weighs for a query that it understands: weight is multiplied by 1 + trust * coverage, where coverage
-	// is the leg's own word, SearchResponse.coverage. 0 to 100.
+	// is the leg's own word, SearchResponse.coverage. It counts beside two other legs or more that found something, and raises no
+	// contribution above what those could give a memory together. 0 to 100.
 	Trust         *float64 `protobuf:"fixed64,21,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1099,7 +1100,8 @@ type Contribution struct {
 	ScoreKind ScoreKind `protobuf:"varint,4,opt,name=score_kind,json=scoreKind,proto3,enum=triskele.v1.ScoreKind" json:"score_kind,omitempty"`
 	// 0 to 1, as the leg's Normalization says; set by fusion methods that use scores.
 	NormalizedScore float64 `protobuf:"fixed64,5,opt,name=normalized_score,json=normalizedScore,proto3" json:"normalized_score,omitempty"`
-	Weight          float64 `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
+	// The leg's, with what trust made of it for this memory.
+	Weight float64 `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
 	// RRF: prior * entity_boost * weight / (k + rank). Convex and DBSF: prior * entity_boost * weight * normalized_score, where
 	// prior and entity_boost are the hit's.
 	Value float64 `protobuf:"fixed64,7,opt,name=value,proto3" json:"value,omitempty"`
@@ -1770,7 +1772,7 @@ type LegReport struct {
 	// What the gateway gave the leg, and what it took as the gateway saw it.
 	Budget *durationpb.Duration `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
 	Spent  *durationpb.Duration `protobuf:"bytes,7,opt,name=spent,proto3" json:"spent,omitempty"`
-	// As it was used: with what trust made of it.
+	// With what trust made of it; what counted for a memory is in its Contribution.
 	Weight    float64   `protobuf:"fixed64,8,opt,name=weight,proto3" json:"weight,omitempty"`
 	ScoreKind ScoreKind `protobuf:"varint,9,opt,name=score_kind,json=scoreKind,proto3,enum=triskele.v1.ScoreKind" json:"score_kind,omitempty"`
 	// Memories of the namespace that the leg's index had yet to catch up with; see SearchResponse.
