@@ -320,6 +320,53 @@ func TestPaths(t *testing.T) {
 	})
 }
 
+// TestPathsOfHops: so does a walk by hop decay, asked for or because the graph does not fit into memory.
+func TestPathsOfHops(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		config := graph.DefaultConfig()
+		config.MaxArcs = 1
+		s := openWith(f, config)
+		page := storetest.Record(ns, "a page of his own", func(r *record.Record) { r.Title = "Teo" })
+		both := storetest.Record(ns, "yesterday Teo repaired the Kittiwake.", nil)
+		ship := storetest.Record(ns, "it was seen that Kittiwake lies here", nil)
+		cited, citing, owned := bare(0.5), bare(0.5), bare(0.5)
+		ship.Links = []record.Link{{Target: cited.ID, Relation: "cites"}}
+		citing.Links = []record.Link{{Target: page.ID, Relation: "cites"}}
+		f.Insert(t, page, both, ship, cited, citing, owned)
+		f.Drain(t, "graph", s)
+		put(t, s, graph.Fact{Memory: owned.ID, Subject: "Aldermouth Mill", Relation: "owned by", Object: "Teo"})
+		mill := storetest.Record(ns, "the Aldermouth Mill stands still", nil)
+		f.Insert(t, mill)
+		f.Drain(t, "graph", s)
+		teo, kittiwake := leg.Step{Concept: "Teo"}, leg.Step{Relation: "mentioned with", Concept: "Kittiwake"}
+		want := map[uuid.UUID][]leg.Step{
+			page.ID:   {teo, {Relation: "title of", Memory: page.ID}},
+			both.ID:   {teo, {Relation: "mentioned in", Memory: both.ID}},
+			ship.ID:   {teo, kittiwake, {Relation: "mentioned in", Memory: ship.ID}},
+			cited.ID:  {teo, kittiwake, {Relation: "mentioned in", Memory: ship.ID}, {Relation: "cites", Memory: cited.ID}},
+			citing.ID: {teo, {Relation: "title of", Memory: page.ID}, {Relation: "linked from", Memory: citing.ID}},
+			owned.ID:  {teo, {Relation: "mentioned in", Memory: owned.ID}},
+			mill.ID:   {teo, {Relation: "is owned by of", Concept: "Aldermouth Mill"}, {Relation: "mentioned in", Memory: mill.ID}},
+		}
+		for _, traversal := range []triskelev1.Traversal{triskelev1.Traversal_TRAVERSAL_HOP_DECAY, triskelev1.Traversal_TRAVERSAL_PAGERANK} {
+			q := leg.Query{Namespace: ns, Text: "Teo", Depth: 10, Traversal: traversal}
+			if plain := search(t, s, q); len(plain.Paths) > 0 {
+				t.Errorf("%v: nobody asked for %+v", traversal, plain.Paths)
+			}
+			q.Explain = true
+			result := search(t, s, q)
+			if len(result.Hits) != len(want) || len(result.Paths) != len(want) || result.ScoreKind != triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY {
+				t.Fatalf("%v: %+v", traversal, result)
+			}
+			for i, h := range result.Hits {
+				if !slices.Equal(result.Paths[i], want[h.ID]) {
+					t.Errorf("%v: %+v, want %+v", traversal, result.Paths[i], want[h.ID])
+				}
+			}
+		}
+	})
+}
+
 // TestNetworksAgree: both engines give the same order and scores by PageRank, whether a network was read at once or has
 // followed its memories one change after the other, forgotten ones included.
 func TestNetworksAgree(t *testing.T) {
@@ -457,7 +504,7 @@ func TestCoverage(t *testing.T) {
 		f.Drain(t, "graph", s)
 		put(t, s, graph.Fact{Memory: fact.ID, Subject: "Maren", Relation: "owns", Object: "Aldermouth Mill"})
 		for text, want := range map[string]float64{
-			"Steam Power works": 2. / 3 * math.Log(math.E+1) / math.Log(math.E+4), // mentioned by four memories, not by one
+			"Steam Power works":                2. / 3 * math.Log(math.E+1) / math.Log(math.E+4), // mentioned by four memories, not by one
 			"Lord of the Gulls":                1,
 			"who sails the Lord of the Gulls?": 4. / 5, // stop words count only in a name
 			"what does Maren build":            1. / 2,

@@ -139,6 +139,9 @@ const (
 	viaLinked  = "linked from"
 )
 
+// inverse is a relation seen from its other end.
+func inverse(relation string) string { return "is " + relation + " of" }
+
 // run spreads the seeds' mass, 1 in total, and leaves the scores of all nodes touched in w.visits.
 func (w *walker) run(seeds map[node]float64) {
 	frontier := slices.Sorted(maps.Keys(seeds)) // in order, so that the same seeds add up to the same
@@ -244,7 +247,7 @@ func (w *walker) spreadConcept(v node, mass float64) {
 		other, via := fact.target, fact.Relation
 		if other == v.place() {
 			if other = fact.source; w.explain {
-				via = "is " + via + " of"
+				via = inverse(via)
 			}
 		}
 		w.give(v, conceptNodeAt(other), part, via)

@@ -244,8 +244,9 @@ func knownPostgres(ctx context.Context, tx pgx.Tx, namespace string, ids []int64
 var planning = map[string]string{"jit": "off"}
 
 // walk implements store.
-func (p *Postgres) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, error) {
+func (p *Postgres) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, [][]waypoint, error) {
 	result := abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_HOP_DECAY)
+	var paths [][]waypoint
 	err := postgres.Search(ctx, p.Or(p.pool), q.Namespace, planning, func(tx pgx.Tx) error {
 		starts, err := startsPostgres(ctx, tx, q.Namespace, phrases)
 		if err != nil || len(starts) == 0 {
@@ -253,9 +254,12 @@ func (p *Postgres) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg
 		}
 		hits, err := p.hops(ctx, tx, q, starts)
 		result = found(hits)
+		if err == nil && q.Explain {
+			paths, err = p.paths(ctx, tx, q, starts, hits)
+		}
 		return err
 	})
-	return result, err
+	return result, paths, err
 }
 
 // startsPostgres picks the concepts of a query to start from.
@@ -272,7 +276,8 @@ func startsPostgres(ctx context.Context, tx pgx.Tx, namespace string, phrases []
 
 func (p *Postgres) hops(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start) ([]leg.Hit, error) {
 	var args postgres.Args
-	rows, err := tx.Query(ctx, "WITH RECURSIVE "+p.hopDecay(q, starts, &args)+" SELECT id, score, importance, created_at FROM hop_decay ORDER BY rank", args...)
+	tables, _ := p.hopDecay(q, starts, &args)
+	rows, err := tx.Query(ctx, "WITH RECURSIVE "+tables+" SELECT id, score, importance, created_at FROM hop_decay ORDER BY rank", args...)
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +292,7 @@ func (p *Postgres) hops(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 // hopDecay spreads weight from the starts along the edges that hold, a whole hop per step of the recursion, and scores the
 // memories that mention what it reached. A concept counts at the first hop that reaches it. The best of these memories
 // pass part of their scores on along the links of their authors, in either direction.
-func (p *Postgres) hopDecay(q leg.Query, starts []start, args *postgres.Args) string {
+func (p *Postgres) hopDecay(q leg.Query, starts []start, args *postgres.Args) (tables string, in placeholders) {
 	ids, weights := make([]int64, len(starts)), make([]float64, len(starts))
 	for i, s := range starts {
 		ids[i], weights[i] = s.concept, specificity(s.mentions)
@@ -378,7 +383,7 @@ func (p *Postgres) hopDecay(q leg.Query, starts []start, args *postgres.Args) st
 			FROM total s JOIN memory.memories m ON m.namespace = ` + namespace + ` AND m.id = s.memory_id
 			WHERE s.score >= ` + floor + `::float8 AND ` + live + ` AND ` + currentPostgres(q, namespace, holds) + `
 			ORDER BY rank LIMIT ` + depth + `
-		)`
+		)`, placeholders{namespace, decay, degree, startDegree, holds}
 }
 
 // livePostgres is postgres.Live, or the same as of the query's time.

@@ -18,8 +18,8 @@ import (
 // store is what a search needs of an engine.
 type store interface {
 	source
-	// walk searches by hop decay; phrases are those of the query.
-	walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, error)
+	// walk searches by hop decay; phrases are those of the query. If that is to be explained, it returns the way to each hit.
+	walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, [][]waypoint, error)
 	// pick returns the memories among the given ones that a query may find, without scores and in no order, and the state
 	// that the namespace's graph was in before they were read.
 	pick(ctx context.Context, q leg.Query, ids []uuid.UUID) (state, []leg.Hit, error)
@@ -58,7 +58,10 @@ func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	if len(ps) == 0 {
 		return abstained(reasonNoWords, traversal), nil
 	}
-	result, err := s.store.walk(ctx, q, ps)
+	result, paths, err := s.store.walk(ctx, q, ps)
+	if err == nil && len(paths) > 0 {
+		result.Paths, err = s.steps(ctx, q.Namespace, paths)
+	}
 	if err == nil && traversal == triskelev1.Traversal_TRAVERSAL_PAGERANK && result.State != triskelev1.LegState_LEG_STATE_ABSTAINED {
 		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, reasonNotInMemory
 	}

@@ -24,5 +24,6 @@ func (p *Postgres) HopDecay(ctx context.Context, tx pgx.Tx, q leg.Query, args *p
 	if len(starts) == 0 {
 		return "", reasonNotLinked, nil
 	}
-	return p.hopDecay(q, starts, args), "", nil
+	tables, _ = p.hopDecay(q, starts, args)
+	return tables, "", nil
 }

@@ -1,0 +1,83 @@
+package graph
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/leg"
+)
+
+// viaTogether is the step between two concepts that a memory mentions both.
+const viaTogether = "mentioned with"
+
+// placeholders are what the statement of a walk by hop decay and the one that explains it have in common.
+type placeholders struct{ namespace, decay, degree, startDegree, holds string }
+
+// way is a step that a walk by hop decay took, from a concept or a memory to a concept of the next hop or a memory. Where a
+// memory is uuid.Nil, it is a concept.
+type way struct {
+	concept, fromConcept int64
+	memory, fromMemory   uuid.UUID
+	relation             string
+	back                 bool    // against the relation's direction
+	share                float64 // of the score or weight of where it leads
+}
+
+// via names the step.
+func (w way) via() string {
+	switch {
+	case w.fromMemory != uuid.Nil && w.back:
+		return viaLinked
+	case w.relation == coMention:
+		return viaTogether
+	case w.back:
+		return inverse(w.relation)
+	}
+	return w.relation
+}
+
+// better orders ways to the same place by what they brought there.
+func (w way) better(other way) bool {
+	return cmp.Or(cmp.Compare(rounded(other.share), rounded(w.share)), cmp.Compare(w.fromConcept, other.fromConcept),
+		compareIDs(w.fromMemory, other.fromMemory), cmp.Compare(w.via(), other.via())) < 0
+}
+
+// routes returns the way to each hit by which most of its score came, from a concept of the query on.
+func routes(ways []way, hits []leg.Hit) [][]waypoint {
+	concepts, mentioned, reached := map[int64]way{}, map[uuid.UUID]way{}, map[uuid.UUID]way{}
+	for _, w := range ways {
+		if w.memory == uuid.Nil {
+			keep(concepts, w.concept, w)
+			continue
+		}
+		if w.fromMemory == uuid.Nil {
+			keep(mentioned, w.memory, w)
+		}
+		keep(reached, w.memory, w)
+	}
+	out := make([][]waypoint, len(hits))
+	for i, h := range hits {
+		last := reached[h.ID]
+		path := []waypoint{{relation: last.via(), memory: h.ID}}
+		if from := last.fromMemory; from != uuid.Nil {
+			last = mentioned[from]
+			path = append(path, waypoint{relation: last.via(), memory: from})
+		}
+		for at, more := last.fromConcept, true; more; at = last.fromConcept {
+			last, more = concepts[at]
+			path = append(path, waypoint{relation: last.via(), concept: at})
+		}
+		slices.Reverse(path)
+		out[i] = path
+	}
+	return out
+}
+
+// keep remembers the best way to a place.
+func keep[K comparable](best map[K]way, to K, w way) {
+	if known, ok := best[to]; !ok || w.better(known) {
+		best[to] = w
+	}
+}
