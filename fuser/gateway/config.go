@@ -111,15 +111,15 @@ func ParseLeg(text string) (Leg, error) {
 	return leg, nil
 }
 
-// DefaultLegs are the three legs, at the given targets by name. They count the same, as docs/evidence found best; under load
-// graph goes first, then dense, and lexical never.
+// DefaultLegs are the three legs, at the given targets by name. They count the same, but for the graph where it has understood
+// the query, as docs/evidence found best; under load graph goes first, then dense, and lexical never.
 func DefaultLegs(targets map[string]string) []Leg {
-	leg := func(name string, shed int) Leg {
+	leg := func(name string, trust float64, shed int) Leg {
 		return Leg{
-			Name: name, Target: targets[name], Weight: 1, Depth: defaultDepth, Limit: defaultSlots, Shed: shed, Budget: budget.Leg{Share: 1},
+			Name: name, Target: targets[name], Weight: 1, Trust: trust, Depth: defaultDepth, Limit: defaultSlots, Shed: shed, Budget: budget.Leg{Share: 1},
 		}
 	}
-	return []Leg{leg("lexical", 0), leg("dense", 3), leg("graph", 1)}
+	return []Leg{leg("lexical", 0, 0), leg("dense", 0, 3), leg("graph", 3, 1)}
 }
 
 // MemoryConfig bounds the calls that recalls make to the memory service, for contents above all.

@@ -126,7 +126,8 @@ function showHit(hit, top, fusion) {
 
 function formula(c, hit, fusion) {
   const factor = `× ${hit.prior.toFixed(3)}` + (hit.entityBoost > 1 ? ` × ${hit.entityBoost.toFixed(2)}` : "");
-  return fusion.method === "FUSION_METHOD_RRF" ? `${c.weight} / (${fusion.k} + ${c.rank}) ${factor}` : `${c.weight} × ${c.normalizedScore.toFixed(4)} ${factor}`;
+  const weight = Number(c.weight.toFixed(2));
+  return fusion.method === "FUSION_METHOD_RRF" ? `${weight} / (${fusion.k} + ${c.rank}) ${factor}` : `${weight} × ${c.normalizedScore.toFixed(4)} ${factor}`;
 }
 
 // marked is a text with the query's words marked. The ranges count bytes of UTF-8.
