@@ -35,7 +35,7 @@ func (g *Gateway) askStatement(ctx context.Context, r *recall) (outcomes []outco
 	req := &triskelev1.RecallRequest{
 		Namespaces: r.req.GetNamespaces(), Query: r.req.GetQuery(), Vector: r.req.GetVector(), Filter: r.req.GetFilter(),
 		SortBy: r.req.GetSortBy(), Fusion: &triskelev1.Fusion{Method: r.fusion.Method, K: &r.fusion.K}, Limit: new(int32(limit)),
-		Legs: map[string]*triskelev1.LegOptions{},
+		Explain: r.req.GetExplain(), Legs: map[string]*triskelev1.LegOptions{},
 	}
 	for i, l := range settings.legs {
 		if l.off == "" {
@@ -69,6 +69,7 @@ func (g *Gateway) askStatement(ctx context.Context, r *recall) (outcomes []outco
 		}
 		outcomes = append(outcomes, o)
 	}
+	paths := map[string]map[string][]*triskelev1.PathStep{} // by leg and memory
 	found := fetched{memories: make(map[string]*triskelev1.Memory, len(resp.GetHits()))}
 	hits := make([]fusion.Fused, len(resp.GetHits()))
 	for i, h := range resp.GetHits() {
@@ -81,7 +82,16 @@ func (g *Gateway) askStatement(ctx context.Context, r *recall) (outcomes []outco
 			hits[i].Contributions[j] = fusion.Contribution{
 				Leg: c.GetLeg(), Rank: int(c.GetRank()), Raw: c.GetRawScore(), Kind: c.GetScoreKind(), Weight: c.GetWeight(), Value: c.GetValue(),
 			}
+			if len(c.GetPath()) > 0 {
+				if paths[c.GetLeg()] == nil {
+					paths[c.GetLeg()] = map[string][]*triskelev1.PathStep{}
+				}
+				paths[c.GetLeg()][h.GetId()] = c.GetPath()
+			}
 		}
+	}
+	for i := range outcomes {
+		outcomes[i].paths = paths[outcomes[i].name]
 	}
 	r.contents = map[string]fetched{namespace: found}
 	first := min(r.fusion.Limit, len(hits))

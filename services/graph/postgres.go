@@ -255,7 +255,7 @@ func (p *Postgres) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg
 		hits, err := p.hops(ctx, tx, q, starts)
 		result = found(hits)
 		if err == nil && q.Explain {
-			paths, err = p.paths(ctx, tx, q, starts, hits)
+			paths, err = p.paths(ctx, tx, q, starts, idsOf(hits))
 		}
 		return err
 	})

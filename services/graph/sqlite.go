@@ -209,7 +209,7 @@ func (s *SQLite) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.R
 	if !q.Explain {
 		return found(hits), nil, nil
 	}
-	paths, err := s.paths(ctx, tx, q, starts, hits)
+	paths, err := s.paths(ctx, tx, q, starts, idsOf(hits))
 	return found(hits), paths, err
 }
 

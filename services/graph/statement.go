@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/services/leg"
@@ -26,4 +27,20 @@ func (p *Postgres) HopDecay(ctx context.Context, tx pgx.Tx, q leg.Query, args *p
 	}
 	tables, _ = p.hopDecay(q, starts, args)
 	return tables, "", nil
+}
+
+// Explain returns how a search by hop decay comes to memories; nothing for those that it does not find.
+func (p *Postgres) Explain(ctx context.Context, q leg.Query, memories []uuid.UUID) ([][]leg.Step, error) {
+	var paths [][]waypoint
+	err := postgres.Search(ctx, p.Or(p.pool), q.Namespace, planning, func(tx pgx.Tx) error {
+		starts, err := startsPostgres(ctx, tx, q.Namespace, phrases(words(q.Text, maxQueryWords), maxNameWords))
+		if err == nil {
+			paths, err = p.paths(ctx, tx, q, starts, memories)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.steps(ctx, q.Namespace, paths)
 }

@@ -44,8 +44,9 @@ func (w way) better(other way) bool {
 		compareIDs(w.fromMemory, other.fromMemory), cmp.Compare(w.via(), other.via())) < 0
 }
 
-// routes returns the way to each hit by which most of its score came, from a concept of the query on.
-func routes(ways []way, hits []leg.Hit) [][]waypoint {
+// routes returns the way to each memory by which most of its score came, from a concept of the query on; none to one that the
+// walk did not come to.
+func routes(ways []way, memories []uuid.UUID) [][]waypoint {
 	concepts, mentioned, reached := map[int64]way{}, map[uuid.UUID]way{}, map[uuid.UUID]way{}
 	for _, w := range ways {
 		if w.memory == uuid.Nil {
@@ -57,10 +58,13 @@ func routes(ways []way, hits []leg.Hit) [][]waypoint {
 		}
 		keep(reached, w.memory, w)
 	}
-	out := make([][]waypoint, len(hits))
-	for i, h := range hits {
-		last := reached[h.ID]
-		path := []waypoint{{relation: last.via(), memory: h.ID}}
+	out := make([][]waypoint, len(memories))
+	for i, memory := range memories {
+		last, found := reached[memory]
+		if !found {
+			continue
+		}
+		path := []waypoint{{relation: last.via(), memory: memory}}
 		if from := last.fromMemory; from != uuid.Nil {
 			last = mentioned[from]
 			path = append(path, waypoint{relation: last.via(), memory: from})
@@ -73,6 +77,15 @@ func routes(ways []way, hits []leg.Hit) [][]waypoint {
 		out[i] = path
 	}
 	return out
+}
+
+// idsOf returns the hits' ids.
+func idsOf(hits []leg.Hit) []uuid.UUID {
+	ids := make([]uuid.UUID, len(hits))
+	for i, h := range hits {
+		ids[i] = h.ID
+	}
+	return ids
 }
 
 // keep remembers the best way to a place.

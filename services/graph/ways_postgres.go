@@ -10,15 +10,11 @@ import (
 	"github.com/triskele/triskele/services/postgres"
 )
 
-// paths walks once more and returns how the walk came to the hits.
-func (p *Postgres) paths(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start, hits []leg.Hit) ([][]waypoint, error) {
+// paths walks once more and returns how the walk came to memories.
+func (p *Postgres) paths(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start, memories []uuid.UUID) ([][]waypoint, error) {
 	var args postgres.Args
 	tables, in := p.hopDecay(q, starts, &args)
-	ids := make([]uuid.UUID, len(hits))
-	for i, h := range hits {
-		ids[i] = h.ID
-	}
-	found, none, title := args.Add(ids)+"::uuid[]", args.Add(uuid.Nil)+"::uuid", args.Add(salienceTitle)+"::float8"
+	found, none, title := args.Add(memories)+"::uuid[]", args.Add(uuid.Nil)+"::uuid", args.Add(salienceTitle)+"::float8"
 	rows, err := tx.Query(ctx, "WITH RECURSIVE "+tables+`, stops AS MATERIALIZED (
 			SELECT w.hop, f.id, f.weight FROM walk w CROSS JOIN LATERAL unnest(w.ids, w.weights) AS f (id, weight)
 		), led AS (
@@ -68,5 +64,5 @@ func (p *Postgres) paths(ctx context.Context, tx pgx.Tx, q leg.Query, starts []s
 		err := row.Scan(&w.concept, &w.memory, &w.fromConcept, &w.fromMemory, &w.relation, &w.back, &w.share)
 		return w, err
 	})
-	return routes(ways, hits), err
+	return routes(ways, memories), err
 }

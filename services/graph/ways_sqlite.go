@@ -11,15 +11,11 @@ import (
 )
 
 // paths is Postgres.paths.
-func (s *SQLite) paths(ctx context.Context, tx *sql.Tx, q leg.Query, starts []start, hits []leg.Hit) ([][]waypoint, error) {
+func (s *SQLite) paths(ctx context.Context, tx *sql.Tx, q leg.Query, starts []start, memories []uuid.UUID) ([][]waypoint, error) {
 	var args sqlite.Args
 	tables, in, err := s.hopDecay(q, starts, &args)
 	if err != nil {
 		return nil, err
-	}
-	ids := make([]uuid.UUID, len(hits))
-	for i, h := range hits {
-		ids[i] = h.ID
 	}
 	edges := func(from, to, back string) string {
 		return `
@@ -32,7 +28,7 @@ func (s *SQLite) paths(ctx context.Context, tx *sql.Tx, q leg.Query, starts []st
 	rows, err := tx.QueryContext(ctx, "WITH RECURSIVE "+tables+`, stops AS MATERIALIZED (
 			SELECT w.hop, CAST(f.key AS INTEGER) AS id, f.value AS weight FROM walk w CROSS JOIN json_each(w.frontier) f
 		), found AS MATERIALIZED (
-			SELECT unhex(value, '-') AS id FROM json_each(`+args.AddJSON(ids)+`)
+			SELECT unhex(value, '-') AS id FROM json_each(`+args.AddJSON(memories)+`)
 		)
 		SELECT t.id, NULL, e.id, NULL, e.relation, e.back, sum(e.share)
 		FROM (`+edges("source", "target", "false")+" UNION ALL"+edges("target", "source", "true")+`) e
@@ -66,5 +62,5 @@ func (s *SQLite) paths(ctx context.Context, tx *sql.Tx, q leg.Query, starts []st
 		}
 		ways = append(ways, w)
 	}
-	return routes(ways, hits), rows.Err()
+	return routes(ways, memories), rows.Err()
 }

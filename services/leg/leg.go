@@ -180,18 +180,23 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 			Id: hit.ID.String(), Rank: int32(i + 1), Score: hit.Score, Importance: hit.Importance, CreatedAt: timestamppb.New(hit.CreatedAt),
 			Concepts: int32(hit.Concepts), Exact: hit.Exact,
 		}
-		if i >= len(result.Paths) {
-			continue
-		}
-		for _, step := range result.Paths[i] {
-			stop := &triskelev1.PathStep{Relation: step.Relation, Concept: step.Concept}
-			if step.Memory != uuid.Nil {
-				stop.Memory = step.Memory.String()
-			}
-			resp.Hits[i].Path = append(resp.Hits[i].Path, stop)
+		if i < len(result.Paths) {
+			resp.Hits[i].Path = PathToProto(result.Paths[i])
 		}
 	}
 	return resp, nil
+}
+
+// PathToProto returns a path as the contract has it.
+func PathToProto(path []Step) []*triskelev1.PathStep {
+	out := make([]*triskelev1.PathStep, len(path))
+	for i, step := range path {
+		out[i] = &triskelev1.PathStep{Relation: step.Relation, Concept: step.Concept}
+		if step.Memory != uuid.Nil {
+			out[i].Memory = step.Memory.String()
+		}
+	}
+	return out
 }
 
 // freshness is how far the index was behind the records when it was searched.

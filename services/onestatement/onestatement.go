@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -111,7 +112,31 @@ func (s *Server) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*tr
 		})
 		return err
 	})
+	if err == nil && req.GetExplain() {
+		err = s.explain(ctx, leg.Query{Namespace: q.namespace, Text: req.GetQuery(), Filter: q.filter, Depth: q.graph.depth}, resp.GetHits())
+	}
 	return resp, err
+}
+
+// explain says of each hit of the graph by which way it was found.
+func (s *Server) explain(ctx context.Context, q leg.Query, hits []*triskelev1.Hit) error {
+	var found []*triskelev1.Contribution
+	var ids []uuid.UUID
+	for _, h := range hits {
+		for _, c := range h.GetContributions() {
+			if c.GetLeg() == graphLeg {
+				found, ids = append(found, c), append(ids, uuid.MustParse(h.GetId()))
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	paths, err := s.graph.Explain(ctx, q, ids)
+	for i, path := range paths {
+		found[i].Path = leg.PathToProto(path)
+	}
+	return err
 }
 
 // asked says whether a leg is to take part.
