@@ -46,6 +46,7 @@ type Settings struct {
 type LegSettings struct {
 	Leg    string  `json:"leg"`
 	Weight float64 `json:"weight"`
+	Trust  float64 `json:"trust"`
 	Depth  int     `json:"depth"`
 }
 
@@ -97,7 +98,7 @@ func (r *runner) newReport() *Report {
 	report.Settings.Embedder = fmt.Sprintf("%s/%s, %d dimensions", model.Provider, model.Name, model.Dimensions)
 	report.Settings.Fusion = gateway.DefaultConfig().Fusion.String()
 	for _, leg := range gateway.DefaultLegs(nil) {
-		report.Settings.Legs = append(report.Settings.Legs, LegSettings{Leg: leg.Name, Weight: leg.Weight, Depth: leg.Depth})
+		report.Settings.Legs = append(report.Settings.Legs, LegSettings{Leg: leg.Name, Weight: leg.Weight, Trust: leg.Trust, Depth: leg.Depth})
 	}
 	return report
 }
@@ -181,7 +182,7 @@ func (r *Report) Markdown() []byte {
 	} else {
 		legs := make([]string, len(r.Settings.Legs))
 		for i, leg := range r.Settings.Legs {
-			legs[i] = fmt.Sprintf("%s %g (depth %d)", leg.Leg, leg.Weight, leg.Depth)
+			legs[i] = fmt.Sprintf("%s %g (trust %g, depth %d)", leg.Leg, leg.Weight, leg.Trust, leg.Depth)
 		}
 		line("- Fusion: %s, weights %s, first %d kept", r.Settings.Fusion, strings.Join(legs, ", "), r.Settings.Limit)
 		line("- Embedder: %s", r.Settings.Embedder)
