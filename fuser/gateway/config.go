@@ -43,8 +43,9 @@ type Leg struct {
 // LegForm is how a leg is written, with the defaults of its options but for the cap.
 const LegForm = "name=target?weight=1&trust=0&depth=50&quota=0&cap=150ms&share=1&min=2ms&wave=1&limit=64&shed=0&hedge=false"
 
-// ParseLeg reads a leg as LegForm shows it; what is left out of the options has its default: weight 1, trust 0, depth 50, no quota,
-// no cap, share 1, at least 2 ms, in the first wave, 64 searches at a time, never shed, not hedged.
+// ParseLeg reads a leg as LegForm shows it; what is left out of the options has its default: weight 1, trust 0 or that of
+// the default leg of that name, depth 50, no quota, no cap, share 1, at least 2 ms, in the first wave, 64 searches at a time,
+// never shed, not hedged.
 func ParseLeg(text string) (Leg, error) {
 	wrong := func(what string) (Leg, error) {
 		return Leg{}, fmt.Errorf("leg %q: %s; want %s", text, what, LegForm)
@@ -59,6 +60,11 @@ func ParseLeg(text string) (Leg, error) {
 		return wrong("the options cannot be read")
 	}
 	leg := Leg{Name: name, Target: target, Weight: 1, Depth: defaultDepth, Limit: defaultSlots, Budget: budget.Leg{Share: 1}}
+	for _, known := range DefaultLegs(nil) {
+		if known.Name == name {
+			leg.Trust = known.Trust
+		}
+	}
 	for option, values := range options {
 		var err error
 		switch value := values[len(values)-1]; option {

@@ -539,6 +539,9 @@ func TestParseLeg(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
+	if got, err = gateway.ParseLeg("graph=127.0.0.1:7403"); err != nil || got.Trust != 3 {
+		t.Errorf("%+v, %v, although our graph leg has trust 3", got, err)
+	}
 	if got, err = gateway.ParseLeg("lexical=127.0.0.1:7401"); err != nil || got.Weight != 1 || got.Trust != 0 || got.Depth != 50 || got.Budget.Share != 1 || got.Limit != 64 || got.Shed != 0 {
 		t.Errorf("defaults: %+v, %v", got, err)
 	}
