@@ -103,13 +103,13 @@ func ordinary(raw string) bool {
 }
 
 // coverage is the share of a query's words, stop words outside of names not counted, with which it names those of its starts
-// that a memory has for its title or a fact is about. What it asks about is then in the graph, rather than in its words. The
-// words of a name that several memories mention count less, by its specificity: it is rather a subject than a thing.
-func (n *network) coverage(text []word, ps []phrase, starts []weighted, t moment) float64 {
+// that a memory has for its title. What it asks about is then in the graph, rather than in its words. The words of a name that
+// several memories mention count less, by its specificity: it is rather a subject than a thing.
+func (n *network) coverage(text []word, ps []phrase, starts []weighted) float64 {
 	known := map[int64]int64{}
 	for _, w := range starts {
-		if n.hasPage(w.concept) || n.hasFact(w.concept, t) {
-			known[n.concepts[w.concept].id] = max(1, int64(len(n.concepts[w.concept].mentions)))
+		if n.hasPage(w.concept) {
+			known[n.concepts[w.concept].id] = int64(len(n.concepts[w.concept].mentions))
 		}
 	}
 	names := make([]float64, len(text)) // by word: the specificity of the name that it is part of

@@ -99,7 +99,7 @@ func (s *searcher) pageRank(ctx context.Context, q leg.Query, text []word, ps []
 // ranking is what a walk through a network found: memories, best first, that are still to pass the filter.
 type ranking struct {
 	list []reached
-	// coverage says how much of the query names things that the namespace knows something about.
+	// coverage says how much of the query names things that memories are about.
 	coverage float64
 }
 
@@ -162,7 +162,7 @@ func (s *searcher) rank(n *network, q leg.Query, text []word, ps []phrase, means
 	defer w.end()
 	w.run(seeds)
 	found := w.ranking(q)
-	found.coverage = n.coverage(text, ps, starts, time)
+	found.coverage = n.coverage(text, ps, starts)
 	return found
 }
 

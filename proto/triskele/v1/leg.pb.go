@@ -690,8 +690,8 @@ type SearchResponse struct {
 	// Names the model in whose space vector is.
 	VectorModel string `protobuf:"bytes,20,opt,name=vector_model,json=vectorModel,proto3" json:"vector_model,omitempty"`
 	// How much of the query the leg has understood, 0 to 1: for the graph leg, the share of its words, stop words aside, with
-	// which it names what the namespace has a memory or a fact about; those of a name that many memories mention count less. 0
-	// from a leg that cannot tell.
+	// which it names what a memory has for its title; those of a name that many memories mention count less. 0 from a leg that
+	// cannot tell.
 	Coverage      float64 `protobuf:"fixed64,21,opt,name=coverage,proto3" json:"coverage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
