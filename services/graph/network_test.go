@@ -517,6 +517,27 @@ func TestCoverage(t *testing.T) {
 	})
 }
 
+// TestPagesOfOneName: whatever else they mention, the newest of the pages of one name comes first, after what matters more.
+func TestPagesOfOneName(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		page := func(content string, importance float64, age time.Duration) record.Record {
+			return storetest.Record(ns, content, func(r *record.Record) {
+				r.Title, r.Importance, r.CreatedAt = "Kestrel", importance, record.Now().Add(-age)
+			})
+		}
+		old := page("old: sails with Teo and with Orsolya", 0.5, 3*time.Hour)
+		middle := page("middle: sails alone", 0.5, 2*time.Hour)
+		newest := page("newest: sails with Maren", 0.5, time.Hour)
+		matters := page("matters: is sold", 0.9, 4*time.Hour)
+		crew := storetest.Record(ns, "crew: Teo and Orsolya and Maren meet on the Kestrel", nil)
+		index(t, f, s, old, middle, newest, matters, crew)
+		if got := find(t, f, s, leg.Query{Text: "Kestrel", Depth: 5, Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK}); got != "matters: newest: middle: old: crew:" {
+			t.Errorf("found %s", got)
+		}
+	})
+}
+
 func TestHubsSayNothing(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s := open(f)

@@ -161,6 +161,7 @@ func (s *searcher) rank(n *network, q leg.Query, text []word, ps []phrase, means
 	w.begin()
 	defer w.end()
 	w.run(seeds)
+	w.evenPages()
 	found := w.ranking(q)
 	found.coverage = n.coverage(text, ps, starts)
 	return found
@@ -183,6 +184,24 @@ func seedWeights(seeds []leg.Seed) map[uuid.UUID]float64 {
 		}
 	}
 	return out
+}
+
+// evenPages gives memories of the same title, where the query names it, the best one's score: a name does not say which of them
+// is meant, and of those that score the same the newest comes first.
+func (w *walker) evenPages() {
+	for _, v := range slices.Sorted(maps.Keys(w.starts)) {
+		var pages []node
+		best := 0.
+		for _, a := range w.n.concepts[v.place()].mentions {
+			if page := memoryAt(a.to); a.salience >= salienceTitle && w.passable(a.to) && w.visits[page].score > 0 {
+				pages = append(pages, page)
+				best = max(best, w.visits[page].score)
+			}
+		}
+		for _, page := range pages {
+			w.visits[page].score = best
+		}
+	}
 }
 
 // ranking lists the memories reached, as many as are checked against the filter.
