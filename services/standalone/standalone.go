@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -193,6 +195,11 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		return nil, err
 	}
 	background(work)
+	if !config.AskOnly {
+		for _, server := range append(slices.Collect(maps.Values(s.legs)), records, s.gateway) {
+			server.CompileRules()
+		}
+	}
 	return s, nil
 }
 
