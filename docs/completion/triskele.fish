@@ -93,7 +93,7 @@ complete -c triskele -n '__triskele_at "up"' -l extractor-per-minute -x -d 'Requ
 complete -c triskele -n '__triskele_at "up"' -l extractor-tokens-per-hour -x -d 'Tokens an hour at most, 200000 if not given, of questions and answers as the server counts them'
 complete -c triskele -n '__triskele_at "up"' -l extractor-max-input -x -d 'Bytes of memory texts in a request at most, 16384 if not given; of a longer memory its beginning is read'
 complete -c triskele -n '__triskele_at "up"' -l extractor-timeout -x -d 'Give up on a request after this long, 30s if not given, 90s at most'
-complete -c triskele -n '__triskele_at "up"' -l vector-memory -x -d 'MiB of memory for the vectors of a SQLite file'
+complete -c triskele -n '__triskele_at "up"' -l vector-memory -x -d 'MiB of memory for vectors'
 complete -c triskele -n '__triskele_at "up"' -l sweep-after -x -d 'Remove memories this long after they expired'
 complete -c triskele -n '__triskele_at "up"' -l sweep-every -x -d 'Look for them this often; 0 never removes any'
 complete -c triskele -n '__triskele_at "up"' -l graph-seeded -d 'Search the graph after the other legs, starting from what they found, instead of beside them'

@@ -73,8 +73,8 @@ func (b *Postgres) Lexical(config lexical.Config) lexical.Leg {
 func (b *Postgres) FoldLexical(ctx context.Context, log *slog.Logger) { lexical.Fold(ctx, b.pool, log) }
 
 // Dense implements Backend.
-func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder, _ dense.Config) (Index, error) {
-	return dense.NewPostgres(ctx, b.pool, b.Standby, embedder, b.tasks)
+func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder, config dense.Config) (Index, error) {
+	return dense.NewPostgres(ctx, b.pool, b.Standby, embedder, b.tasks, config)
 }
 
 // Graph implements Backend.

@@ -87,7 +87,7 @@ func (b *SQLite) Migrate(ctx context.Context, tell ...func(schema.Step)) ([]sche
 
 // Plan implements Backend.
 func (b *SQLite) Plan(ctx context.Context) ([]schema.Planned, error) {
-	return schema.Plan(ctx, b.db.Read, schema.SQLite)
+	return schema.Plan(ctx, b.db.Read.DB, schema.SQLite)
 }
 
 // Status implements Backend.

@@ -7,6 +7,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
@@ -26,6 +27,9 @@ type Model struct {
 	// Local says that the embedder sends texts to nobody outside this host. It is not part of the space.
 	Local bool
 }
+
+// Queried returns how many of the first components queries have.
+func (m Model) Queried() int { return cmp.Or(m.QueryDimensions, m.Dimensions) }
 
 // String names the model for people.
 func (m Model) String() string {

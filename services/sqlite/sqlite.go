@@ -29,7 +29,8 @@ const readers = 8
 // DB is one SQLite file: a single connection that writes and several that read, so that no search waits for a writer
 // and no writer for another inside a transaction.
 type DB struct {
-	Read, Write *sql.DB
+	Read  *Reader
+	Write *sql.DB
 }
 
 // Open opens or creates the file at path, in WAL mode with foreign keys on.
@@ -78,7 +79,7 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
-	return &DB{Read: read, Write: write}, nil
+	return &DB{Read: &Reader{DB: read}, Write: write}, nil
 }
 
 // spanName is that of a statement, or of what else is done with a connection.

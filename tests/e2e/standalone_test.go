@@ -69,7 +69,7 @@ func (o *one) read(t *testing.T, fn func(*sql.DB)) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	fn(db.Read)
+	fn(db.Read.DB)
 }
 
 // tables gives SQLite's tables the names that PostgreSQL's have.
