@@ -740,7 +740,7 @@ complete -c triskele -n '__triskele_at "migrate up"' -l help -s h -d 'Show conte
 complete -c triskele -n '__triskele_at "migrate up"' -l config -r -F -d 'Configuration file, or "off" for none'
 complete -c triskele -n '__triskele_at "migrate up"' -l color -x -a 'auto always never' -d 'When to colour: auto (on a terminal, unless NO_COLOR is set), always or never'
 complete -c triskele -n '__triskele_at "migrate up"' -l version -d 'Print the version and exit'
-complete -c triskele -n '__triskele_at "migrate up"' -l json -d 'Print each migration that was applied as a line of JSON'
+complete -c triskele -n '__triskele_at "migrate up"' -l json -d 'Print each migration that was applied, or has to wait for locks, as a line of JSON'
 complete -c triskele -n '__triskele_at "migrate up"' -l store -x -a 'sqlite postgres' -d 'Kind of database: sqlite or postgres; follows from --sqlite and --postgres if not given'
 complete -c triskele -n '__triskele_at "migrate up"' -l sqlite -r -F -d 'Path of the SQLite file; the platform\'s data folder if not given'
 complete -c triskele -n '__triskele_at "migrate up"' -l postgres -x -d 'PostgreSQL connection URL'

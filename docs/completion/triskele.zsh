@@ -927,7 +927,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
-        '--json[Print each migration that was applied as a line of JSON]' \
+        '--json[Print each migration that was applied, or has to wait for locks, as a line of JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \

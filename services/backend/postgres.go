@@ -115,8 +115,8 @@ func (b *Postgres) withSQL(fn func(*sql.DB) error) error {
 }
 
 // Migrate implements Backend.
-func (b *Postgres) Migrate(ctx context.Context) (steps []schema.Step, err error) {
-	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Up(ctx, db, schema.Postgres); return err })
+func (b *Postgres) Migrate(ctx context.Context, tell ...func(schema.Step)) (steps []schema.Step, err error) {
+	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Up(ctx, db, schema.Postgres, tell...); return err })
 	b.pool.Reset() // connections made before the vector extension do not know its types
 	return steps, err
 }

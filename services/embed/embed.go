@@ -2,7 +2,8 @@
 // their own, and embed/open makes one from what a user writes; Hashed, which needs no model, is here.
 //
 // An embedder embeds what it is given, and some send it to other hosts. That the text of a sensitive memory is never
-// given to one of those is guaranteed by the callers: the dense leg leaves such memories out before it embeds.
+// given to one of those is guaranteed by the callers: the dense leg leaves such memories out before it embeds, and
+// endpoint.Guard keeps back those that turn sensitive before they are sent.
 package embed
 
 import (
