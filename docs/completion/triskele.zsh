@@ -69,7 +69,7 @@ _triskele() {
         '--extractor-tokens-per-hour=[Tokens an hour at most, 200000 if not given, of questions and answers as the server counts them]:extractor-tokens-per-hour:' \
         '--extractor-max-input=[Bytes of memory texts in a request at most, 16384 if not given; of a longer memory its beginning is read]:extractor-max-input:' \
         '--extractor-timeout=[Give up on a request after this long, 30s if not given, 90s at most]:extractor-timeout:' \
-        '--vector-memory=[MiB of memory for the vectors of a SQLite file]:vector-memory:' \
+        '--vector-memory=[MiB of memory for vectors]:vector-memory:' \
         '--sweep-after=[Remove memories this long after they expired]:sweep-after:' \
         '--sweep-every=[Look for them this often; 0 never removes any]:sweep-every:' \
         '--graph-seeded[Search the graph after the other legs, starting from what they found, instead of beside them]' \
@@ -927,7 +927,7 @@ _triskele() {
         '--config=[Configuration file, or "off" for none]:config:_files' \
         '--color=[When to colour\: auto (on a terminal, unless NO_COLOR is set), always or never]:color:(auto always never)' \
         '--version[Print the version and exit]' \
-        '--json[Print each migration that was applied as a line of JSON]' \
+        '--json[Print each migration that was applied, or has to wait for locks, as a line of JSON]' \
         '--store=[Kind of database\: sqlite or postgres; follows from --sqlite and --postgres if not given]:store:(sqlite postgres)' \
         '--sqlite=[Path of the SQLite file; the platform'\''s data folder if not given]:sqlite:_files' \
         '--postgres=[PostgreSQL connection URL]:postgres:' \

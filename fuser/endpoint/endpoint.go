@@ -64,12 +64,13 @@ func (e *StatusError) Error() string { return "HTTP status " + strconv.Itoa(e.Co
 var ErrTooLong = errors.New("the answer is too long")
 
 // Post sends a body to a path below the server's address and returns the answer, of at most limit bytes, and its header.
-// Errors are a *StatusError, ErrTooLong, or the transport's.
+// Errors are a *StatusError, ErrTooLong, ErrWithdrawn, the guards' or the transport's.
 func (e *Endpoint) Post(ctx context.Context, path string, body []byte, limit int64) ([]byte, http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, nil, errors.New("the request cannot be made")
 	}
+	guard(req)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	if e.key != "" {

@@ -48,6 +48,7 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		ReturnSpans:  req.GetReturnSpans(),
 		ReturnVector: s.returnVector,
 		MarkExact:    s.markExact,
+		TextOf:       req.GetTextOf(),
 	}
 	resp, err := pass(ctx, guard, func(ctx context.Context) (resp *triskelev1.SearchResponse, err error) {
 		out.queued = time.Since(start)

@@ -83,7 +83,7 @@ func elsewhere(outcomes []outcome, of int) []string {
 func (g *Gateway) scoreByIDs(ctx context.Context, req *triskelev1.RecallRequest, o *outcome, ids []string) {
 	start := time.Now()
 	o.completion = &triskelev1.ScoreCompletion{Asked: int32(len(ids))}
-	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids, Scorer: o.scorer}
+	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids, Scorer: o.scorer, TextOf: req.GetTextOf()}
 	if len(o.used) > 0 {
 		query.Vector = o.used
 	}

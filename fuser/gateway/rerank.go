@@ -64,6 +64,8 @@ func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *tris
 		report.Reason = "the order is by time"
 	case r.req.GetQuery() == "":
 		report.Reason = "the query has no text"
+	case r.req.GetTextOf() != "":
+		report.Reason = "the query is the text of a memory"
 	case len(texts) < 2:
 		report.Reason = "there are fewer than two memories that it may put in order"
 	default:

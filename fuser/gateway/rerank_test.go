@@ -278,3 +278,39 @@ func TestRerankThatIsNotThere(t *testing.T) {
 		t.Errorf("switched off: %v", err)
 	}
 }
+
+// TestTextOfAMemory: the legs learn whose text the query is, and the reranker, which could not look after it, is not asked.
+func TestTextOfAMemory(t *testing.T) {
+	const id = "0190b3a0-0000-7000-8000-000000000001"
+	var mu sync.Mutex
+	var told []string
+	dense := leg{
+		search: func(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, req.GetTextOf())
+			return finds(cosine, "a").search(ctx, req)
+		},
+		score: func(_ context.Context, req *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, req.GetTextOf())
+			return &triskelev1.ScoreByIdsResponse{ScoreKind: cosine}, nil
+		},
+	}
+	j := func(context.Context, string, []string) ([]float64, error) {
+		t.Error("the reranker was asked")
+		return nil, nil
+	}
+	g := configured(t, judged(j), memories{}, finds(bm25, "a", "b"), dense, finds(hops))
+	resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+		r.Rerank, r.TextOf = &triskelev1.Rerank{Enabled: new(true)}, id
+		r.Fusion = &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_CONVEX, CompleteScores: new(true)}
+	}))
+	if err != nil || resp.GetRerank().GetReason() != "the query is the text of a memory" {
+		t.Errorf("%v, %v", resp.GetRerank(), err)
+	}
+	if !slices.Equal(told, []string{id, id}) {
+		t.Errorf("the leg was told of %q", told)
+	}
+}

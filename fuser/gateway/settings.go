@@ -294,5 +294,5 @@ func (s settings) fusion(req *triskelev1.RecallRequest, legs []Leg, now time.Tim
 
 // reranks says whether a reranker can do something about a request.
 func (s settings) reranks(req *triskelev1.RecallRequest) bool {
-	return s.rerank.on && req.GetQuery() != "" && req.GetSortBy() != triskelev1.SortBy_SORT_BY_RECENCY
+	return s.rerank.on && req.GetQuery() != "" && req.GetTextOf() == "" && req.GetSortBy() != triskelev1.SortBy_SORT_BY_RECENCY
 }

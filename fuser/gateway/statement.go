@@ -14,11 +14,13 @@ const maxStatement = 1000
 
 // inOneStatement says whether the configured statement can answer a recall: it searches one namespace, ranks words by ts_rank,
 // compares all vectors, walks the graph by hop decay, merges by ranks, waits for no index, and answers as a whole or not at
-// all. A leg that is required is asked itself: it may be one that the statement lacks.
+// all. A leg that is required is asked itself: it may be one that the statement lacks. The text of a memory is for legs alone,
+// who look after it.
 func (g *Gateway) inOneStatement(r *recall) bool {
 	o := r.fusion
 	if g.config.Statement == nil || len(r.settings) != 1 || o.Method != triskelev1.FusionMethod_FUSION_METHOD_RRF ||
-		o.Recency.Weight > 0 || o.ExactBonus > 0 || o.Boost.Weight > 0 || len(o.Quotas) > 0 || len(r.tokens) > 0 || r.req.GetAsOf() != nil {
+		o.Recency.Weight > 0 || o.ExactBonus > 0 || o.Boost.Weight > 0 || len(o.Quotas) > 0 || len(r.tokens) > 0 || r.req.GetAsOf() != nil ||
+		r.req.GetTextOf() != "" {
 		return false
 	}
 	return !slices.ContainsFunc(r.settings[0].legs, func(l legSettings) bool {

@@ -95,6 +95,43 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestHeadingsAreTheirOwn: groups of the same title with other flags, each of several commands, have a heading each that the
+// commands' links lead to.
+func TestHeadingsAreTheirOwn(t *testing.T) {
+	type near struct {
+		Port string `help:"Where to." group:"Gateway:"`
+	}
+	type far struct {
+		Host string `help:"Where to." group:"Gateway:"`
+	}
+	var grammar struct {
+		A struct{ near } `cmd:""`
+		B struct{ near } `cmd:""`
+		C struct{ far }  `cmd:""`
+		D struct{ far }  `cmd:""`
+	}
+	parser, err := kong.New(&grammar, kong.Name(about.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := about.Markdown(parser.Model)
+	for heading, flag := range map[string]string{
+		"Flags of several commands of prog: Gateway":     "--port",
+		"Flags of several commands of prog: Gateway (2)": "--host",
+	} {
+		_, below, found := strings.Cut(text, "### "+heading+"\n")
+		below, _, _ = strings.Cut(below, "###")
+		if !found || !strings.Contains(below, flag) || strings.Count(text, "### "+heading+"\n") != 1 {
+			t.Errorf("%q:\n%s", heading, text)
+		}
+	}
+	for link, n := range map[string]int{"(#flags-of-several-commands-of-prog-gateway)": 2, "(#flags-of-several-commands-of-prog-gateway-2)": 2} {
+		if strings.Count(text, link) != n {
+			t.Errorf("%d links %s:\n%s", strings.Count(text, link), link, text)
+		}
+	}
+}
+
 func TestBashCompletes(t *testing.T) {
 	folder := t.TempDir()
 	script := filepath.Join(folder, "prog.bash")

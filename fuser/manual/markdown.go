@@ -35,27 +35,40 @@ func (p Program) Markdown(model *kong.Application) string {
 		}
 		for _, g := range s.groups() {
 			if g.in(common) {
-				fmt.Fprintf(&b, "Also the [flags of “%s”](#%s).\n\n", g.title, anchor(p.heading(g)))
+				fmt.Fprintf(&b, "Also the [flags of “%s”](#%s).\n\n", g.title, anchor(p.heading(common, g)))
 				continue
 			}
 			markdownFlags(&b, g)
 		}
 	}
 	for _, g := range common {
-		fmt.Fprintf(&b, "### %s\n\n", p.heading(g))
+		fmt.Fprintf(&b, "### %s\n\n", p.heading(common, g))
 		markdownFlags(&b, group{flags: g.flags})
 	}
 	return b.String()
 }
 
-// heading is that of a group that several commands share.
-func (p Program) heading(g group) string {
-	return "Flags of several commands of " + p.Name + ": " + g.title
+// heading is that of a group that several commands share. Of groups with one title, those after the first have a number.
+func (p Program) heading(common []group, g group) string {
+	heading := "Flags of several commands of " + p.Name + ": " + g.title
+	n := 0
+	for _, other := range common {
+		if other.title == g.title {
+			n++
+		}
+		if other.text() == g.text() {
+			break
+		}
+	}
+	if n > 1 {
+		heading += fmt.Sprintf(" (%d)", n)
+	}
+	return heading
 }
 
 // anchor is what a heading is called in links.
 func anchor(heading string) string {
-	return strings.NewReplacer(" ", "-", ":", "").Replace(strings.ToLower(heading))
+	return strings.NewReplacer(" ", "-", ":", "", "(", "", ")", "", ",", "").Replace(strings.ToLower(heading))
 }
 
 func markdownFlags(b *strings.Builder, g group) {

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -214,26 +215,11 @@ func write(w http.ResponseWriter, value any) {
 
 // fail answers with what the gateway says is wrong, which is fit for callers.
 func fail(w http.ResponseWriter, err error) {
-	code := http.StatusInternalServerError
-	switch status.Code(err) {
-	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange:
-		code = http.StatusBadRequest
-	case codes.Unauthenticated:
-		code = http.StatusUnauthorized
-	case codes.PermissionDenied:
-		code = http.StatusForbidden
-	case codes.NotFound:
-		code = http.StatusNotFound
-	case codes.Unavailable, codes.ResourceExhausted:
-		code = http.StatusServiceUnavailable
-	case codes.DeadlineExceeded:
-		code = http.StatusGatewayTimeout
-	}
 	message := status.Convert(err).Message()
 	if _, ok := status.FromError(err); !ok && !errors.Is(err, context.Canceled) {
 		message = "internal error"
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
+	w.WriteHeader(runtime.HTTPStatusFromCode(status.Code(err)))
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": message})
 }

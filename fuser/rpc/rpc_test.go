@@ -66,7 +66,7 @@ func (b *syncBuffer) String() string {
 }
 
 // start serves s on a real socket and returns the server, a connection, and the log.
-func start(t *testing.T, s service, more ...grpc.DialOption) (*rpc.Server, *grpc.ClientConn, *syncBuffer) {
+func start(t testing.TB, s service, more ...grpc.DialOption) (*rpc.Server, *grpc.ClientConn, *syncBuffer) {
 	t.Helper()
 	process, err := telemetry.Start(t.Context())
 	if err != nil {

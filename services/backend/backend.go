@@ -58,7 +58,7 @@ type Backend interface {
 	// Examine looks for what is wrong with the database. It reads every memory's key, and needs all tables.
 	Examine(ctx context.Context) (Examination, error)
 	// Migrate, Plan, Status and Check are the functions of package schema.
-	Migrate(ctx context.Context) ([]schema.Step, error)
+	Migrate(ctx context.Context, tell ...func(schema.Step)) ([]schema.Step, error)
 	Plan(ctx context.Context) ([]schema.Planned, error)
 	Status(ctx context.Context) ([]schema.Step, error)
 	Check(ctx context.Context, tracks ...string) error

@@ -5,8 +5,11 @@ import (
 	"flag"
 	"math/rand/v2"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/dense"
@@ -21,7 +24,8 @@ import (
 var memories = flag.Int("memories", 10_000, "how many memories the namespace of BenchmarkNamespace has")
 
 // BenchmarkNamespace fills a namespace, indexes it for every leg, asks for its statistics, renames it and deletes it, once
-// each. The time of storing and indexing is there to compare with.
+// each. The time of storing and indexing is there to compare with, and how long those have to wait at most who meanwhile read
+// and write another namespace, and read this one.
 func BenchmarkNamespace(b *testing.B) {
 	for _, engine := range []string{"sqlite", "postgres"} {
 		b.Run(engine, func(b *testing.B) {
@@ -93,6 +97,49 @@ func lifeOfANamespace(b *testing.B, url, path string) {
 		return nil
 	})
 	took("statistics", func() error { _, err := store.Statistics(ctx, "from"); return err })
-	took("rename", func() error { _, err := store.RenameNamespace(ctx, "from", "to"); return err })
-	took("delete", func() error { _, err := store.DeleteNamespace(ctx, "to"); return err })
+	known := storetest.Record("from", "known", nil)
+	other := storetest.Record("other", "another", nil)
+	if _, err := store.Insert(ctx, []record.Record{known, other}); err != nil {
+		b.Fatal(err)
+	}
+	read := func(r record.Record) func() error {
+		return func() error { _, err := store.Get(ctx, r.Namespace, []uuid.UUID{r.ID}); return err }
+	}
+	others := map[string]func() error{
+		"read": read(other), "write": func() error {
+			_, err := store.Insert(ctx, []record.Record{storetest.Record("other", "x", nil)})
+			return err
+		},
+	}
+	beside := func(what string, fn func() error) {
+		ended := make(chan struct{})
+		var wg sync.WaitGroup
+		for name, other := range others {
+			wg.Go(func() {
+				var slowest time.Duration
+				for done := false; !done; {
+					select {
+					case <-ended:
+						done = true
+					case <-time.After(10 * time.Millisecond): // without taking the machine for themselves
+					}
+					start := time.Now()
+					if err := other(); err != nil {
+						b.Errorf("%s while %s: %v", name, what, err)
+						break
+					}
+					slowest = max(slowest, time.Since(start))
+				}
+				b.ReportMetric(slowest.Seconds(), what+"-"+name+"-s")
+			})
+		}
+		took(what, fn)
+		close(ended)
+		wg.Wait()
+	}
+	beside("idle", func() error { time.Sleep(10 * time.Second); return nil })
+	others["own-read"] = read(known)
+	beside("rename", func() error { _, err := store.RenameNamespace(ctx, "from", "to"); return err })
+	delete(others, "own-read")
+	beside("delete", func() error { _, err := store.DeleteNamespace(ctx, "to"); return err })
 }

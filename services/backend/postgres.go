@@ -73,8 +73,8 @@ func (b *Postgres) Lexical(config lexical.Config) lexical.Leg {
 func (b *Postgres) FoldLexical(ctx context.Context, log *slog.Logger) { lexical.Fold(ctx, b.pool, log) }
 
 // Dense implements Backend.
-func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder, _ dense.Config) (Index, error) {
-	return dense.NewPostgres(ctx, b.pool, b.Standby, embedder, b.tasks)
+func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder, config dense.Config) (Index, error) {
+	return dense.NewPostgres(ctx, b.pool, b.Standby, embedder, b.tasks, config)
 }
 
 // Graph implements Backend.
@@ -115,8 +115,8 @@ func (b *Postgres) withSQL(fn func(*sql.DB) error) error {
 }
 
 // Migrate implements Backend.
-func (b *Postgres) Migrate(ctx context.Context) (steps []schema.Step, err error) {
-	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Up(ctx, db, schema.Postgres); return err })
+func (b *Postgres) Migrate(ctx context.Context, tell ...func(schema.Step)) (steps []schema.Step, err error) {
+	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Up(ctx, db, schema.Postgres, tell...); return err })
 	b.pool.Reset() // connections made before the vector extension do not know its types
 	return steps, err
 }

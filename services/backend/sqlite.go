@@ -77,8 +77,8 @@ func (b *SQLite) Version(ctx context.Context) (version string, err error) {
 }
 
 // Migrate implements Backend.
-func (b *SQLite) Migrate(ctx context.Context) ([]schema.Step, error) {
-	steps, err := schema.Up(ctx, b.db.Write, schema.SQLite)
+func (b *SQLite) Migrate(ctx context.Context, tell ...func(schema.Step)) ([]schema.Step, error) {
+	steps, err := schema.Up(ctx, b.db.Write, schema.SQLite, tell...)
 	if err != nil {
 		return steps, err
 	}

@@ -268,6 +268,8 @@ func (m *Model) unreachable(err error) error {
 	var unresolved *net.DNSError
 	var slow net.Error
 	switch {
+	case errors.Is(err, endpoint.ErrWithdrawn):
+		why = "was not asked: a memory changed before its text was sent"
 	case errors.As(err, &unresolved):
 		why = "its server's name cannot be resolved"
 	case errors.As(err, &slow) && slow.Timeout():

@@ -128,7 +128,7 @@ func (c *mcpCmd) serve(ctx context.Context, env *Env, door *trust.Door, server *
 		handler = known(door, handler)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", http.NewCrossOriginProtection().Handler(handler))
+	mux.Handle("/mcp", http.NewCrossOriginProtection().Handler(closing(ctx, handler)))
 	web := &http.Server{Handler: c.knownHost(mux), ReadHeaderTimeout: headerTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	scheme := "http"
 	if c.Store.TLS.Cert != "" {
@@ -141,7 +141,7 @@ func (c *mcpCmd) serve(ctx context.Context, env *Env, door *trust.Door, server *
 		draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 		defer cancel()
 		if web.Shutdown(draining) != nil {
-			_ = web.Close() // streams that clients keep open
+			_ = web.Close() // calls that do not end
 		}
 	})
 	err := web.Serve(door)
@@ -152,6 +152,19 @@ func (c *mcpCmd) serve(ctx context.Context, env *Env, door *trust.Door, server *
 		return nil
 	}
 	return err
+}
+
+// closing ends the streams on which clients wait for news when ctx does. Calls may go on.
+func closing(ctx context.Context, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			waiting, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(ctx, cancel)()
+			r = r.WithContext(waiting)
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // known asks for a token before anything else. A session belongs to the token that it was begun with.

@@ -214,6 +214,46 @@ func listen(t *testing.T, args ...string) (*process, string) {
 	}
 }
 
+// TestMCPEndsStreams stops the server while a client waits for news: its stream ends as streams do, and is not cut off.
+func TestMCPEndsStreams(t *testing.T) {
+	t.Parallel()
+	p, url := listen(t)
+	ask := func(method, session, body string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		if session != "" {
+			req.Header.Set("Mcp-Session-Id", session)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+	begun := ask(http.MethodPost, "", handshakes["2025-06-18"])
+	if _, err := io.Copy(io.Discard, begun.Body); err != nil {
+		t.Fatal(err)
+	}
+	session := begun.Header.Get("Mcp-Session-Id")
+	ask(http.MethodPost, session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	stream := ask(http.MethodGet, session, "")
+	if stream.StatusCode != http.StatusOK {
+		t.Fatal(stream.Status)
+	}
+	p.stop()
+	if _, err := io.Copy(io.Discard, stream.Body); err != nil {
+		t.Errorf("the stream was cut off: %v", err)
+	}
+	if code := <-p.code; code != 0 {
+		t.Errorf("exit code %d, errors %q", code, p.errs)
+	}
+}
+
 // Web pages cannot use a server on the same machine: neither from their own origin, nor by a name that leads here.
 func TestMCPKeepsWebPagesOut(t *testing.T) {
 	t.Parallel()

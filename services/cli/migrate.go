@@ -23,7 +23,7 @@ const migrateHelp = "Exit codes: 0 nothing is missing, 1 failure, 2 wrong usage,
 var errMissing = errors.New("migrations are missing: run `triskele migrate up`")
 
 type migrateUpCmd struct {
-	JSON     bool          `help:"Print each migration that was applied as a line of JSON."`
+	JSON     bool          `help:"Print each migration that was applied, or has to wait for locks, as a line of JSON."`
 	Database databaseFlags `embed:""`
 }
 
@@ -35,7 +35,7 @@ func (*migrateUpCmd) Help() string {
 // Validate implements kong's interface.
 func (c *migrateUpCmd) Validate() error { return c.Database.check() }
 
-// Run applies what is missing and lists it.
+// Run applies what is missing and says so step by step.
 func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
 	t, err := c.Database.target(env)
 	if err != nil {
@@ -45,15 +45,19 @@ func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
 		return err
 	}
 	return t.with(ctx, func(b backend.Backend) error {
-		steps, err := b.Migrate(ctx)
-		for _, step := range steps {
+		var printing error
+		steps, err := b.Migrate(ctx, func(step schema.Step) {
 			if c.JSON {
-				err = errors.Join(err, env.printLine(step))
-				continue
+				printing = errors.Join(printing, env.printLine(step))
+				return
 			}
-			err = errors.Join(err, env.print(fmt.Sprintf("applied %s %s\n", step.Track, step.Name)))
-		}
-		if err != nil {
+			line := fmt.Sprintf("%s %s %s\n", step.State, step.Track, step.Name)
+			if step.State == schema.Waiting {
+				line = fmt.Sprintf("waiting for locks that others hold, to try again: %s %s\n", step.Track, step.Name)
+			}
+			printing = errors.Join(printing, env.print(line))
+		})
+		if err := errors.Join(err, printing); err != nil {
 			return err
 		}
 		if len(steps) == 0 && !c.JSON {

@@ -19,9 +19,9 @@ import (
 
 // storeFlags say where the memories are for a command that can do without a gateway.
 type storeFlags struct {
-	Address  string        `help:"Address of a gateway to ask. Without one the command opens the database itself, which may be in use by others." env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT" group:"Gateway:"`
-	Bearer   trust.Bearer  `embed:"" group:"Gateway:"`
-	TLS      trust.TLS     `embed:"" group:"Gateway:"`
+	Address  string        `help:"Address of a gateway to ask. Without one the command opens the database itself, which may be in use by others." env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT" group:"Gateway, instead of the database:"`
+	Bearer   trust.Bearer  `embed:"" group:"Gateway, instead of the database:"`
+	TLS      trust.TLS     `embed:"" group:"Gateway, instead of the database:"`
 	Database databaseFlags `embed:""`
 	Embedder open.Flags    `embed:"" group:"Embedder:"`
 }

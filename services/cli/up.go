@@ -52,10 +52,7 @@ type upCmd struct {
 
 // Validate implements kong's interface.
 func (c *upCmd) Validate() error {
-	if c.Dense.VectorMemory < 1 {
-		return errors.New("--vector-memory must be 1 MiB or more")
-	}
-	return c.Database.check()
+	return errors.Join(c.Dense.Validate(), c.Database.check())
 }
 
 // Run serves until ctx ends, which is an orderly stop.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -24,6 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/fuser/endpoint"
 	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -158,7 +160,7 @@ func (c *Curator) judge(ctx context.Context, r record.Record) (*memory.Verdict, 
 			return nil, err
 		}
 	}
-	// After the wait, so that what has turned sensitive meanwhile is not sent.
+	// After the wait, so that what has turned sensitive meanwhile is not offered.
 	found, err := c.store.Get(ctx, r.Namespace, append([]uuid.UUID{r.ID}, ids...))
 	if err != nil {
 		return nil, err
@@ -172,7 +174,7 @@ func (c *Curator) judge(ctx context.Context, r record.Record) (*memory.Verdict, 
 	if len(older) == 0 {
 		return &v, nil
 	}
-	answer, err := c.ask(ctx, r, older)
+	answer, err := c.ask(c.guard(ctx, older), r, older)
 	if err != nil {
 		return nil, err
 	}
@@ -186,6 +188,21 @@ func (c *Curator) judge(ctx context.Context, r record.Record) (*memory.Verdict, 
 		v.Content = answer.Content
 	}
 	return &v, nil
+}
+
+// guard returns a context in which older memories are sent only as long as they are as they were when they were chosen. The
+// queue guards the new one.
+func (c *Curator) guard(ctx context.Context, older []record.Record) context.Context {
+	ids := make([]uuid.UUID, len(older))
+	for i, o := range older {
+		ids[i] = o.ID
+	}
+	return endpoint.Guard(ctx, func(ctx context.Context) (bool, error) {
+		now, err := c.store.Get(ctx, older[0].Namespace, ids)
+		return err == nil && slices.EqualFunc(now, older, func(a, b record.Record) bool {
+			return a.ID == b.ID && a.Revision == b.Revision && memory.Curatable(a)
+		}), err
+	})
 }
 
 // neighbours returns the ids of the memories nearest to r, nearest first.
@@ -204,6 +221,7 @@ func (c *Curator) neighbours(ctx context.Context, r record.Record) ([]uuid.UUID,
 		// Of two that were stored one after the other, the older must be in the indexes when the newer is judged. An
 		// index that cannot catch up in time is no reason to wait any longer.
 		AtLeast: []string{revision.Token{Namespace: r.Namespace, Sequence: r.Sequence}.String()},
+		TextOf:  r.ID.String(),
 	})
 	if err != nil {
 		return nil, &chat.Failure{Words: "the search for the nearest memories failed: " + status.Code(err).String()}

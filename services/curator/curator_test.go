@@ -2,10 +2,13 @@ package curator_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/curator"
+	"github.com/triskele/triskele/services/embed/remote"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/standalone"
 )
@@ -340,6 +344,115 @@ func TestTurnedSensitiveWhileWaiting(t *testing.T) {
 		sys.until("end of the tasks", func() bool { return waiting(t, sys) == 0 })
 		if about := sys.decisions(third); len(about) != 0 {
 			t.Errorf("decisions about a hidden memory: %v", about)
+		}
+	})
+}
+
+// TestTurnedSensitiveBetweenRequests has a server that refuses schemas, so that a question is asked twice, and hides one of
+// the memories before it refuses: the question is not asked again with it.
+func TestTurnedSensitiveBetweenRequests(t *testing.T) {
+	t.Parallel()
+	for name, newest := range map[string]bool{"the older": false, "the newer": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, func(t *testing.T, config standalone.Config) {
+				var sys *system
+				var hide *triskelev1.Memory
+				ready := make(chan struct{})
+				s := newServer(t, func(w http.ResponseWriter, _ *http.Request, n int, _ asked) {
+					<-ready
+					if n == 0 {
+						if _, err := sys.memories.Update(context.Background(), &triskelev1.UpdateRequest{
+							Namespace: "n", Id: hide.GetId(), Memory: &triskelev1.Memory{Sensitive: true}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"sensitive"}},
+						}); err != nil {
+							t.Errorf("update: %v", err)
+						}
+						w.WriteHeader(http.StatusBadRequest)
+						return
+					}
+					_, _ = fmt.Fprint(w, says("add", 0, ""))
+				})
+				config.Curator = fast(s)
+				sys = start(t, config)
+				older, newer := sys.remember("n", green, nil), sys.remember("n", blue, nil)
+				if hide = older; newest {
+					hide = newer
+				}
+				close(ready)
+				sys.until("first request", func() bool { return len(s.all()) > 0 })
+				sys.decided(sys.remember("n", "The gate was sold.", nil)) // after both
+				for _, a := range s.all()[1:] {
+					if strings.Contains(a.body, hide.GetContent()) {
+						t.Errorf("sent again: %s", a.body)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestTurnedSensitiveWhileSearched has an embedding server that fails once for a memory in whose neighbours the curator is
+// interested, and hides the memory before: neither the index nor the search sends it again.
+func TestTurnedSensitiveWhileSearched(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, config standalone.Config) {
+		s := newServer(t, func(w http.ResponseWriter, _ *http.Request, _ int, _ asked) { _, _ = fmt.Fprint(w, says("add", 0, "")) })
+		var sys *system
+		var mu sync.Mutex
+		var after int // requests with the text that came when it was hidden
+		var hidden bool
+		arrived, release := make(chan struct{}, 100), make(chan struct{})
+		embedder := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var request struct{ Inputs []string }
+			if json.NewDecoder(r.Body).Decode(&request) != nil { // a request that was called off
+				return
+			}
+			if slices.ContainsFunc(request.Inputs, func(text string) bool { return strings.Contains(text, blue) }) {
+				mu.Lock()
+				if hidden {
+					after++
+				}
+				mu.Unlock()
+				arrived <- struct{}{}
+				select {
+				case <-release:
+				case <-r.Context().Done():
+				}
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			vectors := make([][]float32, len(request.Inputs))
+			for i := range vectors {
+				vectors[i] = []float32{1, 0, 0, 0, 0, 0, 0, 0}
+			}
+			_ = json.NewEncoder(w).Encode(vectors)
+		}))
+		t.Cleanup(embedder.Close)
+		var err error
+		if config.Embedder, err = remote.New(remote.Config{Provider: "tei", URL: embedder.URL, Model: "m", Dimensions: 8}); err != nil {
+			t.Fatal(err)
+		}
+		config.Curator = fast(s)
+		sys = start(t, config)
+		sys.remember("n", green, nil)
+		newer := sys.remember("n", blue, nil)
+		for range 2 { // for the index and for the search
+			<-arrived
+		}
+		if _, err := sys.memories.Update(t.Context(), &triskelev1.UpdateRequest{
+			Namespace: "n", Id: newer.GetId(), Memory: &triskelev1.Memory{Sensitive: true}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"sensitive"}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		hidden = true
+		mu.Unlock()
+		close(release)
+		sys.decided(sys.remember("n", merged, nil))
+		mu.Lock()
+		defer mu.Unlock()
+		if after != 0 {
+			t.Errorf("the text was sent %d times after it had turned sensitive", after)
 		}
 	})
 }

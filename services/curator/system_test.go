@@ -73,7 +73,10 @@ var _ io.Writer = (*log)(nil)
 
 func start(t *testing.T, config standalone.Config) *system {
 	t.Helper()
-	config.Embedder, config.Gateway = embed.NewHashed(), gateway.DefaultConfig()
+	config.Gateway = gateway.DefaultConfig()
+	if config.Embedder == nil {
+		config.Embedder = embed.NewHashed()
+	}
 	process, err := telemetry.Start(context.Background())
 	if err != nil {
 		t.Fatal(err)

@@ -70,6 +70,7 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 		return err
 	}
 	service.Register(server)
+	server.CompileRules()
 	var working sync.WaitGroup
 	defer working.Wait()
 	working.Go(func() { b.Standby.Follow(ctx) })

@@ -2,6 +2,7 @@ package demo_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"buf.build/go/protovalidate"
@@ -9,6 +10,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/cli/render"
 	"github.com/triskele/triskele/services/demo"
+	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/static"
 	"github.com/triskele/triskele/services/storetest"
 )
@@ -24,6 +26,20 @@ func TestRun(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := demo.Run(t.Context(), &out, render.Style{}, embedder, process, storetest.Log()); err != nil {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// TestRunWithAnother embedder, which understands less: the demo says so, and is none the worse for it.
+func TestRunWithAnother(t *testing.T) {
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err = demo.Run(t.Context(), &out, render.Style{}, embed.NewHashed(), process, storetest.Log())
+	text := strings.Join(strings.Fields(out.String()), " ")
+	if err != nil || !strings.Contains(text, "does not: proc-leaked-credential is among the first 3") || strings.Contains(text, "Everything above was checked") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

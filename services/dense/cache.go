@@ -3,6 +3,7 @@ package dense
 import (
 	"container/list"
 	"sync"
+	"time"
 )
 
 // cache keeps matrices by namespace. Its zero value is empty.
@@ -17,7 +18,12 @@ type entry struct {
 	namespace string
 	element   *list.Element
 	turn      chan struct{} // holds a token while someone brings the matrix up to date; unlike a mutex, waiting for it can end
-	matrix    matrix        // guarded by cache.mu
+	matrix    matrix        // guarded by cache.mu, as what follows
+
+	// Where searches can do without the matrix:
+	spent   time.Duration // by searches that had to
+	reading bool          // somebody is at it
+	failed  time.Time     // when it could not be read
 }
 
 // use returns the entry of a namespace and its matrix.
@@ -73,4 +79,58 @@ func (c *cache) view(e *entry) matrix {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return e.matrix
+}
+
+// find returns the entry of a namespace and its matrix; nil if it has none.
+func (c *cache) find(namespace string) (*entry, matrix) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entries[namespace]
+	if e == nil {
+		return nil, matrix{}
+	}
+	c.recent.MoveToFront(e.element)
+	return e, e.matrix
+}
+
+// spend notes what a search without a namespace's matrix took, and calls read beside the caller as soon as they have taken more
+// together than reading will. So it costs at most twice what it would if one knew how often the namespace will be searched
+// ("ski rental"; Karlin et al., "Competitive Snoopy Caching", Algorithmica 1988).
+func (c *cache) spend(namespace string, took, reading time.Duration, read func(*entry) error) {
+	e, _ := c.use(namespace)
+	c.mu.Lock()
+	e.spent += took
+	enough := e.spent > reading
+	c.mu.Unlock()
+	if enough {
+		c.read(e, read)
+	}
+}
+
+// read calls read beside the caller, unless that is being done for the entry or has failed in the last keepFor.
+func (c *cache) read(e *entry, read func(*entry) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.reading || time.Since(e.failed) < keepFor {
+		return
+	}
+	e.reading = true
+	go func() {
+		err := read(e)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		e.reading, e.spent = false, 0
+		if err != nil {
+			e.failed = time.Now()
+		}
+	}()
+}
+
+// saw sets an entry's snapshot to a later one in which nothing is new, unless it is no longer the one that was compared with.
+func (c *cache) saw(e *entry, compared, later string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.matrix.snapshot == compared {
+		e.matrix.snapshot = later
+	}
 }

@@ -83,36 +83,49 @@ func hamming(a, b []uint64) (n int) {
 	return n
 }
 
-// estimator adds up a prepared query's components, each with the sign that a bit stands for. For each byte it has the sum
-// for all 256 values. The sum by a code's first bits and half of that by its second, times the span, is an estimate of the
-// product with the vector.
-type estimator [][256]float32
+// queryPlanes is how many bits an estimator has of a query's component.
+const queryPlanes = 4
 
+// estimator is a query whose components are rounded to whole steps, from -7 to 7, in two's complement: of 64 components
+// each, plane p has bit p. A sum of these steps, each with the sign that a code's bit stands for, is a matter of counting bits
+// (Gao and Long, "RaBitQ", SIGMOD 2024, section 3.3).
+type estimator struct {
+	planes [][queryPlanes]uint64
+	none   int     // the sum by a code without any bits
+	step   float32 // of a query of length 1
+}
+
+// newEstimator returns the estimator of a prepared query.
 func newEstimator(query []float32) estimator {
-	e := make(estimator, 8*codeWords(len(query)))
-	for i := range e {
-		of := query[min(8*i, len(query)):min(8*i+8, len(query))]
-		for _, x := range of {
-			e[i][0] -= x / halfScale
+	const most = 1<<(queryPlanes-1) - 1
+	var largest float32
+	for _, x := range query {
+		largest = max(largest, x, -x)
+	}
+	e := estimator{planes: make([][queryPlanes]uint64, codeWords(len(query))), step: largest / most / halfScale}
+	for i, x := range query {
+		steps := int(math.Round(float64(x / largest * most)))
+		for p := range queryPlanes {
+			e.planes[i/64][p] |= uint64(steps>>p&1) << (i % 64)
 		}
-		for value := 1; value < 256; value++ {
-			e[i][value] = e[i][value&(value-1)]
-			if lowest := bits.TrailingZeros(uint(value)); lowest < len(of) {
-				e[i][value] += 2 * of[lowest] / halfScale
-			}
-		}
+		e.none -= steps
 	}
 	return e
 }
 
-func (e estimator) sum(bits []uint64) (sum float32) {
-	for _, word := range bits {
-		of := e[:8]
-		sum += (of[0][byte(word)] + of[1][byte(word>>8)]) + (of[2][byte(word>>16)] + of[3][byte(word>>24)]) +
-			((of[4][byte(word>>32)] + of[5][byte(word>>40)]) + (of[6][byte(word>>48)] + of[7][word>>56]))
-		e = e[8:]
+// sum adds up the query's steps with the signs that the bits of a code stand for. The sum by the first bits and half of that
+// by the second, times the code's span and the query's step, is an estimate of the product with the vector.
+func (e *estimator) sum(code []uint64) int32 {
+	planes := e.planes[:len(code)]
+	var ones, twos, fours, eights int
+	for i, word := range code {
+		p := &planes[i]
+		ones += bits.OnesCount64(word & p[0])
+		twos += bits.OnesCount64(word & p[1])
+		fours += bits.OnesCount64(word & p[2])
+		eights += bits.OnesCount64(word & p[3])
 	}
-	return sum
+	return int32(e.none + 2*(ones+2*twos+4*fours-8*eights))
 }
 
 // halfScale is what a half-precision number is too small by if its bits are moved to where single precision has them: the
@@ -217,6 +230,7 @@ func (m matrix) likely(ctx context.Context, s *scratch, query []float32, rows []
 		near += histogram[farthest]
 	}
 	e := newEstimator(query)
+	unitsPerStep := e.step * scoreUnits
 	s.candidates = slices.Grow(s.candidates[:0], near)
 	for i, distance := range s.distances[:considered] {
 		if int(distance) > farthest {
@@ -227,12 +241,12 @@ func (m matrix) likely(ctx context.Context, s *scratch, query []float32, rows []
 			row = int(rows[i])
 		}
 		sum := e.sum(m.signs[row*words : row*words+words])
-		s.candidates = append(s.candidates, candidate{toUnits(sum * m.spans[row]), int32(row)})
+		s.candidates = append(s.candidates, candidate{int32(float32(sum) * m.spans[row] * unitsPerStep), int32(row)})
 	}
 	candidates := keepBest(s.candidates, bySigns)
 	for i, c := range candidates {
 		row := int(c.row)
-		candidates[i].score += toUnits(e.sum(m.sizes[row*words:row*words+words]) / 2 * m.spans[row])
+		candidates[i].score += int32(float32(e.sum(m.sizes[row*words:row*words+words])) / 2 * m.spans[row] * unitsPerStep)
 	}
 	return keepBest(candidates, n), considered, nil
 }

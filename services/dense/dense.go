@@ -34,6 +34,25 @@ const maxDimensions = 4000
 // differ by the order of summation alone, which must not decide between them.
 const scoreUnits = 1_000_000
 
+// Config is what a user may set, as flags of a program.
+type Config struct {
+	// VectorMemory bounds the memory in MiB that vectors are kept in; 0 is 512. The namespace used least recently goes first.
+	// On SQLite, of one that does not fit alone only the codes are kept, an eighth of the whole, and the vectors that these say
+	// are likely are read in each search; if not even they fit, all vectors are read. On PostgreSQL such a one is searched through
+	// its index.
+	VectorMemory int64 `help:"MiB of memory for vectors. What does not fit is searched in the database." default:"512" env:"TRISKELE_VECTOR_MEMORY" placeholder:"MIB"`
+}
+
+// Validate says what is wrong with it.
+func (c Config) Validate() error {
+	if c.VectorMemory < 1 {
+		return errors.New("--vector-memory must be 1 MiB or more")
+	}
+	return nil
+}
+
+func (c Config) bytes() int64 { return cmp.Or(c.VectorMemory, 512) << 20 }
+
 func checkModel(m embed.Model) error {
 	if m.Provider == "" || m.Name == "" || m.Dimensions < 1 || m.Dimensions > maxDimensions {
 		return fmt.Errorf("embedding model %q/%q has %d dimensions: it must have a provider, a name, and 1 to %d dimensions",

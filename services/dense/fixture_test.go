@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,9 +35,39 @@ type store interface {
 
 func open(f *storetest.Fixture, embedder embed.Embedder) (store, error) {
 	if f.Engine == schema.Postgres {
-		return dense.NewPostgres(context.Background(), f.Pool, nil, embedder, f.Queue)
+		p, err := dense.NewPostgres(context.Background(), f.Pool, nil, embedder, f.Queue, dense.Config{})
+		if _, kept := inMemory.Load(f); kept && err == nil {
+			return keeping{p}, nil
+		}
+		return p, err
 	}
 	return dense.NewSQLite(context.Background(), f.DB, embedder, f.Queue, dense.Config{})
+}
+
+// run runs fn on both engines, and on PostgreSQL with all vectors in memory.
+func run(t *testing.T, fn func(t *testing.T, f *storetest.Fixture)) {
+	storetest.Run(t, fn)
+	t.Run("postgres in memory", func(t *testing.T) {
+		t.Parallel()
+		f := storetest.Postgres(t)
+		inMemory.Store(f, true)
+		fn(t, f)
+	})
+}
+
+// inMemory has the fixtures whose vectors are to be in memory.
+var inMemory sync.Map
+
+// keeping is a store that reads a namespace into memory before it is first searched.
+type keeping struct{ *dense.Postgres }
+
+func (k keeping) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
+	if k.InMemory(q.Namespace) == 0 {
+		if err := k.Keep(q.Namespace); err != nil {
+			return leg.Result{}, err
+		}
+	}
+	return k.Postgres.Search(ctx, q)
 }
 
 func mustOpen(t testing.TB, f *storetest.Fixture, embedder embed.Embedder) store {
@@ -233,10 +264,10 @@ func halves(vector []float32) []byte {
 	return b
 }
 
-// forceIndex makes a PostgreSQL store use the HNSW index whatever the size, and gives up early if tuples is not 0.
+// forceIndex makes a PostgreSQL store use the HNSW index whatever the size, no memory, and gives up early if tuples is not 0.
 func forceIndex(t testing.TB, f *storetest.Fixture, s store, tuples int) {
 	t.Helper()
-	s.(*dense.Postgres).ExactUpTo = 0
+	s.(*dense.Postgres).ExactUpTo, s.(*dense.Postgres).MaxBytes = 0, 1
 	settings := map[string]int{"enable_sort": 0}
 	if tuples > 0 {
 		settings["hnsw.max_scan_tuples"] = tuples

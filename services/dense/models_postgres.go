@@ -391,7 +391,7 @@ func (p postgresModels) unprepare(ctx context.Context, model int64) error {
 			if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '200ms'`); err != nil {
 				return err
 			}
-			_, err := tx.Exec(ctx, fmt.Sprintf(`DROP INDEX IF EXISTS dense.vectors_near_%[1]d, dense.vectors_hnsw_%[1]d`, model)) // the second is of releases before
+			_, err := tx.Exec(ctx, fmt.Sprintf(`DROP INDEX IF EXISTS dense.vectors_near_%d`, model))
 			return err
 		})
 		if !postgres.IsLockTimeout(err) {

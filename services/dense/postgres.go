@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pgvector/pgvector-go"
 
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/postgres"
@@ -34,8 +35,11 @@ const (
 	seenFor, seenFrom = time.Minute, 500
 )
 
-// Postgres searches the vectors in dense.vectors: exactly where few come into question, else through an HNSW index.
+// Postgres searches the vectors in dense.vectors: exactly where few come into question, through an HNSW index where many do,
+// and in memory, as SQLite, those of a namespace that has been searched for long enough to make reading it worth while.
 type Postgres struct {
+	// MaxBytes is Config.VectorMemory in bytes. Set it before the first search.
+	MaxBytes int64
 	// ExactUpTo is how many memories of a namespace, or of those that pass a filter, are compared one by one. Above it
 	// the index answers. Set it before the first search.
 	ExactUpTo int
@@ -47,6 +51,9 @@ type Postgres struct {
 	model             int64 // of the embedder, in dense.models
 	models            postgresModels
 	seen              sync.Map // a sighting for the name of each namespace with seenFrom vectors or more
+	cache             cache
+	scratch           sync.Pool       // of *scratch
+	background        context.Context // of reading into memory
 }
 
 var (
@@ -56,8 +63,9 @@ var (
 )
 
 // NewPostgres returns a store for the embedder's model, which it registers and creates an index for if the database has
-// no active model yet. Another active model is an error. Searches read from the standby; nil is for none.
-func NewPostgres(ctx context.Context, pool *pgxpool.Pool, standby *postgres.Standby, embedder embed.Embedder, tasks queue.Store) (*Postgres, error) {
+// no active model yet. Another active model is an error. Searches read from the standby; nil is for none. What reads vectors
+// into memory beside searches ends with ctx.
+func NewPostgres(ctx context.Context, pool *pgxpool.Pool, standby *postgres.Standby, embedder embed.Embedder, tasks queue.Store, config Config) (*Postgres, error) {
 	if err := checkModel(embedder.Model()); err != nil {
 		return nil, err
 	}
@@ -66,7 +74,10 @@ func NewPostgres(ctx context.Context, pool *pgxpool.Pool, standby *postgres.Stan
 	if err != nil {
 		return nil, err
 	}
-	return &Postgres{ExactUpTo: defaultExactUpTo, Follower: queue.Follow(tasks, indexName), Standby: standby, pool: pool, embedder: embedder, model: model, models: models}, nil
+	return &Postgres{
+		MaxBytes: config.bytes(), ExactUpTo: defaultExactUpTo, Follower: queue.Follow(tasks, indexName), Standby: standby, pool: pool, embedder: embedder, model: model, models: models,
+		scratch: sync.Pool{New: func() any { return new(scratch) }}, background: ctx,
+	}, nil
 }
 
 // Index implements queue.Indexer. It is paused when the model is no longer active.
@@ -79,7 +90,7 @@ func (p *Postgres) Knows(ctx context.Context, namespace string, sequence int64) 
 	return knows(ctx, p.models, p.Follower, p.model, namespace, sequence)
 }
 
-// Search implements leg.Searcher. Each way of searching is one statement.
+// Search implements leg.Searcher. Each way of searching is one round trip.
 func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	vector, reason, err := queryVector(ctx, p.embedder, q)
 	if err != nil {
@@ -90,10 +101,19 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	}
 	result := found(q, p.embedder.Model(), vector, reason)
 	s := search{Postgres: p, q: q, vector: vector}
-	if result.Hits, err = s.nearest(ctx); err != nil {
+	hits, cut, could, err := s.inMemory(ctx)
+	if err == nil && !could {
+		start := time.Now()
+		hits, err = s.nearest(ctx)
+		s.earn(time.Since(start))
+	}
+	if err != nil {
 		return leg.Result{}, err
 	}
-	result.Hits = aboveMinScore(result.Hits, q)
+	result.Hits = aboveMinScore(hits, q)
+	if cut != "" {
+		result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, cut
+	}
 	return result, markOutdated(ctx, postgresModels{p.Or(p.pool)}, p.embedder.Model(), s.status, &result)
 }
 

@@ -32,7 +32,7 @@ func TestIndexFindsWhatIsNearest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	queries := make([]string, 50)
 	exact := make([][]uuid.UUID, len(queries))
-	s.(*dense.Postgres).ExactUpTo = len(records)
+	s.(*dense.Postgres).ExactUpTo, s.(*dense.Postgres).MaxBytes = len(records), 1
 	for i := range queries {
 		queries[i] = sentence(rng, 6)
 		exact[i] = ids(search(t, s, queries[i], nil).Hits)

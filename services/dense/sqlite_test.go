@@ -251,7 +251,7 @@ func TestSQLiteGivesWhatItHas(t *testing.T) {
 	if result := search(t, s, "soil sensor", nil); result.State > triskelev1.LegState_LEG_STATE_OK || len(result.Hits) != 10 {
 		t.Errorf("with time enough: %d hits, state %v", len(result.Hits), result.State)
 	}
-	truncated("only 256 of the likeliest 800 of 2500 vectors were compared", 100)
+	truncated("only 256 of the likeliest 600 of 2500 vectors were compared", 100)
 	s.MaxBytes = 1
 	truncated("512 vectors were compared", 100)
 }

@@ -2,10 +2,12 @@
 // their own, and embed/open makes one from what a user writes; Hashed, which needs no model, is here.
 //
 // An embedder embeds what it is given, and some send it to other hosts. That the text of a sensitive memory is never
-// given to one of those is guaranteed by the callers: the dense leg leaves such memories out before it embeds.
+// given to one of those is guaranteed by the callers: the dense leg leaves such memories out before it embeds, and
+// endpoint.Guard keeps back those that turn sensitive before they are sent.
 package embed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 )
@@ -25,6 +27,9 @@ type Model struct {
 	// Local says that the embedder sends texts to nobody outside this host. It is not part of the space.
 	Local bool
 }
+
+// Queried returns how many of the first components queries have.
+func (m Model) Queried() int { return cmp.Or(m.QueryDimensions, m.Dimensions) }
 
 // String names the model for people.
 func (m Model) String() string {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/fuser/endpoint"
 	"github.com/triskele/triskele/fuser/revision"
 	"github.com/triskele/triskele/fuser/rpc"
 	"github.com/triskele/triskele/fuser/telemetry"
@@ -54,6 +55,7 @@ type Query struct {
 	Traversal    triskelev1.Traversal
 	AsOf         time.Time // what held then; the zero time is now
 	Explain      bool      // fill Result.Paths
+	TextOf       uuid.UUID // the memory whose text Text is; uuid.Nil if it is none's, or that does not matter
 }
 
 // Seed is a memory that another leg found.
@@ -112,6 +114,12 @@ type Status struct {
 	Model                  string
 }
 
+// Discretion is implemented by a Searcher that may send texts of queries to a server.
+type Discretion interface {
+	// Presentable says whether a memory may be shown to models: it is there, and not sensitive.
+	Presentable(ctx context.Context, namespace string, id uuid.UUID) (bool, error)
+}
+
 // Searcher is one way of searching. Search must return when ctx ends, with what it has (TRUNCATED) or with ctx's error.
 type Searcher interface {
 	Search(ctx context.Context, q Query) (Result, error)
@@ -124,6 +132,7 @@ type Server struct {
 	searcher Searcher
 	behind   *gauge  // nil for an index that is always current
 	standby  Standby // nil for a searcher that never reads from one
+	discreet Discretion
 	tel      *telemetry.Service
 	took     metric.Float64Histogram
 	log      *slog.Logger
@@ -143,7 +152,16 @@ func NewServer(searcher Searcher, tel *telemetry.Service, log *slog.Logger) *Ser
 		s.behind = newGauge(index)
 	}
 	s.standby, _ = searcher.(Standby)
+	s.discreet, _ = searcher.(Discretion)
 	return s
+}
+
+// guard returns a context in which the text of a memory is sent to servers only as long as that may be.
+func (s *Server) guard(ctx context.Context, q Query) context.Context {
+	if s.discreet == nil || q.TextOf == uuid.Nil {
+		return ctx
+	}
+	return endpoint.Guard(ctx, func(ctx context.Context) (bool, error) { return s.discreet.Presentable(ctx, q.Namespace, q.TextOf) })
 }
 
 // Search implements triskelev1.LegServiceServer.
@@ -241,7 +259,7 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 	if s.behind != nil {
 		readBehind = s.behind.start(ctx, query.Namespace)
 	}
-	searching := ctx
+	searching := s.guard(ctx, query)
 	if query.AtLeast > 0 {
 		until := start.Add(time.Duration(waitShare * float64(budget)))
 		if s.behind != nil {
@@ -251,7 +269,7 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 			span.SetAttributes(attribute.Int64("triskele.waited_us", time.Since(start).Microseconds()))
 		}
 		if s.standby != nil && !fresh.stale {
-			searching, caughtUp = s.standby.CatchUp(ctx, until)
+			searching, caughtUp = s.standby.CatchUp(searching, until)
 		}
 		defer func() { span.SetAttributes(attribute.Bool("triskele.stale", fresh.stale)) }()
 	}
@@ -347,6 +365,9 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 		Traversal:    req.GetTraversal(),
 		Explain:      req.GetExplain(),
 	}
+	if query.TextOf, err = textOf(req); err != nil {
+		return Query{}, err
+	}
 	if req.AsOf != nil {
 		if err := req.GetAsOf().CheckValid(); err != nil {
 			return Query{}, rpc.Invalid("as_of", "must be a time from the year 1 to 9999")
@@ -368,4 +389,16 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 		query.Seeds = append(query.Seeds, Seed{id, seed.GetScore()})
 	}
 	return query, nil
+}
+
+// textOf returns the memory whose text a query is.
+func textOf(req interface{ GetTextOf() string }) (uuid.UUID, error) {
+	if req.GetTextOf() == "" {
+		return uuid.Nil, nil
+	}
+	id, err := uuid.Parse(req.GetTextOf())
+	if err != nil {
+		return uuid.Nil, rpc.Invalid("text_of", "must be a UUID")
+	}
+	return id, nil
 }

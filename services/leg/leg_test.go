@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/triskele/triskele/fuser/endpoint"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
@@ -181,5 +184,51 @@ func TestScoreByIds(t *testing.T) {
 	defer cancel()
 	if _, err := s.ScoreByIds(ctx, req); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("no time left: %v", err)
+	}
+}
+
+// discreet is a searcher that knows which memories may be shown.
+type discreet struct {
+	searcher
+	hidden uuid.UUID
+}
+
+func (d discreet) Presentable(_ context.Context, namespace string, id uuid.UUID) (bool, error) {
+	if namespace != "n" {
+		return false, errors.New("asked about another namespace")
+	}
+	return id != d.hidden, nil
+}
+
+func (d discreet) Scores(ctx context.Context, q leg.Query, _ []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
+	_, err := d.Search(ctx, q)
+	return nil, triskelev1.ScoreKind_SCORE_KIND_COSINE, err
+}
+
+// TestTextOfAMemory: a query that is the text of a memory is sent to a server only if the memory may be shown.
+func TestTextOfAMemory(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	e, err := endpoint.New(server.URL, "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, hidden := uuid.New(), uuid.New()
+	send := func(ctx context.Context, _ leg.Query) (leg.Result, error) {
+		_, _, err := e.Post(ctx, "", []byte("{}"), 100)
+		return leg.Result{}, err
+	}
+	for of, want := range map[string]error{"": nil, shown.String(): nil, hidden.String(): endpoint.ErrWithdrawn} {
+		s := leg.NewServer(discreet{send, hidden}, tel(t), slog.New(slog.DiscardHandler))
+		if _, err := s.Search(t.Context(), &triskelev1.SearchRequest{Namespace: "n", Depth: 1, TextOf: of}); !errors.Is(err, want) {
+			t.Errorf("search with the text of %q: %v", of, err)
+		}
+		if _, err := s.ScoreByIds(t.Context(), &triskelev1.ScoreByIdsRequest{Namespace: "n", TextOf: of}); !errors.Is(err, want) {
+			t.Errorf("scores with the text of %q: %v", of, err)
+		}
+	}
+	_, err = serve(t, send).Search(t.Context(), &triskelev1.SearchRequest{Namespace: "n", Depth: 1, TextOf: "x"})
+	if status.Code(err) != codes.InvalidArgument {
+		t.Error(err)
 	}
 }

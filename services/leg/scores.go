@@ -45,7 +45,12 @@ func (s *Server) ScoreByIds(ctx context.Context, req *triskelev1.ScoreByIdsReque
 	}
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
-	scores, kind, err := scorer.Scores(ctx, Query{Namespace: req.GetNamespace(), Text: req.GetQuery(), Vector: req.GetVector(), Scorer: req.GetScorer()}, ids)
+	query := Query{Namespace: req.GetNamespace(), Text: req.GetQuery(), Vector: req.GetVector(), Scorer: req.GetScorer()}
+	var err error
+	if query.TextOf, err = textOf(req); err != nil {
+		return nil, err
+	}
+	scores, kind, err := scorer.Scores(s.guard(ctx, query), query, ids)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, status.Error(codes.DeadlineExceeded, "the scores were not found within the budget")

@@ -42,7 +42,7 @@ type legs struct {
 func newLegs(t testing.TB, f *storetest.Fixture) legs {
 	t.Helper()
 	if f.Engine == schema.Postgres {
-		d, err := dense.NewPostgres(context.Background(), f.Pool, nil, embed.NewHashed(), f.Queue)
+		d, err := dense.NewPostgres(context.Background(), f.Pool, nil, embed.NewHashed(), f.Queue, dense.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -121,6 +121,22 @@ func (q *Postgres) Fail(ctx context.Context, index string, task Task, retryAt ti
 	return err
 }
 
+// AsSensitive implements Discretion.
+func (q *Postgres) AsSensitive(ctx context.Context, records []record.Record) (bool, error) {
+	n := len(records)
+	namespaces, ids, sensitive := make([]string, n), make([]uuid.UUID, n), make([]bool, n)
+	for i, r := range records {
+		namespaces[i], ids[i], sensitive[i] = r.Namespace, r.ID, r.Sensitive
+	}
+	var same bool
+	err := postgres.In(q.pool, postgres.AllNamespaces).QueryRow(ctx, `
+		SELECT NOT EXISTS (
+			SELECT FROM unnest($1::text[], $2::uuid[], $3::boolean[]) AS t (namespace, id, sensitive)
+			LEFT JOIN memory.memories m USING (namespace, id, sensitive) WHERE m.id IS NULL
+		)`, namespaces, ids, sensitive).Scan(&same)
+	return same, err
+}
+
 // counts are the columns of a Status.
 const counts = `count(*) FILTER (WHERE NOT dead), count(*) FILTER (WHERE dead),
 	coalesce(now() - min(enqueued_at) FILTER (WHERE NOT dead), '0') AS lag`

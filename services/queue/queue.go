@@ -54,6 +54,14 @@ type Work interface {
 	Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error
 	// Total counts an index's tasks in all namespaces. It reads them all: for measuring, not for every call.
 	Total(ctx context.Context, index string) (Status, error)
+	Discretion
+}
+
+// Discretion says what may be shown to models.
+type Discretion interface {
+	// AsSensitive says whether memories all are still there, and as sensitive as the records say. Of these it reads
+	// namespace, id and whether they are sensitive.
+	AsSensitive(ctx context.Context, records []record.Record) (bool, error)
 }
 
 // Progress says how far the indexes have followed the records.
@@ -66,6 +74,7 @@ type Progress interface {
 	Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error)
 	// Behind counts an index's tasks in a namespace, dead ones included, up to a limit.
 	Behind(ctx context.Context, index, namespace string, limit int) (int64, error)
+	Discretion
 }
 
 // Care is what an operator needs who looks after the indexes. Its methods read the tasks of all namespaces.
@@ -113,7 +122,8 @@ type Entry struct {
 	EnqueuedAt time.Time `json:"enqueued_at"`
 }
 
-// Follower says how far one index follows the records. Embedded in the index's searcher, it makes that a leg.Freshness.
+// Follower says how far one index follows the records. Embedded in the index's searcher, it makes that a leg.Freshness and
+// a leg.Discretion.
 type Follower struct {
 	tasks Progress
 	index string
@@ -130,4 +140,9 @@ func (f Follower) Knows(ctx context.Context, namespace string, sequence int64) (
 // Behind counts what the index has to catch up with in a namespace, up to a limit.
 func (f Follower) Behind(ctx context.Context, namespace string, limit int) (int64, error) {
 	return f.tasks.Behind(ctx, f.index, namespace, limit)
+}
+
+// Presentable says whether a memory may be shown to models: it is there, and not sensitive.
+func (f Follower) Presentable(ctx context.Context, namespace string, id uuid.UUID) (bool, error) {
+	return f.tasks.AsSensitive(ctx, []record.Record{{Namespace: namespace, ID: id}})
 }

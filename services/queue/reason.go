@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/triskele/triskele/fuser/endpoint"
 )
 
 // reason is what is kept, logged and shown of an indexer's error. An error may quote what it failed on, as an embedding
@@ -16,6 +18,8 @@ func reason(err error) string {
 	switch {
 	case errors.As(err, &public):
 		return public.Public()
+	case errors.Is(err, endpoint.ErrWithdrawn):
+		return endpoint.ErrWithdrawn.Error()
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timed out"
 	case errors.Is(err, context.Canceled):

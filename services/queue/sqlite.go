@@ -159,6 +159,18 @@ func (q *SQLite) Total(ctx context.Context, index string) (s Status, err error) 
 	return s, err
 }
 
+// AsSensitive implements Discretion.
+func (q *SQLite) AsSensitive(ctx context.Context, records []record.Record) (bool, error) {
+	for _, r := range records {
+		var same bool
+		if err := q.db.Read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM memories WHERE namespace = ? AND id = ? AND sensitive = ?)`,
+			r.Namespace, r.ID[:], r.Sensitive).Scan(&same); err != nil || !same {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // Knows implements Store.
 func (q *SQLite) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
 	var dead sql.NullBool

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/triskele/triskele/fuser/endpoint"
 	"github.com/triskele/triskele/services/record"
 )
 
@@ -44,7 +45,8 @@ const (
 )
 
 // Indexer brings a derived index up to date with records of any namespaces. It must be idempotent, must not write over
-// the result of a newer revision, and stores either all of the records or none. It may refuse with ErrPaused.
+// the result of a newer revision, and stores either all of the records or none. It may refuse with ErrPaused. Its context
+// has an endpoint.Guard, so that no server is sent anything once one of the records has turned sensitive or is gone.
 type Indexer interface {
 	Index(ctx context.Context, records []record.Record) error
 }
@@ -209,7 +211,7 @@ func (w *Worker) index(ctx context.Context, tasks []Task) error {
 		records[i] = t.Record
 	}
 	start := time.Now()
-	err := w.Indexer.Index(ctx, records)
+	err := w.Indexer.Index(endpoint.Guard(ctx, func(ctx context.Context) (bool, error) { return w.Store.AsSensitive(ctx, records) }), records)
 	w.metrics.called(ctx, len(tasks), time.Since(start), err)
 	return err
 }

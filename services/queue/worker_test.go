@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +23,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/triskele/triskele/fuser/endpoint"
 	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/storetest"
@@ -276,6 +280,59 @@ func TestEndingWorkerGivesItsTasksBack(t *testing.T) {
 	})
 }
 
+// TestWorkerGuardsWhatItGivesOut has an indexer send texts to a server, one of which turns sensitive, or goes, right before.
+func TestWorkerGuardsWhatItGivesOut(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		var sent atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			n, _ := io.Copy(io.Discard, r.Body)
+			sent.Add(n)
+		}))
+		t.Cleanup(server.Close)
+		e, err := endpoint.New(server.URL, "", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stays, turns, goes := storetest.Record("n", "stays", nil), storetest.Record("n", "turns", nil), storetest.Record("m", "goes", nil)
+		before := map[string]func(){
+			"turns": func() {
+				if _, err := f.Memory.Update(t.Context(), "n", turns.ID, 0, func(r *record.Record) error { r.Sensitive = true; return nil }); err != nil {
+					t.Error(err)
+				}
+			},
+			"goes": func() {
+				if _, err := f.Memory.Forget(t.Context(), "m", []uuid.UUID{goes.ID}); err != nil {
+					t.Error(err)
+				}
+			},
+		}
+		f.Insert(t, stays, turns, goes)
+		ended := make(chan error, 100)
+		stop := start(t, &queue.Worker{Index: index, Store: f.Queue, Batch: 1, Indexer: indexer(func(ctx context.Context, records []record.Record) error {
+			if hide := before[records[0].Content]; hide != nil {
+				hide()
+			}
+			_, _, err := e.Post(ctx, "", []byte("x"), 100)
+			ended <- err
+			return err
+		})})
+		defer stop()
+		var withdrawn int
+		for range 3 {
+			err := <-ended
+			if errors.Is(err, endpoint.ErrWithdrawn) {
+				withdrawn++
+			} else if err != nil {
+				t.Error(err)
+			}
+		}
+		if sent.Load() != 1 || withdrawn != 2 {
+			t.Errorf("%d texts were sent, %d withheld", sent.Load(), withdrawn)
+		}
+	})
+}
+
 // list is a list of tasks in memory, on whatever clock the test runs.
 type list struct {
 	mu    sync.Mutex
@@ -322,6 +379,8 @@ func (l *list) Fail(_ context.Context, _ string, t queue.Task, retryAt time.Time
 	l.tries[t.Record.ID]++
 	return nil
 }
+
+func (l *list) AsSensitive(context.Context, []record.Record) (bool, error) { return true, nil }
 
 func (l *list) Total(context.Context, string) (queue.Status, error) {
 	l.mu.Lock()

@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
@@ -61,7 +62,8 @@ type State string
 const (
 	Missing State = "missing"
 	Applied State = "applied"
-	Newer   State = "newer" // applied by a newer program, unknown to this one
+	Newer   State = "newer"   // applied by a newer program, unknown to this one
+	Waiting State = "waiting" // for locks that others hold; it will be tried again
 )
 
 // Step is one migration of one track.
@@ -79,22 +81,20 @@ type Planned struct {
 	SQL         string `json:"sql"`
 }
 
-// maxAttempts is how often a step is tried that deadlocks.
-const maxAttempts = 10
-
 // migrations are tracks of steps in a file system as this package's.
 type migrations struct {
 	files  fs.FS
 	tracks []string
+	retries
 }
 
-var released = migrations{files, Tracks}
+var released = migrations{files, Tracks, defaultRetries}
 
 // Up applies every step that has not been applied and returns those it applied, also when a later one fails. Several
 // may run at once. It does nothing, and fails, if the database is too new for this program, and fails if what it leaves
-// is not what Check accepts.
-func Up(ctx context.Context, db *sql.DB, engine Engine) ([]Step, error) {
-	return released.up(ctx, db, engine)
+// is not what Check accepts. Whoever is to be told, is when a step has been applied, and each time one has to wait.
+func Up(ctx context.Context, db *sql.DB, engine Engine, tell ...func(Step)) ([]Step, error) {
+	return released.up(ctx, db, engine, tell...)
 }
 
 // Status lists the steps of all tracks without changing anything.
@@ -113,45 +113,71 @@ func Check(ctx context.Context, db *sql.DB, engine Engine, tracks ...string) err
 	if len(tracks) == 0 {
 		tracks = Tracks
 	}
-	return migrations{files, tracks}.check(ctx, db, engine)
+	return migrations{files: files, tracks: tracks}.check(ctx, db, engine)
 }
 
-func (m migrations) up(ctx context.Context, db *sql.DB, engine Engine) (done []Step, err error) {
-	steps, err := m.status(ctx, db, engine)
+func (m migrations) up(ctx context.Context, db *sql.DB, engine Engine, tell ...func(Step)) (done []Step, err error) {
+	steps, err := m.plan(ctx, db, engine)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.tolerable(steps); err != nil {
-		return nil, err
-	}
-	for _, track := range m.tracks {
-		p, err := m.provider(db, engine, track)
-		if err != nil {
-			return done, err
+	said := func(step Step, state State) {
+		step.State = state
+		for _, t := range tell {
+			t(step)
 		}
+	}
+	for _, step := range steps {
+		began := time.Now()
 		for attempt := 1; ; attempt++ {
-			result, err := p.UpByOne(ctx)
-			if errors.Is(err, goose.ErrNoNextVersion) {
+			err := m.apply(ctx, db, engine, step, attempt)
+			if err == nil {
+				done = append(done, Step{step.Track, step.Version, step.Name, Applied})
+				said(step.Step, Applied)
 				break
 			}
-			var failed *goose.PartialError
-			if errors.As(err, &failed) {
-				if appliedMeanwhile(ctx, db, engine, track, failed.Failed.Source.Version) || deadlocked(failed.Err) && attempt < maxAttempts {
-					continue
+			if appliedMeanwhile(ctx, db, engine, step.Track, step.Version) {
+				break
+			}
+			if lacked(err) && attempt < m.attempts {
+				said(step.Step, Waiting)
+				if err := m.pause(ctx, attempt); err != nil {
+					return done, err
 				}
-				return done, fmt.Errorf("step %s of track %s: %w", failed.Failed.Source.Path, track, failed.Err)
+				continue
 			}
-			if err != nil {
-				return done, fmt.Errorf("migrate %s: %w", track, err)
+			err = fmt.Errorf("step %s of track %s: %w", step.Name, step.Track, err)
+			if lacked(err) {
+				err = fmt.Errorf("%w; it changed nothing, though it was tried %d times in %v, because others hold locks that it needs%s: run `triskele migrate up` again when they have ended",
+					err, attempt, time.Since(began).Round(time.Second), oldest(ctx, db))
 			}
-			done, attempt = append(done, Step{track, result.Source.Version, result.Source.Path, Applied}), 0
+			return done, err
 		}
 	}
 	return done, m.check(ctx, db, engine)
 }
 
-// provider returns the migrations of a track, which keeps its own version table.
-func (m migrations) provider(db *sql.DB, engine Engine, track string) (*goose.Provider, error) {
+// apply runs one step. The error is that of its statement.
+func (m migrations) apply(ctx context.Context, db *sql.DB, engine Engine, step Planned, attempt int) error {
+	var patience time.Duration // for ever
+	if step.Transaction {
+		patience = lockTimeout(attempt)
+	}
+	p, err := m.provider(db, engine, step.Track, patience)
+	if err != nil {
+		return err
+	}
+	_, err = p.ApplyVersion(ctx, step.Version, true)
+	var failed *goose.PartialError
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
+
+// provider returns the migrations of a track, which keeps its own version table. Statements of its steps wait so long for a
+// lock; 0 is for ever.
+func (m migrations) provider(db *sql.DB, engine Engine, track string, patience time.Duration) (*goose.Provider, error) {
 	sub, err := fs.Sub(m.files, track+"/"+string(engine))
 	if err != nil {
 		return nil, err
@@ -167,20 +193,13 @@ func (m migrations) provider(db *sql.DB, engine Engine, track string) (*goose.Pr
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, goose.WithSessionLocker(locker))
+		options = append(options, goose.WithSessionLocker(impatient{locker, patience}))
 	}
 	p, err := goose.NewProvider("", db, sub, options...)
 	if err != nil {
 		return nil, fmt.Errorf("migrations of %s: %w", track, err)
 	}
 	return p, nil
-}
-
-// deadlocked says whether a step failed only because PostgreSQL chose it, of those that waited for each other's locks: the
-// services go on working while somebody migrates.
-func deadlocked(err error) bool {
-	var coded interface{ SQLState() string }
-	return errors.As(err, &coded) && coded.SQLState() == "40P01"
 }
 
 // appliedMeanwhile says whether a step that failed here has been applied by another process.
@@ -218,7 +237,7 @@ func versions(engine Engine, track string) (database.Store, error) {
 func (m migrations) status(ctx context.Context, db *sql.DB, engine Engine) ([]Step, error) {
 	var steps []Step
 	for _, track := range m.tracks {
-		p, err := m.provider(db, engine, track)
+		p, err := m.provider(db, engine, track, 0)
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 	_ "modernc.org/sqlite"             // the driver sqlite
@@ -231,6 +232,95 @@ func TestDeadlockedStepIsTriedAgain(t *testing.T) {
 	wantError(t, err, "step 003_c.sql of track memory", "40001")
 	if n := tries() - before; n != 1 {
 		t.Errorf("another error was tried %d times", n)
+	}
+}
+
+// TestStepGivesWayToReaders migrates a table that a transaction goes on reading. Meanwhile others read it too, all of them,
+// though they come after the step.
+func TestStepGivesWayToReaders(t *testing.T) {
+	t.Parallel()
+	d := database{t, schema.Postgres, pgtest.Empty(t)}
+	db := d.open()
+	files := fstest.MapFS{
+		"memory/postgres/001_a.sql": {Data: []byte("-- +goose Up\nCREATE SCHEMA memory;\nCREATE TABLE memory.a (n integer);")},
+		"memory/postgres/002_b.sql": {Data: []byte("-- +goose Up\nALTER TABLE memory.a ADD m integer NOT NULL DEFAULT 7;")},
+	}
+	first := schema.NewMigrations(fstest.MapFS{"memory/postgres/001_a.sql": files["memory/postgres/001_a.sql"]}, "memory")
+	if _, err := first.Up(t.Context(), db, d.engine); err != nil {
+		t.Fatal(err)
+	}
+	hold := func() *sql.Tx {
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = tx.Rollback() })
+		if _, err := tx.ExecContext(t.Context(), `SELECT FROM memory.a`); err != nil {
+			t.Fatal(err)
+		}
+		return tx
+	}
+
+	reader := hold()
+	waited := 0
+	steps, err := schema.NewMigrations(files, "memory").Up(t.Context(), db, d.engine, func(step schema.Step) {
+		if step.State != schema.Waiting {
+			return
+		}
+		if waited++; waited == 1 { // the step has given way, and these do
+			_, err := db.ExecContext(t.Context(), `SELECT FROM memory.a`)
+			if err != nil {
+				t.Error(err)
+			}
+		} else if waited == 2 {
+			_ = reader.Rollback()
+		}
+	})
+	if err != nil || len(steps) != 1 || waited < 2 {
+		t.Errorf("%v after waiting %d times, %v", steps, waited, err)
+	}
+
+	// One that does not end: others read whenever they like, and the step fails in the end.
+	files["memory/postgres/003_c.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nALTER TABLE memory.a DROP m;")}
+	hold()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := schema.NewMigrations(files, "memory").Up(t.Context(), db, d.engine)
+		ended <- err
+	}()
+	reads, slowest := 0, time.Duration(0)
+	for {
+		select {
+		case err = <-ended:
+		default:
+			var m int
+			began := time.Now()
+			if err := db.QueryRowContext(t.Context(), `SELECT count(m) FROM memory.a`).Scan(&m); err != nil {
+				t.Fatal(err)
+			}
+			reads, slowest = reads+1, max(slowest, time.Since(began))
+			continue
+		}
+		break
+	}
+	t.Logf("%d reads, the slowest took %v", reads, slowest.Round(time.Millisecond))
+	wantError(t, err, "step 003_c.sql of track memory", "tried 4 times", "hold locks", "the oldest transaction", "`triskele migrate up` again")
+	if reads < 3 {
+		t.Errorf("%d reads while the step was tried 4 times", reads)
+	}
+}
+
+// TestIndexWaitsForOldTransactions: a step that holds nobody up has all the time it needs.
+func TestIndexWaitsForOldTransactions(t *testing.T) {
+	t.Parallel()
+	d := database{t, schema.Postgres, pgtest.Empty(t)}
+	db := d.open()
+	files := fstest.MapFS{
+		"memory/postgres/001_a.sql": {Data: []byte("-- +goose NO TRANSACTION\n-- +goose Up\nSELECT 1 / (current_setting('lock_timeout') = '0')::integer;")},
+		"memory/postgres/002_b.sql": {Data: []byte("-- +goose Up\nSELECT 1 / (current_setting('lock_timeout') = '200ms')::integer;")},
+	}
+	if _, err := schema.NewMigrations(files, "memory").Up(t.Context(), db, d.engine); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +31,7 @@ import (
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/queue"
+	"github.com/triskele/triskele/services/schema"
 )
 
 // pipeBytes is the buffer of an in-memory connection.
@@ -93,7 +96,11 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if config.AskOnly {
 		err = s.Backend.Check(ctx)
 	} else {
-		_, err = s.Backend.Migrate(ctx)
+		_, err = s.Backend.Migrate(ctx, func(step schema.Step) {
+			if step.State == schema.Waiting {
+				log.WarnContext(ctx, "a migration waits for locks that others hold", "track", step.Track, "step", step.Name)
+			}
+		})
 	}
 	if err != nil {
 		return nil, err
@@ -188,6 +195,11 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		return nil, err
 	}
 	background(work)
+	if !config.AskOnly {
+		for _, server := range append(slices.Collect(maps.Values(s.legs)), records, s.gateway) {
+			server.CompileRules()
+		}
+	}
 	return s, nil
 }
 

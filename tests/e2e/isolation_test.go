@@ -318,7 +318,7 @@ func (n *tenants) legs() []*openLeg {
 			if err != nil {
 				return nil, err
 			}
-			p, err := dense.NewPostgres(t.Context(), pool, nil, embedder, queue.NewPostgres(pool))
+			p, err := dense.NewPostgres(t.Context(), pool, nil, embedder, queue.NewPostgres(pool), dense.Config{})
 			if err == nil {
 				p.ExactUpTo = exactUpTo
 			}

@@ -111,6 +111,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	register := func(server *rpc.Server) {
 		triskelev1.RegisterRecallServiceServer(server, g)
 		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memory))
+		server.CompileRules()
 		// A gateway whose legs are down still answers, with what it has: it is ready as soon as it listens.
 		server.Ready()
 	}

@@ -352,7 +352,10 @@ type SearchRequest struct {
 	Explain bool `protobuf:"varint,22,opt,name=explain,proto3" json:"explain,omitempty"`
 	// Whose space the vector is in, as the leg that made it said; empty if that is not known. A leg with a model of its own
 	// then uses the vector only if it is that model's.
-	VectorModel   string `protobuf:"bytes,23,opt,name=vector_model,json=vectorModel,proto3" json:"vector_model,omitempty"`
+	VectorModel string `protobuf:"bytes,23,opt,name=vector_model,json=vectorModel,proto3" json:"vector_model,omitempty"`
+	// Id of the memory of the namespace whose text the query is. Once that memory is sensitive or gone, the leg sends the
+	// query to no server.
+	TextOf        string `protobuf:"bytes,24,opt,name=text_of,json=textOf,proto3" json:"text_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -495,6 +498,13 @@ func (x *SearchRequest) GetExplain() bool {
 func (x *SearchRequest) GetVectorModel() string {
 	if x != nil {
 		return x.VectorModel
+	}
+	return ""
+}
+
+func (x *SearchRequest) GetTextOf() string {
+	if x != nil {
+		return x.TextOf
 	}
 	return ""
 }
@@ -813,7 +823,9 @@ type ScoreByIdsRequest struct {
 	Vector []float32 `protobuf:"fixed32,3,rep,packed,name=vector,proto3" json:"vector,omitempty"`
 	Ids    []string  `protobuf:"bytes,4,rep,name=ids,proto3" json:"ids,omitempty"`
 	// As in SearchRequest.
-	Scorer        Scorer `protobuf:"varint,5,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
+	Scorer Scorer `protobuf:"varint,5,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
+	// As in SearchRequest.
+	TextOf        string `protobuf:"bytes,6,opt,name=text_of,json=textOf,proto3" json:"text_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -881,6 +893,13 @@ func (x *ScoreByIdsRequest) GetScorer() Scorer {
 		return x.Scorer
 	}
 	return Scorer_SCORER_UNSPECIFIED
+}
+
+func (x *ScoreByIdsRequest) GetTextOf() string {
+	if x != nil {
+		return x.TextOf
+	}
+	return ""
 }
 
 type ScoreByIdsResponse struct {
@@ -1138,7 +1157,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x15triskele/v1/leg.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"?\n" +
 	"\x04Seed\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\x1d\n" +
-	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\xec\x05\n" +
+	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\x92\x06\n" +
 	"\rSearchRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
@@ -1160,7 +1179,8 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversal\x12/\n" +
 	"\x05as_of\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12\x18\n" +
 	"\aexplain\x18\x16 \x01(\bR\aexplain\x12+\n" +
-	"\fvector_model\x18\x17 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vvectorModelB\f\n" +
+	"\fvector_model\x18\x17 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vvectorModel\x12$\n" +
+	"\atext_of\x18\x18 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06textOfB\f\n" +
 	"\n" +
 	"_min_score\"X\n" +
 	"\bPathStep\x12\x1a\n" +
@@ -1191,7 +1211,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x06behind\x18\b \x01(\x03R\x06behind\x12\x14\n" +
 	"\x05stale\x18\t \x01(\bR\x05stale\x12!\n" +
 	"\fvector_model\x18\x14 \x01(\tR\vvectorModel\x12\x1a\n" +
-	"\bcoverage\x18\x15 \x01(\x01R\bcoverage\"\x94\x02\n" +
+	"\bcoverage\x18\x15 \x01(\x01R\bcoverage\"\xba\x02\n" +
 	"\x11ScoreByIdsRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
@@ -1200,7 +1220,8 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x02@\x01R\x06vector\x12\"\n" +
 	"\x03ids\x18\x04 \x03(\tB\x10\xbaH\r\x92\x01\n" +
 	"\x10\xa0\x1f\"\x05r\x03\xb0\x01\x01R\x03ids\x125\n" +
-	"\x06scorer\x18\x05 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\"\xb9\x01\n" +
+	"\x06scorer\x18\x05 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\x12$\n" +
+	"\atext_of\x18\x06 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06textOf\"\xb9\x01\n" +
 	"\x12ScoreByIdsResponse\x12=\n" +
 	"\x06scores\x18\x01 \x03(\v2%.triskele.v1.ScoreByIdsResponse.ScoreR\x06scores\x125\n" +
 	"\n" +

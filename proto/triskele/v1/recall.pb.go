@@ -887,7 +887,10 @@ type RecallRequest struct {
 	// Off unless given here or by a policy.
 	Diversity *Diversity `protobuf:"bytes,41,opt,name=diversity,proto3" json:"diversity,omitempty"`
 	// Search anew, even if the gateway remembers the answer.
-	Fresh         bool `protobuf:"varint,42,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	Fresh bool `protobuf:"varint,42,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	// Id of the memory whose text the query is, if it is one's. From the moment when that memory turns sensitive or is
+	// gone, the query is sent to no model's server. It is never reranked.
+	TextOf        string `protobuf:"bytes,43,opt,name=text_of,json=textOf,proto3" json:"text_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1088,6 +1091,13 @@ func (x *RecallRequest) GetFresh() bool {
 		return x.Fresh
 	}
 	return false
+}
+
+func (x *RecallRequest) GetTextOf() string {
+	if x != nil {
+		return x.TextOf
+	}
+	return ""
 }
 
 // Contribution is one leg's share of a hit's score. The values of a hit add up to its score.
@@ -2315,8 +2325,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\tdiversity\x18) \x01(\v2\x16.triskele.v1.DiversityR\tdiversity\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xf4\n" +
-	"\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\x9a\v\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -2348,7 +2357,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\fentity_boost\x18\x1d \x01(\v2\x18.triskele.v1.EntityBoostR\ventityBoost\x12+\n" +
 	"\x06rerank\x18( \x01(\v2\x13.triskele.v1.RerankR\x06rerank\x124\n" +
 	"\tdiversity\x18) \x01(\v2\x16.triskele.v1.DiversityR\tdiversity\x12\x14\n" +
-	"\x05fresh\x18* \x01(\bR\x05fresh\x1aP\n" +
+	"\x05fresh\x18* \x01(\bR\x05fresh\x12$\n" +
+	"\atext_of\x18+ \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06textOf\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01:s\xbaHp\x1an\n" +

@@ -20,8 +20,12 @@ import (
 
 func main() {
 	var flags open.Flags
+	var config dense.Config
 	daemon.Main("dense", "Serves the dense leg, search by meaning, and keeps its index.", "127.0.0.1:7402", "dense",
 		func(ctx context.Context, b backend.Backend, _ trust.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+			if err := config.Validate(); err != nil {
+				return daemon.Service{}, err
+			}
 			first, fallback, err := flags.Open(os.Getenv)
 			if err != nil {
 				return daemon.Service{}, err
@@ -30,7 +34,7 @@ func main() {
 			if err != nil {
 				return daemon.Service{}, err
 			}
-			index, err := b.Dense(ctx, embedder, dense.Config{})
+			index, err := b.Dense(ctx, embedder, config)
 			if err != nil {
 				return daemon.Service{}, err
 			}
@@ -38,5 +42,5 @@ func main() {
 				Register: func(s *rpc.Server) { triskelev1.RegisterLegServiceServer(s, leg.NewServer(index, tel, log)) },
 				Work:     b.Worker("dense", index, log).Run,
 			}, nil
-		}, &flags)
+		}, &flags, &config)
 }

@@ -55,6 +55,7 @@ type storeMeasured struct {
 	searches map[string]*searches
 	searcher leg.Searcher
 	pool     *pgxpool.Pool // of PostgreSQL
+	kept     bool          // its vectors are in memory after some searches
 	client   triskelev1.LegServiceClient
 }
 
@@ -62,6 +63,7 @@ type storeMeasured struct {
 type searches struct {
 	times        measure.Times
 	cpu          measure.CPU
+	hits         [][]leg.Hit
 	at10, at50   float64 // recall, mean
 	fewest, want int
 }
@@ -107,11 +109,9 @@ func measureSize(ctx context.Context, f flags, size int, quantised bool, tel *te
 		if err != nil {
 			return nil, err
 		}
-		postgres, err := fillPostgres(ctx, pool, embedder, data)
-		if err != nil {
+		if m.stores, err = fillPostgres(ctx, pool, embedder, data); err != nil {
 			return nil, err
 		}
-		m.stores = append(m.stores, postgres)
 	}
 	dir, err := os.MkdirTemp("", "benchdense-")
 	if err != nil {
@@ -139,7 +139,6 @@ func measureSize(ctx context.Context, f flags, size int, quantised bool, tel *te
 	if err := profiled(f.Profile, size, func() error { return m.search(ctx, f, c, newTruth(data), data.tags, tel) }); err != nil {
 		return nil, err
 	}
-	m.load = measure.LoadAverage()
 	if pool == nil {
 		return m, nil
 	}
@@ -149,19 +148,27 @@ func measureSize(ctx context.Context, f flags, size int, quantised bool, tel *te
 	return m, pool.QueryRow(ctx, `SELECT format('PostgreSQL %s, pgvector %s', current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector'))`).Scan(&m.server)
 }
 
-func fillPostgres(ctx context.Context, pool *pgxpool.Pool, embedder embed.Embedder, data memories) (*storeMeasured, error) {
-	searcher, err := dense.NewPostgres(ctx, pool, nil, embedder, queue.NewPostgres(pool))
+// fillPostgres returns two stores over the same tables, the second of which keeps nothing in memory.
+func fillPostgres(ctx context.Context, pool *pgxpool.Pool, embedder embed.Embedder, data memories) ([]*storeMeasured, error) {
+	stores := []*storeMeasured{{name: "PostgreSQL"}, {name: "PostgreSQL, index"}}
+	for i, s := range stores {
+		searcher, err := dense.NewPostgres(ctx, pool, nil, embedder, queue.NewPostgres(pool), dense.Config{})
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			searcher.MaxBytes = 1
+		}
+		s.searcher, s.pool, s.kept = searcher, pool, i == 0
+	}
+	start := time.Now()
+	index, err := bulk(ctx, pool, embedder, func() error { return data.copyTo(ctx, pool, namespace, model) })
 	if err != nil {
 		return nil, err
 	}
-	s := &storeMeasured{name: "PostgreSQL", searcher: searcher, pool: pool}
-	start := time.Now()
-	if s.index, err = bulk(ctx, pool, embedder, func() error { return data.copyTo(ctx, pool, namespace, model) }); err != nil {
-		return nil, err
-	}
-	s.filled = time.Since(start)
-	say("  PostgreSQL filled in %v, of which the index %v", s.filled.Round(time.Second), s.index.Round(time.Second))
-	return s, nil
+	stores[0].filled, stores[0].index = time.Since(start), index
+	say("  PostgreSQL filled in %v, of which the index %v", stores[0].filled.Round(time.Second), index.Round(time.Second))
+	return stores, nil
 }
 
 func fillSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, data memories) (*storeMeasured, error) {
@@ -204,7 +211,8 @@ func (s *storeMeasured) serve(ctx context.Context, tel *telemetry.Service) (stop
 	return func() { _ = conn.Close(); cancel(); <-ended }, nil
 }
 
-// search asks every query of every store, in turns.
+// search asks every query of every store, in turns, and compares what they found with the truth when all times are taken:
+// that goes through all vectors, which leaves nothing else in the processor's caches.
 func (m *measured) search(ctx context.Context, f flags, c corpus, t truth, tags [][]string, tel *telemetry.Service) error {
 	alone, err := newEmbedder(tel) // which does not remember what the leg has been asked
 	if err != nil {
@@ -216,66 +224,94 @@ func (m *measured) search(ctx context.Context, f flags, c corpus, t truth, tags 
 			s.searches[filter] = &searches{fewest: f.Depth, want: min(f.Depth, m.passing[filter])}
 		}
 	}
+	if err := m.warm(ctx, f, c, alone); err != nil {
+		return err
+	}
 	var meters []measure.CPUMeter
-	for i := range warmUp + f.Queries {
-		if i == warmUp {
-			for _, s := range m.stores {
-				meter, err := measure.MeterCPU(ctx, s.pool)
-				if err != nil {
-					return err
-				}
-				meters = append(meters, meter)
-			}
-		}
-		text, timed := c.query(), i >= warmUp
-		start := time.Now()
-		vector, err := alone.EmbedQuery(ctx, text)
+	for _, s := range m.stores {
+		meter, err := measure.MeterCPU(ctx, s.pool)
 		if err != nil {
 			return err
 		}
-		if timed {
-			m.embed = append(m.embed, time.Since(start))
+		meters = append(meters, meter)
+	}
+	vectors := make([][]float32, f.Queries)
+	for i := range vectors {
+		text := c.query()
+		start := time.Now()
+		if vectors[i], err = alone.EmbedQuery(ctx, text); err != nil {
+			return err
 		}
+		m.embed = append(m.embed, time.Since(start))
 		for j := range m.stores {
 			s := m.stores[(i+j)%len(m.stores)]
-			took, err := s.ask(ctx, f, text, timed)
+			took, err := s.ask(ctx, f, text, true)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			s.leg = append(s.leg, took)
+		}
+		for _, filter := range filters {
+			for j := range m.stores {
+				at := (i + j) % len(m.stores)
+				s, before := m.stores[at], meters[at].Read()
+				hits, took, err := s.find(ctx, f, vectors[i], filter, true)
+				if err != nil {
+					return fmt.Errorf("%s: %w", s.name, err)
+				}
+				of := s.searches[filter]
+				of.cpu.Spent(before, meters[at].Read())
+				of.times, of.hits = append(of.times, took), append(of.hits, hits)
+			}
+		}
+	}
+	m.load = measure.LoadAverage()
+	for i, vector := range vectors {
+		best := t.best(vector, tags, f.Depth)
+		for _, s := range m.stores {
+			for filter, of := range s.searches {
+				of.fewest = min(of.fewest, len(of.hits[i]))
+				of.at10 += recall(of.hits[i], best[filter], 10) / float64(f.Queries)
+				of.at50 += recall(of.hits[i], best[filter], 50) / float64(f.Queries)
+			}
+		}
+	}
+	return nil
+}
+
+// warm asks until every store has read what it keeps in memory.
+func (m *measured) warm(ctx context.Context, f flags, c corpus, embedder embed.Embedder) error {
+	for i, begun := 0, time.Now(); ; i++ {
+		text := c.query()
+		vector, err := embedder.EmbedQuery(ctx, text)
+		if err != nil {
+			return err
+		}
+		ready := true
+		for _, s := range m.stores {
+			took, err := s.ask(ctx, f, text, false)
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 			if i == 0 {
 				s.first = took
 			}
-			if timed {
-				s.leg = append(s.leg, took)
-			}
-		}
-		var best map[string][]float64
-		if timed {
-			best = t.best(vector, tags, f.Depth)
-		}
-		for _, filter := range filters {
-			for j := range m.stores {
-				at := (i + j) % len(m.stores)
-				s := m.stores[at]
-				var before measure.CPU
-				if timed {
-					before = meters[at].Read()
-				}
-				hits, took, err := s.find(ctx, f, vector, filter, timed)
-				if err != nil {
+			for _, filter := range filters {
+				if _, _, err := s.find(ctx, f, vector, filter, false); err != nil {
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
-				if timed {
-					of := s.searches[filter]
-					of.cpu.Spent(before, meters[at].Read())
-					of.times, of.fewest = append(of.times, took), min(of.fewest, len(hits))
-					of.at10 += recall(hits, best[filter], 10) / float64(f.Queries)
-					of.at50 += recall(hits, best[filter], 50) / float64(f.Queries)
-				}
+			}
+			if s.kept && s.searcher.(*dense.Postgres).InMemory(namespace) < m.size {
+				ready = false
 			}
 		}
+		if i >= warmUp && ready {
+			return nil
+		}
+		if time.Since(begun) > 10*time.Minute {
+			return fmt.Errorf("the vectors are not in memory after %d searches", i)
+		}
 	}
-	return nil
 }
 
 // ask asks the leg over its socket. Not whole is an answer while SQLite still reads the vectors, which is fine before

@@ -44,10 +44,10 @@ func measureCrossing(ctx context.Context, f flags, tel *telemetry.Service) ([]cr
 	}
 	var searchers [2]*dense.Postgres
 	for i, upTo := range []int{math.MaxInt32 - 1, 0} {
-		if searchers[i], err = dense.NewPostgres(ctx, pool, nil, embedder, queue.NewPostgres(pool)); err != nil {
+		if searchers[i], err = dense.NewPostgres(ctx, pool, nil, embedder, queue.NewPostgres(pool), dense.Config{}); err != nil {
 			return nil, err
 		}
-		searchers[i].ExactUpTo = upTo
+		searchers[i].ExactUpTo, searchers[i].MaxBytes = upTo, 1
 	}
 	total := 0
 	for _, size := range f.Thresholds {

@@ -31,7 +31,7 @@ func write(f flags, r results) error {
 // plot draws the percentiles of the whole leg by number of memories.
 func plot(r results) string {
 	c := chart.Chart{X: chart.Axis{Label: "memories", Log: true}, Y: chart.Axis{Label: "ms", Log: true}}
-	for i, name := range []string{"PostgreSQL", "SQLite"} {
+	for i, name := range []string{"PostgreSQL", "SQLite", "PostgreSQL, index"} {
 		for _, percent := range []int{50, 95} {
 			line := chart.Series{Name: fmt.Sprintf("%s p%d", name, percent), Colour: i, Dashed: percent == 95}
 			for _, m := range r.sizes {
@@ -75,7 +75,8 @@ func report(f flags, r results) string {
 
 ## Time
 Milliseconds. Embed is a query that is not remembered yet; search is what the leg does with its vector; leg is the whole, as a gRPC client
-on a loopback socket sees it. First is the first search of a process, which on SQLite begins to read the vectors. CPU is the processor
+on a loopback socket sees it. First is the first search of a process, which on SQLite begins to read the vectors. "PostgreSQL, index" has
+no room for vectors in memory. CPU is the processor
 time of a search, mean, in the leg's process and in PostgreSQL's. Load is the machine's one-minute load average.
 
 | memories | store | embed p50 | p95 | search p50 | p95 | CPU | in PostgreSQL | leg p50 | p95 | p99 | first | load |
@@ -154,6 +155,9 @@ All at once, the index of PostgreSQL afterwards, with 2 GB for it and three proc
 `)
 	for _, m := range r.sizes {
 		for _, s := range m.stores {
+			if s.filled == 0 {
+				continue // with another
+			}
 			fmt.Fprintf(&b, "| %d | %s | %v | %v |\n", m.size, s.name, s.filled.Round(100*time.Millisecond), s.index.Round(100*time.Millisecond))
 		}
 	}

@@ -59,22 +59,23 @@ const (
 // Fusion is a way to merge the lexical leg's list with the dense one. The zero value stands for one of them alone.
 type Fusion struct {
 	Method Method
-	Alpha  float64 // weight of the dense leg; 0 with RRF
+	Alpha  float64 // weight of the dense leg; 0 where ranks are fused
 }
 
 // Method is how scores or ranks are made comparable.
 type Method string
 
-// The methods. The first two are the gateway's.
+// The methods. The first three are the gateway's.
 const (
-	Convex Method = "convex"
-	RRF    Method = "RRF"
-	ZScore Method = "z-score" // distances from the list's mean in standard deviations
+	Convex  Method = "convex"
+	RRF     Method = "RRF"     // with the paper's rank constant
+	Default Method = "default" // RRF with the gateway's own rank constant
+	ZScore  Method = "z-score" // distances from the list's mean in standard deviations
 )
 
 // fusions are all that are tried.
 func (o Options) fusions() []Fusion {
-	all := []Fusion{{Method: RRF}, {ZScore, fixedAlpha}}
+	all := []Fusion{{Method: Default}, {Method: RRF}, {ZScore, fixedAlpha}}
 	for _, alpha := range o.Alphas {
 		all = append(all, Fusion{Convex, alpha})
 		if alpha != fixedAlpha {
@@ -237,8 +238,11 @@ func fuse(lexical eval.Ranking, dense []fusion.Hit, how Fusion) []string {
 		return standardized(list, dense, how.Alpha)
 	}
 	options := fusion.Options{Method: triskelev1.FusionMethod_FUSION_METHOD_RRF, K: rankConstant, Limit: depth}
-	if how.Method == Convex {
+	switch how.Method {
+	case Convex:
 		options.Method, options.Alpha = triskelev1.FusionMethod_FUSION_METHOD_CONVEX, &how.Alpha
+	case Default:
+		options.K = fusion.DefaultK
 	}
 	return ids(fusion.Fuse([]fusion.List{
 		{Leg: "lexical", Weight: 1, Kind: triskelev1.ScoreKind_SCORE_KIND_BM25, Hits: list},

@@ -50,7 +50,15 @@ func TestFuse(t *testing.T) {
 			t.Errorf("%v: %s, want %s", how, got, want)
 		}
 	}
-	if got := fuse(eval.Ranking{}, dense[:1], Fusion{ZScore, 0.5}); len(got) != 1 || got[0] != "c" {
+	// The first of one list, and the fifth of both.
+	lexical = eval.Ranking{IDs: []string{"a", "b", "c", "d", "e"}, Scores: map[string]float64{}}
+	dense = []fusion.Hit{{ID: "v"}, {ID: "w"}, {ID: "x"}, {ID: "y"}, {ID: "e"}}
+	for how, want := range map[Method]string{RRF: "e", Default: "a"} {
+		if got := fuse(lexical, dense, Fusion{Method: how}); got[0] != want {
+			t.Errorf("%s: %v, want %s first", how, got, want)
+		}
+	}
+	if got := fuse(eval.Ranking{}, dense[:1], Fusion{ZScore, 0.5}); len(got) != 1 || got[0] != "v" {
 		t.Errorf("with a single hit: %v", got)
 	}
 }

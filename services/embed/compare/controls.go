@@ -16,7 +16,7 @@ type Noise struct{}
 var _ embed.Embedder = Noise{}
 
 // noiseDimensions are as many as the built-in model has.
-const noiseDimensions = 256
+const noiseDimensions = 384
 
 // Model implements embed.Embedder.
 func (Noise) Model() embed.Model {

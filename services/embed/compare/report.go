@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/services/eval"
 )
 
@@ -153,12 +154,13 @@ func Markdown(found []Result, o Options, ours, baseline string) string {
 	}
 
 	line("\n### %s over %s\n", ours, baseline)
-	line("Differences in recall@10: of the dense leg alone, and fused with the alpha of each.\n")
-	line("| set | alone, all | alone, reporting half | fused, all | fused, reporting half |")
-	line("|---|---|---|---|---|")
+	line("Differences in recall@10: of the dense leg alone, fused by the convex combination with the alpha of each, and fused as the gateway does")
+	line("by default, by RRF with k = %d.\n", fusion.DefaultK)
+	line("| set | alone, all | alone, reporting half | convex, all | convex, reporting half | by default, all | by default, reporting half |")
+	line("|---|---|---|---|---|---|---|")
 	for _, set := range o.Sets {
 		row := fmt.Sprintf("| %s |", set)
-		for _, how := range [][2]Fusion{{}, {rs.best(ours, Convex, o), rs.best(baseline, Convex, o)}} {
+		for _, how := range [][2]Fusion{{}, {rs.best(ours, Convex, o), rs.best(baseline, Convex, o)}, {{Method: Default}, {Method: Default}}} {
 			r, _ := rs.find(set, Own, ours, how[0])
 			base, _ := rs.find(set, Own, baseline, how[1])
 			row += fmt.Sprintf(" %s | %s |", r.over(base, all), r.over(base, reported))
@@ -181,17 +183,17 @@ func Markdown(found []Result, o Options, ours, baseline string) string {
 	}
 
 	line("\n### Other ways to fuse\n")
-	line("Recall@10 over all queries minus that of the lexical leg alone. RRF has k = 60 and equal weights.")
+	line("Recall@10 over all queries minus that of the lexical leg alone. RRF has equal weights; k = %d is the gateway's default.", fusion.DefaultK)
 	line("Z-scores are distances from the mean of the list in standard deviations, where a document that a list lacks counts like")
 	line("its last one; alpha is %.1f, or chosen as above.\n", fixedAlpha)
-	line("| set | embedder | RRF | z-score, alpha %.1f | z-score | alpha |", fixedAlpha)
-	line("|---|---|---|---|---|---|")
+	line("| set | embedder | RRF, k %d | RRF, k %d | z-score, alpha %.1f | z-score | alpha |", fusion.DefaultK, rankConstant, fixedAlpha)
+	line("|---|---|---|---|---|---|---|")
 	for _, set := range o.Sets {
 		lexical, _ := rs.find(set, Own, "", Fusion{})
 		for _, e := range o.Embedders {
 			chosen := rs.best(e.Name, ZScore, o)
 			row := fmt.Sprintf("| %s | %s |", set, e.Name)
-			for _, how := range []Fusion{{Method: RRF}, {ZScore, fixedAlpha}, chosen} {
+			for _, how := range []Fusion{{Method: Default}, {Method: RRF}, {ZScore, fixedAlpha}, chosen} {
 				r, _ := rs.find(set, Own, e.Name, how)
 				row += fmt.Sprintf(" %s |", r.over(lexical, all))
 			}

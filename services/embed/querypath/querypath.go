@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/triskele/triskele/fuser/endpoint"
 	"github.com/triskele/triskele/services/embed"
 )
 
@@ -145,8 +146,9 @@ func (e *Embedder) embedQuery(ctx context.Context, text string) ([]float32, sour
 		}
 		e.leave(text, f)
 		switch {
-		case joined && f.err != nil && ctx.Err() == nil && (errors.Is(f.err, context.DeadlineExceeded) || errors.Is(f.err, ErrNoTime)):
-			continue // the other caller had less time
+		case joined && f.err != nil && ctx.Err() == nil &&
+			(errors.Is(f.err, context.DeadlineExceeded) || errors.Is(f.err, ErrNoTime) || errors.Is(f.err, endpoint.ErrWithdrawn)):
+			continue // the other caller had less time, or no leave
 		case joined && f.source == fromEmbedder:
 			return f.vector, fromFlight, nil
 		}

@@ -187,7 +187,7 @@ func again(err error) bool {
 		return status.Code == http.StatusTooManyRequests || status.Code == http.StatusRequestTimeout || status.Code >= 500
 	}
 	var malformed *malformedError
-	return !errors.As(err, &malformed) && !errors.Is(err, context.Canceled)
+	return !errors.As(err, &malformed) && !errors.Is(err, context.Canceled) && !errors.Is(err, endpoint.ErrWithdrawn)
 }
 
 // broken says whether an error speaks against the server: a refusal that our request caused does not, nor does a caller

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"github.com/triskele/triskele/fuser/endpoint"
 )
 
 // recorded is a request as the server saw it.
@@ -267,6 +269,31 @@ func TestRetries(t *testing.T) {
 				t.Errorf("the error repeats the answer: %v", err)
 			}
 		})
+	}
+}
+
+// A text that may not be sent any more when its turn comes again is not, and that says nothing about the server.
+func TestWithdrawnBetweenAttempts(t *testing.T) {
+	t.Parallel()
+	var texts atomic.Int64
+	answer := sequence(nil, 503)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err == nil && bytes.Contains(body, []byte("hello")) {
+			texts.Add(1)
+			answer(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	e := newEmbedder(t, Config{Provider: "tei", URL: s.URL})
+	e.pause = func(context.Context, time.Duration) error { return nil }
+	hidden := endpoint.Guard(t.Context(), func(context.Context) (bool, error) { return texts.Load() == 0, nil })
+	for range 2 * tripAfter { // or the breaker would open
+		if _, err := e.EmbedQuery(hidden, "hello"); !errors.Is(err, endpoint.ErrWithdrawn) || texts.Load() != 1 {
+			t.Fatalf("%v after %d requests", err, texts.Load())
+		}
+	}
+	if _, err := e.EmbedQuery(t.Context(), "hello"); err != nil {
+		t.Errorf("the next one: %v", err)
 	}
 }
 

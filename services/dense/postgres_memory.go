@@ -1,0 +1,309 @@
+package dense
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/postgres"
+)
+
+const (
+	// readVector is about what reading a vector into memory takes.
+	readVector = 10 * time.Microsecond
+	// readingTime bounds the reading of a namespace.
+	readingTime = 2 * time.Minute
+	// keepFor is how old the vectors in memory get until they are read anew and those that have been deleted go.
+	keepFor = 10 * time.Minute
+	// keepLeast is how old they get at least: a transaction that writes for long would have a standby's read again and again.
+	keepLeast = 10 * time.Second
+	// maxNew is how many new vectors a search takes in, and maxRestarts how often it begins anew with them.
+	maxNew, maxRestarts = 512, 3
+	// maxLookUps is how many of the nearest are looked up under a filter. If more are needed, the index has to answer.
+	maxLookUps = 300
+)
+
+// inMemory searches the vectors in memory and says whether it could: not if they are not there, if many have come since, or
+// if few of the nearest pass the filter. A reason says what cut it short.
+func (s *search) inMemory(ctx context.Context) (hits []leg.Hit, reason string, could bool, err error) {
+	e, m := s.cache.find(s.q.Namespace)
+	if m.snapshot == "" {
+		return nil, "", false, nil
+	}
+	if time.Since(m.readAt) > keepFor {
+		s.cache.read(e, s.keep)
+	}
+	work := s.scratch.Get().(*scratch)
+	defer s.scratch.Put(work)
+	query := prepared(s.vector)
+	for range maxRestarts {
+		db := &inServer{search: s, compared: m.snapshot}
+		hits, reason, err = scan{db, s.q, query, m, work, share(ctx, 0.5), maxLookUps}.run(ctx)
+		if err == nil && db.snapshot == "" { // none was good enough to be looked up, but a new one may be
+			_, err = db.live(ctx, m, nil)
+		}
+		switch {
+		case err == nil:
+			s.cache.saw(e, db.compared, db.snapshot)
+			return hits, reason, true, nil
+		case errors.Is(err, errMany):
+			if time.Since(m.readAt) > keepLeast {
+				s.cache.read(e, s.keep)
+			}
+			return nil, "", false, nil
+		case errors.Is(err, errFew):
+			return nil, "", false, nil
+		case !errors.Is(err, errNew):
+			return nil, "", false, err
+		}
+		if m, err = s.takeIn(ctx, e, db); err != nil || m.snapshot == "" {
+			return nil, "", false, err
+		}
+	}
+	return nil, "", false, nil
+}
+
+// InMemory returns how many vectors of a namespace are in memory, deleted ones among them.
+func (p *Postgres) InMemory(namespace string) int {
+	_, m := p.cache.find(namespace)
+	return len(m.ids)
+}
+
+// earn has the namespace read into memory if searching it without has taken long enough.
+func (s *search) earn(took time.Duration) {
+	if size, known := s.sighting(); known {
+		s.cache.spend(s.q.Namespace, took, time.Duration(size.vectors)*readVector, s.keep)
+	}
+}
+
+var (
+	errNew   = errors.New("vectors have come that are not in memory")
+	errMany  = errors.New("more vectors have come than a search takes in")
+	errFew   = errors.New("few of the nearest pass the filter")
+	errLarge = errors.New("there is no room for the vectors")
+)
+
+// inServer is what a scan asks PostgreSQL. Its first question is also which vectors have come since the snapshot that it
+// was compared with.
+type inServer struct {
+	*search
+	compared string
+	snapshot string // of the first answer
+	new      []newVector
+}
+
+// newVector is a vector that may not be in memory yet.
+type newVector struct {
+	memory uuid.UUID
+	change int64 // the transaction that wrote it; 0 is one before these were noted
+	stored []byte
+}
+
+// vectorsAnd selects vectors beside the snapshot in which they are seen and the model's status: one row at least, and those
+// of the namespace $1 for which a condition holds. On a standby one cannot know which transactions are under way, so there the
+// snapshot is that before the oldest.
+const vectorsAnd = `
+	SELECT now.snapshot, (SELECT status FROM dense.models WHERE id = %[1]d), v.memory_id, coalesce(v.change, '0'), halfvec_send(v.embedding)
+	FROM (
+		SELECT CASE WHEN pg_is_in_recovery() THEN format('%%1$s:%%1$s:', pg_snapshot_xmin(pg_current_snapshot())) ELSE pg_current_snapshot()::text END AS snapshot
+	) now LEFT JOIN dense.vectors v ON v.namespace = $1 AND v.model_id = %[1]d AND %[2]s`
+
+// vectorsSince is the condition for those that were not visible in the snapshot $2: a transaction's number is given when it
+// begins to write and seen when it ends.
+const vectorsSince = `v.change >= pg_snapshot_xmin($2::text::pg_snapshot) AND NOT pg_visible_in_snapshot(v.change, $2::text::pg_snapshot)`
+
+// scanVector reads a row of vectorsAnd; there is a vector in it if stored is not nil, which is valid until the next row.
+func scanVector(rows pgx.Rows) (snapshot string, status Status, v newVector, err error) {
+	var of *Status
+	var memory pgtype.UUID
+	var change pgtype.Uint64
+	err = rows.Scan(&snapshot, &of, &memory, &change, (*pgtype.DriverBytes)(&v.stored))
+	v.memory, v.change = memory.Bytes, int64(change.Uint64)
+	return snapshot, orZero(of), v, err
+}
+
+func (db *inServer) score(ctx context.Context, m matrix, candidates []candidate, query []float32, until time.Time) ([]candidate, error) {
+	return m.score(ctx, candidates, query, until)
+}
+
+// allowed leaves it to the index.
+func (db *inServer) allowed(context.Context, matrix) ([]int32, error) { return nil, errFew }
+
+// live returns errNew or errMany if there are new vectors.
+func (db *inServer) live(ctx context.Context, m matrix, candidates []candidate) ([]leg.Hit, error) {
+	batch := &pgx.Batch{}
+	if db.snapshot == "" {
+		batch.Queue(fmt.Sprintf(vectorsAnd+` LIMIT %[3]d`, db.model, vectorsSince, maxNew+1), db.q.Namespace, db.compared).Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				snapshot, status, v, err := scanVector(rows)
+				if err != nil {
+					return err
+				}
+				db.snapshot, db.status = snapshot, status
+				if v.stored != nil {
+					v.stored = append([]byte(nil), v.stored...)
+					db.new = append(db.new, v)
+				}
+			}
+			return rows.Err()
+		})
+	}
+	memories, changes := make([]uuid.UUID, len(candidates)), make([]uint64, len(candidates))
+	for i, c := range candidates {
+		memories[i], changes[i] = m.memories[c.row], uint64(m.ids[c.row])
+	}
+	var args postgres.Args
+	namespace, wanted, written := args.Add(db.q.Namespace), args.Add(memories), args.Add(changes)
+	hits := make([]leg.Hit, 0, len(candidates))
+	batch.Queue(fmt.Sprintf(`
+		SELECT c.n, m.id, m.importance, m.created_at
+		FROM unnest(%[2]s::uuid[], %[3]s::xid8[]) WITH ORDINALITY c (memory_id, change, n)
+		JOIN dense.vectors v ON v.namespace = %[1]s AND v.memory_id = c.memory_id AND v.model_id = %[4]d AND coalesce(v.change, '0') = c.change
+		JOIN memory.memories m ON m.namespace = %[1]s AND m.id = c.memory_id
+		WHERE %[5]s`, namespace, wanted, written, db.model, postgres.Live(db.q.Filter, "m", &args)), args...).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var n int64
+			var hit leg.Hit
+			if err := rows.Scan(&n, &hit.ID, &hit.Importance, &hit.CreatedAt); err != nil {
+				return err
+			}
+			hit.Score, hit.CreatedAt = fromUnits(candidates[n-1].score), hit.CreatedAt.UTC()
+			hits = append(hits, hit)
+		}
+		return rows.Err()
+	})
+	err := postgres.In(db.Or(db.pool), db.q.Namespace).Searching(map[string]string{"jit": "off"}).Send(ctx, batch)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(db.new) > maxNew:
+		return nil, errMany
+	case len(db.new) > 0:
+		return nil, errNew
+	}
+	return hits, nil
+}
+
+// takeIn adds the new vectors that a search has been told of to those in memory.
+func (s *search) takeIn(ctx context.Context, e *entry, db *inServer) (matrix, error) {
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return matrix{}, ctx.Err()
+	}
+	m := s.cache.view(e)
+	oldest := db.new[0].change
+	for _, v := range db.new {
+		oldest = min(oldest, v.change)
+	}
+	// Another search may have been faster, and snapshots of standbys tell of vectors again.
+	type key struct {
+		memory uuid.UUID
+		change int64
+	}
+	known := map[key]bool{}
+	for row, change := range m.ids {
+		if change >= oldest {
+			known[key{m.memories[row], change}] = true
+		}
+	}
+	for _, v := range db.new {
+		if !known[key{v.memory, v.change}] {
+			if err := s.add(&m, v); err != nil {
+				return matrix{}, err
+			}
+		}
+	}
+	if m.snapshot == db.compared {
+		m.snapshot = db.snapshot
+	}
+	if m.bytes() > s.MaxBytes {
+		s.cache.drop(e.namespace)
+		return matrix{}, nil
+	}
+	s.cache.put(e, m, s.MaxBytes)
+	return m, nil
+}
+
+// add appends a vector to a matrix.
+func (p *Postgres) add(m *matrix, v newVector) (err error) {
+	model := p.embedder.Model()
+	var scale float32
+	if m.halves, scale, err = appendSent(m.halves, v.stored, model.Dimensions); err != nil {
+		return fmt.Errorf("vector of memory %s: %w", v.memory, err)
+	}
+	m.memories, m.scales = append(m.memories, v.memory), append(m.scales, scale)
+	m.add(v.change, m.halves[len(m.halves)-model.Dimensions:], model.Queried())
+	return nil
+}
+
+// appendSent is appendHalves for what PostgreSQL sends of a halfvec: two numbers of two bytes, then the components, all with the high
+// byte first.
+func appendSent(halves []uint16, sent []byte, dimensions int) ([]uint16, float32, error) {
+	if len(sent) != 4+2*dimensions {
+		return halves, 0, fmt.Errorf("a stored vector has %d bytes, not %d", len(sent)-4, 2*dimensions)
+	}
+	for components := sent[4:]; len(components) > 0; components = components[2:] {
+		binary.LittleEndian.PutUint16(components, bits.ReverseBytes16(binary.LittleEndian.Uint16(components)))
+	}
+	return appendHalves(halves, sent[4:], dimensions)
+}
+
+// keep reads a namespace's vectors into memory. errLarge if there is no room for them.
+func (p *Postgres) keep(e *entry) error {
+	ctx, cancel := context.WithTimeout(p.background, readingTime)
+	defer cancel()
+	m, err := p.readAll(ctx, e.namespace)
+	if err != nil {
+		return err
+	}
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	p.cache.put(e, m, p.MaxBytes)
+	return nil
+}
+
+func (p *Postgres) readAll(ctx context.Context, namespace string) (m matrix, err error) {
+	db, dimensions := postgres.In(p.Or(p.pool), namespace), p.embedder.Model().Dimensions
+	var vectors int64
+	if err := db.QueryRow(ctx, `SELECT count(*) FROM dense.vectors WHERE namespace = $1 AND model_id = $2`, namespace, p.model).Scan(&vectors); err != nil {
+		return m, err
+	}
+	if matrixBytes(vectors, dimensions)+16*vectors > p.MaxBytes {
+		return m, errLarge
+	}
+	m = newMatrix(int(vectors), dimensions, true)
+	m.memories, m.readAt = make([]uuid.UUID, 0, vectors), time.Now()
+	rows, err := db.Query(ctx, fmt.Sprintf(vectorsAnd, p.model, "true"), namespace)
+	if err != nil {
+		return m, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		snapshot, _, v, err := scanVector(rows)
+		if err != nil {
+			return m, err
+		}
+		m.snapshot = snapshot
+		if v.stored == nil {
+			continue
+		}
+		if err := p.add(&m, v); err != nil {
+			return m, err
+		}
+	}
+	return m, rows.Err()
+}

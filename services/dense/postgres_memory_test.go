@@ -1,0 +1,198 @@
+package dense_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/triskele/triskele/services/dense"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/storetest"
+)
+
+// TestMemoryFollowsTransactions: transactions that write vectors begin, end and are given up in any order, and after each step the
+// vectors in memory find what comparing with all that are stored finds.
+func TestMemoryFollowsTransactions(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	kept, stored := mustOpen(t, f, embed.NewHashed()).(*dense.Postgres), mustOpen(t, f, embed.NewHashed()).(*dense.Postgres)
+	stored.MaxBytes = 1
+	records := seed(t, f, "ns", 400) // fewer than a search takes in, since a standby's snapshot may be from before them
+	if err := kept.Keep("ns"); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
+	type transaction struct {
+		pgx.Tx
+		mine []uuid.UUID // memories that only it writes
+	}
+	var open []transaction
+	free := rng.Perm(len(records))
+	end := func(i int) {
+		var err error
+		if rng.IntN(4) == 0 {
+			err = open[i].Rollback(t.Context())
+		} else {
+			err = open[i].Commit(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = slices.Delete(open, i, i+1)
+	}
+	answered := 0
+	for range 200 {
+		switch n := rng.IntN(10); {
+		case n < 3 && len(open) < 3 && len(free) >= 5: // a pool has four connections
+			tx, err := f.Pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = tx.Rollback(t.Context()) }()
+			begun := transaction{Tx: tx}
+			for _, i := range free[:5] {
+				begun.mine = append(begun.mine, records[i].ID)
+			}
+			open, free = append(open, begun), free[5:]
+		case n < 8 && len(open) > 0:
+			tx := open[rng.IntN(len(open))]
+			memory, other := tx.mine[rng.IntN(5)], records[rng.IntN(len(records))].ID
+			for _, statement := range [][]string{
+				{`DELETE FROM dense.vectors WHERE memory_id = $1 OR memory_id = $1 AND $2::uuid IS NULL`},
+				{`UPDATE dense.vectors SET embedding = coalesce((SELECT embedding FROM dense.vectors WHERE memory_id = $2), embedding) WHERE memory_id = $1`},
+				{`DELETE FROM dense.vectors WHERE memory_id = $1 AND $2 <> $1`, `INSERT INTO dense.vectors (namespace, memory_id, model_id, revision, embedding)
+					SELECT namespace, $1, model_id, revision, embedding FROM dense.vectors WHERE memory_id = $2`},
+			}[rng.IntN(3)] {
+				if _, err := tx.Exec(t.Context(), statement, memory, other); err != nil {
+					t.Fatal(err)
+				}
+			}
+		case len(open) > 0:
+			end(rng.IntN(len(open)))
+		}
+		if rng.IntN(5) == 0 {
+			kept.SeenByStandby("ns")
+		}
+		q := leg.Query{Namespace: "ns", Text: sentence(rng, 5), Depth: 40}
+		if rng.IntN(3) == 0 {
+			q.Filter = record.Filter{CreatedFrom: records[rng.IntN(100)].CreatedAt}
+		}
+		found, could, err := kept.SearchInMemory(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !could {
+			continue
+		}
+		answered++
+		want, err := stored.Search(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// PostgreSQL adds up in another order, which may move a score by a unit.
+		if !slices.EqualFunc(found, want.Hits, func(a, b leg.Hit) bool { return math.Abs(a.Score-b.Score) < 2.5/dense.ScoreUnits }) {
+			t.Fatalf("in memory %v, stored %v", found, want.Hits)
+		}
+	}
+	if answered < 150 || kept.InMemory("ns") <= len(records) {
+		t.Errorf("%d of 200 answered in memory, where %d vectors are", answered, kept.InMemory("ns"))
+	}
+}
+
+// TestMemoryIsEarned: a namespace that is searched again and again is read into memory, unless there is no room for it.
+func TestMemoryIsEarned(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	stores := map[bool]*dense.Postgres{true: mustOpen(t, f, embed.NewHashed()).(*dense.Postgres), false: mustOpen(t, f, embed.NewHashed()).(*dense.Postgres)}
+	seed(t, f, "ns", 600)
+	for room, s := range stores {
+		if !room {
+			s.MaxBytes = 1000
+		}
+		rng, q := rand.New(rand.NewPCG(8, 8)), leg.Query{Namespace: "ns", Depth: 10}
+		for begun, n := time.Now(), 0; (s.InMemory("ns") < 600) == room && (room || n < 50); n++ {
+			q.Text = sentence(rng, 5)
+			if result, err := s.Search(t.Context(), q); err != nil || len(result.Hits) != 10 {
+				t.Fatalf("%d hits, %v", len(result.Hits), err)
+			}
+			if time.Since(begun) > time.Minute {
+				t.Fatal("the vectors are not in memory")
+			}
+		}
+		if _, could, err := s.SearchInMemory(t.Context(), q); could != room || err != nil {
+			t.Errorf("room %v: answered in memory %v, %v", room, could, err)
+		}
+	}
+}
+
+// TestMemoryIsReadAnew: after a while, without what has been deleted.
+func TestMemoryIsReadAnew(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	s := mustOpen(t, f, embed.NewHashed()).(*dense.Postgres)
+	records := seed(t, f, "ns", 100)
+	if err := s.Keep("ns"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Memory.Forget(t.Context(), "ns", []uuid.UUID{records[0].ID}); err != nil {
+		t.Fatal(err)
+	}
+	q := leg.Query{Namespace: "ns", Text: "soil sensor", Depth: 100}
+	for begun, aged := time.Now(), false; s.InMemory("ns") != 99; {
+		hits, could, err := s.SearchInMemory(t.Context(), q)
+		if len(hits) != 99 || !could || err != nil {
+			t.Fatalf("%d hits, in memory %v, %v", len(hits), could, err)
+		}
+		if !aged {
+			s.Age("ns", time.Hour)
+			aged = true
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatal("the vectors are not read anew")
+		}
+	}
+}
+
+// TestMemoryGivesWayToMany: what has changed a lot is searched in the database until it has been read anew.
+func TestMemoryGivesWayToMany(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	s := mustOpen(t, f, embed.NewHashed()).(*dense.Postgres)
+	records := seed(t, f, "ns", 700)
+	if err := s.Keep("ns"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Pool.Exec(t.Context(), `UPDATE dense.vectors SET embedding = (SELECT embedding FROM dense.vectors WHERE memory_id = $1)`, records[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	s.Age("ns", time.Minute)
+	q := leg.Query{Namespace: "ns", Text: records[0].Content, Depth: 700}
+	all := func(hits []leg.Hit) bool {
+		return len(hits) == 700 && hits[0].Score == hits[699].Score
+	}
+	if _, could, err := s.SearchInMemory(t.Context(), q); could || err != nil {
+		t.Errorf("answered in memory: %v, %v", could, err)
+	}
+	for begun := time.Now(); ; {
+		if result, err := s.Search(t.Context(), q); err != nil || !all(result.Hits) {
+			t.Fatalf("%d hits, %v", len(result.Hits), err)
+		}
+		hits, could, err := s.SearchInMemory(t.Context(), q)
+		if err != nil || could && !all(hits) {
+			t.Fatalf("in memory: %d hits, %v", len(hits), err)
+		}
+		if could {
+			break
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatal("the vectors are not read anew")
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package schema
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pressly/goose/v3/lock"
+)
+
+// Services go on working while somebody migrates, and a statement that waits for a lock holds up everybody who comes after
+// it. So a step waits for a moment only, is rolled back, and lets them pass before it is tried again. It waits the longer the
+// more often it was in vain: autovacuum makes way only for those who wait longer than deadlock_timeout, one second.
+const (
+	firstLockTimeout = 200 * time.Millisecond
+	maxLockTimeout   = 3 * time.Second
+	firstPause       = 100 * time.Millisecond
+)
+
+// retries bound how often a step is tried, and how long it pauses in between.
+type retries struct {
+	attempts int
+	maxPause time.Duration
+}
+
+// defaultRetries go on for about four minutes.
+var defaultRetries = retries{20, 15 * time.Second}
+
+// lockTimeout is how long a statement waits for a lock at the n-th attempt, from 1.
+func lockTimeout(attempt int) time.Duration {
+	return min(firstLockTimeout<<(attempt-1), maxLockTimeout)
+}
+
+// pause lets others pass after the n-th attempt.
+func (r retries) pause(ctx context.Context, attempt int) error {
+	wait := min(firstPause<<(attempt-1), r.maxPause)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(wait/2 + rand.N(wait/2)):
+		return nil
+	}
+}
+
+// lacked says whether a step failed only for want of a lock: it waited too long for one, or PostgreSQL chose it, of those that
+// waited for each other's.
+func lacked(err error) bool {
+	var coded interface{ SQLState() string }
+	return errors.As(err, &coded) && (coded.SQLState() == "55P03" || coded.SQLState() == "40P01")
+}
+
+// impatient is a lock on migrating that has what is done under it wait so long for other locks; 0 is for ever.
+type impatient struct {
+	lock.SessionLocker
+	patience time.Duration
+}
+
+// SessionLock implements lock.SessionLocker.
+func (i impatient) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	if err := i.SessionLocker.SessionLock(ctx, conn); err != nil {
+		return err
+	}
+	_, err := conn.ExecContext(ctx, fmt.Sprintf("SET lock_timeout = %d", i.patience.Milliseconds()))
+	return err
+}
+
+// SessionUnlock implements lock.SessionLocker.
+func (i impatient) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, "RESET lock_timeout")
+	return errors.Join(err, i.SessionLocker.SessionUnlock(ctx, conn))
+}
+
+// oldest says whose transaction has been open for longest, which is most often what is in the way; "" if that is not known.
+func oldest(ctx context.Context, db *sql.DB) string {
+	var process int
+	var program string
+	var seconds float64
+	if err := db.QueryRowContext(ctx, `
+		SELECT pid, coalesce(application_name, ''), extract(epoch FROM clock_timestamp() - xact_start)::float8 FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1`).
+		Scan(&process, &program, &seconds); err != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (the oldest transaction, open for %v, is that of process %d, application %q)", time.Duration(seconds*float64(time.Second)).Round(time.Second), process, program)
+}
