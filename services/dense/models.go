@@ -64,6 +64,8 @@ type catalog interface {
 	countLacking(ctx context.Context, model int64, namespace string) (int64, error)
 	// lacking returns up to n of them by id, those after a given one.
 	lacking(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) ([]record.Record, error)
+	// asSensitive says whether records are as sensitive as they were when they were read.
+	asSensitive(ctx context.Context, records []record.Record) (bool, error)
 	// prepare makes a model's vectors fast to search, without keeping others from writing.
 	prepare(ctx context.Context, id int64, model embed.Model) error
 	// activate retires the active model, makes the one that is building active, and enqueues what that lacks, all at once.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/record"
 )
 
@@ -244,6 +245,10 @@ func (p postgresModels) build(ctx context.Context, model embed.Model) (id int64,
 		return err
 	})
 	return id, status, err
+}
+
+func (p postgresModels) asSensitive(ctx context.Context, records []record.Record) (bool, error) {
+	return queue.NewPostgres(p.pool).AsSensitive(ctx, records)
 }
 
 func (p postgresModels) namespaces(ctx context.Context) ([]string, error) {

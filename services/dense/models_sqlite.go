@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/sqlite"
 )
@@ -182,6 +183,10 @@ func (s sqliteModels) build(ctx context.Context, model embed.Model) (id int64, s
 		return err
 	})
 	return id, status, err
+}
+
+func (s sqliteModels) asSensitive(ctx context.Context, records []record.Record) (bool, error) {
+	return queue.NewSQLite(s.db).AsSensitive(ctx, records)
 }
 
 func (s sqliteModels) namespaces(ctx context.Context) ([]string, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/fuser/endpoint"
 	"github.com/triskele/triskele/services/embed"
 )
 
@@ -133,12 +134,16 @@ func (b *building) pass(ctx context.Context) (written int64, err error) {
 			if len(records) == 0 {
 				break
 			}
-			after = records[len(records)-1].ID
 			// Only sensitive memories that the model may have are lacking, and put checks that once more.
-			embeddings, err := embedRecords(ctx, b.embedder, records, true)
+			guarded := endpoint.Guard(ctx, func(ctx context.Context) (bool, error) { return b.catalog.asSensitive(ctx, records) })
+			embeddings, err := embedRecords(guarded, b.embedder, records, true)
+			if errors.Is(err, endpoint.ErrWithdrawn) {
+				continue // with what is lacking now
+			}
 			if err != nil {
 				return written, err
 			}
+			after = records[len(records)-1].ID
 			if err := b.catalog.put(ctx, b.model, embeddings, b.status); err != nil {
 				return written, err
 			}
