@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/fuser/endpoint"
 	"github.com/triskele/triskele/services/leg"
 )
 
@@ -49,7 +50,7 @@ func (c Config) modelName() string {
 }
 
 // embed gives the names and facts of memories vectors of the configured model. The texts are read from the tables, where
-// nothing of a sensitive memory is.
+// nothing of a sensitive memory is, and are not sent once they are no longer there.
 func (s *searcher) embed(ctx context.Context, namespace string, memories []uuid.UUID) error {
 	if s.config.Embedder == nil || len(memories) == 0 {
 		return nil
@@ -65,7 +66,12 @@ func (s *searcher) embed(ctx context.Context, namespace string, memories []uuid.
 		for i, u := range batch {
 			texts[i] = prefix + u.text
 		}
-		some, err := s.embedTexts(ctx, texts)
+		guarded := endpoint.Guard(ctx, func(ctx context.Context) (bool, error) {
+			still, err := s.store.unembedded(ctx, namespace, s.config.modelName(), memories)
+			gone := slices.ContainsFunc(batch, func(u unembedded) bool { return !slices.Contains(still, u) })
+			return !gone, err
+		})
+		some, err := s.embedTexts(guarded, texts)
 		if err != nil {
 			return err
 		}

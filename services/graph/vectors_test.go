@@ -7,11 +7,15 @@ import (
 	"hash/fnv"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/fuser/endpoint"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
@@ -228,4 +232,45 @@ func (n *nothing) EmbedDocuments(_ context.Context, texts []string) ([][]float32
 		out[i] = make([]float32, n.Model().Dimensions)
 	}
 	return out, nil
+}
+
+// sending is an embedder that sends texts to a server, which hears them.
+type sending struct {
+	meanings
+	before func() // they are sent
+	server *endpoint.Endpoint
+}
+
+func (s *sending) EmbedDocuments(ctx context.Context, texts []string) ([][]float32, error) {
+	s.before()
+	if _, _, err := s.server.Post(ctx, "", []byte(strings.Join(texts, "\n")), 100); err != nil {
+		return nil, err
+	}
+	return s.meanings.EmbedDocuments(ctx, texts)
+}
+
+// TestNamesAreAskedAboutBeforeTheyAreSent: a memory turns sensitive between its names being read and being sent.
+func TestNamesAreAskedAboutBeforeTheyAreSent(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		var heard atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			n, _ := io.Copy(io.Discard, r.Body)
+			heard.Add(n)
+		}))
+		t.Cleanup(server.Close)
+		e, err := endpoint.New(server.URL, "", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		canary := tagged("a", "canary gatehouse")
+		s := means(f, &sending{meanings: meanings{name: "elsewhere"}, server: e, before: func() {
+			if _, err := f.Memory.Update(t.Context(), ns, canary.ID, 0, func(r *record.Record) error { r.Sensitive = true; return nil }); err != nil {
+				t.Error(err)
+			}
+		}})
+		f.Insert(t, canary)
+		if err := s.Index(t.Context(), []record.Record{canary}); !errors.Is(err, endpoint.ErrWithdrawn) || heard.Load() != 0 {
+			t.Errorf("%v, and the server heard %d bytes", err, heard.Load())
+		}
+	})
 }
