@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/pgvector/pgvector-go"
 
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/postgres"
@@ -79,7 +80,7 @@ func (p *Postgres) InMemory(namespace string) int {
 
 // earn has the namespace read into memory if searching it without has taken long enough.
 func (s *search) earn(took time.Duration) {
-	if size, known := s.sighting(); known {
+	if size, known := s.sighting(); known && matrixBytes(size.vectors, len(s.vector)) <= s.MaxBytes {
 		s.cache.spend(s.q.Namespace, took, time.Duration(size.vectors)*readVector, s.keep)
 	}
 }
@@ -137,7 +138,8 @@ func (db *inServer) score(ctx context.Context, m matrix, candidates []candidate,
 // allowed leaves it to the index.
 func (db *inServer) allowed(context.Context, matrix) ([]int32, error) { return nil, errFew }
 
-// live returns errNew or errMany if there are new vectors.
+// live returns errNew or errMany if there are new vectors. Hits have PostgreSQL's scores, which it adds up in another order than
+// matrix.score, so that all ways of searching give the same ones.
 func (db *inServer) live(ctx context.Context, m matrix, candidates []candidate) ([]leg.Hit, error) {
 	batch := &pgx.Batch{}
 	if db.snapshot == "" {
@@ -161,21 +163,20 @@ func (db *inServer) live(ctx context.Context, m matrix, candidates []candidate) 
 		memories[i], changes[i] = m.memories[c.row], uint64(m.ids[c.row])
 	}
 	var args postgres.Args
-	namespace, wanted, written := args.Add(db.q.Namespace), args.Add(memories), args.Add(changes)
+	namespace, wanted, written, query := args.Add(db.q.Namespace), args.Add(memories), args.Add(changes), args.Add(pgvector.NewHalfVector(db.vector))
 	hits := make([]leg.Hit, 0, len(candidates))
 	batch.Queue(fmt.Sprintf(`
-		SELECT c.n, m.id, m.importance, m.created_at
-		FROM unnest(%[2]s::uuid[], %[3]s::xid8[]) WITH ORDINALITY c (memory_id, change, n)
-		JOIN dense.vectors v ON v.namespace = %[1]s AND v.memory_id = c.memory_id AND v.model_id = %[4]d AND coalesce(v.change, '0') = c.change
+		SELECT m.id, round((1 - (v.embedding <=> %[4]s::halfvec)) * %[5]d) / %[5]d, m.importance, m.created_at
+		FROM unnest(%[2]s::uuid[], %[3]s::xid8[]) c (memory_id, change)
+		JOIN dense.vectors v ON v.namespace = %[1]s AND v.memory_id = c.memory_id AND v.model_id = %[6]d AND coalesce(v.change, '0') = c.change
 		JOIN memory.memories m ON m.namespace = %[1]s AND m.id = c.memory_id
-		WHERE %[5]s`, namespace, wanted, written, db.model, postgres.Live(db.q.Filter, "m", &args)), args...).Query(func(rows pgx.Rows) error {
+		WHERE %[7]s`, namespace, wanted, written, query, scoreUnits, db.model, postgres.Live(db.q.Filter, "m", &args)), args...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
-			var n int64
 			var hit leg.Hit
-			if err := rows.Scan(&n, &hit.ID, &hit.Importance, &hit.CreatedAt); err != nil {
+			if err := rows.Scan(&hit.ID, &hit.Score, &hit.Importance, &hit.CreatedAt); err != nil {
 				return err
 			}
-			hit.Score, hit.CreatedAt = fromUnits(candidates[n-1].score), hit.CreatedAt.UTC()
+			hit.CreatedAt = hit.CreatedAt.UTC()
 			hits = append(hits, hit)
 		}
 		return rows.Err()

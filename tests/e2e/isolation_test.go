@@ -247,12 +247,26 @@ type statement struct {
 }
 
 // capture keeps the statements that a pool runs.
-type capture struct{ statements []statement }
+type capture struct {
+	mu         sync.Mutex
+	statements []statement
+}
 
 func (c *capture) keep(sql string, args []any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if predicate.MatchString(sql) {
 		c.statements = append(c.statements, statement{sql, args})
 	}
+}
+
+// take returns what has been kept and forgets it.
+func (c *capture) take() []statement {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	taken := c.statements
+	c.statements = nil
+	return taken
 }
 
 func (c *capture) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
@@ -273,7 +287,7 @@ func (c *capture) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndDat
 var predicate = regexp.MustCompile(`(\w+\.)?namespace = \$(\d+)`)
 
 // legs asks each leg each question and keeps the statements it sent. The dense one does both an exact and an
-// approximate search.
+// approximate search, with nothing in memory.
 func (n *tenants) legs() []*openLeg {
 	t := n.s.t
 	t.Helper()
@@ -299,12 +313,13 @@ func (n *tenants) legs() []*openLeg {
 		for _, namespace := range n.names {
 			l.captured[namespace] = map[string][]statement{}
 			for _, question := range questions {
-				traced.statements = nil
+				traced.take()
 				result, err := searcher.Search(t.Context(), leg.Query{Namespace: namespace, Text: question, Depth: 50})
-				if err != nil || len(result.Hits) == 0 || len(traced.statements) == 0 {
-					t.Fatalf("%s: %d hits by %d statements, %v", name, len(result.Hits), len(traced.statements), err)
+				statements := traced.take()
+				if err != nil || len(result.Hits) == 0 || len(statements) == 0 {
+					t.Fatalf("%s: %d hits by %d statements, %v", name, len(result.Hits), len(statements), err)
 				}
-				l.captured[namespace][question] = traced.statements
+				l.captured[namespace][question] = statements
 			}
 		}
 		legs = append(legs, l)
@@ -319,10 +334,11 @@ func (n *tenants) legs() []*openLeg {
 				return nil, err
 			}
 			p, err := dense.NewPostgres(t.Context(), pool, nil, embedder, queue.NewPostgres(pool), dense.Config{})
-			if err == nil {
-				p.ExactUpTo = exactUpTo
+			if err != nil {
+				return nil, err
 			}
-			return p, err
+			p.ExactUpTo, p.MaxBytes = exactUpTo, 1
+			return p, nil
 		})
 	}
 	open("graph", "graph", func(pool *pgxpool.Pool) (leg.Searcher, error) {
