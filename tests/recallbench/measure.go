@@ -158,8 +158,8 @@ func (b *bench) report(ctx context.Context, s settings, clients, loadBefore stri
 - Every query is asked in every way, in %d rounds in which the ways take turns, all on one database. A client waits for its answer before
   it asks again. Milliseconds as the client sees them, on a socket of the loopback
 
-"Defaults" are BM25, the nearest by the vector index, and PageRank. "As the statement" is with what the statement does by words and
-by the graph: ts_rank and hop decay; it compares all vectors, the fan-out asks the index. The ratios are to the statement with
+"Defaults" are BM25, the nearest vectors, compared in memory, and PageRank. "As the statement" is with what the statement does by words and
+by the graph: ts_rank and hop decay; it compares all vectors in the database. The ratios are to the statement with
 as many clients.
 
 | clients | way | p50 | p95 | p99 | recalls/s | p50 ratio | p95 ratio | source@10 | degraded |
