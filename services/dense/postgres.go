@@ -147,9 +147,7 @@ func (s *search) nearest(ctx context.Context) ([]leg.Hit, error) {
 	switch {
 	case needed+needed/2 <= maxEf:
 		hits, err = s.approximate(ctx, needed+needed/2, false)
-	case needed <= maxScan && len(hits) > 0:
-		hits, err = s.approximate(ctx, ef, true)
-	default: // few pass, perhaps few enough to compare them all
+	default: // few pass, perhaps few enough to compare them all, which misses none
 		var all bool
 		if hits, all, err = s.exact(ctx, s.ExactUpTo); err != nil || all {
 			return hits, err

@@ -60,8 +60,12 @@ func (s scan) run(ctx context.Context) (hits []leg.Hit, reason string, err error
 		if hits, needed, err = s.best(ctx, &remaining, patience); err != nil || cut != "" {
 			return hits, cut, err
 		}
+		lookUps := needed
+		if s.matrix.halves == nil { // the likely ones are read to be scored
+			lookUps = likelyFor(needed, total)
+		}
 		switch {
-		case needed > patience: // so few of the nearest pass the filter that it is cheaper to see first which memories do
+		case lookUps > patience: // so few of the nearest pass the filter that it is cheaper to see first which memories do
 			if rows, err = s.allowed(ctx, s.matrix); err != nil {
 				return nil, "", err
 			}
