@@ -24,7 +24,7 @@ func TestMemoryFollowsTransactions(t *testing.T) {
 	f := storetest.Postgres(t)
 	kept, stored := mustOpen(t, f, embed.NewHashed()).(*dense.Postgres), mustOpen(t, f, embed.NewHashed()).(*dense.Postgres)
 	stored.MaxBytes = 1
-	records := seed(t, f, "ns", 400) // fewer than a search takes in, since a standby's snapshot may be from before them
+	records := seed(t, f, "ns", 250) // with what is written below fewer than a search takes in: a standby's snapshot may be from before them
 	if err := kept.Keep("ns"); err != nil {
 		t.Fatal(err)
 	}
