@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"time"
 
@@ -21,6 +20,8 @@ const (
 	// blockRows is how many codes, and scoreRows how many vectors, are compared between looks at the clock.
 	blockRows = 1 << 16
 	scoreRows = 256
+	// sampleOf is how many rows there are for each that says what score the best begin with; a prime, because few things repeat after that.
+	sampleOf = 7
 )
 
 // codeWords is the length of the first bits, and of the second bits, of a code.
@@ -60,113 +61,6 @@ func appendCode(signs, sizes []uint64, halves []uint16, queried int) (outSigns, 
 	return signs, sizes, span
 }
 
-// signsOf returns the first bits of a query's code.
-func signsOf(query []float32) []uint64 {
-	signs := make([]uint64, codeWords(len(query)))
-	for i, x := range query {
-		if !math.Signbit(float64(x)) {
-			signs[i/64] |= 1 << (i % 64)
-		}
-	}
-	return signs
-}
-
-// hamming counts the bits in which codes of equal length differ.
-func hamming(a, b []uint64) (n int) {
-	for len(a) >= 4 && len(b) >= 4 {
-		n += bits.OnesCount64(a[0]^b[0]) + bits.OnesCount64(a[1]^b[1]) + bits.OnesCount64(a[2]^b[2]) + bits.OnesCount64(a[3]^b[3])
-		a, b = a[4:], b[4:]
-	}
-	for i := range min(len(a), len(b)) {
-		n += bits.OnesCount64(a[i] ^ b[i])
-	}
-	return n
-}
-
-// queryPlanes is how many bits an estimator has of a query's component.
-const queryPlanes = 4
-
-// estimator is a query whose components are rounded to whole steps, from -7 to 7, in two's complement: of 64 components
-// each, plane p has bit p. A sum of these steps, each with the sign that a code's bit stands for, is a matter of counting bits
-// (Gao and Long, "RaBitQ", SIGMOD 2024, section 3.3).
-type estimator struct {
-	planes [][queryPlanes]uint64
-	none   int     // the sum by a code without any bits
-	step   float32 // of a query of length 1
-}
-
-// newEstimator returns the estimator of a prepared query.
-func newEstimator(query []float32) estimator {
-	const most = 1<<(queryPlanes-1) - 1
-	var largest float32
-	for _, x := range query {
-		largest = max(largest, x, -x)
-	}
-	e := estimator{planes: make([][queryPlanes]uint64, codeWords(len(query))), step: largest / most / halfScale}
-	for i, x := range query {
-		steps := int(math.Round(float64(x / largest * most)))
-		for p := range queryPlanes {
-			e.planes[i/64][p] |= uint64(steps>>p&1) << (i % 64)
-		}
-		e.none -= steps
-	}
-	return e
-}
-
-// sum adds up the query's steps with the signs that the bits of a code stand for. The sum by the first bits and half of that
-// by the second, times the code's span and the query's step, is an estimate of the product with the vector.
-func (e *estimator) sum(code []uint64) int32 {
-	planes := e.planes[:len(code)]
-	var ones, twos, fours, eights int
-	for i, word := range code {
-		p := &planes[i]
-		ones += bits.OnesCount64(word & p[0])
-		twos += bits.OnesCount64(word & p[1])
-		fours += bits.OnesCount64(word & p[2])
-		eights += bits.OnesCount64(word & p[3])
-	}
-	return int32(e.none + 2*(ones+2*twos+4*fours-8*eights))
-}
-
-// halfScale is what a half-precision number is too small by if its bits are moved to where single precision has them: the
-// exponents' biases differ by 112.
-const halfScale = 0x1p112
-
-// prepared is a query's vector for comparing: scaled to length 1 in single precision, and then by halfScale.
-func prepared(vector []float32) []float32 {
-	var squares float64
-	for _, x := range vector {
-		squares += float64(x) * float64(x)
-	}
-	scale := halfScale / math.Sqrt(squares)
-	query := make([]float32, len(vector))
-	for i, x := range vector {
-		query[i] = float32(float64(x) * scale)
-	}
-	return query
-}
-
-// halfDot is the inner product of a prepared query and a vector in half precision.
-func halfDot(query []float32, halves []uint16) float32 {
-	var s0, s1, s2, s3 float32
-	for len(query) >= 4 && len(halves) >= 4 {
-		s0 += query[0] * moved(halves[0])
-		s1 += query[1] * moved(halves[1])
-		s2 += query[2] * moved(halves[2])
-		s3 += query[3] * moved(halves[3])
-		query, halves = query[4:], halves[4:]
-	}
-	for i := range min(len(query), len(halves)) {
-		s0 += query[i] * moved(halves[i])
-	}
-	return (s0 + s1) + (s2 + s3)
-}
-
-// moved is a half-precision number divided by halfScale.
-func moved(half uint16) float32 {
-	return math.Float32frombits(uint32(int32(int16(half))<<13) & 0x8fffe000)
-}
-
 // appendHalves appends a vector as dense_vectors keeps it, and returns what makes its length 1.
 func appendHalves(halves []uint16, stored []byte, dimensions int) (out []uint16, scale float32, err error) {
 	if len(stored) != 2*dimensions {
@@ -187,21 +81,26 @@ func appendHalves(halves []uint16, stored []byte, dimensions int) (out []uint16,
 
 // scratch is what a search works in.
 type scratch struct {
-	distances  []uint16
+	sums       []int32
 	candidates []candidate
 }
 
 // likely returns the rows whose codes say that they are among the nearest, n of them at most, in any order: of those with the
-// least Hamming distances, which are quick to find, the ones with the best estimates, by the first bits and then by both.
-// It considers the given rows, or all if they are nil, as far as it gets before the moment until, and says how many.
+// best estimates by the first bits, the ones with the best by both. It considers the given rows, or all if they are nil, as
+// far as it gets before the moment until, and says how many.
 func (m matrix) likely(ctx context.Context, s *scratch, query []float32, rows []int32, n int, until time.Time) (likely []candidate, considered int, err error) {
 	total := len(m.ids)
 	if rows != nil {
 		total = len(rows)
 	}
-	words, of := codeWords(len(query)), signsOf(query)
-	s.distances = slices.Grow(s.distances[:0], total)[:total]
-	histogram := make([]int, len(query)+1)
+	rowOf := func(i int) int {
+		if rows != nil {
+			return int(rows[i])
+		}
+		return i
+	}
+	e := newEstimator(query)
+	s.sums = slices.Grow(s.sums[:0], total)[:total]
 	for considered < total {
 		if considered > 0 {
 			if err := ctx.Err(); err != nil {
@@ -212,43 +111,65 @@ func (m matrix) likely(ctx context.Context, s *scratch, query []float32, rows []
 			}
 		}
 		block := min(considered+blockRows, total)
-		for i := considered; i < block; i++ {
-			row := i
-			if rows != nil {
-				row = int(rows[i])
+		if rows == nil {
+			e.sum(m.signs[considered*e.words:block*e.words], s.sums[considered:block])
+		} else {
+			for i := considered; i < block; i++ {
+				row := int(rows[i])
+				e.sum(m.signs[row*e.words:(row+1)*e.words], s.sums[i:i+1])
 			}
-			distance := hamming(m.signs[row*words:row*words+words], of)
-			s.distances[i] = uint16(distance)
-			histogram[distance]++
 		}
 		considered = block
 	}
-	bySigns := signsPerLikely * n
-	farthest, near := 0, histogram[0]
-	for near < max(bySigns, considered/2) && farthest < len(query) { // distances are so coarse that only the far half can be left out
-		farthest++
-		near += histogram[farthest]
-	}
-	e := newEstimator(query)
-	unitsPerStep := e.step * scoreUnits
-	s.candidates = slices.Grow(s.candidates[:0], near)
-	for i, distance := range s.distances[:considered] {
-		if int(distance) > farthest {
-			continue
+	sums, perStep := s.sums[:considered], e.step*scoreUnits
+	s.candidates = slices.Grow(s.candidates[:0], considered)
+	// Of one row in sampleOf, as many are above the bound as it takes for bySigns of all, about.
+	bySigns, bound := signsPerLikely*n, int32(math.MinInt32)
+	if sample := s.candidates; bySigns < considered/2 {
+		for i := 0; i < considered; i += sampleOf {
+			sample = append(sample, candidate{score: int32(float32(sums[i]) * m.spans[rowOf(i)] * perStep)})
 		}
-		row := i
-		if rows != nil {
-			row = int(rows[i])
-		}
-		sum := e.sum(m.signs[row*words : row*words+words])
-		s.candidates = append(s.candidates, candidate{int32(float32(sum) * m.spans[row] * unitsPerStep), int32(row)})
+		bound = worst(keepBest(sample, bySigns/sampleOf))
 	}
-	candidates := keepBest(s.candidates, bySigns)
+	candidates := m.above(s.candidates, sums, rows, perStep, bound)
+	if len(candidates) < n { // the sample was not like the rest
+		candidates = m.above(s.candidates, sums, rows, perStep, math.MinInt32)
+	}
+	var sum [1]int32
 	for i, c := range candidates {
 		row := int(c.row)
-		candidates[i].score += int32(float32(e.sum(m.sizes[row*words:row*words+words])) / 2 * m.spans[row] * unitsPerStep)
+		e.sum(m.sizes[row*e.words:(row+1)*e.words], sum[:])
+		candidates[i].score += int32(float32(sum[0]) / 2 * m.spans[row] * perStep)
 	}
 	return keepBest(candidates, n), considered, nil
+}
+
+// above appends the rows whose estimates by the first bits, the sums of which are given, are not below the bound.
+func (m matrix) above(to []candidate, sums, rows []int32, perStep float32, bound int32) []candidate {
+	if rows == nil {
+		spans := m.spans[:len(sums)]
+		for row, sum := range sums {
+			if score := int32(float32(sum) * spans[row] * perStep); score >= bound {
+				to = append(to, candidate{score, int32(row)})
+			}
+		}
+		return to
+	}
+	for i, sum := range sums {
+		if score := int32(float32(sum) * m.spans[rows[i]] * perStep); score >= bound {
+			to = append(to, candidate{score, rows[i]})
+		}
+	}
+	return to
+}
+
+// worst is the least score of candidates, of which there must be some.
+func worst(candidates []candidate) int32 {
+	least := candidates[0].score
+	for _, c := range candidates {
+		least = min(least, c.score)
+	}
+	return least
 }
 
 // keepBest moves the n candidates that score best to the front, in any order, and returns them (Hoare, "Algorithm 65: Find",

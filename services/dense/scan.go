@@ -16,7 +16,7 @@ const (
 	// where there are likelyOf, and more where there are more.
 	exactRows, likelyPerHit, minLikely, likelyOf = 2048, 6, 200, 20_000
 	// signsPerLikely is how many vectors are estimated by the whole of their codes for each likely one.
-	signsPerLikely = 5
+	signsPerLikely = 10
 	// listShare is how many memories can be checked for a filter in a row while one is looked up.
 	listShare = 8
 )

@@ -1,0 +1,109 @@
+package dense
+
+import (
+	"math"
+	"math/bits"
+)
+
+// estimator is a query whose components are rounded to 0, 1, 3, 5 or 7 steps, with their signs. A sum of these steps, each with the
+// sign that a code's bit stands for, is a matter of counting bits (Gao and Long, "RaBitQ", SIGMOD 2024, section 3.3).
+type estimator struct {
+	words int // of a code's first bits
+	// Of each component there is a bit in each of four planes, one after another and each filled up to whole vectors of planeWords
+	// words: the first bit of the query's code, whether it counts at all, and whether 2 and 4 are added to the 1 that it then has.
+	planes []uint64
+	all    int32   // the sum by a code of the same first bits
+	step   float32 // of a query of length 1
+}
+
+// planeWords is how many words are compared at once.
+const planeWords = 4
+
+// steps are how many there may be in the root mean square of a query's components. Those are taken that leave the least
+// error: many for a query of like components, few for one with some that are much larger than the rest.
+var steps = [...]float64{3.5, 2.8, 2.2, 1.6, 1, 0.6}
+
+// newEstimator returns the estimator of a prepared query.
+func newEstimator(query []float32) estimator {
+	var squares float64
+	counted := 0
+	for _, x := range query {
+		if x != 0 {
+			squares += float64(x) * float64(x)
+			counted++
+		}
+	}
+	size, least := math.Sqrt(squares/float64(counted)), math.Inf(1)
+	var step float32
+	for _, n := range steps {
+		perStep, failed := float32(n/size), float32(0)
+		for _, x := range query {
+			inSteps := max(x, -x) * perStep
+			missing := float32(rounded(inSteps)) - inSteps
+			failed += missing * missing
+		}
+		if of := float64(failed) / (n * n); of < least {
+			step, least = float32(size/n), of
+		}
+	}
+	words := codeWords(len(query))
+	stride := (words + planeWords - 1) / planeWords * planeWords
+	e := estimator{words: words, planes: make([]uint64, 4*stride), step: step / halfScale}
+	for i, x := range query {
+		n := rounded(max(x, -x) / step)
+		word, bit := i/64, i%64
+		if !math.Signbit(float64(x)) {
+			e.planes[word] |= 1 << bit
+		}
+		if n > 0 {
+			e.planes[stride+word] |= 1 << bit
+		}
+		e.planes[2*stride+word] |= uint64(n>>1&1) << bit
+		e.planes[3*stride+word] |= uint64(n>>2&1) << bit
+		e.all += n
+	}
+	return e
+}
+
+// rounded is how many steps stand for a number of them.
+func rounded(steps float32) int32 {
+	switch {
+	case steps < 0.5:
+		return 0
+	case steps >= 6:
+		return 7
+	default:
+		return int32(steps)&^1 + 1
+	}
+}
+
+// sum sets sums to those of the query's steps with the signs that the bits of so many codes stand for, which follow one
+// another. The sum by the first bits and half of that by the second, times the code's span and the query's step, is an
+// estimate of the product with the vector.
+func (e *estimator) sum(codes []uint64, sums []int32) {
+	if len(sums) == 0 {
+		return
+	}
+	_ = codes[len(sums)*e.words-1] // vectorSum does not look
+	if avx2 {
+		vectorSum(&codes[0], len(sums), e.words, &e.planes[0], e.all, &sums[0])
+		return
+	}
+	e.wordSum(codes, sums)
+}
+
+// wordSum is sum without vector instructions.
+func (e *estimator) wordSum(codes []uint64, sums []int32) {
+	stride := len(e.planes) / 4
+	signs, ones, twos, fours := e.planes[:e.words], e.planes[stride:][:e.words], e.planes[2*stride:][:e.words], e.planes[3*stride:][:e.words]
+	for i := range sums {
+		var by1, by2, by4 int
+		for j, word := range codes[i*e.words:][:e.words] {
+			differs := word ^ signs[j]
+			by1 += bits.OnesCount64(differs & ones[j])
+			by2 += bits.OnesCount64(differs & twos[j])
+			by4 += bits.OnesCount64(differs & fours[j])
+		}
+		sums[i] = e.all - 2*int32(by1+2*by2+4*by4)
+	}
+}
