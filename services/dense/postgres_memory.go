@@ -29,7 +29,7 @@ const (
 	// maxNew is how many new vectors a search takes in, and maxRestarts how often it begins anew with them.
 	maxNew, maxRestarts = 512, 3
 	// maxLookUps is how many of the nearest are looked up under a filter. If more are needed, the index has to answer.
-	maxLookUps = 300
+	maxLookUps = 2000
 )
 
 // inMemory searches the vectors in memory and says whether it could: not if they are not there, if many have come since, or
@@ -138,6 +138,10 @@ func (db *inServer) score(ctx context.Context, m matrix, candidates []candidate,
 // allowed leaves it to the index.
 func (db *inServer) allowed(context.Context, matrix) ([]int32, error) { return nil, errFew }
 
+// lookingUp are settings for statements that take less time than planning them: whatever is looked up, the plan is to go by the
+// indexes.
+var lookingUp = map[string]string{"jit": "off", "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
+
 // live returns errNew or errMany if there are new vectors. Hits have PostgreSQL's scores, which it adds up in another order than
 // matrix.score, so that all ways of searching give the same ones.
 func (db *inServer) live(ctx context.Context, m matrix, candidates []candidate) ([]leg.Hit, error) {
@@ -181,7 +185,7 @@ func (db *inServer) live(ctx context.Context, m matrix, candidates []candidate) 
 		}
 		return rows.Err()
 	})
-	err := postgres.In(db.Or(db.pool), db.q.Namespace).Searching(map[string]string{"jit": "off"}).Send(ctx, batch)
+	err := postgres.In(db.Or(db.pool), db.q.Namespace).Searching(lookingUp).Send(ctx, batch)
 	switch {
 	case err != nil:
 		return nil, err

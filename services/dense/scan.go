@@ -56,8 +56,12 @@ func (s scan) run(ctx context.Context) (hits []leg.Hit, reason string, err error
 			return nil, "", err
 		}
 		remaining := newRanking(candidates)
+		enough := patience
+		if !all && cut == "" { // more can be had, so there is no use in trying what will not suffice
+			enough = min(patience, len(candidates))
+		}
 		var needed int
-		if hits, needed, err = s.best(ctx, &remaining, patience); err != nil || cut != "" {
+		if hits, needed, err = s.best(ctx, &remaining, enough); err != nil || cut != "" {
 			return hits, cut, err
 		}
 		lookUps := needed

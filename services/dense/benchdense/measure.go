@@ -29,6 +29,7 @@ const (
 	namespace = "bench"
 	model     = 1 // the first one that a database gets
 	warmUp    = 30
+	turn      = 50 // searches that one store is asked in a row
 )
 
 // filters are asked in turn: none, and those that a tenth and a hundredth of the memories pass.
@@ -109,7 +110,7 @@ func measureSize(ctx context.Context, f flags, size int, quantised bool, tel *te
 		if err != nil {
 			return nil, err
 		}
-		if m.stores, err = fillPostgres(ctx, pool, embedder, data); err != nil {
+		if m.stores, err = fillPostgres(ctx, pool, data, tel); err != nil {
 			return nil, err
 		}
 	}
@@ -123,7 +124,7 @@ func measureSize(ctx context.Context, f flags, size int, quantised bool, tel *te
 		return nil, err
 	}
 	defer func() { _ = db.Close() }()
-	lite, err := fillSQLite(ctx, db, embedder, data)
+	lite, err := fillSQLite(ctx, db, data, tel)
 	if err != nil {
 		return nil, err
 	}
@@ -149,9 +150,14 @@ func measureSize(ctx context.Context, f flags, size int, quantised bool, tel *te
 }
 
 // fillPostgres returns two stores over the same tables, the second of which keeps nothing in memory.
-func fillPostgres(ctx context.Context, pool *pgxpool.Pool, embedder embed.Embedder, data memories) ([]*storeMeasured, error) {
+func fillPostgres(ctx context.Context, pool *pgxpool.Pool, data memories, tel *telemetry.Service) ([]*storeMeasured, error) {
 	stores := []*storeMeasured{{name: "PostgreSQL"}, {name: "PostgreSQL, index"}}
+	var embedder embed.Embedder
 	for i, s := range stores {
+		var err error
+		if embedder, err = newEmbedder(tel); err != nil { // that has not been asked what another store was
+			return nil, err
+		}
 		searcher, err := dense.NewPostgres(ctx, pool, nil, embedder, queue.NewPostgres(pool), dense.Config{})
 		if err != nil {
 			return nil, err
@@ -171,7 +177,11 @@ func fillPostgres(ctx context.Context, pool *pgxpool.Pool, embedder embed.Embedd
 	return stores, nil
 }
 
-func fillSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, data memories) (*storeMeasured, error) {
+func fillSQLite(ctx context.Context, db *sqlite.DB, data memories, tel *telemetry.Service) (*storeMeasured, error) {
+	embedder, err := newEmbedder(tel)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := schema.Up(ctx, db.Write, schema.SQLite); err != nil {
 		return nil, err
 	}
@@ -235,33 +245,37 @@ func (m *measured) search(ctx context.Context, f flags, c corpus, t truth, tags 
 		}
 		meters = append(meters, meter)
 	}
-	vectors := make([][]float32, f.Queries)
+	texts, vectors := make([]string, f.Queries), make([][]float32, f.Queries)
 	for i := range vectors {
-		text := c.query()
+		texts[i] = c.query()
 		start := time.Now()
-		if vectors[i], err = alone.EmbedQuery(ctx, text); err != nil {
+		if vectors[i], err = alone.EmbedQuery(ctx, texts[i]); err != nil {
 			return err
 		}
 		m.embed = append(m.embed, time.Since(start))
+	}
+	for from := 0; from < f.Queries; from += turn {
+		to := min(from+turn, f.Queries)
 		for j := range m.stores {
-			s := m.stores[(i+j)%len(m.stores)]
-			took, err := s.ask(ctx, f, text, true)
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.name, err)
-			}
-			s.leg = append(s.leg, took)
-		}
-		for _, filter := range filters {
-			for j := range m.stores {
-				at := (i + j) % len(m.stores)
-				s, before := m.stores[at], meters[at].Read()
-				hits, took, err := s.find(ctx, f, vectors[i], filter, true)
+			at := (from/turn + j) % len(m.stores)
+			s := m.stores[at]
+			for _, text := range texts[from:to] {
+				took, err := s.ask(ctx, f, text, true)
 				if err != nil {
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
-				of := s.searches[filter]
+				s.leg = append(s.leg, took)
+			}
+			for _, filter := range filters {
+				of, before := s.searches[filter], meters[at].Read()
+				for _, vector := range vectors[from:to] {
+					hits, took, err := s.find(ctx, f, vector, filter, true)
+					if err != nil {
+						return fmt.Errorf("%s: %w", s.name, err)
+					}
+					of.times, of.hits = append(of.times, took), append(of.hits, hits)
+				}
 				of.cpu.Spent(before, meters[at].Read())
-				of.times, of.hits = append(of.times, took), append(of.hits, hits)
 			}
 		}
 	}

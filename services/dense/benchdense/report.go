@@ -68,7 +68,8 @@ func report(f flags, r results) string {
 - Corpus: made-up notes of 8 to 40 of the built-in model's words, embedded by it. %d notes share a subject, which has %d words of one of %d
   topics, and names; a topic is %d words that the model finds alike. Half of a note's words are its subject's, the rest any, Zipfian; seed
   %d, one namespace
-- Queries: %d per size, 3 to 10 words of a subject, none asked before; depth %d; stores, filters and ways are asked in turn, one query at a time
+- Queries: %d per size, 3 to 10 words of a subject, none asked before; depth %d; stores, filters and ways are asked in turn, a store %d queries
+  in a row, one at a time: what it finds in the processor's caches is what it left there
 - Client, leg and SQLite are in one process, PostgreSQL in its own, all on this machine
 
 ![Time of the whole leg by number of memories](dense.svg)
@@ -82,7 +83,7 @@ time of a search, mean, in the leg's process and in PostgreSQL's. Load is the ma
 | memories | store | embed p50 | p95 | search p50 | p95 | CPU | in PostgreSQL | leg p50 | p95 | p99 | first | load |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
 `, strings.Join(names, ","), time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), server,
-		perSubject, subjectWords, topics, topicWords, f.Seed, f.Queries, f.Depth)
+		perSubject, subjectWords, topics, topicWords, f.Seed, f.Queries, f.Depth, turn)
 	ms := measure.Milliseconds
 	for _, m := range r.sizes {
 		for _, s := range m.stores {

@@ -23,6 +23,8 @@ import (
 const (
 	// DefaultCacheBytes holds some 25,000 queries of 256 dimensions.
 	DefaultCacheBytes = 32 << 20
+	// quick is how long an embedding takes that is not worth sharing: to wait for another goroutine may take longer.
+	quick = 200 * time.Microsecond
 	// fallbackShare of the time that is left is kept for the second embedder, if there is one.
 	fallbackShare = 0.3
 )
@@ -136,6 +138,13 @@ func (e *Embedder) embedQuery(ctx context.Context, text string) ([]float32, sour
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, failed, err
+		}
+		if expected := e.latency.expected(time.Now()); 0 < expected && expected < quick {
+			vector, from, err := e.run(ctx, text)
+			if err == nil {
+				e.cache.put(text, vector)
+			}
+			return vector, from, err
 		}
 		f, joined := e.join(ctx, text)
 		select {
