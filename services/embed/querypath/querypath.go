@@ -1,6 +1,6 @@
 // Package querypath stands between the dense leg and an embedder and makes embedding a query cheap and punctual: it
-// remembers vectors, embeds a text that several callers ask for once, does not start what cannot end in time, and turns
-// to a second embedder of the same model when the first fails. Documents pass through.
+// remembers vectors, embeds a text that several callers ask for once if that takes long, does not start what cannot end in
+// time, and turns to a second embedder of the same model when the first fails. Documents pass through.
 package querypath
 
 import (
