@@ -21,7 +21,7 @@ const (
 	blockRows = 1 << 16
 	scoreRows = 256
 	// sampleOf is how many rows there are for each that says what score the best begin with; a prime, because few things repeat after that.
-	sampleOf = 7
+	sampleOf = 13
 )
 
 // codeWords is the length of the first bits, and of the second bits, of a code.
@@ -81,7 +81,7 @@ func appendHalves(halves []uint16, stored []byte, dimensions int) (out []uint16,
 
 // scratch is what a search works in.
 type scratch struct {
-	sums       []int32
+	products   []float32
 	candidates []candidate
 }
 
@@ -93,14 +93,8 @@ func (m matrix) likely(ctx context.Context, s *scratch, query []float32, rows []
 	if rows != nil {
 		total = len(rows)
 	}
-	rowOf := func(i int) int {
-		if rows != nil {
-			return int(rows[i])
-		}
-		return i
-	}
 	e := newEstimator(query)
-	s.sums = slices.Grow(s.sums[:0], total)[:total]
+	s.products = slices.Grow(s.products[:0], total)[:total]
 	for considered < total {
 		if considered > 0 {
 			if err := ctx.Err(); err != nil {
@@ -112,53 +106,55 @@ func (m matrix) likely(ctx context.Context, s *scratch, query []float32, rows []
 		}
 		block := min(considered+blockRows, total)
 		if rows == nil {
-			e.sum(m.signs[considered*e.words:block*e.words], s.sums[considered:block])
+			e.estimate(m.signs[considered*e.words:block*e.words], m.spans[considered:block], s.products[considered:block])
 		} else {
 			for i := considered; i < block; i++ {
 				row := int(rows[i])
-				e.sum(m.signs[row*e.words:(row+1)*e.words], s.sums[i:i+1])
+				e.estimate(m.signs[row*e.words:(row+1)*e.words], m.spans[row:row+1], s.products[i:i+1])
 			}
 		}
 		considered = block
 	}
-	sums, perStep := s.sums[:considered], e.step*scoreUnits
+	products := s.products[:considered]
 	s.candidates = slices.Grow(s.candidates[:0], considered)
 	// Of one row in sampleOf, as many are above the bound as it takes for bySigns of all, about.
-	bySigns, bound := signsPerLikely*n, int32(math.MinInt32)
+	bySigns, bound, perStep := signsPerLikely*n, float32(math.Inf(-1)), e.step*scoreUnits
 	if sample := s.candidates; bySigns < considered/2 {
 		for i := 0; i < considered; i += sampleOf {
-			sample = append(sample, candidate{score: int32(float32(sums[i]) * m.spans[rowOf(i)] * perStep)})
+			sample = append(sample, candidate{score: int32(products[i] * perStep)})
 		}
-		bound = worst(keepBest(sample, bySigns/sampleOf))
+		bound = float32(worst(keepBest(sample, bySigns/sampleOf))) / perStep
 	}
-	candidates := m.above(s.candidates, sums, rows, perStep, bound)
+	candidates := above(s.candidates, products, rows, bound, perStep)
 	if len(candidates) < n { // the sample was not like the rest
-		candidates = m.above(s.candidates, sums, rows, perStep, math.MinInt32)
+		candidates = above(s.candidates, products, rows, float32(math.Inf(-1)), perStep)
 	}
-	var sum [1]int32
+	var bySizes [1]float32
 	for i, c := range candidates {
 		row := int(c.row)
-		e.sum(m.sizes[row*e.words:(row+1)*e.words], sum[:])
-		candidates[i].score += int32(float32(sum[0]) / 2 * m.spans[row] * perStep)
+		e.estimate(m.sizes[row*e.words:(row+1)*e.words], m.spans[row:row+1], bySizes[:])
+		candidates[i].score += int32(bySizes[0] / 2 * perStep)
 	}
 	return keepBest(candidates, n), considered, nil
 }
 
-// above appends the rows whose estimates by the first bits, the sums of which are given, are not below the bound.
-func (m matrix) above(to []candidate, sums, rows []int32, perStep float32, bound int32) []candidate {
-	if rows == nil {
-		spans := m.spans[:len(sums)]
-		for row, sum := range sums {
-			if score := int32(float32(sum) * spans[row] * perStep); score >= bound {
-				to = append(to, candidate{score, int32(row)})
-			}
+// above appends the rows whose products are not below the bound; to has room for all.
+func above(to []candidate, products []float32, rows []int32, bound, perStep float32) []candidate {
+	to = to[:len(products)]
+	n := 0
+	for i, product := range products {
+		to[n].row = int32(i) // is written over unless it stays; a branch would often be taken wrongly
+		if product >= bound {
+			n++
 		}
-		return to
 	}
-	for i, sum := range sums {
-		if score := int32(float32(sum) * m.spans[rows[i]] * perStep); score >= bound {
-			to = append(to, candidate{score, rows[i]})
+	to = to[:n]
+	for i, c := range to {
+		row := c.row
+		if rows != nil {
+			row = rows[c.row]
 		}
+		to[i] = candidate{int32(products[c.row] * perStep), row}
 	}
 	return to
 }

@@ -60,9 +60,9 @@ func TestCodesOfStoredVectors(t *testing.T) {
 		p := prepared(query)
 		e := newEstimator(p)
 		rounding := float64(e.step) * math.Sqrt(float64(dimensions)) // of a component at most half a step, times 3/2
-		var bySigns, bySizes [1]int32
-		e.sum(signs, bySigns[:])
-		e.sum(sizes, bySizes[:])
+		var bySigns, bySizes [1]float32
+		e.estimate(signs, []float32{1}, bySigns[:])
+		e.estimate(sizes, []float32{1}, bySizes[:])
 		if got := (float64(bySigns[0]) + float64(bySizes[0])/2) * float64(e.step); math.Abs(got-estimate) > rounding {
 			t.Errorf("%d dimensions: estimate %v spans, want %v", dimensions, got, estimate)
 		}
@@ -79,8 +79,16 @@ func TestCodesOfStoredVectors(t *testing.T) {
 	}
 }
 
-// TestSums compares sums, by vector instructions if the processor has them, with additions, component by component.
-func TestSums(t *testing.T) {
+// with runs fn with each kind of instructions that the processor has.
+func with(fn func(instructions)) {
+	defer func(best instructions) { fastest = best }(fastest)
+	for fastest = scalar; fastest <= available(); fastest++ {
+		fn(fastest)
+	}
+}
+
+// TestEstimates compares estimates with additions, component by component.
+func TestEstimates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for dimensions := 1; dimensions < 1100; dimensions += 1 + rng.IntN(40) {
 		query, _ := direction(rng, dimensions, nil)
@@ -88,15 +96,13 @@ func TestSums(t *testing.T) {
 		p := prepared(query)
 		e := newEstimator(p)
 		rows := 1 + rng.IntN(5)
-		codes := make([]uint64, rows*codeWords(dimensions))
+		codes, spans, want := make([]uint64, rows*codeWords(dimensions)), make([]float32, rows), make([]float32, rows)
 		for i := range codes {
 			codes[i] = rng.Uint64()
 		}
-		sums, byWords := make([]int32, rows), make([]int32, rows)
-		e.sum(codes, sums)
-		e.wordSum(codes, byWords)
 		for row := range rows {
-			var want int32
+			spans[row] = rng.Float32()
+			var sum int32
 			for i, x := range p {
 				inSteps := max(x, -x) / (e.step * halfScale)
 				n := rounded(inSteps)
@@ -106,12 +112,16 @@ func TestSums(t *testing.T) {
 				if math.Signbit(float64(x)) == (codes[row*e.words+i/64]>>(i%64)&1 == 1) {
 					n = -n
 				}
-				want += n
+				sum += n
 			}
-			if sums[row] != want || byWords[row] != want {
-				t.Fatalf("%d dimensions, row %d of %d: sums %d and %d, want %d", dimensions, row, rows, sums[row], byWords[row], want)
-			}
+			want[row] = float32(sum) * spans[row]
 		}
+		with(func(by instructions) {
+			products := make([]float32, rows)
+			if e.estimate(codes, spans, products); !slices.Equal(products, want) {
+				t.Fatalf("%d dimensions, instructions %d: %v, want %v", dimensions, by, products, want)
+			}
+		})
 	}
 }
 
@@ -126,9 +136,12 @@ func TestDots(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := prepared(query)
-		if got, want := halfDot(p, halves), wordDot(p, halves); got != want {
-			t.Fatalf("%d lanes: %v, want %v", lanes, got, want)
-		}
+		want := scalarDot(p, halves)
+		with(func(by instructions) {
+			if got := halfDot(p, halves); got != want {
+				t.Fatalf("%d lanes, instructions %d: %v, want %v", lanes, by, got, want)
+			}
+		})
 	}
 }
 
@@ -230,7 +243,7 @@ func clusters(t testing.TB, rng *rand.Rand, vectors, dimensions int) (m matrix, 
 	return m, centres
 }
 
-// BenchmarkScan finds and scores the likely ones of 20,000 vectors, with the processor's vector instructions and without.
+// BenchmarkScan finds and scores the likely ones of 20,000 vectors, with each kind of instructions that the processor has.
 func BenchmarkScan(b *testing.B) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	m, centres := clusters(b, rng, 20_000, 384)
@@ -240,11 +253,8 @@ func BenchmarkScan(b *testing.B) {
 		queries = append(queries, prepared(query))
 	}
 	var work scratch
-	has := avx2
-	defer func() { avx2 = has }()
-	for name, with := range map[string]bool{"vectors": true, "words": false} {
-		avx2 = has && with
-		b.Run(name, func(b *testing.B) {
+	with(func(by instructions) {
+		b.Run([]string{"scalar", "AVX2", "AVX-512"}[by], func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				likely, _, err := m.likely(b.Context(), &work, queries[i%len(queries)], nil, 300, time.Time{})
 				if err == nil {
@@ -255,5 +265,5 @@ func BenchmarkScan(b *testing.B) {
 				}
 			}
 		})
-	}
+	})
 }

@@ -9,19 +9,18 @@ import (
 // sign that a code's bit stands for, is a matter of counting bits (Gao and Long, "RaBitQ", SIGMOD 2024, section 3.3).
 type estimator struct {
 	words int // of a code's first bits
-	// Of each component there is a bit in each of four planes, one after another and each filled up to whole vectors of planeWords
-	// words: the first bit of the query's code, whether it counts at all, and whether 2 and 4 are added to the 1 that it then has.
+	// Of each component there is a bit in each of four planes, one after another and each filled up to a multiple of planeWords words: the first bit of the query's code, whether it counts at all, and whether 2 and 4 are added to the 1 that it then has.
 	planes []uint64
 	all    int32   // the sum by a code of the same first bits
 	step   float32 // of a query of length 1
 }
 
-// planeWords is how many words are compared at once.
+// planeWords is how many words estimateAVX2 compares at once.
 const planeWords = 4
 
 // steps are how many there may be in the root mean square of a query's components. Those are taken that leave the least
 // error: many for a query of like components, few for one with some that are much larger than the rest.
-var steps = [...]float64{3.5, 2.8, 2.2, 1.6, 1, 0.6}
+var steps = [...]float64{2.8, 1.8, 0.9}
 
 // newEstimator returns the estimator of a prepared query.
 func newEstimator(query []float32) estimator {
@@ -77,26 +76,29 @@ func rounded(steps float32) int32 {
 	}
 }
 
-// sum sets sums to those of the query's steps with the signs that the bits of so many codes stand for, which follow one
-// another. The sum by the first bits and half of that by the second, times the code's span and the query's step, is an
-// estimate of the product with the vector.
-func (e *estimator) sum(codes []uint64, sums []int32) {
-	if len(sums) == 0 {
+// estimate sets products to the sums of the query's steps with the signs that the bits of codes stand for, times their spans; as many
+// as there are spans, of codes that follow one another. What comes of the first bits and half of what comes of the second, times the
+// query's step, is an estimate of the product with the vector.
+func (e *estimator) estimate(codes []uint64, spans, products []float32) {
+	if len(spans) == 0 {
 		return
 	}
-	_ = codes[len(sums)*e.words-1] // vectorSum does not look
-	if avx2 {
-		vectorSum(&codes[0], len(sums), e.words, &e.planes[0], e.all, &sums[0])
-		return
+	_, _ = codes[len(spans)*e.words-1], products[len(spans)-1] // the assembly does not look
+	switch fastest {
+	case avx512:
+		estimateAVX512(&codes[0], len(spans), e.words, &e.planes[0], e.all, &spans[0], &products[0])
+	case avx2:
+		estimateAVX2(&codes[0], len(spans), e.words, &e.planes[0], e.all, &spans[0], &products[0])
+	default:
+		e.scalarEstimate(codes, spans, products)
 	}
-	e.wordSum(codes, sums)
 }
 
-// wordSum is sum without vector instructions.
-func (e *estimator) wordSum(codes []uint64, sums []int32) {
+// scalarEstimate is estimate without vector instructions.
+func (e *estimator) scalarEstimate(codes []uint64, spans, products []float32) {
 	stride := len(e.planes) / 4
 	signs, ones, twos, fours := e.planes[:e.words], e.planes[stride:][:e.words], e.planes[2*stride:][:e.words], e.planes[3*stride:][:e.words]
-	for i := range sums {
+	for i, span := range spans {
 		var by1, by2, by4 int
 		for j, word := range codes[i*e.words:][:e.words] {
 			differs := word ^ signs[j]
@@ -104,6 +106,6 @@ func (e *estimator) wordSum(codes []uint64, sums []int32) {
 			by2 += bits.OnesCount64(differs & twos[j])
 			by4 += bits.OnesCount64(differs & fours[j])
 		}
-		sums[i] = e.all - 2*int32(by1+2*by2+4*by4)
+		products[i] = float32(e.all-2*int32(by1+2*by2+4*by4)) * span
 	}
 }

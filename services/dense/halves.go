@@ -36,10 +36,10 @@ func halfDot(query []float32, halves []uint16) float32 {
 	halves = halves[:len(query)]
 	switch {
 	case n == 0:
-	case avx2:
-		dot = vectorDot(&query[0], &halves[0], n)
+	case fastest >= avx2:
+		dot = dotAVX2(&query[0], &halves[0], n)
 	default:
-		dot = wordDot(query[:n], halves[:n])
+		dot = scalarDot(query[:n], halves[:n])
 	}
 	for i, x := range query[n:] {
 		dot += float32(x * moved(halves[n+i]))
@@ -47,8 +47,8 @@ func halfDot(query []float32, halves []uint16) float32 {
 	return dot
 }
 
-// wordDot is halfDot without vector instructions, for whole lanes. Products are rounded before they are added, as these do.
-func wordDot(query []float32, halves []uint16) float32 {
+// scalarDot is halfDot without vector instructions, for whole lanes. Products are rounded before they are added, as these do.
+func scalarDot(query []float32, halves []uint16) float32 {
 	var s0, s1, s2, s3, s4, s5, s6, s7 float32
 	for len(query) >= dotLanes && len(halves) >= dotLanes {
 		s0 += float32(query[0] * moved(halves[0]))

@@ -2,15 +2,27 @@ package dense
 
 import "golang.org/x/sys/cpu"
 
-// avx2 says whether the processor has the instructions of vectorSum, as all since about 2015 have.
-var avx2 = cpu.X86.HasAVX2
+func available() instructions {
+	switch {
+	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512VPOPCNTDQ: // servers since about 2020
+		return avx512
+	case cpu.X86.HasAVX2: // nearly all since 2015
+		return avx2
+	}
+	return scalar
+}
 
-// vectorSum is estimator.sum for rows codes of so many words: a third of the time of wordSum.
+// estimateAVX2 is estimator.estimate for rows codes of so many words.
 //
 //go:noescape
-func vectorSum(codes *uint64, rows, words int, planes *uint64, all int32, sums *int32)
+func estimateAVX2(codes *uint64, rows, words int, planes *uint64, all int32, spans, products *float32)
 
-// vectorDot is wordDot of n components, which must be whole lanes: an eighth of its time.
+// estimateAVX512 is estimateAVX2 with an instruction that counts bits.
 //
 //go:noescape
-func vectorDot(query *float32, halves *uint16, n int) float32
+func estimateAVX512(codes *uint64, rows, words int, planes *uint64, all int32, spans, products *float32)
+
+// dotAVX2 is scalarDot of n components, which must be whole lanes.
+//
+//go:noescape
+func dotAVX2(query *float32, halves *uint16, n int) float32

@@ -38,14 +38,14 @@ GLOBL masks<>(SB), RODATA|NOPTR, $56
 	VPSADBW Y8, Y3, Y3        \
 	VPADDQ  Y3, Y4, Y4
 
-// func vectorSum(codes *uint64, rows, words int, planes *uint64, all int32, sums *int32)
-TEXT ·vectorSum(SB), NOSPLIT, $0-48
+// func estimateAVX2(codes *uint64, rows, words int, planes *uint64, all int32, spans, products *float32)
+TEXT ·estimateAVX2(SB), NOSPLIT, $0-56
 	MOVQ codes+0(FP), SI
 	MOVQ rows+8(FP), CX
 	MOVQ words+16(FP), R8
 	MOVQ planes+24(FP), DI
-	MOVL all+32(FP), R13
-	MOVQ sums+40(FP), R12
+	MOVQ spans+40(FP), R12
+	MOVQ products+48(FP), R13
 
 	LEAQ 3(R8), R10              // R10 and R11: bytes of one plane, and of three
 	ANDQ $~3, R10
@@ -96,17 +96,105 @@ add:
 	VPADDQ X0, X4, X4
 	VMOVD X4, AX
 	ADDL AX, AX
-	MOVL R13, BX
+	MOVL all+32(FP), BX
 	SUBL AX, BX
-	MOVL BX, (R12)
+	VCVTSI2SSL BX, X8, X0
+	VMULSS (R12), X0, X0
+	VMOVSS X0, (R13)
 	ADDQ $4, R12
+	ADDQ $4, R13
 	DECQ CX
 	JNZ  row
 	VZEROUPPER
 	RET
 
-// func vectorDot(query *float32, halves *uint16, n int) float32
-TEXT ·vectorDot(SB), NOSPLIT, $0-28
+// WEIGH makes of Z1, Z2 and Z3, components that are in the planes of ones, twos and fours, their steps, and adds these to Z4.
+#define WEIGH \
+	VPOPCNTQ Z1, Z1     \
+	VPOPCNTQ Z2, Z2     \
+	VPOPCNTQ Z3, Z3     \
+	VPADDQ   Z3, Z3, Z3 \
+	VPADDQ   Z2, Z3, Z3 \
+	VPADDQ   Z3, Z3, Z3 \
+	VPADDQ   Z1, Z3, Z3 \
+	VPADDQ   Z3, Z4, Z4
+
+// func estimateAVX512(codes *uint64, rows, words int, planes *uint64, all int32, spans, products *float32)
+TEXT ·estimateAVX512(SB), NOSPLIT, $0-56
+	MOVQ codes+0(FP), SI
+	MOVQ rows+8(FP), DX
+	MOVQ words+16(FP), R8
+	MOVQ planes+24(FP), DI
+	MOVQ spans+40(FP), R12
+	MOVQ products+48(FP), R13
+
+	LEAQ 3(R8), R10              // R10 and R11: bytes of one plane, and of three
+	ANDQ $~3, R10
+	SHLQ $3, R10
+	LEAQ (R10)(R10*2), R11
+	MOVQ R8, CX                  // R8: how often there are eight words; R9: how many are left
+	ANDQ $7, CX
+	MOVQ CX, R9
+	SHRQ $3, R8
+	MOVQ $1, AX
+	SHLQ CX, AX
+	DECQ AX
+	KMOVW AX, K1
+
+row:
+	VPXORQ Z4, Z4, Z4
+	MOVQ   DI, BX
+	MOVQ   R8, CX
+	TESTQ  CX, CX
+	JZ     rest
+
+eight:
+	VMOVDQU64 (SI), Z0
+	VPXORQ (BX), Z0, Z0
+	VPANDQ (BX)(R10*1), Z0, Z1
+	VPANDQ (BX)(R10*2), Z0, Z2
+	VPANDQ (BX)(R11*1), Z0, Z3
+	WEIGH
+	ADDQ $64, SI
+	ADDQ $64, BX
+	DECQ CX
+	JNZ  eight
+
+rest:
+	TESTQ R9, R9
+	JZ    add
+	VMOVDQU64.Z (SI), K1, Z0
+	VPXORQ.Z (BX), Z0, K1, Z0
+	VPANDQ.Z (BX)(R10*1), Z0, K1, Z1
+	VPANDQ.Z (BX)(R10*2), Z0, K1, Z2
+	VPANDQ.Z (BX)(R11*1), Z0, K1, Z3
+	WEIGH
+	LEAQ (SI)(R9*8), SI
+
+add:
+	VEXTRACTI64X4 $1, Z4, Y0
+	VPADDQ Y0, Y4, Y4
+	VEXTRACTI128 $1, Y4, X0
+	VPADDQ X0, X4, X4
+	VPSRLDQ $8, X4, X0
+	VPADDQ X0, X4, X4
+	VMOVD X4, AX
+	ADDL AX, AX
+	MOVL all+32(FP), BX
+	SUBL AX, BX
+	VXORPS X0, X0, X0
+	VCVTSI2SSL BX, X0, X0
+	VMULSS (R12), X0, X0
+	VMOVSS X0, (R13)
+	ADDQ $4, R12
+	ADDQ $4, R13
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func dotAVX2(query *float32, halves *uint16, n int) float32
+TEXT ·dotAVX2(SB), NOSPLIT, $0-28
 	MOVQ query+0(FP), SI
 	MOVQ halves+8(FP), DI
 	MOVQ n+16(FP), CX
