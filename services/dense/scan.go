@@ -135,8 +135,11 @@ func (s scan) best(ctx context.Context, remaining *ranking, patience int) (hits 
 	var candidates []candidate
 	for tried := 0; len(hits) < s.q.Depth && needed <= patience && remaining.eligible(s.q); {
 		// A few more than are missing, because most namespaces hold some superseded memories, and under a filter as many as it
-		// takes if the rest is like those that were tried.
+		// takes if the rest is like those that were tried; but few hits say little about the rest.
 		n := max(s.q.Depth-len(hits), needed-tried) + 8 + tried/4
+		if tried > 0 {
+			n = min(n, 4*tried)
+		}
 		candidates = candidates[:0]
 		for remaining.eligible(s.q) && (len(candidates) < n || (*remaining)[0].score == candidates[len(candidates)-1].score) {
 			candidates = append(candidates, remaining.pop())

@@ -95,7 +95,7 @@ func TestCanary(t *testing.T) {
 			out.wantOnly(t, refused)
 			out.wantOnly(t, asked, "requests to the embedder", "requests to the reranker")
 			out.wantOnly(t, flipped, "requests to the chat model", "requests to the extractor", "requests to the embedder")
-			out.wantOnly(t, public, "requests to the chat model", "requests to the extractor", "requests to the embedder", "requests to the reranker")
+			out.wantOnly(t, public, "paths to hits", "requests to the chat model", "requests to the extractor", "requests to the embedder", "requests to the reranker")
 		})
 	}
 }
@@ -224,6 +224,10 @@ func (c *cage) recallFor(req *triskelev1.RecallRequest) []*triskelev1.Hit {
 	}
 	for _, hit := range about.GetHits() {
 		hit.Memory = nil
+		for _, share := range hit.GetContributions() { // a title is a concept's name, too
+			c.out.add("paths to hits", fmt.Sprint(share.GetPath()))
+			share.Path = nil
+		}
 	}
 	c.out.add("reports on recalls", about.String())
 	return resp.GetHits()
