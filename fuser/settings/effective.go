@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"io"
+	"reflect"
 	"regexp"
 	"strings"
 	"text/tabwriter"
@@ -65,7 +66,7 @@ func given(ctx *kong.Context, flag *kong.Flag) string {
 	case []string:
 		return kong.JoinEscaped(value, flag.Tag.Sep)
 	default:
-		return fmt.Sprint(value)
+		return fmt.Sprint(reflect.Indirect(reflect.ValueOf(value)))
 	}
 }
 

@@ -3,8 +3,10 @@
 package settings
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -103,8 +105,16 @@ func open(path string, candidates []string) (*file, error) {
 
 func parse(path string, text []byte) (*file, error) {
 	f := &file{path: path}
-	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
+	var document, second yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	err := decoder.Decode(&document)
+	if err == nil {
+		err = decoder.Decode(&second)
+	}
+	if err == nil {
+		return nil, f.wrong(&second, "want one document: what follows --- would be ignored")
+	}
+	if !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if len(document.Content) == 0 {

@@ -27,6 +27,7 @@ type program struct {
 		Rules   []byte             `type:"filecontent"`
 		Key     string             `secret:"" env:"TRISKELE_KEY"`
 		Kind    string             `enum:"a,b" default:"a"`
+		Alpha   *float64           ``
 	} `cmd:""`
 	Group struct {
 		Tell struct {
@@ -118,6 +119,7 @@ func TestWrongFiles(t *testing.T) {
 		"no list":               {"ask:\n  limit: [1, 2]", "prog.yaml:2: --limit: want a value"},
 		"no value":              {"address:", "prog.yaml:1: --address: want a value"},
 		"not among the choices": {"ask:\n  kind: c", `--kind must be one of "a","b"`},
+		"two documents":         {"address: x\n---\nask: {limit: 3}", "prog.yaml:2: want one document"},
 		"no settings":           {"- a\n- b", "prog.yaml:1: want settings"},
 		"no YAML":               {"address: [x", "prog.yaml: line 1"},
 	} {
@@ -157,7 +159,7 @@ func TestWhichFile(t *testing.T) {
 
 func TestEffective(t *testing.T) {
 	t.Setenv("TRISKELE_KEY", "swordfish")
-	p, ctx, err := parse(t, "address: postgres://me:trout@carp@db/x?sslpassword=hook&a=b\nask: {weight: {dense: 0.5}}", "ask", "--limit=7", "--leg=a", "--leg=b")
+	p, ctx, err := parse(t, "address: postgres://me:trout@carp@db/x?sslpassword=hook&a=b\nask: {weight: {dense: 0.5}}", "ask", "--limit=7", "--leg=a", "--leg=b", "--alpha=0.5")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,6 +182,7 @@ func TestEffective(t *testing.T) {
 		"address": {"ask", "address", "postgres://me:********@db/x?sslpassword=********&a=b", "file", "prog.yaml:1"},
 		"limit":   {"ask", "limit", "7", "flag", "."},
 		"leg":     {"ask", "leg", "a;b", "flag", "."},
+		"alpha":   {"ask", "alpha", "0.5", "flag", "."},
 		"weight":  {"ask", "weight", "dense=0.5", "file", "prog.yaml:2"},
 		"key":     {"ask", "key", "********", "environment", "TRISKELE_KEY"},
 		"times":   {"ask", "times", "1s", "default", "."},
@@ -188,7 +191,7 @@ func TestEffective(t *testing.T) {
 			t.Errorf("%+v, want %+v", got[flag], want)
 		}
 	}
-	if len(list) != 9 {
+	if len(list) != 10 {
 		t.Errorf("%d settings", len(list))
 	}
 	for _, one := range p.Effective(ctx, ctx.Model.Children[1].Children[0]) {

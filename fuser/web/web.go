@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,8 @@ import (
 const (
 	headerTime = 10 * time.Second // for a request's header
 	bodyTime   = time.Minute      // for all of a request
+	writeTime  = time.Minute      // for the caller to take the next writePart of an answer
+	writePart  = 64 << 10         // bytes
 	idleTime   = 2 * time.Minute  // of a connection between requests
 	drainTime  = 5 * time.Second  // for running requests at the end
 	maxHeader  = 64 << 10         // bytes
@@ -85,6 +88,39 @@ func Open(ctx context.Context, flags Flags, outer *rpc.Server, address net.Addr,
 	}, nil
 }
 
+// hurried ends the connections of callers that stop reading, who would keep theirs and an answer for good. A deadline for the whole
+// answer would end exports that take long, too.
+func hurried(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inTime := hurriedWriter{w, http.NewResponseController(w)}
+		handler.ServeHTTP(inTime, r)
+		inTime.begin() // what is buffered is sent after this
+	})
+}
+
+type hurriedWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (w hurriedWriter) begin() { _ = w.control.SetWriteDeadline(time.Now().Add(writeTime)) }
+
+// Write implements http.ResponseWriter.
+func (w hurriedWriter) Write(p []byte) (int, error) {
+	written := 0
+	for part := range slices.Chunk(p, writePart) {
+		w.begin()
+		n, err := w.ResponseWriter.Write(part)
+		if written += n; err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// Unwrap is for http.ResponseController.
+func (w hurriedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 // newHandler answers requests by calls over conn. Pages may send them from these origins only.
 func newHandler(ctx context.Context, conn *grpc.ClientConn, origins []string) (http.Handler, error) {
 	json, err := newJSON(ctx, conn)
@@ -118,13 +154,13 @@ func newHandler(ctx context.Context, conn *grpc.ClientConn, origins []string) (h
 	}))
 	handler := own.Handler(known)
 	if len(origins) == 0 {
-		return handler, nil
+		return hurried(handler), nil
 	}
-	return cors.New(cors.Options{
+	return hurried(cors.New(cors.Options{
 		AllowedOrigins: origins,
 		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete},
 		AllowedHeaders: []string{"*"},
 		ExposedHeaders: []string{"Retry-After", "WWW-Authenticate"},
 		MaxAge:         preflight,
-	}).Handler(handler), nil
+	}).Handler(handler)), nil
 }

@@ -128,7 +128,9 @@ func (b *SQLite) Examine(ctx context.Context) (e Examination, err error) {
 		}
 	}
 	texts(&e.Damage, `PRAGMA quick_check(5)`)
-	e.Damage = slices.DeleteFunc(e.Damage, func(text string) bool { return text == "ok" })
+	if e.Damage = slices.DeleteFunc(e.Damage, func(text string) bool { return text == "ok" }); len(e.Damage) > 0 {
+		return e, nil // what is asked below may fail of it
+	}
 	texts(&e.WordlessIn, `SELECT DISTINCT m.namespace FROM memories m
 		WHERE NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`)
 	if err != nil {

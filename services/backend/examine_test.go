@@ -1,7 +1,11 @@
 package backend_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -14,6 +18,7 @@ import (
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/postgres/pgtest"
 	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/sqlite"
 	"github.com/triskele/triskele/services/storetest"
 )
 
@@ -73,11 +78,60 @@ func healthy(e backend.Examination) bool {
 	return len(e.TooOld)+len(e.Damage)+len(e.Invalid)+len(e.WordlessIn)+len(e.MiscountedIn)+len(e.Standbys) == 0 && !e.NoVectorIndex && !e.IsStandby && e.Vectorless == 0
 }
 
+// TestExamineSQLite breaks one thing after the other, at last the file.
 func TestExamineSQLite(t *testing.T) {
 	t.Parallel()
-	b := indexed(t, "", filepath.Join(t.TempDir(), "t.db"))
+	path := filepath.Join(t.TempDir(), "t.db")
+	b := indexed(t, "", path)
 	if e := examine(t, b); !healthy(e) || e.Clock != 0 {
 		t.Errorf("%+v", e)
+	}
+	db, err := sqlite.Open(path, storetest.Telemetry(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, damage := range []struct {
+		statement string
+		seen      func(backend.Examination) bool
+	}{
+		{`DELETE FROM lexical_documents WHERE memory_id = (SELECT min(id) FROM memories)`,
+			func(e backend.Examination) bool { return slices.Equal(e.WordlessIn, []string{"birds"}) }},
+		{`DELETE FROM dense_vectors WHERE memory_id = (SELECT min(memory_id) FROM dense_vectors)`, func(e backend.Examination) bool { return e.Vectorless == 1 }},
+	} {
+		if _, err := db.Write.ExecContext(t.Context(), damage.statement); err != nil {
+			t.Fatalf("%s: %v", damage.statement, err)
+		}
+		if e := examine(t, b); !damage.seen(e) {
+			t.Errorf("after %s: %+v", damage.statement, e)
+		}
+	}
+	var roots string // pages of the memories' table and indexes
+	var size int64
+	if err := db.Read.QueryRowContext(t.Context(), `SELECT json_group_array(rootpage), page_size FROM sqlite_schema, pragma_page_size WHERE tbl_name = 'memories' AND rootpage > 0`).
+		Scan(&roots, &size); err != nil {
+		t.Fatal(err)
+	}
+	var pages []int64
+	if err := errors.Join(json.Unmarshal([]byte(roots), &pages), db.Close(), b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		_, failed := file.WriteAt(bytes.Repeat([]byte{0xff}, int(size)), (page-1)*size)
+		err = errors.Join(err, failed)
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = backend.Open(t.Context(), "", path, storetest.Telemetry(t)); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.Close() }()
+	if e := examine(t, b); len(e.Damage) == 0 {
+		t.Errorf("after the file was overwritten: %+v", e)
 	}
 }
 

@@ -77,19 +77,25 @@ func Write(ctx context.Context, store Store, settings Settings, out io.Writer) (
 	w := &writer{out: bufio.NewWriter(out), sum: sha256.New()}
 	w.put(line{Backup: format})
 	var contents Contents
-	for after := ""; ; {
-		list, err := store.ListNamespaces(ctx, "", after, batch)
-		if err != nil {
-			return contents, err
-		}
-		if len(list) == 0 {
-			break
-		}
-		for _, n := range list {
-			if err := w.namespace(ctx, store, settings, n.Name, &contents); err != nil {
-				return contents, fmt.Errorf("namespace %s: %w", n.Name, err)
+	written := map[string]bool{}
+	for range 2 { // the second time for those that were renamed meanwhile, to a name whose turn was over
+		for after := ""; ; {
+			list, err := store.ListNamespaces(ctx, "", after, batch)
+			if err != nil {
+				return contents, err
 			}
-			after = n.Name
+			if len(list) == 0 {
+				break
+			}
+			for _, n := range list {
+				if after = n.Name; written[n.Name] {
+					continue
+				}
+				if err := w.namespace(ctx, store, settings, n.Name, &contents); err != nil {
+					return contents, fmt.Errorf("namespace %s: %w", n.Name, err)
+				}
+				written[n.Name] = true
+			}
 		}
 	}
 	w.put(line{End: &end{contents, hex.EncodeToString(w.sum.Sum(nil))}})
@@ -168,18 +174,23 @@ func Restore(ctx context.Context, store Store, settings Settings, in io.ReadSeek
 		return Contents{}, err
 	}
 	var records []record.Record
+	stored := 0
 	flush := func() error {
 		if len(records) == 0 {
 			return nil
 		}
 		_, err := store.Insert(ctx, records)
+		if conflict := (*memory.ConflictError)(nil); errors.As(err, &conflict) {
+			err = &memory.ConflictError{Index: stored + conflict.Index, ID: conflict.ID}
+		}
+		stored += len(records)
 		records = records[:0]
 		return err
 	}
 	contents, err := read(in, func(n *namespace, r *record.Record) error {
 		switch {
 		case n != nil && n.Settings != nil:
-			return errors.Join(flush(), settings.Set(ctx, n.Name, *n.Settings))
+			return errors.Join(flush(), set(ctx, settings, n.Name, *n.Settings))
 		case n != nil:
 			return flush() // a batch is of one namespace
 		}
@@ -189,6 +200,15 @@ func Restore(ctx context.Context, store Store, settings Settings, in io.ReadSeek
 		return nil
 	})
 	return contents, errors.Join(err, flush())
+}
+
+func set(ctx context.Context, settings Settings, namespace string, s lexical.Settings) error {
+	err := settings.Set(ctx, namespace, s)
+	if errors.Is(err, lexical.ErrNotOnSQLite) {
+		s.Scorer = triskelev1.Scorer_SCORER_UNSPECIFIED
+		err = settings.Set(ctx, namespace, s)
+	}
+	return err
 }
 
 // read calls fn with each namespace, followed by its memories.

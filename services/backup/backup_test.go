@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +22,9 @@ import (
 	"github.com/triskele/triskele/services/backup"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/postgres/pgtest"
+	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/standalone"
 	"github.com/triskele/triskele/services/storetest"
 )
@@ -260,5 +263,106 @@ func TestDamaged(t *testing.T) {
 		if list, err := s.Backend.Memory().ListNamespaces(t.Context(), "birds", "", 1); err != nil || len(list) != 0 {
 			t.Fatalf("%s: something was stored: %v, %v", name, list, err)
 		}
+	}
+}
+
+// renaming renames a namespace after its first scan.
+type renaming struct {
+	backup.Store
+	rename func() error
+}
+
+func (r *renaming) Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error {
+	err := r.Store.Scan(ctx, namespace, batch, fn)
+	if rename := r.rename; rename != nil {
+		r.rename = nil
+		err = errors.Join(err, rename())
+	}
+	return err
+}
+
+// TestRenamedMeanwhile: a namespace is not lost when it gets the name of one that had its turn, and each comes once.
+func TestRenamedMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := start(t, onSQLite.fresh(t))
+	defer s.stop()
+	for _, namespace := range []string{"m", "z"} {
+		s.remember(&triskelev1.Memory{Namespace: namespace, Content: "The Kestrel nests in " + namespace + "."})
+	}
+	store := s.Backend.Memory()
+	var file bytes.Buffer
+	_, err := backup.Write(t.Context(), &renaming{store, func() error {
+		_, err := store.RenameNamespace(t.Context(), "z", "a")
+		return err
+	}}, s.words(), &file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, nest := range []string{"m", "z"} {
+		if n := strings.Count(file.String(), "nests in "+nest+"."); n != 1 {
+			t.Errorf("what was in %s is there %d times:\n%s", nest, n, &file)
+		}
+	}
+	if _, err := backup.Verify(&file); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestScorerOfAnotherEngine: a namespace that is ranked by an extension of PostgreSQL is restored on SQLite, too.
+func TestScorerOfAnotherEngine(t *testing.T) {
+	t.Parallel()
+	s := start(t, onPostgres.fresh(t))
+	settings := lexical.DefaultSettings()
+	settings.Prefix, settings.Scorer = true, triskelev1.Scorer_SCORER_TEXTSEARCH
+	if err := s.words().Set(t.Context(), "birds", settings); err != nil {
+		t.Fatal(err)
+	}
+	s.remember(&triskelev1.Memory{Namespace: "birds", Content: "The Kestrel nests on the tower."})
+	var file bytes.Buffer
+	wrote, err := backup.Write(t.Context(), s.Backend.Memory(), s.words(), &file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	s = start(t, onSQLite.fresh(t))
+	defer s.stop()
+	restored, err := backup.Restore(t.Context(), s.Backend.Memory(), s.words(), bytes.NewReader(file.Bytes()))
+	if err != nil || restored != wrote {
+		t.Fatalf("wrote %v, restored %v, %v", wrote, restored, err)
+	}
+	settings.Scorer = triskelev1.Scorer_SCORER_UNSPECIFIED
+	if got, err := s.words().Settings(t.Context(), "birds"); err != nil || got != settings {
+		t.Errorf("settings are %+v, %v", got, err)
+	}
+}
+
+// TestConflict: a memory that is there with other contents is named by where it is in the file, beyond the first batch too.
+func TestConflict(t *testing.T) {
+	t.Parallel()
+	s := start(t, onSQLite.fresh(t))
+	defer s.stop()
+	records := make([]record.Record, 700)
+	for i := range records {
+		records[i] = storetest.Record("birds", fmt.Sprintf("The Kestrel has %d eggs.", i), func(r *record.Record) {
+			r.CreatedAt = time.UnixMicro(int64(i)).UTC()
+		})
+	}
+	if _, err := s.Backend.Memory().Insert(t.Context(), records); err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if _, err := backup.Write(t.Context(), s.Backend.Memory(), s.words(), &file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Backend.Memory().Update(t.Context(), "birds", records[612].ID, 0, func(r *record.Record) error {
+		r.Content = "The Kestrel has flown."
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := backup.Restore(t.Context(), s.Backend.Memory(), s.words(), bytes.NewReader(file.Bytes()))
+	var conflict *memory.ConflictError
+	if !errors.As(err, &conflict) || conflict.Index != 612 || conflict.ID != records[612].ID {
+		t.Errorf("%v, want that of memory 612, %s", err, records[612].ID)
 	}
 }

@@ -462,6 +462,10 @@ func TestDoctor(t *testing.T) {
 	if got.code != 1 || failed != 2 || !strings.Contains(got.err, "not in order: gateway, database") {
 		t.Errorf("doctor of nothing: %+v", got)
 	}
+	file := "--sqlite=" + filepath.Join(t.TempDir(), "m.db")
+	must(t, "", "migrate", "up", file)
+	got = run("", "doctor", file, "--timeout=1ns", "--address=127.0.0.1:1")
+	wantContains(t, "doctor in a hurry", got.out, "fail  database       no answer within 1ns; --timeout allows more")
 }
 
 func TestTextOfOthersCannotSteerTheTerminal(t *testing.T) {

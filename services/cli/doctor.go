@@ -259,6 +259,9 @@ func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
 		checkModels(models, found)
 		return nil
 	})
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer within %v; --timeout allows more", c.Gateway.Timeout)
+	}
 	if err != nil {
 		found.add(fail, "database", "%s", err.Error())
 	}

@@ -196,3 +196,50 @@ func TestMemoryGivesWayToMany(t *testing.T) {
 		}
 	}
 }
+
+// TestMemoryKeepsNamespacesApart: two namespaces are in memory, with memories of the same ids that the same transaction wrote. Each
+// finds its own and takes in its own. Row-level security does not bind who owns the tables, so the predicates are alone here.
+func TestMemoryKeepsNamespacesApart(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	s := mustOpen(t, f, embed.NewHashed()).(*dense.Postgres)
+	own := map[string]map[uuid.UUID]float64{} // importances
+	add := func(namespace string, id uuid.UUID) {
+		importance := float64(len(namespace)) / 10
+		f.Insert(t, storetest.Record(namespace, "the soil sensor of "+namespace, func(r *record.Record) { r.ID, r.Importance = id, importance }))
+		if own[namespace] == nil {
+			own[namespace] = map[uuid.UUID]float64{}
+		}
+		own[namespace][id] = importance
+	}
+	for range 20 {
+		id := uuid.Must(uuid.NewV7())
+		add("ours", id)
+		add("theirs", id)
+	}
+	f.Drain(t, "dense", s)
+	if _, err := f.Pool.Exec(t.Context(), `UPDATE dense.vectors SET embedding = embedding`); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // as they are read, and with what is taken in
+		for namespace, importances := range own {
+			if s.InMemory(namespace) == 0 {
+				if err := s.Keep(namespace); err != nil {
+					t.Fatal(err)
+				}
+			}
+			hits, could, err := s.SearchInMemory(t.Context(), leg.Query{Namespace: namespace, Text: "soil sensor", Depth: 100})
+			if err != nil || !could || len(hits) != len(importances) || s.InMemory(namespace) != len(importances) {
+				t.Errorf("%s: %d hits among %d vectors in memory of %d memories; answered there %v, %v", namespace, len(hits), s.InMemory(namespace), len(importances), could, err)
+			}
+			for _, hit := range hits {
+				if importance, ok := importances[hit.ID]; !ok || hit.Importance != importance {
+					t.Errorf("%s: another's hit: %+v", namespace, hit)
+				}
+			}
+		}
+		add("ours", uuid.Must(uuid.NewV7()))
+		add("theirs", uuid.Must(uuid.NewV7()))
+		f.Drain(t, "dense", s)
+	}
+}

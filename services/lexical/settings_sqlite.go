@@ -10,7 +10,8 @@ import (
 	"github.com/triskele/triskele/services/sqlite"
 )
 
-var errNotOnSQLite = errors.New("pg_textsearch is an extension of PostgreSQL: on SQLite the scorer is bm25")
+// ErrNotOnSQLite says that a scorer or its index cannot be had there.
+var ErrNotOnSQLite = errors.New("pg_textsearch is an extension of PostgreSQL: on SQLite the scorer is bm25")
 
 // Settings implements Leg.
 func (s *SQLite) Settings(ctx context.Context, namespace string) (Settings, error) {
@@ -23,7 +24,7 @@ func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) e
 		return err
 	}
 	if settings.Scorer == triskelev1.Scorer_SCORER_TEXTSEARCH {
-		return errNotOnSQLite
+		return ErrNotOnSQLite
 	}
 	var former Settings
 	err := s.db.Update(ctx, func(tx *sql.Tx) (err error) {
@@ -43,7 +44,7 @@ func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) e
 // Textsearch implements Leg.
 func (s *SQLite) Textsearch(_ context.Context, _ string, index bool) error {
 	if index {
-		return errNotOnSQLite
+		return ErrNotOnSQLite
 	}
 	return nil
 }

@@ -50,13 +50,13 @@ func (r *Reader) statement(ctx context.Context, query string) *sql.Stmt {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if statement = r.compiled[query]; statement == nil {
+	if statement = r.compiled[query]; statement == nil && len(r.compiled) < maxStatements {
 		if r.compiled == nil {
 			r.compiled = map[string]*sql.Stmt{}
 		}
 		r.compiled[query] = made
 		return made
 	}
-	_ = made.Close() // another was faster
+	_ = made.Close() // others were faster
 	return statement
 }
