@@ -30,6 +30,8 @@ const (
 	maxNew, maxRestarts = 512, 3
 	// maxLookUps is how many of the nearest are looked up under a filter. If more are needed, the index has to answer.
 	maxLookUps = 2000
+	// maxDifference is how much less a vector in memory may score than PostgreSQL will say.
+	maxDifference = 3. / scoreUnits
 )
 
 // inMemory searches the vectors in memory and says whether it could: not if they are not there, if many have come since, or
@@ -44,10 +46,14 @@ func (s *search) inMemory(ctx context.Context) (hits []leg.Hit, reason string, c
 	}
 	work := s.scratch.Get().(*scratch)
 	defer s.scratch.Put(work)
-	query := prepared(s.vector)
+	query, q := prepared(s.vector), s.q
+	if q.MinScore != nil { // Search has the last word, by PostgreSQL's scores
+		least := *q.MinScore - maxDifference
+		q.MinScore = &least
+	}
 	for range maxRestarts {
 		db := &inServer{search: s, compared: m.snapshot}
-		hits, reason, err = scan{db, s.q, query, m, work, share(ctx, 0.5), maxLookUps}.run(ctx)
+		hits, reason, err = scan{db, q, query, m, work, share(ctx, 0.5), maxLookUps}.run(ctx)
 		if err == nil && db.snapshot == "" { // none was good enough to be looked up, but a new one may be
 			_, err = db.live(ctx, m, nil)
 		}

@@ -106,6 +106,28 @@ func TestMemoryFollowsTransactions(t *testing.T) {
 	}
 }
 
+// TestMemoryKeepsToTheMinimum: a hit whose score is just the least that is asked for is found, although PostgreSQL and what is in
+// memory may add up to scores that differ by a unit.
+func TestMemoryKeepsToTheMinimum(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	s := mustOpen(t, f, embed.NewHashed()).(*dense.Postgres)
+	seed(t, f, "ns", 500)
+	if err := s.Keep("ns"); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(9, 9))
+	for range 30 {
+		text := sentence(rng, 5)
+		for i, hit := range search(t, s, text, nil).Hits {
+			hits := search(t, s, text, func(q *leg.Query) { q.MinScore = &hit.Score }).Hits
+			if len(hits) <= i || hits[len(hits)-1].Score < hit.Score {
+				t.Fatalf("%d hits that score %v or more, want %d or more", len(hits), hit.Score, i+1)
+			}
+		}
+	}
+}
+
 // TestMemoryIsEarned: a namespace that is searched again and again is read into memory, unless there is no room for it.
 func TestMemoryIsEarned(t *testing.T) {
 	t.Parallel()
