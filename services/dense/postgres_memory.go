@@ -30,6 +30,8 @@ const (
 	maxNew, maxRestarts = 512, 3
 	// maxLookUps is how many of the nearest are looked up under a filter. If more are needed, the index has to answer.
 	maxLookUps = 2000
+	// maxDifference is how much less a vector in memory may score than PostgreSQL will say.
+	maxDifference = 3. / scoreUnits
 )
 
 // inMemory searches the vectors in memory and says whether it could: not if they are not there, if many have come since, or
@@ -44,10 +46,14 @@ func (s *search) inMemory(ctx context.Context) (hits []leg.Hit, reason string, c
 	}
 	work := s.scratch.Get().(*scratch)
 	defer s.scratch.Put(work)
-	query := prepared(s.vector)
+	query, q := prepared(s.vector), s.q
+	if q.MinScore != nil { // Search has the last word, by PostgreSQL's scores
+		least := *q.MinScore - maxDifference
+		q.MinScore = &least
+	}
 	for range maxRestarts {
 		db := &inServer{search: s, compared: m.snapshot}
-		hits, reason, err = scan{db, s.q, query, m, work, share(ctx, 0.5), maxLookUps}.run(ctx)
+		hits, reason, err = scan{db, q, query, m, work, share(ctx, 0.5), maxLookUps}.run(ctx)
 		if err == nil && db.snapshot == "" { // none was good enough to be looked up, but a new one may be
 			_, err = db.live(ctx, m, nil)
 		}
@@ -139,8 +145,8 @@ func (db *inServer) score(ctx context.Context, m matrix, candidates []candidate,
 func (db *inServer) allowed(context.Context, matrix) ([]int32, error) { return nil, errFew }
 
 // lookingUp are settings for statements that take less time than planning them: whatever is looked up, the plan is to go by the
-// indexes.
-var lookingUp = map[string]string{"jit": "off", "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
+// indexes, and nothing is looked up twice.
+var lookingUp = map[string]string{"jit": "off", "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_memoize": "off"}
 
 // live returns errNew or errMany if there are new vectors. Hits have PostgreSQL's scores, which it adds up in another order than
 // matrix.score, so that all ways of searching give the same ones.
@@ -169,11 +175,16 @@ func (db *inServer) live(ctx context.Context, m matrix, candidates []candidate) 
 	var args postgres.Args
 	namespace, wanted, written, query := args.Add(db.q.Namespace), args.Add(memories), args.Add(changes), args.Add(pgvector.NewHalfVector(db.vector))
 	hits := make([]leg.Hit, 0, len(candidates))
+	// One plan serves all namespaces. Where most are small, it would read the whole of a large one to join it; with OFFSET 0 it has
+	// to look up one row after another, by its key.
 	batch.Queue(fmt.Sprintf(`
 		SELECT m.id, round((1 - (v.embedding <=> %[4]s::halfvec)) * %[5]d) / %[5]d, m.importance, m.created_at
 		FROM unnest(%[2]s::uuid[], %[3]s::xid8[]) c (memory_id, change)
-		JOIN dense.vectors v ON v.namespace = %[1]s AND v.memory_id = c.memory_id AND v.model_id = %[6]d AND coalesce(v.change, '0') = c.change
-		JOIN memory.memories m ON m.namespace = %[1]s AND m.id = c.memory_id
+		CROSS JOIN LATERAL (
+			SELECT v.embedding FROM dense.vectors v
+			WHERE v.namespace = %[1]s AND v.memory_id = c.memory_id AND v.model_id = %[6]d AND coalesce(v.change, '0') = c.change OFFSET 0
+		) v
+		CROSS JOIN LATERAL (SELECT m.* FROM memory.memories m WHERE m.namespace = %[1]s AND m.id = c.memory_id OFFSET 0) m
 		WHERE %[7]s`, namespace, wanted, written, query, scoreUnits, db.model, postgres.Live(db.q.Filter, "m", &args)), args...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var hit leg.Hit

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
@@ -103,6 +104,92 @@ func TestMemoryFollowsTransactions(t *testing.T) {
 	}
 	if answered < 150 || kept.InMemory("ns") <= len(records) {
 		t.Errorf("%d of 200 answered in memory, where %d vectors are", answered, kept.InMemory("ns"))
+	}
+}
+
+// TestMemoryKeepsToTheMinimum: a hit whose score is just the least that is asked for is found, although PostgreSQL and what is in
+// memory may add up to scores that differ by a unit.
+func TestMemoryKeepsToTheMinimum(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	s := mustOpen(t, f, embed.NewHashed()).(*dense.Postgres)
+	seed(t, f, "ns", 500)
+	if err := s.Keep("ns"); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(9, 9))
+	for range 30 {
+		text := sentence(rng, 5)
+		for i, hit := range search(t, s, text, nil).Hits {
+			hits := search(t, s, text, func(q *leg.Query) { q.MinScore = &hit.Score }).Hits
+			if len(hits) <= i || hits[len(hits)-1].Score < hit.Score {
+				t.Fatalf("%d hits that score %v or more, want %d or more", len(hits), hit.Score, i+1)
+			}
+		}
+	}
+}
+
+// TestMemoryLooksUpFew: where most namespaces are small, a large one is not read to look up a few of its vectors.
+func TestMemoryLooksUpFew(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	config := f.Pool.Config()
+	config.MaxConns = 1 // whose statistics are those of the searches
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	s, err := dense.NewPostgres(t.Context(), pool, nil, embed.NewHashed(), f.Queue, dense.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := seed(t, f, "ns", 1000)
+	for _, statement := range []string{
+		`INSERT INTO memory.namespaces (name) SELECT 'small' || i FROM generate_series(1, 500) i`,
+		`INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, created_at, updated_at, revision)
+			SELECT 'small' || i, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, created_at, updated_at, revision
+			FROM generate_series(1, 500) i, (SELECT * FROM memory.memories WHERE namespace = 'ns' LIMIT 1) m`,
+		`INSERT INTO dense.vectors (namespace, memory_id, model_id, revision, embedding)
+			SELECT m.namespace, m.id, 1, 1, v.embedding FROM memory.memories m JOIN dense.vectors v ON v.memory_id = m.id WHERE m.namespace LIKE 'small%' AND v.namespace = 'ns'`,
+		`ANALYZE memory.memories, dense.vectors`,
+	} {
+		if _, err := f.Pool.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Keep("ns"); err != nil {
+		t.Fatal(err)
+	}
+	read := func() (rows int64) {
+		if _, err := pool.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
+			t.Fatal(err)
+		}
+		// What other transactions of the server have the question for new vectors read is left out.
+		if err := pool.QueryRow(t.Context(), `SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE schemaname IN ('dense', 'memory')
+			AND relname ~ '^(vectors|memories)_' AND indexrelname !~ '_change_idx$'`).Scan(&rows); err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	for name, filter := range map[string]record.Filter{"all": {}, "since": {CreatedFrom: records[0].CreatedAt}} {
+		const searches, depth = 10, 10
+		rng, before := rand.New(rand.NewPCG(10, 10)), read()
+		for range searches {
+			hits, could, err := s.SearchInMemory(t.Context(), leg.Query{Namespace: "ns", Text: sentence(rng, 5), Depth: depth, Filter: filter})
+			if err != nil || !could || len(hits) != depth {
+				t.Fatalf("%s: %d hits, in memory %v, %v", name, len(hits), could, err)
+			}
+		}
+		rows := read() - before
+		for begun := time.Now(); rows < 2*searches*depth; rows = read() - before {
+			if time.Since(begun) > time.Minute {
+				t.Fatalf("%s: only %d rows are said to be read", name, rows)
+			}
+		}
+		if rows > 10*searches*depth {
+			t.Errorf("%s: %d rows are read for %d hits", name, rows, searches*depth)
+		}
 	}
 }
 

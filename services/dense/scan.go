@@ -58,7 +58,7 @@ func (s scan) run(ctx context.Context) (hits []leg.Hit, reason string, err error
 		remaining := newRanking(candidates)
 		enough := patience
 		if !all && cut == "" { // more can be had, so there is no use in trying what will not suffice
-			enough = min(patience, len(candidates))
+			enough = min(patience, n)
 		}
 		var needed int
 		if hits, needed, err = s.best(ctx, &remaining, enough); err != nil || cut != "" {

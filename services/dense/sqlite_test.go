@@ -230,6 +230,37 @@ func TestSQLiteFilters(t *testing.T) {
 	}
 }
 
+// Of the likely vectors many may turn out to be deleted when they are read from the file, and others not to be live: as many are
+// found all the same.
+func TestSQLiteFindsBeyondDeletedVectors(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	s := other(t, f)
+	seed(t, f, "ns", 2500)
+	nearest := search(t, other(t, f), "soil sensor", func(q *leg.Query) { q.Depth = 1000 }).Hits
+	s.MaxBytes = 2500 * codeBytes
+	search(t, s, "soil sensor", nil)
+	var gone []uuid.UUID
+	for _, hit := range nearest[:480] {
+		gone = append(gone, hit.ID)
+	}
+	if _, err := f.Memory.Forget(t.Context(), "ns", gone); err != nil {
+		t.Fatal(err)
+	}
+	for i, hit := range nearest[480:] {
+		if i%9 < 4 {
+			if _, err := f.DB.Write.ExecContext(t.Context(), `UPDATE memories SET expires_at = 1 WHERE id = ?`, hit.ID[:]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, depth := range []int{10, 30, 100, 300} {
+		if hits := search(t, s, "soil sensor", func(q *leg.Query) { q.Depth = depth }).Hits; len(hits) != depth {
+			t.Errorf("%d hits, want %d", len(hits), depth)
+		}
+	}
+}
+
 // hurried is a context whose deadline has come but which does not end, so that what it cuts short can be seen.
 type hurried struct{ context.Context }
 

@@ -1,6 +1,6 @@
 // Package querypath stands between the dense leg and an embedder and makes embedding a query cheap and punctual: it
-// remembers vectors, embeds a text that several callers ask for once if that takes long, does not start what cannot end in
-// time, and turns to a second embedder of the same model when the first fails. Documents pass through.
+// remembers vectors, embeds a text that several callers ask for once unless that is quick, does not start what cannot end
+// in time, and turns to a second embedder of the same model when the first fails. Documents pass through.
 package querypath
 
 import (
@@ -23,7 +23,8 @@ import (
 const (
 	// DefaultCacheBytes holds some 25,000 queries of 256 dimensions.
 	DefaultCacheBytes = 32 << 20
-	// quick is how long an embedding takes that is not worth sharing: to wait for another goroutine may take longer.
+	// quick is how long an embedding takes that is not worth sharing: to wait for another goroutine may take longer. What a
+	// fallback would embed is shared all the same.
 	quick = 200 * time.Microsecond
 	// fallbackShare of the time that is left is kept for the second embedder, if there is one.
 	fallbackShare = 0.3
@@ -139,7 +140,7 @@ func (e *Embedder) embedQuery(ctx context.Context, text string) ([]float32, sour
 		if err := ctx.Err(); err != nil {
 			return nil, failed, err
 		}
-		if expected := e.latency.expected(time.Now()); 0 < expected && expected < quick {
+		if expected := e.latency.expected(time.Now()); e.fallback == nil && 0 < expected && expected < quick {
 			vector, from, err := e.run(ctx, text)
 			if err == nil {
 				e.cache.put(text, vector)

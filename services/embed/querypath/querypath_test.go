@@ -165,6 +165,31 @@ func TestEmbedsOnceForAll(t *testing.T) {
 	})
 }
 
+// The fallback embedder is asked once for all too, also where the first was too quick to share.
+func TestFallsBackOnceForAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first, second := newScripted(quick/2), newScripted(time.Second)
+		e := newPath(t, first, second)
+		if _, err := e.EmbedQuery(t.Context(), "one"); err != nil {
+			t.Fatal(err)
+		}
+		first.fail.Store(true)
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				if vector, err := e.EmbedQuery(t.Context(), "text"); err != nil || vector[0] != 4 {
+					t.Errorf("%v, %v", vector, err)
+				}
+			})
+		}
+		wg.Wait()
+		if n := second.calls.Load(); n != 1 {
+			t.Errorf("embedded %d times, want once", n)
+		}
+	})
+}
+
 func TestNothingOutlivesItsCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
