@@ -38,19 +38,39 @@ GLOBL masks<>(SB), RODATA|NOPTR, $56
 	VPSADBW Y8, Y3, Y3        \
 	VPADDQ  Y3, Y4, Y4
 
+// BEGIN loads what estimates are made of: R10 and R11 are the bytes of one plane, and of three.
+#define BEGIN(count) \
+	MOVQ codes+0(FP), SI      \
+	MOVQ rows+8(FP), count    \
+	MOVQ words+16(FP), R8     \
+	MOVQ planes+24(FP), DI    \
+	MOVQ spans+40(FP), R12    \
+	MOVQ products+48(FP), R13 \
+	LEAQ 3(R8), R10           \
+	ANDQ $~3, R10             \
+	SHLQ $3, R10              \
+	LEAQ (R10)(R10*2), R11
+
+// PRODUCT makes of the steps in Y4 a row's product, and goes on to the next.
+#define PRODUCT \
+	VEXTRACTI128 $1, Y4, X0 \
+	VPADDQ  X0, X4, X4      \
+	VPSRLDQ $8, X4, X0      \
+	VPADDQ  X0, X4, X4      \
+	VMOVD   X4, AX          \
+	ADDL    AX, AX          \
+	MOVL    all+32(FP), BX  \
+	SUBL    AX, BX          \
+	VXORPS  X0, X0, X0      \
+	VCVTSI2SSL BX, X0, X0   \
+	VMULSS  (R12), X0, X0   \
+	VMOVSS  X0, (R13)       \
+	ADDQ    $4, R12         \
+	ADDQ    $4, R13
+
 // func estimateAVX2(codes *uint64, rows, words int, planes *uint64, all int32, spans, products *float32)
 TEXT ·estimateAVX2(SB), NOSPLIT, $0-56
-	MOVQ codes+0(FP), SI
-	MOVQ rows+8(FP), CX
-	MOVQ words+16(FP), R8
-	MOVQ planes+24(FP), DI
-	MOVQ spans+40(FP), R12
-	MOVQ products+48(FP), R13
-
-	LEAQ 3(R8), R10              // R10 and R11: bytes of one plane, and of three
-	ANDQ $~3, R10
-	SHLQ $3, R10
-	LEAQ (R10)(R10*2), R11
+	BEGIN(CX)
 	MOVQ R8, R9                  // R8: how often there are four words; R9: how many are left
 	ANDQ $3, R9
 	SHRQ $2, R8
@@ -90,19 +110,7 @@ rest:
 	LEAQ (SI)(R9*8), SI
 
 add:
-	VEXTRACTI128 $1, Y4, X0
-	VPADDQ X0, X4, X4
-	VPSRLDQ $8, X4, X0
-	VPADDQ X0, X4, X4
-	VMOVD X4, AX
-	ADDL AX, AX
-	MOVL all+32(FP), BX
-	SUBL AX, BX
-	VCVTSI2SSL BX, X8, X0
-	VMULSS (R12), X0, X0
-	VMOVSS X0, (R13)
-	ADDQ $4, R12
-	ADDQ $4, R13
+	PRODUCT
 	DECQ CX
 	JNZ  row
 	VZEROUPPER
@@ -121,17 +129,7 @@ add:
 
 // func estimateAVX512(codes *uint64, rows, words int, planes *uint64, all int32, spans, products *float32)
 TEXT ·estimateAVX512(SB), NOSPLIT, $0-56
-	MOVQ codes+0(FP), SI
-	MOVQ rows+8(FP), DX
-	MOVQ words+16(FP), R8
-	MOVQ planes+24(FP), DI
-	MOVQ spans+40(FP), R12
-	MOVQ products+48(FP), R13
-
-	LEAQ 3(R8), R10              // R10 and R11: bytes of one plane, and of three
-	ANDQ $~3, R10
-	SHLQ $3, R10
-	LEAQ (R10)(R10*2), R11
+	BEGIN(DX)
 	MOVQ R8, CX                  // R8: how often there are eight words; R9: how many are left
 	ANDQ $7, CX
 	MOVQ CX, R9
@@ -174,20 +172,7 @@ rest:
 add:
 	VEXTRACTI64X4 $1, Z4, Y0
 	VPADDQ Y0, Y4, Y4
-	VEXTRACTI128 $1, Y4, X0
-	VPADDQ X0, X4, X4
-	VPSRLDQ $8, X4, X0
-	VPADDQ X0, X4, X4
-	VMOVD X4, AX
-	ADDL AX, AX
-	MOVL all+32(FP), BX
-	SUBL AX, BX
-	VXORPS X0, X0, X0
-	VCVTSI2SSL BX, X0, X0
-	VMULSS (R12), X0, X0
-	VMOVSS X0, (R13)
-	ADDQ $4, R12
-	ADDQ $4, R13
+	PRODUCT
 	DECQ DX
 	JNZ  row
 	VZEROUPPER
