@@ -69,7 +69,7 @@ func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
 	// A building model's index over all partitions is not valid before those of the partitions are.
 	names(&e.Invalid, `SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 		WHERE NOT (i.indisvalid AND i.indisready) AND c.relnamespace::regnamespace::text IN ('memory', 'lexical', 'dense', 'graph')
-			AND NOT EXISTS (SELECT FROM dense.models m WHERE m.status = 'building' AND c.relname LIKE 'vectors%\_near\_' || m.id || '%') ORDER BY 1`)
+			AND NOT EXISTS (SELECT FROM dense.models m WHERE m.status = 'building' AND c.relname LIKE 'vectors%\_near\_' || m.id) ORDER BY 1`)
 	names(&e.WordlessIn, `SELECT DISTINCT m.namespace FROM memory.memories m
 		WHERE NOT EXISTS (SELECT FROM lexical.documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`)
 	names(&e.MiscountedIn, `SELECT namespace FROM lexical.totals t
