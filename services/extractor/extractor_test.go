@@ -28,6 +28,8 @@ const (
 	moved  = "Orsolya Varga moved to Kessel and works at Fenwright."
 	built  = "The Kittiwake was built by Orsolya Varga."
 	secret = "Orsolya Varga hides the key of the Kittiwake."
+	again  = "Orsolya Varga moved to Brackwater."
+	turned = "Varga Orsolya painted the Kittiwake 2."
 )
 
 // triple is a line of an answer.
@@ -45,6 +47,8 @@ var read = map[string][]triple{
 	built: {{Subject: "Kittiwake", Relation: "built by", Object: "Orsolya Varga"}},
 	// What a memory does not say, and what is no triple, is left out.
 	"Teo repairs boats.": {{Subject: "Teo", Relation: "repairs", Object: "boat"}, {Subject: "Teo", Relation: "married to", Object: "Maren"}, {Subject: "Teo", Object: "boat"}},
+	again:                {{Subject: "Orsolya Varga", Relation: "lives in", Object: "Brackwater", Single: true}},
+	turned:               {{Subject: "Varga Orsolya", Relation: "painted", Object: "Kittiwake 2"}},
 }
 
 // server is a chat model that follows a script and remembers what it was asked.
@@ -262,8 +266,7 @@ func TestNewerReplaces(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, g := newServer(t), open(t, f)
 		e := newExtractor(t, g, extractor.Config{URL: s.URL})
-		read["Orsolya Varga moved to Brackwater."] = []triple{{Subject: "Orsolya Varga", Relation: "lives in", Object: "Brackwater", Single: true}}
-		records := stored(t, f, g, "n", moved, "Orsolya Varga moved to Brackwater.")
+		records := stored(t, f, g, "n", moved, again)
 		if err := e.Index(t.Context(), records); err != nil {
 			t.Fatal(err)
 		}
@@ -423,8 +426,6 @@ func TestNamesAreResolved(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, g := newServer(t), open(t, f)
 		e := newExtractor(t, g, extractor.Config{URL: s.URL})
-		turned := "Varga Orsolya painted the Kittiwake 2."
-		read[turned] = []triple{{Subject: "Varga Orsolya", Relation: "painted", Object: "Kittiwake 2"}}
 		known := []record.Record{
 			storetest.Record("n", "She builds boats.", func(r *record.Record) { r.Title = "Orsolya Varga" }),
 			storetest.Record("n", "A boat.", func(r *record.Record) { r.Title = "Kittiwake" }),

@@ -122,6 +122,7 @@ var libraries = map[string]string{
 	"go.opentelemetry.io/contrib":               "spans and metrics of calls: TestCanary reads them",
 	"go.opentelemetry.io/otel":                  "the same",
 	"go.yaml.in/yaml/v3":                        "no",
+	"golang.org/x/sys":                          "no",
 	"golang.org/x/term":                         "no",
 	"golang.org/x/sync":                         "no",
 	"golang.org/x/text":                         "no",
