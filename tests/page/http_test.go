@@ -35,8 +35,7 @@ func TestEndpoints(t *testing.T) {
 	s.recall(1, 3*time.Second)
 	s.slow.Store(0)
 
-	resp, text := s.send(t.Context(), "POST", "/api/recall", question(s.queries[0].Text, ""), asJSON)
-	asked := parse[struct {
+	type answered struct {
 		Answer struct {
 			Hits []struct {
 				ID            string
@@ -52,9 +51,21 @@ func TestEndpoints(t *testing.T) {
 			Took          int64
 			Critical      [][2]int64
 		}
-	}](t, text)
-	if resp.StatusCode != 200 || len(asked.Answer.Hits) == 0 || asked.Answer.Hits[0].ID != demo.ID("inc-err-conn-reset") || len(asked.Answer.Legs) != 3 {
-		t.Fatalf("%d: %.500s", resp.StatusCode, text)
+	}
+	var asked answered
+	var services map[string]bool
+	tries := 0
+	// A call's span ends after its answer is on the way, so that of the memory service may come too late on a busy machine.
+	for ; tries < 20 && !services["memory"]; tries++ {
+		resp, text := s.send(t.Context(), "POST", "/api/recall", question(s.queries[0].Text, ""), asJSON)
+		asked = parse[answered](t, text)
+		if resp.StatusCode != 200 || len(asked.Answer.Hits) == 0 || asked.Answer.Hits[0].ID != demo.ID("inc-err-conn-reset") || len(asked.Answer.Legs) != 3 {
+			t.Fatalf("%d: %.500s", resp.StatusCode, text)
+		}
+		services = map[string]bool{}
+		for _, row := range asked.Waterfall {
+			services[row.Service] = true
+		}
 	}
 	sum, critical := 0., int64(0)
 	for _, c := range asked.Answer.Hits[0].Contributions {
@@ -63,9 +74,7 @@ func TestEndpoints(t *testing.T) {
 	if d := sum - asked.Answer.Hits[0].Score; d > 1e-9 || d < -1e-9 {
 		t.Errorf("contributions add up to %v of %v", sum, asked.Answer.Hits[0].Score)
 	}
-	services := map[string]bool{}
 	for _, row := range asked.Waterfall {
-		services[row.Service] = true
 		for _, c := range row.Critical {
 			critical += c[1]
 		}
@@ -77,7 +86,7 @@ func TestEndpoints(t *testing.T) {
 		t.Errorf("the critical path has %d µs of %d", critical, whole)
 	}
 
-	_, text = s.send(t.Context(), "GET", "/api/recalls?kind=degraded", "", nil)
+	_, text := s.send(t.Context(), "GET", "/api/recalls?kind=degraded", "", nil)
 	degraded := parse[[]struct {
 		ID       uint64
 		Degraded string
@@ -91,7 +100,7 @@ func TestEndpoints(t *testing.T) {
 		Leg           string
 		Searches      int
 		P50, P95, P99 float64
-	}](t, text); len(live) != 4 || live[1].Leg != "dense" || live[1].Searches != 22 || live[1].P50 <= 0 || live[1].P99 < live[1].P95 {
+	}](t, text); len(live) != 4 || live[1].Leg != "dense" || live[1].Searches != 21+tries || live[1].P50 <= 0 || live[1].P99 < live[1].P95 {
 		t.Errorf("live: %s", text)
 	}
 	_, text = s.send(t.Context(), "GET", "/api/index?namespace="+demo.Namespace, "", nil)
