@@ -224,6 +224,31 @@ func TestLikelyAreNearest(t *testing.T) {
 	}
 }
 
+// TestSampleUnlikeTheRest: there are as many likely ones as asked for even if none but the rows of the sample are near.
+func TestSampleUnlikeTheRest(t *testing.T) {
+	const vectors, dimensions = 20_000, 64
+	rng := rand.New(rand.NewPCG(7, 7))
+	query, _ := direction(rng, dimensions, nil)
+	m := newMatrix(vectors, dimensions, true)
+	for id := range vectors {
+		around := query
+		if id%sampleOf != 0 {
+			around = nil
+		}
+		_, stored := direction(rng, dimensions, around)
+		halves, _, err := appendHalves(m.halves, stored, dimensions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.halves = halves
+		m.add(int64(id), halves[id*dimensions:], dimensions)
+	}
+	likely, _, err := m.likely(t.Context(), new(scratch), prepared(query), nil, minLikely, time.Time{})
+	if err != nil || len(likely) != minLikely {
+		t.Errorf("%d likely, %v, want %d", len(likely), err, minLikely)
+	}
+}
+
 // clusters are vectors around 200 centres.
 func clusters(t testing.TB, rng *rand.Rand, vectors, dimensions int) (m matrix, centres [][]float32) {
 	m = newMatrix(vectors, dimensions, true)

@@ -9,7 +9,8 @@ import (
 // sign that a code's bit stands for, is a matter of counting bits (Gao and Long, "RaBitQ", SIGMOD 2024, section 3.3).
 type estimator struct {
 	words int // of a code's first bits
-	// Of each component there is a bit in each of four planes, one after another and each filled up to a multiple of planeWords words: the first bit of the query's code, whether it counts at all, and whether 2 and 4 are added to the 1 that it then has.
+	// Of each component there is a bit in each of four planes, one after another and each filled up to a multiple of planeWords
+	// words: the first bit of the query's code, whether it counts at all, and whether 2 and 4 are added to the 1 that it then has.
 	planes []uint64
 	all    int32   // the sum by a code of the same first bits
 	step   float32 // of a query of length 1
