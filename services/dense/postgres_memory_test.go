@@ -154,12 +154,22 @@ func TestMemoryLooksUpFew(t *testing.T) {
 			SELECT m.namespace, m.id, 1, 1, v.embedding FROM memory.memories m JOIN dense.vectors v ON v.memory_id = m.id WHERE m.namespace LIKE 'small%' AND v.namespace = 'ns'`,
 		`ANALYZE memory.memories, dense.vectors`,
 	} {
-		if _, err := f.Pool.Exec(t.Context(), statement); err != nil {
+		if _, err := pool.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := s.Keep("ns"); err != nil {
 		t.Fatal(err)
+	}
+	f.Pool.Reset() // a connection may tell only at its end what it has read
+	for begun, others := time.Now(), 1; others > 0; {
+		if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others); err != nil {
+			t.Fatal(err)
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("%d connections are still open", others)
+		}
 	}
 	read := func() (rows int64) {
 		if _, err := pool.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
