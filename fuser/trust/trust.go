@@ -118,13 +118,7 @@ func (a Access) open(reload time.Duration, log *slog.Logger) (*byToken, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--audit: %w", err)
 	}
-	g := &byToken{audit: audit}
-	if g.rates, err = newRates(a.RateLimit); err != nil {
-		return nil, err
-	}
-	if g.quotas, err = newQuotas(a.Quota); err != nil {
-		return nil, err
-	}
+	g := &byToken{audit: audit, rates: newRates(a.RateLimit), quotas: newQuotas(a.Quota)}
 	if a.Tokens != "" {
 		if g.tokens, err = watch(a.Tokens, reload, log); err != nil {
 			return nil, fmt.Errorf("--tokens: %w", err)

@@ -41,10 +41,6 @@ func (records) Remember(context.Context, *triskelev1.RememberRequest) (*triskele
 	return &triskelev1.RememberResponse{}, nil
 }
 
-func (records) ListNamespaces(context.Context, *triskelev1.ListNamespacesRequest) (*triskelev1.ListNamespacesResponse, error) {
-	return &triskelev1.ListNamespacesResponse{}, nil
-}
-
 func (records) Import(stream grpc.ClientStreamingServer[triskelev1.ImportRequest, triskelev1.ImportResponse]) error {
 	for {
 		_, err := stream.Recv()
@@ -75,6 +71,7 @@ func serve(t *testing.T, listener trust.Listener, access trust.Access) string {
 		t.Fatal(err)
 	}
 	triskelev1.RegisterMemoryServiceServer(server, records{})
+	triskelev1.RegisterRecallServiceServer(server, recalls{})
 	server.Ready()
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -179,7 +176,8 @@ func TestTokens(t *testing.T) {
 		"imports":                {grant: trust.Token{Namespaces: []string{"a", "b/*"}, Scopes: all}, ask: imports("a", "b/c", "a")},
 		"a message elsewhere":    {grant: trust.Token{Namespaces: []string{"a", "b/*"}, Scopes: all}, ask: imports("a", "c"), want: codes.PermissionDenied},
 		"lists what is its own":  {grant: trust.Token{Namespaces: []string{"a/*"}, Scopes: all}, ask: in(list, "a/")},
-		"lists what is more":     {grant: trust.Token{Namespaces: []string{"a/*"}, Scopes: all}, ask: in(list, "a"), want: codes.PermissionDenied},
+		"lists what is more":     {grant: trust.Token{Namespaces: []string{"a/*"}, Scopes: all}, ask: in(list, "a")},
+		"a writer's list":        {grant: trust.Token{Namespaces: []string{"a/*"}, Scopes: []trust.Scope{trust.Write}}, ask: in(list, "a/"), want: codes.PermissionDenied},
 		"lists all":              {grant: trust.Token{Namespaces: []string{"a", "*"}, Scopes: all}, ask: in(list, "")},
 		"no token":               {grant: trust.Token{Namespaces: []string{"*"}, Scopes: all}, shown: "-", ask: in(get, "a"), want: codes.Unauthenticated},
 		"another token":          {grant: trust.Token{Namespaces: []string{"*"}, Scopes: all}, shown: "trsk_000000000000_AAAA", ask: in(get, "a"), want: codes.Unauthenticated},
@@ -210,7 +208,7 @@ func TestTokens(t *testing.T) {
 }
 
 func unserved(ctx context.Context, conn *grpc.ClientConn) error {
-	_, err := triskelev1.NewRecallServiceClient(conn).Recall(ctx, &triskelev1.RecallRequest{})
+	_, err := triskelev1.NewLegServiceClient(conn).Search(ctx, &triskelev1.SearchRequest{})
 	return err
 }
 
