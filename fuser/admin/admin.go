@@ -1,5 +1,5 @@
 // Package admin is the HTTP server for who runs a program: metrics for Prometheus, health, and the pages that the program
-// adds. It has no authentication, so it listens on loopback unless told otherwise, and keeps out what a browser on the same
+// adds, which ask by themselves who may see them. Metrics and health have no authentication, so it listens on loopback unless told otherwise, and keeps out what a browser on the same
 // machine may be tricked into sending. It knows no service.
 package admin
 

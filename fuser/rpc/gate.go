@@ -12,6 +12,9 @@ import (
 // a gRPC status. Health checks and reflection pass without being asked about.
 type Gate func(ctx context.Context, method string) (Call, error)
 
+// Operate is the method that a gate is asked about where operators are shown what callers of all namespaces did.
+const Operate = "operate"
+
 // Call is one that was let in.
 type Call interface {
 	// Allow is asked about each message that the caller sends, once it is known to be valid. An error is as a gate's.

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -22,6 +23,7 @@ var scopes = map[string]Scope{
 	triskelev1.MemoryService_ListNamespaces_FullMethodName:  Admin,
 	triskelev1.MemoryService_RenameNamespace_FullMethodName: Admin,
 	triskelev1.MemoryService_DeleteNamespace_FullMethodName: Admin,
+	rpc.Operate: Admin,
 }
 
 // writes says whether a method changes anything.

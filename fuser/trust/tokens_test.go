@@ -42,7 +42,7 @@ func TestEveryMethodHasAScope(t *testing.T) {
 			}
 		}
 	}
-	if seen != len(scopes) {
+	if seen != len(scopes)-1 { // one is for operators
 		t.Errorf("%d scopes for %d methods", len(scopes), seen)
 	}
 }

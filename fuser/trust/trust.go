@@ -41,19 +41,19 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 	if err != nil {
 		return nil, nil, err
 	}
-	var gate, operators rpc.Gate
+	var gate rpc.Gate
 	tokens, err := access.open(l.TLS.Reload, log)
 	if err != nil {
 		return nil, nil, err
 	}
 	switch {
 	case tokens != nil:
-		gate, operators = tokens.admit, tokens.admit
-	case byName: // which the page's callers cannot show; it is for who reaches the address for operators
+		gate = tokens.admit
+	case byName:
 		gate = byCertificate(l.Clients, log)
 	}
 	server := rpc.NewServer(tel, log)
-	server.Admit(gate, operators)
+	server.Admit(gate)
 	if config != nil {
 		server.Encrypt(config)
 	}
