@@ -42,6 +42,8 @@ type Server struct {
 	health *health.Server
 	doors  *doors
 	log    *slog.Logger
+
+	concerns []func() string
 }
 
 // NewServer returns a server that validates requests, hides internal errors, survives panics and is traced.
@@ -100,6 +102,19 @@ func (s *Server) Ready() {
 func (s *Server) Serving() bool {
 	resp, err := s.health.Check(context.Background(), &healthpb.HealthCheckRequest{})
 	return err == nil && resp.GetStatus() == healthpb.HealthCheckResponse_SERVING
+}
+
+// Concern has Concerns ask reason, which says what is wrong although the server serves, or nothing. Call it before Run.
+func (s *Server) Concern(reason func() string) { s.concerns = append(s.concerns, reason) }
+
+// Concerns are what is wrong although the server serves.
+func (s *Server) Concerns() (all []string) {
+	for _, reason := range s.concerns {
+		if text := reason(); text != "" {
+			all = append(all, text)
+		}
+	}
+	return all
 }
 
 func (s *Server) setAll(status healthpb.HealthCheckResponse_ServingStatus) {

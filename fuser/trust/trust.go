@@ -42,7 +42,7 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 		return nil, nil, err
 	}
 	var gate rpc.Gate
-	tokens, err := access.open(l.TLS.Reload, log)
+	tokens, err := access.open(l.TLS.Reload, tel, log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,6 +54,9 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 	}
 	server := rpc.NewServer(tel, log)
 	server.Admit(gate)
+	if tokens != nil && tokens.tokens != nil {
+		server.Concern(tokens.tokens.concern)
+	}
 	if config != nil {
 		server.Encrypt(config)
 	}
@@ -71,12 +74,12 @@ type Door struct {
 }
 
 // OpenHTTP is Open for a server of HTTP, whose callers show tokens and no certificates.
-func (l Listener) OpenHTTP(access Access, log *slog.Logger) (*Door, error) {
+func (l Listener) OpenHTTP(access Access, tel *telemetry.Service, log *slog.Logger) (*Door, error) {
 	config, err := l.TLS.server(false)
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := access.open(l.TLS.Reload, log)
+	tokens, err := access.open(l.TLS.Reload, tel, log)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +113,7 @@ func (l Listener) listen(guarded bool, log *slog.Logger) (net.Listener, error) {
 }
 
 // open returns what lets in whoever shows a token, nil if nobody has to.
-func (a Access) open(reload time.Duration, log *slog.Logger) (*byToken, error) {
+func (a Access) open(reload time.Duration, tel *telemetry.Service, log *slog.Logger) (*byToken, error) {
 	if a.Tokens == "" && a.OIDC.Issuer == "" {
 		return nil, nil
 	}
@@ -122,6 +125,9 @@ func (a Access) open(reload time.Duration, log *slog.Logger) (*byToken, error) {
 	if a.Tokens != "" {
 		if g.tokens, err = watch(a.Tokens, reload, log); err != nil {
 			return nil, fmt.Errorf("--tokens: %w", err)
+		}
+		if err := g.tokens.observe(tel.MeterProvider.Meter(telemetry.ScopeName)); err != nil {
+			return nil, err
 		}
 	}
 	if a.OIDC.Issuer != "" {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -256,6 +258,42 @@ func TestRevoked(t *testing.T) {
 	}
 	eventually(t, func() bool { return status.Code(get(t.Context(), conn, "a")) == codes.Unauthenticated })
 	eventually(t, func() bool { return get(t.Context(), dial(t, address, plain, other), "a") == nil })
+}
+
+// TestStaleTokensAreSeen by those who ask for health and metrics, while the server serves with the tokens of before.
+func TestStaleTokensAreSeen(t *testing.T) {
+	t.Parallel()
+	process, err := telemetry.Start(t.Context(), telemetry.Scraped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, _ := tokens(t, trust.Token{Namespaces: []string{"*"}, Scopes: trust.Scopes})
+	server, at, err := trust.Listener{Listen: "127.0.0.1:0", TLS: plain}.Open(trust.Access{Tokens: file}, process.Service("fuser"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = at.Close() }()
+	server.Ready()
+	stale := func() bool {
+		w := httptest.NewRecorder()
+		process.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		_, value, found := strings.Cut(w.Body.String(), `triskele_tokens_stale_seconds{service_name="fuser"} `)
+		if !found {
+			t.Fatalf("no metric of stale tokens in %s", w.Body)
+		}
+		return !strings.HasPrefix(value, "0\n")
+	}
+	if got := server.Concerns(); len(got) != 0 || stale() {
+		t.Errorf("at first: got concerns %q, stale %v", got, stale())
+	}
+	if err := os.Rename(file, file+".away"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return len(server.Concerns()) == 1 && stale() && server.Serving() })
+	if err := os.Rename(file+".away", file); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return len(server.Concerns()) == 0 && !stale() })
 }
 
 func eventually(t *testing.T, holds func() bool) {
