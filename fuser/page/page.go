@@ -45,17 +45,20 @@ type page struct {
 	memories  triskelev1.MemoryServiceClient
 	recent    *recent.Ring
 	recorder  *telemetry.Recorder
+	inside    *rpc.Entrance
+	gate      rpc.Gate // nil if everybody is let in
 }
 
 // Open adds the page to the mux of a server for operators, which keeps other sites' requests out. What the page asks goes to a
-// gRPC server in memory, which knows whom to let in from outer and which serve has serve the gateway: who has to show a token there
-// has to show it to the page.
+// gRPC server in memory, which knows whom to let in from outer and which serve has serve the gateway. There is one rule: what is shown
+// of texts, queries and recalls is for those whom outer's gate lets in. The page's own files are for everybody, since they ask for the
+// token.
 func Open(mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service, log *slog.Logger, serve func(*rpc.Server, net.Listener) error) (closePage func(), err error) {
-	conn, closePage, err := rpc.Inner(outer.Operators(), tel, log, serve, rpc.Traced(tel))
+	inside, closePage, err := rpc.Inner(outer.Gate(), tel, log, serve, rpc.Traced(tel))
 	if err != nil {
 		return nil, err
 	}
-	(&page{triskelev1.NewRecallServiceClient(conn), triskelev1.NewMemoryServiceClient(conn), ring, tel.Recorder}).register(mux)
+	(&page{triskelev1.NewRecallServiceClient(inside), triskelev1.NewMemoryServiceClient(inside), ring, tel.Recorder, inside, outer.Gate()}).register(mux)
 	return closePage, nil
 }
 
@@ -69,10 +72,10 @@ func (p *page) register(mux *http.ServeMux) {
 	handle("GET /{$}", static.ServeHTTP)
 	handle("GET /assets/", http.StripPrefix("/assets/", static).ServeHTTP)
 	handle("POST /api/recall", p.recall)
-	handle("GET /api/live", p.live)
-	handle("GET /api/recalls", p.recalls)
-	handle("GET /api/recalls/{id}", p.one)
-	handle("GET /api/traces", p.traces)
+	handle("GET /api/live", p.known(p.live))
+	handle("GET /api/recalls", p.known(p.recalls))
+	handle("GET /api/recalls/{id}", p.known(p.one))
+	handle("GET /api/traces", p.known(p.traces))
 	handle("GET /api/namespaces", p.namespaces)
 	handle("GET /api/index", p.index)
 }
@@ -93,11 +96,41 @@ func guarded(next http.Handler) http.Handler {
 	})
 }
 
+// known keeps what is of all callers' recalls to those who may know of all namespaces. Everything else is a call to the gateway, which
+// asks by itself.
+func (p *page) known(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if p.gate != nil {
+			call, err := p.gate(rpc.From(r), rpc.Operate)
+			if err == nil {
+				err = call.Allow(everywhere{})
+				call.Done(err)
+			}
+			if err != nil {
+				fail(w, err)
+				return
+			}
+		}
+		next(w, r)
+	}
+}
+
+// everywhere is a request that is about all namespaces.
+type everywhere struct{}
+
+// GetNamespace returns the pattern that no other covers.
+func (everywhere) GetNamespace() string { return "*" }
+
 // recall asks what the browser asks, with everything that explains the answer.
 func (p *page) recall(w http.ResponseWriter, r *http.Request) {
 	// A type that no form can send: another site's page would have to ask first whether it may.
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		fail(w, status.Error(codes.InvalidArgument, "the request must be application/json"))
+		return
+	}
+	ctx, err := p.inside.Admit(shown(r), triskelev1.RecallService_Recall_FullMethodName)
+	if err != nil {
+		fail(w, err)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
@@ -111,7 +144,7 @@ func (p *page) recall(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req.Explain, req.ReturnSpans = true, true
-	ctx, cancel := context.WithTimeout(shown(r), longest)
+	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	var resp *triskelev1.RecallResponse
 	spans, err := telemetry.Trace(ctx, p.recorder, "recall from the page", func(ctx context.Context) (_ []*triskelev1.Span, err error) {

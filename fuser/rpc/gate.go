@@ -17,10 +17,15 @@ import (
 // a gRPC status. Health checks and reflection pass without being asked about.
 type Gate func(ctx context.Context, method string) (Call, error)
 
+// Operate is the method that a gate is asked about where operators are shown what callers of all namespaces did.
+const Operate = "operate"
+
 // Call is one that was let in.
 type Call interface {
 	// Allow is asked about each message that the caller sends, once it keeps to the contract. An error is as a gate's.
 	Allow(message any) error
+	// Answer has a request that was allowed answered by handle, and returns what of the answer the caller may see.
+	Answer(ctx context.Context, request any, handle grpc.UnaryHandler) (any, error)
 	// Done is told the outcome.
 	Done(err error)
 }
@@ -43,7 +48,7 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 			MethodName: method.MethodName,
 			Handler: func(service any, ctx context.Context, _ func(any) error, interceptor grpc.UnaryServerInterceptor) (resp any, err error) {
 				err = r.pass(ctx, name, true, func(in *intake) error {
-					resp, err = method.Handler(service, ctx, in.next, interceptor)
+					resp, err = method.Handler(service, ctx, in.next, answered(in.call, interceptor))
 					return err
 				})
 				return resp, err
@@ -61,6 +66,17 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 		}
 	}
 	r.Server.RegisterService(&wrapped, service)
+}
+
+// answered has a call's Answer around what handles a request that was allowed.
+func answered(call Call, interceptor grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		answer := func(ctx context.Context, req any) (any, error) { return call.Answer(ctx, req, handler) }
+		if interceptor == nil {
+			return answer(ctx, req)
+		}
+		return interceptor(ctx, req, info, answer)
+	}
 }
 
 // pass has a call made if the gate lets it in.
@@ -105,6 +121,11 @@ type Anything struct{}
 
 // Allow implements Call.
 func (Anything) Allow(any) error { return nil }
+
+// Answer implements Call.
+func (Anything) Answer(ctx context.Context, request any, handle grpc.UnaryHandler) (any, error) {
+	return handle(ctx, request)
+}
 
 // Done implements Call.
 func (Anything) Done(error) {}

@@ -77,7 +77,7 @@ func Inner(gate Gate, tel *telemetry.Service, log *slog.Logger, serve func(*Serv
 				ctx = peer.NewContext(ctx, caller.peer)
 			}
 			return gate(ctx, method)
-		}, nil)
+		})
 	}
 	served := make(chan struct{})
 	go func() {

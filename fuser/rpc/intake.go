@@ -15,12 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-const (
-	// messageTime is how long a large message may take to arrive, since it holds room that others wait for.
-	messageTime = time.Minute
-	// manyBytes is a cost from which on only the first violation is looked for: each takes more memory than what it is about.
-	manyBytes = 128 << 10
-)
+// messageTime is how long a large message may take to arrive, since it holds room that others wait for.
+const messageTime = time.Minute
 
 // wire is a stream of grpc-go below the frames of messages. The library's own way to receive has one limit for all methods, and
 // decompresses. It does not promise these methods: without them every call fails.
@@ -139,9 +135,17 @@ func (in *intake) decode(data mem.BufferSlice, message proto.Message) error {
 	if err := decode(buffer.ReadOnlyData(), message); err != nil {
 		return err
 	}
-	var options []protovalidate.ValidationOption
-	if spent > manyBytes {
-		options = append(options, protovalidate.WithFailFast())
+	return validate(message)
+}
+
+// maxExplained is how large a request may be, in bytes, of which every violation is named: of a larger one that is the first,
+// because looking for more of them in a hundred thousand elements takes seconds, and more memory than the request.
+const maxExplained = 4 << 10
+
+func validate(message proto.Message) error {
+	err := protovalidate.Validate(message, protovalidate.WithFailFast())
+	if err != nil && proto.Size(message) <= maxExplained {
+		err = protovalidate.Validate(message)
 	}
-	return FromViolations("", protovalidate.Validate(message, options...))
+	return FromViolations("", err)
 }

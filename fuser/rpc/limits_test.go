@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	pv "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -55,7 +55,7 @@ func largest(t *testing.T, message protoreflect.MessageDescriptor) int {
 	return total
 }
 
-func value(t *testing.T, field protoreflect.FieldDescriptor, rules *validate.FieldRules) int {
+func value(t *testing.T, field protoreflect.FieldDescriptor, rules *pv.FieldRules) int {
 	switch field.Kind() {
 	case protoreflect.MessageKind:
 		return largest(t, field.Message())

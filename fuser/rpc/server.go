@@ -42,10 +42,11 @@ const (
 // to that of what it depends on.
 type Server struct {
 	*registrar
-	operators Gate
-	health    *health.Server
-	doors     *doors
-	log       *slog.Logger
+	health *health.Server
+	doors  *doors
+	log    *slog.Logger
+
+	concerns []func() string
 }
 
 // NewServer returns a server that bounds and validates requests, hides internal errors, survives panics and is traced.
@@ -76,15 +77,11 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 	return s
 }
 
-// Admit has gate asked about every call from now on; without one, everybody is let in. operators is the gate for what the
-// page for operators asks on behalf of those who open it: not over a connection that could show who they are.
-func (s *Server) Admit(gate, operators Gate) { s.gate, s.operators = gate, operators }
+// Admit has gate asked about every call from now on; without one, everybody is let in.
+func (s *Server) Admit(gate Gate) { s.gate = gate }
 
-// Gate is what Admit was given for callers.
+// Gate is what Admit was given.
 func (s *Server) Gate() Gate { return s.gate }
-
-// Operators is the gate for operators that Admit was given.
-func (s *Server) Operators() Gate { return s.operators }
 
 // Encrypt has the server speak TLS only, with this configuration, which it takes over. Call it before Run.
 func (s *Server) Encrypt(config *tls.Config) {
@@ -112,6 +109,19 @@ func (s *Server) Ready() {
 func (s *Server) Serving() bool {
 	resp, err := s.health.Check(context.Background(), &healthpb.HealthCheckRequest{})
 	return err == nil && resp.GetStatus() == healthpb.HealthCheckResponse_SERVING
+}
+
+// Concern has Concerns ask reason, which says what is wrong although the server serves, or nothing. Call it before Run.
+func (s *Server) Concern(reason func() string) { s.concerns = append(s.concerns, reason) }
+
+// Concerns are what is wrong although the server serves.
+func (s *Server) Concerns() (all []string) {
+	for _, reason := range s.concerns {
+		if text := reason(); text != "" {
+			all = append(all, text)
+		}
+	}
+	return all
 }
 
 func (s *Server) setAll(status healthpb.HealthCheckResponse_ServingStatus) {
