@@ -247,12 +247,6 @@ eval-embedders: build ## Compare embedders, alone and fused with the lexical leg
 	bin/triskele eval --data "$(DATA)" --sets $(EMBEDDER_SETS) --store sqlite --configs D-lexical --out out/eval-lexical
 	go run ./services/cmd/compareembedders --data "$(DATA)" --sets $(EMBEDDER_SETS) --lexical out/eval-lexical --baseline "$(BASELINE)" --out docs/embedder/report.md
 
-SINGLE ?= factconsolidation-64k
-.PHONY: eval-graph
-eval-graph: build ## Try whether the graph leg earns its place: make eval-graph DATA=DIR [SETS=a,b] [SINGLE=sets whose triples replace each other] [OUT=DIR]
-	@test -n "$(DATA)" || { echo "make eval-graph needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
-	bin/triskele graph trial --data "$(DATA)" $(if $(filter file,$(origin SETS)),,--sets "$(SETS)") --single "$(SINGLE)" --out "$(OUT)"
-
 .PHONY: generate
 generate: reference ## Write the Go code of proto/, what serves it over HTTP, docs/reference/api.md, and what reference writes
 	proto/buf.sh generate

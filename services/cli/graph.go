@@ -8,22 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/cli/render"
 	"github.com/triskele/triskele/services/embed/open"
-	"github.com/triskele/triskele/services/eval"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/lexical"
 )
 
 type graphCmd struct {
@@ -34,7 +29,6 @@ type graphCmd struct {
 	Export    graphExportCmd    `cmd:"" help:"Write the graph for other programs."`
 	Import    graphImportCmd    `cmd:"" help:"Add facts from a file of triples."`
 	Extract   graphExtractCmd   `cmd:"" help:"Have the extractor's model read what it has not read, or switch it off."`
-	Trial     graphTrialCmd     `cmd:"" help:"Measure whether the graph leg earns its place, on data sets with known answers."`
 }
 
 // graphFlags say which graph is meant.
@@ -370,56 +364,4 @@ func lines(in io.Reader, longest int, fn func(number int, line []byte) error) er
 		return fmt.Errorf("line %d has more than %d bytes", number+1, longest)
 	}
 	return scanner.Err()
-}
-
-type graphTrialCmd struct {
-	Data     string     `help:"Folder with a sub-folder per set; see eval." required:"" placeholder:"DIR"`
-	Sets     []string   `help:"Sets to measure; all if not given." placeholder:"SET"`
-	Single   []string   `help:"Sets whose triples replace each other: one object at a time for a subject and a relation." placeholder:"SET"`
-	Store    string     `help:"Kind of database: sqlite or postgres." enum:"sqlite,postgres" default:"sqlite"`
-	Postgres string     `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
-	Out      string     `help:"Folder for trial.md and trial.json." required:"" placeholder:"DIR"`
-	Limit    int        `help:"Queries per set; 0 means all." default:"0"`
-	Embedder open.Flags `embed:"" group:"Embedder:"`
-}
-
-// Validate refuses combinations that contradict each other.
-func (c *graphTrialCmd) Validate() error {
-	if c.Store == "postgres" && c.Postgres == "" {
-		return errors.New("--store postgres needs --postgres URL")
-	}
-	return nil
-}
-
-// Run measures and says where the report is.
-func (c *graphTrialCmd) Run(ctx context.Context, env *Env) error {
-	embedder, fallback, err := c.Embedder.Open(env.Getenv)
-	if err != nil {
-		return err
-	}
-	process, err := telemetry.Start(ctx)
-	if err != nil {
-		return err
-	}
-	defer flush(ctx, process)
-	command := "triskele graph trial --data " + c.Data + " --store " + c.Store + " --out " + c.Out
-	if len(c.Sets) > 0 {
-		command += " --sets " + strings.Join(c.Sets, ",")
-	}
-	if len(c.Single) > 0 {
-		command += " --single " + strings.Join(c.Single, ",")
-	}
-	if c.Limit > 0 {
-		command += fmt.Sprintf(" --limit %d", c.Limit)
-	}
-	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	report, err := eval.Trial(ctx, eval.TrialOptions{
-		Options: eval.Options{Data: c.Data, Sets: c.Sets, Store: c.Store, Postgres: c.Postgres, Out: c.Out, Limit: c.Limit, Progress: env.Err, Command: command,
-			Embedder: embedder, Fallback: fallback, Lexical: lexical.DefaultConfig()},
-		Single: c.Single,
-	}, process, log)
-	if err != nil {
-		return err
-	}
-	return env.print(string(report.Markdown()) + "\nwrote " + filepath.Join(c.Out, "trial.md") + "\n")
 }

@@ -12,7 +12,7 @@ import (
 // withoutJSON are the commands that have no --json, and why.
 var withoutJSON = map[string]string{
 	"up": "serves", "mcp": "serves", "demo": "shows", "man": "is a page", "completion": "is a script", "version": "is a word",
-	"hook": "has --format", "export": "is JSON", "graph export": "has --format", "eval": "writes report.json", "graph trial": "writes trial.json",
+	"hook": "has --format", "export": "is JSON", "graph export": "has --format", "eval": "writes report.json",
 	"lexical reindex": "prints nothing", "lexical textsearch": "prints nothing",
 }
 
