@@ -131,12 +131,12 @@ bench: ## Run all benchmarks once
 SIZES ?= 20000,200000,1000000
 .PHONY: bench-lexical
 bench-lexical: ## Measure lexical search by number of memories and write docs/bench/lexical.md: [SIZES=20000,200000]
-	tests/postgres.sh run go run ./services/lexical/benchlexical --sizes $(SIZES) --out docs/bench
+	tests/postgres.sh run go run ./tests/lab/benchlexical --sizes $(SIZES) --out docs/bench
 
 DENSE_SIZES ?= 20000,200000
 .PHONY: bench-dense
 bench-dense: ## Measure dense search on both stores by number of memories, and what it finds, and write docs/bench/dense.md: [DENSE_SIZES=20000,200000,1000000], SQLite alone beyond 200,000
-	tests/postgres.sh run go run ./services/dense/benchdense --sizes $(DENSE_SIZES) --out docs/bench
+	tests/postgres.sh run go run ./tests/lab/benchdense --sizes $(DENSE_SIZES) --out docs/bench
 
 .PHONY: test-textsearch
 test-textsearch: ## Try the scorer textsearch on a PostgreSQL 18 with pg_textsearch in a temporary folder: needs root [SIZES=20000]
@@ -148,26 +148,26 @@ bench-write: ## Time storing a memory with an embedder that works, one that hang
 
 .PHONY: bench-fuser
 bench-fuser: ## Time the gateway itself, and over sockets beside the bare fan-out, and write docs/bench/fuser.md
-	go run ./tests/fuserbench
+	go run ./tests/lab/fuserbench
 
 RECALL_MEMORIES ?= 20000
 CLIENTS ?= 1,8
 .PHONY: bench-recall
 bench-recall: build ## Time recalls through five processes, in one and as one SQL statement, and write docs/bench/recall.md: [RECALL_MEMORIES=20000] [CLIENTS=1,8]
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
-	tests/postgres.sh run go run ./tests/recallbench -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)"
+	tests/postgres.sh run go run ./tests/lab/recallbench -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)"
 
 QUERIES ?= 2000
 .PHONY: bench-telemetry
 bench-telemetry: build ## Time recalls without telemetry, with metrics, and with 1 % and 100 % of the traces, and write docs/bench/telemetry.md: [RECALL_MEMORIES=20000] [CLIENTS=1,8] [QUERIES=2000]
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
-	tests/postgres.sh run go run ./tests/recallbench -telemetry -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)" -queries $(QUERIES)
+	tests/postgres.sh run go run ./tests/lab/recallbench -telemetry -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)" -queries $(QUERIES)
 
 CAPACITY_MEMORIES ?= 100000
 .PHONY: bench-capacity
 bench-capacity: build ## Measure queries per core and bytes per memory of each service, and write docs/bench/capacity.md: [CAPACITY_MEMORIES=100000] [QUERIES=2000]
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
-	tests/postgres.sh run go run ./tests/recallbench -capacity -memories $(CAPACITY_MEMORIES) -queries $(QUERIES)
+	tests/postgres.sh run go run ./tests/lab/recallbench -capacity -memories $(CAPACITY_MEMORIES) -queries $(QUERIES)
 
 .PHONY: bench-queue
 bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
@@ -186,7 +186,7 @@ RECORDS ?= 10000,100000
 .PHONY: bench-import
 bench-import: build ## Import RECORDS into both stores: time, memory, and what is left of an import that is killed; prints Markdown
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
-	tests/postgres.sh run go run ./tests/importbench -records "$(RECORDS)"
+	tests/postgres.sh run go run ./tests/lab/importbench -records "$(RECORDS)"
 
 # Each fuzz target for a short while; a finding is written to testdata and fails from then on.
 FUZZTIME ?= 20s
@@ -223,21 +223,21 @@ else
 endif
 
 # The last commit that changed more than documents: a report that is committed names the same one when it is made again.
-CODE = $(shell git log -1 --format=%H -- fuser proto services go.work)$(shell git diff --quiet HEAD -- fuser proto services go.work || echo -modified)
+CODE = $(shell git log -1 --format=%H -- fuser proto services tests/lab go.work)$(shell git diff --quiet HEAD -- fuser proto services tests/lab go.work || echo -modified)
 PLANS ?= $(patsubst docs/evidence/plans/%.yaml,%,$(wildcard docs/evidence/plans/*.yaml))
 .PHONY: evidence
-evidence: build ## Run the plans in docs/evidence/plans and write their reports and verdicts: make evidence DATA=DIR [PLANS="a b"]
+evidence: ## Run the plans in docs/evidence/plans and write their reports and verdicts: make evidence DATA=DIR [PLANS="a b"]
 	@test -n "$(DATA)" || { echo "make evidence needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run bash -ec 'for plan in $(PLANS); do \
-		bin/triskele eval --plan "docs/evidence/plans/$$plan.yaml" --data "$(DATA)" --postgres "$$TRISKELE_TEST_POSTGRES" --out "out/evidence/$$plan" \
+		go run ./tests/lab/cmd/evidence --plan "docs/evidence/plans/$$plan.yaml" --data "$(DATA)" --out "out/evidence/$$plan" \
 		--revision "$(CODE)"; done'
 
 MODEL ?= services/embed/static/model.bin
 .PHONY: train-embedder
 train-embedder: ## Train the built-in embedder from scratch: make train-embedder DATA=DIR [MODEL=FILE]
 	@test -n "$(DATA)" || { echo "make train-embedder needs DATA=DIR, a folder with text-*.jsonl.zst and pairs-*.jsonl.gz" >&2; exit 2; }
-	go run ./services/cmd/trainembedder --data "$(DATA)" --out "$(MODEL)"
+	go run ./tests/lab/cmd/trainembedder --data "$(DATA)" --out "$(MODEL)"
 
 EMBEDDER_SETS := locomo-turn,scifact-test,brainbench-world,musique-train100-openie,factconsolidation-64k
 BASELINE ?= hashed
@@ -245,7 +245,7 @@ BASELINE ?= hashed
 eval-embedders: build ## Compare embedders, alone and fused with the lexical leg: make eval-embedders DATA=DIR [BASELINE=model2vec:DIR]
 	@test -n "$(DATA)" || { echo "make eval-embedders needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
 	bin/triskele eval --data "$(DATA)" --sets $(EMBEDDER_SETS) --store sqlite --configs D-lexical --out out/eval-lexical
-	go run ./services/cmd/compareembedders --data "$(DATA)" --sets $(EMBEDDER_SETS) --lexical out/eval-lexical --baseline "$(BASELINE)" --out docs/embedder/report.md
+	go run ./tests/lab/cmd/compareembedders --data "$(DATA)" --sets $(EMBEDDER_SETS) --lexical out/eval-lexical --baseline "$(BASELINE)" --out docs/embedder/report.md
 
 .PHONY: generate
 generate: reference ## Write the Go code of proto/, what serves it over HTTP, docs/reference/api.md, and what reference writes

@@ -12,7 +12,6 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/eval"
-	"github.com/triskele/triskele/services/evidence"
 	"github.com/triskele/triskele/services/lexical"
 )
 
@@ -27,9 +26,6 @@ type evalCmd struct {
 	Scorer      string     `help:"How the lexical leg ranks: ${scorers}." enum:"${scorers}" default:"bm25"`
 	Embedder    open.Flags `embed:"" group:"Embedder:"`
 	Compare     string     `help:"Folder of an earlier run, on the other store for instance: the report says how far the rankings agree." placeholder:"DIR"`
-	Plan        []byte     `help:"YAML file that says what to measure and how to decide, instead of --sets, --store and --configs; its report goes to --report." type:"filecontent" placeholder:"FILE"`
-	Report      string     `help:"With --plan: folder for the report, its plots and its verdicts." default:"docs/evidence" placeholder:"DIR"`
-	Revision    string     `help:"With --plan: commit that the report names as the code's; the one this program was built from if not given." placeholder:"REV"`
 	Limit       int        `help:"Queries per set; 0 means all." default:"0"`
 	Concurrency int        `help:"Recalls at a time; latencies should be taken with 1." default:"1"`
 }
@@ -38,9 +34,6 @@ type evalCmd struct {
 func (c *evalCmd) Validate() error {
 	if c.Store == "postgres" && c.Postgres == "" {
 		return errors.New("--store postgres needs --postgres URL")
-	}
-	if len(c.Plan) > 0 && (len(c.Sets) > 0 || len(c.Configs) > 0 || c.Compare != "") {
-		return errors.New("--plan says what to measure: leave --sets, --configs and --compare out")
 	}
 	return nil
 }
@@ -89,33 +82,13 @@ func (c *evalCmd) Run(ctx context.Context, env *Env) error {
 	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	config := lexical.DefaultConfig()
 	config.Scorer = lexical.ScorerByName(c.Scorer)
-	options := eval.Options{
+	report, err := eval.Run(ctx, eval.Options{
 		Data: c.Data, Sets: c.Sets, Store: c.Store, Postgres: c.Postgres, Gateway: c.Gateway, Out: c.Out, Configs: c.Configs, Limit: c.Limit,
 		Concurrency: c.Concurrency, Progress: env.Err, Command: c.command(), Compare: c.Compare,
 		Embedder: embedder, Fallback: fallback, Lexical: config,
-	}
-	if len(c.Plan) > 0 {
-		return c.study(ctx, env, evidence.Options{Plan: c.Plan, Eval: options, Revision: c.Revision}, process, log)
-	}
-	report, err := eval.Run(ctx, options, process, log)
+	}, process, log)
 	if err != nil {
 		return err
 	}
 	return env.print(string(report.Markdown()) + "\nwrote " + filepath.Join(c.Out, "report.md") + "\n")
-}
-
-// study runs the plan and prints its verdicts.
-func (c *evalCmd) study(ctx context.Context, env *Env, options evidence.Options, process *telemetry.Process, log *slog.Logger) error {
-	study, err := evidence.Run(ctx, options, process, log)
-	if err != nil {
-		return err
-	}
-	if err := study.Write(c.Report); err != nil {
-		return err
-	}
-	var out strings.Builder
-	for _, v := range study.Verdicts() {
-		fmt.Fprintln(&out, v)
-	}
-	return env.print(out.String() + "wrote " + filepath.Join(c.Report, study.Plan.Name+".md") + "\n")
 }

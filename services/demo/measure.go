@@ -3,12 +3,12 @@ package demo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/eval"
 )
 
 const (
@@ -58,11 +58,17 @@ func (d *demo) measure(ctx context.Context) error {
 			for n, hit := range resp.GetHits() {
 				ranking[n] = hit.GetId()
 			}
-			grades := map[string]int{}
+			found, mrr := 0, 0.0
 			for _, key := range q.Relevant {
-				grades[ID(key)] = 1
+				rank := slices.Index(ranking, ID(key)) + 1
+				if rank > 0 {
+					mrr = max(mrr, 1/float64(rank))
+				}
+				if 0 < rank && rank <= recallAt {
+					found++
+				}
 			}
-			d.scores[i].add(q.Stratum, eval.Recall(ranking, grades, recallAt), eval.ReciprocalRank(ranking, grades, depth))
+			d.scores[i].add(q.Stratum, float64(found)/float64(len(q.Relevant)), mrr)
 		}
 	}
 	d.expect(incomplete == 0, "all legs answer all questions, and %d answers were incomplete", incomplete)

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/triskele/triskele/services/chart"
+	"github.com/triskele/triskele/services/spending/chart"
 )
 
 // SVG draws how often each leg would have been dropped by budget and, if the report has it, what recall that leaves.

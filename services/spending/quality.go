@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/triskele/triskele/services/evidence"
 )
 
 // Quality is what an evaluation found a recall to be worth without some of its legs.
@@ -20,7 +18,13 @@ type Quality struct {
 
 // ParseQuality reads the JSON file of a report whose plan has a degradation.
 func ParseQuality(text []byte) (*Quality, error) {
-	var outcome evidence.Outcome
+	var outcome struct {
+		Plan string `json:"plan"`
+		Lost []struct {
+			Legs  []string                      `json:"legs"`
+			Means map[string]map[string]float64 `json:"means"` // by set, then measure
+		} `json:"lost"`
+	}
 	if err := json.Unmarshal(text, &outcome); err != nil {
 		return nil, fmt.Errorf("quality: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/triskele/triskele/fuser/fusion"
-	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/tests/lab/stats"
 )
 
 const (
@@ -30,7 +30,7 @@ func Paired(differences []float64) Interval {
 	for _, d := range differences {
 		mean += d / float64(n)
 	}
-	means := eval.Resample(differences, resamples, rand.New(rand.NewPCG(seed, uint64(n))))
+	means := stats.Resample(differences, resamples, rand.New(rand.NewPCG(seed, uint64(n))))
 	return Interval{mean, means[resamples/40], means[resamples-1-resamples/40]}
 }
 

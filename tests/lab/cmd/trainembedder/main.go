@@ -13,7 +13,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"github.com/triskele/triskele/services/embed/train"
+	"github.com/triskele/triskele/tests/lab/train"
 )
 
 type flags struct {

@@ -18,11 +18,11 @@ import (
 	"github.com/triskele/triskele/services/embed/querypath"
 	"github.com/triskele/triskele/services/embed/static"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/measure"
 	"github.com/triskele/triskele/services/queue"
 	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/schema"
 	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/tests/lab/measure"
 )
 
 const (

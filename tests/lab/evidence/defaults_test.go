@@ -16,12 +16,12 @@ import (
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/evidence"
+	"github.com/triskele/triskele/tests/lab/evidence"
 )
 
 // TestDefaultsFollowTheVerdicts: a gateway without a policy ranks as one with the policy that the newest verdict is for.
 func TestDefaultsFollowTheVerdicts(t *testing.T) {
-	files, err := filepath.Glob("../../docs/evidence/*.json")
+	files, err := filepath.Glob("../../../docs/evidence/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no verdicts: %v", err)
 	}

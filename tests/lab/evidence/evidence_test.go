@@ -11,7 +11,7 @@ import (
 	"github.com/triskele/triskele/fuser/telemetry"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/eval"
-	"github.com/triskele/triskele/services/evidence"
+	"github.com/triskele/triskele/tests/lab/evidence"
 )
 
 const plan = `
@@ -171,7 +171,7 @@ func TestRunsOfSomethingElse(t *testing.T) {
 }
 
 func TestParsePlan(t *testing.T) {
-	plans, err := filepath.Glob("../../docs/evidence/plans/*.yaml")
+	plans, err := filepath.Glob("../../../docs/evidence/plans/*.yaml")
 	if err != nil || len(plans) == 0 {
 		t.Fatalf("no plans: %v", err)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/triskele/triskele/services/embed"
-	"github.com/triskele/triskele/services/embed/compare"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/embed/static"
+	"github.com/triskele/triskele/tests/lab/compare"
 )
 
 type flags struct {

@@ -22,6 +22,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/tests/lab/stats"
 )
 
 const (
@@ -282,7 +283,7 @@ func (c *collection) result(scope Scope, embedder string, how Fusion, ranking fu
 	r := Result{Set: c.set.Name, Scope: scope, Embedder: embedder, Fusion: how}
 	for _, q := range c.set.Queries {
 		r.Queries = append(r.Queries, Outcome{
-			ID: q.ID, Stratum: q.Stratum, Tuning: eval.Tuning(c.set.Name, q.ID), Metrics: eval.Measure(ranking(q), q.Grades),
+			ID: q.ID, Stratum: q.Stratum, Tuning: stats.Tuning(c.set.Name, q.ID), Metrics: eval.Measure(ranking(q), q.Grades),
 		})
 	}
 	return r

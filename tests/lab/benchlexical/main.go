@@ -18,7 +18,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
-	"github.com/triskele/triskele/services/measure"
+	"github.com/triskele/triskele/tests/lab/measure"
 )
 
 type flags struct {

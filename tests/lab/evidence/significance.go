@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/tests/lab/stats"
 )
 
 // samples is how often a comparison is resampled.
@@ -33,7 +33,7 @@ func compare(a, b []float64, level float64) Difference {
 		differences[i] = b[i] - a[i]
 		sum += differences[i]
 	}
-	means := eval.Resample(differences, samples, rand.New(rand.NewPCG(1, 2)))
+	means := stats.Resample(differences, samples, rand.New(rand.NewPCG(1, 2)))
 	below, above := 0, 0
 	for _, m := range means {
 		if m <= 0 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/triskele/triskele/services/chart"
+	"github.com/triskele/triskele/services/spending/chart"
 )
 
 func TestSVG(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/measure"
 	"github.com/triskele/triskele/services/postgres"
 	"github.com/triskele/triskele/services/queue"
+	"github.com/triskele/triskele/tests/lab/measure"
 )
 
 // crossing is a namespace searched in both ways on PostgreSQL.

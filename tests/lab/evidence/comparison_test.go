@@ -8,13 +8,13 @@ import (
 
 // TestComparisonTable: every line of the table of quality in the comparison is one of the reports'.
 func TestComparisonTable(t *testing.T) {
-	comparison, err := os.ReadFile("../../docs/comparison.md")
+	comparison, err := os.ReadFile("../../../docs/comparison.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var reports strings.Builder
 	for _, name := range []string{"fusion", "graph"} {
-		report, err := os.ReadFile("../../docs/evidence/" + name + ".md")
+		report, err := os.ReadFile("../../../docs/evidence/" + name + ".md")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/tests/lab/stats"
 )
 
 // Verdict is what the rule says of a hypothesis.
@@ -29,7 +30,7 @@ type Verdict struct {
 func half(set *eval.Set, values []eval.Metrics, metric string, tuning bool) []float64 {
 	var out []float64
 	for i, q := range set.Queries {
-		if eval.Tuning(set.Name, q.ID) == tuning {
+		if stats.Tuning(set.Name, q.ID) == tuning {
 			out = append(out, values[i].Value(metric))
 		}
 	}
@@ -190,7 +191,7 @@ func (s *Study) strata(set *eval.Set, a, b string) map[string]*Difference {
 	const minStratum = 10 // a bootstrap of fewer says nothing
 	pairs := map[string][2][]float64{}
 	for i, q := range set.Queries {
-		if q.Stratum != "" && !eval.Tuning(set.Name, q.ID) {
+		if q.Stratum != "" && !stats.Tuning(set.Name, q.ID) {
 			p := pairs[q.Stratum]
 			p[0] = append(p[0], s.runs[run{set.Name, a}][i].Value(s.Plan.Metric))
 			p[1] = append(p[1], s.runs[run{set.Name, b}][i].Value(s.Plan.Metric))

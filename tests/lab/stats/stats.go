@@ -1,6 +1,9 @@
-package eval
+// Package stats has what the evidence for defaults and the comparison of embedders both decide by: the half of a set that
+// settings are chosen on, and the paired bootstrap.
+package stats
 
 import (
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 )
@@ -19,4 +22,12 @@ func Resample(differences []float64, samples int, random *rand.Rand) []float64 {
 	}
 	slices.Sort(means)
 	return means
+}
+
+// Tuning says whether a query belongs to the half of a set by which settings may be chosen; the other half is for
+// judging. It depends on nothing but the names.
+func Tuning(set, query string) bool {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(set + "/" + query))
+	return h.Sum32()>>16&1 == 0
 }

@@ -12,8 +12,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/triskele/triskele/services/chart"
 	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/services/spending/chart"
+	"github.com/triskele/triskele/tests/lab/stats"
 )
 
 // Outcome is what a report's JSON file holds: what a default can be checked against.
@@ -69,7 +70,7 @@ func (s *Study) markdown(verdicts []Verdict, files map[string][]byte) []byte {
 	for _, set := range s.sets {
 		judging := 0
 		for _, q := range set.Queries {
-			if !eval.Tuning(set.Name, q.ID) {
+			if !stats.Tuning(set.Name, q.ID) {
 				judging++
 			}
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/triskele/triskele/services/embed/static"
-	"github.com/triskele/triskele/services/embed/train"
+	"github.com/triskele/triskele/tests/lab/train"
 )
 
 const (

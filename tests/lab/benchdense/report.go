@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/triskele/triskele/services/chart"
-	"github.com/triskele/triskele/services/measure"
+	"github.com/triskele/triskele/services/spending/chart"
+	"github.com/triskele/triskele/tests/lab/measure"
 )
 
 // results are everything that was measured so far.
