@@ -153,7 +153,7 @@ bench-fuser: ## Time the gateway itself, and over sockets beside the bare fan-ou
 RECALL_MEMORIES ?= 20000
 CLIENTS ?= 1,8
 .PHONY: bench-recall
-bench-recall: build ## Time recalls through five processes, in one and as one SQL statement, and write docs/bench/recall.md: [RECALL_MEMORIES=20000] [CLIENTS=1,8]
+bench-recall: build ## Time recalls through five processes and in one, and write docs/bench/recall.md: [RECALL_MEMORIES=20000] [CLIENTS=1,8]
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go run ./tests/lab/recallbench -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)"
 

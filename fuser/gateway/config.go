@@ -171,8 +171,6 @@ type Config struct {
 	Rerank  RerankConfig
 	Cache   CacheConfig
 	Trace   TraceConfig
-	// Statement, if not nil, answers the recalls that it can with one SQL statement, instead of the legs.
-	Statement triskelev1.RecallServiceClient
 	// Policies override the configuration for a namespace and those below it; "" is above all.
 	Policies map[string]*triskelev1.RecallPolicy
 	// Recent, if not nil, remembers what recalls did.

@@ -34,7 +34,6 @@ type recall struct {
 	plan     budget.Plan
 	looked   time.Duration      // what looking for a remembered answer took
 	pressure isolation.Pressure // when it began
-	contents map[string]fetched // that the search brought along, nil if none
 	note     *recent.Recall     // to remember it by, nil if nobody wants to
 }
 
@@ -198,12 +197,8 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	return resp, nil
 }
 
-// search asks the legs and merges what they found, or has one statement do both.
+// search asks the legs and merges what they found.
 func (g *Gateway) search(ctx context.Context, r *recall) ([]outcome, fusion.Result, error) {
-	if g.inOneStatement(r) {
-		outcomes, result := g.askStatement(ctx, r)
-		return outcomes, result, verdict(outcomes)
-	}
 	outcomes := g.fanOut(ctx, r)
 	if err := verdict(outcomes); err != nil {
 		return outcomes, fusion.Result{}, err

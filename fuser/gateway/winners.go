@@ -52,10 +52,7 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 		part := pool[:min(several, maxFetch, len(pool))]
 		pool = pool[len(part):]
 		var contents map[string]fetched
-		switch {
-		case r.contents != nil && words == "":
-			contents = r.contents
-		case fetches:
+		if fetches {
 			if report == nil {
 				report = &triskelev1.ContentsReport{State: triskelev1.LegState_LEG_STATE_OK}
 			}

@@ -27,27 +27,26 @@ import (
 )
 
 type upCmd struct {
-	Listener     trust.Listener       `embed:"" group:"Address and callers:"`
-	Access       trust.Access         `embed:"" group:"Address and callers:"`
-	Web          web.Flags            `embed:"" group:"Address and callers:"`
-	Database     databaseFlags        `embed:""`
-	Embedder     open.Flags           `embed:"" group:"Embedder:"`
-	Graph        graph.Flags          `embed:"" group:"Graph leg:"`
-	Lexical      lexical.Flags        `embed:"" group:"Lexical leg:"`
-	Curator      curator.Config       `embed:"" prefix:"curator-" group:"Curator:"`
-	Extractor    extractor.Config     `embed:"" prefix:"extractor-" group:"Extractor:"`
-	Dense        dense.Config         `embed:"" group:"Dense leg:"`
-	Sweep        memory.Sweep         `embed:"" group:"Expired memories:"`
-	GraphSeeded  bool                 `help:"Search the graph after the other legs, starting from what they found, instead of beside them." env:"TRISKELE_GRAPH_SEEDED" group:"Graph leg:"`
-	Policies     []byte               `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE" group:"Recall:"`
-	Reranker     rerank.Flags         `embed:"" group:"Reranker:"`
-	Fusion       gateway.FusionConfig `embed:"" group:"Recall:"`
-	Cache        gateway.CacheConfig  `embed:"" group:"Recall:"`
-	Trace        gateway.TraceConfig  `embed:"" group:"What it tells:"`
-	OneStatement bool                 `help:"Answer a recall with one SQL statement where that can be done: lexical (ts_rank), dense (all vectors) and graph (hop decay), fused by rrf. For a small PostgreSQL." env:"TRISKELE_ONE_STATEMENT" group:"Recall:"`
-	Admin        admin.Flags          `embed:"" group:"What it tells:"`
-	Keep         telemetry.Keep       `embed:"" group:"What it tells:"`
-	LogLevel     slog.Level           `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL" group:"What it tells:"`
+	Listener    trust.Listener       `embed:"" group:"Address and callers:"`
+	Access      trust.Access         `embed:"" group:"Address and callers:"`
+	Web         web.Flags            `embed:"" group:"Address and callers:"`
+	Database    databaseFlags        `embed:""`
+	Embedder    open.Flags           `embed:"" group:"Embedder:"`
+	Graph       graph.Flags          `embed:"" group:"Graph leg:"`
+	Lexical     lexical.Flags        `embed:"" group:"Lexical leg:"`
+	Curator     curator.Config       `embed:"" prefix:"curator-" group:"Curator:"`
+	Extractor   extractor.Config     `embed:"" prefix:"extractor-" group:"Extractor:"`
+	Dense       dense.Config         `embed:"" group:"Dense leg:"`
+	Sweep       memory.Sweep         `embed:"" group:"Expired memories:"`
+	GraphSeeded bool                 `help:"Search the graph after the other legs, starting from what they found, instead of beside them." env:"TRISKELE_GRAPH_SEEDED" group:"Graph leg:"`
+	Policies    []byte               `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE" group:"Recall:"`
+	Reranker    rerank.Flags         `embed:"" group:"Reranker:"`
+	Fusion      gateway.FusionConfig `embed:"" group:"Recall:"`
+	Cache       gateway.CacheConfig  `embed:"" group:"Recall:"`
+	Trace       gateway.TraceConfig  `embed:"" group:"What it tells:"`
+	Admin       admin.Flags          `embed:"" group:"What it tells:"`
+	Keep        telemetry.Keep       `embed:"" group:"What it tells:"`
+	LogLevel    slog.Level           `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL" group:"What it tells:"`
 }
 
 // Validate implements kong's interface.
@@ -100,9 +99,6 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	if c.Admin.On() {
 		config.Recent = recent.New()
 	}
-	if c.OneStatement {
-		config.Fusion.Method = "rrf" // which is what SQL does
-	}
 	if c.GraphSeeded {
 		config.Legs = gateway.DefaultLegs(nil)
 		config.Legs[2].Budget.Second = true
@@ -114,7 +110,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	system, err := standalone.Start(ctx, standalone.Config{
 		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: config,
-		Lexical: c.Lexical.Config(), Dense: c.Dense, Graph: c.Graph.Config(), Curator: c.Curator, Extractor: c.Extractor, Sweep: c.Sweep, OneStatement: c.OneStatement,
+		Lexical: c.Lexical.Config(), Dense: c.Dense, Graph: c.Graph.Config(), Curator: c.Curator, Extractor: c.Extractor, Sweep: c.Sweep,
 	}, process, log)
 	if err != nil {
 		return err

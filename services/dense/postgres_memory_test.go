@@ -98,7 +98,7 @@ func TestMemoryFollowsTransactions(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Which comes last of those that differ by a unit is up to who adds up.
-		if !slices.EqualFunc(found, want.Hits, func(a, b leg.Hit) bool { return math.Abs(a.Score-b.Score) < 2.5/dense.ScoreUnits }) {
+		if !slices.EqualFunc(found, want.Hits, func(a, b leg.Hit) bool { return math.Abs(a.Score-b.Score) < 2.5/1e6 }) {
 			t.Fatalf("in memory %v, stored %v", found, want.Hits)
 		}
 	}

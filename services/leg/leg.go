@@ -199,14 +199,14 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 			Concepts: int32(hit.Concepts), Exact: hit.Exact,
 		}
 		if i < len(result.Paths) {
-			resp.Hits[i].Path = PathToProto(result.Paths[i])
+			resp.Hits[i].Path = pathToProto(result.Paths[i])
 		}
 	}
 	return resp, nil
 }
 
-// PathToProto returns a path as the contract has it.
-func PathToProto(path []Step) []*triskelev1.PathStep {
+// pathToProto returns a path as the contract has it.
+func pathToProto(path []Step) []*triskelev1.PathStep {
 	out := make([]*triskelev1.PathStep, len(path))
 	for i, step := range path {
 		out[i] = &triskelev1.PathStep{Relation: step.Relation, Concept: step.Concept}

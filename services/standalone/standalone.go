@@ -45,11 +45,9 @@ type Config struct {
 	Fallback embed.Embedder // of the same model, for queries when Embedder fails; may be nil
 	Lexical  lexical.Config
 	Dense    dense.Config
-	Gateway  gateway.Config // its legs and statement are this process's own; without legs it has the default ones
-	// OneStatement has recalls answered by one SQL statement as far as they can be. It needs PostgreSQL.
-	OneStatement bool
-	Graph        graph.Config   // the zero value is the default
-	Curator      curator.Config // without a URL nothing is curated
+	Gateway  gateway.Config // its legs are this process's own; without legs it has the default ones
+	Graph    graph.Config   // the zero value is the default
+	Curator  curator.Config // without a URL nothing is curated
 	// Extractor reads facts out of memories; without a URL nothing is read.
 	Extractor extractor.Config
 	Sweep     memory.Sweep // of expired memories; the zero value never removes any
@@ -167,11 +165,6 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	}
 	memories := triskelev1.NewMemoryServiceClient(conn)
 
-	if config.OneStatement {
-		if config.Gateway.Statement, err = s.statement(run, dense, linked, config.Lexical, denseTel, gatewayTel, log); err != nil {
-			return nil, err
-		}
-	}
 	g, err := gateway.New(config.Gateway, clients, memories, gatewayTel, log)
 	if err != nil {
 		return nil, err
@@ -201,21 +194,6 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		}
 	}
 	return s, nil
-}
-
-// statement serves recalls by one statement and returns a client.
-func (s *System) statement(ctx context.Context, index backend.Index, linked backend.GraphIndex, config lexical.Config, own, gateway *telemetry.Service, log *slog.Logger) (triskelev1.RecallServiceClient, error) {
-	recalls, err := backend.Statement(s.Backend, index, linked, config)
-	if err != nil {
-		return nil, err
-	}
-	server := rpc.NewServer(own, log)
-	triskelev1.RegisterRecallServiceServer(server, recalls)
-	conn, err := s.serve(ctx, server, "statement", gateway)
-	if err != nil {
-		return nil, err
-	}
-	return triskelev1.NewRecallServiceClient(conn), nil
 }
 
 // serve runs a server on an in-memory listener and returns a connection to it.

@@ -1,5 +1,5 @@
 // Command recallbench times recalls of the same memories in several ways, in one run: through five processes joined by
-// sockets, through one process, and by one SQL statement. It writes docs/bench/recall.md. Told so, it
+// sockets, and through one process. It writes docs/bench/recall.md. Told so, it
 // measures what telemetry costs instead, or what each service needs.
 package main
 

@@ -81,19 +81,14 @@ func (b *bench) startOthers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	statement, err := b.gateway(ctx, nil, "triskele", "up", "--postgres", b.url, "--one-statement")
-	if err != nil {
-		return err
-	}
-	same := map[string]*triskelev1.LegOptions{
+	fallback := map[string]*triskelev1.LegOptions{
 		"lexical": {Scorer: triskelev1.Scorer_SCORER_TS_RANK}, "graph": {Traversal: triskelev1.Traversal_TRAVERSAL_HOP_DECAY},
 	}
 	b.ways = []way{
 		{name: "five processes, defaults", conn: fanOut},
-		{name: "one process, defaults", conn: b.one},
-		{name: "five processes, as the statement", conn: fanOut, legs: same},
-		{name: "one process, as the statement", conn: b.one, legs: same},
-		{name: "one statement", conn: statement},
+		{name: yardstickWay, conn: b.one},
+		{name: "five processes, ts_rank and hop decay", conn: fanOut, legs: fallback},
+		{name: "one process, ts_rank and hop decay", conn: b.one, legs: fallback},
 	}
 	return nil
 }
