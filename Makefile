@@ -138,10 +138,6 @@ DENSE_SIZES ?= 20000,200000
 bench-dense: ## Measure dense search on both stores by number of memories, and what it finds, and write docs/bench/dense.md: [DENSE_SIZES=20000,200000,1000000], SQLite alone beyond 200,000
 	tests/postgres.sh run go run ./tests/lab/benchdense --sizes $(DENSE_SIZES) --out docs/bench
 
-.PHONY: test-textsearch
-test-textsearch: ## Try the scorer textsearch on a PostgreSQL 18 with pg_textsearch in a temporary folder: needs root [SIZES=20000]
-	SIZES=$(if $(filter file,$(origin SIZES)),20000,$(SIZES)) tests/textsearch.sh
-
 .PHONY: bench-write
 bench-write: ## Time storing a memory with an embedder that works, one that hangs and one that is absent
 	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 1000x ./services/standalone

@@ -190,7 +190,7 @@ func Restore(ctx context.Context, store Store, settings Settings, in io.ReadSeek
 	contents, err := read(in, func(n *namespace, r *record.Record) error {
 		switch {
 		case n != nil && n.Settings != nil:
-			return errors.Join(flush(), set(ctx, settings, n.Name, *n.Settings))
+			return errors.Join(flush(), settings.Set(ctx, n.Name, *n.Settings))
 		case n != nil:
 			return flush() // a batch is of one namespace
 		}
@@ -200,15 +200,6 @@ func Restore(ctx context.Context, store Store, settings Settings, in io.ReadSeek
 		return nil
 	})
 	return contents, errors.Join(err, flush())
-}
-
-func set(ctx context.Context, settings Settings, namespace string, s lexical.Settings) error {
-	err := settings.Set(ctx, namespace, s)
-	if errors.Is(err, lexical.ErrNotOnSQLite) {
-		s.Scorer = triskelev1.Scorer_SCORER_UNSPECIFIED
-		err = settings.Set(ctx, namespace, s)
-	}
-	return err
 }
 
 // read calls fn with each namespace, followed by its memories.

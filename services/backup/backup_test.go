@@ -308,34 +308,6 @@ func TestRenamedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestScorerOfAnotherEngine: a namespace that is ranked by an extension of PostgreSQL is restored on SQLite, too.
-func TestScorerOfAnotherEngine(t *testing.T) {
-	t.Parallel()
-	s := start(t, onPostgres.fresh(t))
-	settings := lexical.DefaultSettings()
-	settings.Prefix, settings.Scorer = true, triskelev1.Scorer_SCORER_TEXTSEARCH
-	if err := s.words().Set(t.Context(), "birds", settings); err != nil {
-		t.Fatal(err)
-	}
-	s.remember(&triskelev1.Memory{Namespace: "birds", Content: "The Kestrel nests on the tower."})
-	var file bytes.Buffer
-	wrote, err := backup.Write(t.Context(), s.Backend.Memory(), s.words(), &file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.stop()
-	s = start(t, onSQLite.fresh(t))
-	defer s.stop()
-	restored, err := backup.Restore(t.Context(), s.Backend.Memory(), s.words(), bytes.NewReader(file.Bytes()))
-	if err != nil || restored != wrote {
-		t.Fatalf("wrote %v, restored %v, %v", wrote, restored, err)
-	}
-	settings.Scorer = triskelev1.Scorer_SCORER_UNSPECIFIED
-	if got, err := s.words().Settings(t.Context(), "birds"); err != nil || got != settings {
-		t.Errorf("settings are %+v, %v", got, err)
-	}
-}
-
 // TestConflict: a memory that is there with other contents is named by where it is in the file, beyond the first batch too.
 func TestConflict(t *testing.T) {
 	t.Parallel()

@@ -10,9 +10,8 @@ import (
 )
 
 type lexicalCmd struct {
-	Settings   lexicalSettingsCmd   `cmd:"" help:"Show or change how a namespace is indexed and searched by words."`
-	Reindex    lexicalReindexCmd    `cmd:"" help:"Index a namespace's words again, for instance after an upgrade."`
-	Textsearch lexicalTextsearchCmd `cmd:"" help:"Make or drop a namespace's index of the extension pg_textsearch, for the scorer textsearch."`
+	Settings lexicalSettingsCmd `cmd:"" help:"Show or change how a namespace is indexed and searched by words."`
+	Reindex  lexicalReindexCmd  `cmd:"" help:"Index a namespace's words again, for instance after an upgrade."`
 }
 
 type lexicalSettingsCmd struct {
@@ -73,20 +72,6 @@ func (c *lexicalReindexCmd) Validate() error { return c.Database.check() }
 // Run indexes the namespace again.
 func (c *lexicalReindexCmd) Run(ctx context.Context, env *Env) error {
 	return withLexical(ctx, env, c.Database, func(leg lexical.Leg) error { return leg.Reindex(ctx, c.Namespace) })
-}
-
-type lexicalTextsearchCmd struct {
-	Namespace string        `arg:"" help:"Namespace."`
-	Drop      bool          `help:"Drop the index."`
-	Database  databaseFlags `embed:""`
-}
-
-// Validate implements kong's interface.
-func (c *lexicalTextsearchCmd) Validate() error { return c.Database.check() }
-
-// Run makes or drops the index; writers go on meanwhile.
-func (c *lexicalTextsearchCmd) Run(ctx context.Context, env *Env) error {
-	return withLexical(ctx, env, c.Database, func(leg lexical.Leg) error { return leg.Textsearch(ctx, c.Namespace, !c.Drop) })
 }
 
 // withLexical opens a database that has the lexical index for the length of fn.

@@ -6,8 +6,6 @@
 //   - On PostgreSQL document frequencies and lengths are those of the namespace, k1 and b are the namespace's, and fields
 //     are weighed before saturation (BM25F). SQLite's FTS5 takes frequencies and lengths over the whole file, has fixed
 //     k1 = 1.2 and b = 0.75, weighs a term's occurrences alike, and counts an identifier kept whole as a word more.
-//   - Only PostgreSQL has the scorer textsearch: bm25 of what the extension pg_textsearch finds by the words of the query
-//     alone, without prefixes.
 //   - Only PostgreSQL has the scorer ts_rank, which takes no notice of k1, b, quotation marks and prefixes; asked for it, SQLite answers by BM25 and says FALLBACK.
 //   - On SQLite an identifier in a query counts whole and in parts; on PostgreSQL all its terms weigh what the heavier of the
 //     two does.
@@ -41,7 +39,7 @@ func DefaultConfig() Config {
 }
 
 // ScorerNames are the names of the scorers, as flags take them.
-var ScorerNames = []string{"bm25", "ts_rank", "textsearch"}
+var ScorerNames = []string{"bm25", "ts_rank"}
 
 // ScorerName returns one of ScorerNames, "" for an unspecified scorer.
 func ScorerName(s triskelev1.Scorer) string {

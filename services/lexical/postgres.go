@@ -137,18 +137,9 @@ func NewPostgres(pool *pgxpool.Pool, cfg Config) *Postgres {
 // the partition, and compiling a plan takes longer than running it.
 var planning = map[string]string{"plan_cache_mode": "force_custom_plan", "enable_seqscan": "off", "jit": "off"}
 
-// scorer is how to rank: the request names it, else the namespace's settings do, else the configuration. lacking means that it
-// is bm25 because the namespace has no index for the one named.
-func (p *Postgres) scorer(ctx context.Context, tx pgx.Tx, q leg.Query, settings Settings) (scorer triskelev1.Scorer, lacking bool, err error) {
-	scorer = cmp.Or(q.Scorer, settings.Scorer, p.cfg.Scorer)
-	if scorer != triskelev1.Scorer_SCORER_TEXTSEARCH {
-		return scorer, false, nil
-	}
-	has, err := hasTextsearch(ctx, tx, q.Namespace, settings)
-	if err != nil || has {
-		return scorer, false, err
-	}
-	return triskelev1.Scorer_SCORER_BM25, true, nil
+// scorer is how to rank: the request names it, else the namespace's settings do, else the configuration.
+func (p *Postgres) scorer(q leg.Query, settings Settings) triskelev1.Scorer {
+	return cmp.Or(q.Scorer, settings.Scorer, p.cfg.Scorer)
 }
 
 // Search implements leg.Searcher.
@@ -156,27 +147,18 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	var result leg.Result
 	var settings Settings
 	err := postgres.SearchAfter(ctx, p.Or(p.pool), q.Namespace, planning, settings.queue(q.Namespace), func(tx pgx.Tx) error {
-		scorer, lacking, err := p.scorer(ctx, tx, q, settings)
-		if err != nil {
-			return err
-		}
 		search, kind := p.searchByBM25, triskelev1.ScoreKind_SCORE_KIND_BM25
-		switch scorer {
-		case triskelev1.Scorer_SCORER_TS_RANK:
+		if p.scorer(q, settings) == triskelev1.Scorer_SCORER_TS_RANK {
 			search, kind = p.searchByRank, triskelev1.ScoreKind_SCORE_KIND_TS_RANK
-		case triskelev1.Scorer_SCORER_TEXTSEARCH:
-			search = p.searchByTextsearch
 		}
 		understood := understand(q.Text, settings)
 		if understood.distinct == 0 {
 			result = abstained(kind, noWords)
 			return nil
 		}
+		var err error
 		result, err = search(ctx, tx, q, understood, settings)
 		result.ScoreKind = kind
-		if lacking && result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED {
-			result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: the namespace has no index of pg_textsearch for its settings"
-		}
 		if err != nil || !q.MarkExact {
 			return err
 		}

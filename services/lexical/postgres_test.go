@@ -212,12 +212,6 @@ func TestPlans(t *testing.T) {
 		"least score": func(q *leg.Query) { q.MinScore = &least },
 	}
 	scorers := []triskelev1.Scorer{triskelev1.Scorer_SCORER_BM25, triskelev1.Scorer_SCORER_TS_RANK}
-	if *byTextsearch {
-		if err := lexical.NewPostgres(f.Pool, lexical.DefaultConfig()).Textsearch(t.Context(), "ns", true); err != nil {
-			t.Fatal(err)
-		}
-		scorers = append(scorers, triskelev1.Scorer_SCORER_TEXTSEARCH)
-	}
 	for _, statistics := range []bool{false, true} {
 		if statistics {
 			if _, err := f.Pool.Exec(t.Context(), "ANALYZE"); err != nil {

@@ -31,17 +31,14 @@ func (p *Postgres) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (sc
 }
 
 func (p *Postgres) scores(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, settings Settings, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
-	scorer, _, err := p.scorer(ctx, tx, q, settings)
-	if err != nil {
-		return nil, 0, err
-	}
-	if scorer == triskelev1.Scorer_SCORER_TS_RANK {
+	if p.scorer(q, settings) == triskelev1.Scorer_SCORER_TS_RANK {
 		scores, err := p.ranksOf(ctx, tx, q, understood, ids)
 		return scores, triskelev1.ScoreKind_SCORE_KIND_TS_RANK, err
 	}
 	s := &bm25Search{tx: tx, q: q, query: understood, settings: settings, budget: p.cfg.MaxPostings}
 	var scores []leg.Score
-	if err = s.prepare(ctx); err == nil {
+	err := s.prepare(ctx)
+	if err == nil {
 		scores, err = s.scoresOf(ctx, ids)
 	}
 	return scores, triskelev1.ScoreKind_SCORE_KIND_BM25, err

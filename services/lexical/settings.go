@@ -27,10 +27,6 @@ type Leg interface {
 	// Set changes a namespace's settings, and indexes its memories again if their language changed. The namespace need
 	// not exist yet.
 	Set(ctx context.Context, namespace string, s Settings) error
-	// Textsearch makes the index that the scorer textsearch needs in a namespace, anew if k1 or b have changed, or drops it.
-	Textsearch(ctx context.Context, namespace string, index bool) error
-	// Check returns an error if the scorer of the configuration cannot be had.
-	Check(ctx context.Context) error
 	// Reindex indexes a namespace's memories again, as the present program and settings would have it.
 	Reindex(ctx context.Context, namespace string) error
 }

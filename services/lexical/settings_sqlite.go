@@ -3,15 +3,10 @@ package lexical
 import (
 	"context"
 	"database/sql"
-	"errors"
 
-	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/record"
 	"github.com/triskele/triskele/services/sqlite"
 )
-
-// ErrNotOnSQLite says that a scorer or its index cannot be had there.
-var ErrNotOnSQLite = errors.New("pg_textsearch is an extension of PostgreSQL: on SQLite the scorer is bm25")
 
 // Settings implements Leg.
 func (s *SQLite) Settings(ctx context.Context, namespace string) (Settings, error) {
@@ -22,9 +17,6 @@ func (s *SQLite) Settings(ctx context.Context, namespace string) (Settings, erro
 func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) error {
 	if err := settings.Check(); err != nil {
 		return err
-	}
-	if settings.Scorer == triskelev1.Scorer_SCORER_TEXTSEARCH {
-		return ErrNotOnSQLite
 	}
 	var former Settings
 	err := s.db.Update(ctx, func(tx *sql.Tx) (err error) {
@@ -40,17 +32,6 @@ func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) e
 	}
 	return s.Reindex(ctx, namespace)
 }
-
-// Textsearch implements Leg.
-func (s *SQLite) Textsearch(_ context.Context, _ string, index bool) error {
-	if index {
-		return ErrNotOnSQLite
-	}
-	return nil
-}
-
-// Check implements Leg: FTS5 is always there, and any other scorer falls back to it.
-func (s *SQLite) Check(context.Context) error { return nil }
 
 // Reindex implements Leg.
 func (s *SQLite) Reindex(ctx context.Context, namespace string) error {

@@ -149,9 +149,8 @@ func (s *SQLite) prepare(ctx context.Context, q leg.Query) (matching string, res
 	if err != nil {
 		return "", result, err
 	}
-	switch scorer := cmp.Or(q.Scorer, settings.Scorer); scorer {
-	case triskelev1.Scorer_SCORER_TS_RANK, triskelev1.Scorer_SCORER_TEXTSEARCH:
-		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: this store has no "+ScorerName(scorer)
+	if cmp.Or(q.Scorer, settings.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
+		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: this store has no ts_rank"
 	}
 	if len(terms) < understood.distinct {
 		result.Reason = fmt.Sprintf("searched for %d of the %d terms", len(terms), understood.distinct)

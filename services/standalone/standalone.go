@@ -130,11 +130,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	background(func(ctx context.Context) { s.Backend.FoldLexical(ctx, log) })
 
 	gatewayTel := process.Service("fuser")
-	words := s.Backend.Lexical(config.Lexical)
-	if err := words.Check(run); err != nil {
-		return nil, err
-	}
-	searchers := map[string]leg.Searcher{"lexical": words, "dense": dense, "graph": linked}
+	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(config.Lexical), "dense": dense, "graph": linked}
 	if config.Gateway.Legs == nil {
 		config.Gateway.Legs = gateway.DefaultLegs(nil)
 	}

@@ -20,9 +20,6 @@ func main() {
 	daemon.Main("lexical", "Serves the lexical leg: search by words.", "127.0.0.1:7401", "lexical",
 		func(ctx context.Context, b backend.Backend, _ trust.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			searcher := b.Lexical(f.Config())
-			if err := searcher.Check(ctx); err != nil {
-				return daemon.Service{}, err
-			}
 			return daemon.Service{
 				Register: func(s *rpc.Server) {
 					triskelev1.RegisterLegServiceServer(s, leg.NewServer(searcher, tel, log))

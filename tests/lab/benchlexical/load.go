@@ -21,8 +21,6 @@ type loaded struct {
 	ids      []uuid.UUID
 	contents []string
 	took     time.Duration
-	// textsearch says that the server has the extension pg_textsearch, and the memories an index of it.
-	textsearch bool
 }
 
 // load copies n memories into the tables and builds the indexes afterwards, as a restore would.
@@ -73,14 +71,6 @@ func load(ctx context.Context, pool *pgxpool.Pool, seed uint64, n int) (loaded, 
 	})
 	if err != nil {
 		return l, err
-	}
-	if err := pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_textsearch')").Scan(&l.textsearch); err != nil {
-		return l, err
-	}
-	if l.textsearch {
-		if err := lexical.NewPostgres(pool, lexical.DefaultConfig()).Textsearch(ctx, namespace, true); err != nil {
-			return l, err
-		}
 	}
 	_, err = pool.Exec(ctx, "VACUUM ANALYZE")
 	l.took = time.Since(start)

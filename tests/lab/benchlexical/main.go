@@ -109,9 +109,6 @@ func measureSize(ctx context.Context, f flags, size int, tel *telemetry.Service)
 	if err := m.search(ctx, f, pool, l); err != nil {
 		return m, err
 	}
-	if err := lexical.NewPostgres(pool, lexical.DefaultConfig()).Textsearch(ctx, namespace, false); err != nil {
-		return m, err // it would slow down the writes
-	}
 	m.loadAverage = "unknown"
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		m.loadAverage, _, _ = strings.Cut(string(text), " ")
@@ -142,9 +139,6 @@ func (m *measurement) search(ctx context.Context, f flags, pool *pgxpool.Pool, l
 		return searcher.Search(ctx, leg.Query{Namespace: namespace, Text: query, Depth: f.Depth, Scorer: scorer})
 	}
 	for _, name := range lexical.ScorerNames {
-		if name == lexical.ScorerName(triskelev1.Scorer_SCORER_TEXTSEARCH) && !l.textsearch {
-			continue
-		}
 		m.scorers = append(m.scorers, scorerMeasurement{name: name})
 	}
 	const warmUp = 50
@@ -217,7 +211,7 @@ func bytesPerMemory(ctx context.Context, pool *pgxpool.Pool, size int) (map[stri
 		SELECT part, sum(bytes)::float8 FROM (
 			SELECT CASE WHEN n.nspname = 'memory' THEN 'memories'
 				WHEN c.relname ~ '^documents' AND c.relam = (SELECT oid FROM pg_am WHERE amname = 'gin') THEN 'GIN index, for ts_rank'
-				WHEN c.relname ~ '^documents' THEN 'tsvectors' WHEN c.relname ~ '^textsearch' THEN 'index, for textsearch' ELSE 'postings, for bm25' END AS part,
+				WHEN c.relname ~ '^documents' THEN 'tsvectors' ELSE 'postings, for bm25' END AS part,
 				pg_relation_size(c.oid) + coalesce(pg_total_relation_size(nullif(c.reltoastrelid, 0)), 0) AS bytes
 			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 			WHERE n.nspname IN ('memory', 'lexical') AND c.relkind IN ('r', 'i')
