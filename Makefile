@@ -165,10 +165,6 @@ bench-capacity: build ## Measure queries per core and bytes per memory of each s
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go run ./tests/lab/recallbench -capacity -memories $(CAPACITY_MEMORIES) -queries $(QUERIES)
 
-.PHONY: bench-queue
-bench-queue: ## Put the same load on the index queue and on river, a job library, and compare
-	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go run ./tests/queuebench
-
 MEMORIES ?= 100000
 .PHONY: bench-namespaces
 bench-namespaces: ## Fill a namespace with MEMORIES memories on both stores, count, rename and delete it
