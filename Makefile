@@ -258,7 +258,7 @@ generate: reference ## Write the Go code of proto/, what serves it over HTTP, do
 	proto/buf.sh generate
 
 .PHONY: reference
-reference: build ## Write docs/man, docs/completion and docs/reference/cli.md from the programs
+reference: build ## Write docs/reference/cli.md from the programs; manual pages and completion scripts into out/man and out/completion
 	docs/reference.sh
 
 .PHONY: format
@@ -271,7 +271,7 @@ tidy: ## Bring every go.mod up to date, to the same versions
 	go work sync
 	for m in $(MODULES) proto/tools deploy; do (cd $$m && GOWORK=off go mod tidy); done
 
-GENERATED := proto fuser/web docs/man docs/completion docs/reference
+GENERATED := proto fuser/web docs/reference
 .PHONY: check
 check: check-generated check-lint check-modules ## Everything CI checks besides the tests
 
