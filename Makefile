@@ -245,7 +245,7 @@ BASELINE ?= hashed
 eval-embedders: build ## Compare embedders, alone and fused with the lexical leg: make eval-embedders DATA=DIR [BASELINE=model2vec:DIR]
 	@test -n "$(DATA)" || { echo "make eval-embedders needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
 	bin/triskele eval --data "$(DATA)" --sets $(EMBEDDER_SETS) --store sqlite --configs D-lexical --out out/eval-lexical
-	go run ./services/cmd/compareembedders --data "$(DATA)" --sets $(EMBEDDER_SETS) --lexical out/eval-lexical --baseline "$(BASELINE)" --out docs/embedder/report.md
+	go run ./services/cmd/compareembedders --data "$(DATA)" --sets $(EMBEDDER_SETS) --lexical out/eval-lexical --baseline "$(BASELINE)" --out tests/lab/reports/embedder/report.md
 
 SINGLE ?= factconsolidation-64k
 .PHONY: eval-graph
