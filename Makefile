@@ -237,14 +237,14 @@ BASELINE ?= hashed
 eval-embedders: build ## Compare embedders, alone and fused with the lexical leg: make eval-embedders DATA=DIR [BASELINE=model2vec:DIR]
 	@test -n "$(DATA)" || { echo "make eval-embedders needs DATA=DIR, a folder of sets in the BEIR layout" >&2; exit 2; }
 	bin/triskele eval --data "$(DATA)" --sets $(EMBEDDER_SETS) --store sqlite --configs D-lexical --out out/eval-lexical
-	go run ./tests/lab/cmd/compareembedders --data "$(DATA)" --sets $(EMBEDDER_SETS) --lexical out/eval-lexical --baseline "$(BASELINE)" --out docs/embedder/report.md
+	go run ./tests/lab/cmd/compareembedders --data "$(DATA)" --sets $(EMBEDDER_SETS) --lexical out/eval-lexical --baseline "$(BASELINE)" --out tests/lab/reports/embedder/report.md
 
 .PHONY: generate
 generate: reference ## Write the Go code of proto/, what serves it over HTTP, docs/reference/api.md, and what reference writes
 	proto/buf.sh generate
 
 .PHONY: reference
-reference: build ## Write docs/man, docs/completion and docs/reference/cli.md from the programs
+reference: build ## Write docs/reference/cli.md from the programs; manual pages and completion scripts into out/man and out/completion
 	docs/reference.sh
 
 .PHONY: format
@@ -257,7 +257,7 @@ tidy: ## Bring every go.mod up to date, to the same versions
 	go work sync
 	for m in $(MODULES) proto/tools deploy; do (cd $$m && GOWORK=off go mod tidy); done
 
-GENERATED := proto fuser/web docs/man docs/completion docs/reference
+GENERATED := proto fuser/web docs/reference
 .PHONY: check
 check: check-generated check-lint check-modules ## Everything CI checks besides the tests
 

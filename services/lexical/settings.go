@@ -31,7 +31,7 @@ type Leg interface {
 	Reindex(ctx context.Context, namespace string) error
 }
 
-// DefaultSettings hold for a namespace without its own; docs/adr/0022 says where k1 and b come from.
+// DefaultSettings hold for a namespace without its own; docs/adr/0010-lexical-scorers.md says where k1 and b come from.
 func DefaultSettings() Settings { return Settings{Language: "english", K1: 0.9, B: 0.4} }
 
 // Check returns an error that says what is wrong with the settings.
