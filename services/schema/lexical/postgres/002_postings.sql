@@ -1,5 +1,5 @@
 -- +goose Up
--- The inverted index for BM25; docs/adr/0020-postings.md says why it looks so. Term frequencies and lengths are weighted
+-- The inverted index for BM25; docs/adr/0010-lexical-scorers.md says why it looks so. Term frequencies and lengths are weighted
 -- sums over the fields, in tenths (A 10, B 4, C 2, D 1), lengths at most 65535.
 
 -- What a namespace's index is made and searched with; without a row the defaults hold.

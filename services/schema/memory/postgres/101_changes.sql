@@ -1,5 +1,5 @@
 -- +goose Up
--- The state of a namespace's memories, for those who keep what they derived from it: docs/adr/0047-recall-cache.md.
+-- The state of a namespace's memories, for those who keep what they derived from it: docs/adr/0023-quorum-and-cache.md.
 --
 -- Each transaction that changes memories writes its own number into a row that nobody else is writing, so none waits for
 -- another; there are as many rows as there were writers at once. A number that was written over comes never back, so
