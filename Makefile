@@ -9,7 +9,7 @@ TOOLS := .cache/tools
 # What --version says and traces are labelled with; VERSION is a release's number.
 VERSION ?=
 COMMIT ?= $(shell git describe --always --abbrev=12 --dirty --exclude '*' 2>/dev/null)
-LDFLAGS = -X github.com/triskele/triskele/fuser/telemetry.version=$(VERSION) -X github.com/triskele/triskele/fuser/telemetry.commit=$(COMMIT)
+LDFLAGS = -X github.com/triskele/triskele/fuser/platform/telemetry.version=$(VERSION) -X github.com/triskele/triskele/fuser/platform/telemetry.commit=$(COMMIT)
 
 .PHONY: help
 help: ## List the targets
@@ -27,13 +27,13 @@ build: ## Put the programs into bin/
 test: ## Run all tests with the race detector, against a throwaway PostgreSQL with pgvector (installed if absent)
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || { tests/postgres.sh install && tests/pgbouncer.sh install; }
 	tests/postgres.sh run go test -race -timeout 30m work
-	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh run tests/pgbouncer.sh run go test -count=1 ./services/queue ./services/postgres/...
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh run tests/pgbouncer.sh run go test -count=1 ./services/store/queue ./services/store/postgres/...
 	cd deploy && GOWORK=off go test ./...
 
 .PHONY: golden
-golden: ## Write the expected ranks of services/golden anew: how a change of ranking is accepted
+golden: ## Write the expected ranks of services/wiring/golden anew: how a change of ranking is accepted
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
-	tests/postgres.sh run go test -count=1 ./services/golden -update
+	tests/postgres.sh run go test -count=1 ./services/wiring/golden -update
 
 # The revision of the release before, whose programs and data the new ones have to get on with.
 OLD ?= $(shell cat tests/released)
@@ -100,7 +100,7 @@ try-clients: ## Generate the Python and TypeScript clients and recall with each,
 test-pgbouncer: ## Run the tests of services through PgBouncer in transaction mode (installed if absent), but for those of migrating, which wants the server itself
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/pgbouncer.sh install
-	cd services && ../tests/postgres.sh run ../tests/pgbouncer.sh run go test -count=1 -timeout 30m $$(go list ./... | grep -v '/services/schema$$')
+	cd services && ../tests/postgres.sh run ../tests/pgbouncer.sh run go test -count=1 -timeout 30m $$(go list ./... | grep -v '/services/store/schema$$')
 
 OPS ?= 10000
 SEED ?= $(shell date +%s)
@@ -140,7 +140,7 @@ bench-dense: ## Measure dense search on both stores by number of memories, and w
 
 .PHONY: bench-write
 bench-write: ## Time storing a memory with an embedder that works, one that hangs and one that is absent
-	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 1000x ./services/standalone
+	TRISKELE_TEST_DURABLE=on tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRemember$$' -benchtime 1000x ./services/wiring/standalone
 
 .PHONY: bench-fuser
 bench-fuser: ## Time the gateway itself, and over sockets beside the bare fan-out, and write docs/bench/fuser.md
@@ -168,11 +168,11 @@ bench-capacity: build ## Measure queries per core and bytes per memory of each s
 MEMORIES ?= 100000
 .PHONY: bench-namespaces
 bench-namespaces: ## Fill a namespace with MEMORIES memories on both stores, count, rename and delete it
-	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkNamespace$$' -benchtime 1x -timeout 0 ./services/backend -memories $(MEMORIES)
+	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkNamespace$$' -benchtime 1x -timeout 0 ./services/wiring/backend -memories $(MEMORIES)
 
 .PHONY: bench-security
 bench-security: ## Search as the owner of the tables and under the role of each service
-	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRowSecurity$$' -benchtime 1000x -timeout 0 ./services/backend
+	tests/postgres.sh run go test -run '^$$' -bench '^BenchmarkRowSecurity$$' -benchtime 1000x -timeout 0 ./services/wiring/backend
 
 RECORDS ?= 10000,100000
 .PHONY: bench-import

@@ -13,8 +13,8 @@ import (
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
-	"github.com/triskele/triskele/fuser/isolation"
-	"github.com/triskele/triskele/fuser/recent"
+	"github.com/triskele/triskele/fuser/platform/resilience"
+	"github.com/triskele/triskele/fuser/traces/recent"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -166,7 +166,7 @@ type Config struct {
 	Legs    []Leg
 	Budget  budget.Config
 	Fusion  FusionConfig
-	Breaker isolation.BreakerConfig // of each leg, the memory service and the reranker
+	Breaker resilience.BreakerConfig // of each leg, the memory service and the reranker
 	Memory  MemoryConfig
 	Rerank  RerankConfig
 	Cache   CacheConfig
@@ -205,7 +205,7 @@ var methods = map[string]triskelev1.FusionMethod{
 // DefaultConfig has no legs. How it fuses is what docs/evidence found best.
 func DefaultConfig() Config {
 	return Config{
-		Budget: budget.DefaultConfig(), Breaker: isolation.DefaultBreaker(), Memory: MemoryConfig{Limit: defaultSlots},
+		Budget: budget.DefaultConfig(), Breaker: resilience.DefaultBreaker(), Memory: MemoryConfig{Limit: defaultSlots},
 		Fusion: FusionConfig{Method: "rrf", K: fusion.DefaultK},
 	}
 }

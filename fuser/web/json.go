@@ -27,7 +27,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	routes "github.com/triskele/triskele/fuser/web/routes/triskele/v1"
+	routes "github.com/triskele/triskele/fuser/web/internal/routes/triskele/v1"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 

@@ -18,8 +18,8 @@ import (
 	"github.com/rs/cors"
 	"google.golang.org/grpc"
 
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 	"github.com/pgvector/pgvector-go"
 
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/store/postgres"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 var _ store = (*SQLite)(nil)

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // paths is Postgres.paths.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 const (

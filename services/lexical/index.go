@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // field is a part of a memory, by PostgreSQL's weight label. In the score it weighs, in tenths, A 10, B 4, C 2 and D 1: the

@@ -4,9 +4,9 @@ import (
 	"context"
 	"strings"
 
-	"github.com/triskele/triskele/services/postgres"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // maxMatches bounds the matches in a field.

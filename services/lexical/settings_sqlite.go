@@ -4,8 +4,8 @@ import (
 	"context"
 	"database/sql"
 
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // Settings implements Leg.

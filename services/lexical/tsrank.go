@@ -9,7 +9,7 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/store/postgres"
 )
 
 // searchByRank ranks by ts_rank over weighted tsvectors. First come the memories with all terms of the query; if they are

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/triskele/triskele/fuser/trust"
-	"github.com/triskele/triskele/fuser/trust/trusttest"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/auth/authtest"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/cli"
-	"github.com/triskele/triskele/services/demo"
+	"github.com/triskele/triskele/services/agents/cli"
+	"github.com/triskele/triskele/services/agents/demo"
 )
 
 func asJSON(r *http.Request) { r.Header.Set("Content-Type", "application/json") }
@@ -149,15 +149,15 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestATokenIsShownToThePageToo(t *testing.T) {
-	secret, kept, err := trust.NewToken(trust.Token{Namespaces: []string{"*"}, Scopes: trust.Scopes}, time.Now())
+	secret, kept, err := auth.NewToken(auth.Token{Namespaces: []string{"*"}, Scopes: auth.Scopes}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "tokens.json")
-	if err := trust.WriteTokens(file, []trust.Token{kept}); err != nil {
+	if err := auth.WriteTokens(file, []auth.Token{kept}); err != nil {
 		t.Fatal(err)
 	}
-	s := startWith(t, trust.Listener{}, trust.Access{Tokens: file})
+	s := startWith(t, auth.Listener{}, auth.Access{Tokens: file})
 	for _, x := range []struct{ method, path, body string }{
 		{"POST", "/api/recall", question("basalt", "")}, {"GET", "/api/namespaces", ""}, {"GET", "/api/index?namespace=demo", ""},
 	} {
@@ -173,7 +173,7 @@ func TestATokenIsShownToThePageToo(t *testing.T) {
 
 // No browser has a certificate for the gateway, so its page is for who reaches it.
 func TestThePageOfAGatewayThatKnowsCallersByCertificate(t *testing.T) {
-	s := startWith(t, trust.Listener{TLS: trusttest.NewAuthority(t).Issue(t, "fuser"), Clients: []string{"agent"}}, trust.Access{})
+	s := startWith(t, auth.Listener{TLS: authtest.NewAuthority(t).Issue(t, "fuser"), Clients: []string{"agent"}}, auth.Access{})
 	if resp, text := s.send(t.Context(), "POST", "/api/recall", question("basalt", ""), asJSON); resp.StatusCode != 200 {
 		t.Errorf("%d: %.200s", resp.StatusCode, text)
 	}

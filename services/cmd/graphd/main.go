@@ -8,17 +8,17 @@ import (
 	"os"
 	"sync"
 
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
-	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/backend"
-	"github.com/triskele/triskele/services/daemon"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/embed/querypath"
-	"github.com/triskele/triskele/services/extractor"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/llm/extractor"
+	"github.com/triskele/triskele/services/wiring/backend"
+	"github.com/triskele/triskele/services/wiring/daemon"
 )
 
 type flags struct {
@@ -30,7 +30,7 @@ type flags struct {
 func main() {
 	var f flags
 	daemon.Main("graph", "Serves the graph leg, search by the names that memories share, and keeps its index.", "127.0.0.1:7403", "graph",
-		func(ctx context.Context, b backend.Backend, _ trust.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+		func(ctx context.Context, b backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			first, fallback, err := f.Embedder.Open(os.Getenv)
 			if err != nil {
 				return daemon.Service{}, err

@@ -14,7 +14,7 @@ import (
 	"slices"
 
 	"github.com/triskele/triskele/services/embed"
-	"github.com/triskele/triskele/services/embed/wordpiece"
+	"github.com/triskele/triskele/services/embed/internal/wordpiece"
 )
 
 // maxTokens is how many tokens of a text count, and a bound on the characters that are looked at: both the original's.

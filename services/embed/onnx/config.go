@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/triskele/triskele/services/embed/wordpiece"
+	"github.com/triskele/triskele/services/embed/internal/wordpiece"
 )
 
 // layout is what the files of a folder say about its model.

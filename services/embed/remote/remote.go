@@ -21,7 +21,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/triskele/triskele/fuser/endpoint"
+	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/services/embed"
 )
 

@@ -20,7 +20,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/triskele/triskele/fuser/endpoint"
+	"github.com/triskele/triskele/fuser/platform/endpoint"
 )
 
 // recorded is a request as the server saw it.

@@ -15,7 +15,7 @@ import (
 	"github.com/x448/float16"
 
 	"github.com/triskele/triskele/services/embed"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // Tags that a share of the memories have, whatever they are about.

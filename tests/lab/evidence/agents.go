@@ -3,7 +3,7 @@ package evidence
 import (
 	"slices"
 
-	"github.com/triskele/triskele/fuser/resemblance"
+	"github.com/triskele/triskele/fuser/shingles"
 	"github.com/triskele/triskele/services/eval"
 )
 
@@ -23,13 +23,13 @@ type waste struct {
 // reader judges hits of one set as an agent would that reads them.
 type reader struct {
 	set      *eval.Set
-	sketches map[string]resemblance.Sketch // by document
+	sketches map[string]shingles.Sketch // by document
 }
 
 func newReader(set *eval.Set) *reader {
-	r := &reader{set: set, sketches: make(map[string]resemblance.Sketch, len(set.Memories))}
+	r := &reader{set: set, sketches: make(map[string]shingles.Sketch, len(set.Memories))}
 	for _, m := range set.Memories {
-		r.sketches[set.Documents[m.GetId()]] = resemblance.Of(m.GetTitle() + " " + m.GetContent())
+		r.sketches[set.Documents[m.GetId()]] = shingles.Of(m.GetTitle() + " " + m.GetContent())
 	}
 	return r
 }

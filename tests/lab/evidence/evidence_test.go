@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/eval"
 	"github.com/triskele/triskele/tests/lab/evidence"

@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/triskele/triskele/fuser/telemetry"
-	"github.com/triskele/triskele/services/postgres"
-	"github.com/triskele/triskele/services/schema"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/schema"
 )
 
 // Database creates a database with the whole schema on a server. drop, which is never nil, removes it.
