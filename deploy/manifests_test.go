@@ -51,7 +51,10 @@ type manifests struct {
 // build returns what a folder gives.
 func (m *manifests) build(t *testing.T, folder string) {
 	t.Helper()
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join("kubernetes", folder))
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join("kubernetes", folder)
+	}
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {
 		t.Fatalf("%s: %v", folder, err)
 	}
@@ -264,6 +267,48 @@ func TestEveryFolderIsBuilt(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestPinned pins the images of an overlay by digest, as docs/deploy.md says: an overlay of one's own refers to ours.
+func TestPinned(t *testing.T) {
+	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	here, err := filepath.Abs("kubernetes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folders := range overlays {
+		for _, folder := range folders {
+			own := t.TempDir()
+			up, err := filepath.Rel(own, filepath.Join(here, folder))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := "resources: [" + up + "]\nimages:\n"
+			for _, name := range []string{"fuserd", "memoryd", "lexicald", "densed", "graphd", "triskele"} {
+				for _, registry := range []string{"", "registry.example.com/"} {
+					text += "  - {name: " + registry + "triskele/" + name + ", digest: \"" + digest + "\"}\n"
+				}
+			}
+			if err := os.WriteFile(filepath.Join(own, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			m, pinned := &manifests{}, 0
+			m.build(t, own)
+			for name, pod := range m.pods() {
+				for _, c := range pod.Spec.Containers {
+					if !strings.Contains(c.Image, "triskele/") {
+						continue
+					}
+					if pinned++; !strings.HasSuffix(c.Image, "@"+digest) || strings.Count(c.Image, ":") != 1 {
+						t.Errorf("%s: the image of %s is %s, want one by its digest", folder, name, c.Image)
+					}
+				}
+			}
+			if pinned == 0 {
+				t.Errorf("%s has no image of ours", folder)
+			}
+		}
 	}
 }
 

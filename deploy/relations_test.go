@@ -165,6 +165,22 @@ func TestPods(t *testing.T) {
 	})
 }
 
+// TestCallersAreLimited: a gateway that others than its operator call knows its callers and holds them to a rate and a quota.
+func TestCallersAreLimited(t *testing.T) {
+	each(t, func(t *testing.T, name string, m *manifests) {
+		if name == "dev" { // where anybody may do anything
+			return
+		}
+		args := m.pods()["fuser"].Spec.Containers[0].Args
+		for _, flag := range []string{"--tokens=", "--rate-limit=", "--write-quota="} {
+			i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, flag) })
+			if i < 0 || args[i] == flag+"0" {
+				t.Errorf("the gateway's arguments %q do not set %s", args, flag)
+			}
+		}
+	})
+}
+
 // TestNetwork: policies cover every pod, and who may call whom is what the design says.
 func TestNetwork(t *testing.T) {
 	// Who may call whom on which port, as far as both are pods of ours.

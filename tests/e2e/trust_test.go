@@ -184,6 +184,21 @@ func TestTrust(t *testing.T) {
 			}
 		})
 	}
+	// A tenant's list has its own names only: other namespaces' names tell of other tenants.
+	named := func(namespace string) func(context.Context, *grpc.ClientConn) error {
+		return func(ctx context.Context, conn *grpc.ClientConn) error {
+			resp, err := triskelev1.NewMemoryServiceClient(conn).ListNamespaces(ctx, &triskelev1.ListNamespacesRequest{})
+			if got := resp.GetNamespaces(); err == nil && !(namespace == "" && len(got) == 0 || len(got) == 1 && got[0].GetNamespace() == namespace) {
+				t.Errorf("got the namespaces %v, want %q", got, namespace)
+			}
+			return err
+		}
+	}
+	for name, want := range map[string]string{"slow": "acme/kestrel", "other": ""} {
+		if err := call(at("fuser"), agent, secrets[name], named(want)); err != nil {
+			t.Errorf("the list of %s: %v", name, err)
+		}
+	}
 	if err := call(at("fuser"), agent, secrets["slow"], recall); err != nil {
 		t.Errorf("the first of a slow token: %v", err)
 	}
