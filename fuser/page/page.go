@@ -45,6 +45,7 @@ type page struct {
 	memories  triskelev1.MemoryServiceClient
 	recent    *recent.Ring
 	recorder  *telemetry.Recorder
+	inside    *rpc.Entrance
 	gate      rpc.Gate // nil if everybody is let in
 }
 
@@ -53,11 +54,11 @@ type page struct {
 // of texts, queries and recalls is for those whom outer's gate lets in. The page's own files are for everybody, since they ask for the
 // token.
 func Open(mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service, log *slog.Logger, serve func(*rpc.Server, net.Listener) error) (closePage func(), err error) {
-	conn, closePage, err := rpc.Inner(outer.Gate(), tel, log, serve, rpc.Traced(tel))
+	inside, closePage, err := rpc.Inner(outer.Gate(), tel, log, serve, rpc.Traced(tel))
 	if err != nil {
 		return nil, err
 	}
-	(&page{triskelev1.NewRecallServiceClient(conn), triskelev1.NewMemoryServiceClient(conn), ring, tel.Recorder, outer.Gate()}).register(mux)
+	(&page{triskelev1.NewRecallServiceClient(inside), triskelev1.NewMemoryServiceClient(inside), ring, tel.Recorder, inside, outer.Gate()}).register(mux)
 	return closePage, nil
 }
 
@@ -100,8 +101,7 @@ func guarded(next http.Handler) http.Handler {
 func (p *page) known(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if p.gate != nil {
-			ctx := metadata.NewIncomingContext(rpc.From(r), metadata.Pairs("authorization", r.Header.Get("Authorization")))
-			call, err := p.gate(ctx, rpc.Operate)
+			call, err := p.gate(rpc.From(r), rpc.Operate)
 			if err == nil {
 				err = call.Allow(everywhere{})
 				call.Done(err)
@@ -128,6 +128,11 @@ func (p *page) recall(w http.ResponseWriter, r *http.Request) {
 		fail(w, status.Error(codes.InvalidArgument, "the request must be application/json"))
 		return
 	}
+	ctx, err := p.inside.Admit(shown(r), triskelev1.RecallService_Recall_FullMethodName)
+	if err != nil {
+		fail(w, err)
+		return
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil {
 		fail(w, status.Error(codes.InvalidArgument, "the request is too long"))
@@ -139,7 +144,7 @@ func (p *page) recall(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req.Explain, req.ReturnSpans = true, true
-	ctx, cancel := context.WithTimeout(shown(r), longest)
+	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	var resp *triskelev1.RecallResponse
 	spans, err := telemetry.Trace(ctx, p.recorder, "recall from the page", func(ctx context.Context) (_ []*triskelev1.Span, err error) {

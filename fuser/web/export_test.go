@@ -2,3 +2,6 @@ package web
 
 // NewHandler is for fuzzing without sockets.
 var NewHandler = newHandler
+
+// Object is for fuzzing.
+var Object = object

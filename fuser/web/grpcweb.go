@@ -33,7 +33,7 @@ const (
 )
 
 // serveGRPCWeb makes the call that a request describes. Messages pass as the bytes they are.
-func serveGRPCWeb(conn *grpc.ClientConn, w http.ResponseWriter, r *http.Request) {
+func serveGRPCWeb(inside *rpc.Entrance, w http.ResponseWriter, r *http.Request) {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	body, out := io.Reader(r.Body), io.Writer(w)
 	switch kind {
@@ -51,7 +51,7 @@ func serveGRPCWeb(conn *grpc.ClientConn, w http.ResponseWriter, r *http.Request)
 	w.Header().Set("Content-Type", kind)
 	answers := http.NewResponseController(w)
 	sent := func() { _ = answers.SetReadDeadline(time.Time{}) } // it would end a long answer, too
-	err := call(conn, r, body, sent, func(message []byte) error {
+	err := call(inside, r, body, sent, func(message []byte) error {
 		if err := writeFrame(out, 0, message); err != nil {
 			return err
 		}
@@ -60,8 +60,9 @@ func serveGRPCWeb(conn *grpc.ClientConn, w http.ResponseWriter, r *http.Request)
 	_ = writeFrame(out, trailerFrame, trailers(err)) // an error means that the caller has gone
 }
 
-// call sends the frames of a body, says when that is done, and passes on what is answered. It ends with an error, io.EOF if all is well.
-func call(conn *grpc.ClientConn, r *http.Request, body io.Reader, sent func(), answer func([]byte) error) error {
+// call has the gate asked, sends the frames of a body, says when that is done, and passes on what is answered. It ends with an error,
+// io.EOF if all is well.
+func call(inside *rpc.Entrance, r *http.Request, body io.Reader, sent func(), answer func([]byte) error) (err error) {
 	ctx, cancel := context.WithCancel(outgoing(r))
 	defer cancel()
 	if text := r.Header.Get("Grpc-Timeout"); text != "" {
@@ -72,19 +73,30 @@ func call(conn *grpc.ClientConn, r *http.Request, body io.Reader, sent func(), a
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, r.URL.Path, grpc.ForceCodecV2(unread{}))
+	defer func() {
+		if !errors.Is(err, io.EOF) {
+			err = rpc.Ended(ctx, err)
+		}
+	}()
+	method := r.URL.Path
+	if ctx, err = inside.Admit(ctx, method); err != nil {
+		return err
+	}
+	stream, err := inside.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.ForceCodecV2(unread{}))
 	if err != nil {
 		return err
 	}
 	for {
-		message, err := readFrame(body)
+		message, leave, err := readFrame(ctx, inside, method, body)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		if stream.SendMsg(message) != nil {
+		err = stream.SendMsg(message)
+		leave()
+		if err != nil {
 			break // the call has ended: what is received says how
 		}
 	}
@@ -114,27 +126,31 @@ func outgoing(r *http.Request) context.Context {
 	return ctx
 }
 
-// readFrame returns the next message, io.EOF if there is none.
-func readFrame(body io.Reader) ([]byte, error) {
+// readFrame returns the next message, io.EOF if there is none. leave gives back the room it takes.
+func readFrame(ctx context.Context, inside *rpc.Entrance, method string, body io.Reader) (message []byte, leave func(), err error) {
 	var header [frameHeader]byte
 	if _, err := io.ReadFull(body, header[:]); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, io.EOF
+			return nil, nil, io.EOF
 		}
-		return nil, status.Error(codes.InvalidArgument, "the body is no sequence of frames")
+		return nil, nil, status.Error(codes.InvalidArgument, "the body is no sequence of frames")
 	}
 	if header[0] != 0 {
-		return nil, status.Error(codes.Unimplemented, "frames must be messages that are not compressed")
+		return nil, nil, status.Error(codes.Unimplemented, "frames must be messages that are not compressed")
 	}
 	length := binary.BigEndian.Uint32(header[1:])
-	if length > rpc.MaxMessageBytes {
-		return nil, status.Errorf(codes.ResourceExhausted, "a message must have at most %d bytes", rpc.MaxMessageBytes)
+	if uint64(length) > uint64(rpc.MaxBytes(method)) {
+		return nil, nil, rpc.TooLarge(method)
 	}
-	var message bytes.Buffer // grows with what comes, not with what was announced
-	if _, err := io.CopyN(&message, body, int64(length)); err != nil {
-		return nil, status.Error(codes.InvalidArgument, "a frame is shorter than its header says")
+	if leave, err = inside.Sent(ctx, int(length)); err != nil {
+		return nil, nil, err
 	}
-	return message.Bytes(), nil
+	var frame bytes.Buffer // grows with what comes, not with what was announced
+	if _, err := io.CopyN(&frame, body, int64(length)); err != nil {
+		leave()
+		return nil, nil, status.Error(codes.InvalidArgument, "a frame is shorter than its header says")
+	}
+	return frame.Bytes(), leave, nil
 }
 
 func writeFrame(out io.Writer, flags byte, payload []byte) error {

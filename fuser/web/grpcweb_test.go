@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http"
@@ -149,9 +150,9 @@ func TestGRPCWebErrors(t *testing.T) {
 	}{
 		"an error of the service":  {method, web1, ask("x", 1), "", "5", "100 %25 gr%C3%B6%C3%9Fer%0A"},
 		"an unknown method":        {"/triskele.v1.RecallService/Nothing", web1, nil, "", "12", "unknown method Nothing"},
-		"time that passes":         {method, web1, ask("wait", 1), "Grpc-Timeout: 20m", "4", "deadline"},
+		"time that passes":         {method, web1, ask("wait", 1), "Grpc-Timeout: 20m", "4", "the deadline passed before the work was done"},
 		"a time that is none":      {method, web1, ask("x", 1), "Grpc-Timeout: 20", "3", "grpc-timeout"},
-		"no message":               {method, web1, nil, "", "13", ""},
+		"no message":               {method, web1, nil, "", "3", "no message"},
 		"no protobuf":              {method, web1, frame(0, []byte("\xff")), "", "3", "not a valid protobuf message"},
 		"a compressed frame":       {method, web1, frame(1, nil), "", "12", "not compressed"},
 		"a frame that breaks off":  {method, web1, []byte("\x00\x00\x00\x00\x09x"), "", "3", "shorter"},
@@ -193,6 +194,8 @@ func FuzzRequests(f *testing.F) {
 	f.Add("PATCH", "/v1/memories/"+absent+"?namespace=acme", "application/json", []byte(`{"title": "x", "metadata": {"a": [1, null]}}`), "")
 	f.Add("GET", "/v1/memories?filter.tags_any=a&filter.metadata[x]=1&page_size=1", "", []byte(nil), "99999999H")
 	f.Add("POST", "/v1/memories:import", "application/json", []byte(`{"memories": [`+memory+`]} {}`), "1")
+	f.Add("POST", "/v1/memories:import", "application/json", []byte(`{"memories": [{"metadata": {"a": "\\"}{"}}]}{"memories":[{},{}]}[]`), "")
+	f.Add("POST", "/grpc.health.v1.Health/Check", web1, frame(0, nil), "")
 	f.Add("POST", "/triskele.v1.RecallService/Recall", web1, frame(0, []byte("\x0a\x01a\x12\x01b")), "1m")
 	f.Add("POST", "/triskele.v1.RecallService/Recall", webText, []byte("AAAAAAA="), "1u")
 	f.Add("POST", "/triskele.v1.MemoryService/Import", web1, append(frame(0, nil), frame(0x80, nil)...), "")
@@ -240,6 +243,30 @@ func FuzzRequests(f *testing.F) {
 			if a := parse(t, sent, w.Body.Bytes()); a.trailers["grpc-status"] == "" {
 				t.Errorf("no end of the call: %q", w.Body)
 			}
+		}
+	})
+}
+
+// A stream of objects falls into the same ones as for the library, as far as the library can read it.
+func FuzzObject(f *testing.F) {
+	f.Add([]byte(`{"a": "}\\"{", "b": [{}]} {} {"c": null}`))
+	f.Add([]byte("{\"a\": \"\\\\\"}\n{}"))
+	f.Add([]byte("}{"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		for rest := bytes.TrimLeft(text, " \t\r\n"); len(rest) > 0; rest = bytes.TrimLeft(rest, " \t\r\n") {
+			got, cost := web.Object(rest)
+			if len(got) == 0 || len(got) > len(rest) || cost < len(got)-1 {
+				t.Fatalf("%q at a cost of %d, of %q", got, cost, rest)
+			}
+			var want json.RawMessage
+			if decoder.Decode(&want) != nil || want[0] != '{' {
+				return // it is refused, wherever it ends
+			}
+			if !bytes.Equal(got, want) {
+				t.Fatalf("got %q, want %q", got, want)
+			}
+			rest = rest[len(got):]
 		}
 	})
 }

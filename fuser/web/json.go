@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,41 +28,99 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	routes "github.com/triskele/triskele/fuser/web/internal/routes/triskele/v1"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-)
-
-const (
-	maxBody   = 1 << 20  // bytes: more than the largest request of any method as JSON
-	maxImport = 16 << 20 // bytes: the only stream
-	importing = "/v1/memories:import"
 )
 
 // passed are the headers that mean something to the gateway. The token's is passed by the library.
 var passed = []string{"Traceparent", "Tracestate", "Baggage"}
 
 // marshaler has JSON as the commands and exports of the project have it: the names of the .proto files.
-var marshaler = quiet{&runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}}}
+var marshaler = quiet{&runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}, UnmarshalOptions: reader}}
+
+// reader takes messages that are nested as deep as the contract allows.
+var reader = protojson.UnmarshalOptions{RecursionLimit: 128}
 
 // quiet does not quote a stream that it cannot decode, since the library would log that.
 type quiet struct{ *runtime.JSONPb }
 
 // NewDecoder implements runtime.Marshaler.
 func (q quiet) NewDecoder(r io.Reader) runtime.Decoder {
-	decoder := q.JSONPb.NewDecoder(r)
-	number := 0
-	return runtime.DecoderFunc(func(v any) error {
-		number++
-		err := decoder.Decode(v)
-		if _, stream := v.(*triskelev1.ImportRequest); stream && err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("message %d of the body is no ImportRequest", number)
-		}
-		return err
-	})
+	if body, ok := r.(*batches); ok {
+		return runtime.DecoderFunc(func(v any) error { return body.next(v.(proto.Message)) })
+	}
+	return q.JSONPb.NewDecoder(r)
 }
 
-// newJSON answers requests with JSON by calls over conn.
-func newJSON(ctx context.Context, conn *grpc.ClientConn) (http.Handler, error) {
+// batches is the body of an import, the only stream: objects, of which one at a time is decoded.
+type batches struct {
+	io.ReadCloser        // empty
+	rest          []byte // of the text
+	number        int    // of the last object
+	leave         func() // the room of the last object
+	decoded       func(int) (leave func(), err error)
+}
+
+func (b *batches) next(message proto.Message) error {
+	b.leave()
+	b.leave = func() {}
+	b.number++
+	b.rest = bytes.TrimLeft(b.rest, " \t\r\n")
+	if len(b.rest) == 0 {
+		return io.EOF
+	}
+	text, spent := object(b.rest)
+	b.rest = b.rest[len(text):]
+	leave, err := b.decoded(spent)
+	if err != nil {
+		return errors.New(status.Convert(err).Message())
+	}
+	b.leave = leave
+	if reader.Unmarshal(text, message) != nil {
+		return fmt.Errorf("message %d of the body is no ImportRequest", b.number)
+	}
+	return nil
+}
+
+const importMethod = triskelev1.MemoryService_Import_FullMethodName
+
+// What values of JSON take once they are decoded: an object may be a memory, anything else is a place in a list.
+const (
+	objectCost = 512
+	valueCost  = 64
+)
+
+// object returns the first object of a text, all of the text if there is no end to it, and estimates how many bytes it takes once it is decoded.
+func object(text []byte) (first []byte, cost int) {
+	quoted, depth := false, 0
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case quoted:
+		case c == '{':
+			depth++
+			cost += objectCost
+		case c == '}':
+			if depth--; depth <= 0 {
+				return text[:i+1], cost + i
+			}
+		case c == ',', c == '[':
+			cost += valueCost
+		}
+	}
+	return text, cost + len(text)
+}
+
+// newJSON answers requests with JSON by calls over a connection.
+func newJSON(ctx context.Context, inside *rpc.Entrance) (http.Handler, error) {
+	methods, err := methodsOf(openAPI)
+	if err != nil {
+		return nil, err
+	}
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler),
 		runtime.WithIncomingHeaderMatcher(func(name string) (string, bool) { return name, slices.Contains(passed, name) }),
@@ -73,49 +132,133 @@ func newJSON(ctx context.Context, conn *grpc.ClientConn) (http.Handler, error) {
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.SetQueryParameterParser(strict{}),
+		runtime.WithMiddlewares(func(next runtime.HandlerFunc) runtime.HandlerFunc {
+			return func(w http.ResponseWriter, r *http.Request, parameters map[string]string) {
+				pattern, _ := runtime.HTTPPattern(r.Context())
+				method, ok := methods[route(r.Method, pattern.String())]
+				if !ok {
+					misrouted(r.Context(), nil, nil, w, r, http.StatusNotFound)
+					return
+				}
+				admit(inside, method, w, r, func(r *http.Request) { next(w, r, parameters) })
+			}
+		}),
 	)
-	if err := errors.Join(routes.RegisterRecallServiceHandler(ctx, mux, conn), routes.RegisterMemoryServiceHandler(ctx, mux, conn)); err != nil {
-		return nil, err
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if code, err := prepare(w, r); err != nil {
-			refuse(w, code, err)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	}), nil
+	return mux, errors.Join(routes.RegisterRecallServiceHandler(ctx, mux, inside.ClientConn), routes.RegisterMemoryServiceHandler(ctx, mux, inside.ClientConn))
 }
 
-// prepare reads the body, which has to be JSON and nothing more, and refuses others with a status of HTTP.
-func prepare(w http.ResponseWriter, r *http.Request) (int, error) {
-	limit := int64(maxBody)
-	if r.URL.Path == importing {
-		limit = maxImport
+var variable = regexp.MustCompile(`\{[^}]*\}`)
+
+// route is a path without the names of its variables.
+func route(method, path string) string {
+	return strings.ToUpper(method) + " " + variable.ReplaceAllString(path, "{}")
+}
+
+// methodsOf are the gRPC methods by route, as the document has them: an operation is called as its method, with a number if the
+// method has several.
+func methodsOf(document []byte) (map[string]string, error) {
+	var parsed struct {
+		Paths map[string]map[string]struct{ OperationID string }
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var tooLong *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLong):
-		return http.StatusRequestEntityTooLarge, fmt.Errorf("the body must have at most %d bytes", limit)
-	case err != nil:
-		return http.StatusBadRequest, errors.New("the body could not be read")
+	if err := json.Unmarshal(document, &parsed); err != nil {
+		return nil, fmt.Errorf("openapi.json: %w", err)
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it would end a long answer, too
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	if r.Method == http.MethodGet || r.Method == http.MethodDelete {
-		if len(body) > 0 {
-			return http.StatusBadRequest, errors.New("this method takes no body")
+	known := map[string]string{}
+	for _, service := range []grpc.ServiceDesc{triskelev1.RecallService_ServiceDesc, triskelev1.MemoryService_ServiceDesc} {
+		for _, m := range service.Methods {
+			known[m.MethodName] = "/" + service.ServiceName + "/" + m.MethodName
 		}
-		return 0, nil
+		for _, m := range service.Streams {
+			known[m.StreamName] = "/" + service.ServiceName + "/" + m.StreamName
+		}
+	}
+	methods := map[string]string{}
+	for path, operations := range parsed.Paths {
+		for verb, operation := range operations {
+			method, ok := known[strings.TrimRight(operation.OperationID, "0123456789")]
+			if !ok {
+				return nil, fmt.Errorf("openapi.json: %s %s is no method", verb, path)
+			}
+			methods[route(verb, path)] = method
+		}
+	}
+	return methods, nil
+}
+
+// admit has the gate asked, and then reads the body, which has to be JSON and nothing more.
+func admit(inside *rpc.Entrance, method string, w http.ResponseWriter, r *http.Request, next func(*http.Request)) {
+	ctx, err := inside.Admit(r.Context(), method)
+	if err != nil {
+		fail(ctx, nil, nil, w, r, err)
+		return
+	}
+	r = r.WithContext(ctx)
+	if r.Method == http.MethodGet || r.Method == http.MethodDelete {
+		if n, _ := r.Body.Read(make([]byte, 1)); n > 0 {
+			refuse(w, http.StatusBadRequest, errors.New("this method takes no body"))
+			return
+		}
+		read(w)
+		next(r)
+		return
 	}
 	// A type that no form can send: a page of another site would have to ask first whether it may.
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return http.StatusUnsupportedMediaType, errors.New("the body must be JSON, with the header Content-Type: application/json")
+		refuse(w, http.StatusUnsupportedMediaType, errors.New("the body must be JSON, with the header Content-Type: application/json"))
+		return
 	}
-	if r.URL.Path != importing && !json.Valid(body) {
-		return http.StatusBadRequest, errors.New("the body must be one JSON object and nothing more")
+	most := rpc.MaxBytes(method)
+	expected := most
+	if r.ContentLength >= 0 {
+		expected = min(most, int(r.ContentLength))
 	}
-	return 0, nil
+	leave, err := inside.Sent(ctx, expected)
+	if err != nil {
+		fail(ctx, nil, nil, w, r, err)
+		return
+	}
+	defer leave()
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(most)))
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLong):
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Errorf("the body must have at most %d bytes", most))
+		return
+	case err != nil:
+		refuse(w, http.StatusBadRequest, errors.New("the body could not be read"))
+		return
+	}
+	read(w)
+	decoded := func(cost int) (func(), error) {
+		if cost > rpc.MaxCost(method) {
+			return nil, rpc.TooCostly()
+		}
+		return inside.Decoded(ctx, cost)
+	}
+	if method == importMethod {
+		all := &batches{http.NoBody, body, 0, func() {}, decoded}
+		defer func() { all.leave() }()
+		r.Body = all
+		next(r)
+		return
+	}
+	if !json.Valid(body) {
+		refuse(w, http.StatusBadRequest, errors.New("the body must be one JSON object and nothing more"))
+		return
+	}
+	_, spent := object(body)
+	if leave, err = decoded(spent); err != nil {
+		fail(ctx, nil, nil, w, r, err)
+		return
+	}
+	defer leave()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	next(r)
+}
+
+// read says that a request has been read. The time for that would end a long answer, too.
+func read(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
 // someFound says 404 if none of the memories that were asked for exists: with one id, that is what callers of HTTP look at.
@@ -162,14 +305,15 @@ func misrouted(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w ht
 }
 
 // fail answers with a gRPC status: its code as one of HTTP, and the whole as JSON.
-func fail(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
+func fail(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
 	var own interface{ GRPCStatus() *status.Status } // without what the library has to say about it
 	if errors.As(err, &own) {
 		err = own.GRPCStatus().Err()
 	}
-	st := status.Convert(err).Proto()
+	given := status.Convert(err).Proto()
 	// What a parser says begins with its name, and white space that varies.
-	st.Message = strings.TrimPrefix(strings.ReplaceAll(st.GetMessage(), "\u00a0", " "), "proto: ")
+	given.Message = strings.TrimPrefix(strings.ReplaceAll(given.GetMessage(), "\u00a0", " "), "proto: ")
+	st := status.Convert(rpc.Ended(ctx, status.ErrorProto(given))).Proto()
 	if codes.Code(st.GetCode()) == codes.Unauthenticated {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
@@ -180,6 +324,8 @@ func fail(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.Re
 	}
 	write(w, runtime.HTTPStatusFromCode(codes.Code(st.GetCode())), st)
 }
+
+const quoted = 200 // bytes of an error that may quote its caller
 
 // refuse answers a request that became no call.
 func refuse(w http.ResponseWriter, code int, err error) {
@@ -192,7 +338,7 @@ func refuse(w http.ResponseWriter, code int, err error) {
 	case http.StatusMethodNotAllowed:
 		kind = codes.Unimplemented
 	}
-	write(w, code, status.New(kind, err.Error()).Proto())
+	write(w, code, status.New(kind, rpc.Cut(err.Error(), quoted)).Proto())
 }
 
 func write(w http.ResponseWriter, code int, st *spb.Status) {

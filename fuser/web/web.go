@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/rs/cors"
-	"google.golang.org/grpc"
-
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
@@ -48,11 +46,11 @@ func Open(ctx context.Context, flags Flags, outer *rpc.Server, address net.Addr,
 	if !flags.HTTP {
 		return func() {}, nil
 	}
-	conn, closeInner, err := rpc.Inner(outer.Gate(), tel, log, serve)
+	inside, closeInner, err := rpc.Inner(outer.Gate(), tel, log, serve)
 	if err != nil {
 		return nil, err
 	}
-	handler, err := newHandler(ctx, conn, flags.Origins)
+	handler, err := newHandler(ctx, inside, flags.Origins)
 	if err != nil {
 		closeInner()
 		return nil, err
@@ -121,9 +119,9 @@ func (w hurriedWriter) Write(p []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w hurriedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// newHandler answers requests by calls over conn. Pages may send them from these origins only.
-func newHandler(ctx context.Context, conn *grpc.ClientConn, origins []string) (http.Handler, error) {
-	json, err := newJSON(ctx, conn)
+// newHandler answers requests by calls over a connection. Pages may send them from these origins only.
+func newHandler(ctx context.Context, inside *rpc.Entrance, origins []string) (http.Handler, error) {
+	json, err := newJSON(ctx, inside)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +136,7 @@ func newHandler(ctx context.Context, conn *grpc.ClientConn, origins []string) (h
 		w.Header().Set("Cache-Control", "no-store") // answers hold memories
 		r = r.WithContext(rpc.From(r))
 		if strings.HasPrefix(r.Header.Get("Content-Type"), grpcWebType) {
-			serveGRPCWeb(conn, w, r)
+			serveGRPCWeb(inside, w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)

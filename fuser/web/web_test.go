@@ -200,7 +200,7 @@ func TestJSON(t *testing.T) {
 		"a parameter of no number":   {"GET", "/v1/memories?namespace=acme&page_size=many", "", nil, 400, "page_size"},
 		"a field out of bounds":      {"POST", "/v1/recall", `{"namespaces": ["acme"], "query": "x", "limit": 5000}`, nil, 400, `"field_violations":[{"field":"limit"`},
 		"nothing to remember":        {"POST", "/v1/memories", `null`, nil, 400, `"code":3`},
-		"a body that is too long":    {"POST", "/v1/recall", `"` + long + `"`, nil, 413, "1048576"},
+		"a body that is too long":    {"POST", "/v1/recall", `"` + long + `"`, nil, 413, "524288"},
 		"a body of a GET":            {"GET", "/v1/memories?namespace=acme", "{}", nil, 400, "no body"},
 		"a wrong time":               {"POST", "/v1/recall", frozen, []string{"Grpc-Timeout: soon"}, 400, "grpc-timeout"},
 		"too little time":            {"POST", "/v1/recall", frozen, []string{"Grpc-Timeout: 1n"}, 504, `"code":4`},

@@ -149,7 +149,8 @@ func TestWrongRequestsAreRefusedFirst(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // it took 11
 	defer cancel()
 	for name, namespaces := range map[string][]string{"too many": many, "the first one": {"n0", "Not A Name"}} {
-		if _, err := client.Recall(ctx, &triskelev1.RecallRequest{Namespaces: namespaces, Query: "q"}); status.Code(err) != codes.InvalidArgument {
+		_, err := client.Recall(ctx, &triskelev1.RecallRequest{Namespaces: namespaces, Query: "q"})
+		if code := status.Code(err); code != codes.InvalidArgument && !(len(namespaces) > 2 && code == codes.ResourceExhausted) { // which a bound of messages would be
 			t.Errorf("%s: got %.200v, want %v", name, err, codes.InvalidArgument)
 		}
 	}
@@ -183,9 +184,9 @@ func TestAuditIsBounded(t *testing.T) {
 	file, secret := tokens(t, auth.Token{Namespaces: []string{"*"}, Scopes: auth.Scopes})
 	log := filepath.Join(t.TempDir(), "audit.jsonl")
 	conn := dial(t, serve(t, auth.Listener{TLS: plain}, auth.Access{Tokens: file, Audit: log}), plain, secret)
-	_ = remember(t.Context(), conn, strings.Repeat("n", 20<<20))
+	_ = remember(t.Context(), conn, strings.Repeat("n", 1<<20))
 	_ = list(t.Context(), conn, "A \n prefix")
-	_ = list(t.Context(), conn, strings.Repeat("n", 20<<20))
+	_ = list(t.Context(), conn, strings.Repeat("n", 1<<20))
 	_ = get(t.Context(), dial(t, conn.Target(), plain, strings.Repeat("x", 8<<10)), "a")
 	names := make([]string, 3000)
 	for i := range names {

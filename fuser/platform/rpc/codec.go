@@ -6,59 +6,61 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/proto" // registers the codec that serverCodec builds on
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// request is a message being received. grpc-go answers INTERNAL as soon as its codec returns an error, so the codec
-// leaves the error here, for the caller of RecvMsg to return as what it is: the sender's mistake.
-type request struct {
-	message any
-	err     error
-}
+// maxNesting is how deep messages may be, since the sender chooses that. The contract allows 32 levels of metadata, each of which
+// takes three of messages.
+const maxNesting = 128
 
-// receive decodes the next message with recv and says INVALID_ARGUMENT if the bytes are no such message.
-func receive(recv func(any) error, message any) error {
-	r := &request{message: message}
-	if err := recv(r); err != nil {
-		return err
-	}
-	return r.err
-}
-
-// serverCodec is the standard codec that also knows requests.
-type serverCodec struct{ encoding.CodecV2 }
-
-func newServerCodec() serverCodec { return serverCodec{encoding.GetCodecV2("proto")} }
-
-// Unmarshal implements encoding.CodecV2.
-func (c serverCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	r, ok := v.(*request)
-	if !ok {
-		return c.CodecV2.Unmarshal(data, v)
-	}
-	err := c.CodecV2.Unmarshal(data, r.message)
-	if err == nil {
+// decode says INVALID_ARGUMENT if the bytes are no such message.
+func decode(data []byte, message proto.Message) error {
+	if (proto.UnmarshalOptions{RecursionLimit: maxNesting}).Unmarshal(data, message) == nil {
 		return nil
 	}
-	r.err = status.Error(codes.InvalidArgument, "the request is not a valid protobuf message")
-	if message, ok := r.message.(proto.Message); ok {
-		if field, err := invalidUTF8(data.Materialize(), message.ProtoReflect().Descriptor(), "", maxNesting); err == nil && field != "" {
-			r.err = Invalid(field, "must be valid UTF-8")
-		}
+	if field, err := invalidUTF8(data, message.ProtoReflect().Descriptor(), "", maxNesting); err == nil && field != "" {
+		return Invalid(field, "must be valid UTF-8")
 	}
-	return nil
+	return status.Error(codes.InvalidArgument, "the request is not a valid protobuf message, or one that is nested too deeply")
+}
+
+// What values take beside their texts: a message for each of its fields, set or not, and any value for its place in a list.
+const (
+	messageCost = 48
+	fieldCost   = 20
+	valueCost   = 32
+)
+
+// cost estimates how many bytes an encoded message takes once it is decoded, as far down as the decoder goes.
+func cost(data []byte, descriptor protoreflect.MessageDescriptor, depth int) int {
+	total := messageCost + fieldCost*descriptor.Fields().Len() + len(data)
+	for len(data) > 0 {
+		number, wire, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return total
+		}
+		data = data[n:]
+		n = protowire.ConsumeFieldValue(number, wire, data)
+		if n < 0 {
+			return total
+		}
+		value := data[:n]
+		data = data[n:]
+		total += valueCost
+		field := descriptor.Fields().ByNumber(number)
+		if field == nil || wire != protowire.BytesType || field.Message() == nil || depth == 0 {
+			continue
+		}
+		nested, _ := protowire.ConsumeBytes(value)
+		total += cost(nested, field.Message(), depth-1) - len(nested)
+	}
+	return total
 }
 
 var errWire = errors.New("not the wire format")
-
-// maxNesting is how deep messages are looked into: the sender chooses how deep they are.
-const maxNesting = 32
 
 // invalidUTF8 returns the path of the first string field in an encoded message that is not UTF-8, "" if there is none
 // down to the given depth.

@@ -3,7 +3,8 @@ package rpc
 import (
 	"testing"
 
-	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -24,9 +25,8 @@ func TestDeepNestingIsRefused(t *testing.T) {
 	entry := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), nested(10_100))
 	fields := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), entry)
 	data := protowire.AppendBytes(protowire.AppendTag(nil, 8, protowire.BytesType), fields) // Memory.metadata
-	r := &request{message: &triskelev1.Memory{}}
-	if err := newServerCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, r); err != nil || r.err == nil {
-		t.Errorf("decoding gave %v, the request %v", err, r.err)
+	if err := decode(data, &triskelev1.Memory{}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("decoding gave %v", err)
 	}
 }
 
@@ -39,6 +39,25 @@ func FuzzInvalidUTF8(f *testing.F) {
 		field, err := invalidUTF8(data, m.ProtoReflect().Descriptor(), "", maxNesting)
 		if proto.Unmarshal(data, m) == nil && (field != "" || err != nil) {
 			t.Errorf("%q, %v in a message the decoder takes: %v", field, err, m)
+		}
+	})
+}
+
+// FuzzDecode: bytes cost what they are at least, and those that are no message are their sender's fault.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("\x0a\x00\x0a\x02\x1a\x00"))
+	f.Add(nested(50))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, m := range []proto.Message{&triskelev1.ImportRequest{}, &triskelev1.RecallRequest{}, &triskelev1.UpdateRequest{}} {
+			spent := cost(data, m.ProtoReflect().Descriptor(), maxNesting)
+			if spent < len(data) {
+				t.Errorf("%T: %d bytes cost %d", m, len(data), spent)
+			}
+			if err := decode(data, m); err != nil && status.Code(err) != codes.InvalidArgument {
+				t.Errorf("%T: %v", m, err)
+			} else if err == nil && spent < proto.Size(m) {
+				t.Errorf("%T: a message of %d bytes costs %d", m, proto.Size(m), spent)
+			}
 		}
 	})
 }

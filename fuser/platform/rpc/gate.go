@@ -2,6 +2,11 @@ package rpc
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"path"
+	"runtime/debug"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -17,7 +22,7 @@ const Operate = "operate"
 
 // Call is one that was let in.
 type Call interface {
-	// Allow is asked about each message that the caller sends, once it is known to be valid. An error is as a gate's.
+	// Allow is asked about each message that the caller sends, once it keeps to the contract. An error is as a gate's.
 	Allow(message any) error
 	// Answer has a request that was allowed answered by handle, and returns what of the answer the caller may see.
 	Answer(ctx context.Context, request any, handle grpc.UnaryHandler) (any, error)
@@ -25,10 +30,12 @@ type Call interface {
 	Done(err error)
 }
 
-// registrar puts what every method needs around it: the gate, and receive to decode requests.
+// registrar puts what every method needs around it: the gate, the intake of requests, and the outcome, panics included.
 type registrar struct {
 	*grpc.Server
 	gate Gate // may be nil
+	room *Room
+	log  *slog.Logger
 }
 
 // RegisterService implements grpc.ServiceRegistrar.
@@ -39,9 +46,9 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 		name := "/" + desc.ServiceName + "/" + method.MethodName
 		wrapped.Methods[i] = grpc.MethodDesc{
 			MethodName: method.MethodName,
-			Handler: func(service any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (resp any, err error) {
-				err = r.pass(ctx, name, func(call Call) error {
-					resp, err = method.Handler(service, ctx, func(message any) error { return receive(decode, message) }, allowed(call, interceptor))
+			Handler: func(service any, ctx context.Context, _ func(any) error, interceptor grpc.UnaryServerInterceptor) (resp any, err error) {
+				err = r.pass(ctx, name, true, func(in *intake) error {
+					resp, err = method.Handler(service, ctx, in.next, answered(in.call, interceptor))
 					return err
 				})
 				return resp, err
@@ -53,39 +60,60 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 		wrapped.Streams[i] = stream
 		name := "/" + desc.ServiceName + "/" + stream.StreamName
 		wrapped.Streams[i].Handler = func(service any, messages grpc.ServerStream) error {
-			return r.pass(messages.Context(), name, func(call Call) error {
-				return stream.Handler(service, &gatedStream{messages, call})
+			return r.pass(messages.Context(), name, !stream.ClientStreams, func(in *intake) error {
+				return stream.Handler(service, &gatedStream{messages, in})
 			})
 		}
 	}
 	r.Server.RegisterService(&wrapped, service)
 }
 
-// allowed asks call about a request after the interceptor, which validates it. What is not valid is neither compared nor counted.
-func allowed(call Call, interceptor grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
+// answered has a call's Answer around what handles a request that was allowed.
+func answered(call Call, interceptor grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		return interceptor(ctx, req, info, func(ctx context.Context, req any) (any, error) {
-			if err := call.Allow(req); err != nil {
-				return nil, err
-			}
-			return call.Answer(ctx, req, handler)
-		})
+		answer := func(ctx context.Context, req any) (any, error) { return call.Answer(ctx, req, handler) }
+		if interceptor == nil {
+			return answer(ctx, req)
+		}
+		return interceptor(ctx, req, info, answer)
 	}
 }
 
 // pass has a call made if the gate lets it in.
-func (r *registrar) pass(ctx context.Context, method string, handle func(Call) error) error {
-	if r.gate == nil {
-		return handle(Anything{})
+func (r *registrar) pass(ctx context.Context, method string, single bool, handle func(*intake) error) (err error) {
+	var call Call = Anything{}
+	if r.gate != nil && !open(method) {
+		if call, err = r.gate(ctx, method); err != nil {
+			return Ended(ctx, err)
+		}
 	}
-	call, err := r.gate(ctx, method)
-	if err != nil {
-		return err
+	in := &intake{ctx: ctx, method: method, single: single, room: r.room, call: call}
+	defer func() {
+		in.close()
+		err = r.outcome(ctx, method, recover(), err)
+		call.Done(err)
+	}()
+	return handle(in)
+}
+
+// outcome is what the caller is told. What it may not know goes to the log.
+func (r *registrar) outcome(ctx context.Context, method string, panicked any, err error) error {
+	if panicked != nil {
+		r.log.ErrorContext(ctx, "panic", "method", method, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+		return errInternal
 	}
-	outcome := status.Error(codes.Internal, "panic") // unless handle returns
-	defer func() { call.Done(outcome) }()
-	outcome = handle(call)
-	return outcome
+	out := Ended(ctx, err)
+	if status.Code(out) == codes.Internal {
+		r.log.ErrorContext(ctx, "call failed", "method", method, "error", err.Error())
+	}
+	return out
+}
+
+// unknown answers calls to methods that nobody has registered.
+func unknown(_ any, stream grpc.ServerStream) error {
+	called, _ := grpc.MethodFromServerStream(stream)
+	service, method := path.Split(called)
+	return Ended(stream.Context(), status.Errorf(codes.Unimplemented, "unknown method %s for service %s", method, strings.Trim(service, "/")))
 }
 
 // Anything is a Call that may do anything.
@@ -104,13 +132,8 @@ func (Anything) Done(error) {}
 
 type gatedStream struct {
 	grpc.ServerStream
-	call Call
+	in *intake
 }
 
 // RecvMsg implements grpc.ServerStream.
-func (s *gatedStream) RecvMsg(message any) error {
-	if err := s.ServerStream.RecvMsg(message); err != nil {
-		return err
-	}
-	return s.call.Allow(message)
-}
+func (s *gatedStream) RecvMsg(message any) error { return s.in.next(message) }

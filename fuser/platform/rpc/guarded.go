@@ -27,7 +27,7 @@ func (g guarded) Invoke(ctx context.Context, method string, request, reply any, 
 		return err
 	}
 	defer func() { call.Done(err) }()
-	if err := validate(request); err != nil {
+	if err := validate(request.(proto.Message)); err != nil {
 		return err
 	}
 	if err := call.Allow(request); err != nil {

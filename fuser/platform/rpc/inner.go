@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -21,16 +22,39 @@ import (
 
 const pipeBytes = 1 << 20 // of a connection in memory
 
+// Entrance is a connection to a server in memory, where callers come in that speak other protocols than gRPC.
+type Entrance struct {
+	*grpc.ClientConn
+	// Room is for the messages that callers send, beside the server's own.
+	*Room
+	gate Gate
+}
+
+// Admit asks the gate about a call before anything of it is read. The call is made with the context that is returned, and is not
+// asked about again.
+func (e *Entrance) Admit(ctx context.Context, method string) (context.Context, error) {
+	if e.gate == nil || open(method) {
+		return ctx, nil
+	}
+	call, err := e.gate(ctx, method)
+	if err != nil {
+		return ctx, Ended(ctx, err)
+	}
+	return context.WithValue(ctx, admittedKey{}, call), nil
+}
+
+type admittedKey struct{}
+
 // Inner returns a connection to a server in memory, for what a program offers in other protocols than gRPC. Everything is checked as
 // a call from elsewhere: gate, which may be nil, is asked, and knows a call's peer to be that of the context on the client's side,
 // see From. serve registers services and serves until the listener is closed, which closing does.
-func Inner(gate Gate, tel *telemetry.Service, log *slog.Logger, serve func(*Server, net.Listener) error, more ...grpc.DialOption) (conn *grpc.ClientConn, closeInner func(), err error) {
+func Inner(gate Gate, tel *telemetry.Service, log *slog.Logger, serve func(*Server, net.Listener) error, more ...grpc.DialOption) (entrance *Entrance, closeInner func(), err error) {
 	listener := bufconn.Listen(pipeBytes)
 	callers := &callers{}
-	conn, err = grpc.NewClient("passthrough:///inner", append([]grpc.DialOption{
+	conn, err := grpc.NewClient("passthrough:///inner", append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
 		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			return invoke(callers.note(ctx), method, req, reply, conn, opts...)
 		}),
@@ -41,57 +65,75 @@ func Inner(gate Gate, tel *telemetry.Service, log *slog.Logger, serve func(*Serv
 	if err != nil {
 		return nil, nil, err
 	}
-	inner := NewServer(tel, log)
+	// All callers have one connection, and the edge bounds what their headers have.
+	inner := NewServer(tel, log, grpc.MaxConcurrentStreams(math.MaxUint32), grpc.MaxHeaderListSize(pipeBytes))
 	if gate != nil {
-		inner.Admit(func(ctx context.Context, method string) (Call, error) { return gate(callers.restore(ctx), method) })
+		inner.Admit(func(ctx context.Context, method string) (Call, error) {
+			caller := callers.of(ctx)
+			if caller.admitted != nil {
+				return caller.admitted, nil
+			}
+			if caller.peer != nil {
+				ctx = peer.NewContext(ctx, caller.peer)
+			}
+			return gate(ctx, method)
+		})
 	}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
 		_ = serve(inner, listener) // ends with the listener, or with the program
 	}()
-	return conn, func() {
+	return &Entrance{conn, newRoom(), gate}, func() {
 		_ = conn.Close()
 		_ = listener.Close()
 		<-served
 	}, nil
 }
 
-// callers are the peers of running calls, by the number that a call carries: only the number travels.
+// callers are those of running calls, by the number that a call carries: only the number travels.
 type callers struct {
-	last  atomic.Uint64
-	peers sync.Map
+	last    atomic.Uint64
+	running sync.Map
+}
+
+type caller struct {
+	peer     *peer.Peer // nil if it is not known
+	admitted Call       // nil unless the gate was asked
 }
 
 const callerKey = "triskele-caller"
 
 func (c *callers) note(ctx context.Context) context.Context {
-	p, ok := peer.FromContext(ctx)
-	if !ok {
+	var one caller
+	one.peer, _ = peer.FromContext(ctx)
+	one.admitted, _ = ctx.Value(admittedKey{}).(Call)
+	if one.peer == nil && one.admitted == nil {
 		return ctx
 	}
 	number := strconv.FormatUint(c.last.Add(1), 10)
-	c.peers.Store(number, p)
-	context.AfterFunc(ctx, func() { c.peers.Delete(number) })
+	c.running.Store(number, one)
+	context.AfterFunc(ctx, func() { c.running.Delete(number) })
 	return metadata.AppendToOutgoingContext(ctx, callerKey, number)
 }
 
-func (c *callers) restore(ctx context.Context) context.Context {
+func (c *callers) of(ctx context.Context) caller {
 	for _, number := range metadata.ValueFromIncomingContext(ctx, callerKey) {
-		if p, ok := c.peers.Load(number); ok {
-			return peer.NewContext(ctx, p.(*peer.Peer))
+		if one, ok := c.running.Load(number); ok {
+			return one.(caller)
 		}
 	}
-	return ctx
+	return caller{}
 }
 
-// From returns the context of an HTTP request with its sender as the peer.
+// From returns the context of an HTTP request with its sender as the peer, and the token that was shown, as a gate looks for them.
 func From(r *http.Request) context.Context {
 	p := &peer.Peer{Addr: remote(r.RemoteAddr)}
 	if r.TLS != nil {
 		p.AuthInfo = credentials.TLSInfo{State: *r.TLS, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
 	}
-	return peer.NewContext(r.Context(), p)
+	ctx := metadata.NewIncomingContext(r.Context(), metadata.MD{"authorization": r.Header.Values("Authorization")})
+	return peer.NewContext(ctx, p)
 }
 
 // remote is an address as HTTP has it.

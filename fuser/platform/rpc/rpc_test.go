@@ -136,7 +136,7 @@ func TestOutOfBoundsIsRefusedByName(t *testing.T) {
 	}{
 		"limit 0":          {func(r *triskelev1.RecallRequest) { r.Limit = &zero }, []string{"limit", "1"}},
 		"limit a million":  {func(r *triskelev1.RecallRequest) { r.Limit = &million }, []string{"limit", "1000"}},
-		"10 MB query":      {func(r *triskelev1.RecallRequest) { r.Query = strings.Repeat("x", 10<<20) }, []string{"query", "32768"}},
+		"400 KB query":     {func(r *triskelev1.RecallRequest) { r.Query = strings.Repeat("x", 400<<10) }, []string{"query", "32768"}},
 		"NUL in the query": {func(r *triskelev1.RecallRequest) { r.Query = "a\x00b" }, []string{"query"}},
 		"no namespace":     {func(r *triskelev1.RecallRequest) { r.Namespaces = nil }, []string{"namespaces", "1"}},
 		"bad namespace":    {func(r *triskelev1.RecallRequest) { r.Namespaces = []string{"n", "Über all"} }, []string{"namespaces[1]"}},

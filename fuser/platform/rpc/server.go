@@ -9,28 +9,31 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"time"
 
-	"buf.build/go/protovalidate"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc/filters"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
 const (
-	// MaxMessageBytes is what a server reads at most. It lies above the declared bounds of every field, so that an
-	// oversized field is refused by name; only what is larger still is cut off by the transport.
-	MaxMessageBytes = 96 << 20
+	// maxAnswer is what a client reads at most: above the largest answer.
+	maxAnswer = 96 << 20
+	// maxStreams is how many calls a connection may have running, and maxHeader the bytes of a call's metadata. Tokens of an
+	// issuer have a few thousand.
+	maxStreams = 250
+	maxHeader  = 32 << 10
+	// streamWindow is what a call may send before it is read, and connWindow what all calls of a connection may have on their way.
+	streamWindow = 64 << 10
+	connWindow   = 1 << 20
+	// handshakeTime is for TLS and the settings of HTTP/2.
+	handshakeTime = 10 * time.Second
 	// drainTime is how long running calls may take to end at shutdown: longer than the greatest budget of a recall.
 	drainTime = 15 * time.Second
 )
@@ -46,27 +49,31 @@ type Server struct {
 	concerns []func() string
 }
 
-// NewServer returns a server that validates requests, hides internal errors, survives panics and is traced.
+// NewServer returns a server that bounds and validates requests, hides internal errors, survives panics and is traced.
 func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOption) *Server {
-	guard, doors := guard{log: log}, newDoors()
+	doors := newDoors()
 	options := append([]grpc.ServerOption{
 		grpc.Creds(doors),
-		grpc.MaxRecvMsgSize(MaxMessageBytes),
-		grpc.ForceServerCodecV2(newServerCodec()),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxHeaderListSize(maxHeader),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connWindow),
+		grpc.ConnectionTimeout(handshakeTime),
+		grpc.UnknownServiceHandler(unknown),
 		grpc.StatsHandler(otelgrpc.NewServerHandler(
 			otelgrpc.WithTracerProvider(tel.TracerProvider),
 			otelgrpc.WithMeterProvider(tel.MeterProvider),
 			otelgrpc.WithPropagators(tel.Propagator),
 			otelgrpc.WithFilter(filters.Not(filters.HealthCheck())),
 		)),
-		grpc.ChainUnaryInterceptor(guard.unary),
-		grpc.ChainStreamInterceptor(guard.stream),
+		// Whoever is gone, or sleeps, gives up what its calls hold.
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 5 * time.Minute, Time: 30 * time.Second, Timeout: 15 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, more...)
-	s := &Server{registrar: &registrar{Server: grpc.NewServer(options...)}, health: health.NewServer(), doors: doors, log: log}
+	s := &Server{registrar: &registrar{Server: grpc.NewServer(options...), room: newRoom(), log: log}, health: health.NewServer(), doors: doors, log: log}
 	s.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
-	healthpb.RegisterHealthServer(s.Server, s.health)
-	reflection.Register(s.Server)
+	healthpb.RegisterHealthServer(s, s.health)
+	reflection.Register(s)
 	return s
 }
 
@@ -196,60 +203,4 @@ func Listen(address string, remote bool) (net.Listener, error) {
 		return nil, fmt.Errorf("listen address %s %w", address, ErrNotLoopback)
 	}
 	return net.Listen("tcp", address)
-}
-
-// guard is what every call passes: validation on the way in, error mapping and panic recovery on the way out.
-type guard struct{ log *slog.Logger }
-
-func (g guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-	defer func() { err = g.outcome(ctx, info.FullMethod, recover(), err) }()
-	if err := validate(req); err != nil {
-		return nil, err
-	}
-	return handler(ctx, req)
-}
-
-func (g guard) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-	defer func() { err = g.outcome(stream.Context(), info.FullMethod, recover(), err) }()
-	return handler(service, &validatedStream{stream})
-}
-
-type validatedStream struct{ grpc.ServerStream }
-
-func (s *validatedStream) RecvMsg(message any) error {
-	if err := receive(s.ServerStream.RecvMsg, message); err != nil {
-		return err
-	}
-	return validate(message)
-}
-
-// maxExplained is how large a request may be, in bytes, of which every violation is named: of a larger one that is the first,
-// because looking for more of them in a hundred thousand elements takes seconds.
-const maxExplained = 4 << 10
-
-func validate(req any) error {
-	message, ok := req.(proto.Message)
-	if !ok {
-		return nil
-	}
-	err := protovalidate.Validate(message, protovalidate.WithFailFast())
-	if err != nil && proto.Size(message) <= maxExplained {
-		err = protovalidate.Validate(message)
-	}
-	return FromViolations("", err)
-}
-
-func (g guard) outcome(ctx context.Context, method string, panicked any, err error) error {
-	if panicked != nil {
-		g.log.ErrorContext(ctx, "panic", "method", method, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
-		return status.Error(codes.Internal, "internal error; the server's log has the cause")
-	}
-	if err == nil {
-		return nil
-	}
-	out, internal := public(ctx, err)
-	if internal {
-		g.log.ErrorContext(ctx, "call failed", "method", method, "error", err.Error())
-	}
-	return out
 }

@@ -4,13 +4,16 @@ package mcpserver
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
 
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/briefing"
@@ -46,6 +49,7 @@ func New(conn grpc.ClientConnInterface, config Config, log *slog.Logger) *mcp.Se
 		Instructions: instructions, Logger: log, Capabilities: &mcp.ServerCapabilities{},
 	})
 	s.addTools(out)
+	out.AddReceivingMiddleware(quotingLittle)
 	out.AddResourceTemplate(&mcp.ResourceTemplate{
 		Name: "memory", Title: "Memory", URITemplate: resourcePrefix + "{id}", MIMEType: "text/plain",
 		Description: "A memory in full, by the id that recall and list give.",
@@ -55,6 +59,40 @@ func New(conn grpc.ClientConnInterface, config Config, log *slog.Logger) *mcp.Se
 		Arguments: []*mcp.PromptArgument{{Name: "topic", Description: "The topic or question.", Required: true}},
 	}, s.whatDoWeKnow)
 	return out
+}
+
+// Errors of the tools' own have at most ownBytes. Longer ones are the library's, which quotes all of an argument: they are cut.
+const (
+	ownBytes    = 250
+	quotedBytes = 200
+)
+
+// quotingLittle shortens errors, which take room in an agent's context.
+func quotingLittle(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, req)
+		if err != nil {
+			if wire := (*jsonrpc.Error)(nil); errors.As(err, &wire) {
+				return nil, &jsonrpc.Error{Code: wire.Code, Message: shortened(wire.Message)}
+			}
+			return nil, errors.New(shortened(err.Error()))
+		}
+		if called, ok := result.(*mcp.CallToolResult); ok && called.IsError {
+			for _, content := range called.Content {
+				if text, ok := content.(*mcp.TextContent); ok {
+					text.Text = shortened(text.Text)
+				}
+			}
+		}
+		return result, nil
+	}
+}
+
+func shortened(text string) string {
+	if len(text) <= ownBytes {
+		return text
+	}
+	return rpc.Cut(text, quotedBytes)
 }
 
 const resourcePrefix = "triskele://memory/"

@@ -325,3 +325,30 @@ func TestResourceAndPrompt(t *testing.T) {
 	}
 	want(t, "prompt", prompt.Messages[0].Content.(*mcp.TextContent).Text, "> The crane is serviced in spring.\n", "the crane")
 }
+
+// TestErrorsQuoteLittle: an error takes little of an agent's context, however much was sent.
+func TestErrorsQuoteLittle(t *testing.T) {
+	a := connect(t, usual)
+	long := strings.Repeat("é", 500_000)
+	for name, ask := range map[string]func() string{
+		"a query":          func() string { text, _, _ := a.call("recall", args{"query": long}); return text },
+		"a query in bytes": func() string { text, _, _ := a.call("recall", args{"query": long[:40_000]}); return text },
+		"a tag":            func() string { text, _, _ := a.call("recall", args{"query": "x", "tags": []string{long}}); return text },
+		"an unknown field": func() string { text, _, _ := a.call("recall", args{"query": "x", long: 1}); return text },
+		"a time":           func() string { text, _, _ := a.call("recall", args{"query": "x", "since": long}); return text },
+		"an id":            func() string { text, _, _ := a.call("forget", args{"ids": []string{long}}); return text },
+		"a tool":           func() string { _, err := a.CallTool(t.Context(), &mcp.CallToolParams{Name: long}); return err.Error() },
+		"a resource": func() string {
+			_, err := a.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "x:" + long})
+			return err.Error()
+		},
+		"a prompt": func() string {
+			_, err := a.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: long})
+			return err.Error()
+		},
+	} {
+		if got := ask(); len(got) > 350 || len(got) < 10 || strings.Count(got, "é") > 100 {
+			t.Errorf("%s: got an error of %d bytes, want at most 350 with 200 of what was sent: %.400s", name, len(got), got)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package rpc
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"time"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// messageTime is how long a large message may take to arrive, since it holds room that others wait for.
+const messageTime = time.Minute
+
+// wire is a stream of grpc-go below the frames of messages. The library's own way to receive has one limit for all methods, and
+// decompresses. It does not promise these methods: without them every call fails.
+type wire interface {
+	ReadMessageHeader(header []byte) error
+	Read(n int) (mem.BufferSlice, error)
+}
+
+// intake receives the messages of one call that was let in. Each is checked before it takes memory:
+// its length before it is read, its cost before it is decoded. Then come the contract's rules, then what the caller may do.
+type intake struct {
+	ctx    context.Context
+	method string
+	single bool // exactly one message
+	room   *Room
+	call   Call
+	leave  []func() // of the last message
+}
+
+// next receives a message, io.EOF if there is none.
+func (in *intake) next(message any) error {
+	in.close()
+	stream, ok := grpc.ServerTransportStreamFromContext(in.ctx).(wire)
+	if !ok {
+		return errors.New("grpc-go's streams have changed")
+	}
+	data, err := in.read(stream)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return status.Error(codes.InvalidArgument, "the message is shorter than its header says")
+	}
+	if err != nil {
+		return err
+	}
+	if in.single {
+		if err := stream.ReadMessageHeader(make([]byte, frameHeader)); !errors.Is(err, io.EOF) {
+			data.Free()
+			if err == nil {
+				err = status.Error(codes.InvalidArgument, "the call has more than one message")
+			}
+			return err
+		}
+	}
+	if err := in.decode(data, message.(proto.Message)); err != nil {
+		return err
+	}
+	return in.call.Allow(message)
+}
+
+// close gives back what the last message held.
+func (in *intake) close() {
+	for _, leave := range in.leave {
+		leave()
+	}
+	in.leave = nil
+}
+
+const frameHeader = 5 // bytes: compressed or not, length
+
+func (in *intake) read(stream wire) (mem.BufferSlice, error) {
+	var header [frameHeader]byte
+	err := stream.ReadMessageHeader(header[:])
+	switch {
+	case errors.Is(err, io.EOF) && in.single:
+		return nil, status.Error(codes.InvalidArgument, "the call has no message")
+	case err != nil:
+		return nil, err
+	case header[0] != 0:
+		return nil, status.Error(codes.Unimplemented, "messages must not be compressed")
+	}
+	length := binary.BigEndian.Uint32(header[1:])
+	if uint64(length) > uint64(MaxBytes(in.method)) {
+		return nil, TooLarge(in.method)
+	}
+	n := int(length)
+	if n <= largeBytes {
+		return stream.Read(n)
+	}
+	leave, err := in.room.Sent(in.ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	in.leave = append(in.leave, leave)
+	type received struct {
+		data mem.BufferSlice
+		err  error
+	}
+	done := make(chan received, 1)
+	go func() { // which ends with the call at the latest
+		data, err := stream.Read(n)
+		done <- received{data, err}
+	}()
+	timer := time.NewTimer(messageTime)
+	defer timer.Stop()
+	select {
+	case r := <-done:
+		return r.data, r.err
+	case <-timer.C:
+		return nil, status.Errorf(codes.DeadlineExceeded, "the message did not arrive within %v", messageTime)
+	}
+}
+
+// decode checks what a message costs, decodes it, and holds it to the rules of the contract.
+func (in *intake) decode(data mem.BufferSlice, message proto.Message) error {
+	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	data.Free()
+	defer buffer.Free()
+	spent := cost(buffer.ReadOnlyData(), message.ProtoReflect().Descriptor(), maxNesting)
+	if spent > MaxCost(in.method) {
+		return TooCostly()
+	}
+	leave, err := in.room.Decoded(in.ctx, spent)
+	if err != nil {
+		return err
+	}
+	in.leave = append(in.leave, leave)
+	if err := decode(buffer.ReadOnlyData(), message); err != nil {
+		return err
+	}
+	return validate(message)
+}
+
+// maxExplained is how large a request may be, in bytes, of which every violation is named: of a larger one that is the first,
+// because looking for more of them in a hundred thousand elements takes seconds, and more memory than the request.
+const maxExplained = 4 << 10
+
+func validate(message proto.Message) error {
+	err := protovalidate.Validate(message, protovalidate.WithFailFast())
+	if err != nil && proto.Size(message) <= maxExplained {
+		err = protovalidate.Validate(message)
+	}
+	return FromViolations("", err)
+}

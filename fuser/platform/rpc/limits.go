@@ -1,0 +1,93 @@
+package rpc
+
+import (
+	"context"
+	"strings"
+
+	"golang.org/x/sync/semaphore"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// limits are the bytes that one message of a method may have, whichever protocol brings it. They lie above the largest message that
+// the contract allows, as protobuf and as JSON with the usual escapes, so that a field that is too long is refused by its name. Only
+// an import's lies below: a thousand memories of 64 KiB each have to come in several messages.
+var limits = map[string]int{
+	triskelev1.RecallService_Recall_FullMethodName:    512 << 10, // query 32 KiB, vector 16 KiB, filter, legs
+	triskelev1.LegService_Search_FullMethodName:       512 << 10, // the same, and 1,000 seeds
+	triskelev1.LegService_ScoreByIds_FullMethodName:   512 << 10, // query, vector, 4,000 ids
+	triskelev1.MemoryService_Get_FullMethodName:       256 << 10, // query, 1,000 ids
+	triskelev1.MemoryService_Forget_FullMethodName:    256 << 10, // 1,000 ids
+	triskelev1.MemoryService_List_FullMethodName:      256 << 10, // filter
+	triskelev1.MemoryService_Remember_FullMethodName:  1 << 20,   // a memory: content 64 KiB, metadata 90 KiB, keywords, tags, links
+	triskelev1.MemoryService_Update_FullMethodName:    1 << 20,
+	triskelev1.MemoryService_Supersede_FullMethodName: 1 << 20,
+	triskelev1.MemoryService_Import_FullMethodName:    16 << 20,
+}
+
+// otherBytes is for all other methods, health checks and reflection among them: names, ids and numbers.
+const otherBytes = 16 << 10
+
+// MaxBytes is how large a message may be that a caller sends to a method.
+func MaxBytes(method string) int {
+	if n, ok := limits[method]; ok {
+		return n
+	}
+	return otherBytes
+}
+
+// MaxCost is how much memory a message may take once it is decoded, as estimated beforehand: what is empty takes little to send.
+func MaxCost(method string) int { return 4 * MaxBytes(method) }
+
+// TooLarge refuses a message that is beyond MaxBytes.
+func TooLarge(method string) error {
+	return status.Errorf(codes.ResourceExhausted, "a message to this method may have at most %d bytes", MaxBytes(method))
+}
+
+// TooCostly refuses a message that is beyond MaxCost.
+func TooCostly() error {
+	return status.Error(codes.ResourceExhausted, "the message has too many values: send them in several messages")
+}
+
+// open says whether a method is for everybody: health checks and reflection.
+func open(method string) bool { return strings.HasPrefix(method, "/grpc.") }
+
+// What large messages may take in memory at a time, for each server: the bytes that were sent, twice while they are put together, and
+// what they became. A gateway has three servers: for gRPC, and for HTTP one at the edge and one within. All in use, that is
+// 3 * (2 * 16 + 64) = 288 MiB, which fits the 512 MiB of deploy/kubernetes beside the 100 MiB of a gateway at rest. Calls that find no
+// room wait.
+const (
+	sentBytes    = 16 << 20
+	decodedBytes = 64 << 20
+	// largeBytes is what counts as large. As much of a call is received before anybody reads it.
+	largeBytes = 64 << 10
+)
+
+// Room is what large messages share.
+type Room struct{ sent, decoded *semaphore.Weighted }
+
+func newRoom() *Room {
+	return &Room{semaphore.NewWeighted(sentBytes), semaphore.NewWeighted(decodedBytes)}
+}
+
+// Sent waits for room for a message that is about to be read. leave gives it back.
+func (r *Room) Sent(ctx context.Context, n int) (leave func(), err error) {
+	return enter(ctx, r.sent, n)
+}
+
+// Decoded waits for room for what a message becomes, which may hold room for what was sent. leave gives it back.
+func (r *Room) Decoded(ctx context.Context, n int) (leave func(), err error) {
+	return enter(ctx, r.decoded, n)
+}
+
+func enter(ctx context.Context, room *semaphore.Weighted, n int) (func(), error) {
+	if n <= largeBytes {
+		return func() {}, nil
+	}
+	if err := room.Acquire(ctx, int64(n)); err != nil {
+		return nil, Ended(ctx, err)
+	}
+	return func() { room.Release(int64(n)) }, nil
+}
