@@ -1,5 +1,5 @@
 // Package admin is the HTTP server for who runs a program: metrics for Prometheus, health, and the pages that the program
-// adds. It has no authentication, so it listens on loopback unless told otherwise, and keeps out what a browser on the same
+// adds, which ask by themselves who may see them. Metrics and health have no authentication, so it listens on loopback unless told otherwise, and keeps out what a browser on the same
 // machine may be tricked into sending. It knows no service.
 package admin
 
@@ -67,14 +67,20 @@ func Listen(flags Flags, metrics http.Handler, log *slog.Logger) (*Server, error
 	return s, nil
 }
 
-// Health registers GET /healthz, which is 200 while serving says so and 503 else.
-func (s *Server) Health(serving func() bool) {
+// Health registers GET /healthz, which is 200 while serving says so and 503 else. A line follows for each of the concerns, which do not
+// change that: no pod should be taken away for what its successor would have, too.
+func (s *Server) Health(serving func() bool, concerns func() []string) {
 	s.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		answer, code := "serving\n", http.StatusOK
 		if !serving() {
-			http.Error(w, "not serving", http.StatusServiceUnavailable)
-			return
+			answer, code = "not serving\n", http.StatusServiceUnavailable
 		}
-		_, _ = w.Write([]byte("serving\n"))
+		for _, concern := range concerns() {
+			answer += "concern: " + concern + "\n"
+		}
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(answer))
 	})
 }
 

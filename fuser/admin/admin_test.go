@@ -67,7 +67,8 @@ func TestServer(t *testing.T) {
 	counter.Add(t.Context(), 3)
 	s, address := start(t, "127.0.0.1:0", process.Metrics())
 	serving := false
-	s.Health(func() bool { return serving })
+	var concerns []string
+	s.Health(func() bool { return serving }, func() []string { return concerns })
 	pages := 0
 	s.HandleFunc("/page", func(http.ResponseWriter, *http.Request) { pages++ })
 
@@ -83,6 +84,10 @@ func TestServer(t *testing.T) {
 	serving = true
 	if code, body := ask(t, "GET", "http://"+address+"/healthz", nil); code != 200 || body != "serving\n" {
 		t.Errorf("health: %d %q", code, body)
+	}
+	concerns = []string{"tokens cannot be read"}
+	if code, body := ask(t, "GET", "http://"+address+"/healthz", nil); code != 200 || body != "serving\nconcern: tokens cannot be read\n" {
+		t.Errorf("health with a concern: %d %q", code, body)
 	}
 	for name, x := range map[string]struct {
 		method string
@@ -116,7 +121,7 @@ func TestListen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Health(func() bool { return true }) // harmless
+		s.Health(func() bool { return true }, func() []string { return nil }) // harmless
 		s.Start(context.Background())()
 	}
 	// Where other machines may ask, they may do so by any name.

@@ -45,17 +45,19 @@ type page struct {
 	memories  triskelev1.MemoryServiceClient
 	recent    *recent.Ring
 	recorder  *telemetry.Recorder
+	gate      rpc.Gate // nil if everybody is let in
 }
 
 // Open adds the page to the mux of a server for operators, which keeps other sites' requests out. What the page asks goes to a
-// gRPC server in memory, which knows whom to let in from outer and which serve has serve the gateway: who has to show a token there
-// has to show it to the page.
+// gRPC server in memory, which knows whom to let in from outer and which serve has serve the gateway. There is one rule: what is shown
+// of texts, queries and recalls is for those whom outer's gate lets in. The page's own files are for everybody, since they ask for the
+// token.
 func Open(mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service, log *slog.Logger, serve func(*rpc.Server, net.Listener) error) (closePage func(), err error) {
-	conn, closePage, err := rpc.Inner(outer.Operators(), tel, log, serve, rpc.Traced(tel))
+	conn, closePage, err := rpc.Inner(outer.Gate(), tel, log, serve, rpc.Traced(tel))
 	if err != nil {
 		return nil, err
 	}
-	(&page{triskelev1.NewRecallServiceClient(conn), triskelev1.NewMemoryServiceClient(conn), ring, tel.Recorder}).register(mux)
+	(&page{triskelev1.NewRecallServiceClient(conn), triskelev1.NewMemoryServiceClient(conn), ring, tel.Recorder, outer.Gate()}).register(mux)
 	return closePage, nil
 }
 
@@ -69,10 +71,10 @@ func (p *page) register(mux *http.ServeMux) {
 	handle("GET /{$}", static.ServeHTTP)
 	handle("GET /assets/", http.StripPrefix("/assets/", static).ServeHTTP)
 	handle("POST /api/recall", p.recall)
-	handle("GET /api/live", p.live)
-	handle("GET /api/recalls", p.recalls)
-	handle("GET /api/recalls/{id}", p.one)
-	handle("GET /api/traces", p.traces)
+	handle("GET /api/live", p.known(p.live))
+	handle("GET /api/recalls", p.known(p.recalls))
+	handle("GET /api/recalls/{id}", p.known(p.one))
+	handle("GET /api/traces", p.known(p.traces))
 	handle("GET /api/namespaces", p.namespaces)
 	handle("GET /api/index", p.index)
 }
@@ -92,6 +94,32 @@ func guarded(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// known keeps what is of all callers' recalls to those who may know of all namespaces. Everything else is a call to the gateway, which
+// asks by itself.
+func (p *page) known(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if p.gate != nil {
+			ctx := metadata.NewIncomingContext(rpc.From(r), metadata.Pairs("authorization", r.Header.Get("Authorization")))
+			call, err := p.gate(ctx, rpc.Operate)
+			if err == nil {
+				err = call.Allow(everywhere{})
+				call.Done(err)
+			}
+			if err != nil {
+				fail(w, err)
+				return
+			}
+		}
+		next(w, r)
+	}
+}
+
+// everywhere is a request that is about all namespaces.
+type everywhere struct{}
+
+// GetNamespace returns the pattern that no other covers.
+func (everywhere) GetNamespace() string { return "*" }
 
 // recall asks what the browser asks, with everything that explains the answer.
 func (p *page) recall(w http.ResponseWriter, r *http.Request) {

@@ -12,10 +12,15 @@ import (
 // a gRPC status. Health checks and reflection pass without being asked about.
 type Gate func(ctx context.Context, method string) (Call, error)
 
+// Operate is the method that a gate is asked about where operators are shown what callers of all namespaces did.
+const Operate = "operate"
+
 // Call is one that was let in.
 type Call interface {
-	// Allow is asked about each message that the caller sends. An error is as a gate's.
+	// Allow is asked about each message that the caller sends, once it is known to be valid. An error is as a gate's.
 	Allow(message any) error
+	// Answer has a request that was allowed answered by handle, and returns what of the answer the caller may see.
+	Answer(ctx context.Context, request any, handle grpc.UnaryHandler) (any, error)
 	// Done is told the outcome.
 	Done(err error)
 }
@@ -36,12 +41,7 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 			MethodName: method.MethodName,
 			Handler: func(service any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (resp any, err error) {
 				err = r.pass(ctx, name, func(call Call) error {
-					resp, err = method.Handler(service, ctx, func(message any) error {
-						if err := receive(decode, message); err != nil {
-							return err
-						}
-						return call.Allow(message)
-					}, interceptor)
+					resp, err = method.Handler(service, ctx, func(message any) error { return receive(decode, message) }, allowed(call, interceptor))
 					return err
 				})
 				return resp, err
@@ -59,6 +59,18 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 		}
 	}
 	r.Server.RegisterService(&wrapped, service)
+}
+
+// allowed asks call about a request after the interceptor, which validates it. What is not valid is neither compared nor counted.
+func allowed(call Call, interceptor grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		return interceptor(ctx, req, info, func(ctx context.Context, req any) (any, error) {
+			if err := call.Allow(req); err != nil {
+				return nil, err
+			}
+			return call.Answer(ctx, req, handler)
+		})
+	}
 }
 
 // pass has a call made if the gate lets it in.
@@ -81,6 +93,11 @@ type Anything struct{}
 
 // Allow implements Call.
 func (Anything) Allow(any) error { return nil }
+
+// Answer implements Call.
+func (Anything) Answer(ctx context.Context, request any, handle grpc.UnaryHandler) (any, error) {
+	return handle(ctx, request)
+}
 
 // Done implements Call.
 func (Anything) Done(error) {}

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // Guarded has a gate asked about every call over conn, as a server would: what the caller has shown is the context's incoming
@@ -26,10 +27,21 @@ func (g guarded) Invoke(ctx context.Context, method string, request, reply any, 
 		return err
 	}
 	defer func() { call.Done(err) }()
+	if err := validate(request); err != nil {
+		return err
+	}
 	if err := call.Allow(request); err != nil {
 		return err
 	}
-	return g.ClientConnInterface.Invoke(ctx, method, request, reply, opts...)
+	answer, err := call.Answer(ctx, request, func(ctx context.Context, request any) (any, error) {
+		one := reply.(proto.Message).ProtoReflect().New().Interface() // a call may be answered in several parts
+		return one, g.ClientConnInterface.Invoke(ctx, method, request, one, opts...)
+	})
+	if err != nil {
+		return err
+	}
+	proto.Merge(reply.(proto.Message), answer.(proto.Message))
+	return nil
 }
 
 // NewStream implements grpc.ClientConnInterface.

@@ -43,7 +43,7 @@ func Inner(gate Gate, tel *telemetry.Service, log *slog.Logger, serve func(*Serv
 	}
 	inner := NewServer(tel, log)
 	if gate != nil {
-		inner.Admit(func(ctx context.Context, method string) (Call, error) { return gate(callers.restore(ctx), method) }, nil)
+		inner.Admit(func(ctx context.Context, method string) (Call, error) { return gate(callers.restore(ctx), method) })
 	}
 	served := make(chan struct{})
 	go func() {

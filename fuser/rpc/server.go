@@ -39,10 +39,11 @@ const (
 // to that of what it depends on.
 type Server struct {
 	*registrar
-	operators Gate
-	health    *health.Server
-	doors     *doors
-	log       *slog.Logger
+	health *health.Server
+	doors  *doors
+	log    *slog.Logger
+
+	concerns []func() string
 }
 
 // NewServer returns a server that validates requests, hides internal errors, survives panics and is traced.
@@ -69,15 +70,11 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 	return s
 }
 
-// Admit has gate asked about every call from now on; without one, everybody is let in. operators is the gate for what the
-// page for operators asks on behalf of those who open it: not over a connection that could show who they are.
-func (s *Server) Admit(gate, operators Gate) { s.gate, s.operators = gate, operators }
+// Admit has gate asked about every call from now on; without one, everybody is let in.
+func (s *Server) Admit(gate Gate) { s.gate = gate }
 
-// Gate is what Admit was given for callers.
+// Gate is what Admit was given.
 func (s *Server) Gate() Gate { return s.gate }
-
-// Operators is the gate for operators that Admit was given.
-func (s *Server) Operators() Gate { return s.operators }
 
 // Encrypt has the server speak TLS only, with this configuration, which it takes over. Call it before Run.
 func (s *Server) Encrypt(config *tls.Config) {
@@ -105,6 +102,19 @@ func (s *Server) Ready() {
 func (s *Server) Serving() bool {
 	resp, err := s.health.Check(context.Background(), &healthpb.HealthCheckRequest{})
 	return err == nil && resp.GetStatus() == healthpb.HealthCheckResponse_SERVING
+}
+
+// Concern has Concerns ask reason, which says what is wrong although the server serves, or nothing. Call it before Run.
+func (s *Server) Concern(reason func() string) { s.concerns = append(s.concerns, reason) }
+
+// Concerns are what is wrong although the server serves.
+func (s *Server) Concerns() (all []string) {
+	for _, reason := range s.concerns {
+		if text := reason(); text != "" {
+			all = append(all, text)
+		}
+	}
+	return all
 }
 
 func (s *Server) setAll(status healthpb.HealthCheckResponse_ServingStatus) {
@@ -193,7 +203,7 @@ type guard struct{ log *slog.Logger }
 
 func (g guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	defer func() { err = g.outcome(ctx, info.FullMethod, recover(), err) }()
-	if err := g.validate(req); err != nil {
+	if err := validate(req); err != nil {
 		return nil, err
 	}
 	return handler(ctx, req)
@@ -201,27 +211,32 @@ func (g guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 
 func (g guard) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	defer func() { err = g.outcome(stream.Context(), info.FullMethod, recover(), err) }()
-	return handler(service, &validatedStream{ServerStream: stream, guard: g})
+	return handler(service, &validatedStream{stream})
 }
 
-type validatedStream struct {
-	grpc.ServerStream
-	guard guard
-}
+type validatedStream struct{ grpc.ServerStream }
 
 func (s *validatedStream) RecvMsg(message any) error {
 	if err := receive(s.ServerStream.RecvMsg, message); err != nil {
 		return err
 	}
-	return s.guard.validate(message)
+	return validate(message)
 }
 
-func (g guard) validate(req any) error {
+// maxExplained is how large a request may be, in bytes, of which every violation is named: of a larger one that is the first,
+// because looking for more of them in a hundred thousand elements takes seconds.
+const maxExplained = 4 << 10
+
+func validate(req any) error {
 	message, ok := req.(proto.Message)
 	if !ok {
 		return nil
 	}
-	return FromViolations("", protovalidate.Validate(message))
+	err := protovalidate.Validate(message, protovalidate.WithFailFast())
+	if err != nil && proto.Size(message) <= maxExplained {
+		err = protovalidate.Validate(message)
+	}
+	return FromViolations("", err)
 }
 
 func (g guard) outcome(ctx context.Context, method string, panicked any, err error) error {

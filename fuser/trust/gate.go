@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
@@ -14,6 +15,18 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/rpc"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+const (
+	// mostCounted bounds the namespaces of one call of which it is remembered that they were counted; beyond, they count again.
+	mostCounted = 1000
+	// mostLogged bounds the namespaces in a line of the audit log. Others are in their number only.
+	mostLogged = 16
+	// maxCaller bounds the names of a certificate in a line of the log, in bytes.
+	maxCaller = 200
+	// maxShown bounds what is looked at as a token, in bytes: those of issuers have some thousand at most.
+	maxShown = 16 << 10
 )
 
 // refuse logs a denial, without anything of the request's texts, and passes it on.
@@ -37,7 +50,8 @@ func byCertificate(names []string, audit *slog.Logger) rpc.Gate {
 				return rpc.Anything{}, nil
 			}
 		}
-		return nil, refuse(audit, ctx, method, strings.Join(certified(ctx), " "), status.Error(codes.PermissionDenied, "this service takes calls from other services only"))
+		caller := strings.Join(certified(ctx), " ")
+		return nil, refuse(audit, ctx, method, strings.ToValidUTF8(caller[:min(len(caller), maxCaller)], ""), status.Error(codes.PermissionDenied, "only callers with a certificate for certain names are let in, shown over the connection"))
 	}
 }
 
@@ -96,6 +110,9 @@ func (g *byToken) caller(ctx context.Context, shown string) (Token, error) {
 
 // verify says what a token allows: one of ours, or one that the issuer signed.
 func (g *byToken) verify(ctx context.Context, shown string) (Token, error) {
+	if len(shown) > maxShown {
+		return Token{}, status.Error(codes.Unauthenticated, errUnknownToken.Error())
+	}
 	if g.issuer != nil && !strings.HasPrefix(shown, tokenPrefix) {
 		return g.issuer.verify(ctx, shown)
 	}
@@ -122,35 +139,72 @@ func bearer(ctx context.Context) (string, bool) {
 
 // call is one that has shown a token.
 type call struct {
-	gate       *byToken
-	ctx        context.Context
-	method     string
-	token      Token
-	scope      Scope
-	namespaces []string // of all its messages
-	denied     bool
+	gate    *byToken
+	ctx     context.Context
+	method  string
+	token   Token
+	scope   Scope
+	counted map[string]struct{} // the last namespaces of its messages
+	named   []string            // the first of them, for the log
+	count   int                 // of all
+	denied  bool
 }
 
-// Allow implements rpc.Call.
+// Allow implements rpc.Call. Nothing is counted for a message unless all of it is allowed.
 func (c *call) Allow(message any) error {
-	for _, namespace := range namespaces(message) {
+	names := namespaces(message)
+	for _, namespace := range names {
 		if !c.token.allows(c.scope, namespace) {
 			return c.refuse(status.Errorf(codes.PermissionDenied, "the token does not allow %q in a namespace of this call", c.scope))
 		}
-		if slices.Contains(c.namespaces, namespace) {
+	}
+	if len(names) == 0 { // a list of namespaces counts as a call in one without a name
+		return c.take(c.gate.rates, "", 1)
+	}
+	for _, namespace := range names {
+		if !c.first(namespace) {
 			continue // one call counts once
 		}
-		if err := c.gate.rates.take(c.token, namespace, 1); err != nil {
-			return c.refuse(err)
+		if err := c.take(c.gate.rates, namespace, 1); err != nil {
+			return err
 		}
-		c.namespaces = append(c.namespaces, namespace)
 	}
 	for namespace, n := range stored(message) {
-		if err := c.gate.quotas.take(c.token, namespace, n); err != nil {
-			return c.refuse(err)
+		if err := c.take(c.gate.quotas, namespace, n); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// first notes a namespace and says whether the call had not named it before.
+func (c *call) first(namespace string) bool {
+	if _, ok := c.counted[namespace]; ok {
+		return false
+	}
+	if c.counted == nil || len(c.counted) == mostCounted {
+		c.counted = map[string]struct{}{}
+	}
+	c.counted[namespace] = struct{}{}
+	if c.count++; c.count <= mostLogged {
+		c.named = append(c.named, namespace)
+	}
+	return true
+}
+
+func (c *call) take(of *limits, namespace string, n int) error {
+	if err := of.take(c.token, namespace, n); err != nil {
+		return c.refuse(err)
+	}
+	return nil
+}
+
+// Answer implements rpc.Call.
+func (c *call) Answer(ctx context.Context, request any, handle grpc.UnaryHandler) (any, error) {
+	if req, ok := request.(*triskelev1.ListNamespacesRequest); ok {
+		return c.token.list(ctx, req, handle)
+	}
+	return handle(ctx, request)
 }
 
 func (c *call) refuse(err error) error {
@@ -160,8 +214,9 @@ func (c *call) refuse(err error) error {
 
 // Done implements rpc.Call: writes are logged with their outcome.
 func (c *call) Done(err error) {
-	if c.denied || c.scope == Recall || c.scope == Read {
+	if c.denied || !writes(c.method) {
 		return
 	}
-	c.gate.audit.InfoContext(c.ctx, "written", "method", c.method, "caller", c.token.ID, "peer", address(c.ctx), "namespaces", c.namespaces, "code", status.Code(err).String())
+	c.gate.audit.InfoContext(c.ctx, "written", "method", c.method, "caller", c.token.ID, "peer", address(c.ctx),
+		"namespaces", c.named, "namespace_count", c.count, "code", status.Code(err).String())
 }

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"github.com/triskele/triskele/fuser/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -22,6 +23,12 @@ var scopes = map[string]Scope{
 	triskelev1.MemoryService_ListNamespaces_FullMethodName:  Admin,
 	triskelev1.MemoryService_RenameNamespace_FullMethodName: Admin,
 	triskelev1.MemoryService_DeleteNamespace_FullMethodName: Admin,
+	rpc.Operate: Admin,
+}
+
+// writes says whether a method changes anything.
+func writes(method string) bool {
+	return scopes[method] == Write || method == triskelev1.MemoryService_RenameNamespace_FullMethodName || method == triskelev1.MemoryService_DeleteNamespace_FullMethodName
 }
 
 // stored counts the memories that a request stores, by namespace. Those of a dry run count too.
@@ -41,7 +48,7 @@ func stored(request any) map[string]int {
 	return nil
 }
 
-// namespaces are those that a request is about. That of ListNamespaces is the prefix that it asks for.
+// namespaces are those that a request is about. ListNamespaces is about none: listing says which it may tell of.
 func namespaces(request any) []string {
 	switch r := request.(type) {
 	case *triskelev1.RecallRequest:
@@ -61,8 +68,6 @@ func namespaces(request any) []string {
 		return names
 	case *triskelev1.RenameNamespaceRequest:
 		return []string{r.GetNamespace(), r.GetNewName()}
-	case *triskelev1.ListNamespacesRequest:
-		return []string{r.GetPrefix()}
 	case interface{ GetNamespace() string }:
 		return []string{r.GetNamespace()}
 	}

@@ -168,6 +168,15 @@ func ChangeTokens(path string, change func([]Token) ([]Token, error)) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
+	if info, statErr := os.Stat(path); statErr == nil { // a lock that root made would keep the owner out
+		made, err := os.Lstat(lock.Path()) // the folder may be the owner's, who must not have root give away what a link leads to
+		if err != nil {
+			return err
+		}
+		if err := keepOwner(info, made, func(uid, gid int) error { return os.Lchown(lock.Path(), uid, gid) }); err != nil {
+			return err
+		}
+	}
 	tokens, err := ReadTokens(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -194,15 +203,22 @@ func WriteTokens(path string, tokens []Token) (err error) {
 		}
 	}()
 	_, err = file.Write(append(text, '\n'))
+	if info, statErr := os.Stat(path); statErr == nil { // a gateway that runs as somebody else can still read it
+		err = errors.Join(err, imitate(file, info))
+	}
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return err
 	}
-	if info, statErr := os.Stat(path); statErr == nil { // a gateway that runs as somebody else can still read it
-		if err = os.Chmod(file.Name(), info.Mode().Perm()); err != nil {
-			return err
-		}
-	}
 	return os.Rename(file.Name(), path)
+}
+
+// imitate gives a new file the owner, group and mode of an old one.
+func imitate(file *os.File, old fs.FileInfo) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return errors.Join(keepOwner(old, info, file.Chown), file.Chmod(old.Mode().Perm()))
 }
 
 // verify finds the token that a caller shows.

@@ -41,19 +41,22 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 	if err != nil {
 		return nil, nil, err
 	}
-	var gate, operators rpc.Gate
-	tokens, err := access.open(l.TLS.Reload, log)
+	var gate rpc.Gate
+	tokens, err := access.open(l.TLS.Reload, tel, log)
 	if err != nil {
 		return nil, nil, err
 	}
 	switch {
 	case tokens != nil:
-		gate, operators = tokens.admit, tokens.admit
-	case byName: // which the page's callers cannot show; it is for who reaches the address for operators
+		gate = tokens.admit
+	case byName:
 		gate = byCertificate(l.Clients, log)
 	}
 	server := rpc.NewServer(tel, log)
-	server.Admit(gate, operators)
+	server.Admit(gate)
+	if tokens != nil && tokens.tokens != nil {
+		server.Concern(tokens.tokens.concern)
+	}
 	if config != nil {
 		server.Encrypt(config)
 	}
@@ -71,12 +74,12 @@ type Door struct {
 }
 
 // OpenHTTP is Open for a server of HTTP, whose callers show tokens and no certificates.
-func (l Listener) OpenHTTP(access Access, log *slog.Logger) (*Door, error) {
+func (l Listener) OpenHTTP(access Access, tel *telemetry.Service, log *slog.Logger) (*Door, error) {
 	config, err := l.TLS.server(false)
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := access.open(l.TLS.Reload, log)
+	tokens, err := access.open(l.TLS.Reload, tel, log)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +113,7 @@ func (l Listener) listen(guarded bool, log *slog.Logger) (net.Listener, error) {
 }
 
 // open returns what lets in whoever shows a token, nil if nobody has to.
-func (a Access) open(reload time.Duration, log *slog.Logger) (*byToken, error) {
+func (a Access) open(reload time.Duration, tel *telemetry.Service, log *slog.Logger) (*byToken, error) {
 	if a.Tokens == "" && a.OIDC.Issuer == "" {
 		return nil, nil
 	}
@@ -118,16 +121,13 @@ func (a Access) open(reload time.Duration, log *slog.Logger) (*byToken, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--audit: %w", err)
 	}
-	g := &byToken{audit: audit}
-	if g.rates, err = newRates(a.RateLimit); err != nil {
-		return nil, err
-	}
-	if g.quotas, err = newQuotas(a.Quota); err != nil {
-		return nil, err
-	}
+	g := &byToken{audit: audit, rates: newRates(a.RateLimit), quotas: newQuotas(a.Quota)}
 	if a.Tokens != "" {
 		if g.tokens, err = watch(a.Tokens, reload, log); err != nil {
 			return nil, fmt.Errorf("--tokens: %w", err)
+		}
+		if err := g.tokens.observe(tel.MeterProvider.Meter(telemetry.ScopeName)); err != nil {
+			return nil, err
 		}
 	}
 	if a.OIDC.Issuer != "" {

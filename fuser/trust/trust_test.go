@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,10 +43,6 @@ func (records) Remember(context.Context, *triskelev1.RememberRequest) (*triskele
 	return &triskelev1.RememberResponse{}, nil
 }
 
-func (records) ListNamespaces(context.Context, *triskelev1.ListNamespacesRequest) (*triskelev1.ListNamespacesResponse, error) {
-	return &triskelev1.ListNamespacesResponse{}, nil
-}
-
 func (records) Import(stream grpc.ClientStreamingServer[triskelev1.ImportRequest, triskelev1.ImportResponse]) error {
 	for {
 		_, err := stream.Recv()
@@ -75,6 +73,7 @@ func serve(t *testing.T, listener trust.Listener, access trust.Access) string {
 		t.Fatal(err)
 	}
 	triskelev1.RegisterMemoryServiceServer(server, records{})
+	triskelev1.RegisterRecallServiceServer(server, recalls{})
 	server.Ready()
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -179,7 +178,8 @@ func TestTokens(t *testing.T) {
 		"imports":                {grant: trust.Token{Namespaces: []string{"a", "b/*"}, Scopes: all}, ask: imports("a", "b/c", "a")},
 		"a message elsewhere":    {grant: trust.Token{Namespaces: []string{"a", "b/*"}, Scopes: all}, ask: imports("a", "c"), want: codes.PermissionDenied},
 		"lists what is its own":  {grant: trust.Token{Namespaces: []string{"a/*"}, Scopes: all}, ask: in(list, "a/")},
-		"lists what is more":     {grant: trust.Token{Namespaces: []string{"a/*"}, Scopes: all}, ask: in(list, "a"), want: codes.PermissionDenied},
+		"lists what is more":     {grant: trust.Token{Namespaces: []string{"a/*"}, Scopes: all}, ask: in(list, "a")},
+		"a writer's list":        {grant: trust.Token{Namespaces: []string{"a/*"}, Scopes: []trust.Scope{trust.Write}}, ask: in(list, "a/"), want: codes.PermissionDenied},
 		"lists all":              {grant: trust.Token{Namespaces: []string{"a", "*"}, Scopes: all}, ask: in(list, "")},
 		"no token":               {grant: trust.Token{Namespaces: []string{"*"}, Scopes: all}, shown: "-", ask: in(get, "a"), want: codes.Unauthenticated},
 		"another token":          {grant: trust.Token{Namespaces: []string{"*"}, Scopes: all}, shown: "trsk_000000000000_AAAA", ask: in(get, "a"), want: codes.Unauthenticated},
@@ -210,7 +210,7 @@ func TestTokens(t *testing.T) {
 }
 
 func unserved(ctx context.Context, conn *grpc.ClientConn) error {
-	_, err := triskelev1.NewRecallServiceClient(conn).Recall(ctx, &triskelev1.RecallRequest{})
+	_, err := triskelev1.NewLegServiceClient(conn).Search(ctx, &triskelev1.SearchRequest{})
 	return err
 }
 
@@ -258,6 +258,42 @@ func TestRevoked(t *testing.T) {
 	}
 	eventually(t, func() bool { return status.Code(get(t.Context(), conn, "a")) == codes.Unauthenticated })
 	eventually(t, func() bool { return get(t.Context(), dial(t, address, plain, other), "a") == nil })
+}
+
+// TestStaleTokensAreSeen by those who ask for health and metrics, while the server serves with the tokens of before.
+func TestStaleTokensAreSeen(t *testing.T) {
+	t.Parallel()
+	process, err := telemetry.Start(t.Context(), telemetry.Scraped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, _ := tokens(t, trust.Token{Namespaces: []string{"*"}, Scopes: trust.Scopes})
+	server, at, err := trust.Listener{Listen: "127.0.0.1:0", TLS: plain}.Open(trust.Access{Tokens: file}, process.Service("fuser"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = at.Close() }()
+	server.Ready()
+	stale := func() bool {
+		w := httptest.NewRecorder()
+		process.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		_, value, found := strings.Cut(w.Body.String(), `triskele_tokens_stale_seconds{service_name="fuser"} `)
+		if !found {
+			t.Fatalf("no metric of stale tokens in %s", w.Body)
+		}
+		return !strings.HasPrefix(value, "0\n")
+	}
+	if got := server.Concerns(); len(got) != 0 || stale() {
+		t.Errorf("at first: got concerns %q, stale %v", got, stale())
+	}
+	if err := os.Rename(file, file+".away"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return len(server.Concerns()) == 1 && stale() && server.Serving() })
+	if err := os.Rename(file+".away", file); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return len(server.Concerns()) == 0 && !stale() })
 }
 
 func eventually(t *testing.T, holds func() bool) {

@@ -74,7 +74,7 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer flush(ctx, process)
 	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
-	door, err := c.open(log)
+	door, err := c.open(process.Service("triskele"), log)
 	if err != nil {
 		return err
 	}
@@ -109,11 +109,11 @@ type unclosed struct{ io.Writer }
 func (unclosed) Close() error { return nil }
 
 // open opens the address to serve on, if there is one, by the rules of all listeners.
-func (c *mcpCmd) open(log *slog.Logger) (*trust.Door, error) {
+func (c *mcpCmd) open(tel *telemetry.Service, log *slog.Logger) (*trust.Door, error) {
 	if c.Listen == "" {
 		return nil, nil
 	}
-	return trust.Listener{Listen: c.Listen, AllowRemote: c.AllowRemote, TLS: c.Store.TLS}.OpenHTTP(c.Access, log)
+	return trust.Listener{Listen: c.Listen, AllowRemote: c.AllowRemote, TLS: c.Store.TLS}.OpenHTTP(c.Access, tel, log)
 }
 
 // serve answers over HTTP until ctx ends.

@@ -146,6 +146,10 @@ func (q Query) get(ctx context.Context, base, path string, values url.Values) (i
 	if err != nil {
 		return nil, err
 	}
+	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("%s answers %s: say who asks with --header \"Authorization=Bearer TOKEN\"", at.Redacted(), resp.Status)
+	}
 	if resp.StatusCode != http.StatusOK {
 		_ = resp.Body.Close()
 		return nil, fmt.Errorf("%s answers %s", at.Redacted(), cmp.Or(resp.Status, "nothing"))

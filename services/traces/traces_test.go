@@ -127,6 +127,8 @@ func TestSpansOfATraceMayBeApart(t *testing.T) {
 
 func TestErrorsSayWhoAnsweredWhat(t *testing.T) {
 	base := serve(t, map[string]string{"/api/traces": `<!doctype html>`, "/api/search": `{"traces":[{"traceID":"17"}]}`}, nil)
+	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer closed.Close()
 	type source func(context.Context, string, traces.Query) ([]otlp.Trace, error)
 	for want, try := range map[string]struct {
 		source
@@ -135,6 +137,7 @@ func TestErrorsSayWhoAnsweredWhat(t *testing.T) {
 		"/api/traces does not answer as expected": {traces.Jaeger, base},
 		"404 Not Found": {traces.Tempo, base},
 		"document 1":    {traces.Recent, base},
+		"--header":      {traces.Recent, closed.URL},
 		"is no URL":     {traces.Jaeger, "localhost"},
 	} {
 		if _, err := try.source(t.Context(), try.base, query); err == nil || !strings.Contains(err.Error(), want) {

@@ -148,34 +148,85 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestATokenIsShownToThePageToo(t *testing.T) {
-	secret, kept, err := trust.NewToken(trust.Token{Namespaces: []string{"*"}, Scopes: trust.Scopes}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "tokens.json")
-	if err := trust.WriteTokens(file, []trust.Token{kept}); err != nil {
-		t.Fatal(err)
-	}
-	s := startWith(t, trust.Listener{}, trust.Access{Tokens: file})
-	for _, x := range []struct{ method, path, body string }{
-		{"POST", "/api/recall", question("basalt", "")}, {"GET", "/api/namespaces", ""}, {"GET", "/api/index?namespace=demo", ""},
+// TestWhoIsShownThePage: what is shown of texts, queries and recalls is for those whom the gateway lets in, by whatever way it knows them.
+func TestWhoIsShownThePage(t *testing.T) {
+	authority := trusttest.NewAuthority(t)
+	secrets, file := map[string]string{}, filepath.Join(t.TempDir(), "tokens.json")
+	var kept []trust.Token
+	for name, grant := range map[string]trust.Token{
+		"operator": {Namespaces: []string{"*"}, Scopes: trust.Scopes},
+		"tenant":   {Namespaces: []string{"demo"}, Scopes: trust.Scopes},
+		"agent":    {Namespaces: []string{"*"}, Scopes: []trust.Scope{trust.Recall, trust.Read, trust.Write}},
 	} {
-		if resp, text := s.send(t.Context(), x.method, x.path, x.body, asJSON); resp.StatusCode != 401 {
-			t.Errorf("%s without a token: %d %.100s", x.path, resp.StatusCode, text)
+		secret, entry, err := trust.NewToken(grant, time.Now())
+		if err != nil {
+			t.Fatal(err)
 		}
-		with := func(r *http.Request) { asJSON(r); r.Header.Set("Authorization", "Bearer "+secret) }
-		if resp, text := s.send(t.Context(), x.method, x.path, x.body, with); resp.StatusCode != 200 {
-			t.Errorf("%s with one: %d %.100s", x.path, resp.StatusCode, text)
-		}
+		secrets[name], kept = secret, append(kept, entry)
 	}
-}
-
-// No browser has a certificate for the gateway, so its page is for who reaches it.
-func TestThePageOfAGatewayThatKnowsCallersByCertificate(t *testing.T) {
-	s := startWith(t, trust.Listener{TLS: trusttest.NewAuthority(t).Issue(t, "fuser"), Clients: []string{"agent"}}, trust.Access{})
-	if resp, text := s.send(t.Context(), "POST", "/api/recall", question("basalt", ""), asJSON); resp.StatusCode != 200 {
-		t.Errorf("%d: %.200s", resp.StatusCode, text)
+	if err := trust.WriteTokens(file, kept); err != nil {
+		t.Fatal(err)
+	}
+	issuer := trusttest.NewIssuer(t)
+	signed := func(namespace, scopes string) string {
+		return issuer.Sign(t, map[string]any{
+			"iss": issuer.URL, "aud": "triskele", "sub": "somebody", "exp": time.Now().Add(time.Hour).Unix(), "scope": scopes, "triskele_namespaces": []string{namespace},
+		})
+	}
+	const all = "triskele.recall triskele.read triskele.write triskele.admin"
+	open := []string{"/", "/assets/page.js", "/livez"}
+	asking := []string{"/api/recall", "/api/namespaces", "/api/index?namespace=demo"}            // calls to the gateway
+	remembered := []string{"/api/live", "/api/recalls", "/api/recalls/1", "/api/traces?limit=5"} // of all callers' recalls
+	for name, way := range map[string]struct {
+		door   trust.Listener
+		access trust.Access
+		shown  map[string][2]int // codes for what asks and what is remembered, by what is shown
+	}{
+		"nobody is asked": {shown: map[string][2]int{"": {200, 200}}},
+		"certificates": {door: trust.Listener{TLS: authority.Issue(t, "fuser"), Clients: []string{"agent"}}, shown: map[string][2]int{
+			"": {403, 403}, "Bearer " + secrets["operator"]: {403, 403},
+		}},
+		"tokens": {access: trust.Access{Tokens: file}, shown: map[string][2]int{
+			"": {401, 401}, "Bearer x": {401, 401}, "Bearer " + secrets["operator"]: {200, 200}, "Bearer " + secrets["tenant"]: {200, 403}, "Bearer " + secrets["agent"]: {0, 403},
+		}},
+		"certificates and tokens": {door: trust.Listener{TLS: authority.Issue(t, "fuser"), Clients: []string{"agent"}}, access: trust.Access{Tokens: file}, shown: map[string][2]int{
+			"": {401, 401}, "Bearer " + secrets["operator"]: {200, 200},
+		}},
+		"an issuer": {access: trust.Access{OIDC: trust.OIDC{Issuer: issuer.URL, Audience: "triskele"}}, shown: map[string][2]int{
+			"": {401, 401}, "Bearer a.b.c": {401, 401}, "Bearer " + signed("*", all): {200, 200}, "Bearer " + signed("demo", all): {200, 403}, "Bearer " + signed("*", "triskele.recall"): {0, 403},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startWith(t, way.door, way.access)
+			s.recall(1, 5*time.Second) // which is remembered as 1
+			get := func(path, shown string) (int, string) {
+				method, body := "GET", ""
+				if path == "/api/recall" {
+					method, body = "POST", question("basalt", "")
+				}
+				resp, text := s.send(t.Context(), method, path, body, func(r *http.Request) {
+					asJSON(r)
+					if shown != "" {
+						r.Header.Set("Authorization", shown)
+					}
+				})
+				return resp.StatusCode, text
+			}
+			for _, path := range open {
+				if code, text := get(path, ""); code != 200 {
+					t.Errorf("%s: got %d %.100s, want 200", path, code, text)
+				}
+			}
+			for shown, want := range way.shown {
+				for i, paths := range [][]string{asking, remembered} {
+					for _, path := range paths {
+						if code, text := get(path, shown); want[i] != 0 && code != want[i] {
+							t.Errorf("%s, shown %.20q: got %d %.150s, want %d", path, shown, code, text, want[i])
+						}
+					}
+				}
+			}
+		})
 	}
 }
 

@@ -132,7 +132,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 		}
 		defer closePage()
 	}
-	operators.Health(server.Serving)
+	operators.Health(server.Serving, server.Concerns)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version(), "legs", len(config.Legs))
 	return server.Run(ctx, listener)
 }

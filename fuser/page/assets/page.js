@@ -22,7 +22,7 @@ async function ask(path, options = {}) {
   const response = await fetch(path, { ...options, headers: { ...options.headers, ...headers } });
   if (response.status === 401) token.parentElement.hidden = false;
   const body = await response.json();
-  if (!response.ok) throw new Error(body.error || response.statusText);
+  if (!response.ok) throw Object.assign(new Error(body.error || response.statusText), { answered: true });
   return body;
 }
 
@@ -308,7 +308,8 @@ async function refresh() {
   try {
     await Promise.all([ask("api/live").then(showLive), refreshRecent()]);
     byId("gone").hidden = true;
-  } catch {
+  } catch (error) {
+    byId("gone").textContent = error.answered ? error.message : "The gateway does not answer.";
     byId("gone").hidden = false;
   }
 }
