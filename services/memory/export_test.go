@@ -5,9 +5,9 @@ import "time"
 // MaxExportsOf is how many exports of one tenant run at a time.
 const MaxExportsOf = maxExportsOf
 
-// Limit sets how long the store may work on calls about single memories, and a receiver may take for a message.
+// Limit sets how long the store may work on any call, and a receiver may take for a message.
 func (s *Server) Limit(call, send time.Duration) *Server {
-	s.limits.call, s.limits.send = call, send
+	s.limits = limits{call, call, call, send}
 	return s
 }
 

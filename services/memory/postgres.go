@@ -71,7 +71,7 @@ func (s *Postgres) write(ctx context.Context, fn func(postgresTx) error) error {
 		}
 	}
 	err = s.wrap(ctx, err)
-	s.Last.Note(err)
+	s.Last.Note(ctx, err)
 	return err
 }
 

@@ -140,6 +140,9 @@ func Wrap(err error) error {
 // IsReadOnly says whether a transaction must not write: its server is a standby, or is configured so.
 func IsReadOnly(err error) bool { return hasCode(err, "25006") }
 
+// IsForbidden says whether the role lacks a privilege.
+func IsForbidden(err error) bool { return hasCode(err, "42501") }
+
 // IsLockTimeout says whether a statement waited longer for a lock than lock_timeout allows.
 func IsLockTimeout(err error) bool { return hasCode(err, "55P03") }
 

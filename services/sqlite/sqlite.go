@@ -32,7 +32,7 @@ const readers = 8
 type DB struct {
 	Read  *Reader
 	Write *sql.DB
-	last  trouble.Last
+	Last  trouble.Last // of what Update did
 }
 
 // Open opens or creates the file at path, in WAL mode with foreign keys on.
@@ -99,12 +99,9 @@ func (db *DB) Close() error { return errors.Join(db.Read.Close(), db.Write.Close
 // Update runs fn in a transaction of the writing connection. An error of the disk is marked as a trouble.
 func (db *DB) Update(ctx context.Context, fn func(*sql.Tx) error) error {
 	err := Wrap(db.update(ctx, fn))
-	db.last.Note(err)
+	db.Last.Note(ctx, err)
 	return err
 }
-
-// Trouble is what kept the last transaction from the disk, nil if nothing did.
-func (db *DB) Trouble() error { return db.last.Err() }
 
 func (db *DB) update(ctx context.Context, fn func(*sql.Tx) error) error {
 	tx, err := db.Write.BeginTx(ctx, nil)

@@ -3,8 +3,11 @@
 package trouble
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
+	"time"
 )
 
 // What can be the matter. Each text is fit for clients.
@@ -25,24 +28,37 @@ func Of(err error) error {
 	return nil
 }
 
-// Last is the trouble that the last write had. The zero Last is none.
-type Last struct{ err atomic.Pointer[error] }
+// settled is how long after a trouble a write that succeeds is taken as its end. On a full disk some still do: those that need no
+// more room.
+const settled = time.Minute
 
-// Note takes the outcome of a write. Errors that are no trouble say nothing about the next write.
-func (l *Last) Note(err error) {
-	if err == nil {
-		if l.err.Load() != nil {
-			l.err.Store(nil)
+// Last is the trouble that writes have lately had. The zero Last is none.
+type Last struct{ noted atomic.Pointer[noted] }
+
+type noted struct {
+	err error // one of the above
+	at  time.Time
+}
+
+// Note takes the outcome of a write. The first of several that fail in the same way is logged, and the end of the trouble. Errors
+// that are no trouble say nothing about the next write.
+func (l *Last) Note(ctx context.Context, err error) {
+	before := l.noted.Load()
+	switch of := Of(err); {
+	case of != nil:
+		l.noted.Store(&noted{of, time.Now()})
+		if before == nil || !errors.Is(before.err, of) {
+			slog.ErrorContext(ctx, "nothing can be stored", "error", err.Error())
 		}
-	} else if of := Of(err); of != nil {
-		l.err.Store(&of)
+	case err == nil && before != nil && time.Since(before.at) > settled && l.noted.CompareAndSwap(before, nil):
+		slog.InfoContext(ctx, "memories can be stored again")
 	}
 }
 
-// Err returns the trouble, nil if the last write had none.
-func (l *Last) Err() error {
-	if err := l.err.Load(); err != nil {
-		return *err
+// Concern is the trouble as a line for operators, "" for none.
+func (l *Last) Concern() string {
+	if now := l.noted.Load(); now != nil {
+		return now.err.Error() + ": nothing can be stored"
 	}
-	return nil
+	return ""
 }
