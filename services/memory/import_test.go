@@ -3,8 +3,10 @@ package memory_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -148,6 +150,28 @@ func TestImport(t *testing.T) {
 		}
 		if _, err := importAll(t, c, many...); status.Code(err) != codes.InvalidArgument || status.Convert(err).Message() != "return_ids: must not be set on a stream of more than 50000 memories" {
 			t.Errorf("too many ids: %v", err)
+		}
+	})
+}
+
+// TestLastRevision: a memory cannot be imported with a number that has none after it, and one that has it can be replaced.
+func TestLastRevision(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		client := f.Client(t)
+		stream, err := client.Import(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = stream.Send(&triskelev1.ImportRequest{Memories: []*triskelev1.Memory{{Namespace: "n", Content: "x", Revision: math.MaxInt64}}})
+		if _, err := stream.CloseAndRecv(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "memories[0].revision: must be at most 9007199254740992") {
+			t.Errorf("import: got %v, want INVALID_ARGUMENT", err)
+		}
+		old := storetest.Record("n", "x", func(r *record.Record) { r.Revision = math.MaxInt64 })
+		f.Insert(t, old)
+		resp, err := client.Supersede(t.Context(), &triskelev1.SupersedeRequest{Id: old.ID.String(), ExpectedRevision: math.MaxInt64, Replacement: &triskelev1.Memory{Namespace: "n", Content: "y"}})
+		if err != nil || resp.GetSuperseded().GetRevision() != 1 {
+			t.Errorf("supersede: got revision %d, error %v; want 1", resp.GetSuperseded().GetRevision(), err)
 		}
 	})
 }

@@ -128,7 +128,22 @@ func revise(current record.Record, change func(*record.Record) error) (record.Re
 	if err := change(&after); err != nil {
 		return record.Record{}, err
 	}
-	after.Revision = current.Revision + 1
+	after.Revision = max(current.Revision+1, 1) // what was restored may have the last number; the first comes after it
 	after.UpdatedAt = record.Now()
 	return after, nil
+}
+
+// scan is Store.Scan, on what returns the batch after a cursor.
+func scan(fn func([]record.Record) error, newer func(Cursor) ([]record.Record, error)) error {
+	for after := (Cursor{}); ; {
+		records, err := newer(after)
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		if err := fn(records); err != nil {
+			return err
+		}
+		last := records[len(records)-1]
+		after = Cursor{last.CreatedAt, last.ID}
+	}
 }

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/triskele/triskele/services/agents/internal/render"
+	"github.com/triskele/triskele/services/store/trouble"
 	"github.com/triskele/triskele/services/wiring/backend"
 )
 
@@ -13,6 +15,8 @@ const (
 	skewShown, skewBad = time.Second, time.Minute
 	// longStandbyLag is how far a standby may be behind before somebody should look.
 	longStandbyLag = 30 * time.Second
+	// littleRoom is how much a busy file may grow by within hours.
+	littleRoom = 256 << 20
 )
 
 // checkExamined reports what the database has found out about itself.
@@ -22,6 +26,7 @@ func checkExamined(e backend.Examination, server bool, found *findings) {
 	} else if server {
 		found.add(ok, "versions", "the server and its extensions are new enough")
 	}
+	checkRoom(e, found)
 	for _, damage := range e.Damage {
 		found.add(fail, "file", "the file is damaged (%s): stop what uses it and restore a backup", damage)
 	}
@@ -47,6 +52,20 @@ func checkExamined(e backend.Examination, server bool, found *findings) {
 	}
 	if len(e.Damage)+len(e.Invalid)+len(e.WordlessIn)+len(e.MiscountedIn) == 0 && !e.NoVectorIndex && e.Vectorless == 0 {
 		found.add(ok, "index health", "every memory is in every index that it belongs in, and all indexes are whole")
+	}
+}
+
+// checkRoom reports whether anything can be stored, and for how long still.
+func checkRoom(e backend.Examination, found *findings) {
+	switch {
+	case errors.Is(e.Trouble, trouble.Full):
+		found.add(fail, "disk", "%s: nothing can be stored, recall goes on; make room, or move the database to a larger disk", e.Trouble)
+	case e.Trouble != nil:
+		found.add(fail, "disk", "%s: nothing can be stored, recall goes on; the system's log and the database's have the cause", e.Trouble)
+	case e.Free >= 0 && e.Free < littleRoom:
+		found.add(warn, "disk", "%s left: make room before nothing can be stored", render.Bytes(e.Free))
+	case !e.IsStandby:
+		found.add(ok, "disk", "a write went well, and was taken back")
 	}
 }
 

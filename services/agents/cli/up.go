@@ -116,6 +116,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, system.Close()) }()
+	server.Concern(system.Backend.Concern)
 	operators.Health(server.Serving, server.Concerns)
 	closeWeb, err := web.Open(ctx, c.Web, server, listener.Addr(), process.Service("fuser"), log, system.Serve)
 	if err != nil {

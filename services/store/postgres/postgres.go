@@ -22,6 +22,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/trouble"
 )
 
 // Open returns a pool for a connection string in URL or keyword form. The service's name shows in pg_stat_activity.
@@ -123,6 +124,24 @@ func IsTimeout(err error) bool {
 
 // IsRetryable says whether a transaction failed only because of others running beside it.
 func IsRetryable(err error) bool { return hasCode(err, "40001", "40P01") }
+
+// Wrap marks an error of the server's disk or resources as a trouble. A standby is none, though it is read-only: see IsUnreachable.
+func Wrap(err error) error {
+	of := map[string]error{
+		"53000": trouble.Short, "53100": trouble.Full, "53200": trouble.Short, "53400": trouble.Short, "58030": trouble.Disk,
+	}
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && of[pgErr.Code] != nil {
+		return fmt.Errorf("%w: %w", of[pgErr.Code], err)
+	}
+	return err
+}
+
+// IsReadOnly says whether a transaction must not write: its server is a standby, or is configured so.
+func IsReadOnly(err error) bool { return hasCode(err, "25006") }
+
+// IsForbidden says whether the role lacks a privilege.
+func IsForbidden(err error) bool { return hasCode(err, "42501") }
 
 // IsLockTimeout says whether a statement waited longer for a lock than lock_timeout allows.
 func IsLockTimeout(err error) bool { return hasCode(err, "55P03") }

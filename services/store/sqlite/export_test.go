@@ -5,7 +5,7 @@ const MaxStatements = maxStatements
 
 // Kept returns how many statements are kept.
 func (r *Reader) Kept() int {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return len(r.compiled)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.order.Len()
 }

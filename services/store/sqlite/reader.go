@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"container/list"
 	"context"
 	"database/sql"
 	"sync"
@@ -10,53 +11,97 @@ import (
 // with each combination of filters.
 const maxStatements = 512
 
-// Reader runs queries on the reading connections. It keeps their statements compiled, which for a search takes as long as to
-// look up a few dozen rows.
+// Reader runs queries on the reading connections. It keeps the statements that were used last compiled, which for a search takes
+// as long as to look up a few dozen rows.
 type Reader struct {
 	*sql.DB
 
-	mu       sync.RWMutex
-	compiled map[string]*sql.Stmt
+	mu       sync.Mutex
+	compiled map[string]*list.Element // of order
+	order    list.List                // of *statement, the last used first
+}
+
+// statement is a compiled query. It is closed when it is out of the list and nobody is about to run it.
+type statement struct {
+	*sql.Stmt
+	query string
+	users int
+	out   bool
 }
 
 // QueryContext is sql.DB's.
 func (r *Reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if statement := r.statement(ctx, query); statement != nil {
-		return statement.QueryContext(ctx, args...)
+	if s := r.take(ctx, query); s != nil {
+		defer r.release(s)
+		return s.QueryContext(ctx, args...)
 	}
 	return r.DB.QueryContext(ctx, query, args...)
 }
 
 // QueryRowContext is sql.DB's.
 func (r *Reader) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	if statement := r.statement(ctx, query); statement != nil {
-		return statement.QueryRowContext(ctx, args...)
+	if s := r.take(ctx, query); s != nil {
+		defer r.release(s)
+		return s.QueryRowContext(ctx, args...)
 	}
 	return r.DB.QueryRowContext(ctx, query, args...)
 }
 
-// statement returns a query's statement; nil if there are too many or it does not compile, which running it will tell. Those
-// that are kept stay until the database is closed, so none is closed while somebody uses it.
-func (r *Reader) statement(ctx context.Context, query string) *sql.Stmt {
-	r.mu.RLock()
-	statement, full := r.compiled[query], len(r.compiled) >= maxStatements
-	r.mu.RUnlock()
-	if statement != nil || full {
-		return statement
+// take returns a query's statement, to be released; nil if it does not compile, which running it will tell.
+func (r *Reader) take(ctx context.Context, query string) *statement {
+	if s := r.kept(query); s != nil {
+		return s
 	}
 	made, err := r.PrepareContext(ctx, query)
 	if err != nil {
 		return nil
 	}
+	return r.keep(&statement{Stmt: made, query: query, users: 1})
+}
+
+func (r *Reader) kept(query string) *statement {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if statement = r.compiled[query]; statement == nil && len(r.compiled) < maxStatements {
-		if r.compiled == nil {
-			r.compiled = map[string]*sql.Stmt{}
-		}
-		r.compiled[query] = made
-		return made
+	at, ok := r.compiled[query]
+	if !ok {
+		return nil
 	}
-	_ = made.Close() // others were faster
-	return statement
+	r.order.MoveToFront(at)
+	s := at.Value.(*statement)
+	s.users++
+	return s
+}
+
+// keep puts a statement in the place of the one that was not used for longest. Of two of the same query the later one stays.
+func (r *Reader) keep(s *statement) *statement {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.compiled == nil {
+		r.compiled = map[string]*list.Element{}
+	}
+	if at, ok := r.compiled[s.query]; ok {
+		r.drop(at)
+	} else if r.order.Len() >= maxStatements {
+		r.drop(r.order.Back())
+	}
+	r.compiled[s.query] = r.order.PushFront(s)
+	return s
+}
+
+// drop takes a statement out of the list.
+func (r *Reader) drop(at *list.Element) {
+	s := r.order.Remove(at).(*statement)
+	delete(r.compiled, s.query)
+	if s.out = true; s.users == 0 {
+		_ = s.Close()
+	}
+}
+
+// release says that a statement runs, or has run: rows that are still being read keep it from being closed.
+func (r *Reader) release(s *statement) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.users--; s.users == 0 && s.out {
+		_ = s.Close()
+	}
 }

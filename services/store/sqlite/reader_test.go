@@ -126,6 +126,59 @@ func TestStatementsAreBounded(t *testing.T) {
 	}
 }
 
+// TestNewStatementsAreKept: queries that were asked once do not keep those that are asked often from being compiled once.
+func TestNewStatementsAreKept(t *testing.T) {
+	t.Parallel()
+	count := &counting{}
+	db := sql.OpenDB(count)
+	db.SetMaxOpenConns(1)
+	reader := &sqlite.Reader{DB: db}
+	defer func() { _ = reader.Close() }()
+	var got int
+	ask := func(query string) {
+		if err := reader.QueryRowContext(t.Context(), query).Scan(&got); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+	for i := range sqlite.MaxStatements + 10 {
+		ask(fmt.Sprintf(`SELECT %d`, i))
+	}
+	before := count.compiled.Load()
+	for range 20 {
+		ask(`SELECT -1`)
+	}
+	if n := count.compiled.Load() - before; n != 1 {
+		t.Errorf("a query that is run 20 times was compiled %d times, want once", n)
+	}
+	if got := reader.Kept(); got != sqlite.MaxStatements {
+		t.Errorf("%d statements are kept, want %d", got, sqlite.MaxStatements)
+	}
+}
+
+// TestRowsOutliveTheirStatement: what is being read is read to its end, whether or not its statement is still kept.
+func TestRowsOutliveTheirStatement(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	rows, err := db.Read.QueryContext(t.Context(), `SELECT n FROM numbers`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for i := range sqlite.MaxStatements {
+		var got int
+		if err := db.Read.QueryRowContext(t.Context(), fmt.Sprintf(`SELECT %d`, i)).Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := 0
+	for rows.Next() {
+		read++
+	}
+	if err := rows.Err(); err != nil || read != 9 {
+		t.Errorf("got %d rows, error %v; want 9", read, err)
+	}
+}
+
 // TestStatementThatDoesNotCompile: its error is the database's, it is not kept, and once it compiles, it runs.
 func TestStatementThatDoesNotCompile(t *testing.T) {
 	t.Parallel()

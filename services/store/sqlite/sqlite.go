@@ -21,6 +21,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/trouble"
 )
 
 // readers is how many searches may read at once; SQLite in WAL mode lets them run beside the one writer.
@@ -31,6 +32,7 @@ const readers = 8
 type DB struct {
 	Read  *Reader
 	Write *sql.DB
+	Last  trouble.Last // of what Update did
 }
 
 // Open opens or creates the file at path, in WAL mode with foreign keys on.
@@ -40,9 +42,10 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 		return nil, err
 	}
 	open := func(name string, connections int, options url.Values) (*sql.DB, error) {
-		// Pragmas bind one connection, so they go into the DSN.
+		// Pragmas bind one connection, so they go into the DSN. FULL flushes each transaction to the disk before it is acknowledged:
+		// with NORMAL the last ones are lost with the power.
 		options["_pragma"] = append([]string{
-			"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "foreign_keys(1)", "cache_size(-65536)",
+			"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-65536)",
 			"mmap_size(268435456)", "temp_store(MEMORY)",
 		}, options["_pragma"]...)
 		dsn := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: absolute}).EscapedPath(), RawQuery: options.Encode()}).String()
@@ -73,7 +76,7 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 		return nil, err
 	}
 	if err := write.Ping(); err != nil { // creates the file and switches it to WAL before anyone reads
-		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), write.Close())
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, Wrap(err)), write.Close())
 	}
 	read, err := open("read", readers, url.Values{"_pragma": {"query_only(1)"}})
 	if err != nil {
@@ -93,8 +96,14 @@ func spanName(_ context.Context, method otelsql.Method, statement string) string
 // Close closes all connections.
 func (db *DB) Close() error { return errors.Join(db.Read.Close(), db.Write.Close()) }
 
-// Update runs fn in a transaction of the writing connection.
+// Update runs fn in a transaction of the writing connection. An error of the disk is marked as a trouble.
 func (db *DB) Update(ctx context.Context, fn func(*sql.Tx) error) error {
+	err := Wrap(db.update(ctx, fn))
+	db.Last.Note(ctx, err)
+	return err
+}
+
+func (db *DB) update(ctx context.Context, fn func(*sql.Tx) error) error {
 	tx, err := db.Write.BeginTx(ctx, nil)
 	if err != nil {
 		return err

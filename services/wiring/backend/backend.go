@@ -51,6 +51,8 @@ type Backend interface {
 	Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker
 	// Queue is the list of what the derived indexes have to catch up with.
 	Queue() queue.Store
+	// Concern says what kept the last write from the disk, "" if nothing did. Recalls go on meanwhile.
+	Concern() string
 	// Ping says whether the database answers.
 	Ping(ctx context.Context) error
 	// Version names the engine and its extensions, each with its version.

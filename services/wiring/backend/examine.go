@@ -2,21 +2,33 @@ package backend
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/sqlite"
+	"github.com/triskele/triskele/services/store/trouble"
 )
 
 // Examination is what a look at the database itself has found, for an operator.
 type Examination struct {
-	TooOld  []string      // the server or an extension, each with what is needed
-	Clock   time.Duration // how far the database's clock is ahead of this host's, to half of what asking took
-	Damage  []string      // what the engine finds wrong with its own file
-	Invalid []string      // indexes that were begun and not finished, as psql names them
+	TooOld []string      // the server or an extension, each with what is needed
+	Clock  time.Duration // how far the database's clock is ahead of this host's, to half of what asking took
+	Damage []string      // what the engine finds wrong with its own file
+	// Trouble is what keeps the database from storing anything, one of package trouble's errors; nil if a write went well that was
+	// taken back.
+	Trouble error
+	// Free is how many bytes the disk of the file has left; -1 if that cannot be told.
+	Free    int64
+	Invalid []string // indexes that were begun and not finished, as psql names them
 	// NoVectorIndex says that the active model's vectors have no finished HNSW index.
 	NoVectorIndex bool
 	// WordlessIn and MiscountedIn are namespaces with memories that the lexical index lacks, and with statistics that
@@ -51,6 +63,12 @@ func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
 		return e, err
 	}
 	e.Clock = now.Sub(asked.Add(time.Since(asked) / 2))
+	e.Free = -1 // of whatever disk the server is on
+	if !e.IsStandby {
+		if e.Trouble, err = b.tryWriting(ctx); err != nil {
+			return e, err
+		}
+	}
 	if server < minServer {
 		e.TooOld = append(e.TooOld, fmt.Sprintf("PostgreSQL %d, needed is %d", server, minServer))
 	}
@@ -99,12 +117,64 @@ func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
 	return e, err
 }
 
+// tryWriting writes some 1 MB, which needs room on the disk, and takes it back.
+func (b *Postgres) tryWriting(ctx context.Context) (found, err error) {
+	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `CREATE TEMP TABLE triskele_probe AS SELECT md5(i::text) FROM generate_series(1, 16000) i`); err != nil {
+			return err
+		}
+		return errTakeBack
+	})
+	switch err = postgres.Wrap(err); {
+	case errors.Is(err, errTakeBack), postgres.IsForbidden(err): // a role without TEMP can tell nothing
+		return nil, nil
+	case postgres.IsReadOnly(err):
+		return trouble.ReadOnly, nil
+	case trouble.Of(err) != nil:
+		return trouble.Of(err), nil
+	}
+	return nil, err
+}
+
+// errTakeBack ends a transaction that is not to be kept.
+var errTakeBack = errors.New("take back what was written")
+
 // olderThan compares the first two numbers of versions; a version that is none is older.
 func olderThan(version, least string) bool {
 	var major, minor, leastMajor, leastMinor int
 	_, _ = fmt.Sscanf(version, "%d.%d", &major, &minor)
 	_, _ = fmt.Sscanf(least, "%d.%d", &leastMajor, &leastMinor)
 	return major < leastMajor || major == leastMajor && minor < leastMinor
+}
+
+// tryWriting changes a row and takes that back, which reaches no disk, and writes 1 MB beside the file, which does.
+func (b *SQLite) tryWriting(ctx context.Context) (found, err error) {
+	err = b.db.Update(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE write_sequence SET last = last`); err != nil {
+			return err
+		}
+		return errTakeBack
+	})
+	switch {
+	case trouble.Of(err) != nil:
+		return trouble.Of(err), nil
+	case !errors.Is(err, errTakeBack) && !sqlite.IsBusy(err): // who is busy writing can write
+		return nil, err
+	}
+	file, err := os.CreateTemp(filepath.Dir(b.path), ".triskele-probe-*")
+	if err == nil {
+		_, err = file.Write(make([]byte, 1<<20))
+		err = errors.Join(err, file.Sync(), file.Close(), os.Remove(file.Name()))
+	}
+	switch {
+	case err == nil, errors.Is(err, os.ErrPermission): // the file itself could be written
+		return nil, nil
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return trouble.Full, nil
+	case errors.Is(err, syscall.EROFS):
+		return trouble.ReadOnly, nil
+	}
+	return trouble.Disk, nil
 }
 
 // Examine implements Backend. The file's clock is this host's.
@@ -127,6 +197,10 @@ func (b *SQLite) Examine(ctx context.Context) (e Examination, err error) {
 			err = rows.Err()
 		}
 	}
+	if e.Trouble, err = b.tryWriting(ctx); err != nil {
+		return e, err
+	}
+	e.Free = free(filepath.Dir(b.path))
 	texts(&e.Damage, `PRAGMA quick_check(5)`)
 	if e.Damage = slices.DeleteFunc(e.Damage, func(text string) bool { return text == "ok" }); len(e.Damage) > 0 {
 		return e, nil // what is asked below may fail of it

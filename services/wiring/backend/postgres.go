@@ -18,6 +18,7 @@ import (
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/store/trouble"
 )
 
 // Postgres is a PostgreSQL database with pgvector.
@@ -26,6 +27,7 @@ type Postgres struct {
 	// Standby is where searches read, nil for the database itself.
 	Standby *postgres.Standby
 	tasks   queue.Store
+	last    trouble.Last // of what memory stores wrote
 	wakers  wakers
 	tel     *telemetry.Service
 }
@@ -58,9 +60,12 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Pos
 // Memory implements Backend.
 func (b *Postgres) Memory() memory.Store {
 	store := memory.NewPostgres(b.pool, lexical.PostgresIndex{})
-	store.Standby = b.Standby
+	store.Standby, store.Last = b.Standby, &b.last
 	return store
 }
+
+// Concern implements Backend.
+func (b *Postgres) Concern() string { return b.last.Concern() }
 
 // Lexical implements Backend.
 func (b *Postgres) Lexical(config lexical.Config) lexical.Leg {

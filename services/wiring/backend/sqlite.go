@@ -18,6 +18,7 @@ import (
 // SQLite is one SQLite file.
 type SQLite struct {
 	db     *sqlite.DB
+	path   string
 	tasks  *queue.SQLite
 	wakers wakers
 	tel    *telemetry.Service
@@ -31,7 +32,7 @@ func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SQLite{db: db, tasks: queue.NewSQLite(db), tel: tel}, nil
+	return &SQLite{db: db, path: path, tasks: queue.NewSQLite(db), tel: tel}, nil
 }
 
 // Memory implements Backend.
@@ -66,6 +67,9 @@ func (b *SQLite) Worker(name string, indexer queue.Indexer, log *slog.Logger) *q
 
 // Queue implements Backend.
 func (b *SQLite) Queue() queue.Store { return b.tasks }
+
+// Concern implements Backend.
+func (b *SQLite) Concern() string { return b.db.Last.Concern() }
 
 // Ping implements Backend.
 func (b *SQLite) Ping(ctx context.Context) error { return b.db.Read.PingContext(ctx) }

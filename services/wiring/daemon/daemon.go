@@ -78,6 +78,7 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 		working.Go(func() { service.Work(ctx) })
 	}
 	server.Watch(ctx, 2*time.Second, b.Ping)
+	server.Concern(b.Concern)
 	operators.Health(server.Serving, server.Concerns)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version())
 	if err := server.Run(ctx, listener); err != nil {
