@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -13,6 +14,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/triskele/triskele/fuser/panics"
 )
 
 // request is a message being received. grpc-go answers INTERNAL as soon as its codec returns an error, so the codec
@@ -25,7 +28,12 @@ type request struct {
 // receive decodes the next message with recv and says INVALID_ARGUMENT if the bytes are no such message.
 func receive(recv func(any) error, message any) error {
 	r := &request{message: message}
-	if err := recv(r); err != nil {
+	err := panics.Catch(context.Background(), nil, "decoding a request", func() error { return recv(r) })
+	var panicked *panics.Error
+	switch {
+	case errors.As(err, &panicked): // outside of what guard catches
+		return status.Error(codes.Internal, "internal error; the server's log has the cause")
+	case err != nil:
 		return err
 	}
 	return r.err

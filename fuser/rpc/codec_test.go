@@ -1,9 +1,12 @@
 package rpc
 
 import (
+	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -27,6 +30,14 @@ func TestDeepNestingIsRefused(t *testing.T) {
 	r := &request{message: &triskelev1.Memory{}}
 	if err := newServerCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, r); err != nil || r.err == nil {
 		t.Errorf("decoding gave %v, the request %v", err, r.err)
+	}
+}
+
+// TestPanicWhileDecoding: gRPC decodes a request before anything that recovers.
+func TestPanicWhileDecoding(t *testing.T) {
+	err := receive(func(any) error { panic("secret") }, nil)
+	if got := status.Code(err); got != codes.Internal || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v, want %v without the panic's value", err, codes.Internal)
 	}
 }
 

@@ -239,14 +239,19 @@ func TestPanicIsAnErrorOfItsCallOnly(t *testing.T) {
 	if _, err := client.Recall(t.Context(), valid()); status.Code(err) != codes.Internal || strings.Contains(err.Error(), "boom") {
 		t.Errorf("the client got %v", err)
 	}
-	var entry struct{ Panic, Stack, Method string }
-	if err := json.Unmarshal([]byte(log.String()), &entry); err != nil || entry.Panic != "boom" || !strings.Contains(entry.Stack, "rpc_test") {
+	var entry struct{ Panic, Stack, Task string }
+	if err := json.Unmarshal([]byte(log.String()), &entry); err != nil || entry.Panic != "string" || !strings.Contains(entry.Stack, "rpc_test") || !strings.HasSuffix(entry.Task, "/Recall") {
 		t.Errorf("log %q, %v", log, err)
+	}
+	if strings.Contains(log.String(), "boom") {
+		t.Errorf("the log quotes the panic: %q", log)
 	}
 	if _, err := client.Recall(t.Context(), valid()); err != nil {
 		t.Errorf("the next call: %v", err)
 	}
 }
+
+var errPanic = errors.New("panic with this")
 
 func TestHealthFollowsTheCheck(t *testing.T) {
 	process, err := telemetry.Start(t.Context())
@@ -295,6 +300,9 @@ func TestHealthFollowsTheCheck(t *testing.T) {
 	server.Watch(t.Context(), 10*time.Millisecond, func(context.Context) error {
 		err := <-results
 		results <- err // stays so until it is changed
+		if err == errPanic {
+			panic(err)
+		}
 		return err
 	})
 	if got := next(); got != healthpb.HealthCheckResponse_SERVING || of(triskelev1.RecallService_ServiceDesc.ServiceName) != got {
@@ -309,6 +317,11 @@ func TestHealthFollowsTheCheck(t *testing.T) {
 	results <- nil
 	if got := next(); got != healthpb.HealthCheckResponse_SERVING {
 		t.Errorf("database back: %v", got)
+	}
+	<-results
+	results <- errPanic
+	if got := next(); got != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("the check panics: %v", got)
 	}
 }
 

@@ -9,21 +9,19 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"time"
 
 	"buf.build/go/protovalidate"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc/filters"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/triskele/triskele/fuser/panics"
 	"github.com/triskele/triskele/fuser/telemetry"
 )
 
@@ -121,7 +119,7 @@ func (s *Server) Watch(ctx context.Context, interval time.Duration, check func(c
 	update := func() {
 		ctx, cancel := context.WithTimeout(ctx, interval)
 		defer cancel()
-		err := check(ctx)
+		err := panics.Catch(ctx, s.log, "health check", func() error { return check(ctx) })
 		switch {
 		case err == nil && !healthy:
 			healthy = true
@@ -192,16 +190,20 @@ func Listen(address string, remote bool) (net.Listener, error) {
 type guard struct{ log *slog.Logger }
 
 func (g guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-	defer func() { err = g.outcome(ctx, info.FullMethod, recover(), err) }()
-	if err := g.validate(req); err != nil {
-		return nil, err
-	}
-	return handler(ctx, req)
+	err = panics.Catch(ctx, g.log, info.FullMethod, func() (err error) {
+		if err = g.validate(req); err == nil {
+			resp, err = handler(ctx, req)
+		}
+		return err
+	})
+	return resp, g.outcome(ctx, info.FullMethod, err)
 }
 
-func (g guard) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-	defer func() { err = g.outcome(stream.Context(), info.FullMethod, recover(), err) }()
-	return handler(service, &validatedStream{ServerStream: stream, guard: g})
+func (g guard) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	err := panics.Catch(stream.Context(), g.log, info.FullMethod, func() error {
+		return handler(service, &validatedStream{ServerStream: stream, guard: g})
+	})
+	return g.outcome(stream.Context(), info.FullMethod, err)
 }
 
 type validatedStream struct {
@@ -224,16 +226,13 @@ func (g guard) validate(req any) error {
 	return FromViolations("", protovalidate.Validate(message))
 }
 
-func (g guard) outcome(ctx context.Context, method string, panicked any, err error) error {
-	if panicked != nil {
-		g.log.ErrorContext(ctx, "panic", "method", method, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
-		return status.Error(codes.Internal, "internal error; the server's log has the cause")
-	}
+func (g guard) outcome(ctx context.Context, method string, err error) error {
 	if err == nil {
 		return nil
 	}
 	out, internal := public(ctx, err)
-	if internal {
+	var panicked *panics.Error // which is in the log already
+	if internal && !errors.As(err, &panicked) {
 		g.log.ErrorContext(ctx, "call failed", "method", method, "error", err.Error())
 	}
 	return out
