@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/fuser/panics"
 )
 
 const (
@@ -158,34 +160,18 @@ func (r *replicas) get(namespace string, now state) (*replica, <-chan struct{}) 
 	return rep, rep.catching
 }
 
-// catchUp brings a replica to a state, or to a later one.
+// catchUp brings a replica to a state, or to a later one. A graph that makes it panic is one that does not fit, until it changes.
 func (r *replicas) catchUp(namespace string, rep *replica, to state) {
 	ctx, cancel := context.WithTimeout(context.Background(), loadTime)
 	defer cancel()
-	rep.mu.RLock()
-	network, at := rep.network, rep.network.at
-	rep.mu.RUnlock()
-	if at.epoch != to.epoch || at.version > to.version {
-		network, at = newNetwork(r.dims), state{}
-	}
-	update, err := r.read(ctx, namespace, at, to)
-	if err == nil && at.version == 0 && update.arcs() > r.maxArcs {
-		err = errTooLarge
-	}
-	if err == nil {
-		rep.mu.Lock()
-		err = update.apply(ctx, network, r.reader, namespace)
-		if err == nil {
-			network.at = to
-			rep.network = network
-		} else {
-			rep.network = newNetwork(r.dims)
-		}
-		rep.mu.Unlock()
-	}
+	err := panics.Catch(ctx, nil, "catch up with a graph", func() error { return r.bring(ctx, namespace, rep, to) })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil && rep.network.arcs > r.maxArcs {
+		err = errTooLarge
+	}
+	var panicked *panics.Error
+	if errors.As(err, &panicked) {
 		err = errTooLarge
 	}
 	switch {
@@ -205,6 +191,32 @@ func (r *replicas) catchUp(namespace string, rep *replica, to state) {
 	close(rep.catching)
 	rep.catching = nil
 	r.evict(namespace)
+}
+
+// bring applies to a replica's network what it lacks of a state.
+func (r *replicas) bring(ctx context.Context, namespace string, rep *replica, to state) error {
+	rep.mu.RLock()
+	network, at := rep.network, rep.network.at
+	rep.mu.RUnlock()
+	if at.epoch != to.epoch || at.version > to.version {
+		network, at = newNetwork(r.dims), state{}
+	}
+	update, err := r.read(ctx, namespace, at, to)
+	if err != nil {
+		return err
+	}
+	if at.version == 0 && update.arcs() > r.maxArcs {
+		return errTooLarge
+	}
+	rep.mu.Lock()
+	defer rep.mu.Unlock()
+	rep.network = newNetwork(r.dims) // stays if not all can be applied
+	if err := update.apply(ctx, network, r.reader, namespace); err != nil {
+		return err
+	}
+	network.at = to
+	rep.network = network
+	return nil
 }
 
 // evict forgets what was not used for longest until the rest fits; never what is in use just now.

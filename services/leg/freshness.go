@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/triskele/triskele/fuser/panics"
 	"github.com/triskele/triskele/services/record"
 )
 
@@ -123,7 +124,11 @@ func (g *gauge) start(ctx context.Context, namespace string) (read func() int64)
 func (g *gauge) count(ctx context.Context, namespace string, f *figure) {
 	ctx, cancel := context.WithTimeout(ctx, behindTime)
 	defer cancel()
-	n, err := g.index.Behind(ctx, namespace, maxBehind)
+	var n int64
+	err := panics.Catch(ctx, nil, "count what an index lacks", func() (err error) {
+		n, err = g.index.Behind(ctx, namespace, maxBehind)
+		return err
+	})
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err == nil {

@@ -1,0 +1,77 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// scripted is a source of one namespace's graph: a memory for each version.
+type scripted struct {
+	at    state
+	read  []int64 // the versions that changes were asked for since
+	panic bool
+}
+
+func (s *scripted) state(_ context.Context, namespace string) (state, error) {
+	if namespace != "n" {
+		return state{}, nil
+	}
+	return s.at, nil
+}
+
+func (s *scripted) changes(_ context.Context, _, _ string, after int64) (out []memoryRows, err error) {
+	if s.panic {
+		panic("of a private text")
+	}
+	s.read = append(s.read, after)
+	for v := after + 1; v <= s.at.version; v++ {
+		out = append(out, memoryRows{ID: uuid.NewSHA1(uuid.Nil, []byte{byte(s.at.epoch), byte(v)}), Mentions: []mention{{concept: v, salience: 1}}})
+	}
+	return out, nil
+}
+
+func (s *scripted) memories(context.Context, string) ([]uuid.UUID, error) {
+	return nil, errors.New("nothing was removed")
+}
+
+func (s *scripted) texts(_ context.Context, _, _ string, ids []int64) (map[int64]conceptText, error) {
+	out := map[int64]conceptText{}
+	for _, id := range ids {
+		out[id] = conceptText{key: fmt.Sprint("concept ", id), name: "Concept"}
+	}
+	return out, nil
+}
+
+// memories returns how many memories of a namespace's graph a search finds, -1 if it has to do without.
+func memories(t *testing.T, r *replicas, namespace string) int {
+	t.Helper()
+	n := -1
+	ready, err := r.with(t.Context(), namespace, func(g *network) { n = len(g.memory) })
+	if err != nil || ready != (n >= 0) {
+		t.Fatalf("ready %v with %d memories, %v", ready, n, err)
+	}
+	return n
+}
+
+// TestPanicWhileCatchingUp: a graph that cannot be read without a panic is searched otherwise until it changes.
+func TestPanicWhileCatchingUp(t *testing.T) {
+	s := &scripted{at: state{epoch: 1, version: 2}}
+	r := newReplicas(reader{source: s}, 1000)
+	if got := memories(t, r, "n"); got != 2 {
+		t.Errorf("got %d memories, want 2", got)
+	}
+	s.at.version, s.panic = 3, true
+	for range 2 {
+		if got := memories(t, r, "n"); got != -1 {
+			t.Errorf("got %d memories of what cannot be read, want none", got)
+		}
+	}
+	s.at.version, s.panic = 4, false
+	if got := memories(t, r, "n"); got != 4 {
+		t.Errorf("got %d memories once it can be read, want 4", got)
+	}
+}
