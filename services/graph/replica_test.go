@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -73,5 +74,65 @@ func TestPanicWhileCatchingUp(t *testing.T) {
 	s.at.version, s.panic = 4, false
 	if got := memories(t, r, "n"); got != 4 {
 		t.Errorf("got %d memories once it can be read, want 4", got)
+	}
+}
+
+// TestInventedNamespacesLeaveNoReplica: only what has a graph is kept, and only as long.
+func TestInventedNamespacesLeaveNoReplica(t *testing.T) {
+	s := &scripted{at: state{epoch: 1, version: 2}}
+	r := newReplicas(reader{source: s}, 1000)
+	memories(t, r, "n")
+	for i := range 1000 {
+		if got := memories(t, r, fmt.Sprint("invented ", i)); got != 0 {
+			t.Fatalf("got %d memories of an invented namespace, want 0", got)
+		}
+	}
+	if got := len(r.all); got != 1 {
+		t.Errorf("got %d replicas, want the one of the namespace with a graph", got)
+	}
+	s.at = state{}
+	if got := memories(t, r, "n"); got != 0 {
+		t.Errorf("got %d memories of a namespace that is gone, want 0", got)
+	}
+	if len(r.all) != 0 || r.inUse != 0 || r.none.arcs != 0 {
+		t.Errorf("got %d replicas with %d arcs, and %d of none, want nothing", len(r.all), r.inUse, r.none.arcs)
+	}
+}
+
+// TestSmallReplicasCount: many small graphs are forgotten as a large one would be.
+func TestSmallReplicasCount(t *testing.T) {
+	s := &everywhere{scripted{at: state{epoch: 1, version: 1}}}
+	r := newReplicas(reader{source: s}, 1000)
+	for i := range 100 {
+		memories(t, r, fmt.Sprint(i))
+	}
+	if got, most := len(r.all), 1000/replicaArcs; got > most || got < most/2 {
+		t.Errorf("got %d replicas of a memory each, want as many as %d, the room there is", got, most)
+	}
+}
+
+// everywhere is the same graph in all namespaces.
+type everywhere struct{ scripted }
+
+func (s *everywhere) state(context.Context, string) (state, error) { return s.at, nil }
+
+// TestStaleReadLoadsNothing: a state that is older than the replica, read before somebody caught up or from a standby, is there.
+func TestStaleReadLoadsNothing(t *testing.T) {
+	s := &scripted{at: state{epoch: 1, version: 5}}
+	r := newReplicas(reader{source: s}, 1000)
+	for _, x := range []struct {
+		at       state
+		memories int
+		read     []int64
+	}{
+		{state{1, 5, 0}, 5, []int64{0}},
+		{state{1, 3, 0}, 5, nil},
+		{state{1, 6, 0}, 6, []int64{5}},
+		{state{2, 4, 0}, 4, []int64{0}}, // another graph
+	} {
+		s.at, s.read = x.at, nil
+		if got := memories(t, r, "n"); got != x.memories || !slices.Equal(s.read, x.read) {
+			t.Errorf("at %+v: got %d memories, read since %v, want %d, since %v", x.at, got, s.read, x.memories, x.read)
+		}
 	}
 }
