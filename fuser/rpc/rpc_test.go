@@ -10,9 +10,11 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -406,5 +408,46 @@ func TestStopLetsRunningCallsFinish(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Errorf("serve: %v", err)
+	}
+}
+
+// openSpans counts spans that have started and not ended, and all that have started.
+type openSpans struct {
+	sdktrace.SpanProcessor
+	open, all atomic.Int64
+}
+
+func (s *openSpans) OnStart(context.Context, sdktrace.ReadWriteSpan) { s.open.Add(1); s.all.Add(1) }
+func (s *openSpans) OnEnd(sdktrace.ReadOnlySpan)                     { s.open.Add(-1) }
+
+// TestInventedMethodsLeaveNoSpan: a span of a method that there is not would never end.
+func TestInventedMethodsLeaveNoSpan(t *testing.T) {
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans := &openSpans{}
+	tel := *process.Service("test")
+	tel.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	server := rpc.NewServer(&tel, slog.New(slog.DiscardHandler))
+	triskelev1.RegisterRecallServiceServer(server, returns(nil))
+	listener, err := rpc.Listen("127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() { defer close(served); _ = server.Serve(listener) }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{"/invented.Service/Method", "/triskele.v1.RecallService/Invented", triskelev1.RecallService_Recall_FullMethodName} {
+		_ = conn.Invoke(t.Context(), method, valid(), &triskelev1.RecallResponse{})
+	}
+	_ = conn.Close()
+	server.GracefulStop()
+	<-served
+	if open, all := spans.open.Load(), spans.all.Load(); open != 0 || all != 1 {
+		t.Errorf("got %d spans, %d of them open, want one that has ended", all, open)
 	}
 }

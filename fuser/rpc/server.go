@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"buf.build/go/protovalidate"
@@ -19,6 +20,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/triskele/triskele/fuser/panics"
@@ -46,6 +48,8 @@ type Server struct {
 // NewServer returns a server that validates requests, hides internal errors, survives panics and is traced.
 func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOption) *Server {
 	guard, doors := guard{log: log}, newDoors()
+	var s *Server
+	known := sync.OnceValue(func() map[string]bool { return methods(s) }) // once it serves, all are registered
 	options := append([]grpc.ServerOption{
 		grpc.Creds(doors),
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
@@ -54,17 +58,29 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 			otelgrpc.WithTracerProvider(tel.TracerProvider),
 			otelgrpc.WithMeterProvider(tel.MeterProvider),
 			otelgrpc.WithPropagators(tel.Propagator),
-			otelgrpc.WithFilter(filters.Not(filters.HealthCheck())),
+			otelgrpc.WithFilter(filters.All(filters.Not(filters.HealthCheck()), func(info *stats.RPCTagInfo) bool { return known()[info.FullMethodName] })),
 		)),
 		grpc.ChainUnaryInterceptor(guard.unary),
 		grpc.ChainStreamInterceptor(guard.stream),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, more...)
-	s := &Server{registrar: &registrar{Server: grpc.NewServer(options...)}, health: health.NewServer(), doors: doors, log: log}
+	s = &Server{registrar: &registrar{Server: grpc.NewServer(options...)}, health: health.NewServer(), doors: doors, log: log}
 	s.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(s.Server, s.health)
 	reflection.Register(s.Server)
 	return s
+}
+
+// methods returns the full names of those that a server has. Others stay out of telemetry: gRPC answers a call of one without an
+// end for its span, which would be held for ever, and the name is whatever a stranger says.
+func methods(s *Server) map[string]bool {
+	names := map[string]bool{}
+	for service, info := range s.GetServiceInfo() {
+		for _, method := range info.Methods {
+			names["/"+service+"/"+method.Name] = true
+		}
+	}
+	return names
 }
 
 // Admit has gate asked about every call from now on; without one, everybody is let in. operators is the gate for what the
