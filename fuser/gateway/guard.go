@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/resilience"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -54,6 +54,19 @@ func (e *notCalledError) Error() string { return e.reason }
 // errPanicked is in words fit for callers; the log has the panic.
 var errPanicked = errors.New("internal error")
 
+// caught makes a call of what has a name, and says errPanicked if it panics.
+func caught[T any](ctx context.Context, log *slog.Logger, name string, call func() (T, error)) (out T, err error) {
+	err = panics.Catch(ctx, log, "call of "+name, func() (err error) {
+		out, err = call()
+		return err
+	})
+	var panicked *panics.Error
+	if errors.As(err, &panicked) {
+		err = errPanicked
+	}
+	return out, err
+}
+
 // pass makes a call behind a guard: it waits for a free slot until ctx ends, asks the breaker, and tells both how the call
 // ended. An error of its own is a *notCalledError or, if the call panicked, errPanicked.
 func pass[T any](ctx context.Context, g *guard, call func(context.Context) (T, error)) (out T, err error) {
@@ -61,20 +74,12 @@ func pass[T any](ctx context.Context, g *guard, call func(context.Context) (T, e
 	if err != nil {
 		return out, err
 	}
-	health := resilience.Unhealthy
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			g.log.ErrorContext(ctx, "panic in a client", "leg", g.leg.Name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
-			err = errPanicked
-		}
-		leave(health)
-	}()
 	var given time.Duration
 	if deadline, ok := ctx.Deadline(); ok {
 		given = time.Until(deadline)
 	}
-	out, err = call(ctx)
-	health = g.verdict(err, given)
+	out, err = caught(ctx, g.log, g.leg.Name, func() (T, error) { return call(ctx) })
+	leave(g.verdict(err, given)) // a panic is an error that nobody knows, and so unhealthy
 	return out, err
 }
 
@@ -153,11 +158,7 @@ func (g *guard) verdict(err error, given time.Duration) resilience.Verdict {
 func (g *guard) search(ctx context.Context, client triskelev1.LegServiceClient, req *triskelev1.SearchRequest, hedge bool) (resp *triskelev1.SearchResponse, hedged bool, err error) {
 	start := time.Now()
 	if after := g.latency.P95(); hedge && after > 0 {
-		resp, hedged, err = resilience.Hedge(ctx, after, func(ctx context.Context) (*triskelev1.SearchResponse, error) { return client.Search(ctx, req) })
-		var panicked *resilience.PanicError
-		if errors.As(err, &panicked) {
-			panic(panicked) // to be contained where every panic of a leg is
-		}
+		resp, hedged, err = resilience.Hedge(ctx, g.log, after, func(ctx context.Context) (*triskelev1.SearchResponse, error) { return client.Search(ctx, req) })
 	} else {
 		resp, err = client.Search(ctx, req)
 	}

@@ -13,7 +13,8 @@ import (
 
 var _ store = (*Postgres)(nil)
 
-const statePostgres = "SELECT epoch, version, removed FROM graph.versions WHERE namespace = $1"
+// statePostgres selects a state. Versions that a failover has lost are given again, so a new timeline is a new epoch.
+const statePostgres = "SELECT epoch # (" + postgres.Timeline + "), version, removed FROM graph.versions WHERE namespace = $1"
 
 // state implements source.
 func (p *Postgres) state(ctx context.Context, namespace string) (state, error) {

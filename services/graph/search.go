@@ -83,7 +83,7 @@ func (s *searcher) pageRank(ctx context.Context, q leg.Query, text []word, ps []
 		at, warm = s.replicas.last(q.Namespace, walk)
 	}
 	if warm {
-		if now, result, err := s.hits(ctx, q, found); now == at || err != nil {
+		if now, result, err := s.hits(ctx, q, found); at.covers(now) || err != nil {
 			return result, true, err
 		}
 	}

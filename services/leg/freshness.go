@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/store/record"
 )
 
@@ -25,8 +28,8 @@ const (
 	// counted last.
 	behindTime  = time.Second
 	behindGrace = 2 * time.Millisecond
-	// maxFigures bounds the namespaces whose counts are kept.
-	maxFigures = 4096
+	// maxFigures bounds the namespaces whose counts are kept: those that were searched last.
+	maxFigures = 1024
 )
 
 // Freshness is implemented by a Searcher whose index follows the records by itself. The index of one that does not
@@ -78,7 +81,7 @@ func await(ctx context.Context, index Freshness, namespace string, sequence int6
 type gauge struct {
 	index   Freshness
 	mu      sync.Mutex
-	figures map[string]*figure
+	figures *lru.Cache[string, *figure]
 }
 
 // figure is the last count of one namespace.
@@ -89,18 +92,18 @@ type figure struct {
 }
 
 func newGauge(index Freshness) *gauge {
-	return &gauge{index: index, figures: map[string]*figure{}}
+	figures, _ := lru.New[string, *figure](maxFigures) // fails for sizes below 1 only
+	return &gauge{index: index, figures: figures}
 }
 
 // start begins to count unless there is a count that is young enough. read returns the count.
 func (g *gauge) start(ctx context.Context, namespace string) (read func() int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	f := g.figures[namespace]
-	if f == nil {
-		g.makeRoom()
+	f, known := g.figures.Get(namespace)
+	if !known {
 		f = &figure{}
-		g.figures[namespace] = f
+		g.figures.Add(namespace, f)
 	}
 	if f.counting == nil && (f.at.IsZero() || time.Since(f.at) >= behindAge) {
 		f.counting = make(chan struct{})
@@ -123,7 +126,11 @@ func (g *gauge) start(ctx context.Context, namespace string) (read func() int64)
 func (g *gauge) count(ctx context.Context, namespace string, f *figure) {
 	ctx, cancel := context.WithTimeout(ctx, behindTime)
 	defer cancel()
-	n, err := g.index.Behind(ctx, namespace, maxBehind)
+	var n int64
+	err := panics.Catch(ctx, nil, "count what an index lacks", func() (err error) {
+		n, err = g.index.Behind(ctx, namespace, maxBehind)
+		return err
+	})
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err == nil {
@@ -132,19 +139,4 @@ func (g *gauge) count(ctx context.Context, namespace string, f *figure) {
 	f.at = time.Now() // also after a failure: a database in trouble is not asked at every search
 	close(f.counting)
 	f.counting = nil
-}
-
-// makeRoom forgets old figures when there are too many, all of them if none is old.
-func (g *gauge) makeRoom() {
-	if len(g.figures) < maxFigures {
-		return
-	}
-	for namespace, f := range g.figures {
-		if f.counting == nil && time.Since(f.at) >= behindAge {
-			delete(g.figures, namespace)
-		}
-	}
-	if len(g.figures) >= maxFigures {
-		clear(g.figures)
-	}
 }

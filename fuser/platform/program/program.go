@@ -59,6 +59,7 @@ func Main(name, description string, flags any, common *Flags, vars kong.Vars, ru
 		return
 	}
 	log := slog.New(telemetry.Traced(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: common.LogLevel}))).With("service", name)
+	slog.SetDefault(log) // for what has no log of its own
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := observed(ctx, name, common, log, run); err != nil {

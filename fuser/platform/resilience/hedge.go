@@ -2,11 +2,12 @@ package resilience
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/triskele/triskele/fuser/platform/panics"
 )
 
 const (
@@ -49,8 +50,8 @@ func (l *Latency) P95() time.Duration {
 }
 
 // Hedge makes a call, and the same call once more if the first has not ended after a while. The first to succeed counts,
-// and the other is cancelled; if both fail, the first failure. A panic in a call is its failure.
-func Hedge[T any](ctx context.Context, after time.Duration, call func(context.Context) (T, error)) (result T, hedged bool, err error) {
+// and the other is cancelled; if both fail, the first failure. A panic in a call is its failure, a *panics.Error.
+func Hedge[T any](ctx context.Context, log *slog.Logger, after time.Duration, call func(context.Context) (T, error)) (result T, hedged bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
@@ -60,13 +61,11 @@ func Hedge[T any](ctx context.Context, after time.Duration, call func(context.Co
 	answers := make(chan answer, 2)
 	run := func() {
 		var a answer
-		defer func() {
-			if panicked := recover(); panicked != nil {
-				a.err = &PanicError{panicked, debug.Stack()}
-			}
-			answers <- a
-		}()
-		a.result, a.err = call(ctx)
+		a.err = panics.Catch(ctx, log, "hedged call", func() (err error) {
+			a.result, err = call(ctx)
+			return err
+		})
+		answers <- a
 	}
 	go run()
 	timer := time.NewTimer(after)
@@ -88,11 +87,3 @@ func Hedge[T any](ctx context.Context, after time.Duration, call func(context.Co
 	}
 	return result, hedged, err
 }
-
-// PanicError is a panic in a call that ran in a goroutine of its own.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }

@@ -2,15 +2,16 @@ package rpc
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"path"
-	"runtime/debug"
 	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/platform/panics"
 )
 
 // Gate is asked to let a call in, before anything of it is read. An error goes to the caller as it is, so that it has to be
@@ -88,22 +89,19 @@ func (r *registrar) pass(ctx context.Context, method string, single bool, handle
 		}
 	}
 	in := &intake{ctx: ctx, method: method, single: single, room: r.room, call: call}
-	defer func() {
-		in.close()
-		err = r.outcome(ctx, method, recover(), err)
-		call.Done(err)
-	}()
-	return handle(in)
+	err = r.outcome(ctx, method, panics.Catch(ctx, r.log, method, func() error {
+		defer in.close()
+		return handle(in)
+	}))
+	call.Done(err)
+	return err
 }
 
 // outcome is what the caller is told. What it may not know goes to the log.
-func (r *registrar) outcome(ctx context.Context, method string, panicked any, err error) error {
-	if panicked != nil {
-		r.log.ErrorContext(ctx, "panic", "method", method, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
-		return errInternal
-	}
+func (r *registrar) outcome(ctx context.Context, method string, err error) error {
 	out := Ended(ctx, err)
-	if status.Code(out) == codes.Internal {
+	var panicked *panics.Error // which is in the log already
+	if status.Code(out) == codes.Internal && !errors.As(err, &panicked) {
 		r.log.ErrorContext(ctx, "call failed", "method", method, "error", err.Error())
 	}
 	return out

@@ -10,9 +10,11 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -239,14 +241,19 @@ func TestPanicIsAnErrorOfItsCallOnly(t *testing.T) {
 	if _, err := client.Recall(t.Context(), valid()); status.Code(err) != codes.Internal || strings.Contains(err.Error(), "boom") {
 		t.Errorf("the client got %v", err)
 	}
-	var entry struct{ Panic, Stack, Method string }
-	if err := json.Unmarshal([]byte(log.String()), &entry); err != nil || entry.Panic != "boom" || !strings.Contains(entry.Stack, "rpc_test") {
+	var entry struct{ Panic, Stack, Task string }
+	if err := json.Unmarshal([]byte(log.String()), &entry); err != nil || entry.Panic != "string" || !strings.Contains(entry.Stack, "rpc_test") || !strings.HasSuffix(entry.Task, "/Recall") {
 		t.Errorf("log %q, %v", log, err)
+	}
+	if strings.Contains(log.String(), "boom") {
+		t.Errorf("the log quotes the panic: %q", log)
 	}
 	if _, err := client.Recall(t.Context(), valid()); err != nil {
 		t.Errorf("the next call: %v", err)
 	}
 }
+
+var errPanic = errors.New("panic with this")
 
 func TestHealthFollowsTheCheck(t *testing.T) {
 	process, err := telemetry.Start(t.Context())
@@ -295,6 +302,9 @@ func TestHealthFollowsTheCheck(t *testing.T) {
 	server.Watch(t.Context(), 10*time.Millisecond, func(context.Context) error {
 		err := <-results
 		results <- err // stays so until it is changed
+		if err == errPanic {
+			panic(err)
+		}
 		return err
 	})
 	if got := next(); got != healthpb.HealthCheckResponse_SERVING || of(triskelev1.RecallService_ServiceDesc.ServiceName) != got {
@@ -309,6 +319,11 @@ func TestHealthFollowsTheCheck(t *testing.T) {
 	results <- nil
 	if got := next(); got != healthpb.HealthCheckResponse_SERVING {
 		t.Errorf("database back: %v", got)
+	}
+	<-results
+	results <- errPanic
+	if got := next(); got != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("the check panics: %v", got)
 	}
 }
 
@@ -393,5 +408,46 @@ func TestStopLetsRunningCallsFinish(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Errorf("serve: %v", err)
+	}
+}
+
+// openSpans counts spans that have started and not ended, and all that have started.
+type openSpans struct {
+	sdktrace.SpanProcessor
+	open, all atomic.Int64
+}
+
+func (s *openSpans) OnStart(context.Context, sdktrace.ReadWriteSpan) { s.open.Add(1); s.all.Add(1) }
+func (s *openSpans) OnEnd(sdktrace.ReadOnlySpan)                     { s.open.Add(-1) }
+
+// TestInventedMethodsLeaveNoSpan: a span of a method that there is not would never end.
+func TestInventedMethodsLeaveNoSpan(t *testing.T) {
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans := &openSpans{}
+	tel := *process.Service("test")
+	tel.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	server := rpc.NewServer(&tel, slog.New(slog.DiscardHandler))
+	triskelev1.RegisterRecallServiceServer(server, returns(nil))
+	listener, err := rpc.Listen("127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() { defer close(served); _ = server.Serve(listener) }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, method := range []string{"/invented.Service/Method", "/triskele.v1.RecallService/Invented", triskelev1.RecallService_Recall_FullMethodName} {
+		_ = conn.Invoke(t.Context(), method, valid(), &triskelev1.RecallResponse{})
+	}
+	_ = conn.Close()
+	server.GracefulStop()
+	<-served
+	if open, all := spans.open.Load(), spans.all.Load(); open != 0 || all != 1 {
+		t.Errorf("got %d spans, %d of them open, want one that has ended", all, open)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
@@ -18,7 +19,9 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/stats"
 
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
@@ -52,6 +55,8 @@ type Server struct {
 // NewServer returns a server that bounds and validates requests, hides internal errors, survives panics and is traced.
 func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOption) *Server {
 	doors := newDoors()
+	var s *Server
+	known := sync.OnceValue(func() map[string]bool { return methods(s) }) // once it serves, all are registered
 	options := append([]grpc.ServerOption{
 		grpc.Creds(doors),
 		grpc.MaxConcurrentStreams(maxStreams),
@@ -64,17 +69,29 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 			otelgrpc.WithTracerProvider(tel.TracerProvider),
 			otelgrpc.WithMeterProvider(tel.MeterProvider),
 			otelgrpc.WithPropagators(tel.Propagator),
-			otelgrpc.WithFilter(filters.Not(filters.HealthCheck())),
+			otelgrpc.WithFilter(filters.All(filters.Not(filters.HealthCheck()), func(info *stats.RPCTagInfo) bool { return known()[info.FullMethodName] })),
 		)),
 		// Whoever is gone, or sleeps, gives up what its calls hold.
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 5 * time.Minute, Time: 30 * time.Second, Timeout: 15 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, more...)
-	s := &Server{registrar: &registrar{Server: grpc.NewServer(options...), room: newRoom(), log: log}, health: health.NewServer(), doors: doors, log: log}
+	s = &Server{registrar: &registrar{Server: grpc.NewServer(options...), room: newRoom(), log: log}, health: health.NewServer(), doors: doors, log: log}
 	s.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(s, s.health)
 	reflection.Register(s)
 	return s
+}
+
+// methods returns the full names of those that a server has. Others stay out of telemetry: gRPC answers a call of one without an
+// end for its span, which would be held for ever, and the name is whatever a stranger says.
+func methods(s *Server) map[string]bool {
+	names := map[string]bool{}
+	for service, info := range s.GetServiceInfo() {
+		for _, method := range info.Methods {
+			names["/"+service+"/"+method.Name] = true
+		}
+	}
+	return names
 }
 
 // Admit has gate asked about every call from now on; without one, everybody is let in.
@@ -138,7 +155,7 @@ func (s *Server) Watch(ctx context.Context, interval time.Duration, check func(c
 	update := func() {
 		ctx, cancel := context.WithTimeout(ctx, interval)
 		defer cancel()
-		err := check(ctx)
+		err := panics.Catch(ctx, s.log, "health check", func() error { return check(ctx) })
 		switch {
 		case err == nil && !healthy:
 			healthy = true

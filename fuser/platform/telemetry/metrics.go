@@ -12,8 +12,11 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+
+	"github.com/triskele/triskele/fuser/platform/panics"
 )
 
 // Scraped has Process.Metrics serve the metrics of all services of the process.
@@ -55,4 +58,16 @@ func (p *Process) readers() (out []sdkmetric.Reader) {
 		out = append(out, reader)
 	}
 	return out
+}
+
+// countPanics reports the panics of the whole process, so that one of its services has to.
+func countPanics(provider metric.MeterProvider) {
+	if _, err := provider.Meter(ScopeName).Int64ObservableCounter("triskele.panics",
+		metric.WithDescription("Panics that were caught, in calls and beside them; the log has their stacks."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(panics.Count())
+			return nil
+		})); err != nil {
+		otel.Handle(err)
+	}
 }

@@ -151,7 +151,9 @@ func (p *Process) Service(name string) *Service {
 		meterOptions = append(meterOptions, sdkmetric.WithReader(reader))
 	}
 	meters := sdkmetric.NewMeterProvider(meterOptions...)
-
+	if len(p.services) == 0 {
+		countPanics(meters)
+	}
 	p.shutdown = append(p.shutdown, meters.Shutdown)
 	s := &Service{
 		Name:           name,

@@ -74,6 +74,7 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer flush(ctx, process)
 	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
+	slog.SetDefault(log) // for what has no log of its own
 	door, err := c.open(process.Service("triskele"), log)
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ func main() {
 			}
 			return daemon.Service{
 				Register: func(s *rpc.Server) { triskelev1.RegisterLegServiceServer(s, leg.NewServer(index, tel, log)) },
-				Work:     b.Worker("dense", index, log).Run,
+				Work:     map[string]func(context.Context){"index dense": b.Worker("dense", index, log).Run},
 			}, nil
 		}, &flags, &config)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"sync"
 
 	"github.com/triskele/triskele/fuser/platform/auth"
 	"github.com/triskele/triskele/fuser/platform/rpc"
@@ -46,12 +45,10 @@ func main() {
 			}
 			return daemon.Service{
 				Register: func(s *rpc.Server) { triskelev1.RegisterLegServiceServer(s, leg.NewServer(index, tel, log)) },
-				Work: func(ctx context.Context) {
-					var tasks sync.WaitGroup
-					tasks.Go(func() { b.Worker("graph", index, log).Run(ctx) })
-					tasks.Go(func() { index.Refresh(ctx, log) })
-					tasks.Go(func() { extract(ctx) })
-					tasks.Wait()
+				Work: map[string]func(context.Context){
+					"index graph":       b.Worker("graph", index, log).Run,
+					"refresh the graph": func(ctx context.Context) { index.Refresh(ctx, log) },
+					"extract":           extract,
 				},
 			}, nil
 		}, &f)

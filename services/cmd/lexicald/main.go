@@ -24,7 +24,7 @@ func main() {
 				Register: func(s *rpc.Server) {
 					triskelev1.RegisterLegServiceServer(s, leg.NewServer(searcher, tel, log))
 				},
-				Work: func(ctx context.Context) { b.FoldLexical(ctx, log) },
+				Work: map[string]func(context.Context){"fold the lexical index": func(ctx context.Context) { b.FoldLexical(ctx, log) }},
 			}, nil
 		}, &f)
 }

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"log/slog"
-	"sync"
 
 	"github.com/triskele/triskele/fuser/platform/auth"
 	"github.com/triskele/triskele/fuser/platform/rpc"
@@ -37,18 +36,16 @@ func main() {
 			if err != nil {
 				return daemon.Service{}, err
 			}
+			context.AfterFunc(ctx, func() { _ = gateway.Close() })
 			curate, err := backend.Curation(ctx, b, f.Curator, gateway, tel, log)
 			if err != nil {
 				return daemon.Service{}, err
 			}
 			return daemon.Service{
 				Register: func(s *rpc.Server) { triskelev1.RegisterMemoryServiceServer(s, memory.NewServer(store)) },
-				Work: func(ctx context.Context) {
-					defer func() { _ = gateway.Close() }()
-					var tasks sync.WaitGroup
-					tasks.Go(func() { f.Sweep.Run(ctx, store, log) })
-					tasks.Go(func() { curate(ctx) })
-					tasks.Wait()
+				Work: map[string]func(context.Context){
+					"sweep":  func(ctx context.Context) { f.Sweep.Run(ctx, store, log) },
+					"curate": curate,
 				},
 			}, nil
 		}, &f)

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/embed"
 )
 
@@ -184,7 +185,11 @@ func (e *Embedder) join(ctx context.Context, text string) (f *flight, joined boo
 	}
 	e.flights[text] = f
 	go func() {
-		f.vector, f.source, f.err = e.run(shared, text)
+		f.source = failed
+		f.err = panics.Catch(shared, nil, "embed a query", func() (err error) {
+			f.vector, f.source, err = e.run(shared, text)
+			return err
+		})
 		if f.err == nil {
 			e.cache.put(text, f.vector)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/embed"
 )
 
@@ -141,12 +142,13 @@ func (e *Embedder) EmbedDocuments(ctx context.Context, texts []string) ([][]floa
 	for next := 0; next < len(cut); {
 		from, to := next, e.batch(cut, next)
 		wg.Go(func() {
-			got, err := e.request(ctx, document, cut[from:to])
-			if err != nil {
+			if err := panics.Catch(ctx, nil, "embed a batch", func() error {
+				got, err := e.request(ctx, document, cut[from:to])
+				copy(vectors[from:to], got)
+				return err
+			}); err != nil {
 				cancel(err)
-				return
 			}
-			copy(vectors[from:to], got)
 		})
 		next = to
 	}

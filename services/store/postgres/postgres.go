@@ -76,6 +76,12 @@ func connected(ctx context.Context, conn *pgx.Conn) error {
 	return pgvector.RegisterTypes(ctx, conn)
 }
 
+// Timeline is an SQL expression for the number of the history of writes that the server is on. A failover begins a new one, and so
+// does a restore; what was lost then, numbers of transactions among it, may be given out again. A standby follows with what it replays.
+const Timeline = `CASE WHEN pg_is_in_recovery()
+	THEN (SELECT greatest(c.timeline_id, r.min_recovery_end_timeline)::bigint FROM pg_control_checkpoint() c, pg_control_recovery() r)
+	ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END`
+
 // SQL returns a database/sql handle over the pool, for the migration tool. Close it before the pool.
 func SQL(pool *pgxpool.Pool) *sql.DB { return stdlib.OpenDBFromPool(pool) }
 

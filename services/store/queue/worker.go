@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/store/record"
 )
 
@@ -80,7 +82,7 @@ const (
 
 func (p progress) String() string { return [...]string{"nothing due", "indexed", "stuck", "paused"}[p] }
 
-// Run works until ctx ends.
+// Run works until ctx ends. A panic of the indexer is an error of the memories that it was given.
 func (w *Worker) Run(ctx context.Context) {
 	stop, err := w.measure()
 	if err != nil {
@@ -211,7 +213,12 @@ func (w *Worker) index(ctx context.Context, tasks []Task) error {
 		records[i] = t.Record
 	}
 	start := time.Now()
-	err := w.Indexer.Index(endpoint.Guard(ctx, func(ctx context.Context) (bool, error) { return w.Store.AsSensitive(ctx, records) }), records)
+	guarded := endpoint.Guard(ctx, func(ctx context.Context) (bool, error) { return w.Store.AsSensitive(ctx, records) })
+	err := panics.Catch(ctx, w.Log, "index "+w.Index, func() error { return w.Indexer.Index(guarded, records) })
+	var panicked *panics.Error
+	if errors.As(err, &panicked) { // it would panic again
+		err = fmt.Errorf("%w: %w", ErrHopeless, err)
+	}
 	w.metrics.called(ctx, len(tasks), time.Since(start), err)
 	return err
 }
@@ -244,7 +251,7 @@ func (w *Worker) hold(ctx context.Context, tasks []Task) *holding {
 			case <-ctx.Done():
 				return
 			case <-time.After(heartbeat):
-				h.extend(ctx)
+				_ = panics.Catch(ctx, w.Log, "extend the leases of "+w.Index, func() error { h.extend(ctx); return nil })
 			}
 		}
 	}()

@@ -661,3 +661,43 @@ func TestMetrics(t *testing.T) {
 		}
 	})
 }
+
+// TestPanicIsAFailedAttempt: a memory that makes the indexer panic is given up on by name, alone in the list or not, the others of its
+// batch are indexed, and the worker goes on.
+func TestPanicIsAFailedAttempt(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		bad := storetest.Record("n", "bad words", nil)
+		f.Insert(t, bad)
+		failTimes(t, f, 8)
+		var log syncBuffer
+		stop := start(t, &queue.Worker{Index: index, Store: f.Queue, Batch: 10, Log: slog.New(slog.NewTextHandler(&log, nil)), Indexer: indexer(func(_ context.Context, records []record.Record) error {
+			for _, r := range records {
+				if r.Content == bad.Content {
+					panic("cannot index " + r.Content)
+				}
+			}
+			return nil
+		})})
+		eventually(t, "the attempt has failed", func() bool { return entries(t, f)[0].Attempts == 9 })
+		f.Insert(t, storetest.Record("n", "good", nil))
+		eventually(t, "the good one is indexed", func() bool { return len(entries(t, f)) == 1 })
+		stop()
+		if _, err := f.Memory.Update(t.Context(), "n", bad.ID, 0, func(r *record.Record) error { r.Title = "anew"; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		failTimes(t, f, 9)
+		start(t, &queue.Worker{Index: index, Store: f.Queue, Batch: 10, Log: slog.New(slog.NewTextHandler(&log, nil)), Indexer: indexer(func(context.Context, []record.Record) error {
+			panic(errors.New(bad.Content))
+		})})
+		eventually(t, "it is given up although nothing else was indexed", func() bool { s := status(t, f, "n"); return s.Dead == 1 && s.Pending == 0 })
+		for _, e := range entries(t, f) {
+			if want := "panic (*errors.errorString); the log has its stack"; e.ID != bad.ID || !e.Dead || e.Attempts != 10 || e.LastError != want {
+				t.Errorf("got %+v, want memory %s dead after 10 attempts with %q", e, bad.ID, want)
+			}
+		}
+		if got := log.String(); strings.Contains(got, "bad words") || !strings.Contains(got, "worker_test.go") {
+			t.Errorf("got the log %q, want the stack and no text", got)
+		}
+	})
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/admin"
 	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/program"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
@@ -33,7 +34,7 @@ type flags struct {
 // Service is what a program builds on the database.
 type Service struct {
 	Register func(server *rpc.Server)
-	Work     func(ctx context.Context) // runs beside the server until ctx ends; may be nil
+	Work     map[string]func(ctx context.Context) // what runs beside the server until ctx ends, by a name for the log
 }
 
 // Build makes the service on an open database whose schema has been checked. peers is for calls to other services.
@@ -73,10 +74,10 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 	server.CompileRules()
 	var working sync.WaitGroup
 	defer working.Wait()
-	working.Go(func() { b.Standby.Follow(ctx) })
-	if service.Work != nil {
-		working.Go(func() { service.Work(ctx) })
+	for name, work := range service.Work {
+		working.Go(func() { panics.Keep(ctx, log, name, work) })
 	}
+	working.Go(func() { panics.Keep(ctx, log, "follow the standby", b.Standby.Follow) })
 	server.Watch(ctx, 2*time.Second, b.Ping)
 	server.Concern(b.Concern)
 	operators.Health(server.Serving, server.Concerns)

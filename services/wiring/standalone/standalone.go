@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -86,9 +87,9 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		return nil, err
 	}
 	s.closers = append(s.closers, s.Backend.Close)
-	background := func(work func(context.Context)) {
+	background := func(name string, work func(context.Context)) {
 		if !config.AskOnly {
-			s.running.Go(func() { work(run) })
+			s.running.Go(func() { panics.Keep(run, log, name, work) })
 		}
 	}
 	if config.AskOnly {
@@ -117,17 +118,17 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	}
 	config.Graph.Embedder = embedder
 	linked := s.Backend.Graph(config.Graph)
-	background(func(ctx context.Context) { linked.Refresh(ctx, log) })
+	background("refresh the graph", func(ctx context.Context) { linked.Refresh(ctx, log) })
 	extract, err := backend.Extraction(ctx, s.Backend, linked, config.Extractor, process.Service("graph"), log)
 	if err != nil {
 		return nil, err
 	}
-	background(extract)
+	background("extract", extract)
 	for name, indexer := range map[string]queue.Indexer{"dense": dense, "graph": linked} {
-		background(s.Backend.Worker(name, indexer, log).Run)
+		background("index "+name, s.Backend.Worker(name, indexer, log).Run)
 	}
 
-	background(func(ctx context.Context) { s.Backend.FoldLexical(ctx, log) })
+	background("fold the lexical index", func(ctx context.Context) { s.Backend.FoldLexical(ctx, log) })
 
 	gatewayTel := process.Service("fuser")
 	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(config.Lexical), "dense": dense, "graph": linked}
@@ -154,7 +155,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	records := rpc.NewServer(process.Service("memory"), log)
 	store := s.Backend.Memory()
 	triskelev1.RegisterMemoryServiceServer(records, memory.NewServer(store))
-	background(func(ctx context.Context) { config.Sweep.Run(ctx, store, log) })
+	background("sweep", func(ctx context.Context) { config.Sweep.Run(ctx, store, log) })
 	conn, err := s.serve(run, records, "memory", gatewayTel)
 	if err != nil {
 		return nil, err
@@ -183,7 +184,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
-	background(work)
+	background("curate", work)
 	if !config.AskOnly {
 		for _, server := range append(slices.Collect(maps.Values(s.legs)), records, s.gateway) {
 			server.CompileRules()
