@@ -1,18 +1,11 @@
 package rpc
 
 import (
-	"errors"
-	"fmt"
-	"unicode/utf8"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // registers the codec that serverCodec builds on
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // request is a message being received. grpc-go answers INTERNAL as soon as its codec returns an error, so the codec
@@ -42,65 +35,8 @@ func (c serverCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
 	}
-	err := c.CodecV2.Unmarshal(data, r.message)
-	if err == nil {
-		return nil
-	}
-	r.err = status.Error(codes.InvalidArgument, "the request is not a valid protobuf message")
-	if message, ok := r.message.(proto.Message); ok {
-		if field, err := invalidUTF8(data.Materialize(), message.ProtoReflect().Descriptor(), "", maxNesting); err == nil && field != "" {
-			r.err = Invalid(field, "must be valid UTF-8")
-		}
+	if c.CodecV2.Unmarshal(data, r.message) != nil {
+		r.err = status.Error(codes.InvalidArgument, "the request is not a valid protobuf message")
 	}
 	return nil
-}
-
-var errWire = errors.New("not the wire format")
-
-// maxNesting is how deep messages are looked into: the sender chooses how deep they are.
-const maxNesting = 32
-
-// invalidUTF8 returns the path of the first string field in an encoded message that is not UTF-8, "" if there is none
-// down to the given depth.
-// Decoding has failed already; this finds out where, which the decoder does not say.
-func invalidUTF8(data []byte, descriptor protoreflect.MessageDescriptor, prefix string, depth int) (string, error) {
-	seen := map[protowire.Number]int{}
-	for len(data) > 0 {
-		number, wire, n := protowire.ConsumeTag(data)
-		if n < 0 {
-			return "", errWire
-		}
-		data = data[n:]
-		n = protowire.ConsumeFieldValue(number, wire, data)
-		if n < 0 {
-			return "", errWire
-		}
-		value := data[:n]
-		data = data[n:]
-		field := descriptor.Fields().ByNumber(number)
-		if field == nil || wire != protowire.BytesType {
-			continue
-		}
-		text, _ := protowire.ConsumeBytes(value)
-		path := prefix + string(field.Name())
-		if field.IsList() {
-			path = fmt.Sprintf("%s[%d]", path, seen[number])
-		}
-		seen[number]++
-		switch field.Kind() {
-		case protoreflect.StringKind:
-			if !utf8.Valid(text) {
-				return path, nil
-			}
-		case protoreflect.MessageKind:
-			if depth == 0 {
-				continue
-			}
-			found, err := invalidUTF8(text, field.Message(), path+".", depth-1)
-			if found != "" || err != nil {
-				return found, err
-			}
-		}
-	}
-	return "", nil
 }

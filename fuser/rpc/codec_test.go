@@ -5,7 +5,6 @@ import (
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -28,17 +27,4 @@ func TestDeepNestingIsRefused(t *testing.T) {
 	if err := newServerCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, r); err != nil || r.err == nil {
 		t.Errorf("decoding gave %v, the request %v", err, r.err)
 	}
-}
-
-// FuzzInvalidUTF8 holds the search for the offending field against the decoder: what the decoder takes has none.
-func FuzzInvalidUTF8(f *testing.F) {
-	f.Add([]byte("\x1a\x01\xff"))
-	f.Add(nested(3))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		m := &triskelev1.ImportRequest{}
-		field, err := invalidUTF8(data, m.ProtoReflect().Descriptor(), "", maxNesting)
-		if proto.Unmarshal(data, m) == nil && (field != "" || err != nil) {
-			t.Errorf("%q, %v in a message the decoder takes: %v", field, err, m)
-		}
-	})
 }
