@@ -10,10 +10,8 @@ import (
 )
 
 const (
-	// loadTime bounds the reading of a namespace's graph, whoever waits for it. waitShare is the part of a search's time that
-	// it waits for the reading, after which hop decay answers.
-	loadTime  = time.Minute
-	waitShare = 0.5
+	// loadTime bounds the reading of a namespace's graph, whoever waits for it.
+	loadTime = time.Minute
 )
 
 // state says what a copy of a namespace's graph was made from; see the table of versions. The zero state is that of a
@@ -50,7 +48,8 @@ var errTooLarge = errors.New("the namespace's graph has too many arcs to be kept
 // replicas are the networks of the namespaces that were searched last. Each catches up with its tables before it is used.
 type replicas struct {
 	reader
-	maxArcs int // of all networks together
+	maxArcs int     // of all networks together
+	share   float64 // of a search's time that it waits for the reading
 
 	mu     sync.Mutex
 	all    map[string]*replica
@@ -70,8 +69,8 @@ type replica struct {
 	err      error         // how the last one ended
 }
 
-func newReplicas(r reader, maxArcs int) *replicas {
-	return &replicas{reader: r, maxArcs: maxArcs, all: map[string]*replica{}, unfits: map[string]state{}}
+func newReplicas(r reader, maxArcs int, share float64) *replicas {
+	return &replicas{reader: r, maxArcs: maxArcs, share: share, all: map[string]*replica{}, unfits: map[string]state{}}
 }
 
 // last calls fn with the network of a namespace as it was left, and returns the state that was; false if there is none, or it
@@ -97,7 +96,7 @@ func (r *replicas) last(namespace string, fn func(*network)) (state, bool) {
 func (r *replicas) with(ctx context.Context, namespace string, fn func(*network)) (bool, error) {
 	wait, cancel := ctx, context.CancelFunc(func() {})
 	if deadline, ok := ctx.Deadline(); ok {
-		wait, cancel = context.WithTimeout(ctx, time.Duration(waitShare*float64(time.Until(deadline))))
+		wait, cancel = context.WithTimeout(ctx, time.Duration(r.share*float64(time.Until(deadline))))
 	}
 	defer cancel()
 	for {
