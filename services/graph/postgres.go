@@ -37,7 +37,7 @@ var (
 // NewPostgres returns the graph in a database; the queue is asked for what is pending.
 func NewPostgres(pool *pgxpool.Pool, q queue.Store, cfg Config) *Postgres {
 	p := &Postgres{Follower: queue.Follow(q, indexName), pool: pool}
-	p.searcher = newSearcher(p, cfg)
+	p.searcher = newSearcher(p, p, cfg)
 	return p
 }
 

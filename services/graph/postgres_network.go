@@ -33,18 +33,19 @@ func (p *Postgres) changes(ctx context.Context, namespace, model string, after i
 	err = postgres.Search(ctx, p.Or(p.pool), namespace, nil, func(tx pgx.Tx) error {
 		place := map[uuid.UUID]int{}
 		var id uuid.UUID
-		var from, to int64
+		var from, to, expires int64
 		rows, err := tx.Query(ctx, `
 			SELECT m.id, (extract(epoch FROM coalesce(m.occurred_at, m.created_at)) * 1000000)::bigint,
-				CASE WHEN m.superseded_by IS NULL THEN 0 ELSE (extract(epoch FROM m.updated_at) * 1000000)::bigint END
+				CASE WHEN m.superseded_by IS NULL THEN 0 ELSE (extract(epoch FROM m.updated_at) * 1000000)::bigint END,
+				coalesce((extract(epoch FROM m.expires_at) * 1000000)::bigint, 0)
 			FROM graph.link_ends e JOIN memory.memories m ON m.namespace = e.namespace AND m.id = e.memory_id
 			WHERE e.namespace = $1 AND e.version > $2 ORDER BY m.id`, namespace, after)
 		if err != nil {
 			return err
 		}
-		if _, err := pgx.ForEachRow(rows, []any{&id, &from, &to}, func() error {
+		if _, err := pgx.ForEachRow(rows, []any{&id, &from, &to, &expires}, func() error {
 			place[id] = len(out)
-			out = append(out, memoryRows{ID: id, From: from, To: to})
+			out = append(out, memoryRows{ID: id, From: from, To: to, Expires: expires})
 			return nil
 		}); err != nil {
 			return err

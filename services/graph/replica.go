@@ -12,10 +12,8 @@ import (
 )
 
 const (
-	// loadTime bounds the reading of a namespace's graph, whoever waits for it. waitShare is the part of a search's time that
-	// it waits for the reading, after which hop decay answers.
-	loadTime  = time.Minute
-	waitShare = 0.5
+	// loadTime bounds the reading of a namespace's graph, whoever waits for it.
+	loadTime = time.Minute
 	// replicaArcs is how many arcs a replica takes the memory of besides its own.
 	replicaArcs = 40
 )
@@ -59,6 +57,7 @@ var errTooLarge = errors.New("the namespace's graph has too many arcs to be kept
 type replicas struct {
 	reader
 	maxArcs int      // of all networks together
+	share   float64  // of a search's time that it waits for the reading
 	none    *network // of every namespace without a graph: names that somebody makes up leave nothing behind
 
 	mu     sync.Mutex
@@ -79,8 +78,8 @@ type replica struct {
 	err      error         // how the last one ended
 }
 
-func newReplicas(r reader, maxArcs int) *replicas {
-	return &replicas{reader: r, maxArcs: maxArcs, none: newNetwork(r.dims), all: map[string]*replica{}, unfits: map[string]state{}}
+func newReplicas(r reader, maxArcs int, share float64) *replicas {
+	return &replicas{reader: r, maxArcs: maxArcs, share: share, none: newNetwork(r.dims), all: map[string]*replica{}, unfits: map[string]state{}}
 }
 
 // last calls fn with the network of a namespace as it was left, and returns the state that was; false if there is none, or it
@@ -106,7 +105,7 @@ func (r *replicas) last(namespace string, fn func(*network)) (state, bool) {
 func (r *replicas) with(ctx context.Context, namespace string, fn func(*network)) (bool, error) {
 	wait, cancel := ctx, context.CancelFunc(func() {})
 	if deadline, ok := ctx.Deadline(); ok {
-		wait, cancel = context.WithTimeout(ctx, time.Duration(waitShare*float64(time.Until(deadline))))
+		wait, cancel = context.WithTimeout(ctx, time.Duration(r.share*float64(time.Until(deadline))))
 	}
 	defer cancel()
 	for {

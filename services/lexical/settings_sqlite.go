@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 
+	"github.com/google/uuid"
+
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
@@ -35,29 +37,11 @@ func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) e
 
 // Reindex implements Leg.
 func (s *SQLite) Reindex(ctx context.Context, namespace string) error {
-	if err := s.db.Update(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM lexical_documents WHERE namespace = ?`, namespace)
-		return err
-	}); err != nil {
-		return err
-	}
-	return CatchUpSQLite(ctx, s.db)
-}
-
-// catchUpBatch is how many memories are indexed in one transaction.
-const catchUpBatch = 200
-
-// CatchUpSQLite indexes the memories that have no document or no hashes: those from before a change of the index.
-func CatchUpSQLite(ctx context.Context, db *sqlite.DB) error {
-	var after record.Record
+	var after uuid.UUID
 	for more := true; more; {
-		err := db.Update(ctx, func(tx *sql.Tx) error {
+		err := s.db.Update(ctx, func(tx *sql.Tx) error {
 			rows, err := tx.QueryContext(ctx, `SELECT `+sqlite.RecordColumns+` FROM memories m
-				WHERE (m.namespace, m.id) > (?, ?) AND (
-					NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id)
-					OR NOT EXISTS (SELECT 1 FROM lexical_hashes h WHERE h.namespace = m.namespace AND h.memory_id = m.id)
-				)
-				ORDER BY m.namespace, m.id LIMIT ?`, after.Namespace, after.ID[:], catchUpBatch)
+				WHERE m.namespace = ? AND m.id > ? ORDER BY m.id LIMIT ?`, namespace, after[:], reindexBatch)
 			if err != nil {
 				return err
 			}
@@ -68,12 +52,12 @@ func CatchUpSQLite(ctx context.Context, db *sqlite.DB) error {
 				if err != nil {
 					return err
 				}
-				records, after = append(records, r), r
+				records, after = append(records, r), r.ID
 			}
 			if err := rows.Err(); err != nil {
 				return err
 			}
-			more = len(records) == catchUpBatch
+			more = len(records) == reindexBatch
 			return SQLiteIndex{}.Put(ctx, tx, records)
 		})
 		if err != nil {

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -29,19 +28,6 @@ func TestDeepNestingIsRefused(t *testing.T) {
 	if err := decode(data, &triskelev1.Memory{}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("decoding gave %v", err)
 	}
-}
-
-// FuzzInvalidUTF8 holds the search for the offending field against the decoder: what the decoder takes has none.
-func FuzzInvalidUTF8(f *testing.F) {
-	f.Add([]byte("\x1a\x01\xff"))
-	f.Add(nested(3))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		m := &triskelev1.ImportRequest{}
-		field, err := invalidUTF8(data, m.ProtoReflect().Descriptor(), "", maxNesting)
-		if proto.Unmarshal(data, m) == nil && (field != "" || err != nil) {
-			t.Errorf("%q, %v in a message the decoder takes: %v", field, err, m)
-		}
-	})
 }
 
 // FuzzDecode: bytes cost what they are at least, and those that are no message are their sender's fault.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"io/fs"
+	"math"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -15,21 +16,26 @@ import (
 func release(version int64) int64 { return version / 100 }
 
 // tolerable returns an error if the database has steps of a release later than the next one after this program's: steps
-// leave the programs of the release before working, and promise nothing to older ones.
+// leave the programs of the release before working, and promise nothing to older ones. It returns one, too, if the database
+// has steps older than all that this program knows: no step leads from there to here.
 func (m migrations) tolerable(steps []Step) error {
 	names, err := fs.Glob(m.files, "*/*/*.sql")
 	if err != nil {
 		return err
 	}
 	var own int64 // of all tracks: not every release has steps for each
+	first := int64(math.MaxInt64)
 	for _, name := range names {
 		version, err := goose.NumericComponent(name)
 		if err != nil {
 			return err
 		}
-		own = max(own, release(version))
+		own, first = max(own, release(version)), min(first, version)
 	}
 	for _, step := range steps {
+		if step.State == Newer && step.Version < first {
+			return fmt.Errorf("the database is too old: it has step %s of track %s, which this program cannot go on from; write its memories to a file with `triskele export` of the program that made it, and read them into a new database with `triskele import` of this one", step.Name, step.Track)
+		}
 		if step.State == Newer && release(step.Version) > own+1 {
 			return fmt.Errorf("the database is too new: step %s of track %s came more than one release after this program; run a newer program", step.Name, step.Track)
 		}

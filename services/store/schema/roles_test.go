@@ -82,7 +82,7 @@ func TestRolesByAnAdministrator(t *testing.T) {
 	db := database{t, schema.Postgres, u.String()}.open()
 
 	_, err = tracks.Up(t.Context(), db, schema.Postgres)
-	wantError(t, err, "003_roles.sql", "role "+prefix+"memory is missing", "administrator", "CREATE ROLE "+prefix+"graph")
+	wantError(t, err, "301_memory.sql", "role "+prefix+"memory is missing", "administrator", "CREATE ROLE "+prefix+"graph")
 	for _, service := range schema.Tracks {
 		exec(t, admin, "CREATE ROLE "+prefix+service)
 	}
@@ -164,7 +164,7 @@ func TestRolesMayDoNoMore(t *testing.T) {
 		"graph": {
 			"SELECT content FROM memory.memories":                                    unset,
 			"SET LOCAL triskele.namespace = '*'; UPDATE memory.memories SET id = id": check,
-			"SELECT dense.create_index(1)":                                           denied,
+			"SELECT dense.create_index(1, 0)":                                        denied,
 			"SELECT * FROM lexical.documents":                                        denied,
 		},
 	} {

@@ -62,7 +62,7 @@ type State string
 const (
 	Missing State = "missing"
 	Applied State = "applied"
-	Newer   State = "newer"   // applied by a newer program, unknown to this one
+	Newer   State = "newer"   // applied by another program and unknown to this one
 	Waiting State = "waiting" // for locks that others hold; it will be tried again
 )
 
@@ -91,7 +91,7 @@ type migrations struct {
 var released = migrations{files, Tracks, defaultRetries}
 
 // Up applies every step that has not been applied and returns those it applied, also when a later one fails. Several
-// may run at once. It does nothing, and fails, if the database is too new for this program, and fails if what it leaves
+// may run at once. It does nothing, and fails, if the database is too new or too old for this program, and fails if what it leaves
 // is not what Check accepts. Whoever is to be told, is when a step has been applied, and each time one has to wait.
 func Up(ctx context.Context, db *sql.DB, engine Engine, tell ...func(Step)) ([]Step, error) {
 	return released.up(ctx, db, engine, tell...)

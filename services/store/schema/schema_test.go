@@ -108,7 +108,7 @@ func TestPlanIsWhatUpDoesAndChangesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantError(t, schema.Check(t.Context(), db, d.engine), "lacks step 001_memories.sql of track memory", "triskele migrate up")
+		wantError(t, schema.Check(t.Context(), db, d.engine), "lacks step 301_memory.sql of track memory", "triskele migrate up")
 		if after := objects(); after != before {
 			t.Errorf("looking made %d objects", after-before)
 		}
@@ -201,6 +201,30 @@ func TestOneReleaseNewerIsToleratedAndTwoAreNot(t *testing.T) {
 		wantError(t, err, "too new")
 		_, err = schema.Plan(t.Context(), db, d.engine)
 		wantError(t, err, "too new")
+	})
+}
+
+// TestTooOldIsRefused: steps from before the first one there is lead nowhere, and nothing is changed.
+func TestTooOldIsRefused(t *testing.T) {
+	t.Parallel()
+	run(t, func(t *testing.T, d database) {
+		old := fstest.MapFS{}
+		for _, path := range []string{"memory/postgres/001_memories.sql", "memory/sqlite/001_memories.sql"} {
+			old[path] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE old (n integer);")}
+		}
+		db := d.open()
+		if _, err := schema.NewMigrations(old, "memory").Up(t.Context(), db, d.engine); err != nil {
+			t.Fatal(err)
+		}
+		steps, err := schema.Up(t.Context(), db, d.engine)
+		if len(steps) > 0 {
+			t.Errorf("steps applied: got %v, want none", steps)
+		}
+		says := []string{"too old", "step 001 of track memory", "`triskele export`", "`triskele import`"}
+		wantError(t, err, says...)
+		wantError(t, schema.Check(t.Context(), db, d.engine, "memory"), says...)
+		_, err = schema.Plan(t.Context(), db, d.engine)
+		wantError(t, err, says...)
 	})
 }
 

@@ -82,11 +82,7 @@ func (b *SQLite) Version(ctx context.Context) (version string, err error) {
 
 // Migrate implements Backend.
 func (b *SQLite) Migrate(ctx context.Context, tell ...func(schema.Step)) ([]schema.Step, error) {
-	steps, err := schema.Up(ctx, b.db.Write, schema.SQLite, tell...)
-	if err != nil {
-		return steps, err
-	}
-	return steps, lexical.CatchUpSQLite(ctx, b.db)
+	return schema.Up(ctx, b.db.Write, schema.SQLite, tell...)
 }
 
 // Plan implements Backend.

@@ -1,4 +1,29 @@
 -- +goose Up
+CREATE SCHEMA lexical;
+
+-- Apart from the memories, because a search reads tsvectors by the thousand: in the wide row they would be out of line.
+-- Weights: A content and title, B expanded keywords, C tags, D category.
+CREATE TABLE lexical.documents (
+    namespace text     NOT NULL,
+    memory_id uuid     NOT NULL,
+    tsv       tsvector NOT NULL,
+    PRIMARY KEY (namespace, memory_id),
+    FOREIGN KEY (namespace, memory_id) REFERENCES memory.memories (namespace, id) ON DELETE CASCADE
+) PARTITION BY HASH (namespace);
+
+CREATE TABLE lexical.documents_0 PARTITION OF lexical.documents FOR VALUES WITH (MODULUS 8, REMAINDER 0);
+CREATE TABLE lexical.documents_1 PARTITION OF lexical.documents FOR VALUES WITH (MODULUS 8, REMAINDER 1);
+CREATE TABLE lexical.documents_2 PARTITION OF lexical.documents FOR VALUES WITH (MODULUS 8, REMAINDER 2);
+CREATE TABLE lexical.documents_3 PARTITION OF lexical.documents FOR VALUES WITH (MODULUS 8, REMAINDER 3);
+CREATE TABLE lexical.documents_4 PARTITION OF lexical.documents FOR VALUES WITH (MODULUS 8, REMAINDER 4);
+CREATE TABLE lexical.documents_5 PARTITION OF lexical.documents FOR VALUES WITH (MODULUS 8, REMAINDER 5);
+CREATE TABLE lexical.documents_6 PARTITION OF lexical.documents FOR VALUES WITH (MODULUS 8, REMAINDER 6);
+CREATE TABLE lexical.documents_7 PARTITION OF lexical.documents FOR VALUES WITH (MODULUS 8, REMAINDER 7);
+
+-- Every search reads the list of entries that are not merged in yet, so it is kept short; without it a write takes ten
+-- times as long.
+CREATE INDEX documents_tsv ON lexical.documents USING gin (tsv) WITH (gin_pending_list_limit = 256);
+
 -- The inverted index for BM25; docs/adr/0010-lexical-scorers.md says why it looks so. Term frequencies and lengths are weighted
 -- sums over the fields, in tenths (A 10, B 4, C 2, D 1), lengths at most 65535.
 
@@ -276,17 +301,76 @@ CREATE TRIGGER index_updated AFTER UPDATE ON lexical.documents REFERENCING OLD T
 CREATE TRIGGER index_deleted AFTER DELETE ON lexical.documents REFERENCING OLD TABLE AS former
     FOR EACH STATEMENT EXECUTE FUNCTION lexical.index_documents();
 
--- The documents that are there already. The triggers keep writers away until this is committed.
-SELECT lexical.rebuild(namespace) FROM (SELECT DISTINCT namespace FROM lexical.documents) n;
+GRANT SELECT ON schema_version_lexical TO triskele_memory, triskele_lexical;
+GRANT USAGE ON SCHEMA lexical TO triskele_memory, triskele_lexical;
+GRANT SELECT ON ALL TABLES IN SCHEMA lexical TO triskele_memory, triskele_lexical;
+GRANT INSERT, UPDATE, DELETE ON lexical.documents TO triskele_memory;
+GRANT INSERT, UPDATE ON lexical.settings TO triskele_memory;
 
--- +goose Down
-DROP TRIGGER index_inserted ON lexical.documents;
-DROP TRIGGER index_updated ON lexical.documents;
-DROP TRIGGER index_deleted ON lexical.documents;
-DROP FUNCTION lexical.rebuild;
-DROP FUNCTION lexical.fold_next;
-DROP FUNCTION lexical.fold;
-DROP FUNCTION lexical.is_due;
-DROP FUNCTION lexical.index_documents;
-DROP FUNCTION lexical.postings_of;
-DROP TABLE lexical.due, lexical.totals, lexical.removals, lexical.postings, lexical.blocks, lexical.entries, lexical.settings;
+-- Who writes documents has the rest written by triggers, as their owner; the leg may have that folded, and no more.
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA lexical FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION lexical.fold TO triskele_memory; -- so that forgetting a memory leaves none of its words
+GRANT EXECUTE ON FUNCTION lexical.fold_next TO triskele_lexical;
+
+-- See the memory track: the index follows its namespace. Entries are copied before the documents and deleted before
+-- them, so that the documents' triggers find nothing to do. What the new name may have had is settings and no more.
+-- +goose StatementBegin
+CREATE FUNCTION lexical.follow_namespace() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    t regclass;
+BEGIN
+    FOR t IN
+        SELECT c.oid FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'namespace' AND NOT a.attisdropped
+        WHERE c.relnamespace = 'lexical'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+        ORDER BY c.oid = 'lexical.documents'::regclass
+    LOOP
+        IF TG_OP = 'UPDATE' THEN
+            EXECUTE format('DELETE FROM %s WHERE namespace = $1', t) USING NEW.name;
+            PERFORM memory.copy_rows(t, OLD.name, NEW.name);
+        END IF;
+        EXECUTE format('DELETE FROM %s WHERE namespace = $1', t) USING OLD.name;
+    END LOOP;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION lexical.follow_namespace FROM PUBLIC;
+CREATE TRIGGER follow_2_lexical AFTER UPDATE OF name OR DELETE ON memory.namespaces FOR EACH ROW EXECUTE FUNCTION lexical.follow_namespace();
+
+-- Hashes of each memory's whole content and title, normalised by the program, to tell which memories a query quotes; the leg
+-- may read neither. NULL where there are no words.
+CREATE TABLE lexical.hashes (
+    namespace text NOT NULL,
+    memory_id uuid NOT NULL,
+    content   bigint,
+    title     bigint,
+    PRIMARY KEY (namespace, memory_id),
+    FOREIGN KEY (namespace, memory_id) REFERENCES memory.memories (namespace, id) ON DELETE CASCADE
+) PARTITION BY HASH (namespace);
+CREATE TABLE lexical.hashes_0 PARTITION OF lexical.hashes FOR VALUES WITH (MODULUS 8, REMAINDER 0);
+CREATE TABLE lexical.hashes_1 PARTITION OF lexical.hashes FOR VALUES WITH (MODULUS 8, REMAINDER 1);
+CREATE TABLE lexical.hashes_2 PARTITION OF lexical.hashes FOR VALUES WITH (MODULUS 8, REMAINDER 2);
+CREATE TABLE lexical.hashes_3 PARTITION OF lexical.hashes FOR VALUES WITH (MODULUS 8, REMAINDER 3);
+CREATE TABLE lexical.hashes_4 PARTITION OF lexical.hashes FOR VALUES WITH (MODULUS 8, REMAINDER 4);
+CREATE TABLE lexical.hashes_5 PARTITION OF lexical.hashes FOR VALUES WITH (MODULUS 8, REMAINDER 5);
+CREATE TABLE lexical.hashes_6 PARTITION OF lexical.hashes FOR VALUES WITH (MODULUS 8, REMAINDER 6);
+CREATE TABLE lexical.hashes_7 PARTITION OF lexical.hashes FOR VALUES WITH (MODULUS 8, REMAINDER 7);
+CREATE INDEX hashes_content ON lexical.hashes (namespace, content, memory_id) WHERE content IS NOT NULL;
+CREATE INDEX hashes_title ON lexical.hashes (namespace, title, memory_id) WHERE title IS NOT NULL;
+
+-- No policy on documents: only leakproof operators may come before a policy, the matching of a tsvector is none, and so
+-- each search would read the whole namespace instead of the GIN index. Its hits become memories, which have a policy.
+SELECT memory.isolate('lexical', '{lexical.documents}');
+GRANT SELECT, INSERT, UPDATE ON lexical.hashes TO triskele_memory;
+GRANT SELECT ON lexical.hashes TO triskele_lexical;
+
+-- Whoever changes a text takes its hashes away; a program that knows of them writes new ones in the same transaction.
+-- +goose StatementBegin
+CREATE FUNCTION lexical.forget_hashes() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    DELETE FROM lexical.hashes WHERE namespace = OLD.namespace AND memory_id = OLD.id;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION lexical.forget_hashes FROM PUBLIC;
+CREATE TRIGGER forget_hashes AFTER UPDATE OF content, title ON memory.memories FOR EACH ROW
+    WHEN (OLD.content IS DISTINCT FROM NEW.content OR OLD.title IS DISTINCT FROM NEW.title) EXECUTE FUNCTION lexical.forget_hashes();

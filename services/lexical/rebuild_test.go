@@ -3,7 +3,6 @@ package lexical_test
 import (
 	"context"
 	"database/sql"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,68 +14,12 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
-	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
-// formerIndex writes as programs did before there were postings.
-type formerIndex struct{ lexical.PostgresIndex }
-
-func (formerIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record) error {
-	for _, r := range records {
-		if _, err := tx.Exec(ctx, `INSERT INTO lexical.documents AS d (namespace, memory_id, tsv)
-			VALUES ($1, $2, setweight(to_tsvector('english', $3), 'A') || setweight(to_tsvector('english', $4), 'D'))
-			ON CONFLICT (namespace, memory_id) DO UPDATE SET tsv = excluded.tsv WHERE d.tsv IS DISTINCT FROM excluded.tsv`,
-			r.Namespace, r.ID, r.Content, r.Category); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// TestFormerProgram has a program of before write, update and forget on the present schema: all is found at once.
-func TestFormerProgram(t *testing.T) {
-	t.Parallel()
-	f := storetest.Postgres(t)
-	c := newCorpus(f)
-	c.add(t, "present", "a deployment of the present", nil)
-	f.Memory = memory.NewPostgres(f.Pool, formerIndex{})
-	c.add(t, "former", "the deployments of the former getUserById", func(r *record.Record) { r.Category = "ops" })
-	c.add(t, "gone", "deployment", nil)
-	c.expect(t, "deploying formerly", nil, "former", "gone", "present")
-	c.expect(t, "ops", nil, "former")
-	fold(t, f, "ns")
-	update := func(name, content string) {
-		t.Helper()
-		if _, err := f.Memory.Update(t.Context(), "ns", c.records[name].ID, 0, func(r *record.Record) error { r.Content = content; return nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	update("present", "an outage")
-	if _, err := f.Memory.Forget(t.Context(), "ns", []uuid.UUID{c.records["gone"].ID}); err != nil {
-		t.Fatal(err)
-	}
-	c.expect(t, "deployment", nil, "former")
-	c.expect(t, "outages", nil, "present")
-	c.expect(t, "user", nil) // the parts of an identifier are a matter of the program
-	exact := func(text string, want ...string) {
-		t.Helper()
-		if got := c.exact(t, text, nil); !slices.Equal(got, want) {
-			t.Errorf("exact matches are %q, want %q", got, want)
-		}
-	}
-	exact("A deployment of the present")
-	exact("An outage") // the former program does not write hashes
-	if err := searcher(f).Reindex(t.Context(), "ns"); err != nil {
-		t.Fatal(err)
-	}
-	c.expect(t, "user", nil, "former")
-	exact("an outage", "present")
-}
-
-// TestCarryOver applies the migration to a database with documents.
-func TestCarryOver(t *testing.T) {
+// TestRebuild makes the blocks of a namespace anew.
+func TestRebuild(t *testing.T) {
 	t.Parallel()
 	f := storetest.Postgres(t)
 	seed(t, f, 700)
@@ -95,13 +38,13 @@ func TestCarryOver(t *testing.T) {
 	}
 	for i := range before {
 		if before[i] != folded[i] || before[i] != after[i] {
-			t.Fatalf("hit %d was %+v, after folding %+v, carried over %+v", i, before[i], folded[i], after[i])
+			t.Fatalf("hit %d was %+v, after folding %+v, rebuilt %+v", i, before[i], folded[i], after[i])
 		}
 	}
 }
 
-// TestCatchUp opens a file whose memories have no documents.
-func TestCatchUp(t *testing.T) {
+// TestReindexAddsWhatIsMissing indexes memories that have no documents.
+func TestReindexAddsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	f := storetest.SQLite(t)
 	c := newCorpus(f)
@@ -115,7 +58,7 @@ func TestCatchUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.expect(t, "grebe", nil)
-	if err := lexical.CatchUpSQLite(t.Context(), f.DB); err != nil {
+	if err := searcher(f).Reindex(t.Context(), "ns"); err != nil {
 		t.Fatal(err)
 	}
 	if result := search(t, f, "grebe", func(q *leg.Query) { q.Depth = 1000 }); len(result.Hits) != 250 {
