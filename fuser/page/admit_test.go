@@ -1,0 +1,51 @@
+package page_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/page"
+	"github.com/triskele/triskele/fuser/recent"
+	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/telemetry"
+)
+
+// unread fails a test if it is read.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+func TestStrangersAreNotRead(t *testing.T) {
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tel, log := process.Service("test"), slog.New(slog.DiscardHandler)
+	outer := rpc.NewServer(tel, log)
+	outer.Admit(func(context.Context, string) (rpc.Call, error) { return nil, status.Error(codes.Unauthenticated, "who are you?") })
+	ctx, cancel := context.WithCancel(t.Context())
+	mux := http.NewServeMux()
+	closePage, err := page.Open(mux, recent.New(), outer, tel, log, func(inner *rpc.Server, listener net.Listener) error { return inner.Run(ctx, listener) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closePage()
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/recall", unread{t})
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	if mux.ServeHTTP(w, r); w.Code != http.StatusUnauthorized {
+		t.Errorf("got %d %s, want 401", w.Code, w.Body)
+	}
+}
