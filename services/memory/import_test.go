@@ -154,7 +154,7 @@ func TestImport(t *testing.T) {
 	})
 }
 
-// TestLastRevision: a memory cannot be imported with a number that has none after it, and one that has it can be replaced.
+// TestLastRevision: no memory is imported with a number that is too large, and one that has the last number can be replaced.
 func TestLastRevision(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
@@ -167,9 +167,9 @@ func TestLastRevision(t *testing.T) {
 		if _, err := stream.CloseAndRecv(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "memories[0].revision: must be at most 9007199254740992") {
 			t.Errorf("import: got %v, want INVALID_ARGUMENT", err)
 		}
-		old := storetest.Record("n", "x", func(r *record.Record) { r.Revision = math.MaxInt64 })
+		old := storetest.Record("n", "x", func(r *record.Record) { r.Revision = record.MaxRevision })
 		f.Insert(t, old)
-		resp, err := client.Supersede(t.Context(), &triskelev1.SupersedeRequest{Id: old.ID.String(), ExpectedRevision: math.MaxInt64, Replacement: &triskelev1.Memory{Namespace: "n", Content: "y"}})
+		resp, err := client.Supersede(t.Context(), &triskelev1.SupersedeRequest{Id: old.ID.String(), ExpectedRevision: record.MaxRevision, Replacement: &triskelev1.Memory{Namespace: "n", Content: "y"}})
 		if err != nil || resp.GetSuperseded().GetRevision() != 1 {
 			t.Errorf("supersede: got revision %d, error %v; want 1", resp.GetSuperseded().GetRevision(), err)
 		}

@@ -26,8 +26,6 @@ const (
 	defaultPageSize = 100
 	// maxReturnedIDs keeps the answer to an import well below the largest message.
 	maxReturnedIDs = 50_000
-	// maxRevision is what nobody counts up to by changing a memory, and has room above it.
-	maxRevision = 1 << 53
 )
 
 // Server serves a Store as MemoryService. Declared bounds have been checked before a call gets here.
@@ -429,11 +427,7 @@ func (s *Server) importBatch(ctx context.Context, store func(context.Context, []
 	defer func() { end(err) }()
 	records := make([]record.Record, len(memories))
 	for i, m := range memories {
-		field := fmt.Sprintf("memories[%d]", i)
-		if m.GetRevision() > maxRevision {
-			return nil, rpc.Invalid(field+".revision", fmt.Sprintf("must be at most %d", maxRevision))
-		}
-		r, err := fromProto(field, m)
+		r, err := fromProto(fmt.Sprintf("memories[%d]", i), m)
 		if err != nil {
 			return nil, err
 		}

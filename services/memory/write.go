@@ -128,7 +128,7 @@ func revise(current record.Record, change func(*record.Record) error) (record.Re
 	if err := change(&after); err != nil {
 		return record.Record{}, err
 	}
-	after.Revision = max(current.Revision+1, 1) // what was restored may have the last number; the first comes after it
+	after.Revision = current.Revision%record.MaxRevision + 1 // one may be imported with the last number; the first comes after it
 	after.UpdatedAt = record.Now()
 	return after, nil
 }

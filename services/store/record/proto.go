@@ -41,6 +41,9 @@ func FromProto(m *triskelev1.Memory) (Record, error) {
 		Revision:       m.GetRevision(),
 		IdempotencyKey: m.GetIdempotencyKey(),
 	}
+	if r.Revision > MaxRevision {
+		return Record{}, &FieldError{"revision", fmt.Sprintf("must be at most %d", MaxRevision)}
+	}
 	if m.Importance != nil {
 		r.Importance = positive(m.GetImportance())
 	}

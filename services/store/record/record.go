@@ -14,6 +14,9 @@ import (
 // DefaultImportance is what a memory gets whose writer said nothing about how much it matters.
 const DefaultImportance = 0.5
 
+// MaxRevision is more than anybody counts up to by changing a memory.
+const MaxRevision = 1 << 53
+
 // Span is a part of a text, in bytes; End is the first one after it.
 type Span struct{ Start, End int }
 
@@ -39,7 +42,7 @@ type Record struct {
 	ExpiresAt      time.Time
 	Supersedes     uuid.UUID
 	SupersededBy   uuid.UUID
-	Revision       int64 // from 1
+	Revision       int64 // from 1 to MaxRevision
 	IdempotencyKey string
 	Links          []Link
 	Sequence       int64 // number of the write that made this revision, from 1; set by the store

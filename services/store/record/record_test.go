@@ -67,6 +67,7 @@ func TestWhatCannotBeDeclaredIsChecked(t *testing.T) {
 		"metadata of 17 KB":     {&triskelev1.Memory{Metadata: one(structpb.NewStringValue(strings.Repeat("x", 17<<10)))}, "metadata: must be at most 16384"},
 		"metadata with NaN":     {&triskelev1.Memory{Metadata: one(structpb.NewNumberValue(math.NaN()))}, "metadata"},
 		"metadata with NUL":     {&triskelev1.Memory{Metadata: one(structpb.NewStringValue("a\x00"))}, "metadata"},
+		"too many revisions":    {&triskelev1.Memory{Revision: 1<<53 + 1}, "revision: must be at most 9007199254740992"},
 		"no UUID":               {&triskelev1.Memory{Supersedes: "x"}, "supersedes"},
 		"year 20000":            {&triskelev1.Memory{ExpiresAt: &timestamppb.Timestamp{Seconds: 1 << 40}}, "expires_at"},
 	} {

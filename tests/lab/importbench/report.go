@@ -23,7 +23,7 @@ func describe(ctx context.Context, s settings) error {
 		', synchronous_commit ' || current_setting('synchronous_commit') || ', shared_buffers ' || current_setting('shared_buffers') || ')'`).Scan(&server); err != nil {
 		return err
 	}
-	fmt.Printf("# Importing into both stores\n\n`make bench-import`, %s. %s, %d cores, load average %s when it began; %s; %s; SQLite in WAL mode, synchronous NORMAL.\n\n",
+	fmt.Printf("# Importing into both stores\n\n`make bench-import`, %s. %s, %d cores, load average %s when it began; %s; %s; SQLite in WAL mode, synchronous FULL.\n\n",
 		time.Now().UTC().Format(time.DateOnly), runtime.GOARCH, runtime.NumCPU(), load(), runtime.Version(), server)
 	fmt.Printf("A record has %d words of a vocabulary of %d, a title, two tags and metadata; one in %d is sensitive. `triskele import` sends them to `triskele up`,\n"+
 		"which indexes what it has stored at the same time, on the same cores: its embedder is the built-in one.\n", words, vocabulary, secret)
