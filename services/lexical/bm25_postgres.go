@@ -308,6 +308,9 @@ func (s *bm25Search) read(ctx context.Context, into *scores, sat saturation, ter
 		if err := rows.Scan(&place, &data); err != nil {
 			return err
 		}
+		if len(data)%postingBytes != 0 {
+			return fmt.Errorf("a block of postings has %d bytes, which is no multiple of %d", len(data), postingBytes)
+		}
 		into.add(data, terms[place].weight, sat)
 	}
 	return rows.Err()

@@ -281,3 +281,17 @@ func TestForgettingFolds(t *testing.T) {
 		t.Errorf("%d words are yet to be removed, %v", removals, err)
 	}
 }
+
+// TestCorruptBlockIsAnError spoils the postings of a word.
+func TestCorruptBlockIsAnError(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	f.Insert(t, storetest.Record("ns", "wren dunlin", nil))
+	fold(t, f, "ns")
+	if changed, err := f.Pool.Exec(t.Context(), "UPDATE lexical.blocks SET data = substr(data, 1, 5) WHERE term = 'dunlin'"); err != nil || changed.RowsAffected() != 1 {
+		t.Fatalf("%d rows changed, %v", changed.RowsAffected(), err)
+	}
+	if result, err := searcher(f).Search(t.Context(), leg.Query{Namespace: "ns", Text: "dunlin", Depth: 10}); err == nil || !strings.Contains(err.Error(), "block") {
+		t.Errorf("got %+v, %v, want an error about the block", result, err)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 
 	"github.com/google/uuid"
@@ -63,7 +65,10 @@ func (s *bm25Search) scoresOf(ctx context.Context, ids []uuid.UUID) ([]leg.Score
 		if err := row.Scan(&score.ID, &number, &vector); err != nil {
 			return score, err
 		}
-		length, frequencies := frequenciesIn(vector, weights)
+		length, frequencies, err := frequenciesIn(vector, weights)
+		if err != nil {
+			return score, fmt.Errorf("memory %s: %w", score.ID, err)
+		}
 		for _, f := range frequencies {
 			score.Score += f.weight * s.saturation.of(f.tf, length)
 		}
@@ -85,26 +90,35 @@ type frequency struct {
 // fieldTenths are what an occurrence counts by its label in a tsvector: D, C, B, A.
 var fieldTenths = [4]int{1, 2, 4, 10}
 
+var errVector = errors.New("the words of a document are not as PostgreSQL sends them")
+
 // frequenciesIn reads a tsvector in PostgreSQL's binary form: the document's length in tenths, as the postings have it, and
 // the frequency of each term that has a weight.
-func frequenciesIn(vector []byte, weights map[string]float64) (length int, found []frequency) {
+func frequenciesIn(vector []byte, weights map[string]float64) (length int, found []frequency, err error) {
+	if len(vector) < 4 {
+		return 0, nil, errVector
+	}
 	lexemes := binary.BigEndian.Uint32(vector)
 	for vector = vector[4:]; lexemes > 0; lexemes-- {
-		end := bytes.IndexByte(vector, 0)
-		weight, sought := weights[string(vector[:end])]
-		vector = vector[end+1:]
-		tf := 0
-		positions := int(binary.BigEndian.Uint16(vector))
-		for vector = vector[2:]; positions > 0; positions-- {
-			tf += fieldTenths[vector[0]>>6]
-			vector = vector[2:]
+		word, rest, ended := bytes.Cut(vector, []byte{0})
+		if !ended || len(rest) < 2 {
+			return 0, nil, errVector
 		}
+		positions := 2 * int(binary.BigEndian.Uint16(rest))
+		if rest = rest[2:]; len(rest) < positions {
+			return 0, nil, errVector
+		}
+		tf := 0
+		for at := 0; at < positions; at += 2 {
+			tf += fieldTenths[rest[at]>>6]
+		}
+		vector = rest[positions:]
 		length += tf
-		if sought {
+		if weight, sought := weights[string(word)]; sought {
 			found = append(found, frequency{weight, tf})
 		}
 	}
-	return min(length, math.MaxUint16), found
+	return min(length, math.MaxUint16), found, nil
 }
 
 // ranksOf returns ts_rank as searchByRank does: of all terms for a memory that has them, else of any, 0 below the least.
