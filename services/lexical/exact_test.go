@@ -119,3 +119,30 @@ func TestExactBeyondTheDepth(t *testing.T) {
 		}
 	})
 }
+
+// TestSearchPreparesItsQueryOnce: scoring exact matches beyond the depth uses the query that the search has prepared.
+func TestSearchPreparesItsQueryOnce(t *testing.T) {
+	t.Parallel()
+	c := newCorpus(storetest.SQLite(t))
+	c.add(t, "louder", "deploy freeze deploy freeze", nil)
+	c.add(t, "titled", strings.Repeat("nobody may ship on a Friday whatever the reason ", 20), func(r *record.Record) { r.Title = "Deploy freeze" })
+	ctx, root := c.f.Tel.Tracer.Start(t.Context(), "test")
+	spans := c.f.Tel.Recorder.Watch(root.SpanContext().TraceID())
+	result, err := searcher(c.f).Search(ctx, leg.Query{Namespace: "ns", Text: "deploy freeze", Depth: 1, MarkExact: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.Hits) != 1 || !result.Hits[0].Exact {
+		t.Errorf("got the hits %+v, want the exact match alone", result.Hits)
+	}
+	var settings, all int
+	for _, span := range spans() {
+		all++
+		if strings.Contains(span.GetName(), "lexical_settings") {
+			settings++
+		}
+	}
+	if settings != 1 {
+		t.Errorf("got %d reads of the settings in %d statements, want 1", settings, all)
+	}
+}
