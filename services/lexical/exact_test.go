@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
@@ -126,8 +127,10 @@ func TestSearchPreparesItsQueryOnce(t *testing.T) {
 	c := newCorpus(storetest.SQLite(t))
 	c.add(t, "louder", "deploy freeze deploy freeze", nil)
 	c.add(t, "titled", strings.Repeat("nobody may ship on a Friday whatever the reason ", 20), func(r *record.Record) { r.Title = "Deploy freeze" })
-	ctx, root := c.f.Tel.Tracer.Start(t.Context(), "test")
-	spans := c.f.Tel.Recorder.Watch(root.SpanContext().TraceID())
+	// Statements have spans only in traces that are sampled.
+	caller := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled, Remote: true})
+	ctx := trace.ContextWithRemoteSpanContext(t.Context(), caller)
+	spans := c.f.Tel.Recorder.Watch(caller.TraceID())
 	result, err := searcher(c.f).Search(ctx, leg.Query{Namespace: "ns", Text: "deploy freeze", Depth: 1, MarkExact: true})
 	if err != nil {
 		t.Fatal(err)

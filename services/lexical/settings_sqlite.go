@@ -13,7 +13,7 @@ func (s *SQLite) Settings(ctx context.Context, namespace string) (Settings, erro
 	return settingsOf(ctx, s.db.Read, namespace)
 }
 
-// Set implements Leg. FTS5 takes no notice of k1 and b.
+// Set implements Leg. FTS5 ignores k1 and b.
 func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) error {
 	if err := settings.Check(); err != nil {
 		return err
@@ -44,10 +44,7 @@ func (s *SQLite) Reindex(ctx context.Context, namespace string) error {
 	return CatchUpSQLite(ctx, s.db)
 }
 
-// catchUpBatch is how many memories are indexed in one transaction.
-const catchUpBatch = 200
-
-// CatchUpSQLite indexes the memories that have no document or no hashes: those from before a change of the index.
+// CatchUpSQLite indexes memories that lack their document or hashes, such as those from before a change of the index.
 func CatchUpSQLite(ctx context.Context, db *sqlite.DB) error {
 	var after record.Record
 	for more := true; more; {
@@ -57,7 +54,7 @@ func CatchUpSQLite(ctx context.Context, db *sqlite.DB) error {
 					NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id)
 					OR NOT EXISTS (SELECT 1 FROM lexical_hashes h WHERE h.namespace = m.namespace AND h.memory_id = m.id)
 				)
-				ORDER BY m.namespace, m.id LIMIT ?`, after.Namespace, after.ID[:], catchUpBatch)
+				ORDER BY m.namespace, m.id LIMIT ?`, after.Namespace, after.ID[:], reindexBatch)
 			if err != nil {
 				return err
 			}
@@ -73,7 +70,7 @@ func CatchUpSQLite(ctx context.Context, db *sqlite.DB) error {
 			if err := rows.Err(); err != nil {
 				return err
 			}
-			more = len(records) == catchUpBatch
+			more = len(records) == reindexBatch
 			return SQLiteIndex{}.Put(ctx, tx, records)
 		})
 		if err != nil {
