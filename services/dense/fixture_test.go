@@ -29,7 +29,7 @@ import (
 
 type store interface {
 	leg.Searcher
-	leg.Freshness
+	leg.AsyncIndex
 	queue.Indexer
 }
 

@@ -60,9 +60,9 @@ type Postgres struct {
 }
 
 var (
-	_ leg.Searcher  = (*Postgres)(nil)
-	_ leg.Freshness = (*Postgres)(nil)
-	_ queue.Indexer = (*Postgres)(nil)
+	_ leg.Searcher   = (*Postgres)(nil)
+	_ leg.AsyncIndex = (*Postgres)(nil)
+	_ queue.Indexer  = (*Postgres)(nil)
 )
 
 // NewPostgres returns a store for the embedder's model, which it registers and creates an index for if the database has
@@ -92,7 +92,7 @@ func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
 	return index(ctx, p.models, p.embedder, p.model, records)
 }
 
-// Knows implements leg.Freshness.
+// Knows implements leg.AsyncIndex.
 func (p *Postgres) Knows(ctx context.Context, namespace string, sequence int64) (known, gaveUp bool, err error) {
 	return knows(ctx, p.models, p.Follower, p.model, namespace, sequence)
 }

@@ -29,9 +29,9 @@ type Postgres struct {
 }
 
 var (
-	_ leg.Searcher  = (*Postgres)(nil)
-	_ leg.Freshness = (*Postgres)(nil)
-	_ queue.Indexer = (*Postgres)(nil)
+	_ leg.Searcher   = (*Postgres)(nil)
+	_ leg.AsyncIndex = (*Postgres)(nil)
+	_ queue.Indexer  = (*Postgres)(nil)
 )
 
 // NewPostgres returns the graph in a database; the queue is asked for what is pending.

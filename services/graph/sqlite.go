@@ -19,9 +19,9 @@ type SQLite struct {
 }
 
 var (
-	_ leg.Searcher  = (*SQLite)(nil)
-	_ leg.Freshness = (*SQLite)(nil)
-	_ queue.Indexer = (*SQLite)(nil)
+	_ leg.Searcher   = (*SQLite)(nil)
+	_ leg.AsyncIndex = (*SQLite)(nil)
+	_ queue.Indexer  = (*SQLite)(nil)
 )
 
 // NewSQLite returns the graph in a database; the queue is asked for what is pending.

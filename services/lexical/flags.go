@@ -2,7 +2,7 @@ package lexical
 
 import "errors"
 
-// Flags are the configuration as a command line has it.
+// Flags are the command-line flags of Config.
 type Flags struct {
 	Scorer           string  `help:"How the lexical leg ranks when neither the request nor the namespace says: bm25 or ts_rank." enum:"bm25,ts_rank" default:"bm25" env:"TRISKELE_SCORER"`
 	OrBroadenMinRank float64 `help:"Least ts_rank, 0 to 1, of a memory with only some of a query's words." default:"0.01" env:"TRISKELE_OR_BROADEN_MIN_RANK"`

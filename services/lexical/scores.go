@@ -22,7 +22,7 @@ var (
 	_ leg.Scorer = (*SQLite)(nil)
 )
 
-// Scores implements leg.Scorer. A memory that doesn't match scores 0.
+// Scores implements leg.Scorer. A memory without a term of the query scores 0.
 func (p *Postgres) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Score, kind triskelev1.ScoreKind, err error) {
 	var settings Settings
 	err = postgres.SearchAfter(ctx, p.Or(p.pool), q.Namespace, planning, settings.queue(q.Namespace), func(tx pgx.Tx) (err error) {
@@ -46,7 +46,7 @@ func (p *Postgres) scores(ctx context.Context, tx pgx.Tx, q leg.Query, understoo
 	return scores, triskelev1.ScoreKind_SCORE_KIND_BM25, err
 }
 
-// scoresOf computes the scores of single documents from their tsvectors, so that no block is read.
+// scoresOf computes the scores of given documents from their tsvectors, without reading blocks.
 func (s *bm25Search) scoresOf(ctx context.Context, ids []uuid.UUID) ([]leg.Score, error) {
 	weights := make(map[string]float64, len(s.terms))
 	for _, t := range s.terms {
@@ -81,19 +81,19 @@ func (s *bm25Search) scoresOf(ctx context.Context, ids []uuid.UUID) ([]leg.Score
 	})
 }
 
-// frequency is how often a document has a term, in tenths, and what the term weighs.
+// frequency is the weight of a term and its frequency in a document, in tenths.
 type frequency struct {
 	weight float64
 	tf     int
 }
 
-// fieldTenths are what an occurrence counts by its label in a tsvector: D, C, B, A.
+// fieldTenths are the weights of fields in tenths, by the labels of a tsvector: D, C, B, A.
 var fieldTenths = [4]int{1, 2, 4, 10}
 
 var errVector = errors.New("the words of a document are not as PostgreSQL sends them")
 
-// frequenciesIn reads a tsvector in PostgreSQL's binary form: the document's length in tenths, as the postings have it, and
-// the frequency of each term that has a weight.
+// frequenciesIn reads a tsvector in PostgreSQL's binary form. It returns the document's length in tenths, like the postings,
+// and the frequency of each term that has a weight.
 func frequenciesIn(vector []byte, weights map[string]float64) (length int, found []frequency, err error) {
 	if len(vector) < 4 {
 		return 0, nil, errVector
@@ -121,7 +121,8 @@ func frequenciesIn(vector []byte, weights map[string]float64) (length int, found
 	return min(length, math.MaxUint16), found, nil
 }
 
-// ranksOf returns ts_rank as searchByRank does: of all terms for a memory that has them, else of any, 0 below the least.
+// ranksOf returns the same ts_rank as searchByRank: for all terms if the memory has them, else for any. Ranks below
+// Config.OrBroadenMinRank become 0.
 func (p *Postgres) ranksOf(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, ids []uuid.UUID) ([]leg.Score, error) {
 	terms := mostUsed(understood.terms, maxTerms)
 	if len(terms) == 0 {
@@ -144,37 +145,42 @@ func (p *Postgres) ranksOf(ctx context.Context, tx pgx.Tx, q leg.Query, understo
 	})
 }
 
-// Scores implements leg.Scorer. A memory that doesn't match scores 0.
+// Scores implements leg.Scorer. A memory without a term of the query scores 0.
 func (s *SQLite) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
-	const kind = triskelev1.ScoreKind_SCORE_KIND_BM25
-	matching, _, err := s.prepare(ctx, q)
-	if err != nil || matching == "" {
-		return nil, kind, err
+	match, result, err := s.prepare(ctx, q)
+	if err != nil || match == "" {
+		return nil, result.ScoreKind, err
 	}
+	scores, err := s.scores(ctx, q.Namespace, match, ids)
+	return scores, result.ScoreKind, err
+}
+
+// scores returns the scores of memories for an FTS5 query.
+func (s *SQLite) scores(ctx context.Context, namespace, match string, ids []uuid.UUID) ([]leg.Score, error) {
 	var args sqlite.Args
-	// Sought by what matches, with a + that keeps the ids from being looked up one by one: the statistics behind a score
-	// are gathered anew for each look-up.
+	// The + before rowid keeps FTS5 from looking the ids up one by one: each look-up would gather the statistics of the
+	// scores anew.
 	rows, err := s.db.Read.QueryContext(ctx, `
 		WITH wanted AS MATERIALIZED (
 			SELECT d.id, d.memory_id FROM json_each(`+args.AddJSON(ids)+`) w
-			CROSS JOIN lexical_documents d ON d.namespace = `+args.Add(q.Namespace)+` AND d.memory_id = unhex(w.value, '-')
+			CROSS JOIN lexical_documents d ON d.namespace = `+args.Add(namespace)+` AND d.memory_id = unhex(w.value, '-')
 		), matched AS MATERIALIZED (
 			SELECT rowid AS id, `+ftsScore+` AS score FROM lexical_fts
-			WHERE lexical_fts MATCH `+args.Add(matching)+` AND rowid BETWEEN (SELECT min(id) FROM wanted) AND (SELECT max(id) FROM wanted)
+			WHERE lexical_fts MATCH `+args.Add(match)+` AND rowid BETWEEN (SELECT min(id) FROM wanted) AND (SELECT max(id) FROM wanted)
 				AND +rowid IN (SELECT id FROM wanted)
 		)
 		SELECT w.memory_id, coalesce(-m.score, 0) FROM wanted w LEFT JOIN matched m ON m.id = w.id`, args...)
 	if err != nil {
-		return nil, kind, err
+		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
 	var scores []leg.Score
 	for rows.Next() {
 		var score leg.Score
 		if err := rows.Scan(&score.ID, &score.Score); err != nil {
-			return nil, kind, err
+			return nil, err
 		}
 		scores = append(scores, score)
 	}
-	return scores, kind, rows.Err()
+	return scores, rows.Err()
 }

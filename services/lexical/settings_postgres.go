@@ -9,7 +9,7 @@ import (
 	"github.com/triskele/triskele/services/store/postgres"
 )
 
-// reindexBatch is how many memories are indexed in one transaction.
+// reindexBatch is the number of memories that one transaction indexes, on either engine.
 const reindexBatch = 200
 
 // Settings implements Leg.

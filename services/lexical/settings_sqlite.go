@@ -15,7 +15,7 @@ func (s *SQLite) Settings(ctx context.Context, namespace string) (Settings, erro
 	return settingsOf(ctx, s.db.Read, namespace)
 }
 
-// Set implements Leg. FTS5 takes no notice of k1 and b.
+// Set implements Leg. FTS5 ignores k1 and b.
 func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) error {
 	if err := settings.Check(); err != nil {
 		return err

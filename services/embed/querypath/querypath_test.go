@@ -254,7 +254,7 @@ func TestDoesNotStartWhatCannotEnd(t *testing.T) {
 			t.Errorf("with enough time: %v", err)
 		}
 		// What was slow once is tried again after a while.
-		time.Sleep(memory + time.Second)
+		time.Sleep(maxAge + time.Second)
 		s.delay.Store(int64(time.Millisecond))
 		if _, err := within(t, e, 50*time.Millisecond, "four"); err != nil {
 			t.Errorf("later: %v", err)

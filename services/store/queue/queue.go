@@ -122,8 +122,8 @@ type Entry struct {
 	EnqueuedAt time.Time `json:"enqueued_at"`
 }
 
-// Follower says how far one index follows the records. Embedded in the index's searcher, it makes that a leg.Freshness and
-// a leg.Discretion.
+// Follower says how far one index follows the records. Embedded in the index's searcher, it makes that a leg.AsyncIndex and
+// a leg.SensitivityChecker.
 type Follower struct {
 	tasks Progress
 	index string

@@ -22,7 +22,7 @@ import (
 // Index is a leg whose index is derived from the records by a queue worker.
 type Index interface {
 	leg.Searcher
-	leg.Freshness
+	leg.AsyncIndex
 	queue.Indexer
 }
 

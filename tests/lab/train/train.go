@@ -6,8 +6,6 @@ package train
 import (
 	"fmt"
 	"math/rand/v2"
-
-	"github.com/triskele/triskele/services/embed/static"
 )
 
 // Options are what may be tuned. Start from DefaultOptions.
@@ -54,8 +52,8 @@ func DefaultOptions() Options {
 // Progress is told how far a stage of the work is: done of total steps.
 type Progress func(stage string, done, total int)
 
-// Run reads text-*.jsonl.zst and pairs-*.jsonl.gz of a folder and returns the model made of them.
-func Run(folder string, options Options, progress Progress) (*static.Model, error) {
+// Run reads text-*.jsonl.zst and pairs-*.jsonl.gz of a folder and returns the file of the model made of them.
+func Run(folder string, options Options, progress Progress) ([]byte, error) {
 	d, err := read(folder, options, progress)
 	if err != nil {
 		return nil, err
@@ -115,7 +113,7 @@ func (d *data) start(options Options, progress Progress) ([][]float32, error) {
 	return factor(m, options, rand.New(rand.NewPCG(options.Seed, 1)), progress)
 }
 
-func (d *data) train(options Options, start [][]float32, progress Progress) *static.Model {
+func (d *data) train(options Options, start [][]float32, progress Progress) []byte {
 	v := d.vocabulary
 	t := newTable(v, options, start)
 	s := newSampler(options, d, rand.New(rand.NewPCG(options.Seed, 2)))
@@ -130,5 +128,5 @@ func (d *data) train(options Options, start [][]float32, progress Progress) *sta
 	for i := range rows {
 		rows[i] = t.vector(int32(i))
 	}
-	return static.NewModel(v.words[:v.rows], rows, float32(options.Unknown), float32(options.Constant))
+	return Encode(v.words[:v.rows], rows, float32(options.Unknown), float32(options.Constant))
 }

@@ -1,10 +1,16 @@
-// Package wordpiece breaks texts into the tokens of BERT's kind: the WordPiece of Devlin et al. 2019 with BERT's
-// normaliser and pre-tokeniser, as tokenizer.json of Hugging Face's tokenizers or a plain vocab.txt describes it.
+// Package wordpiece is BERT's tokenizer (WordPiece, Devlin et al. 2019). It reads a tokenizer.json of Hugging Face's
+// tokenizers, or a vocab.txt. A text becomes token ids in these steps:
+//
+//  1. Added tokens, such as [SEP], are found in the text as they are. The steps below treat the text between them.
+//  2. The text is normalised as configured: control characters and accents go, letters become lower case, and Chinese
+//     characters get spaces around them.
+//  3. It is split into words at white space and around punctuation marks.
+//  4. Each word becomes the longest token that it begins with, then the longest token that its rest begins with, and so on.
+//     Tokens inside words have a prefix, "##". A word that tokens cannot cover becomes the unknown token.
 package wordpiece
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,16 +23,17 @@ import (
 // Tokenizer turns texts into ids of tokens. It may be used concurrently.
 type Tokenizer struct {
 	vocabulary map[string]int
-	added      []string // tokens that are taken from a text before all else, longest first
-	prefix     string   // of the pieces that continue a word
-	maxWord    int      // characters; longer words are unknown
-	unknown    int
-	median     int // of the lengths of the tokens, in characters
+	added      []string // tokens that are found in the raw text, longest first
+	prefix     string   // of tokens that continue a word
+	maxWord    int      // in characters; longer words are unknown
+	unknown    int      // id of the unknown token
+	median     int      // median length of the tokens in characters
 
-	lower, clean, chinese, accents bool // accents: strip them
+	lower, clean, chinese bool // steps of normalisation
+	accents               bool // remove accents
 }
 
-// Parse reads a tokenizer.json. It refuses one that is not of BERT's kind.
+// Parse reads a tokenizer.json. It returns an error for a tokenizer other than BERT's.
 func Parse(file []byte) (*Tokenizer, error) {
 	var spec struct {
 		Added []struct {
@@ -82,11 +89,11 @@ func Parse(file []byte) (*Tokenizer, error) {
 	return t, t.finish(spec.Model.Unknown)
 }
 
-// special are the tokens of BERT's that are not words.
+// special are BERT's tokens that are no words.
 var special = []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
 
-// FromVocabulary makes a tokenizer of BERT's tokens in order of their ids, as in the lines of a vocab.txt. lower says
-// that the model is an uncased one: texts are put in lower case and lose their accents.
+// FromVocabulary makes a tokenizer from the lines of a vocab.txt: the tokens in the order of their ids. lower is true for an
+// uncased model: letters become lower case and lose their accents.
 func FromVocabulary(tokens []string, lower bool) (*Tokenizer, error) {
 	t := &Tokenizer{
 		vocabulary: make(map[string]int, len(tokens)), prefix: "##", maxWord: 100,
@@ -94,7 +101,7 @@ func FromVocabulary(tokens []string, lower bool) (*Tokenizer, error) {
 	}
 	for id, token := range tokens {
 		if _, twice := t.vocabulary[token]; twice {
-			return nil, fmt.Errorf("vocab: token %d is there twice", id)
+			return nil, fmt.Errorf("vocab: token %d occurs twice", id)
 		}
 		t.vocabulary[token] = id
 	}
@@ -106,32 +113,32 @@ func FromVocabulary(tokens []string, lower bool) (*Tokenizer, error) {
 	return t, t.finish("[UNK]")
 }
 
-// finish checks the vocabulary and computes what follows from it.
+// finish checks the vocabulary, and computes the unknown token's id and the median length.
 func (t *Tokenizer) finish(unknown string) error {
 	slices.SortFunc(t.added, func(a, b string) int { return len(b) - len(a) })
 	var lengths []int
 	for token, id := range t.vocabulary {
 		if id < 0 || id >= len(t.vocabulary) {
-			return fmt.Errorf("vocab: a token has the id %d of %d tokens", id, len(t.vocabulary))
+			return fmt.Errorf("vocab: a token has the id %d, and there are %d tokens: ids must count up from 0", id, len(t.vocabulary))
 		}
 		lengths = append(lengths, utf8.RuneCountInString(token))
 	}
 	var known bool
 	if t.unknown, known = t.vocabulary[unknown]; !known {
-		return errors.New("vocab: the unknown token is not in it")
+		return fmt.Errorf("vocab: the unknown token %q is missing", unknown)
 	}
 	slices.Sort(lengths)
 	t.median = (lengths[(len(lengths)-1)/2] + lengths[len(lengths)/2]) / 2
 	return nil
 }
 
-// Size is the number of tokens; ids are below it.
+// Size returns the number of tokens. Ids are below it.
 func (t *Tokenizer) Size() int { return len(t.vocabulary) }
 
-// Unknown is the id that stands for a word with characters that no token has.
+// Unknown returns the id of the unknown token.
 func (t *Tokenizer) Unknown() int { return t.unknown }
 
-// MedianLength is the median of the tokens' lengths in characters.
+// MedianLength returns the median length of the tokens in characters.
 func (t *Tokenizer) MedianLength() int { return t.median }
 
 // ID returns the id of a token.
@@ -140,7 +147,7 @@ func (t *Tokenizer) ID(token string) (id int, known bool) {
 	return id, known
 }
 
-// IDs returns the tokens of a text, without any that mark its ends.
+// IDs returns the ids of a text's tokens, without tokens for its start and end.
 func (t *Tokenizer) IDs(text string) []int {
 	var ids []int
 	for text != "" {
@@ -208,8 +215,7 @@ func (t *Tokenizer) split(text string) []string {
 	return words
 }
 
-// pieces appends the longest pieces that a word begins with, one after the other; the unknown token if that fails
-// somewhere.
+// pieces appends the tokens that cover a word, each as long as possible, or the unknown token if none fits somewhere.
 func (t *Tokenizer) pieces(ids []int, word string) []int {
 	if utf8.RuneCountInString(word) > t.maxWord {
 		return append(ids, t.unknown)
@@ -247,7 +253,7 @@ func control(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co)
 }
 
-// punctuation is that of Unicode and all of ASCII that is neither letter, digit nor space.
+// punctuation reports whether a character is punctuation for BERT: Unicode's, and all ASCII symbols.
 func punctuation(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r >= '!' && r <= '/' || r >= ':' && r <= '@' || r >= '[' && r <= '`' || r >= '{' && r <= '~'
@@ -255,7 +261,7 @@ func punctuation(r rune) bool {
 	return unicode.IsPunct(r)
 }
 
-// ideograph says whether a character is in one of the blocks that BERT treats as words of their own.
+// ideograph reports whether a character is in one of the blocks whose characters are words of their own for BERT.
 func ideograph(r rune) bool {
 	for _, block := range [...][2]rune{
 		{0x4E00, 0x9FFF}, {0x3400, 0x4DBF}, {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF},

@@ -14,6 +14,7 @@ import (
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/embed/static"
 	"github.com/triskele/triskele/tests/lab/compare"
+	"github.com/triskele/triskele/tests/lab/train"
 )
 
 type flags struct {
@@ -36,13 +37,22 @@ func main() {
 }
 
 func run(ctx context.Context, f flags) error {
-	model, err := static.Builtin()
+	file := []byte(static.File())
 	if f.Model != "" {
-		var file []byte
-		if file, err = os.ReadFile(f.Model); err == nil {
-			model, err = static.Decode(string(file))
+		var err error
+		if file, err = os.ReadFile(f.Model); err != nil {
+			return err
 		}
 	}
+	model, err := static.Decode(string(file))
+	if err != nil {
+		return err
+	}
+	control, err := train.Random(file, 1)
+	if err != nil {
+		return err
+	}
+	random, err := static.Decode(string(control))
 	if err != nil {
 		return err
 	}
@@ -55,7 +65,7 @@ func run(ctx context.Context, f flags) error {
 		Data: f.Data, Sets: f.Sets, Lexical: f.Lexical, Alphas: f.Alphas, Progress: os.Stderr,
 		Embedders: []compare.Named{
 			{Name: "built-in", Embedder: model}, {Name: name, Embedder: baseline}, {Name: "hashed n-grams", Embedder: embed.NewHashed()},
-			{Name: "built-in, random rows", Embedder: model.Random(1)}, {Name: "noise", Embedder: compare.Noise{}},
+			{Name: "built-in, random rows", Embedder: random}, {Name: "noise", Embedder: compare.Noise{}},
 		},
 	}
 	results, err := compare.Run(ctx, options)

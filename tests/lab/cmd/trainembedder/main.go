@@ -13,6 +13,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
+	"github.com/triskele/triskele/services/embed/static"
 	"github.com/triskele/triskele/tests/lab/train"
 )
 
@@ -39,11 +40,14 @@ func run(f flags, out io.Writer, progress train.Progress) error {
 	start := time.Now()
 	options := train.DefaultOptions()
 	options.Seed = f.Seed
-	model, err := train.Run(f.Data, options, progress)
+	file, err := train.Run(f.Data, options, progress)
 	if err != nil {
 		return err
 	}
-	file := model.Encode()
+	model, err := static.Decode(string(file))
+	if err != nil {
+		return err
+	}
 	if err := os.WriteFile(f.Out, file, 0o644); err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// kind tells what is embedded: models that know it embed questions and answers differently.
+// kind tells documents and queries apart. Many models embed them differently.
 type kind int
 
 const (
@@ -14,25 +14,25 @@ const (
 	query
 )
 
-// shape is how a provider is asked and how it answers.
-type shape struct {
-	url      string // of its own service; empty if there is none
+// provider is the API of an embedding provider.
+type provider struct {
+	url      string // of its own service; empty if it has none
 	path     string
-	texts    int // per request, at most
-	bytes    int // of all texts of a request: no tokeniser makes more tokens than bytes, and providers bound tokens
-	maxText  int // bytes of one text; 0 if the server cuts by itself
-	shortens bool
+	texts    int  // bound on the texts of a request
+	bytes    int  // bound on all texts of a request: providers bound tokens, and a token has at least one byte
+	maxText  int  // bound on the bytes of one text; 0 if the server cuts texts itself
+	shortens bool // the server can shorten vectors
 	request  func(c Config, kind kind, texts []string) any
-	read     func(answer []byte, texts int) (embedded, error)
+	read     func(answer []byte, texts int) (response, error)
 }
 
-// embedded is what a server answered. tokens is 0 if it did not say what it counted.
-type embedded struct {
+// response is a server's answer. tokens is 0 if the answer does not tell it.
+type response struct {
 	vectors [][]float32
 	tokens  int
 }
 
-var shapes = map[string]shape{
+var providers = map[string]provider{
 	"openai": {
 		url: "https://api.openai.com", path: "/v1/embeddings", texts: 2048, bytes: 300_000, maxText: 24_000, shortens: true,
 		request: func(c Config, _ kind, texts []string) any {
@@ -70,7 +70,7 @@ var shapes = map[string]shape{
 				Dimensions int      `json:"output_dimension,omitempty"`
 			}{c.Model, texts, [...]string{document: "search_document", query: "search_query"}[kind], []string{"float"}, "END", c.shortened()}
 		},
-		read: func(answer []byte, _ int) (embedded, error) {
+		read: func(answer []byte, _ int) (response, error) {
 			var body struct {
 				Embeddings struct {
 					Float []vector `json:"float"`
@@ -82,9 +82,9 @@ var shapes = map[string]shape{
 				} `json:"meta"`
 			}
 			if err := json.Unmarshal(answer, &body); err != nil {
-				return embedded{}, notJSON(err)
+				return response{}, notJSON(err)
 			}
-			return embedded{plain(body.Embeddings.Float), body.Meta.Billed.Tokens}, nil
+			return response{plain(body.Embeddings.Float), body.Meta.Billed.Tokens}, nil
 		},
 	},
 	"tei": {
@@ -96,17 +96,17 @@ var shapes = map[string]shape{
 				Truncate  bool     `json:"truncate"`
 			}{texts, true, true}
 		},
-		read: func(answer []byte, _ int) (embedded, error) {
+		read: func(answer []byte, _ int) (response, error) {
 			var body []vector
 			if err := json.Unmarshal(answer, &body); err != nil {
-				return embedded{}, notJSON(err)
+				return response{}, notJSON(err)
 			}
-			return embedded{vectors: plain(body)}, nil // it counts tokens in a header
+			return response{vectors: plain(body)}, nil // its tokens are in a header
 		},
 	},
 }
 
-// shortened is the number of dimensions to ask for; 0 means not to ask.
+// shortened returns the number of dimensions to ask the server for, or 0 for the model's own.
 func (c Config) shortened() int {
 	if !c.Shorten {
 		return 0
@@ -114,8 +114,8 @@ func (c Config) shortened() int {
 	return c.Dimensions
 }
 
-// indexed reads OpenAI's answer, in which each vector says which text it belongs to.
-func indexed(answer []byte, texts int) (embedded, error) {
+// indexed reads an answer of OpenAI's API, whose vectors have the indexes of their texts.
+func indexed(answer []byte, texts int) (response, error) {
 	var body struct {
 		Data []struct {
 			Index     int    `json:"index"`
@@ -126,28 +126,28 @@ func indexed(answer []byte, texts int) (embedded, error) {
 		} `json:"usage"`
 	}
 	if err := json.Unmarshal(answer, &body); err != nil {
-		return embedded{}, notJSON(err)
+		return response{}, notJSON(err)
 	}
 	if len(body.Data) != texts {
-		return embedded{}, malformed("%d vectors for %d texts", len(body.Data), texts)
+		return response{}, malformed("the answer has %d vectors for %d texts", len(body.Data), texts)
 	}
 	vectors := make([][]float32, texts)
 	for _, item := range body.Data {
 		if item.Index < 0 || item.Index >= texts || vectors[item.Index] != nil {
-			return embedded{}, malformed("index %d is out of range or there twice", item.Index)
+			return response{}, malformed("index %d is out of range or occurs twice", item.Index)
 		}
 		vectors[item.Index] = item.Embedding
 	}
-	return embedded{vectors, body.Usage.Tokens}, nil
+	return response{vectors, body.Usage.Tokens}, nil
 }
 
-// vector refuses null, which encoding/json would take for 0 and which servers write for NaN.
+// vector refuses null, which some servers write for NaN. encoding/json would read it as 0.
 type vector []float32
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (v *vector) UnmarshalJSON(text []byte) error {
 	if bytes.Contains(text, []byte("null")) {
-		return malformed("a vector with components that are null")
+		return malformed("a vector has components that are null")
 	}
 	return json.Unmarshal(text, (*[]float32)(v))
 }
@@ -160,8 +160,7 @@ func plain(vectors []vector) [][]float32 {
 	return out
 }
 
-// malformedError says that a server answered 200 with something that is not the vectors asked for. Asking again would
-// not help.
+// malformedError is the error of an answer with status 200 without the vectors asked for. A retry would not help.
 type malformedError struct{ what string }
 
 func (e *malformedError) Error() string { return e.what }
@@ -170,7 +169,7 @@ func malformed(format string, args ...any) error {
 	return &malformedError{fmt.Sprintf(format, args...)}
 }
 
-// notJSON says where an answer stopped making sense, without what stands there.
+// notJSON returns the error of an answer that cannot be decoded. It has the position, not the text there.
 func notJSON(err error) error {
 	switch err := err.(type) {
 	case *malformedError:
@@ -178,7 +177,7 @@ func notJSON(err error) error {
 	case *json.SyntaxError:
 		return malformed("the answer is not JSON from byte %d on", err.Offset)
 	case *json.UnmarshalTypeError:
-		return malformed("the answer has a %s at byte %d, where %s belongs", err.Value, err.Offset, err.Type)
+		return malformed("the answer has a %s at byte %d instead of a %s", err.Value, err.Offset, err.Type)
 	}
-	return malformed("the answer is not what was asked for")
+	return malformed("the answer cannot be decoded")
 }
