@@ -126,7 +126,7 @@ func TestSelectors(t *testing.T) {
 func TestPods(t *testing.T) {
 	const (
 		discovery = 10 * time.Second // a client looks a name up every 3 s, and cluster DNS remembers for 5 s
-		drain     = 20 * time.Second // what fuser/rpc gives running calls, and fuser/program telemetry
+		drain     = 20 * time.Second // what fuser/platform/rpc gives running calls, and fuser/platform/program telemetry
 	)
 	each(t, func(t *testing.T, name string, m *manifests) {
 		for _, d := range m.deployments {

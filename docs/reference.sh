@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# Writes the manual pages, completion scripts and the reference of the command line from the programs in bin/.
+# Writes the reference of the command line from the programs in bin/: docs/reference/cli.md, which is committed, and the manual
+# pages and completion scripts of a release, which are not.
+#   docs/reference.sh [DIR]   puts the latter into DIR/man and DIR/completion, by default under out/
 set -euo pipefail
+out=$(realpath -m "${1:-$(dirname "$0")/../out}")
 cd "$(dirname "$0")/.."
 services=(fuserd lexicald densed graphd memoryd)
 export TRISKELE_CONFIG=off
 
-mkdir -p docs/man docs/completion docs/reference
-bin/triskele man > docs/man/triskele.1
+rm -rf "$out/man" "$out/completion"
+mkdir -p "$out/man" "$out/completion" docs/reference
+bin/triskele man > "$out/man/triskele.1"
 for shell in bash zsh fish; do
-  bin/triskele completion "$shell" > "docs/completion/triskele.$shell"
+  bin/triskele completion "$shell" > "$out/completion/triskele.$shell"
 done
 {
   printf '<!-- Written by "make generate" from the programs: do not edit. -->\n\n# Commands and flags\n\n'
@@ -18,7 +22,7 @@ done
   echo
   bin/triskele man --markdown
   for service in "${services[@]}"; do
-    "bin/$service" --manual=man > "docs/man/$service.8"
+    "bin/$service" --manual=man > "$out/man/$service.8"
     "bin/$service" --manual=markdown
   done
 } > docs/reference/cli.md

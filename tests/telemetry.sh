@@ -23,8 +23,8 @@ if [ ! -x "$collector" ] || [ deploy/telemetry/builder.yaml -nt "$collector" ]; 
   export GOWORK=off GOFLAGS=-mod=mod
   GOBIN=$build go install "go.opentelemetry.io/collector/cmd/builder@$version"
   cp deploy/telemetry/builder.yaml "$build/"
-  # Its own tidying asks for what the components' tests need, which a proxy may not have.
-  (cd "$build" && ./builder --skip-compilation --config=builder.yaml && cd otelcol && go build -trimpath -ldflags=-s -o "$collector" .)
+  # The builder's own tidying asks for dependencies of the components' tests, which a module proxy may refuse.
+  (cd "$build" && ./builder --skip-compilation --skip-get-modules --config=builder.yaml && cd otelcol && go build -trimpath -ldflags=-s -o "$collector" .)
   unset GOWORK GOFLAGS
 fi
 

@@ -13,6 +13,10 @@ clean() {
 }
 trap clean EXIT
 
+if [[ -z $(git ls-tree -r --name-only "$1" | grep '/301_memory\.sql$') ]]; then
+  echo "upgrade.sh: databases of $1 cannot be upgraded: they are exported and imported" >&2
+  exit 2
+fi
 git worktree add --quiet --detach "$scratch/source" "$1"
 (cd "$scratch/source" && go build -trimpath -o "$scratch/programs/" ./services/cmd/... ./fuser/cmd/fuserd)
 cd tests

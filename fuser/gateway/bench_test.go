@@ -9,7 +9,7 @@ import (
 )
 
 // BenchmarkRecall is the gateway's own time: its legs and the memory service answer at once, in the same process. For
-// quantiles, and beside the bare fan-out, see tests/fuserbench.
+// quantiles, and beside the bare fan-out, see tests/lab/fuserbench.
 func BenchmarkRecall(b *testing.B) {
 	const depth = 100
 	var legs []leg

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/gateway"
-	"github.com/triskele/triskele/fuser/revision"
+	"github.com/triskele/triskele/fuser/platform/revision"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 

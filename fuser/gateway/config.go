@@ -13,8 +13,8 @@ import (
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
-	"github.com/triskele/triskele/fuser/isolation"
-	"github.com/triskele/triskele/fuser/recent"
+	"github.com/triskele/triskele/fuser/platform/resilience"
+	"github.com/triskele/triskele/fuser/traces/recent"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -166,13 +166,11 @@ type Config struct {
 	Legs    []Leg
 	Budget  budget.Config
 	Fusion  FusionConfig
-	Breaker isolation.BreakerConfig // of each leg, the memory service and the reranker
+	Breaker resilience.BreakerConfig // of each leg, the memory service and the reranker
 	Memory  MemoryConfig
 	Rerank  RerankConfig
 	Cache   CacheConfig
 	Trace   TraceConfig
-	// Statement, if not nil, answers the recalls that it can with one SQL statement, instead of the legs.
-	Statement triskelev1.RecallServiceClient
 	// Policies override the configuration for a namespace and those below it; "" is above all.
 	Policies map[string]*triskelev1.RecallPolicy
 	// Recent, if not nil, remembers what recalls did.
@@ -207,7 +205,7 @@ var methods = map[string]triskelev1.FusionMethod{
 // DefaultConfig has no legs. How it fuses is what docs/evidence found best.
 func DefaultConfig() Config {
 	return Config{
-		Budget: budget.DefaultConfig(), Breaker: isolation.DefaultBreaker(), Memory: MemoryConfig{Limit: defaultSlots},
+		Budget: budget.DefaultConfig(), Breaker: resilience.DefaultBreaker(), Memory: MemoryConfig{Limit: defaultSlots},
 		Fusion: FusionConfig{Method: "rrf", K: fusion.DefaultK},
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/triskele/triskele/fuser/fusion"
-	"github.com/triskele/triskele/fuser/isolation"
+	"github.com/triskele/triskele/fuser/platform/resilience"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -18,7 +18,7 @@ type search struct {
 	namespace string
 	legSettings
 	budget       time.Duration
-	pressure     isolation.Pressure
+	pressure     resilience.Pressure
 	seeds        []*triskelev1.Seed // what the first wave found, for a leg of the second
 	vector       []float32          // to search with, if there is one
 	vectorModel  string             // whose it is, if known

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -120,7 +121,7 @@ func (f *Forwarder) Import(in grpc.ClientStreamingServer[triskelev1.ImportReques
 
 // Export implements triskelev1.MemoryServiceServer.
 func (f *Forwarder) Export(req *triskelev1.ExportRequest, out grpc.ServerStreamingServer[triskelev1.ExportResponse]) error {
-	in, err := f.memory.Export(out.Context(), req)
+	in, err := f.memory.Export(out.Context(), req) // ends with out's context, and so when this returns
 	if err != nil {
 		return hideAddress(err)
 	}
@@ -132,7 +133,7 @@ func (f *Forwarder) Export(req *triskelev1.ExportRequest, out grpc.ServerStreami
 		if err != nil {
 			return hideAddress(err)
 		}
-		if err := out.Send(resp); err != nil {
+		if err := rpc.SendInTime(out.Send, resp, rpc.SendTime); err != nil {
 			return err
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"log/slog"
 
-	"github.com/triskele/triskele/fuser/isolation"
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/resilience"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -21,7 +21,7 @@ type Gateway struct {
 	guards   []*guard                      // as config.Legs
 	reranker *guard
 	keeper   *guard // of the memory service
-	load     isolation.Load
+	load     resilience.Load
 	cache    *cache
 	memory   triskelev1.MemoryServiceClient
 	tel      *telemetry.Service

@@ -21,8 +21,8 @@ import (
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/gateway"
-	"github.com/triskele/triskele/fuser/revision"
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/revision"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -13,22 +12,23 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/triskele/triskele/fuser/isolation"
+	"github.com/triskele/triskele/fuser/platform/panics"
+	"github.com/triskele/triskele/fuser/platform/resilience"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 // guard is what stands between the gateway and one of those it asks: a leg, the reranker, the memory service.
 type guard struct {
 	leg     Leg
-	breaker *isolation.Breaker
-	slots   isolation.Slots
-	latency isolation.Latency // of calls that were answered
+	breaker *resilience.Breaker
+	slots   resilience.Slots
+	latency resilience.Latency // of calls that were answered
 	log     *slog.Logger
 }
 
 func (g *Gateway) newGuard(leg Leg) *guard {
 	changed := func(open bool) { g.opened(leg.Name, open) }
-	return &guard{leg: leg, breaker: isolation.NewBreaker(g.config.Breaker, changed), slots: isolation.NewSlots(leg.Limit), log: g.log}
+	return &guard{leg: leg, breaker: resilience.NewBreaker(g.config.Breaker, changed), slots: resilience.NewSlots(leg.Limit), log: g.log}
 }
 
 // opened notes that a breaker opened, or closed again.
@@ -54,6 +54,19 @@ func (e *notCalledError) Error() string { return e.reason }
 // errPanicked is in words fit for callers; the log has the panic.
 var errPanicked = errors.New("internal error")
 
+// caught makes a call of what has a name, and says errPanicked if it panics.
+func caught[T any](ctx context.Context, log *slog.Logger, name string, call func() (T, error)) (out T, err error) {
+	err = panics.Catch(ctx, log, "call of "+name, func() (err error) {
+		out, err = call()
+		return err
+	})
+	var panicked *panics.Error
+	if errors.As(err, &panicked) {
+		err = errPanicked
+	}
+	return out, err
+}
+
 // pass makes a call behind a guard: it waits for a free slot until ctx ends, asks the breaker, and tells both how the call
 // ended. An error of its own is a *notCalledError or, if the call panicked, errPanicked.
 func pass[T any](ctx context.Context, g *guard, call func(context.Context) (T, error)) (out T, err error) {
@@ -61,20 +74,12 @@ func pass[T any](ctx context.Context, g *guard, call func(context.Context) (T, e
 	if err != nil {
 		return out, err
 	}
-	health := isolation.Unhealthy
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			g.log.ErrorContext(ctx, "panic in a client", "leg", g.leg.Name, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
-			err = errPanicked
-		}
-		leave(health)
-	}()
 	var given time.Duration
 	if deadline, ok := ctx.Deadline(); ok {
 		given = time.Until(deadline)
 	}
-	out, err = call(ctx)
-	health = g.verdict(err, given)
+	out, err = caught(ctx, g.log, g.leg.Name, func() (T, error) { return call(ctx) })
+	leave(g.verdict(err, given)) // a panic is an error that nobody knows, and so unhealthy
 	return out, err
 }
 
@@ -91,7 +96,7 @@ func timed[T any](g *guard, call func(context.Context) (T, error)) func(context.
 }
 
 // enter waits for a free slot until ctx ends, and asks the breaker. Unless there is an error, leave must be called.
-func (g *guard) enter(ctx context.Context) (leave func(isolation.Verdict), err error) {
+func (g *guard) enter(ctx context.Context) (leave func(resilience.Verdict), err error) {
 	if !g.slots.Take(ctx) {
 		return nil, &notCalledError{fmt.Sprintf("%d other calls of it were running all the time", g.leg.Limit), true}
 	}
@@ -100,14 +105,14 @@ func (g *guard) enter(ctx context.Context) (leave func(isolation.Verdict), err e
 		g.slots.Free()
 		return nil, &notCalledError{"its circuit breaker is open, because it kept failing", false}
 	}
-	return func(v isolation.Verdict) {
+	return func(v resilience.Verdict) {
 		g.slots.Free()
 		done(v)
 	}, nil
 }
 
 // overload says why something was left out under load.
-func overload(p isolation.Pressure) string {
+func overload(p resilience.Pressure) string {
 	return fmt.Sprintf("left out under load: %d recalls are running, and %.0f is what the services keep up with", p.Running, p.Limit)
 }
 
@@ -121,7 +126,7 @@ const (
 
 // verdict says what the end of a call means for the leg's health. A caller that gives little time must not make a leg
 // look ill.
-func (g *guard) verdict(err error, given time.Duration) isolation.Verdict {
+func (g *guard) verdict(err error, given time.Duration) resilience.Verdict {
 	code := status.Code(err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -138,26 +143,22 @@ func (g *guard) verdict(err error, given time.Duration) isolation.Verdict {
 			patience = max(timesP95*p95, leastPatience)
 		}
 		if given < patience {
-			return isolation.Undecided
+			return resilience.Undecided
 		}
-		return isolation.Unhealthy
+		return resilience.Unhealthy
 	case codes.Canceled:
-		return isolation.Undecided
+		return resilience.Undecided
 	case codes.Unavailable, codes.Internal, codes.Unknown, codes.DataLoss, codes.ResourceExhausted:
-		return isolation.Unhealthy
+		return resilience.Unhealthy
 	}
-	return isolation.Healthy
+	return resilience.Healthy
 }
 
 // search asks the leg, twice if it is to be hedged and unusually slow.
 func (g *guard) search(ctx context.Context, client triskelev1.LegServiceClient, req *triskelev1.SearchRequest, hedge bool) (resp *triskelev1.SearchResponse, hedged bool, err error) {
 	start := time.Now()
 	if after := g.latency.P95(); hedge && after > 0 {
-		resp, hedged, err = isolation.Hedge(ctx, after, func(ctx context.Context) (*triskelev1.SearchResponse, error) { return client.Search(ctx, req) })
-		var panicked *isolation.PanicError
-		if errors.As(err, &panicked) {
-			panic(panicked) // to be contained where every panic of a leg is
-		}
+		resp, hedged, err = resilience.Hedge(ctx, g.log, after, func(ctx context.Context) (*triskelev1.SearchResponse, error) { return client.Search(ctx, req) })
 	} else {
 		resp, err = client.Search(ctx, req)
 	}

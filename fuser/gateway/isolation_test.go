@@ -243,3 +243,17 @@ func TestHedging(t *testing.T) {
 		t.Errorf("%v, %v", resp, err)
 	}
 }
+
+// TestPanicOfAStatusIsTheLegs asks legs for their state that have no client: calling it panics.
+func TestPanicOfAStatusIsTheLegs(t *testing.T) {
+	g := configured(t, nil, memories{}, finds(bm25, "a"), finds(cosine, "b"), finds(hops))
+	resp, err := g.GetIndexStatus(t.Context(), &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: "n"})
+	if err != nil || len(resp.GetLegs()) != 3 {
+		t.Fatalf("got %v, %v, want three legs", resp, err)
+	}
+	for _, l := range resp.GetLegs() {
+		if got, want := l.GetError(), "internal error"; got != want {
+			t.Errorf("%s: got error %q, want %q", l.GetLeg(), got, want)
+		}
+	}
+}

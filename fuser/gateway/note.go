@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/status"
 
-	"github.com/triskele/triskele/fuser/recent"
+	"github.com/triskele/triskele/fuser/traces/recent"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 

@@ -17,10 +17,10 @@ import (
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
-	"github.com/triskele/triskele/fuser/isolation"
-	"github.com/triskele/triskele/fuser/recent"
-	"github.com/triskele/triskele/fuser/revision"
-	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/platform/resilience"
+	"github.com/triskele/triskele/fuser/platform/revision"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/traces/recent"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -32,10 +32,9 @@ type recall struct {
 	fusion   fusion.Options
 	tokens   map[string]string // of at_least, by namespace
 	plan     budget.Plan
-	looked   time.Duration      // what looking for a remembered answer took
-	pressure isolation.Pressure // when it began
-	contents map[string]fetched // that the search brought along, nil if none
-	note     *recent.Recall     // to remember it by, nil if nobody wants to
+	looked   time.Duration       // what looking for a remembered answer took
+	pressure resilience.Pressure // when it began
+	note     *recent.Recall      // to remember it by, nil if nobody wants to
 }
 
 // Recall implements triskelev1.RecallServiceServer.
@@ -198,12 +197,8 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	return resp, nil
 }
 
-// search asks the legs and merges what they found, or has one statement do both.
+// search asks the legs and merges what they found.
 func (g *Gateway) search(ctx context.Context, r *recall) ([]outcome, fusion.Result, error) {
-	if g.inOneStatement(r) {
-		outcomes, result := g.askStatement(ctx, r)
-		return outcomes, result, verdict(outcomes)
-	}
 	outcomes := g.fanOut(ctx, r)
 	if err := verdict(outcomes); err != nil {
 		return outcomes, fusion.Result{}, err

@@ -10,7 +10,7 @@ import (
 	"buf.build/go/protovalidate"
 
 	"github.com/triskele/triskele/fuser/fusion"
-	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 

@@ -16,7 +16,9 @@ func (g *Gateway) GetIndexStatus(ctx context.Context, req *triskelev1.RecallServ
 	for i, leg := range g.config.Legs {
 		wg.Go(func() {
 			out := &triskelev1.LegIndexStatus{Leg: leg.Name}
-			st, err := g.legs[i].GetIndexStatus(ctx, &triskelev1.GetIndexStatusRequest{Namespace: req.GetNamespace()})
+			st, err := caught(ctx, g.log, leg.Name, func() (*triskelev1.GetIndexStatusResponse, error) {
+				return g.legs[i].GetIndexStatus(ctx, &triskelev1.GetIndexStatusRequest{Namespace: req.GetNamespace()})
+			})
 			if err != nil {
 				_, out.Error, _ = g.failure(ctx, leg.Name, err, g.config.Budget.Max)
 			}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/triskele/triskele/fuser/fusion"
-	"github.com/triskele/triskele/fuser/resemblance"
+	"github.com/triskele/triskele/fuser/shingles"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -52,10 +52,7 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 		part := pool[:min(several, maxFetch, len(pool))]
 		pool = pool[len(part):]
 		var contents map[string]fetched
-		switch {
-		case r.contents != nil && words == "":
-			contents = r.contents
-		case fetches:
+		if fetches {
 			if report == nil {
 				report = &triskelev1.ContentsReport{State: triskelev1.LegState_LEG_STATE_OK}
 			}
@@ -84,8 +81,8 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 
 // collapse finds winners that say what an earlier one says.
 type collapse struct {
-	alike    float64              // 0 finds none
-	sketches []resemblance.Sketch // of the winners so far
+	alike    float64           // 0 finds none
+	sketches []shingles.Sketch // of the winners so far
 }
 
 // isDuplicate says whether w resembles one of the winners, all of which it was asked about, and notes it there.
@@ -93,7 +90,7 @@ func (c *collapse) isDuplicate(winners []winner, w winner) bool {
 	if c.alike == 0 {
 		return false
 	}
-	sketch := resemblance.Of(text(w.memory))
+	sketch := shingles.Of(text(w.memory))
 	for i, other := range c.sketches {
 		if alike := sketch.To(other); alike >= c.alike {
 			winners[i].duplicates = append(winners[i].duplicates, &triskelev1.Duplicate{

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/page"
-	"github.com/triskele/triskele/fuser/recent"
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/fuser/traces/recent"
 )
 
 // unread fails a test if it is read.
@@ -33,7 +33,9 @@ func TestStrangersAreNotRead(t *testing.T) {
 	}
 	tel, log := process.Service("test"), slog.New(slog.DiscardHandler)
 	outer := rpc.NewServer(tel, log)
-	outer.Admit(func(context.Context, string) (rpc.Call, error) { return nil, status.Error(codes.Unauthenticated, "who are you?") })
+	outer.Admit(func(context.Context, string) (rpc.Call, error) {
+		return nil, status.Error(codes.Unauthenticated, "who are you?")
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	mux := http.NewServeMux()
 	closePage, err := page.Open(mux, recent.New(), outer, tel, log, func(inner *rpc.Server, listener net.Listener) error { return inner.Run(ctx, listener) })

@@ -23,10 +23,10 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/triskele/triskele/fuser/otlp"
-	"github.com/triskele/triskele/fuser/recent"
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/fuser/traces/otlp"
+	"github.com/triskele/triskele/fuser/traces/recent"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 

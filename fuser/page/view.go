@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/triskele/triskele/fuser/critical"
-	"github.com/triskele/triskele/fuser/recent"
+	"github.com/triskele/triskele/fuser/traces/criticalpath"
+	"github.com/triskele/triskele/fuser/traces/recent"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -52,7 +52,7 @@ func waterfall(spans []*triskelev1.Span) []row {
 		}
 	}
 	path := map[*triskelev1.Span][][2]int64{}
-	for _, s := range critical.Path(root, sorted) {
+	for _, s := range criticalpath.Path(root, sorted) {
 		path[s.Span] = append(path[s.Span], [2]int64{s.Start.Microseconds(), s.Took.Microseconds()})
 	}
 	origin := root.GetStart().AsTime()

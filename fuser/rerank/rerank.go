@@ -14,8 +14,8 @@ import (
 	"net/http"
 	"unicode/utf8"
 
-	"github.com/triskele/triskele/fuser/endpoint"
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/platform/endpoint"
 )
 
 // Config says which server to ask and how. Provider is required, and Model but for TEI, which serves one.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/triskele/triskele/fuser/trust"
-	"github.com/triskele/triskele/fuser/trust/trusttest"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/auth/authtest"
 	"github.com/triskele/triskele/fuser/web"
 )
 
@@ -26,12 +26,12 @@ const mib = 1 << 20
 // over TLS. What the process allocates meanwhile is counted, with the sender's part, which is small.
 func TestAttack(t *testing.T) {
 	folder := t.TempDir()
-	access := trust.Access{Tokens: filepath.Join(folder, "tokens.json"), Audit: filepath.Join(folder, "audit.jsonl")}
-	secret, kept, err := trust.NewToken(trust.Token{Namespaces: []string{"*"}, Scopes: []trust.Scope{trust.Recall, trust.Write}}, time.Now())
+	access := auth.Access{Tokens: filepath.Join(folder, "tokens.json"), Audit: filepath.Join(folder, "audit.jsonl")}
+	secret, kept, err := auth.NewToken(auth.Token{Namespaces: []string{"*"}, Scopes: []auth.Scope{auth.Recall, auth.Write}}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := trust.WriteTokens(access.Tokens, []trust.Token{kept}); err != nil {
+	if err := auth.WriteTokens(access.Tokens, []auth.Token{kept}); err != nil {
 		t.Fatal(err)
 	}
 	frame := func(announced, sent int) []byte {
@@ -65,9 +65,9 @@ func TestAttack(t *testing.T) {
 	} {
 		for _, encrypted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, encrypted %v", name, encrypted), func(t *testing.T) {
-				listener := trust.Listener{}
+				listener := auth.Listener{}
 				if encrypted {
-					listener.TLS = trusttest.NewAuthority(t).Issue(t, "fuser")
+					listener.TLS = authtest.NewAuthority(t).Issue(t, "fuser")
 				}
 				g := start(t, web.Flags{HTTP: true}, listener, access)
 				head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: fuser\r\nContent-Type: %s\r\nContent-Length: %d\r\n", x.path, x.kind, max(x.length, len(x.body)))

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/fuser/platform/auth"
 	"github.com/triskele/triskele/fuser/web"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -19,7 +19,7 @@ func BenchmarkProtocols(b *testing.B) {
 	req := &triskelev1.RecallRequest{Namespaces: []string{"acme"}, Query: "x"}
 	body := encoded(b, req)
 	begin := func(b *testing.B, shared bool) *gateway {
-		g := start(b, web.Flags{HTTP: shared}, trust.Listener{}, trust.Access{})
+		g := start(b, web.Flags{HTTP: shared}, auth.Listener{}, auth.Access{})
 		g.recall = func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
 			return &triskelev1.RecallResponse{}, nil
 		}

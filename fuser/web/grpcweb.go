@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 )
 
 // gRPC-Web is gRPC's framing over HTTP/1.1, with the trailers as a last frame of the body:

@@ -21,8 +21,8 @@ import (
 
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/fuser/web"
 	"github.com/triskele/triskele/proto/client/clienttest"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"

@@ -28,8 +28,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/triskele/triskele/fuser/rpc"
-	routes "github.com/triskele/triskele/fuser/web/routes/triskele/v1"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	routes "github.com/triskele/triskele/fuser/web/internal/routes/triskele/v1"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 

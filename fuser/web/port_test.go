@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/triskele/triskele/fuser/trust"
-	"github.com/triskele/triskele/fuser/trust/trusttest"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/auth/authtest"
 	"github.com/triskele/triskele/fuser/web"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -52,12 +52,12 @@ func TestOnePort(t *testing.T) {
 		t.Errorf("HTTP: %s", resp.Status)
 	}
 
-	authority := trusttest.NewAuthority(t)
-	for name, listener := range map[string]trust.Listener{
+	authority := authtest.NewAuthority(t)
+	for name, listener := range map[string]auth.Listener{
 		"callers without a certificate": {TLS: authority.Issue(t, "fuser")},
 		"callers with one":              {TLS: authority.Issue(t, "fuser"), Clients: []string{"agent"}},
 	} {
-		g := start(t, web.Flags{HTTP: true}, listener, trust.Access{})
+		g := start(t, web.Flags{HTTP: true}, listener, auth.Access{})
 		pem, err := os.ReadFile(authority.File)
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestOnePort(t *testing.T) {
 
 // Without the flag, the port speaks gRPC alone.
 func TestSwitchedOff(t *testing.T) {
-	g := start(t, web.Flags{}, trust.Listener{}, trust.Access{})
+	g := start(t, web.Flags{}, auth.Listener{}, auth.Access{})
 	if err := g.recalls(g.dial(insecure.NewCredentials())); err != nil {
 		t.Error(err)
 	}
@@ -109,24 +109,24 @@ func TestSwitchedOff(t *testing.T) {
 // Tokens, scopes, rates and the audit log are those of gRPC.
 func TestTokens(t *testing.T) {
 	folder := t.TempDir()
-	access := trust.Access{Tokens: filepath.Join(folder, "tokens.json"), Audit: filepath.Join(folder, "audit.jsonl")}
+	access := auth.Access{Tokens: filepath.Join(folder, "tokens.json"), Audit: filepath.Join(folder, "audit.jsonl")}
 	secrets := map[string]string{}
-	var kept []trust.Token
-	for name, grant := range map[string]trust.Token{
-		"agent": {Namespaces: []string{"acme/*"}, Scopes: []trust.Scope{trust.Recall, trust.Write}},
-		"slow":  {Namespaces: []string{"acme/*"}, Scopes: trust.Scopes, Rate: 0.001},
+	var kept []auth.Token
+	for name, grant := range map[string]auth.Token{
+		"agent": {Namespaces: []string{"acme/*"}, Scopes: []auth.Scope{auth.Recall, auth.Write}},
+		"slow":  {Namespaces: []string{"acme/*"}, Scopes: auth.Scopes, Rate: 0.001},
 	} {
-		secret, entry, err := trust.NewToken(grant, time.Now())
+		secret, entry, err := auth.NewToken(grant, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		secrets[name] = secret
 		kept = append(kept, entry)
 	}
-	if err := trust.WriteTokens(access.Tokens, kept); err != nil {
+	if err := auth.WriteTokens(access.Tokens, kept); err != nil {
 		t.Fatal(err)
 	}
-	g := start(t, web.Flags{HTTP: true}, trust.Listener{}, access)
+	g := start(t, web.Flags{HTTP: true}, auth.Listener{}, access)
 	url := "http://" + g.address
 	for _, x := range []struct {
 		name, method, path, body, token string

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/rs/cors"
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
 const (

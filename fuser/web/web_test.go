@@ -16,9 +16,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
-	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/fuser/web"
 	"github.com/triskele/triskele/proto/client/clienttest"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -82,7 +82,7 @@ type gateway struct {
 	stop    func() // and wait
 }
 
-func start(t testing.TB, flags web.Flags, listener trust.Listener, access trust.Access) *gateway {
+func start(t testing.TB, flags web.Flags, listener auth.Listener, access auth.Access) *gateway {
 	t.Helper()
 	process, err := telemetry.Start(t.Context())
 	if err != nil {
@@ -120,7 +120,7 @@ func start(t testing.TB, flags web.Flags, listener trust.Listener, access trust.
 }
 
 func startPlain(t *testing.T) *gateway {
-	return start(t, web.Flags{HTTP: true}, trust.Listener{}, trust.Access{})
+	return start(t, web.Flags{HTTP: true}, auth.Listener{}, auth.Access{})
 }
 
 // ask sends a request; a body is JSON unless the header says otherwise. Headers are "Name: value".
@@ -279,7 +279,7 @@ func TestGoneCaller(t *testing.T) {
 
 func TestOrigins(t *testing.T) {
 	const friend = "https://app.example"
-	g := start(t, web.Flags{HTTP: true, Origins: []string{friend}}, trust.Listener{}, trust.Access{})
+	g := start(t, web.Flags{HTTP: true, Origins: []string{friend}}, auth.Listener{}, auth.Access{})
 	url := "http://" + g.address + "/v1/recall"
 	for name, x := range map[string]struct {
 		method, body string

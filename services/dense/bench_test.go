@@ -8,8 +8,8 @@ import (
 
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // benchmark searches 20,000 memories and reports the median and the 95th percentile.

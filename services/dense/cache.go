@@ -2,8 +2,11 @@ package dense
 
 import (
 	"container/list"
+	"context"
 	"sync"
 	"time"
+
+	"github.com/triskele/triskele/fuser/platform/panics"
 )
 
 // cache keeps matrices by namespace. Its zero value is empty.
@@ -116,7 +119,7 @@ func (c *cache) read(e *entry, read func(*entry) error) {
 	}
 	e.reading = true
 	go func() {
-		err := read(e)
+		err := panics.Catch(context.Background(), nil, "read vectors into memory", func() error { return read(e) })
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		e.reading, e.spent = false, 0

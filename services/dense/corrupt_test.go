@@ -7,8 +7,8 @@ import (
 
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/schema"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // TestUnreadableVectorIsAnError spoils one of two vectors: PostgreSQL refuses that, and on SQLite the search does.

@@ -20,8 +20,8 @@ import (
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/querypath"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // indexName is what the queue calls this index.

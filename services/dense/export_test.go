@@ -2,6 +2,8 @@ package dense
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,4 +51,23 @@ func (p *Postgres) Age(namespace string, by time.Duration) {
 	p.cache.mu.Lock()
 	defer p.cache.mu.Unlock()
 	e.matrix.readAt = e.matrix.readAt.Add(-by)
+}
+
+// LoseWrites makes the vectors that are in memory for a namespace those of a server that went on for some transactions, and whose
+// end another server did not see that has taken over.
+func (p *Postgres) LoseWrites(namespace string, transactions int64) {
+	e, _ := p.cache.find(namespace)
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	oldest, _, _ := strings.Cut(e.matrix.snapshot, ":")
+	number, _ := strconv.ParseInt(oldest, 10, 64)
+	e.matrix.timeline--
+	e.matrix.snapshot = fmt.Sprintf("%[1]d:%[1]d:", number+transactions)
+}
+
+// Cached returns how many namespaces there is something in memory for.
+func (p *Postgres) Cached() int {
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
+	return len(p.cache.entries)
 }

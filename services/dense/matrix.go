@@ -23,8 +23,14 @@ type matrix struct {
 
 	// On PostgreSQL:
 	memories []uuid.UUID
-	snapshot string    // every vector that is visible in it has been read; none if it is empty
+	seenIn             // every vector that is visible in the snapshot has been read; none if it is empty
 	readAt   time.Time // since when deleted vectors may be among the others
+}
+
+// seenIn is a moment of a PostgreSQL database. Snapshots of different timelines cannot be compared.
+type seenIn struct {
+	timeline int64
+	snapshot string
 }
 
 // codeBytes is the memory that a number of codes takes.

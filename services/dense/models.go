@@ -12,8 +12,8 @@ import (
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/static"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // Status is what a model's vectors are for.

@@ -11,9 +11,9 @@ import (
 	"github.com/pgvector/pgvector-go"
 
 	"github.com/triskele/triskele/services/embed"
-	"github.com/triskele/triskele/services/postgres"
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // postgresModels is the catalog in dense.models. Services start, ask for a model's state and put vectors under their own

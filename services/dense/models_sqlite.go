@@ -9,9 +9,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/embed"
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // sqliteModels is the catalog in dense_models. There is one writer at a time, so a transaction that has begun keeps

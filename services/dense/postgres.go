@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pgvector/pgvector-go"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/postgres"
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // How the HNSW index is searched. docs/bench/dense.md has what it finds.
@@ -33,6 +34,8 @@ const (
 	defaultExactUpTo = 12_000
 	// seenFor is how long a namespace is thought to have as many vectors as were seen, if these were seenFrom or more.
 	seenFor, seenFrom = time.Minute, 500
+	// maxSeen bounds the namespaces whose sizes are remembered: those that were searched last.
+	maxSeen = 4096
 )
 
 // Postgres searches the vectors in dense.vectors: exactly where few come into question, through an HNSW index where many do,
@@ -50,16 +53,16 @@ type Postgres struct {
 	embedder          embed.Embedder
 	model             int64 // of the embedder, in dense.models
 	models            postgresModels
-	seen              sync.Map // a sighting for the name of each namespace with seenFrom vectors or more
+	seen              *lru.Cache[string, sighting] // of namespaces with seenFrom vectors or more, by name
 	cache             cache
 	scratch           sync.Pool       // of *scratch
 	background        context.Context // of reading into memory
 }
 
 var (
-	_ leg.Searcher  = (*Postgres)(nil)
-	_ leg.Freshness = (*Postgres)(nil)
-	_ queue.Indexer = (*Postgres)(nil)
+	_ leg.Searcher   = (*Postgres)(nil)
+	_ leg.AsyncIndex = (*Postgres)(nil)
+	_ queue.Indexer  = (*Postgres)(nil)
 )
 
 // NewPostgres returns a store for the embedder's model, which it registers and creates an index for if the database has
@@ -74,8 +77,12 @@ func NewPostgres(ctx context.Context, pool *pgxpool.Pool, standby *postgres.Stan
 	if err != nil {
 		return nil, err
 	}
+	seen, err := lru.New[string, sighting](maxSeen)
+	if err != nil {
+		return nil, err
+	}
 	return &Postgres{
-		MaxBytes: config.bytes(), ExactUpTo: defaultExactUpTo, Follower: queue.Follow(tasks, indexName), Standby: standby, pool: pool, embedder: embedder, model: model, models: models,
+		MaxBytes: config.bytes(), ExactUpTo: defaultExactUpTo, Follower: queue.Follow(tasks, indexName), Standby: standby, pool: pool, embedder: embedder, model: model, models: models, seen: seen,
 		scratch: sync.Pool{New: func() any { return new(scratch) }}, background: ctx,
 	}, nil
 }
@@ -85,7 +92,7 @@ func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
 	return index(ctx, p.models, p.embedder, p.model, records)
 }
 
-// Knows implements leg.Freshness.
+// Knows implements leg.AsyncIndex.
 func (p *Postgres) Knows(ctx context.Context, namespace string, sequence int64) (known, gaveUp bool, err error) {
 	return knows(ctx, p.models, p.Follower, p.model, namespace, sequence)
 }
@@ -169,8 +176,8 @@ type sighting struct {
 
 // sighting returns what the namespace was lately seen to have, if that is known.
 func (s *search) sighting() (sighting, bool) {
-	if seen, ok := s.seen.Load(s.q.Namespace); ok && time.Since(seen.(sighting).at) < seenFor {
-		return seen.(sighting), true
+	if size, ok := s.seen.Get(s.q.Namespace); ok && time.Since(size.at) < seenFor {
+		return size, true
 	}
 	return sighting{}, false
 }
@@ -187,7 +194,7 @@ func (s *search) all(ctx context.Context) (hits []leg.Hit, all bool, err error) 
 		}
 	}
 	if hits, all, err = s.exact(ctx, s.ExactUpTo); err == nil && (s.compared >= seenFrom || !all) {
-		s.seen.Store(s.q.Namespace, sighting{time.Now(), s.compared, s.partition})
+		s.seen.Add(s.q.Namespace, sighting{time.Now(), s.compared, s.partition})
 	}
 	return hits, all, err
 }

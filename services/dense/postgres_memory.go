@@ -14,7 +14,7 @@ import (
 	"github.com/pgvector/pgvector-go"
 
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/store/postgres"
 )
 
 const (
@@ -66,6 +66,9 @@ func (s *search) inMemory(ctx context.Context) (hits []leg.Hit, reason string, c
 				s.cache.read(e, s.keep)
 			}
 			return nil, "", false, nil
+		case errors.Is(err, errOther):
+			s.cache.drop(e.namespace)
+			return nil, "", false, nil
 		case errors.Is(err, errFew):
 			return nil, "", false, nil
 		case !errors.Is(err, errNew):
@@ -93,6 +96,7 @@ func (s *search) earn(took time.Duration) {
 
 var (
 	errNew   = errors.New("vectors have come that are not in memory")
+	errOther = errors.New("the vectors in memory are of another timeline")
 	errMany  = errors.New("more vectors have come than a search takes in")
 	errFew   = errors.New("few of the nearest pass the filter")
 	errLarge = errors.New("there is no room for the vectors")
@@ -103,7 +107,7 @@ var (
 type inServer struct {
 	*search
 	compared string
-	snapshot string // of the first answer
+	seenIn   // of the first answer
 	new      []newVector
 }
 
@@ -114,13 +118,14 @@ type newVector struct {
 	stored []byte
 }
 
-// vectorsAnd selects vectors beside the snapshot in which they are seen and the model's status: one row at least, and those
+// vectorsAnd selects vectors beside the timeline and the snapshot in which they are seen and the model's status: one row at least, and those
 // of the namespace $1 for which a condition holds. On a standby one cannot know which transactions are under way, so there the
 // snapshot is that before the oldest.
 const vectorsAnd = `
-	SELECT now.snapshot, (SELECT status FROM dense.models WHERE id = %[1]d), v.memory_id, coalesce(v.change, '0'), halfvec_send(v.embedding)
+	SELECT now.timeline, now.snapshot, (SELECT status FROM dense.models WHERE id = %[1]d), v.memory_id, coalesce(v.change, '0'), halfvec_send(v.embedding)
 	FROM (
-		SELECT CASE WHEN pg_is_in_recovery() THEN format('%%1$s:%%1$s:', pg_snapshot_xmin(pg_current_snapshot())) ELSE pg_current_snapshot()::text END AS snapshot
+		SELECT CASE WHEN pg_is_in_recovery() THEN format('%%1$s:%%1$s:', pg_snapshot_xmin(pg_current_snapshot())) ELSE pg_current_snapshot()::text END AS snapshot,
+			` + postgres.Timeline + ` AS timeline
 	) now LEFT JOIN dense.vectors v ON v.namespace = $1 AND v.model_id = %[1]d AND %[2]s`
 
 // vectorsSince is the condition for those that were not visible in the snapshot $2: a transaction's number is given when it
@@ -128,13 +133,13 @@ const vectorsAnd = `
 const vectorsSince = `v.change >= pg_snapshot_xmin($2::text::pg_snapshot) AND NOT pg_visible_in_snapshot(v.change, $2::text::pg_snapshot)`
 
 // scanVector reads a row of vectorsAnd; there is a vector in it if stored is not nil, which is valid until the next row.
-func scanVector(rows pgx.Rows) (snapshot string, status Status, v newVector, err error) {
+func scanVector(rows pgx.Rows) (seen seenIn, status Status, v newVector, err error) {
 	var of *Status
 	var memory pgtype.UUID
 	var change pgtype.Uint64
-	err = rows.Scan(&snapshot, &of, &memory, &change, (*pgtype.DriverBytes)(&v.stored))
+	err = rows.Scan(&seen.timeline, &seen.snapshot, &of, &memory, &change, (*pgtype.DriverBytes)(&v.stored))
 	v.memory, v.change = memory.Bytes, int64(change.Uint64)
-	return snapshot, orZero(of), v, err
+	return seen, orZero(of), v, err
 }
 
 func (db *inServer) score(ctx context.Context, m matrix, candidates []candidate, query []float32, until time.Time) ([]candidate, error) {
@@ -148,18 +153,18 @@ func (db *inServer) allowed(context.Context, matrix) ([]int32, error) { return n
 // indexes, and nothing is looked up twice.
 var lookingUp = map[string]string{"jit": "off", "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_memoize": "off"}
 
-// live returns errNew or errMany if there are new vectors. Hits have PostgreSQL's scores, which it adds up in another order than
+// live returns errNew or errMany if there are new vectors, and errOther if which are new cannot be told. Hits have PostgreSQL's scores, which it adds up in another order than
 // matrix.score, so that all ways of searching give the same ones.
 func (db *inServer) live(ctx context.Context, m matrix, candidates []candidate) ([]leg.Hit, error) {
 	batch := &pgx.Batch{}
 	if db.snapshot == "" {
 		batch.Queue(fmt.Sprintf(vectorsAnd+` LIMIT %[3]d`, db.model, vectorsSince, maxNew+1), db.q.Namespace, db.compared).Query(func(rows pgx.Rows) error {
 			for rows.Next() {
-				snapshot, status, v, err := scanVector(rows)
+				seen, status, v, err := scanVector(rows)
 				if err != nil {
 					return err
 				}
-				db.snapshot, db.status = snapshot, status
+				db.seenIn, db.status = seen, status
 				if v.stored != nil {
 					v.stored = append([]byte(nil), v.stored...)
 					db.new = append(db.new, v)
@@ -200,6 +205,8 @@ func (db *inServer) live(ctx context.Context, m matrix, candidates []candidate) 
 	switch {
 	case err != nil:
 		return nil, err
+	case db.timeline != m.timeline:
+		return nil, errOther
 	case len(db.new) > maxNew:
 		return nil, errMany
 	case len(db.new) > 0:
@@ -282,6 +289,10 @@ func (p *Postgres) keep(e *entry) error {
 	if err != nil {
 		return err
 	}
+	if len(m.ids) == 0 { // they have been deleted, perhaps with the namespace
+		p.cache.drop(e.namespace)
+		return nil
+	}
 	select {
 	case e.turn <- struct{}{}:
 		defer func() { <-e.turn }()
@@ -309,11 +320,11 @@ func (p *Postgres) readAll(ctx context.Context, namespace string) (m matrix, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		snapshot, _, v, err := scanVector(rows)
+		seen, _, v, err := scanVector(rows)
 		if err != nil {
 			return m, err
 		}
-		m.snapshot = snapshot
+		m.seenIn = seen
 		if v.stored == nil {
 			continue
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // TestMemoryFollowsTransactions: transactions that write vectors begin, end and are given up in any order, and after each step the
@@ -98,7 +98,7 @@ func TestMemoryFollowsTransactions(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Which comes last of those that differ by a unit is up to who adds up.
-		if !slices.EqualFunc(found, want.Hits, func(a, b leg.Hit) bool { return math.Abs(a.Score-b.Score) < 2.5/dense.ScoreUnits }) {
+		if !slices.EqualFunc(found, want.Hits, func(a, b leg.Hit) bool { return math.Abs(a.Score-b.Score) < 2.5/1e6 }) {
 			t.Fatalf("in memory %v, stored %v", found, want.Hits)
 		}
 	}
@@ -338,5 +338,46 @@ func TestMemoryKeepsNamespacesApart(t *testing.T) {
 		add("ours", uuid.Must(uuid.NewV7()))
 		add("theirs", uuid.Must(uuid.NewV7()))
 		f.Drain(t, "dense", s)
+	}
+}
+
+// TestMemoryAfterALossyFailover: the server that took over gives numbers of transactions again that were lost, and what they write
+// is found.
+func TestMemoryAfterALossyFailover(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	s, c := mustOpen(t, f, embed.NewHashed()).(*dense.Postgres), corpus{}
+	c.add(t, f, s, "before", "the cello lesson", nil)
+	if err := s.Keep("ns"); err != nil {
+		t.Fatal(err)
+	}
+	s.LoseWrites("ns", 1000)
+	after := c.add(t, f, s, "after", "a cello concert", nil)
+	result, err := s.Search(t.Context(), leg.Query{Namespace: "ns", Text: "a cello concert", Depth: 10})
+	if err != nil || len(result.Hits) != 2 || result.Hits[0].ID != after.ID {
+		t.Errorf("got %+v, %v, want both memories", result.Hits, err)
+	}
+	if got := s.InMemory("ns"); got != 0 {
+		t.Errorf("got %d vectors in memory, want none of those that cannot be told from new ones", got)
+	}
+	if err := s.Keep("ns"); err != nil || s.InMemory("ns") != 2 {
+		t.Errorf("got %d vectors in memory once they are read anew, %v, want 2", s.InMemory("ns"), err)
+	}
+}
+
+// TestMemoryForgetsWhatIsEmpty: a namespace whose vectors are gone leaves nothing behind once they are read anew.
+func TestMemoryForgetsWhatIsEmpty(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	s := mustOpen(t, f, embed.NewHashed()).(*dense.Postgres)
+	seed(t, f, "ns", 3)
+	if err := s.Keep("ns"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Pool.Exec(t.Context(), `DELETE FROM dense.vectors`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Keep("ns"); err != nil || s.Cached() != 0 {
+		t.Errorf("got %d namespaces in memory, %v, want none", s.Cached(), err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 func ids(hits []leg.Hit) []uuid.UUID {

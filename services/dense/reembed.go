@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/fuser/endpoint"
+	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/services/embed"
 )
 

@@ -16,9 +16,9 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // SQLite searches the vectors in dense_vectors. It compares the query with the codes of a namespace's vectors in memory, then
@@ -39,9 +39,9 @@ type SQLite struct {
 }
 
 var (
-	_ leg.Searcher  = (*SQLite)(nil)
-	_ leg.Freshness = (*SQLite)(nil)
-	_ queue.Indexer = (*SQLite)(nil)
+	_ leg.Searcher   = (*SQLite)(nil)
+	_ leg.AsyncIndex = (*SQLite)(nil)
+	_ queue.Indexer  = (*SQLite)(nil)
 )
 
 // NewSQLite returns a store for the embedder's model, which it registers if the database has no active model yet.
@@ -78,7 +78,7 @@ func encode(vector []float32) []byte {
 // state is a row of dense_state.
 type state struct{ lastID, vectors int64 }
 
-// Knows implements leg.Freshness.
+// Knows implements leg.AsyncIndex.
 func (s *SQLite) Knows(ctx context.Context, namespace string, sequence int64) (known, gaveUp bool, err error) {
 	return knows(ctx, s.models, s.Follower, s.model, namespace, sequence)
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/sqlite"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqlite"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // other opens the fixture's file once more, as another process would.

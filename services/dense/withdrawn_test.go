@@ -9,10 +9,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/triskele/triskele/fuser/endpoint"
+	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/services/embed"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // sending is an embedder that sends texts to a server, where they are heard.

@@ -1,7 +1,9 @@
 package embed
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"sync"
 
@@ -10,57 +12,77 @@ import (
 
 const (
 	dimensions = 256
-	// wordWeight and gramWeight are what a word adds as a whole and through all of its n-grams. The n-grams carry it
-	// across inflections, compounds and typing errors; the word itself keeps look-alikes apart.
+	// wordWeight is the weight of a word as a whole, gramWeight that of all its n-grams together. The n-grams match
+	// inflections, compounds and typing errors. The whole word keeps apart words that are spelled similarly.
 	wordWeight = 1.0
 	gramWeight = 1.2
-	// stopWeight is what a stop word adds, which is given no n-grams.
+	// stopWeight is the weight of a stop word, which gets no n-grams.
 	stopWeight = 0.1
 )
 
-// Hashed embeds a text as the hashed counts of its words and of their n-grams of characters (Weinberger et al., "Feature
-// Hashing for Large Scale Multitask Learning", 2009). It needs no model file and takes microseconds. It knows spelling,
-// not meaning: texts are close that share words or parts of words. Documents and queries are embedded alike, and the
-// same text gives the same vector everywhere; a change of that is a new model name.
-type Hashed struct{}
+// Hashed embeds a text as the hashed counts of its words and of their character n-grams (Weinberger et al., "Feature
+// Hashing for Large Scale Multitask Learning", 2009). It needs no model file and takes microseconds. It compares spelling,
+// not meaning: texts are similar if they share words or parts of words. A text has the same vector as a document and as a
+// query, and on every machine. Any change of the vectors needs a new model name.
+type Hashed struct {
+	dimensions int // 0 means all
+}
 
 var _ Embedder = Hashed{}
 
-// NewHashed returns the embedder.
+// NewHashed returns the embedder with 256 dimensions.
 func NewHashed() Hashed { return Hashed{} }
 
+// NewFolded returns the embedder with fewer dimensions: a power of two from 16 to 256. Components whose indexes are equal
+// modulo dims are added up, as if features had been hashed to dims dimensions. Vectors take less memory and tell texts
+// apart less well.
+func NewFolded(dims int) (Hashed, error) {
+	if dims < 16 || dims > dimensions || dimensions%dims != 0 {
+		return Hashed{}, fmt.Errorf("%d dimensions: must be 16, 32, 64, 128 or 256", dims)
+	}
+	return Hashed{dims}, nil
+}
+
 // Model implements Embedder.
-func (Hashed) Model() Model {
-	return Model{Provider: "builtin", Name: "hashed-ngrams-v1", Dimensions: dimensions, Local: true}
+func (h Hashed) Model() Model {
+	return Model{Provider: "builtin", Name: "hashed-ngrams-v1", Dimensions: cmp.Or(h.dimensions, dimensions), Local: true}
 }
 
 // EmbedDocuments implements Embedder. Its only error is ctx's.
-func (Hashed) EmbedDocuments(ctx context.Context, texts []string) ([][]float32, error) {
-	vectors := make([][]float32, len(texts))
-	for i, text := range texts {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		vectors[i] = embed(text)
-	}
-	return vectors, nil
+func (h Hashed) EmbedDocuments(ctx context.Context, texts []string) ([][]float32, error) {
+	return Each(ctx, texts, h.embed)
 }
 
-// EmbedQuery implements Embedder. It has no error.
-func (Hashed) EmbedQuery(_ context.Context, text string) ([]float32, error) { return embed(text), nil }
+// EmbedQuery implements Embedder. It never fails.
+func (h Hashed) EmbedQuery(_ context.Context, text string) ([]float32, error) {
+	return h.embed(text), nil
+}
 
-// word is one of a text's different words.
+func (h Hashed) embed(text string) []float32 {
+	vector := embed(text)
+	if h.dimensions == 0 {
+		return vector
+	}
+	folded := make([]float32, h.dimensions)
+	for i, x := range vector {
+		folded[i%h.dimensions] += x
+	}
+	Normalize(folded)
+	return folded
+}
+
+// word is one distinct word of a text.
 type word struct {
 	hash       uint64 // of its stem
 	start, end int32  // of its first occurrence in the folded text
 	count      int32
 }
 
-// scratch is what embedding a text needs besides the result.
+// scratch is the memory that embedding a text needs besides the result.
 type scratch struct {
 	folded []byte
 	words  []word
-	slots  []int32 // hash table over words; 0 is free, n is words[n-1]
+	slots  []int32 // hash table over words: 0 is free, n means words[n-1]
 	grams  []uint64
 }
 
@@ -75,9 +97,9 @@ func embed(text string) []float32 {
 	var sums [dimensions]float64
 	for _, w := range s.words {
 		letters := s.folded[w.start:w.end]
-		// There are no document frequencies to go by; longer words are rarer.
+		// There are no document frequencies. Longer words are rarer on average, so they weigh more.
 		weight := (1 + math.Log(float64(w.count))) * (0.5 + min(float64(len(letters))/8, 1))
-		// Conversions keep a product and a sum from being fused on some processors, for the same vector on all.
+		// The conversions forbid fused multiply-add, so that every processor computes the same vector.
 		if tokens.StopWord(letters) {
 			add(&sums, w.hash, float64(stopWeight*weight))
 			continue
@@ -100,8 +122,8 @@ func embed(text string) []float32 {
 	return vector
 }
 
-// add counts a feature in the dimension its hash names, with the sign its hash gives it: the features that share a
-// dimension cancel out on average instead of piling up.
+// add adds a feature's weight to one dimension. The hash chooses the dimension and the sign. Because of the signs, features
+// that share a dimension cancel out on average.
 func add(sums *[dimensions]float64, hash uint64, weight float64) {
 	if hash>>63 == 1 {
 		weight = -weight
@@ -109,11 +131,11 @@ func add(sums *[dimensions]float64, hash uint64, weight float64) {
 	sums[hash%dimensions] += weight
 }
 
-// split finds the different words of the folded text and counts them.
+// split finds the distinct words of the folded text and counts them.
 func (s *scratch) split() {
 	s.words = s.words[:0]
 	clear(s.slots)
-	if len(s.slots) == 0 || len(s.slots) > 4096 { // not to clear a long document's table for each short text after it
+	if len(s.slots) == 0 || len(s.slots) > 4096 { // a long document's table would be cleared for each later text
 		s.slots = make([]int32, 64)
 	}
 	for start, end := tokens.Next(s.folded, 0); start < end; start, end = tokens.Next(s.folded, end) {
@@ -121,7 +143,7 @@ func (s *scratch) split() {
 	}
 }
 
-// count notes one occurrence of a word.
+// count counts one occurrence of a word.
 func (s *scratch) count(start, end int) {
 	letters := tokens.Cut(s.folded[start:end])
 	hash := tokens.HashWord(tokens.Stem(letters))
@@ -140,7 +162,7 @@ func (s *scratch) count(start, end int) {
 	}
 }
 
-// slot returns where a hash is in the table, or would be.
+// slot returns the slot of a hash in the table, or the free slot where it belongs.
 func (s *scratch) slot(hash uint64) int {
 	mask := len(s.slots) - 1
 	i := int(hash>>8) & mask
@@ -150,7 +172,8 @@ func (s *scratch) slot(hash uint64) int {
 	return i
 }
 
-// addGrams spreads weight over a word's n-grams so that long words do not count for more than short ones.
+// addGrams adds a word's n-grams, each with weight over the square root of their number: long words weigh no more than short
+// ones.
 func (s *scratch) addGrams(sums *[dimensions]float64, letters []byte, weight float64) {
 	s.grams = tokens.AppendGrams(s.grams[:0], letters)
 	each := weight / math.Sqrt(float64(len(s.grams)))

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"os"
 	"path/filepath"
@@ -23,7 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -56,14 +55,6 @@ type Query struct {
 	Stratum   string         // its category, or ""
 	Grades    map[string]int // by document id; above 0 is relevant
 	Stale     []string       // documents that say what has been replaced; for judging rankings only, as the grades are
-}
-
-// Tuning says whether a query belongs to the half of a set by which settings may be chosen; the other half is for
-// judging. It depends on nothing but the names.
-func Tuning(set, query string) bool {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(set + "/" + query))
-	return h.Sum32()>>16&1 == 0
 }
 
 // label is a string, or a number or null that stands for one.

@@ -22,13 +22,12 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/gateway"
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/backend"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/lexical"
-	"github.com/triskele/triskele/services/standalone"
+	"github.com/triskele/triskele/services/wiring/standalone"
 )
 
 const (
@@ -205,7 +204,6 @@ type System struct {
 	Legs            map[string]triskelev1.LegServiceClient // by name; nil for a gateway elsewhere
 	Import, CatchUp time.Duration                          // how long storing took, and then indexing
 	version         string                                 // of the database
-	backend         backend.Backend                        // nil for a gateway elsewhere
 	settle          func(context.Context) error            // what is stored becomes what a store that has been running for a while has
 	closers         []func() error                         // the last first
 }
@@ -265,7 +263,7 @@ func (r *runner) start(ctx context.Context, s *System) error {
 		return err
 	}
 	s.closers = append(s.closers, system.Close)
-	s.Conn, s.Legs, s.backend, s.settle = system.Conn, system.Legs, system.Backend, store.settle
+	s.Conn, s.Legs, s.settle = system.Conn, system.Legs, store.settle
 	return nil
 }
 

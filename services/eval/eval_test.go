@@ -17,14 +17,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/fuser/gateway"
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/eval"
 	"github.com/triskele/triskele/services/lexical"
-	"github.com/triskele/triskele/services/postgres/pgtest"
-	"github.com/triskele/triskele/services/standalone"
+	"github.com/triskele/triskele/services/store/postgres/pgtest"
+	"github.com/triskele/triskele/services/wiring/standalone"
 )
 
 // smallSet writes twelve documents in two scopes, the same in both but for the number, and six queries. Of those, four

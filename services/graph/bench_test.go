@@ -18,10 +18,10 @@ import (
 	"github.com/triskele/triskele/services/eval"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/postgres"
-	"github.com/triskele/triskele/services/postgres/pgtest"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/postgres/pgtest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 var (
@@ -84,7 +84,7 @@ client in the same process.
 - **PageRank**: a search with the graph in memory, the look at its version, the filter and the hits' rows included.
 - **first**: the first search, which reads the whole graph into memory: what a rebuild costs. **catch up**: one after one memory has
   changed. **memory**: what the graph takes, vectors included.
-- **hop decay**: the same queries as recursive SQL, without the copy in memory.
+- **hop decay**: the same queries by hop decay: on PostgreSQL as recursive SQL, on SQLite over the copy in memory.
 - **index**: time per memory to index, embedding included.
 
 | arcs | store | PageRank p50 | p95 | first | catch up | memory | hop decay p50 | p95 | index |

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/triskele/triskele/services/graph"
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 func TestKey(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // ExtractionQueue is the queue of memories that a language model is to read.

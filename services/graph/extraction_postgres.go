@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/triskele/triskele/services/postgres"
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 var _ Extractions = (*Postgres)(nil)

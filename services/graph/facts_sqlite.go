@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql"
 
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 var _ Facts = (*SQLite)(nil)

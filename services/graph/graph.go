@@ -15,8 +15,8 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 const (
@@ -46,8 +46,8 @@ type Config struct {
 	// four times as many.
 	MaxDegree int
 	Frontier  int // concepts kept after each hop, heaviest first
-	// Traversal is how searches go about it that do not say. PageRank falls back to hop decay where the namespace's graph
-	// is not in memory; the settings above are those of hop decay, but for MaxDegree, which also bounds an author's links.
+	// Traversal is how searches go about it that do not say. On PostgreSQL PageRank falls back to hop decay in the tables
+	// where the namespace's graph is not in memory; the settings above are those of hop decay, but for MaxDegree, which also bounds an author's links.
 	Traversal triskelev1.Traversal
 	// MaxArcs is how many mentions, facts and links are kept in memory, of all namespaces together. A million take about
 	// 100 MB, and vectors count as what they take.
@@ -151,7 +151,8 @@ func (d document) mentions(known map[int64]int64) []mention {
 	return out
 }
 
-// edges links the most salient of a document's mentions with each other, and aliases with what they stand for. The fewer
+// edges links the most salient of a document's mentions with each other, and aliases with what they stand for. It is for
+// the tables that are searched: in memory, concepts meet in the memories that mention both. The fewer
 // the mentions are, the more each link says: the weights at one concept add up to at most 1.
 func (d document) edges(mentions []mention) []edge {
 	top := slices.DeleteFunc(slices.Clone(mentions), func(m mention) bool { return m.salience < salienceResolved }) // phrases say too little
@@ -162,6 +163,11 @@ func (d document) edges(mentions []mention) []edge {
 			out = append(out, edge{min(a.concept, b.concept), max(a.concept, b.concept), coMention, a.salience * b.salience / float64(len(top)-1)})
 		}
 	}
+	return append(out, d.aliases(mentions)...)
+}
+
+// aliases links other names with what they stand for.
+func (d document) aliases(mentions []mention) (out []edge) {
 	mentioned := func(id int64) bool {
 		return slices.ContainsFunc(mentions, func(m mention) bool { return m.concept == id })
 	}
@@ -191,6 +197,8 @@ const (
 	reasonNotLinked = "the query names and means nothing that the namespace knows something specific about"
 	// Why a search by PageRank was answered by hop decay.
 	reasonNotInMemory = "the namespace's graph is not in memory yet, or too large for it: searched by hop decay"
+	// Why a search found nothing where only the graph in memory can be searched.
+	reasonNotLoaded = "the namespace's graph is not in memory yet, or too large for it (--graph-max-arcs)"
 )
 
 // candidates is how many memories, best first, are checked against the filter: plenty where it only leaves out what has

@@ -16,10 +16,10 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/schema"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 const ns = "acme/assistant"
@@ -64,6 +64,14 @@ func sizes(t testing.TB, f *storetest.Fixture) map[string]int {
 	return map[string]int{
 		"concepts": count(t, f, "concepts", "true"), "memory_concepts": count(t, f, "memory_concepts", "true"), "concept_edges": count(t, f, "concept_edges", "true"),
 	}
+}
+
+// rows are the sizes wanted. SQLite's tables have no co-mentions: its searches find them in memory.
+func rows(f *storetest.Fixture, concepts, mentions, pairs int) map[string]int {
+	if f.Engine == schema.SQLite {
+		pairs = 0
+	}
+	return map[string]int{"concepts": concepts, "memory_concepts": mentions, "concept_edges": pairs}
 }
 
 // consistent fails the test unless each concept is mentioned as often as it says.
@@ -259,7 +267,7 @@ func TestUpdateReplaces(t *testing.T) {
 		f.Drain(t, "graph", s)
 		expect(t, s, leg.Query{Text: "Teo"})
 		expect(t, s, leg.Query{Text: "Maren"}, r2)
-		if got, want := sizes(t, f), map[string]int{"concepts": 2, "memory_concepts": 2, "concept_edges": 1}; fmt.Sprint(got) != fmt.Sprint(want) {
+		if got, want := sizes(t, f), rows(f, 2, 2, 1); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%v rows, want %v", got, want)
 		}
 		if n := count(t, f, "memory_concepts", "revision <> 2"); n != 0 {
@@ -300,7 +308,7 @@ func TestForgetLeavesNothing(t *testing.T) {
 		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{one.ID}); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := sizes(t, f), map[string]int{"concepts": 2, "memory_concepts": 2, "concept_edges": 1}; fmt.Sprint(got) != fmt.Sprint(want) {
+		if got, want := sizes(t, f), rows(f, 2, 2, 1); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%v rows, want %v", got, want)
 		}
 		consistent(t, f)
@@ -309,7 +317,7 @@ func TestForgetLeavesNothing(t *testing.T) {
 		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{two.ID}); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := sizes(t, f), map[string]int{"concepts": 0, "memory_concepts": 0, "concept_edges": 0}; fmt.Sprint(got) != fmt.Sprint(want) {
+		if got, want := sizes(t, f), rows(f, 0, 0, 0); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%v rows, want %v", got, want)
 		}
 	})
@@ -328,11 +336,12 @@ func TestSensitive(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(t, s, leg.Query{Text: "Canarywharf"})
-		if got, want := sizes(t, f), map[string]int{"concepts": 2, "memory_concepts": 2, "concept_edges": 1}; fmt.Sprint(got) != fmt.Sprint(want) {
+		if got, want := sizes(t, f), rows(f, 2, 2, 1); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%v rows, want %v", got, want)
 		}
 
 		t.Run("the database refuses it", func(t *testing.T) {
+			put(t, s, graph.Fact{Memory: open.ID, Subject: "Teo", Relation: "lives in", Object: "Aldermouth"})
 			for _, sensitive := range []bool{false, true} {
 				for _, insert := range []string{
 					"%smemory_concepts (namespace, concept_id, memory_id, sensitive, salience, revision) SELECT namespace, concept_id, $1, $2, 1, 1 FROM %[1]smemory_concepts LIMIT 1",
@@ -357,7 +366,7 @@ func TestSensitive(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := sizes(t, f), map[string]int{"concepts": 0, "memory_concepts": 0, "concept_edges": 0}; fmt.Sprint(got) != fmt.Sprint(want) {
+			if got, want := sizes(t, f), rows(f, 0, 0, 0); fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("%v rows, want %v", got, want)
 			}
 			f.Drain(t, "graph", s)
@@ -381,7 +390,7 @@ func TestOnlyLiveMemories(t *testing.T) {
 		f.Drain(t, "graph", s)
 		expect(t, s, leg.Query{Text: "Teo"}, current)
 		expect(t, s, leg.Query{Text: "Teo", Filter: record.Filter{IncludeSuperseded: true}}, current, old)
-		if n := count(t, f, "concept_edges", "valid_to IS NOT NULL"); n != 1 {
+		if n := count(t, f, "concept_edges", "valid_to IS NOT NULL"); n != rows(f, 0, 0, 1)["concept_edges"] {
 			t.Errorf("%d edges are closed, want the superseded memory's", n)
 		}
 	})
@@ -510,7 +519,7 @@ func TestEnginesAgree(t *testing.T) {
 		hits += len(a.Hits)
 		for j := range a.Hits {
 			x, y := a.Hits[j], b.Hits[j]
-			if x.ID != y.ID || math.Abs(x.Score-y.Score) > 1e-9*x.Score || x.Importance != y.Importance || !x.CreatedAt.Equal(y.CreatedAt) {
+			if x.ID != y.ID || math.Abs(x.Score-y.Score) > 1e-6*x.Score || x.Importance != y.Importance || !x.CreatedAt.Equal(y.CreatedAt) {
 				t.Fatalf("query %d, rank %d: %+v and %+v", i, j+1, x, y)
 			}
 		}
@@ -578,7 +587,7 @@ func TestConcurrentWriters(t *testing.T) {
 		if _, err := f.Memory.Forget(t.Context(), ns, ids); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := sizes(t, f), map[string]int{"concepts": 0, "memory_concepts": 0, "concept_edges": 0}; fmt.Sprint(got) != fmt.Sprint(want) {
+		if got, want := sizes(t, f), rows(f, 0, 0, 0); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%v rows, want %v", got, want)
 		}
 	})

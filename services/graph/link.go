@@ -131,14 +131,8 @@ func (n *network) coverage(text []word, ps []phrase, starts []weighted) float64 
 // named returns the concepts of the network that a query names: exactly or, if there is none, nearly. Each brings its
 // other names along. Hubs link only if nothing else does, and then only those with a memory of which they are the title.
 func (n *network) named(text []word, ps []phrase, t moment) []weighted {
-	known := map[int64]int64{}
-	for _, p := range ps {
-		if at, there := n.concept[p.concept]; there && len(n.concepts[at].mentions) > 0 {
-			known[p.concept] = int64(len(n.concepts[at].mentions))
-		}
-	}
 	var out []weighted
-	starts, _ := link(ps, known, func() (int64, error) { return int64(len(n.memory)), nil })
+	starts := n.starts(ps)
 	for _, s := range starts {
 		at := n.concept[s.concept]
 		if s.mentions > int64(n.hub()) && !n.hasPage(at) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // endKey stands for a memory at the far end of a link: 64 bits of the hash of its id. A link outlives the memory it points

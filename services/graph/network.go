@@ -58,6 +58,7 @@ type factRef struct{ memory, fact int32 }
 type memoryRows struct {
 	ID       uuid.UUID
 	From, To int64 // the time in which it is live, in microseconds; To is 0 if it is now
+	Expires  int64 // 0 is never
 	Mentions []mention
 	Facts    []factRow
 	Links    []authorLink

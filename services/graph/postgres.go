@@ -12,9 +12,9 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/postgres"
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // maxIndexAttempts is how often a batch is tried that fails only because of others running beside it.
@@ -29,15 +29,15 @@ type Postgres struct {
 }
 
 var (
-	_ leg.Searcher  = (*Postgres)(nil)
-	_ leg.Freshness = (*Postgres)(nil)
-	_ queue.Indexer = (*Postgres)(nil)
+	_ leg.Searcher   = (*Postgres)(nil)
+	_ leg.AsyncIndex = (*Postgres)(nil)
+	_ queue.Indexer  = (*Postgres)(nil)
 )
 
 // NewPostgres returns the graph in a database; the queue is asked for what is pending.
 func NewPostgres(pool *pgxpool.Pool, q queue.Store, cfg Config) *Postgres {
 	p := &Postgres{Follower: queue.Follow(q, indexName), pool: pool}
-	p.searcher = newSearcher(p, cfg)
+	p.searcher = newSearcher(p, p, cfg)
 	return p
 }
 

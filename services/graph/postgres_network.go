@@ -8,12 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/store/postgres"
 )
 
 var _ store = (*Postgres)(nil)
 
-const statePostgres = "SELECT epoch, version, removed FROM graph.versions WHERE namespace = $1"
+// statePostgres selects a state. Versions that a failover has lost are given again, so a new timeline is a new epoch.
+const statePostgres = "SELECT epoch # (" + postgres.Timeline + "), version, removed FROM graph.versions WHERE namespace = $1"
 
 // state implements source.
 func (p *Postgres) state(ctx context.Context, namespace string) (state, error) {
@@ -32,18 +33,19 @@ func (p *Postgres) changes(ctx context.Context, namespace, model string, after i
 	err = postgres.Search(ctx, p.Or(p.pool), namespace, nil, func(tx pgx.Tx) error {
 		place := map[uuid.UUID]int{}
 		var id uuid.UUID
-		var from, to int64
+		var from, to, expires int64
 		rows, err := tx.Query(ctx, `
 			SELECT m.id, (extract(epoch FROM coalesce(m.occurred_at, m.created_at)) * 1000000)::bigint,
-				CASE WHEN m.superseded_by IS NULL THEN 0 ELSE (extract(epoch FROM m.updated_at) * 1000000)::bigint END
+				CASE WHEN m.superseded_by IS NULL THEN 0 ELSE (extract(epoch FROM m.updated_at) * 1000000)::bigint END,
+				coalesce((extract(epoch FROM m.expires_at) * 1000000)::bigint, 0)
 			FROM graph.link_ends e JOIN memory.memories m ON m.namespace = e.namespace AND m.id = e.memory_id
 			WHERE e.namespace = $1 AND e.version > $2 ORDER BY m.id`, namespace, after)
 		if err != nil {
 			return err
 		}
-		if _, err := pgx.ForEachRow(rows, []any{&id, &from, &to}, func() error {
+		if _, err := pgx.ForEachRow(rows, []any{&id, &from, &to, &expires}, func() error {
 			place[id] = len(out)
-			out = append(out, memoryRows{ID: id, From: from, To: to})
+			out = append(out, memoryRows{ID: id, From: from, To: to, Expires: expires})
 			return nil
 		}); err != nil {
 			return err

@@ -7,18 +7,24 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/fuser/platform/panics"
 )
 
 const (
-	// loadTime bounds the reading of a namespace's graph, whoever waits for it. waitShare is the part of a search's time that
-	// it waits for the reading, after which hop decay answers.
-	loadTime  = time.Minute
-	waitShare = 0.5
+	// loadTime bounds the reading of a namespace's graph, whoever waits for it.
+	loadTime = time.Minute
+	// replicaArcs is how many arcs a replica takes the memory of besides its own.
+	replicaArcs = 40
 )
 
 // state says what a copy of a namespace's graph was made from; see the table of versions. The zero state is that of a
 // namespace without a graph.
 type state struct{ epoch, version, removed int64 }
+
+// covers says whether a copy made from state s has all that another state has. One may be asked for that is older than the copy:
+// somebody has caught up since it was read, or it was read from a standby.
+func (s state) covers(other state) bool { return s.epoch == other.epoch && s.version >= other.version }
 
 // source is where networks are read from.
 type source interface {
@@ -50,7 +56,9 @@ var errTooLarge = errors.New("the namespace's graph has too many arcs to be kept
 // replicas are the networks of the namespaces that were searched last. Each catches up with its tables before it is used.
 type replicas struct {
 	reader
-	maxArcs int // of all networks together
+	maxArcs int      // of all networks together
+	share   float64  // of a search's time that it waits for the reading
+	none    *network // of every namespace without a graph: names that somebody makes up leave nothing behind
 
 	mu     sync.Mutex
 	all    map[string]*replica
@@ -70,8 +78,8 @@ type replica struct {
 	err      error         // how the last one ended
 }
 
-func newReplicas(r reader, maxArcs int) *replicas {
-	return &replicas{reader: r, maxArcs: maxArcs, all: map[string]*replica{}, unfits: map[string]state{}}
+func newReplicas(r reader, maxArcs int, share float64) *replicas {
+	return &replicas{reader: r, maxArcs: maxArcs, share: share, none: newNetwork(r.dims), all: map[string]*replica{}, unfits: map[string]state{}}
 }
 
 // last calls fn with the network of a namespace as it was left, and returns the state that was; false if there is none, or it
@@ -97,7 +105,7 @@ func (r *replicas) last(namespace string, fn func(*network)) (state, bool) {
 func (r *replicas) with(ctx context.Context, namespace string, fn func(*network)) (bool, error) {
 	wait, cancel := ctx, context.CancelFunc(func() {})
 	if deadline, ok := ctx.Deadline(); ok {
-		wait, cancel = context.WithTimeout(ctx, time.Duration(waitShare*float64(time.Until(deadline))))
+		wait, cancel = context.WithTimeout(ctx, time.Duration(r.share*float64(time.Until(deadline))))
 	}
 	defer cancel()
 	for {
@@ -105,13 +113,18 @@ func (r *replicas) with(ctx context.Context, namespace string, fn func(*network)
 		if err != nil {
 			return false, err
 		}
+		if now == (state{}) {
+			r.forget(namespace)
+			fn(r.none)
+			return true, nil
+		}
 		rep, catching := r.get(namespace, now)
 		if rep == nil {
 			return false, nil
 		}
 		if catching == nil {
 			rep.mu.RLock()
-			if rep.network.at == now {
+			if rep.network.at.covers(now) {
 				fn(rep.network)
 				rep.mu.RUnlock()
 				return true, nil
@@ -141,7 +154,7 @@ func (r *replicas) with(ctx context.Context, namespace string, fn func(*network)
 func (r *replicas) get(namespace string, now state) (*replica, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.unfits[namespace] == now && now != (state{}) {
+	if r.unfits[namespace] == now {
 		return nil, nil
 	}
 	rep := r.all[namespace]
@@ -151,41 +164,36 @@ func (r *replicas) get(namespace string, now state) (*replica, <-chan struct{}) 
 	}
 	r.clock++
 	rep.used = r.clock
-	if rep.catching == nil && rep.at != now {
+	if rep.catching == nil && !rep.at.covers(now) {
 		rep.catching = make(chan struct{})
 		go r.catchUp(namespace, rep, now)
 	}
 	return rep, rep.catching
 }
 
-// catchUp brings a replica to a state, or to a later one.
+// forget drops the replica of a namespace whose graph is gone, unless it is catching up: then the next search does.
+func (r *replicas) forget(namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rep := r.all[namespace]; rep != nil && rep.catching == nil {
+		r.inUse -= rep.arcs
+		delete(r.all, namespace)
+	}
+	delete(r.unfits, namespace)
+}
+
+// catchUp brings a replica to a state, or to a later one. A graph that makes it panic is one that does not fit, until it changes.
 func (r *replicas) catchUp(namespace string, rep *replica, to state) {
 	ctx, cancel := context.WithTimeout(context.Background(), loadTime)
 	defer cancel()
-	rep.mu.RLock()
-	network, at := rep.network, rep.network.at
-	rep.mu.RUnlock()
-	if at.epoch != to.epoch || at.version > to.version {
-		network, at = newNetwork(r.dims), state{}
-	}
-	update, err := r.read(ctx, namespace, at, to)
-	if err == nil && at.version == 0 && update.arcs() > r.maxArcs {
-		err = errTooLarge
-	}
-	if err == nil {
-		rep.mu.Lock()
-		err = update.apply(ctx, network, r.reader, namespace)
-		if err == nil {
-			network.at = to
-			rep.network = network
-		} else {
-			rep.network = newNetwork(r.dims)
-		}
-		rep.mu.Unlock()
-	}
+	err := panics.Catch(ctx, nil, "catch up with a graph", func() error { return r.bring(ctx, namespace, rep, to) })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil && rep.network.arcs > r.maxArcs {
+		err = errTooLarge
+	}
+	var panicked *panics.Error
+	if errors.As(err, &panicked) {
 		err = errTooLarge
 	}
 	switch {
@@ -197,14 +205,41 @@ func (r *replicas) catchUp(namespace string, rep *replica, to state) {
 		}
 		r.unfits[namespace] = to
 	default:
-		r.inUse += rep.network.arcs - rep.arcs
-		rep.arcs, rep.at = rep.network.arcs, rep.network.at
+		r.inUse -= rep.arcs
+		rep.arcs, rep.at = rep.network.arcs+replicaArcs, rep.network.at
+		r.inUse += rep.arcs
 		delete(r.unfits, namespace)
 	}
 	rep.err = err
 	close(rep.catching)
 	rep.catching = nil
 	r.evict(namespace)
+}
+
+// bring applies to a replica's network what it lacks of a state.
+func (r *replicas) bring(ctx context.Context, namespace string, rep *replica, to state) error {
+	rep.mu.RLock()
+	network, at := rep.network, rep.network.at
+	rep.mu.RUnlock()
+	if at.epoch != to.epoch {
+		network, at = newNetwork(r.dims), state{}
+	}
+	update, err := r.read(ctx, namespace, at, to)
+	if err != nil {
+		return err
+	}
+	if at.version == 0 && update.arcs() > r.maxArcs {
+		return errTooLarge
+	}
+	rep.mu.Lock()
+	defer rep.mu.Unlock()
+	rep.network = newNetwork(r.dims) // stays if not all can be applied
+	if err := update.apply(ctx, network, r.reader, namespace); err != nil {
+		return err
+	}
+	network.at = to
+	rep.network = network
+	return nil
 }
 
 // evict forgets what was not used for longest until the rest fits; never what is in use just now.
@@ -232,9 +267,6 @@ type update struct {
 }
 
 func (r reader) read(ctx context.Context, namespace string, at, to state) (update, error) {
-	if to == (state{}) {
-		return update{}, nil
-	}
 	var u update
 	var err error
 	if u.changed, err = r.changes(ctx, namespace, r.model, at.version); err != nil {

@@ -18,28 +18,37 @@ import (
 // store is what a search needs of an engine.
 type store interface {
 	source
-	// walk searches by hop decay; phrases are those of the query. If that is to be explained, it returns the way to each hit.
-	walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, [][]waypoint, error)
 	// pick returns the memories among the given ones that a query may find, without scores and in no order, and the state
 	// that the namespace's graph was in before they were read.
 	pick(ctx context.Context, q leg.Query, ids []uuid.UUID) (state, []leg.Hit, error)
 	vectorStore
 }
 
+// tableWalker searches by hop decay in the tables; phrases are those of the query. If that is to be explained, it returns the
+// way to each hit.
+type tableWalker interface {
+	walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, [][]waypoint, error)
+}
+
 // searcher searches a store's graph in either way.
 type searcher struct {
 	store       store
+	tables      tableWalker // nil for an engine that searches in memory only
 	config      Config
 	replicas    *replicas
 	calibration *calibration
 }
 
-func newSearcher(s store, config Config) searcher {
+func newSearcher(s store, tables tableWalker, config Config) searcher {
 	r := reader{source: s, model: config.modelName()}
 	if r.model != "" {
 		r.dims = config.Embedder.Model().Dimensions
 	}
-	return searcher{s, config, newReplicas(r, config.MaxArcs), &calibration{}}
+	share := 0.5 // of a search's time, to load the graph in; the tables answer in the rest
+	if tables == nil {
+		share = 0.9
+	}
+	return searcher{s, tables, config, newReplicas(r, config.MaxArcs, share), &calibration{}}
 }
 
 // Search implements leg.Searcher.
@@ -58,7 +67,10 @@ func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	if len(ps) == 0 {
 		return abstained(reasonNoWords, traversal), nil
 	}
-	result, paths, err := s.store.walk(ctx, q, ps)
+	if s.tables == nil {
+		return s.hopDecay(ctx, q, traversal, ps)
+	}
+	result, paths, err := s.tables.walk(ctx, q, ps)
 	if err == nil && len(paths) > 0 {
 		result.Paths, err = s.steps(ctx, q.Namespace, paths)
 	}
@@ -66,6 +78,22 @@ func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, reasonNotInMemory
 	}
 	return result, err
+}
+
+// hopDecay searches the network by hop decay. A search by PageRank comes here if the network is not in memory.
+func (s *searcher) hopDecay(ctx context.Context, q leg.Query, traversal triskelev1.Traversal, ps []phrase) (leg.Result, error) {
+	var found *ranking
+	if traversal == triskelev1.Traversal_TRAVERSAL_HOP_DECAY {
+		ready, err := s.replicas.with(ctx, q.Namespace, func(n *network) { found = s.hops(n, q, ps) })
+		if err != nil {
+			return leg.Result{}, err
+		}
+		if ready {
+			_, result, err := s.hits(ctx, q, found, traversal)
+			return result, err
+		}
+	}
+	return leg.Result{State: triskelev1.LegState_LEG_STATE_TRUNCATED, Reason: reasonNotLoaded, ScoreKind: scoreKind(traversal)}, nil
 }
 
 // pageRank searches the network, and says whether it could. Most searches find the graph as the one before left it, so they
@@ -83,7 +111,7 @@ func (s *searcher) pageRank(ctx context.Context, q leg.Query, text []word, ps []
 		at, warm = s.replicas.last(q.Namespace, walk)
 	}
 	if warm {
-		if now, result, err := s.hits(ctx, q, found); now == at || err != nil {
+		if now, result, err := s.hits(ctx, q, found, triskelev1.Traversal_TRAVERSAL_PAGERANK); at.covers(now) || err != nil {
 			return result, true, err
 		}
 	}
@@ -92,7 +120,7 @@ func (s *searcher) pageRank(ctx context.Context, q leg.Query, text []word, ps []
 	if !ready || err != nil {
 		return leg.Result{}, false, err
 	}
-	_, result, err := s.hits(ctx, q, found)
+	_, result, err := s.hits(ctx, q, found, triskelev1.Traversal_TRAVERSAL_PAGERANK)
 	return result, true, err
 }
 
@@ -271,10 +299,10 @@ func (w *walker) path(v node) []waypoint {
 
 // hits turns a ranking into an answer: what passes the filter, in the order of the scores. It says in which state the
 // namespace's graph is by now.
-func (s *searcher) hits(ctx context.Context, q leg.Query, r *ranking) (state, leg.Result, error) {
+func (s *searcher) hits(ctx context.Context, q leg.Query, r *ranking, traversal triskelev1.Traversal) (state, leg.Result, error) {
 	if r == nil {
 		now, err := s.store.state(ctx, q.Namespace)
-		return now, abstained(reasonNotLinked, triskelev1.Traversal_TRAVERSAL_PAGERANK), err
+		return now, abstained(reasonNotLinked, traversal), err
 	}
 	list := r.list
 	for floor := minScore(q); len(list) > 0 && list[len(list)-1].score < floor; {
@@ -305,7 +333,7 @@ func (s *searcher) hits(ctx context.Context, q leg.Query, r *ranking) (state, le
 			b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
 	})
 	hits = hits[:min(len(hits), q.Depth)]
-	result := leg.Result{Hits: hits, ScoreKind: scoreKind(triskelev1.Traversal_TRAVERSAL_PAGERANK), Coverage: r.coverage}
+	result := leg.Result{Hits: hits, ScoreKind: scoreKind(traversal), Coverage: r.coverage}
 	if !q.Explain {
 		return now, result, nil
 	}

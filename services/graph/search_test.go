@@ -8,8 +8,8 @@ import (
 
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // TestExpiredTakeNoPlaces: however many of the best have expired, those after them are found.

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 var _ store = (*SQLite)(nil)
@@ -46,11 +46,11 @@ func (s *SQLite) changes(ctx context.Context, namespace, model string, after int
 		return rows.Err()
 	}
 	if err := each(`
-		SELECT m.id, coalesce(m.occurred_at, m.created_at), CASE WHEN m.superseded_by IS NULL THEN 0 ELSE m.updated_at END
+		SELECT m.id, coalesce(m.occurred_at, m.created_at), CASE WHEN m.superseded_by IS NULL THEN 0 ELSE m.updated_at END, coalesce(m.expires_at, 0)
 		FROM graph_link_ends e CROSS JOIN memories m ON m.namespace = e.namespace AND m.id = e.memory_id
 		WHERE e.namespace = ?1 AND e.version > ?2 ORDER BY m.id`, func(scan func(...any) error) error {
 		var r memoryRows
-		err := scan(&r.ID, &r.From, &r.To)
+		err := scan(&r.ID, &r.From, &r.To, &r.Expires)
 		place[r.ID] = len(out)
 		out = append(out, r)
 		return err

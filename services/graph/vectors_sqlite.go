@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // unembedded implements vectorStore.

@@ -15,14 +15,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/fuser/endpoint"
+	"github.com/triskele/triskele/fuser/platform/endpoint"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/schema"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // meanings is an embedder that knows what some words mean, and calls itself as it is told. A text is as near to another as

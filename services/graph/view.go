@@ -271,50 +271,6 @@ func (w *walker) shortest(from, to node) []waypoint {
 	return nil
 }
 
-// Reach returns how many hops away from the concepts that a query names each memory is: 1 if it mentions one of them, 2 if
-// it shares another concept, a fact or an author's link with such a memory. linked says whether the query names any.
-func (v *View) Reach(query string) (hops map[uuid.UUID]int, linked bool) {
-	text := words(query, maxQueryWords)
-	starts := v.network.named(text, phrases(text, maxNameWords), moment{})
-	w := walker{n: v.network, named: func(string) bool { return false }, least: 2, hub: v.network.hub(), starts: map[node]bool{}, maxLinks: DefaultConfig().MaxDegree}
-	w.begin()
-	defer w.end()
-	var frontier []node
-	for _, s := range starts {
-		w.starts[conceptNodeAt(s.concept)] = true
-		w.start(conceptNodeAt(s.concept), 1)
-		frontier = append(frontier, conceptNodeAt(s.concept))
-	}
-	hops = map[uuid.UUID]int{}
-	// Mass takes two steps from memory to memory over a concept, one over a link, and one from a concept over a fact.
-	for w.level < 3 {
-		w.level++
-		w.next = w.next[:0]
-		for _, at := range frontier {
-			w.spread(at, 1)
-		}
-		frontier = slices.Clone(w.next)
-		for _, at := range frontier {
-			if at.isConcept() {
-				continue
-			}
-			if id := v.network.memories[at.place()].ID; hops[id] == 0 {
-				hops[id] = 1 + int(w.level)/2
-			}
-		}
-	}
-	return hops, len(starts) > 0
-}
-
-// Degrees returns how many concepts each memory mentions.
-func (v *View) Degrees() map[uuid.UUID]int {
-	out := make(map[uuid.UUID]int, len(v.network.memory))
-	for id, at := range v.network.memory {
-		out[id] = len(v.network.memories[at].mentions)
-	}
-	return out
-}
-
 // Triples returns all facts, aliases included, by memory.
 func (v *View) Triples() []Statement {
 	var out []Statement

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/store/postgres"
 )
 
 // paths walks once more and returns how the walk came to memories.

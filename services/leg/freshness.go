@@ -7,50 +7,52 @@ import (
 	"sync"
 	"time"
 
-	"github.com/triskele/triskele/services/record"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/triskele/triskele/fuser/platform/panics"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 const (
-	// waitShare is the part of a search's budget that waiting for a write may take: what is left is as much again, and a
-	// search that had to give up everything for freshness would answer nothing.
+	// waitShare is the share of a search's budget that waiting for a write may take. The rest is left for the search.
 	waitShare = 0.5
-	// firstPause and maxPause are how long a wait pauses between two looks; each pause is half as long again as the last.
+	// firstPause and maxPause bound the pauses between two checks of the index. Each pause is 1.5 times the one before.
 	firstPause = time.Millisecond
 	maxPause   = 20 * time.Millisecond
 
-	// maxBehind is how far the memories an index is behind are counted, and behindAge how long a count is good for.
+	// maxBehind bounds the count of memories that an index has yet to process. A count is used for behindAge.
 	maxBehind = 10_000
 	behindAge = time.Second
-	// behindTime bounds the counting, and behindGrace how long a search that has ended waits for it: then it says what was
-	// counted last.
+	// behindTime bounds the time of counting. A search that has ended waits behindGrace for it, and then returns the last
+	// count.
 	behindTime  = time.Second
 	behindGrace = 2 * time.Millisecond
-	// maxFigures bounds the namespaces whose counts are kept.
-	maxFigures = 4096
+	// maxFigures bounds the number of namespaces whose counts are kept: those searched last.
+	maxFigures = 1024
 )
 
-// Freshness is implemented by a Searcher whose index follows the records by itself. The index of one that does not
-// implement it is written with the records, and so always current.
-type Freshness interface {
-	// Knows says whether the index knows of a write to a namespace. gaveUp means that it never will by itself. A write
-	// that was never made is a *record.FieldError.
+// AsyncIndex is implemented by a Searcher whose index is updated after the records' transaction. All other indexes are
+// written in that transaction and are always current.
+type AsyncIndex interface {
+	// Knows reports whether the index has a write to a namespace. gaveUp means that it will not get the write by itself. For
+	// a write that was never made, the error is a *record.FieldError.
 	Knows(ctx context.Context, namespace string, sequence int64) (knows, gaveUp bool, err error)
-	// Behind counts the memories of a namespace that the index has yet to catch up with, up to a limit.
+	// Behind counts the memories of a namespace that the index has yet to process, up to a limit.
 	Behind(ctx context.Context, namespace string, limit int) (int64, error)
 }
 
-// Standby is implemented by a Searcher that may search in a standby of the database that its index is written to.
+// Standby is implemented by a Searcher that may read from a standby of the index's database.
 type Standby interface {
-	// CatchUp returns a context for a Search that sees every write acknowledged before the call, as far as the standby has
-	// caught up by a moment. caughtUp says whether it had, once the Search has ended.
+	// CatchUp returns a context for a Search that sees every write acknowledged before the call. The standby may take until
+	// the given time to receive them. After the Search, caughtUp reports whether it has.
 	CatchUp(ctx context.Context, until time.Time) (searching context.Context, caughtUp func() bool)
-	// StandbyLag says how far the standby is behind; ok is false if there is none.
+	// StandbyLag returns the lag of the standby; ok is false if there is none.
 	StandbyLag() (lag time.Duration, ok bool)
 }
 
-// await returns when the index knows of a write, or never will, or a moment has come, and says whether it does. The only
-// error is a *record.FieldError; others are logged.
-func await(ctx context.Context, index Freshness, namespace string, sequence int64, until time.Time, log *slog.Logger) (bool, error) {
+// await waits until the index has a write, but not longer than until. It returns early if the index has given up. It reports
+// whether the index has the write. Its only error is a *record.FieldError; others are logged.
+func await(ctx context.Context, index AsyncIndex, namespace string, sequence int64, until time.Time, log *slog.Logger) (bool, error) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	for pause := firstPause; ; pause = min(pause*3/2, maxPause) {
@@ -60,7 +62,7 @@ func await(ctx context.Context, index Freshness, namespace string, sequence int6
 		case errors.As(err, &field):
 			return false, err
 		case err != nil && ctx.Err() == nil:
-			log.WarnContext(ctx, "cannot tell how fresh the index is", "error", err.Error())
+			log.WarnContext(ctx, "cannot tell whether the index has a write", "error", err.Error())
 			return false, nil
 		case err != nil || knows || gaveUp:
 			return knows, nil
@@ -73,34 +75,34 @@ func await(ctx context.Context, index Freshness, namespace string, sequence int6
 	}
 }
 
-// gauge keeps count of how far an index is behind, for each namespace that is searched. Counting happens beside the
-// searches, at most once a second for a namespace.
+// gauge counts the memories that an index has yet to process, for each namespace that is searched. It counts in goroutines
+// of its own, at most once a second for each namespace.
 type gauge struct {
-	index   Freshness
+	index   AsyncIndex
 	mu      sync.Mutex
-	figures map[string]*figure
+	figures *lru.Cache[string, *figure]
 }
 
 // figure is the last count of one namespace.
 type figure struct {
 	n        int64
 	at       time.Time
-	counting chan struct{} // closed when the count under way is done; nil if there is none
+	counting chan struct{} // closed at the end of the running count; nil if none runs
 }
 
-func newGauge(index Freshness) *gauge {
-	return &gauge{index: index, figures: map[string]*figure{}}
+func newGauge(index AsyncIndex) *gauge {
+	figures, _ := lru.New[string, *figure](maxFigures) // fails for sizes below 1 only
+	return &gauge{index: index, figures: figures}
 }
 
-// start begins to count unless there is a count that is young enough. read returns the count.
+// start starts a count if the last is older than behindAge. read returns the latest count.
 func (g *gauge) start(ctx context.Context, namespace string) (read func() int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	f := g.figures[namespace]
-	if f == nil {
-		g.makeRoom()
+	f, known := g.figures.Get(namespace)
+	if !known {
 		f = &figure{}
-		g.figures[namespace] = f
+		g.figures.Add(namespace, f)
 	}
 	if f.counting == nil && (f.at.IsZero() || time.Since(f.at) >= behindAge) {
 		f.counting = make(chan struct{})
@@ -123,28 +125,17 @@ func (g *gauge) start(ctx context.Context, namespace string) (read func() int64)
 func (g *gauge) count(ctx context.Context, namespace string, f *figure) {
 	ctx, cancel := context.WithTimeout(ctx, behindTime)
 	defer cancel()
-	n, err := g.index.Behind(ctx, namespace, maxBehind)
+	var n int64
+	err := panics.Catch(ctx, nil, "count what an index lacks", func() (err error) {
+		n, err = g.index.Behind(ctx, namespace, maxBehind)
+		return err
+	})
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err == nil {
 		f.n = n
 	}
-	f.at = time.Now() // also after a failure: a database in trouble is not asked at every search
+	f.at = time.Now() // also after a failure, to spare a database in trouble
 	close(f.counting)
 	f.counting = nil
-}
-
-// makeRoom forgets old figures when there are too many, all of them if none is old.
-func (g *gauge) makeRoom() {
-	if len(g.figures) < maxFigures {
-		return
-	}
-	for namespace, f := range g.figures {
-		if f.counting == nil && time.Since(f.at) >= behindAge {
-			delete(g.figures, namespace)
-		}
-	}
-	if len(g.figures) >= maxFigures {
-		clear(g.figures)
-	}
 }

@@ -1,8 +1,19 @@
-// Package leg serves LegService for any way of searching: it checks and decodes the request, keeps a reserve of the
-// caller's deadline to answer in, records the span, and encodes the result. It knows no database and no other leg.
+// Package leg is the gRPC server that all legs share. A leg implements Searcher, and Server serves it as LegService. A search
+// takes these steps:
+//
+//  1. The request is checked and decoded into a Query.
+//  2. The budget is computed: the caller's deadline less a reserve for the answer's way back. A search that has less than
+//     minBudget is refused.
+//  3. If the query names a write (at_least) and the index is updated asynchronously (AsyncIndex), the server waits for the
+//     write, for at most waitShare of the budget. A standby is waited for likewise (Standby).
+//  4. The Searcher searches until the budget ends. Meanwhile, the memories that the index has yet to process are counted.
+//  5. The result is encoded, and a span and the duration are recorded. Clients never see the cause of an internal error.
+//
+// The package knows no database and no particular leg.
 package leg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,20 +32,21 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/triskele/triskele/fuser/endpoint"
-	"github.com/triskele/triskele/fuser/revision"
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/fuser/platform/revision"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 const (
 	// maxBudget bounds a search whose caller set no deadline.
 	maxBudget = 10 * time.Second
-	// maxReserve is what the answer's way back gets of the deadline at most; a tenth of it if that is less.
+	// maxReserve bounds the part of the deadline that is reserved for the answer's way back. The reserve is a tenth of the
+	// time left, if that is less.
 	maxReserve = 2 * time.Millisecond
-	// minBudget is the least time a search is started with.
+	// minBudget is the least budget of a search that is started.
 	minBudget = time.Millisecond
 )
 
@@ -43,19 +55,19 @@ type Query struct {
 	Namespace    string
 	Text         string
 	Vector       []float32
-	VectorModel  string // whose space Vector is in, if known
+	VectorModel  string // model that made Vector, if known
 	Seeds        []Seed
 	Filter       record.Filter
 	Depth        int      // 1 to 1,000
 	MinScore     *float64 // on the searcher's raw scale
 	ReturnVector bool
-	Scorer       triskelev1.Scorer // for a searcher that has several
+	Scorer       triskelev1.Scorer // for a searcher with several scorers
 	MarkExact    bool              // fill Hit.Exact
-	AtLeast      int64             // the write to wait for before searching; 0 if none
+	AtLeast      int64             // sequence number of the write to wait for; 0 if none
 	Traversal    triskelev1.Traversal
-	AsOf         time.Time // what held then; the zero time is now
+	AsOf         time.Time // the time whose facts are searched; the zero time means now
 	Explain      bool      // fill Result.Paths
-	TextOf       uuid.UUID // the memory whose text Text is; uuid.Nil if it is none's, or that does not matter
+	TextOf       uuid.UUID // the memory that Text was copied from; uuid.Nil if unknown or none
 }
 
 // Seed is a memory that another leg found.
@@ -64,63 +76,64 @@ type Seed struct {
 	Score float64
 }
 
-// Hit is a memory found, without its contents.
+// Hit is a memory that was found, without its contents.
 type Hit struct {
 	ID         uuid.UUID
 	Score      float64 // raw; higher is better
 	Importance float64
 	CreatedAt  time.Time
-	Exact      bool // the query, or a quoted phrase in it, is the title or content
-	Concepts   int  // entities of the query that the memory mentions itself, where the searcher knows entities
+	Exact      bool // the title or content equals the query or a quoted phrase of it
+	Concepts   int  // number of the query's entities that the memory mentions; only the graph leg sets it
 }
 
-// Step is a stop of a path: a concept, or a memory if Memory is not uuid.Nil. Relation is how it is reached.
+// Step is a node of a path: a memory if Memory is not uuid.Nil, else a concept. Relation names the edge that leads to it.
 type Step struct {
 	Relation string    `json:"relation,omitempty"`
 	Concept  string    `json:"concept,omitempty"`
 	Memory   uuid.UUID `json:"memory,omitzero"`
 }
 
-// Result is what a searcher found, best first: at most Query.Depth hits, none twice, none below Query.MinScore.
+// Result is the result of a search. Hits are the best first, at most Query.Depth, without duplicates, none below
+// Query.MinScore.
 type Result struct {
 	Hits      []Hit
 	State     triskelev1.LegState // OK, FALLBACK, TRUNCATED or ABSTAINED; unspecified means OK
 	Reason    string              // shown to the caller; never text of the query or of a memory
 	ScoreKind triskelev1.ScoreKind
 	Vector    []float32 // of the query, if Query.ReturnVector
-	Model     string    // whose space Vector is in
-	Coverage  float64   // how much of the query was understood, 0 to 1; 0 if the searcher cannot tell
+	Model     string    // model that made Vector
+	Coverage  float64   // share of the query that the searcher understood, 0 to 1; 0 if it cannot tell
 	Paths     [][]Step  // from the query to each of Hits, if Query.Explain and the searcher has paths
 }
 
-// UnableError is a Searcher's error when something that it needs fails, an embedding server for instance. Reason is shown
-// to the caller, Cause only logged.
+// UnableError is a Searcher's error if a dependency fails, for instance an embedding server. Reason is shown to the caller.
+// Cause is only logged.
 type UnableError struct {
 	Reason string // never text of the query or of a memory
 	Cause  error
 }
 
-// Error names both.
+// Error implements error.
 func (e *UnableError) Error() string { return e.Reason + ": " + e.Cause.Error() }
 
 // Unwrap returns the cause.
 func (e *UnableError) Unwrap() error { return e.Cause }
 
-// Status says how far an index is behind the records of a namespace.
+// Status is the state of the index of one namespace.
 type Status struct {
-	Indexed, Pending, Dead int64
-	Excluded               int64 // memories kept out because they are sensitive
-	Lag                    time.Duration
+	Indexed, Pending, Dead int64         // memories; Dead have used up their attempts
+	Excluded               int64         // memories left out because they are sensitive
+	Lag                    time.Duration // age of the oldest pending memory
 	Model                  string
 }
 
-// Discretion is implemented by a Searcher that may send texts of queries to a server.
-type Discretion interface {
-	// Presentable says whether a memory may be shown to models: it is there, and not sensitive.
+// SensitivityChecker is implemented by a Searcher that may send texts of queries to a server.
+type SensitivityChecker interface {
+	// Presentable reports whether a memory may be shown to models: it exists and is not sensitive.
 	Presentable(ctx context.Context, namespace string, id uuid.UUID) (bool, error)
 }
 
-// Searcher is one way of searching. Search must return when ctx ends, with what it has (TRUNCATED) or with ctx's error.
+// Searcher is one way of searching. When ctx ends, Search must return the hits that it has (TRUNCATED) or ctx's error.
 type Searcher interface {
 	Search(ctx context.Context, q Query) (Result, error)
 	Status(ctx context.Context, namespace string) (Status, error)
@@ -130,38 +143,39 @@ type Searcher interface {
 type Server struct {
 	triskelev1.UnimplementedLegServiceServer
 	searcher Searcher
-	behind   *gauge  // nil for an index that is always current
-	standby  Standby // nil for a searcher that never reads from one
-	discreet Discretion
+	behind   *gauge             // nil for an index that is always current
+	standby  Standby            // nil for a searcher that never reads from a standby
+	checker  SensitivityChecker // nil for a searcher that sends no texts
 	tel      *telemetry.Service
-	took     metric.Float64Histogram
+	duration metric.Float64Histogram
 	log      *slog.Logger
 }
 
-// NewServer returns a server for one way of searching; its spans carry the telemetry's service name. If the searcher is
-// a Freshness too, its index can be waited for.
+// NewServer returns the server of a searcher, which may also implement AsyncIndex, Standby, SensitivityChecker and Scorer. tel
+// names the leg in spans and metrics.
 func NewServer(searcher Searcher, tel *telemetry.Service, log *slog.Logger) *Server {
 	s := &Server{searcher: searcher, tel: tel, log: log}
 	var err error
-	if s.took, err = tel.MeterProvider.Meter(telemetry.ScopeName).Float64Histogram("triskele.search.duration", metric.WithUnit("s"),
+	if s.duration, err = tel.MeterProvider.Meter(telemetry.ScopeName).Float64Histogram("triskele.search.duration", metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries(.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5),
-		metric.WithDescription("Time of a search as the leg itself saw it, by leg and state.")); err != nil {
+		metric.WithDescription("Time of a search as measured by the leg itself, by leg and state.")); err != nil {
 		otel.Handle(err)
 	}
-	if index, ok := searcher.(Freshness); ok {
+	if index, ok := searcher.(AsyncIndex); ok {
 		s.behind = newGauge(index)
 	}
 	s.standby, _ = searcher.(Standby)
-	s.discreet, _ = searcher.(Discretion)
+	s.checker, _ = searcher.(SensitivityChecker)
 	return s
 }
 
-// guard returns a context in which the text of a memory is sent to servers only as long as that may be.
-func (s *Server) guard(ctx context.Context, q Query) context.Context {
-	if s.discreet == nil || q.TextOf == uuid.Nil {
+// withTextCheck returns a context for requests to servers. If the query's text is a memory's, each request first checks that
+// the memory may be shown.
+func (s *Server) withTextCheck(ctx context.Context, q Query) context.Context {
+	if s.checker == nil || q.TextOf == uuid.Nil {
 		return ctx
 	}
-	return endpoint.Guard(ctx, func(ctx context.Context) (bool, error) { return s.discreet.Presentable(ctx, q.Namespace, q.TextOf) })
+	return endpoint.Guard(ctx, func(ctx context.Context) (bool, error) { return s.checker.Presentable(ctx, q.Namespace, q.TextOf) })
 }
 
 // Search implements triskelev1.LegServiceServer.
@@ -199,14 +213,13 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 			Concepts: int32(hit.Concepts), Exact: hit.Exact,
 		}
 		if i < len(result.Paths) {
-			resp.Hits[i].Path = PathToProto(result.Paths[i])
+			resp.Hits[i].Path = pathToProto(result.Paths[i])
 		}
 	}
 	return resp, nil
 }
 
-// PathToProto returns a path as the contract has it.
-func PathToProto(path []Step) []*triskelev1.PathStep {
+func pathToProto(path []Step) []*triskelev1.PathStep {
 	out := make([]*triskelev1.PathStep, len(path))
 	for i, step := range path {
 		out[i] = &triskelev1.PathStep{Relation: step.Relation, Concept: step.Concept}
@@ -217,13 +230,13 @@ func PathToProto(path []Step) []*triskelev1.PathStep {
 	return out
 }
 
-// freshness is how far the index was behind the records when it was searched.
+// freshness tells how far the index was behind the records during a search.
 type freshness struct {
 	behind int64 // memories
-	stale  bool  // it did not know of the write asked for
+	stale  bool  // the index lacked the write that the query asked for
 }
 
-// search waits for the index if it is to, and runs the searcher, within the budget and under a span.
+// search searches within the budget. It records a span and the duration.
 func (s *Server) search(ctx context.Context, start time.Time, query Query) (Result, freshness, error) {
 	budget := budgetOf(ctx, start)
 	ctx, span := s.tel.Tracer.Start(ctx, s.tel.Name+".search", trace.WithTimestamp(start), trace.WithAttributes(
@@ -233,89 +246,110 @@ func (s *Server) search(ctx context.Context, start time.Time, query Query) (Resu
 		attribute.Bool("triskele.filtered", query.Filter.Narrow()),
 	))
 	state, reason := triskelev1.LegState_LEG_STATE_FAILED, ""
-	defer func() {
-		spent, named := time.Since(start), strings.TrimPrefix(state.String(), "LEG_STATE_")
-		s.took.Record(ctx, spent.Seconds(), metric.WithAttributes(attribute.String("leg", s.tel.Name), attribute.String("state", named)))
-		span.SetAttributes(
-			attribute.String("triskele.state", named),
-			attribute.String("triskele.reason", reason),
-			attribute.Int64("triskele.spent_us", spent.Microseconds()),
-		)
-		if state == triskelev1.LegState_LEG_STATE_FAILED || state == triskelev1.LegState_LEG_STATE_TIMED_OUT {
-			span.SetStatus(otelcodes.Error, reason)
-		}
-		span.End()
-	}()
+	defer func() { s.record(ctx, span, start, state, reason) }()
 	if budget < minBudget {
 		state, reason = triskelev1.LegState_LEG_STATE_TIMED_OUT, "no time left"
 		return Result{}, freshness{}, status.Error(codes.DeadlineExceeded, "too little of the deadline was left to search")
 	}
 	ctx, cancel := context.WithDeadline(ctx, start.Add(budget))
 	defer cancel()
-	var fresh freshness
-	var result Result
-	var err error
-	readBehind, caughtUp := func() int64 { return 0 }, func() bool { return true }
-	if s.behind != nil {
-		readBehind = s.behind.start(ctx, query.Namespace)
-	}
-	searching := s.guard(ctx, query)
-	if query.AtLeast > 0 {
-		until := start.Add(time.Duration(waitShare * float64(budget)))
-		if s.behind != nil {
-			var knows bool
-			knows, err = await(ctx, s.behind.index, query.Namespace, query.AtLeast, until, s.log)
-			fresh.stale = !knows
-			span.SetAttributes(attribute.Int64("triskele.waited_us", time.Since(start).Microseconds()))
-		}
-		if s.standby != nil && !fresh.stale {
-			searching, caughtUp = s.standby.CatchUp(searching, until)
-		}
-		defer func() { span.SetAttributes(attribute.Bool("triskele.stale", fresh.stale)) }()
-	}
-	if err == nil {
-		result, err = s.searcher.Search(searching, query)
-	}
-	fresh.stale = fresh.stale || !caughtUp()
-	if result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED {
-		result.State = triskelev1.LegState_LEG_STATE_OK
-	}
+	result, fresh, err := s.searchFresh(ctx, start, budget, query)
 	if err != nil {
-		reason = "search failed" // the cause may quote data; it belongs in the log
-		if ctx.Err() != nil {
-			state, reason = triskelev1.LegState_LEG_STATE_TIMED_OUT, "did not finish within its budget"
-			if errors.Is(ctx.Err(), context.Canceled) {
-				state, reason = triskelev1.LegState_LEG_STATE_SKIPPED, "called off by the caller"
-			}
-			return Result{}, freshness{}, status.Error(codes.DeadlineExceeded, "the search did not finish within its budget")
-		}
-		var unable *UnableError
-		if errors.As(err, &unable) {
-			reason = unable.Reason
-		}
-		return Result{}, freshness{}, s.public(ctx, err)
+		state, reason, err = s.failure(ctx, err)
+		return Result{}, freshness{}, err
 	}
-	fresh.behind = readBehind()
+	result.State = cmp.Or(result.State, triskelev1.LegState_LEG_STATE_OK)
 	state, reason = result.State, result.Reason
 	span.SetAttributes(attribute.Int("triskele.hits", len(result.Hits)), attribute.Int64("triskele.behind", fresh.behind))
 	return result, fresh, nil
 }
 
-// public is what a caller gets of a searcher's error.
-func (s *Server) public(ctx context.Context, err error) error {
-	var field *record.FieldError
-	if errors.As(err, &field) {
-		return rpc.Invalid(field.Field, field.MustBe)
+// record ends the span of a search and records its duration.
+func (s *Server) record(ctx context.Context, span trace.Span, start time.Time, state triskelev1.LegState, reason string) {
+	spent, named := time.Since(start), strings.TrimPrefix(state.String(), "LEG_STATE_")
+	s.duration.Record(ctx, spent.Seconds(), metric.WithAttributes(attribute.String("leg", s.tel.Name), attribute.String("state", named)))
+	span.SetAttributes(
+		attribute.String("triskele.state", named),
+		attribute.String("triskele.reason", reason),
+		attribute.Int64("triskele.spent_us", spent.Microseconds()),
+	)
+	if state == triskelev1.LegState_LEG_STATE_FAILED || state == triskelev1.LegState_LEG_STATE_TIMED_OUT {
+		span.SetStatus(otelcodes.Error, reason)
 	}
+	span.End()
+}
+
+// searchFresh searches. If the query asks for a write, it first waits for it, for at most waitShare of the budget.
+func (s *Server) searchFresh(ctx context.Context, start time.Time, budget time.Duration, query Query) (result Result, fresh freshness, err error) {
+	readBehind, caughtUp := func() int64 { return 0 }, func() bool { return true }
+	if s.behind != nil {
+		readBehind = s.behind.start(ctx, query.Namespace)
+	}
+	searching := s.withTextCheck(ctx, query)
+	if query.AtLeast > 0 {
+		span := trace.SpanFromContext(ctx)
+		defer func() { span.SetAttributes(attribute.Bool("triskele.stale", fresh.stale)) }()
+		until := start.Add(time.Duration(waitShare * float64(budget)))
+		if s.behind != nil {
+			knows, err := await(ctx, s.behind.index, query.Namespace, query.AtLeast, until, s.log)
+			fresh.stale = !knows
+			span.SetAttributes(attribute.Int64("triskele.waited_us", time.Since(start).Microseconds()))
+			if err != nil {
+				return result, fresh, err
+			}
+		}
+		if s.standby != nil && !fresh.stale {
+			searching, caughtUp = s.standby.CatchUp(searching, until)
+		}
+	}
+	result, err = s.searcher.Search(searching, query)
+	fresh.stale = fresh.stale || !caughtUp()
+	if err == nil {
+		fresh.behind = readBehind()
+	}
+	return result, fresh, err
+}
+
+// failure returns the state and reason of a search that failed, for telemetry, and the client's error.
+func (s *Server) failure(ctx context.Context, err error) (state triskelev1.LegState, reason string, public error) {
+	if ctx.Err() != nil {
+		public = status.Error(codes.DeadlineExceeded, "the search did not finish within its budget")
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return triskelev1.LegState_LEG_STATE_SKIPPED, "cancelled by the caller", public
+		}
+		return triskelev1.LegState_LEG_STATE_TIMED_OUT, "did not finish within its budget", public
+	}
+	reason = "search failed" // the cause may quote data, so only the log has it
 	var unable *UnableError
 	if errors.As(err, &unable) {
-		s.log.WarnContext(ctx, "cannot search", "reason", unable.Reason, "cause", unable.Cause.Error())
+		reason = unable.Reason
+	}
+	return triskelev1.LegState_LEG_STATE_FAILED, reason, s.public(ctx, err)
+}
+
+// public returns the client's error for a searcher's error.
+func (s *Server) public(ctx context.Context, err error) error {
+	var unable *UnableError
+	if errors.As(err, &unable) {
+		s.log.WarnContext(ctx, "the leg cannot search", "reason", unable.Reason, "cause", unable.Cause.Error())
 		return status.Error(codes.FailedPrecondition, unable.Reason)
+	}
+	if field := invalid(err); field != nil {
+		return field
 	}
 	return fmt.Errorf("%s: %w", s.tel.Name, err)
 }
 
-// budgetOf is what work that began at start may take: what is left of ctx's deadline without the reserve.
+// invalid returns the client's error for a *record.FieldError, and nil for any other error.
+func invalid(err error) error {
+	var field *record.FieldError
+	if errors.As(err, &field) {
+		return rpc.Invalid(field.Field, field.MustBe)
+	}
+	return nil
+}
+
+// budgetOf returns the budget of a request that began at start: the time left until ctx's deadline, less the reserve.
 func budgetOf(ctx context.Context, start time.Time) time.Duration {
 	budget := maxBudget
 	if deadline, ok := ctx.Deadline(); ok {
@@ -345,11 +379,7 @@ func (s *Server) GetIndexStatus(ctx context.Context, req *triskelev1.GetIndexSta
 func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 	filter, err := record.FilterFromProto(req.GetFilter())
 	if err != nil {
-		var field *record.FieldError
-		if errors.As(err, &field) {
-			return Query{}, rpc.Invalid(field.Field, field.MustBe)
-		}
-		return Query{}, err
+		return Query{}, cmp.Or(invalid(err), err)
 	}
 	query := Query{
 		Namespace:    req.GetNamespace(),
@@ -391,7 +421,7 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 	return query, nil
 }
 
-// textOf returns the memory whose text a query is.
+// textOf returns the memory that a query's text was copied from, or uuid.Nil.
 func textOf(req interface{ GetTextOf() string }) (uuid.UUID, error) {
 	if req.GetTextOf() == "" {
 		return uuid.Nil, nil

@@ -15,11 +15,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/triskele/triskele/fuser/endpoint"
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // searcher is a way of searching made of a function.

@@ -9,18 +9,18 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// Scorer is implemented by a Searcher whose scores of single memories compare with those of its searches.
+// Scorer is implemented by a Searcher that can score given memories. The scores compare with those of its searches.
 type Scorer interface {
-	// Scores returns the scores that a text or a vector gives to memories of a namespace, in any order. Those that the
-	// index lacks are left out.
+	// Scores returns the scores of memories of q.Namespace for q.Text or q.Vector, in any order. Memories that the index lacks
+	// are left out.
 	Scores(ctx context.Context, q Query, ids []uuid.UUID) ([]Score, triskelev1.ScoreKind, error)
 }
 
-// Score is what a memory scores, as in a Hit.
+// Score is the score of one memory, as in a Hit.
 type Score struct {
 	ID    uuid.UUID
 	Score float64
@@ -30,7 +30,7 @@ type Score struct {
 func (s *Server) ScoreByIds(ctx context.Context, req *triskelev1.ScoreByIdsRequest) (*triskelev1.ScoreByIdsResponse, error) {
 	scorer, ok := s.searcher.(Scorer)
 	if !ok {
-		return nil, status.Error(codes.Unimplemented, "this leg scores no single memories")
+		return nil, status.Error(codes.Unimplemented, "this leg cannot score given memories")
 	}
 	ids := make([]uuid.UUID, len(req.GetIds()))
 	for i, id := range req.GetIds() {
@@ -50,10 +50,10 @@ func (s *Server) ScoreByIds(ctx context.Context, req *triskelev1.ScoreByIdsReque
 	if query.TextOf, err = textOf(req); err != nil {
 		return nil, err
 	}
-	scores, kind, err := scorer.Scores(s.guard(ctx, query), query, ids)
+	scores, kind, err := scorer.Scores(s.withTextCheck(ctx, query), query, ids)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, status.Error(codes.DeadlineExceeded, "the scores were not found within the budget")
+		return nil, status.Error(codes.DeadlineExceeded, "the memories were not scored within the budget")
 	case err != nil:
 		return nil, s.public(ctx, err)
 	}

@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// idf is how much a term tells that df of n documents have: ln(1 + (n - df + 0.5) / (df + 0.5)), which is above 0 for
-// any df up to n.
+// idf returns the inverse document frequency of a term that df of n documents have: ln(1 + (n - df + 0.5) / (df + 0.5)). It is
+// positive for any df up to n.
 func idf(n, df int64) float64 {
 	return math.Log1p((float64(n-df) + 0.5) / (float64(df) + 0.5))
 }
 
-// saturation is BM25's weight of a term in a document, up to the term's idf: (k1 + 1) tf / (tf + k1 (1 - b + b length /
-// average)). S. Robertson and H. Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009, section 3.4.
-// Frequencies and lengths are in tenths.
+// saturation computes BM25's factor for a term's frequency in a document, without the idf: (k1 + 1) tf / (tf + k1 (1 - b + b
+// length / average)). S. Robertson and H. Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009, section
+// 3.4. Frequencies and lengths are in tenths.
 type saturation struct {
 	scale, constant, perLength float64
 }
@@ -37,14 +37,14 @@ func (s saturation) of(tf, length int) float64 {
 // postingBytes is the size of a posting in a block.
 const postingBytes = 8
 
-// pageSize is how many documents a page of scores covers.
+// pageSize is the number of documents in a page of scores.
 const (
 	pageBits = 12
 	pageSize = 1 << pageBits
 )
 
-// scores adds up scores by document number. Numbers are dense, so that an array is faster than a map; pages keep it
-// small where they are not.
+// scores adds up scores by document number. Numbers are mostly dense, so arrays are faster than a map. Pages save memory for
+// ranges without matches.
 type scores struct{ pages []*[pageSize]float64 }
 
 // pagePool has pages of zeros.
@@ -72,10 +72,10 @@ func (s *scores) page(number uint32) *[pageSize]float64 {
 	return s.pages[i]
 }
 
-// exclude keeps a document out, whatever is added to its score.
+// exclude removes a document, even if scores are added for it later.
 func (s *scores) exclude(number uint32) { s.page(number)[number%pageSize] = math.Inf(-1) }
 
-// add adds a term's share to the score of each document in a block.
+// add adds a term's contribution to the score of each document in a block.
 func (s *scores) add(block []byte, weight float64, sat saturation) {
 	var page *[pageSize]float64
 	at := uint32(math.MaxUint32)
@@ -101,7 +101,7 @@ func compareScored(a, b scored) int {
 	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.number, b.number))
 }
 
-// best returns the n documents with the highest scores above 0, best first; among equals, the lower number.
+// best returns the n documents with the highest positive scores, best first. Among equals, the lower number is first.
 func (s *scores) best(n int) []scored {
 	var kept []scored // a heap once it has n, the worst on top
 	for i, page := range s.pages {
@@ -135,7 +135,7 @@ func (s *scores) best(n int) []scored {
 	return kept
 }
 
-// sink restores the order of a heap with the worst on top below its i-th element.
+// sink restores the heap's order below its i-th element. The worst element is on top.
 func sink(heap []scored, i int) {
 	for {
 		worst := i
@@ -152,7 +152,7 @@ func sink(heap []scored, i int) {
 	}
 }
 
-// above returns the numbers of the documents that score at least least, in order.
+// above returns the numbers of the documents with positive scores of at least least, in order.
 func (s *scores) above(least float64) []uint32 {
 	var numbers []uint32
 	for i, page := range s.pages {

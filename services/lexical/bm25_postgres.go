@@ -13,19 +13,19 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/store/postgres"
 )
 
 const (
-	// spareCandidates is how many candidates beyond the depth and a quarter are looked up first: they make up for
-	// memories that are not live and leave room for ties.
-	spareCandidates = 16
-	// firstRound is how many postings are read before bounds are looked at; each round reads up to four times as many.
+	// extraCandidates is added to 1.25 times the depth for the first look-up of memories. The extra candidates make up for
+	// memories that are not live, and leave room for ties.
+	extraCandidates = 16
+	// firstRound is the number of postings that are read before bounds are checked. Each round reads up to four times more.
 	firstRound = 8192
 )
 
-// bm25Planning holds for each search by BM25, beside planning. Every statement looks terms or documents up by key, whatever their
-// number; a plan that was made for one query suits all.
+// bm25Planning are the planner's settings for BM25, in addition to planning. Every statement looks up terms or documents by
+// key, so one generic plan suits all queries.
 var bm25Planning = map[string]string{"plan_cache_mode": "force_generic_plan", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 
 // blockKey names a block of a term's postings.
@@ -36,27 +36,27 @@ type blockKey struct {
 
 // sought is a term being searched for.
 type sought struct {
-	wanted
-	df     int64 // documents that have it
+	queryTerm
+	df     int64 // number of documents with the term
 	weight float64
 	blocks []blockKey // by number
 	fresh  []freshPosting
 }
 
-// freshPosting is a posting that is in no block yet.
+// freshPosting is a posting outside the blocks.
 type freshPosting struct {
 	memory     uuid.UUID
 	tf, length int
 }
 
-// bm25Search is one search, within a transaction that sees one state of the index throughout.
+// bm25Search is one search. Its transaction sees one snapshot of the index.
 type bm25Search struct {
 	tx         pgx.Tx
 	q          leg.Query
 	query      query
 	settings   Settings
 	budget     int64         // postings that may still be read
-	reserve    time.Duration // of the time, for looking up memories
+	reserve    time.Duration // time for looking up memories
 	documents  int64
 	saturation saturation
 	terms      []*sought // the rarest first
@@ -64,11 +64,11 @@ type bm25Search struct {
 	scores     scores
 	fresh      map[uuid.UUID]float64
 	phrases    []phraseMatches
-	cut        string // why the result is incomplete, if it is
+	cut        string // reason why the result is truncated; "" if it is complete
 }
 
-// searchByBM25 ranks by BM25 any memory with any term. What it finds in the time and the postings it has is in the result,
-// TRUNCATED if that was not all.
+// searchByBM25 ranks all memories with any term by BM25. If the time or the bound on postings does not suffice, the result has
+// the hits found so far and is TRUNCATED.
 func (p *Postgres) searchByBM25(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, settings Settings) (result leg.Result, err error) {
 	s := &bm25Search{tx: tx, q: q, query: understood, settings: settings, budget: p.cfg.MaxPostings}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -79,7 +79,7 @@ func (p *Postgres) searchByBM25(ctx context.Context, tx pgx.Tx, q leg.Query, und
 		return result, err
 	}
 	if result.Hits, err = s.rank(ctx); err != nil {
-		s.cut = "time ran out" // unless it is another error, or there is nothing to show for it
+		s.cut = "time ran out" // used only if there are hits
 	}
 	if left := len(s.query.terms); left < s.query.distinct {
 		result.Reason = fmt.Sprintf("searched for %d of the %d terms", left, s.query.distinct)
@@ -90,7 +90,7 @@ func (p *Postgres) searchByBM25(ctx context.Context, tx pgx.Tx, q leg.Query, und
 	return result, err
 }
 
-// prepare finds out what each term and phrase of the query weighs.
+// prepare computes the weight of each term and phrase of the query.
 func (s *bm25Search) prepare(ctx context.Context) error {
 	if err := s.expand(ctx); err != nil {
 		return err
@@ -101,18 +101,18 @@ func (s *bm25Search) prepare(ctx context.Context) error {
 	return s.findPhrases(ctx)
 }
 
-// late says whether so little time is left that the memories found so far are to be looked up.
+// late reports whether only the reserve is left.
 func (s *bm25Search) late(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && time.Until(deadline) < s.reserve
 }
 
-// lookUp finds out how frequent each term is and where its postings are, and keeps the terms that tell most.
+// lookUp reads the document frequency and the places of the postings of each term. It keeps the terms of the highest weight.
 func (s *bm25Search) lookUp(ctx context.Context) error {
 	ns, words := s.q.Namespace, s.query.words()
 	byTerm := make(map[string]*sought, len(words))
 	for _, w := range s.query.terms {
-		t := &sought{wanted: w}
+		t := &sought{queryTerm: w}
 		byTerm[w.term] = t
 		s.terms = append(s.terms, t)
 	}
@@ -163,7 +163,7 @@ func (s *bm25Search) lookUp(ctx context.Context) error {
 		return err
 	}
 	s.terms = slices.DeleteFunc(s.terms, func(t *sought) bool { return t.df <= 0 })
-	var prefixed int64 // words that begin alike count as one
+	var prefixed int64 // all terms of a prefix share one document frequency
 	for _, t := range s.terms {
 		if t.prefixed {
 			prefixed += t.df
@@ -193,10 +193,10 @@ func (s *bm25Search) lookUp(ctx context.Context) error {
 	return nil
 }
 
-// rank returns the best live memories. First it may leave out postings that cannot matter to the best candidates; should
-// too few of those be live, it reads all and looks at ever more candidates. With an error it returns what it has.
+// rank returns the best live memories. At first it may leave out postings that cannot change the best candidates. If too few
+// candidates are live, it reads all postings and takes more and more candidates. With an error, it returns the hits so far.
 func (s *bm25Search) rank(ctx context.Context) (hits []leg.Hit, err error) {
-	candidates := s.q.Depth + s.q.Depth/4 + spareCandidates
+	candidates := s.q.Depth + s.q.Depth/4 + extraCandidates
 	prune := !s.q.Filter.Narrow()
 	pruned, err := s.addUp(ctx, candidates, prune)
 	if err != nil {
@@ -222,9 +222,9 @@ func (s *bm25Search) rank(ctx context.Context) (hits []leg.Hit, err error) {
 	return hits, nil
 }
 
-// addUp scores documents, the rarest terms first. With prune it stops where the terms that are left cannot bring another
-// document among the best n, and reads of their postings only the blocks of documents that may still be: MaxScore, by
-// H. Turtle and J. Flood, "Query evaluation: strategies and optimizations", 1995. It returns whether it left any out.
+// addUp scores documents, the rarest terms first. With prune, it stops when the remaining terms cannot bring a new document
+// among the best n. From then on it reads only the blocks of documents that may still be among them. This is MaxScore:
+// H. Turtle and J. Flood, "Query evaluation: strategies and optimizations", 1995. pruned reports whether it left any out.
 func (s *bm25Search) addUp(ctx context.Context, n int, prune bool) (pruned bool, err error) {
 	s.scores.release()
 	s.fresh = map[uuid.UUID]float64{}
@@ -239,7 +239,7 @@ func (s *bm25Search) addUp(ctx context.Context, n int, prune bool) (pruned bool,
 			s.fresh[id] += phrase.weight
 		}
 	}
-	var bound float64 // the most that the terms not added yet can give
+	var bound float64 // the highest score that the remaining terms can add
 	for _, t := range s.terms {
 		for _, f := range t.fresh {
 			s.fresh[f.memory] += t.weight * s.saturation.of(f.tf, f.length)
@@ -272,13 +272,13 @@ func (s *bm25Search) addUp(ctx context.Context, n int, prune bool) (pruned bool,
 		if len(best) < n || best[n-1].score <= bound {
 			continue
 		}
-		// No document that has not been seen can be among the best any more.
+		// Documents without a score cannot be among the best any more.
 		return true, s.read(ctx, &s.scores, s.saturation, s.terms[i:], s.scores.above(best[n-1].score-bound))
 	}
 	return pruned, nil
 }
 
-// read adds the terms' shares to the scores, of the blocks that may hold one of the documents only, if these are given.
+// read adds the terms' contributions to the scores. If documents is not nil, it reads only blocks that may have one of them.
 func (s *bm25Search) read(ctx context.Context, into *scores, sat saturation, terms []*sought, documents []uint32) error {
 	var words []string
 	var firsts, places []int32
@@ -303,18 +303,20 @@ func (s *bm25Search) read(ctx context.Context, into *scores, sat saturation, ter
 	}
 	defer rows.Close()
 	var place int32
-	var data pgtype.DriverBytes // read where it is
+	var data pgtype.DriverBytes // not copied from the driver's buffer
 	for rows.Next() {
 		if err := rows.Scan(&place, &data); err != nil {
 			return err
+		}
+		if len(data)%postingBytes != 0 {
+			return fmt.Errorf("a block of postings has %d bytes, which is no multiple of %d", len(data), postingBytes)
 		}
 		into.add(data, terms[place].weight, sat)
 	}
 	return rows.Err()
 }
 
-// live returns the best live memories among the best n documents. They are complete if no other document can be among
-// them.
+// live returns the best live memories among the best n documents. complete means that no other document can be among them.
 func (s *bm25Search) live(ctx context.Context, n int) (hits []leg.Hit, complete bool, err error) {
 	best := s.scores.best(n)
 	numbers := make([]int32, len(best))
@@ -338,7 +340,7 @@ func (s *bm25Search) live(ctx context.Context, n int) (hits []leg.Hit, complete 
 			return err
 		}
 	}
-	// OFFSET 0 keeps the planner from beginning with the memories, which it may think few.
+	// OFFSET 0 keeps the planner from starting with memories if it underestimates their number.
 	batch.Queue(`SELECT e.number, m.id, m.importance, m.created_at FROM lexical.entries e CROSS JOIN LATERAL (
 			SELECT id, importance, created_at FROM memory.memories m WHERE m.namespace = $1 AND m.id = e.memory_id AND `+postgres.Live(s.q.Filter, "m", &args)+` OFFSET 0
 		) m WHERE e.namespace = $1 AND e.number = ANY($2)`, args...).Query(collect(func(number int32, _ uuid.UUID) float64 {
@@ -368,7 +370,7 @@ func (s *bm25Search) live(ctx context.Context, n int) (hits []leg.Hit, complete 
 	return hits, complete, nil
 }
 
-// compareHits orders by score, then importance, then newest first.
+// compareHits orders by score, then importance, then creation time, each in descending order, then by id.
 func compareHits(a, b leg.Hit) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Importance, a.Importance), b.CreatedAt.Compare(a.CreatedAt), slices.Compare(a.ID[:], b.ID[:]))
 }

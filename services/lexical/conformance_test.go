@@ -3,7 +3,6 @@ package lexical_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"slices"
@@ -17,9 +16,9 @@ import (
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/schema"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 var (
@@ -27,27 +26,11 @@ var (
 	_ memory.SQLiteIndex   = lexical.SQLiteIndex{}
 )
 
-// byTextsearch has every search on PostgreSQL that names no scorer rank by the extension pg_textsearch.
-var byTextsearch = flag.Bool("textsearch", false, "rank by pg_textsearch, which the server must have")
-
 func searcher(f *storetest.Fixture) lexical.Leg {
-	switch {
-	case f.Engine == schema.SQLite:
+	if f.Engine == schema.SQLite {
 		return lexical.NewSQLite(f.DB)
-	case *byTextsearch:
-		return indexed{lexical.NewPostgres(f.Pool, lexical.Config{Scorer: triskelev1.Scorer_SCORER_TEXTSEARCH})}
 	}
 	return lexical.NewPostgres(f.Pool, lexical.DefaultConfig())
-}
-
-// indexed makes the index of pg_textsearch before each search.
-type indexed struct{ *lexical.Postgres }
-
-func (i indexed) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
-	if err := i.Textsearch(ctx, q.Namespace, true); err != nil {
-		return leg.Result{}, err
-	}
-	return i.Postgres.Search(ctx, q)
 }
 
 // search returns the result for a text in namespace "ns" with depth 10, changed by edit if that is not nil.
@@ -603,11 +586,9 @@ func TestSettings(t *testing.T) {
 		c.expect(t, "depl", nil)
 		s.Prefix = true
 		set(s)
-		if !*byTextsearch || f.Engine == schema.SQLite {
-			c.expect(t, "which depl", nil, "english")
-			c.expect(t, "depl which", nil)
-			c.expect(t, "hau", nil, "later", "german")
-		}
+		c.expect(t, "which depl", nil, "english")
+		c.expect(t, "depl which", nil)
+		c.expect(t, "hau", nil, "later", "german")
 
 		s.Scorer = triskelev1.Scorer_SCORER_TS_RANK
 		set(s)

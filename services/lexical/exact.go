@@ -13,19 +13,19 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/postgres"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 const (
-	// maxExact is how many exact matches beyond the best hits are among them at most, the latest.
+	// maxExact bounds the exact matches that are added to the best hits. The latest are taken.
 	maxExact = 8
-	// maxEqual is how many memories with one text are looked at, those with the greatest ids.
+	// maxEqual bounds the memories with one text that are looked at. Those with the highest ids are taken.
 	maxEqual = 1000
 )
 
-// hashOf identifies a whole text whatever its case, accents, punctuation and spacing, so that it does not depend on the
-// namespace's language; nil if the text has no words.
+// hashOf returns a hash of a text that ignores case, accents, punctuation and spacing. It does not depend on the namespace's
+// language. It is nil if the text has no words.
 func hashOf(text string) *int64 {
 	terms := language{}.terms(text)
 	if terms == "" {
@@ -36,7 +36,7 @@ func hashOf(text string) *int64 {
 	return &hash
 }
 
-// quoted returns the hashes of a query and of the quoted phrases in it.
+// quoted returns the hashes of a query and of its quoted phrases.
 func quoted(query string) []int64 {
 	texts := []string{query}
 	for _, q := range quotations(query) {
@@ -51,7 +51,7 @@ func quoted(query string) []int64 {
 	return hashes
 }
 
-// exactMatches returns the live memories whose title or content has one of the hashes, the latest first.
+// exactMatches returns the live memories whose title or content has one of the hashes, latest first.
 func (p *Postgres) exactMatches(ctx context.Context, tx pgx.Tx, q leg.Query, hashes []int64) ([]leg.Hit, error) {
 	args := postgres.Args{q.Namespace, hashes, maxEqual}
 	rows, err := tx.Query(ctx, `
@@ -69,7 +69,7 @@ func (p *Postgres) exactMatches(ctx context.Context, tx pgx.Tx, q leg.Query, has
 	return pgx.CollectRows(rows, scanHit)
 }
 
-// exactMatches is as on PostgreSQL.
+// exactMatches does the same as on PostgreSQL.
 func (s *SQLite) exactMatches(ctx context.Context, q leg.Query, hashes []int64) ([]leg.Hit, error) {
 	var args sqlite.Args
 	namespace, wanted, limit := args.Add(q.Namespace), args.AddJSON(hashes), args.Add(maxEqual)
@@ -96,8 +96,8 @@ func (s *SQLite) exactMatches(ctx context.Context, q leg.Query, hashes []int64) 
 	return hits, rows.Err()
 }
 
-// markExact marks the hits that are among the matches. The latest matches that are no hits take the place of the last hits:
-// a match that scores low, a long memory with that title for instance, is what a bonus is for.
+// markExact marks the hits that are among the matches. Up to maxExact other matches replace the last hits, the latest matches
+// first. Otherwise fusion could not rank up matches of a low score, such as a long memory with that title.
 func markExact(q leg.Query, result *leg.Result, matches []leg.Hit, score func(ids []uuid.UUID) ([]leg.Score, error)) error {
 	left := make(map[uuid.UUID]leg.Hit, len(matches))
 	for _, match := range matches {
@@ -135,7 +135,7 @@ func markExact(q leg.Query, result *leg.Result, matches []leg.Hit, score func(id
 	}
 	slices.SortFunc(added, compareHits)
 	result.Hits = append(result.Hits, added[:min(len(added), q.Depth-len(result.Hits))]...)
-	if result.ScoreKind == triskelev1.ScoreKind_SCORE_KIND_BM25 { // a search that was cut short may have missed a better one
+	if result.ScoreKind == triskelev1.ScoreKind_SCORE_KIND_BM25 { // an added match may outrank the hits of a truncated search
 		slices.SortStableFunc(result.Hits, compareHits)
 	}
 	return nil

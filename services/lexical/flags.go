@@ -2,9 +2,9 @@ package lexical
 
 import "errors"
 
-// Flags are the configuration as a command line has it.
+// Flags are the command-line flags of Config.
 type Flags struct {
-	Scorer           string  `help:"How the lexical leg ranks when neither the request nor the namespace says: bm25, ts_rank, or textsearch, which needs the extension pg_textsearch and triskele lexical textsearch." enum:"bm25,ts_rank,textsearch" default:"bm25" env:"TRISKELE_SCORER"`
+	Scorer           string  `help:"How the lexical leg ranks when neither the request nor the namespace says: bm25 or ts_rank." enum:"bm25,ts_rank" default:"bm25" env:"TRISKELE_SCORER"`
 	OrBroadenMinRank float64 `help:"Least ts_rank, 0 to 1, of a memory with only some of a query's words." default:"0.01" env:"TRISKELE_OR_BROADEN_MIN_RANK"`
 	MaxPostings      int64   `help:"Occurrences of words that a search by BM25 may read on PostgreSQL, at least 1000." default:"1000000" env:"TRISKELE_MAX_POSTINGS"`
 }

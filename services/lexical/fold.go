@@ -9,11 +9,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// foldPause is how long Fold waits when nothing is due, at first and at most after failures.
+// foldPause is the time Fold waits when nothing is due. After failures the pause doubles, up to foldMaxPause.
 const foldPause, foldMaxPause = time.Second, time.Minute
 
-// Fold moves postings that writers left behind one by one into blocks, until ctx ends. Searches find them either way;
-// in blocks they take less room and time. Any number of programs may do this at once.
+// Fold moves the single postings that writers add into blocks, until ctx ends. Searches find postings in either form; blocks
+// take less space and time. Several programs may fold at the same time.
 func Fold(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) {
 	pause := foldPause
 	for {
@@ -23,7 +23,7 @@ func Fold(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			log.WarnContext(ctx, "the lexical index was not folded", "retry_in", pause.String(), "error", err.Error())
+			log.WarnContext(ctx, "cannot fold the lexical index", "retry_in", pause.String(), "error", err.Error())
 		case folded.Valid:
 			pause = foldPause
 			continue

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // FuzzSearchQuery: no text is an error, and none is taken for query syntax that excludes.

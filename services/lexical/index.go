@@ -4,23 +4,23 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/record"
 )
 
-// field is a part of a memory, by PostgreSQL's weight label. In the score it weighs, in tenths, A 10, B 4, C 2 and D 1: the
-// migrations and the search on SQLite say so. BM25F adds up occurrences by these weights: S. Robertson, H. Zaragoza and
-// M. Taylor, "Simple BM25 extension to multiple weighted fields", CIKM 2004.
+// field is a part of a memory, named by PostgreSQL's weight labels. BM25F adds up the occurrences of a term by the weights of
+// their fields: A 1, B 0.4, C 0.2 and D 0.1. The migrations and the search on SQLite have the same weights. S. Robertson,
+// H. Zaragoza and M. Taylor, "Simple BM25 extension to multiple weighted fields", CIKM 2004.
 type field byte
 
 const (
 	fieldContent  field = 'A' // and title
 	fieldKeywords field = 'B'
 	fieldTags     field = 'C'
-	// category, and stop words wherever they are: found when there is nothing else, they hardly count in a memory's length
+	// category, and stop words of all fields: they can be found, but hardly add to a memory's length
 	fieldLeast field = 'D'
 )
 
-// fields returns the indexed texts of a memory.
+// fields returns the indexed texts of a memory in the order A, B, C, D.
 func fields(r record.Record) [4]struct {
 	field field
 	text  string
@@ -50,22 +50,22 @@ func (l language) tsvector(r record.Record) string {
 			writeLexeme(&b, t.term)
 			b.WriteByte(':')
 			b.WriteString(strconv.Itoa(offset + t.position))
-			if weight != fieldLeast { // D is what none means
+			if weight != fieldLeast { // no label means D
 				b.WriteByte(byte(weight))
 			}
 			b.WriteByte(' ')
 		}
 		if len(tokens) > 0 {
-			offset += tokens[len(tokens)-1].position + 2 // a gap, so that no phrase spans two fields
+			offset += tokens[len(tokens)-1].position + 2 // a gap of one position, so that no phrase spans two fields
 		}
 	}
 	return b.String()
 }
 
-// lexemeQuoting escapes what ends or escapes a quoted lexeme.
+// lexemeQuoting escapes quotes and backslashes in a quoted lexeme.
 var lexemeQuoting = strings.NewReplacer(`'`, `''`, `\`, `\\`)
 
-// writeLexeme writes a lexeme as tsvector and tsquery read it, whatever characters it has.
+// writeLexeme writes a quoted lexeme, as tsvector and tsquery read it.
 func writeLexeme(b *strings.Builder, lexeme string) {
 	b.WriteByte('\'')
 	b.WriteString(lexemeQuoting.Replace(lexeme))

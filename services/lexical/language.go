@@ -1,6 +1,7 @@
 package lexical
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,14 +23,14 @@ import (
 	"github.com/blevesearch/snowballstem/turkish"
 )
 
-// language is how the words of a namespace become terms. Without a stemmer they stay as they are.
+// language has the rules that turn words into terms. Without a stemmer, words are terms.
 type language struct {
 	stem func(string) string
 	stop map[string]bool
 }
 
-// languages are named as PostgreSQL names its text search configurations. Only English has stop words: elsewhere, and for
-// what the list lacks, a frequent word weighs little by its document frequency.
+// languages have the names of PostgreSQL's text search configurations. Only English has stop words. Other frequent words get
+// a low weight from their document frequency.
 var languages = map[string]language{
 	"simple":     {},
 	"danish":     {stem: snowball(danish.Stem)},
@@ -49,14 +50,9 @@ var languages = map[string]language{
 	"turkish":    {stem: snowball(turkish.Stem)},
 }
 
-// Languages lists what a namespace's language can be, in order.
+// Languages returns the names of all languages, sorted.
 func Languages() []string {
-	names := make([]string, 0, len(languages))
-	for name := range languages {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(languages))
 }
 
 func snowball(stem func(*snowballstem.Env) bool) func(string) string {
@@ -70,7 +66,7 @@ func snowball(stem func(*snowballstem.Env) bool) func(string) string {
 	}
 }
 
-// stopWords are those that PostgreSQL's English dictionary drops.
+// stopWords are the stop words of PostgreSQL's English dictionary.
 var stopWords = func() map[string]bool {
 	set := map[string]bool{}
 	for word := range strings.FieldsSeq(`

@@ -4,21 +4,21 @@ import (
 	"context"
 	"strings"
 
-	"github.com/triskele/triskele/services/postgres"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
-// maxMatches bounds the matches in a field.
+// maxMatches bounds the matches in one field.
 const maxMatches = 64
 
-// Matches returns where the words of a query are in each record of a namespace.
+// Matches returns the places of a query's words in each record of a namespace.
 func (PostgresIndex) Matches(ctx context.Context, db postgres.Batcher, namespace, query string, records []record.Record) ([]record.Matches, error) {
 	settings, err := readSettings(ctx, db, namespace)
 	return settings.matches(query, records), err
 }
 
-// Matches returns where the words of a query are in each record of a namespace.
+// Matches returns the places of a query's words in each record of a namespace.
 func (SQLiteIndex) Matches(ctx context.Context, db *sqlite.DB, namespace, query string, records []record.Record) ([]record.Matches, error) {
 	settings, err := settingsOf(ctx, db.Read, namespace)
 	return settings.matches(query, records), err
@@ -37,8 +37,8 @@ func (s Settings) matches(text string, records []record.Record) []record.Matches
 	return found
 }
 
-// find returns the tokens of a text that match, as ranges one after another: what overlaps is one, as are a match and the
-// parts of it.
+// find returns the ranges of matching tokens in a text, in order. Overlapping tokens, such as an identifier and its parts,
+// become one range.
 func (s Settings) find(q query, sought map[string]bool, text string) []record.Span {
 	var spans []record.Span
 	for _, t := range s.language().tokens(text) {

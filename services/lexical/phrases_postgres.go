@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// maxPhraseDocuments bounds the documents with all words of a phrase that are checked for the phrase itself; the
-	// latest are.
+	// maxPhraseDocuments bounds the documents with all words of a phrase that are checked for the phrase. The latest are
+	// checked.
 	maxPhraseDocuments = 4096
-	// maxPrefixed bounds the words that the beginning of a word stands for; those first in order are taken.
+	// maxPrefixed bounds the words that a prefix stands for. The first in alphabetical order are taken.
 	maxPrefixed = 32
 )
 
-// phraseMatches are the documents with a quoted phrase. It counts like one more term that each has once.
+// phraseMatches are the documents with a quoted phrase. The phrase counts like a term that each of them has once.
 type phraseMatches struct {
 	numbers []uint32
 	fresh   []uuid.UUID
 	weight  float64
 }
 
-// has says whether a document, by its number or if fresh by its memory, has the phrase.
+// has reports whether a document has the phrase. number is nil for a fresh document.
 func (m phraseMatches) has(number *uint32, memory uuid.UUID) bool {
 	if number == nil {
 		return slices.Contains(m.fresh, memory)
@@ -33,8 +33,8 @@ func (m phraseMatches) has(number *uint32, memory uuid.UUID) bool {
 	return slices.Contains(m.numbers, *number)
 }
 
-// findPhrases finds the documents that have each quoted phrase. Positions are in the tsvectors, which are read of the
-// documents that have all of the phrase's words.
+// findPhrases finds the documents of each quoted phrase. It reads the tsvectors, which have positions, of the documents with
+// all words of the phrase.
 func (s *bm25Search) findPhrases(ctx context.Context) error {
 	byTerm := make(map[string]*sought, len(s.terms))
 	for _, t := range s.terms {
@@ -49,9 +49,9 @@ func (s *bm25Search) findPhrases(ctx context.Context) error {
 			}
 			seen[t.term] = true
 			if w := byTerm[t.term]; w != nil {
-				words = append(words, &sought{wanted: w.wanted, df: w.df, weight: 1, blocks: w.blocks, fresh: w.fresh})
+				words = append(words, &sought{queryTerm: w.queryTerm, df: w.df, weight: 1, blocks: w.blocks, fresh: w.fresh})
 			} else if !t.stop {
-				words = nil // nothing has it
+				words = nil // no document has the term
 				break
 			}
 		}
@@ -63,7 +63,7 @@ func (s *bm25Search) findPhrases(ctx context.Context) error {
 			continue
 		}
 		s.budget -= size
-		var counts scores // of the phrase's words that a document has
+		var counts scores // number of the phrase's words in each document
 		for _, number := range s.removed {
 			counts.exclude(number)
 		}
@@ -92,7 +92,7 @@ func (s *bm25Search) findPhrases(ctx context.Context) error {
 	return nil
 }
 
-// check returns those of the documents that match a tsquery.
+// check returns the documents that match a tsquery.
 func (s *bm25Search) check(ctx context.Context, query string, numbers []uint32, fresh []uuid.UUID) (m phraseMatches, err error) {
 	signed := make([]int32, len(numbers))
 	for i, number := range numbers {
@@ -112,8 +112,8 @@ func (s *bm25Search) check(ctx context.Context, query string, numbers []uint32, 
 	return m, s.tx.SendBatch(ctx, batch).Close()
 }
 
-// phraseQuery returns a tsquery for a phrase's words at their distances. Stop words only keep the distance, since older
-// programs did not index them, unless there is nothing else; of several terms at one position, it has the last.
+// phraseQuery returns a tsquery for a phrase's words at their distances. Stop words are left out and keep only the distance,
+// unless the phrase has no other words. Among terms at one position, it takes the last.
 func phraseQuery(phrase []token) string {
 	content := false
 	for _, t := range phrase {
@@ -134,7 +134,7 @@ func phraseQuery(phrase []token) string {
 	return b.String()
 }
 
-// expand adds the words that begin as the query's last word does, if the namespace wants that.
+// expand adds the indexed words that begin with the query's last word, if the namespace's settings ask for it.
 func (s *bm25Search) expand(ctx context.Context) error {
 	if s.query.prefix == "" {
 		return nil
@@ -156,7 +156,7 @@ func (s *bm25Search) expand(ctx context.Context) error {
 	}
 	for _, term := range found {
 		if !known[term] {
-			s.query.terms = append(s.query.terms, wanted{term: term, uses: 1, prefixed: true})
+			s.query.terms = append(s.query.terms, queryTerm{term: term, uses: 1, prefixed: true})
 			s.query.distinct++
 		}
 	}

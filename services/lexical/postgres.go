@@ -12,18 +12,18 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/postgres"
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/record"
 )
 
-// settingsLock is held by a transaction that writes a namespace's index, shared, and by one that changes the namespace's
-// settings, alone, so that no document is left that was indexed by former settings.
+// settingsLock is the key of an advisory lock. Transactions that write a namespace's index share it. A transaction that
+// changes the namespace's settings holds it exclusively, so that no document stays indexed by former settings.
 const settingsLock = `hashtextextended('lexical settings of ' || namespace, 0)`
 
 // PostgresIndex writes the index in the record's own transaction.
 type PostgresIndex struct{}
 
-// Put adds or replaces the records' entries. It writes documents only; postings follow by trigger.
+// Put adds or replaces the records' entries. It writes documents; a trigger writes the postings.
 func (PostgresIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record) error {
 	n := len(records)
 	namespaces, ids, vectors := make([]string, n), make([]uuid.UUID, n), make([]string, n)
@@ -38,8 +38,8 @@ func (PostgresIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record
 	for i, r := range records {
 		vectors[i] = settings[r.Namespace].language().tsvector(r)
 	}
-	// In order, so that two transactions with the same memories do not wait for each other. An update that leaves the
-	// words alone leaves the index alone.
+	// The order prevents deadlocks of transactions with the same memories. A record whose words have not changed is not
+	// written.
 	batch := &pgx.Batch{}
 	batch.Queue(`
 		INSERT INTO lexical.documents AS d (namespace, memory_id, tsv)
@@ -56,13 +56,13 @@ func (PostgresIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record
 	return tx.SendBatch(ctx, batch).Close()
 }
 
-// Forget takes the words of documents that are gone out of the blocks, where they would stay until the next fold.
+// Forget removes the words of deleted documents from the blocks, where they would stay until the next fold.
 func (PostgresIndex) Forget(ctx context.Context, tx pgx.Tx, namespace string) error {
 	_, err := postgres.In(tx, namespace).Exec(ctx, `SELECT lexical.fold($1)`, namespace)
 	return err
 }
 
-// lockSettings returns each namespace's settings and keeps them as they are until the transaction ends.
+// lockSettings returns each namespace's settings, and locks them until the transaction ends.
 func lockSettings(ctx context.Context, tx pgx.Tx, namespaces []string) (map[string]Settings, error) {
 	namespaces = slices.Compact(slices.Sorted(slices.Values(namespaces)))
 	batch := &pgx.Batch{}
@@ -102,7 +102,7 @@ func readSettings(ctx context.Context, db postgres.Batcher, namespace string) (s
 	return s, err
 }
 
-// queue returns what queues the reading of a namespace's settings.
+// queue returns a function that adds the query for a namespace's settings to a batch. The batch's results fill s.
 func (s *Settings) queue(namespace string) func(*pgx.Batch) {
 	return func(batch *pgx.Batch) {
 		batch.Queue(`SELECT `+settingsColumns+` FROM lexical.settings WHERE namespace = $1`, namespace).QueryRow(func(row pgx.Row) error {
@@ -118,7 +118,7 @@ func (s *Settings) queue(namespace string) func(*pgx.Batch) {
 
 // Postgres searches by BM25 over blocks of postings, or by ts_rank over weighted tsvectors.
 type Postgres struct {
-	*postgres.Standby // to search in; set it before the first search
+	*postgres.Standby // to read from; set it before the first search
 	pool              *pgxpool.Pool
 	cfg               Config
 }
@@ -132,23 +132,14 @@ func NewPostgres(pool *pgxpool.Pool, cfg Config) *Postgres {
 	return &Postgres{pool: pool, cfg: cfg}
 }
 
-// planning holds for each search. The query is planned with its values, since how common its terms are, and how large its
-// namespace is, decides which index to use; a generic plan guesses the same for all. A sequential scan reads every row of
-// the partition, and compiling a plan takes longer than running it.
+// planning are the planner's settings for searches. Queries are planned with their values: the best index depends on the
+// frequency of the terms and the size of the namespace, which a generic plan cannot know. A sequential scan would read the
+// whole partition, and JIT compilation takes longer than the query.
 var planning = map[string]string{"plan_cache_mode": "force_custom_plan", "enable_seqscan": "off", "jit": "off"}
 
-// scorer is how to rank: the request names it, else the namespace's settings do, else the configuration. lacking means that it
-// is bm25 because the namespace has no index for the one named.
-func (p *Postgres) scorer(ctx context.Context, tx pgx.Tx, q leg.Query, settings Settings) (scorer triskelev1.Scorer, lacking bool, err error) {
-	scorer = cmp.Or(q.Scorer, settings.Scorer, p.cfg.Scorer)
-	if scorer != triskelev1.Scorer_SCORER_TEXTSEARCH {
-		return scorer, false, nil
-	}
-	has, err := hasTextsearch(ctx, tx, q.Namespace, settings)
-	if err != nil || has {
-		return scorer, false, err
-	}
-	return triskelev1.Scorer_SCORER_BM25, true, nil
+// scorer returns the scorer of the request, else of the namespace's settings, else of the configuration.
+func (p *Postgres) scorer(q leg.Query, settings Settings) triskelev1.Scorer {
+	return cmp.Or(q.Scorer, settings.Scorer, p.cfg.Scorer)
 }
 
 // Search implements leg.Searcher.
@@ -156,27 +147,18 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	var result leg.Result
 	var settings Settings
 	err := postgres.SearchAfter(ctx, p.Or(p.pool), q.Namespace, planning, settings.queue(q.Namespace), func(tx pgx.Tx) error {
-		scorer, lacking, err := p.scorer(ctx, tx, q, settings)
-		if err != nil {
-			return err
-		}
 		search, kind := p.searchByBM25, triskelev1.ScoreKind_SCORE_KIND_BM25
-		switch scorer {
-		case triskelev1.Scorer_SCORER_TS_RANK:
+		if p.scorer(q, settings) == triskelev1.Scorer_SCORER_TS_RANK {
 			search, kind = p.searchByRank, triskelev1.ScoreKind_SCORE_KIND_TS_RANK
-		case triskelev1.Scorer_SCORER_TEXTSEARCH:
-			search = p.searchByTextsearch
 		}
 		understood := understand(q.Text, settings)
 		if understood.distinct == 0 {
 			result = abstained(kind, noWords)
 			return nil
 		}
+		var err error
 		result, err = search(ctx, tx, q, understood, settings)
 		result.ScoreKind = kind
-		if lacking && result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED {
-			result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: the namespace has no index of pg_textsearch for its settings"
-		}
 		if err != nil || !q.MarkExact {
 			return err
 		}
@@ -198,7 +180,7 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	return result, nil
 }
 
-// Status implements leg.Searcher. Nothing is ever pending: the index is written with the record.
+// Status implements leg.Searcher. Nothing is ever pending, because the index is written in the record's transaction.
 func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, error) {
 	status := leg.Status{Model: "bm25"}
 	err := postgres.In(p.Or(p.pool), namespace).QueryRow(ctx, `SELECT count(*) FROM lexical.documents WHERE namespace = $1`, namespace).Scan(&status.Indexed)

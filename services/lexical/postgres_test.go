@@ -14,9 +14,9 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
-	"github.com/triskele/triskele/services/postgres/pgtest"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/postgres/pgtest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // byRank asks for the scorer ts_rank.
@@ -212,12 +212,6 @@ func TestPlans(t *testing.T) {
 		"least score": func(q *leg.Query) { q.MinScore = &least },
 	}
 	scorers := []triskelev1.Scorer{triskelev1.Scorer_SCORER_BM25, triskelev1.Scorer_SCORER_TS_RANK}
-	if *byTextsearch {
-		if err := lexical.NewPostgres(f.Pool, lexical.DefaultConfig()).Textsearch(t.Context(), "ns", true); err != nil {
-			t.Fatal(err)
-		}
-		scorers = append(scorers, triskelev1.Scorer_SCORER_TEXTSEARCH)
-	}
 	for _, statistics := range []bool{false, true} {
 		if statistics {
 			if _, err := f.Pool.Exec(t.Context(), "ANALYZE"); err != nil {
@@ -285,5 +279,19 @@ func TestForgettingFolds(t *testing.T) {
 	var removals int
 	if err := f.Pool.QueryRow(t.Context(), "SELECT count(*) FROM lexical.removals").Scan(&removals); err != nil || removals > 0 {
 		t.Errorf("%d words are yet to be removed, %v", removals, err)
+	}
+}
+
+// TestCorruptBlockIsAnError spoils the postings of a word.
+func TestCorruptBlockIsAnError(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	f.Insert(t, storetest.Record("ns", "wren dunlin", nil))
+	fold(t, f, "ns")
+	if changed, err := f.Pool.Exec(t.Context(), "UPDATE lexical.blocks SET data = substr(data, 1, 5) WHERE term = 'dunlin'"); err != nil || changed.RowsAffected() != 1 {
+		t.Fatalf("%d rows changed, %v", changed.RowsAffected(), err)
+	}
+	if result, err := searcher(f).Search(t.Context(), leg.Query{Namespace: "ns", Text: "dunlin", Depth: 10}); err == nil || !strings.Contains(err.Error(), "block") {
+		t.Errorf("got %+v, %v, want an error about the block", result, err)
 	}
 }

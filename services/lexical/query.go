@@ -8,37 +8,37 @@ import (
 )
 
 const (
-	// maxTerms bounds the terms that are searched for. Of a longer query the rarest and most repeated are kept.
+	// maxTerms bounds the terms that are searched for. A longer query keeps the terms of the highest weight.
 	maxTerms = 64
-	// maxLookups bounds the terms that are looked up to find those.
+	// maxLookups bounds the terms whose document frequencies are looked up to find those.
 	maxLookups = 1024
-	// maxPhrases bounds the quoted phrases that are looked at.
+	// maxPhrases bounds the quoted phrases of a query that count.
 	maxPhrases = 8
 )
 
-// wanted is a term of a query.
-type wanted struct {
+// queryTerm is one distinct term of a query.
+type queryTerm struct {
 	term string
-	uses int // in the query
+	uses int // occurrences in the query
 	stop bool
-	// prefixed marks a word that was not in the query but begins as its last word does.
+	// prefixed marks a term that is not in the query but begins with its last word.
 	prefixed bool
 }
 
-// query is a text understood. Nothing in it is an operator but quotation marks.
+// query is a parsed query text. Quotation marks are its only operators.
 type query struct {
-	terms    []wanted // distinct; stop words only if there is nothing else
-	distinct int      // before any was left out
+	terms    []queryTerm // stop words only if there are no others
+	distinct int         // number of terms before maxLookups was applied
 	phrases  [][]token
-	// identifiers are the terms of each identifier, the whole first, as often as it has them.
+	// identifiers are the terms of each identifier: the whole, then its parts, with repetitions.
 	identifiers [][]string
-	prefix      string // what the last word begins with, if it is to stand for all such words
+	prefix      string // the last word, if it stands for all words that begin with it; else ""
 }
 
-// understand splits a text into terms and quoted phrases of two words or more.
+// understand splits a text into terms and quoted phrases of two terms or more.
 func understand(text string, s Settings) query {
 	all := s.language().tokens(text)
-	tokens := slices.DeleteFunc(slices.Clone(all), func(t token) bool { return t.grammed })
+	tokens := slices.DeleteFunc(slices.Clone(all), func(t token) bool { return t.paired })
 	var q query
 	if s.Prefix && len(tokens) > 0 {
 		if last := tokens[len(tokens)-1]; last.end == len(strings.TrimRightFunc(text, unicode.IsSpace)) {
@@ -62,7 +62,7 @@ func understand(text string, s Settings) query {
 		if !seen {
 			i = len(q.terms)
 			at[t.term] = i
-			q.terms = append(q.terms, wanted{term: t.term, stop: t.stop})
+			q.terms = append(q.terms, queryTerm{term: t.term, stop: t.stop})
 		}
 		q.terms[i].uses++
 	}
@@ -73,7 +73,7 @@ func understand(text string, s Settings) query {
 	return q
 }
 
-// identifiers returns the terms of each identifier among tokens: one that others lie within, and those.
+// identifiers returns the terms of each identifier: of a token that contains the next tokens, and of those.
 func identifiers(tokens []token) (found [][]string) {
 	for i := 0; i < len(tokens); {
 		whole, begin := tokens[i], i
@@ -91,14 +91,14 @@ func identifiers(tokens []token) (found [][]string) {
 	return found
 }
 
-// mostUsed returns the n terms that the query repeats most, as they are likely its topic; among equals, the earlier.
-func mostUsed(terms []wanted, n int) []wanted {
+// mostUsed returns the n terms that the query repeats most, which are likely its topic. Among equals, it keeps the earlier.
+func mostUsed(terms []queryTerm, n int) []queryTerm {
 	terms = slices.Clone(terms)
-	slices.SortStableFunc(terms, func(a, b wanted) int { return cmp.Compare(b.uses, a.uses) })
+	slices.SortStableFunc(terms, func(a, b queryTerm) int { return cmp.Compare(b.uses, a.uses) })
 	return terms[:min(n, len(terms))]
 }
 
-// quotations returns what is between pairs of quotation marks.
+// quotations returns the ranges between pairs of quotation marks.
 func quotations(text string) []span {
 	var found []span
 	begin := -1
@@ -124,13 +124,12 @@ func (q query) words() []string {
 	return words
 }
 
-// excess is by how many uses each term counts less for being part of an identifier: all its terms together weigh what the
-// whole does, or the parts if these weigh more, since they say the same thing twice. rarity has the terms that occur, by
-// idf.
+// excess returns the number of uses to subtract from each term of an identifier. The whole and its parts mean the same, so
+// together they must weigh as much as the heavier of the two. rarity is the idf of the terms that occur in the index.
 func (q query) excess(rarity map[string]float64) map[string]float64 {
 	less := map[string]float64{}
 	for _, terms := range q.identifiers {
-		whole, parts := rarity[terms[0]], 0.
+		whole, parts := rarity[terms[0]], 0.0
 		for _, t := range terms[1:] {
 			parts += rarity[t]
 		}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // reference computes BM25F by its definition over all documents. Words are separated by spaces and are their own terms.

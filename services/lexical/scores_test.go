@@ -10,9 +10,9 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/schema"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // TestScores: whatever a deep search finds has the same score when asked for by id, and all else has 0.

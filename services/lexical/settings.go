@@ -2,6 +2,7 @@ package lexical
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,48 +10,44 @@ import (
 	"github.com/triskele/triskele/services/leg"
 )
 
-// Settings say how a namespace is indexed and searched.
+// Settings tell how a namespace is indexed and searched.
 type Settings struct {
 	Language string  // one of Languages
-	K1       float64 // how slowly repetition saturates, 0 to 10
-	B        float64 // how much length counts against a memory, 0 to 1
+	K1       float64 // BM25's k1, 0 to 10: repeated terms count more with a higher k1
+	B        float64 // BM25's b, 0 to 1: long memories rank lower with a higher b
 	Prefix   bool    // the last word of a query also finds longer words
-	// Scorer is what a request gets that asks for none; unspecified means as configured.
+	// Scorer ranks if the request names no scorer. Unspecified means Config.Scorer.
 	Scorer triskelev1.Scorer
 }
 
 // Leg is the lexical leg on one engine.
 type Leg interface {
 	leg.Searcher
-	// Settings returns a namespace's settings, the default ones if it has none of its own.
+	// Settings returns a namespace's settings, or the default ones if it has none.
 	Settings(ctx context.Context, namespace string) (Settings, error)
-	// Set changes a namespace's settings, and indexes its memories again if their language changed. The namespace need
-	// not exist yet.
+	// Set changes a namespace's settings. If the language changes, it indexes all memories again. The namespace need not
+	// exist.
 	Set(ctx context.Context, namespace string, s Settings) error
-	// Textsearch makes the index that the scorer textsearch needs in a namespace, anew if k1 or b have changed, or drops it.
-	Textsearch(ctx context.Context, namespace string, index bool) error
-	// Check returns an error if the scorer of the configuration cannot be had.
-	Check(ctx context.Context) error
-	// Reindex indexes a namespace's memories again, as the present program and settings would have it.
+	// Reindex indexes a namespace's memories again, by the rules of this program and the current settings.
 	Reindex(ctx context.Context, namespace string) error
 }
 
-// DefaultSettings hold for a namespace without its own; docs/adr/0022 says where k1 and b come from.
+// DefaultSettings returns the settings of a namespace without its own. docs/adr/0010-lexical-scorers.md justifies k1 and b.
 func DefaultSettings() Settings { return Settings{Language: "english", K1: 0.9, B: 0.4} }
 
-// Check returns an error that says what is wrong with the settings.
+// Check returns an error if a setting is invalid.
 func (s Settings) Check() error {
 	if _, known := languages[s.Language]; !known {
 		return fmt.Errorf("language must be one of %s", strings.Join(Languages(), ", "))
 	}
 	if !(s.K1 >= 0 && s.K1 <= 10) {
-		return fmt.Errorf("k1 must be from 0 to 10")
+		return errors.New("k1 must be from 0 to 10")
 	}
 	if !(s.B >= 0 && s.B <= 1) {
-		return fmt.Errorf("b must be from 0 to 1")
+		return errors.New("b must be from 0 to 1")
 	}
 	return nil
 }
 
-// language returns the rules for the namespace's words; for a name that a newer program wrote, those without a stemmer.
+// language returns the rules for words. A language that only a newer program knows gets no stemmer.
 func (s Settings) language() language { return languages[s.Language] }

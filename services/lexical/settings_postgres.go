@@ -6,10 +6,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/store/postgres"
 )
 
-// reindexBatch is how many memories are indexed in one transaction.
+// reindexBatch is the number of memories that one transaction indexes, on either engine.
 const reindexBatch = 200
 
 // Settings implements Leg.

@@ -3,28 +3,22 @@ package lexical
 import (
 	"context"
 	"database/sql"
-	"errors"
 
-	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
-
-// ErrNotOnSQLite says that a scorer or its index cannot be had there.
-var ErrNotOnSQLite = errors.New("pg_textsearch is an extension of PostgreSQL: on SQLite the scorer is bm25")
 
 // Settings implements Leg.
 func (s *SQLite) Settings(ctx context.Context, namespace string) (Settings, error) {
 	return settingsOf(ctx, s.db.Read, namespace)
 }
 
-// Set implements Leg. FTS5 takes no notice of k1 and b.
+// Set implements Leg. FTS5 ignores k1 and b.
 func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) error {
 	if err := settings.Check(); err != nil {
 		return err
-	}
-	if settings.Scorer == triskelev1.Scorer_SCORER_TEXTSEARCH {
-		return ErrNotOnSQLite
 	}
 	var former Settings
 	err := s.db.Update(ctx, func(tx *sql.Tx) (err error) {
@@ -41,42 +35,13 @@ func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) e
 	return s.Reindex(ctx, namespace)
 }
 
-// Textsearch implements Leg.
-func (s *SQLite) Textsearch(_ context.Context, _ string, index bool) error {
-	if index {
-		return ErrNotOnSQLite
-	}
-	return nil
-}
-
-// Check implements Leg: FTS5 is always there, and any other scorer falls back to it.
-func (s *SQLite) Check(context.Context) error { return nil }
-
 // Reindex implements Leg.
 func (s *SQLite) Reindex(ctx context.Context, namespace string) error {
-	if err := s.db.Update(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM lexical_documents WHERE namespace = ?`, namespace)
-		return err
-	}); err != nil {
-		return err
-	}
-	return CatchUpSQLite(ctx, s.db)
-}
-
-// catchUpBatch is how many memories are indexed in one transaction.
-const catchUpBatch = 200
-
-// CatchUpSQLite indexes the memories that have no document or no hashes: those from before a change of the index.
-func CatchUpSQLite(ctx context.Context, db *sqlite.DB) error {
-	var after record.Record
+	var after uuid.UUID
 	for more := true; more; {
-		err := db.Update(ctx, func(tx *sql.Tx) error {
+		err := s.db.Update(ctx, func(tx *sql.Tx) error {
 			rows, err := tx.QueryContext(ctx, `SELECT `+sqlite.RecordColumns+` FROM memories m
-				WHERE (m.namespace, m.id) > (?, ?) AND (
-					NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id)
-					OR NOT EXISTS (SELECT 1 FROM lexical_hashes h WHERE h.namespace = m.namespace AND h.memory_id = m.id)
-				)
-				ORDER BY m.namespace, m.id LIMIT ?`, after.Namespace, after.ID[:], catchUpBatch)
+				WHERE m.namespace = ? AND m.id > ? ORDER BY m.id LIMIT ?`, namespace, after[:], reindexBatch)
 			if err != nil {
 				return err
 			}
@@ -87,12 +52,12 @@ func CatchUpSQLite(ctx context.Context, db *sqlite.DB) error {
 				if err != nil {
 					return err
 				}
-				records, after = append(records, r), r
+				records, after = append(records, r), r.ID
 			}
 			if err := rows.Err(); err != nil {
 				return err
 			}
-			more = len(records) == catchUpBatch
+			more = len(records) == reindexBatch
 			return SQLiteIndex{}.Put(ctx, tx, records)
 		})
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // SQLiteIndex writes the index in the record's own transaction.
@@ -79,7 +79,7 @@ func (l language) terms(text string) string {
 	return b.String()
 }
 
-// settingsOf returns a namespace's settings.
+// settingsOf returns a namespace's settings, or the default ones.
 func settingsOf(ctx context.Context, db interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }, namespace string) (Settings, error) {
@@ -94,8 +94,8 @@ func settingsOf(ctx context.Context, db interface {
 	return s, err
 }
 
-// SQLite searches by BM25 over an FTS5 index. How rare a term is, and how long a document is on average, is taken over
-// all namespaces of the file.
+// SQLite searches by BM25 over an FTS5 index. Document frequencies and the average length are those of the whole file, not of
+// a namespace.
 type SQLite struct{ db *sqlite.DB }
 
 var _ Leg = (*SQLite)(nil)
@@ -103,19 +103,19 @@ var _ Leg = (*SQLite)(nil)
 // NewSQLite returns the leg for a database.
 func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db} }
 
-// Search implements leg.Searcher: memories with any term of the query, by BM25.
+// Search implements leg.Searcher. It ranks memories with any term of the query by BM25.
 func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
-	matching, result, err := s.prepare(ctx, q)
-	if err != nil || matching == "" {
+	match, result, err := s.prepare(ctx, q)
+	if err != nil || match == "" {
 		return result, err
 	}
-	candidates := 2*q.Depth + 100 // memories that are not live, and ties
+	candidates := 2*q.Depth + 100 // makes up for memories that are not live, and leaves room for ties
 	if q.Filter.Narrow() {
 		candidates = -1
 	}
-	hits, complete, err := s.search(ctx, q, matching, candidates)
+	hits, complete, err := s.search(ctx, q, match, candidates)
 	if err == nil && !complete {
-		hits, _, err = s.search(ctx, q, matching, -1)
+		hits, _, err = s.search(ctx, q, match, -1)
 	}
 	if err != nil {
 		return leg.Result{}, err
@@ -129,13 +129,12 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 		return leg.Result{}, err
 	}
 	return result, markExact(q, &result, matches, func(ids []uuid.UUID) ([]leg.Score, error) {
-		scores, _, err := s.Scores(ctx, q, ids)
-		return scores, err
+		return s.scores(ctx, q.Namespace, match, ids)
 	})
 }
 
-// prepare returns the FTS5 query for a text, "" if there is nothing to search for, and the result as far as it is known.
-func (s *SQLite) prepare(ctx context.Context, q leg.Query) (matching string, result leg.Result, err error) {
+// prepare returns the FTS5 query for a text, or "" if the text has no words. It also returns the result without its hits.
+func (s *SQLite) prepare(ctx context.Context, q leg.Query) (match string, result leg.Result, err error) {
 	result.ScoreKind = triskelev1.ScoreKind_SCORE_KIND_BM25
 	settings, err := settingsOf(ctx, s.db.Read, q.Namespace)
 	if err != nil {
@@ -149,26 +148,25 @@ func (s *SQLite) prepare(ctx context.Context, q leg.Query) (matching string, res
 	if err != nil {
 		return "", result, err
 	}
-	switch scorer := cmp.Or(q.Scorer, settings.Scorer); scorer {
-	case triskelev1.Scorer_SCORER_TS_RANK, triskelev1.Scorer_SCORER_TEXTSEARCH:
-		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: this store has no "+ScorerName(scorer)
+	if cmp.Or(q.Scorer, settings.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
+		result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by bm25: this store has no ts_rank"
 	}
 	if len(terms) < understood.distinct {
 		result.Reason = fmt.Sprintf("searched for %d of the %d terms", len(terms), understood.distinct)
 	}
-	return match(terms, understood), result, nil
+	return ftsQuery(terms, understood), result, nil
 }
 
-// ftsScore is a memory's score, negated: the least is the best.
+// ftsScore is the negated score of a memory: lower is better.
 const ftsScore = "bm25(lexical_fts, 1.0, 0.4, 0.2, 0.1)"
 
-// search looks up the memories of the best candidates only, of all with -1, since it costs more than their scores do.
-// The hits are complete if no candidate beyond could be among them.
+// search scores all matches, and looks up the memories of the best candidates only, because that costs more. -1 means all.
+// The hits are complete if no other candidate can be among them.
 func (s *SQLite) search(ctx context.Context, q leg.Query, match string, candidates int) (hits []leg.Hit, complete bool, err error) {
 	var args sqlite.Args
 	namespace := args.Add(q.Namespace)
 	limit := args.Add(candidates)
-	// An unknown namespace has number 0 and no documents.
+	// An unknown namespace has the number 0, whose range of rows is empty.
 	statement := `
 		WITH candidates AS MATERIALIZED (
 			SELECT rowid AS id, ` + ftsScore + ` AS score FROM lexical_fts
@@ -185,7 +183,7 @@ func (s *SQLite) search(ctx context.Context, q leg.Query, match string, candidat
 	if q.MinScore != nil {
 		statement += " AND -c.score >= " + args.Add(*q.MinScore)
 	}
-	// The driver stops a statement at the end of ctx only until the first row: sorting puts all the work before it.
+	// The driver can cancel a statement only before its first row. Sorting does all the work before the first row.
 	statement += " ORDER BY c.score, m.importance DESC, m.created_at DESC, m.id LIMIT " + args.Add(q.Depth)
 	rows, err := s.db.Read.QueryContext(ctx, statement, args...)
 	if err != nil {
@@ -207,8 +205,8 @@ func (s *SQLite) search(ctx context.Context, q leg.Query, match string, candidat
 	return hits, complete || candidates < 0, rows.Err()
 }
 
-// rarest returns the terms to search for: of more than maxTerms, those that tell most.
-func (s *SQLite) rarest(ctx context.Context, terms []wanted) ([]wanted, error) {
+// rarest returns the terms to search for. If there are more than maxTerms, it keeps those of the highest weight.
+func (s *SQLite) rarest(ctx context.Context, terms []queryTerm) ([]queryTerm, error) {
 	if len(terms) <= maxTerms {
 		return terms, nil
 	}
@@ -233,15 +231,15 @@ func (s *SQLite) rarest(ctx context.Context, terms []wanted) ([]wanted, error) {
 		weights[term] = idf(n, df)
 	}
 	terms = slices.Clone(terms)
-	slices.SortStableFunc(terms, func(a, b wanted) int {
+	slices.SortStableFunc(terms, func(a, b queryTerm) int {
 		return cmp.Compare(weights[b.term]*float64(b.uses), weights[a.term]*float64(a.uses))
 	})
 	return terms[:maxTerms], rows.Err()
 }
 
-// match returns an FTS5 query for any of the terms, and the query's phrases, which count as terms. All is quoted, so
-// that nothing can be taken for syntax; terms have no quotation marks.
-func match(terms []wanted, q query) string {
+// ftsQuery returns an FTS5 query for any of the terms or the query's phrases. All terms are quoted, so that none can be taken
+// for syntax. Terms contain no quotation marks.
+func ftsQuery(terms []queryTerm, q query) string {
 	var alternatives []string
 	for _, t := range terms {
 		alternatives = append(alternatives, `"`+t.term+`"`)
@@ -259,7 +257,7 @@ func match(terms []wanted, q query) string {
 	return strings.Join(alternatives, " OR ")
 }
 
-// Status implements leg.Searcher. Nothing is ever pending: the index is written with the record.
+// Status implements leg.Searcher. Nothing is ever pending, because the index is written in the record's transaction.
 func (s *SQLite) Status(ctx context.Context, namespace string) (leg.Status, error) {
 	status := leg.Status{Model: "fts5 bm25"}
 	err := s.db.Read.QueryRowContext(ctx, `SELECT count(*) FROM lexical_documents WHERE namespace = ?`, namespace).Scan(&status.Indexed)

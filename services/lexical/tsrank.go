@@ -9,12 +9,12 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
-	"github.com/triskele/triskele/services/postgres"
+	"github.com/triskele/triskele/services/store/postgres"
 )
 
-// searchByRank ranks by ts_rank over weighted tsvectors. First come the memories with all terms of the query; if they are
-// fewer than the depth, those with any follow, as far as they rank at least Config.OrBroadenMinRank. Scores compare within
-// each part only. Of a query with more than maxTerms terms no memory is expected to have all.
+// searchByRank ranks by ts_rank over weighted tsvectors. Memories with all terms of the query come first. If they are fewer
+// than the depth, memories with any term follow, if their rank is at least Config.OrBroadenMinRank. Scores compare only
+// within each of the two groups. A query of more than maxTerms terms has the second group alone.
 func (p *Postgres) searchByRank(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, _ Settings) (result leg.Result, err error) {
 	terms := mostUsed(understood.terms, maxTerms)
 	var all string
@@ -44,8 +44,8 @@ func (p *Postgres) searchByRank(ctx context.Context, tx pgx.Tx, q leg.Query, und
 	return result, err
 }
 
-// tsquery joins terms by an operator, whatever characters they contain.
-func tsquery(terms []wanted, operator string) string {
+// tsquery returns a tsquery of terms joined by an operator.
+func tsquery(terms []queryTerm, operator string) string {
 	var b strings.Builder
 	for i, t := range terms {
 		if i > 0 {
@@ -56,9 +56,8 @@ func tsquery(terms []wanted, operator string) string {
 	return b.String()
 }
 
-// rank returns the statement for the best memories that match one tsquery and, unless it is empty, not another.
-// Ranking is done, and sorted, before the first memory is looked at, so that of the wide rows only those of the best are
-// read.
+// rank returns the statement for the best memories that match one tsquery and do not match another, except. An empty except
+// excludes none. Matches are ranked and sorted before memories are read, so that only the best memories' wide rows are read.
 func rank(q leg.Query, query, except string, minRank float64) (string, postgres.Args) {
 	var args postgres.Args
 	namespace, match := args.Add(q.Namespace), args.Add(query)+"::tsquery"

@@ -9,30 +9,30 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxTermBytes bounds a term; longer words are cut, in memories and queries alike.
+// maxTermBytes bounds a term. Longer words are truncated, in memories and in queries.
 const maxTermBytes = 255
 
-// maxParts bounds the words of an identifier that is also kept whole.
+// maxParts bounds the words of an identifier that is also a term as a whole.
 const maxParts = 16
 
-// A token is one term of a text. Terms at one position are ways to say the same: an identifier is there whole, at the
-// position of its first part, and in parts; an n-gram is at the position of its first character.
+// token is one term of a text. Terms at the same position are alternatives: an identifier as a whole has the position of its
+// first part, and a pair of characters that of its first character.
 type token struct {
 	term       string
 	start, end int // bytes in the text
 	position   int // from 0
 	stop       bool
-	grammed    bool // a character that is part of a pair, too
+	paired     bool // a single character that is also part of a pair
 }
 
 // tokens splits a text into terms:
 //
-//   - Words are runs of letters, digits and marks. They are lower-cased, freed of accents (Latin and Greek) and of
-//     compatibility forms, and stemmed by the language's Snowball stemmer.
-//   - Words joined by . _ - / \ : @ + without a space are an identifier, a number, an address or a path: kept whole, in
-//     lower case, and in parts. Words in camelCase likewise.
-//   - Text in scripts that put no space between words (Han, kana, Thai and the like), and Hangul, becomes single
-//     characters and pairs of neighbours.
+//   - Words are runs of letters, digits and marks. They lose case, compatibility forms, and Latin and Greek accents. The
+//     language's Snowball stemmer reduces them to stems.
+//   - Words joined by . _ - / \ : @ + are an identifier, a number, an address or a path. The whole is a term, and so is each
+//     part. Words in camelCase are treated likewise.
+//   - Scripts without spaces between words (Han, kana, Thai and others) and Hangul become single characters and pairs of
+//     adjacent characters.
 func (l language) tokens(text string) []token {
 	tokens := make([]token, 0, len(text)/5)
 	position := 0
@@ -43,7 +43,7 @@ func (l language) tokens(text string) []token {
 			continue
 		}
 		if isUnspaced(r) {
-			tokens, position, i = appendGrams(tokens, text, i, position)
+			tokens, position, i = appendCharacters(tokens, text, i, position)
 			continue
 		}
 		words, end := compound(text, i)
@@ -58,10 +58,10 @@ func (l language) tokens(text string) []token {
 	return slices.DeleteFunc(tokens, func(t token) bool { return t.term == "" })
 }
 
-// span is a part of a text, in bytes.
+// span is a byte range of a text.
 type span struct{ start, end int }
 
-// compound returns the words of the identifier, or the one word, that begins at start, and its end.
+// compound returns the words of the identifier that begins at start, and its end. A plain word is returned alone.
 func compound(text string, start int) (words []span, end int) {
 	for i := start; ; {
 		word := span{i, i}
@@ -83,9 +83,9 @@ func compound(text string, start int) (words []span, end int) {
 	}
 }
 
-// appendWord appends a word and, if it is in camelCase, its parts.
+// appendWord appends a word and its camelCase parts, if it has several.
 func (l language) appendWord(tokens []token, text string, word span, position int) ([]token, int) {
-	parts := camel(text, word)
+	parts := camelParts(text, word)
 	whole := token{term: normalize(text[word.start:word.end]), start: word.start, end: word.end, position: position}
 	if len(parts) > 1 {
 		tokens = append(tokens, l.finish(whole))
@@ -107,9 +107,9 @@ func (l language) finish(t token) token {
 	return t
 }
 
-// camel returns the parts of a word in camelCase: a capital after a small letter begins one, and so does the last of
+// camelParts returns the parts of a word in camelCase. A part begins at a capital after a small letter, and at the last of
 // several capitals before a small letter. Any other word is one part.
-func camel(text string, word span) (parts []span) {
+func camelParts(text string, word span) (parts []span) {
 	begin := word.start
 	var before, last rune
 	lastAt := word.start
@@ -128,8 +128,9 @@ func camel(text string, word span) (parts []span) {
 	return append(parts, span{begin, word.end})
 }
 
-// appendGrams appends the characters of a run of unspaced script, and each pair of neighbours.
-func appendGrams(tokens []token, text string, start, position int) ([]token, int, int) {
+// appendCharacters appends the characters of a run of unspaced script, and each pair of adjacent characters. It also returns
+// the next position and the end of the run.
+func appendCharacters(tokens []token, text string, start, position int) ([]token, int, int) {
 	at := start
 	for at < len(text) {
 		r, size := utf8.DecodeRuneInString(text[at:])
@@ -139,7 +140,7 @@ func appendGrams(tokens []token, text string, start, position int) ([]token, int
 		end := at + size
 		next, size := utf8.DecodeRuneInString(text[end:])
 		pair := isUnspaced(next)
-		tokens = append(tokens, token{term: normalize(text[at:end]), start: at, end: end, position: position, grammed: pair || at > start})
+		tokens = append(tokens, token{term: normalize(text[at:end]), start: at, end: end, position: position, paired: pair || at > start})
 		if pair {
 			tokens = append(tokens, token{term: normalize(text[at : end+size]), start: at, end: end + size, position: position})
 		}
@@ -149,7 +150,7 @@ func appendGrams(tokens []token, text string, start, position int) ([]token, int
 	return tokens, position, at
 }
 
-// isWord says what words are made of, besides marks.
+// isWord reports whether a character is part of words. Marks are too, but no word begins with a mark.
 func isWord(r rune) bool {
 	if r < utf8.RuneSelf {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
@@ -157,30 +158,30 @@ func isWord(r rune) bool {
 	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.Is(unicode.Co, r) || isUnspaced(r))
 }
 
-// isUnspaced says whether a character belongs to a script without spaces between words, or to Hangul, whose words take
-// endings that no stemmer here knows.
+// isUnspaced reports whether a character belongs to a script without spaces between words, or to Hangul. No stemmer here
+// knows the endings of Hangul.
 func isUnspaced(r rune) bool {
 	return r >= 0x0e00 && (unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai,
 		unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Bopomofo) || r == 'ー' || r == 'ｰ')
 }
 
-// letters are those whose plain form is not a matter of accents.
+// letters replaces letters whose plain form Unicode does not decompose.
 var letters = strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "đ", "d", "ð", "d", "þ", "th", "ł", "l", "ı", "i", "ς", "σ")
 
-// normalize lower-cases a term, reduces compatibility forms, removes the accents of Latin and Greek letters, where
-// people leave them out, and keeps other marks, which tell letters apart. What is left is at most maxTermBytes long
-// and has no character but those of words and identifiers.
+// normalize lower-cases a term and replaces compatibility forms. It removes the accents of Latin and Greek letters, which
+// people often omit, and keeps other marks, which distinguish letters. The result has only characters of words and
+// identifiers, and at most maxTermBytes bytes. It is "" if no letter or digit is left.
 func normalize(s string) string {
 	plain := true
 	for i := 0; i < len(s) && plain; i++ {
 		plain = s[i] < utf8.RuneSelf
 	}
 	if plain {
-		return cut(strings.ToLower(s))
+		return truncate(strings.ToLower(s))
 	}
 	s = letters.Replace(strings.ToLower(norm.NFKC.String(s)))
 	var b strings.Builder
-	accented := false // the last letter is one that loses its accents
+	accented := false // the last letter loses its accents
 	for _, r := range norm.NFD.String(s) {
 		switch {
 		case unicode.Is(unicode.Mn, r):
@@ -198,11 +199,11 @@ func normalize(s string) string {
 	if !strings.ContainsFunc(s, isWord) {
 		return ""
 	}
-	return cut(s)
+	return truncate(s)
 }
 
-// cut shortens a term to maxTermBytes, at a character's boundary.
-func cut(s string) string {
+// truncate shortens a term to maxTermBytes, at a character's boundary.
+func truncate(s string) string {
 	if len(s) <= maxTermBytes {
 		return s
 	}

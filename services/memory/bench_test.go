@@ -5,14 +5,15 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/schema"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 var memories = flag.Int("memories", 2000, "how many memories the benchmarks rename and delete")
@@ -84,5 +85,37 @@ func BenchmarkNamespace(b *testing.B) {
 			b.ReportMetric(time.Since(start).Seconds(), "s/deletion")
 			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s/rename")
 		})
+	}
+}
+
+// BenchmarkSynchronous stores memories on SQLite, one and two hundred at a time, without and with a flush to the disk for each
+// transaction.
+func BenchmarkSynchronous(b *testing.B) {
+	for _, n := range []int{1, 200} {
+		for _, level := range []string{"NORMAL", "FULL"} {
+			b.Run(fmt.Sprintf("%d/%s", n, level), func(b *testing.B) {
+				f := storetest.SQLite(b)
+				if _, err := f.DB.Write.ExecContext(b.Context(), "PRAGMA synchronous="+level); err != nil {
+					b.Fatal(err)
+				}
+				text := strings.Repeat("The Kestrel nests on the tower by the harbour. ", 10)
+				var took []time.Duration
+				for b.Loop() {
+					records := make([]record.Record, n)
+					for i := range records {
+						records[i] = storetest.Record("n", text, nil)
+					}
+					start := time.Now()
+					if _, err := f.Memory.Insert(b.Context(), records); err != nil {
+						b.Fatal(err)
+					}
+					took = append(took, time.Since(start))
+				}
+				slices.Sort(took)
+				b.ReportMetric(took[len(took)/2].Seconds()*1000, "p50-ms")
+				b.ReportMetric(took[len(took)*95/100].Seconds()*1000, "p95-ms")
+				b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "memories/s")
+			})
+		}
 	}
 }

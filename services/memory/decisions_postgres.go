@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/triskele/triskele/services/postgres"
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // decisionColumns are the columns of memory.curation_decisions in the order of decisionTargets, for a row called d.

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -36,6 +36,8 @@ func decisionToProto(d Decision) *triskelev1.Decision {
 
 // ListDecisions implements triskelev1.MemoryServiceServer.
 func (s *Server) ListDecisions(ctx context.Context, req *triskelev1.ListDecisionsRequest) (*triskelev1.ListDecisionsResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
+	defer cancel()
 	about := uuid.Nil
 	if req.GetMemoryId() != "" {
 		var err error
@@ -53,7 +55,7 @@ func (s *Server) ListDecisions(ctx context.Context, req *triskelev1.ListDecision
 	}
 	decisions, err := s.store.ListDecisions(ctx, req.GetNamespace(), about, after, size+1)
 	if err != nil {
-		return nil, err
+		return nil, storeError(err)
 	}
 	resp := &triskelev1.ListDecisionsResponse{}
 	if len(decisions) > size {
@@ -69,6 +71,8 @@ func (s *Server) ListDecisions(ctx context.Context, req *triskelev1.ListDecision
 
 // RevertDecision implements triskelev1.MemoryServiceServer.
 func (s *Server) RevertDecision(ctx context.Context, req *triskelev1.RevertDecisionRequest) (*triskelev1.RevertDecisionResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
+	defer cancel()
 	id, err := uuid.Parse(req.GetId())
 	if err != nil {
 		return nil, rpc.Invalid("id", "must be a UUID")
@@ -82,7 +86,7 @@ func (s *Server) RevertDecision(ctx context.Context, req *triskelev1.RevertDecis
 	case errors.Is(err, ErrRevision):
 		return nil, status.Error(codes.FailedPrecondition, "id: a memory that the decision changed has changed since; undo that by hand")
 	case err != nil:
-		return nil, err
+		return nil, storeError(err)
 	}
 	return &triskelev1.RevertDecisionResponse{Decision: decisionToProto(d), RevisionToken: token(records...)}, nil
 }

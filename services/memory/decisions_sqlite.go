@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // queryDecisions returns the decisions of a statement that selects decisionColumns.

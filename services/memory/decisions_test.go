@@ -11,9 +11,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 func seen(r record.Record) memory.Seen { return memory.Seen{ID: r.ID, Revision: r.Revision} }

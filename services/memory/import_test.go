@@ -3,19 +3,21 @@ package memory_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/triskele/triskele/fuser/revision"
+	"github.com/triskele/triskele/fuser/platform/revision"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 func TestPlanStoresNothing(t *testing.T) {
@@ -148,6 +150,28 @@ func TestImport(t *testing.T) {
 		}
 		if _, err := importAll(t, c, many...); status.Code(err) != codes.InvalidArgument || status.Convert(err).Message() != "return_ids: must not be set on a stream of more than 50000 memories" {
 			t.Errorf("too many ids: %v", err)
+		}
+	})
+}
+
+// TestLastRevision: no memory is imported with a number that is too large, and one that has the last number can be replaced.
+func TestLastRevision(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		client := f.Client(t)
+		stream, err := client.Import(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = stream.Send(&triskelev1.ImportRequest{Memories: []*triskelev1.Memory{{Namespace: "n", Content: "x", Revision: math.MaxInt64}}})
+		if _, err := stream.CloseAndRecv(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "memories[0].revision: must be at most 9007199254740992") {
+			t.Errorf("import: got %v, want INVALID_ARGUMENT", err)
+		}
+		old := storetest.Record("n", "x", func(r *record.Record) { r.Revision = record.MaxRevision })
+		f.Insert(t, old)
+		resp, err := client.Supersede(t.Context(), &triskelev1.SupersedeRequest{Id: old.ID.String(), ExpectedRevision: record.MaxRevision, Replacement: &triskelev1.Memory{Namespace: "n", Content: "y"}})
+		if err != nil || resp.GetSuperseded().GetRevision() != 1 {
+			t.Errorf("supersede: got revision %d, error %v; want 1", resp.GetSuperseded().GetRevision(), err)
 		}
 	})
 }

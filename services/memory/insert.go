@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // insertPlan says which of the records given to Insert are to be stored.

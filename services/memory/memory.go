@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // Errors that every Store returns, alone or wrapped.
@@ -23,6 +23,8 @@ var (
 	ErrSuperseded = errors.New("already superseded")
 	// ErrUnreachable: the database cannot be reached, or not be written to, just now. Whether a write took place is unknown.
 	ErrUnreachable = errors.New("the database cannot be reached")
+	// ErrLocked: others held what a write needs for longer than it waits. Nothing was written.
+	ErrLocked = errors.New("locked by others")
 )
 
 // ConflictError says that an id or idempotency key belongs to a memory with different contents.
@@ -41,13 +43,20 @@ type Inserted struct {
 	New    bool
 }
 
-// Cursor is a position in a listing: everything older than it, or equally old with a smaller id, comes after.
+// Page is a part of a namespace's records and when the namespace was made, as of one moment.
+type Page struct {
+	Records []record.Record
+	Created time.Time
+}
+
+// Cursor is a position in a listing, newest first: everything older than it, or equally old with a smaller id, comes after. In the
+// other direction it is everything newer.
 type Cursor struct {
 	CreatedAt time.Time
 	ID        uuid.UUID
 }
 
-// Store keeps records. Each writing method is one transaction that also writes the lexical index and enqueues the
+// Store keeps records. What keeps the engine from writing is one of package trouble's errors. Each writing method is one transaction that also writes the lexical index and enqueues the
 // derived ones; records come back as stored and belong to the caller.
 type Store interface {
 	Decisions
@@ -76,7 +85,11 @@ type Store interface {
 	Matches(ctx context.Context, namespace, query string, records []record.Record) ([]record.Matches, error)
 	// List returns up to n records after the cursor, newest first; the zero Cursor starts. Expired records are left out.
 	List(ctx context.Context, namespace string, filter record.Filter, after Cursor, n int) ([]record.Record, error)
-	// Scan calls fn with batches of every record of a namespace, oldest first, until fn returns an error.
+	// Page returns up to n records of a namespace after the cursor, oldest first, expired ones included; the zero Cursor starts.
+	// ErrNotFound.
+	Page(ctx context.Context, namespace string, after Cursor, n int) (Page, error)
+	// Scan calls fn with batches of every record of a namespace as of one moment, oldest first, until fn returns an error. It
+	// keeps a connection and its snapshot for as long as that takes, so fn must not wait for strangers.
 	Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error
 	Namespaces
 }

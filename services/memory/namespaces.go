@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -78,6 +78,12 @@ func revisionToken(created time.Time, changes string) string {
 
 // GetNamespace implements triskelev1.MemoryServiceServer.
 func (s *Server) GetNamespace(ctx context.Context, req *triskelev1.GetNamespaceRequest) (*triskelev1.GetNamespaceResponse, error) {
+	limit := s.limits.call
+	if req.GetStatistics() {
+		limit = s.limits.batch
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	n, err := s.store.Namespace(ctx, req.GetNamespace())
 	if err != nil {
 		return nil, namespaceError(req.GetNamespace(), err)
@@ -90,7 +96,7 @@ func (s *Server) GetNamespace(ctx context.Context, req *triskelev1.GetNamespaceR
 	}
 	st, err := s.store.Statistics(ctx, req.GetNamespace())
 	if err != nil {
-		return nil, err
+		return nil, storeError(err)
 	}
 	resp.Memories = st.Live + st.Superseded + st.Expired
 	resp.Statistics = &triskelev1.NamespaceStatistics{
@@ -108,11 +114,13 @@ func namespaceError(name string, err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return status.Errorf(codes.NotFound, "namespace: %q is unknown; storing a memory in it creates it", name)
 	}
-	return err
+	return storeError(err)
 }
 
 // ListNamespaces implements triskelev1.MemoryServiceServer.
 func (s *Server) ListNamespaces(ctx context.Context, req *triskelev1.ListNamespacesRequest) (*triskelev1.ListNamespacesResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
+	defer cancel()
 	after, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
 	if err != nil {
 		return nil, rpc.Invalid("page_token", "must be the next_page_token of an earlier page")
@@ -123,7 +131,7 @@ func (s *Server) ListNamespaces(ctx context.Context, req *triskelev1.ListNamespa
 	}
 	found, err := s.store.ListNamespaces(ctx, req.GetPrefix(), string(after), size+1)
 	if err != nil {
-		return nil, err
+		return nil, storeError(err)
 	}
 	resp := &triskelev1.ListNamespacesResponse{}
 	if len(found) > size {
@@ -140,6 +148,8 @@ func (s *Server) ListNamespaces(ctx context.Context, req *triskelev1.ListNamespa
 
 // RenameNamespace implements triskelev1.MemoryServiceServer.
 func (s *Server) RenameNamespace(ctx context.Context, req *triskelev1.RenameNamespaceRequest) (*triskelev1.RenameNamespaceResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.whole)
+	defer cancel()
 	moved, err := s.store.RenameNamespace(ctx, req.GetNamespace(), req.GetNewName())
 	if errors.Is(err, ErrNamespaceTaken) {
 		return nil, status.Errorf(codes.AlreadyExists, "new_name: there is a namespace %q already", req.GetNewName())
@@ -152,11 +162,13 @@ func (s *Server) RenameNamespace(ctx context.Context, req *triskelev1.RenameName
 
 // DeleteNamespace implements triskelev1.MemoryServiceServer.
 func (s *Server) DeleteNamespace(ctx context.Context, req *triskelev1.DeleteNamespaceRequest) (_ *triskelev1.DeleteNamespaceResponse, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.whole)
+	defer cancel()
 	ctx, end := begin(ctx, deleteStore, 0)
 	defer func() { end(err) }()
 	forgotten, err := s.store.DeleteNamespace(ctx, req.GetNamespace())
 	if err != nil {
-		return nil, err
+		return nil, storeError(err)
 	}
 	return &triskelev1.DeleteNamespaceResponse{Forgotten: forgotten}, nil
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // Namespace implements Namespaces.

@@ -21,10 +21,10 @@ import (
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/schema"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // index is a leg that follows the records through the queue.

@@ -10,9 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/triskele/triskele/services/postgres"
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/trouble"
 )
 
 // txAttempts is how often a transaction is tried that fails only because of others beside it.
@@ -34,15 +35,20 @@ type Postgres struct {
 	// before the first call.
 	Standby *postgres.Standby
 
+	// Last is told the outcome of writes; set another one before the first call to share it.
+	Last *trouble.Last
+
 	pool   *pgxpool.Pool
 	inline PostgresIndex
+	// lockTime is how long a write waits for each lock.
+	lockTime time.Duration
 }
 
 var _ Store = (*Postgres)(nil)
 
 // NewPostgres returns a store that keeps the inline index in each record's transaction.
 func NewPostgres(pool *pgxpool.Pool, inline PostgresIndex) *Postgres {
-	return &Postgres{pool: pool, inline: inline}
+	return &Postgres{pool: pool, inline: inline, Last: &trouble.Last{}, lockTime: 10 * time.Second}
 }
 
 // postgresTx is a transaction of a Postgres store.
@@ -56,14 +62,35 @@ var _ transaction = postgresTx{}
 // write runs fn in a transaction, again if it lost against one beside it: one that stored the same key, say, or took away
 // the namespace between its creation and the first memory.
 func (s *Postgres) write(ctx context.Context, fn func(postgresTx) error) error {
+	begin := pgx.TxOptions{BeginQuery: fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", s.lockTime.Milliseconds())} // in one round trip
 	var err error
 	for range txAttempts {
-		err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return fn(postgresTx{s, tx}) })
+		err = pgx.BeginTxFunc(ctx, s.pool, begin, func(tx pgx.Tx) error { return fn(postgresTx{s, tx}) })
 		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) && !postgres.IsForeignKeyViolation(err) {
-			return unreachable(err)
+			break
 		}
 	}
+	err = s.wrap(ctx, err)
+	s.Last.Note(ctx, err)
 	return err
+}
+
+// wrap marks a write's error as what it means to callers.
+func (s *Postgres) wrap(ctx context.Context, err error) error {
+	switch {
+	case postgres.IsLockTimeout(err):
+		return fmt.Errorf("%w: %w", ErrLocked, err)
+	case postgres.IsReadOnly(err) && s.primary(ctx): // as hosted servers are made when their disk fills up
+		return fmt.Errorf("%w: %w", trouble.ReadOnly, err)
+	}
+	return postgres.Wrap(unreachable(err))
+}
+
+// primary says whether the server says that it is no standby.
+func (s *Postgres) primary(ctx context.Context) bool {
+	var standby bool
+	err := s.pool.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
+	return err == nil && !standby
 }
 
 // unreachable marks an error that says so.
@@ -359,31 +386,47 @@ func (s *Postgres) List(ctx context.Context, namespace string, filter record.Fil
 	return pgx.CollectRows(rows, postgres.ScanRecord)
 }
 
+// Page implements Store.
+func (s *Postgres) Page(ctx context.Context, namespace string, after Cursor, n int) (page Page, err error) {
+	err = s.snapshot(ctx, func(tx pgx.Tx) error {
+		err := postgres.In(tx, namespace).QueryRow(ctx, `SELECT created_at FROM memory.namespaces WHERE name = $1`, namespace).Scan(&page.Created)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		page.Records, err = postgresTx{s, tx}.newer(ctx, namespace, after, n)
+		return err
+	})
+	return page, err
+}
+
 // Scan implements Store.
 func (s *Postgres) Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error {
-	// One snapshot for all batches, so that the export is of one moment.
-	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		var after Cursor
-		for {
-			args := postgres.Args{namespace, batch}
-			where := ""
-			if after != (Cursor{}) {
-				where = fmt.Sprintf(" AND (m.created_at, m.id) > (%s, %s)", args.Add(after.CreatedAt), args.Add(after.ID))
-			}
-			rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1`+where+`
-				ORDER BY m.created_at, m.id LIMIT $2`, args...)
-			if err != nil {
-				return err
-			}
-			records, err := pgx.CollectRows(rows, postgres.ScanRecord)
-			if err != nil || len(records) == 0 {
-				return err
-			}
-			if err := fn(records); err != nil {
-				return err
-			}
-			last := records[len(records)-1]
-			after = Cursor{last.CreatedAt, last.ID}
-		}
+	return s.snapshot(ctx, func(tx pgx.Tx) error {
+		return scan(fn, func(after Cursor) ([]record.Record, error) {
+			return postgresTx{s, tx}.newer(ctx, namespace, after, batch)
+		})
 	})
+}
+
+// snapshot runs fn in a transaction that sees one moment throughout.
+func (s *Postgres) snapshot(ctx context.Context, fn func(pgx.Tx) error) error {
+	return unreachable(pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn))
+}
+
+// newer returns up to n records after the cursor, oldest first.
+func (tx postgresTx) newer(ctx context.Context, namespace string, after Cursor, n int) ([]record.Record, error) {
+	args := postgres.Args{namespace, n}
+	where := ""
+	if after != (Cursor{}) {
+		where = fmt.Sprintf(" AND (m.created_at, m.id) > (%s, %s)", args.Add(after.CreatedAt), args.Add(after.ID))
+	}
+	rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1`+where+`
+		ORDER BY m.created_at, m.id LIMIT $2`, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, postgres.ScanRecord)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 func revisionOf(t *testing.T, f *storetest.Fixture, namespace string) memory.Revision {

@@ -15,16 +15,15 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/triskele/triskele/fuser/revision"
-	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/platform/revision"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/trouble"
 )
 
 const (
 	defaultPageSize = 100
-	// exportBatch is how many memories one message of an export carries.
-	exportBatch = 200
 	// maxReturnedIDs keeps the answer to an import well below the largest message.
 	maxReturnedIDs = 50_000
 )
@@ -32,14 +31,32 @@ const (
 // Server serves a Store as MemoryService. Declared bounds have been checked before a call gets here.
 type Server struct {
 	triskelev1.UnimplementedMemoryServiceServer
-	store Store
+	store   Store
+	exports *exports
+	limits  limits
+}
+
+// limits are how long the store may work on one call, whatever the caller's deadline, so that no lock and no connection is held
+// for good.
+type limits struct {
+	call  time.Duration // about single memories, and for a page of many
+	batch time.Duration // for a message of an import, and for counting all of a namespace
+	whole time.Duration // for renaming or deleting a namespace
+	send  time.Duration // for the receiver of an export to take a message
 }
 
 // NewServer returns a server over a store.
-func NewServer(store Store) *Server { return &Server{store: store} }
+func NewServer(store Store) *Server {
+	return &Server{
+		store: store, exports: newExports(),
+		limits: limits{call: 30 * time.Second, batch: 2 * time.Minute, whole: 15 * time.Minute, send: rpc.SendTime},
+	}
+}
 
 // Remember implements triskelev1.MemoryServiceServer.
 func (s *Server) Remember(ctx context.Context, req *triskelev1.RememberRequest) (_ *triskelev1.RememberResponse, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
+	defer cancel()
 	ctx, end := begin(ctx, createMemory, 1)
 	defer func() { end(err) }()
 	r, err := newRecord("memory", req.GetMemory())
@@ -123,6 +140,19 @@ func publicError(field string, err error) error {
 		return status.Error(codes.Aborted, "expected_revision: the memory has changed since; read it again")
 	case errors.Is(err, ErrSuperseded):
 		return status.Error(codes.FailedPrecondition, "id: the memory has been superseded already; supersede the newest one")
+	}
+	return storeError(err)
+}
+
+// storeError is publicError for what has nothing to do with what was asked.
+func storeError(err error) error {
+	switch of := trouble.Of(err); {
+	case of == trouble.Full || of == trouble.Short: //nolint:errorlint // Of returns one of them
+		return status.Errorf(codes.ResourceExhausted, "%v: nothing can be stored until it has room again; recall goes on", of)
+	case of != nil:
+		return status.Errorf(codes.FailedPrecondition, "%v: nothing can be stored until that is mended; recall goes on", of)
+	case errors.Is(err, ErrLocked):
+		return status.Error(codes.Aborted, "somebody else has been writing to the same memories or namespace for too long; try again")
 	case errors.Is(err, ErrUnreachable):
 		return status.Error(codes.Unavailable, "the database cannot be reached just now")
 	}
@@ -147,6 +177,8 @@ var updatable = map[string]func(to *record.Record, from record.Record){
 
 // Update implements triskelev1.MemoryServiceServer.
 func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (_ *triskelev1.UpdateResponse, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
+	defer cancel()
 	ctx, end := begin(ctx, updateMemory, 1)
 	defer func() { end(err) }()
 	paths := req.GetUpdateMask().GetPaths()
@@ -193,6 +225,8 @@ func validateRecord(r record.Record) error {
 
 // Supersede implements triskelev1.MemoryServiceServer.
 func (s *Server) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest) (_ *triskelev1.SupersedeResponse, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
+	defer cancel()
 	ctx, end := begin(ctx, updateMemory, 1)
 	defer func() { end(err) }()
 	id, err := uuid.Parse(req.GetId())
@@ -220,6 +254,8 @@ func (s *Server) Supersede(ctx context.Context, req *triskelev1.SupersedeRequest
 
 // Forget implements triskelev1.MemoryServiceServer.
 func (s *Server) Forget(ctx context.Context, req *triskelev1.ForgetRequest) (_ *triskelev1.ForgetResponse, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
+	defer cancel()
 	ctx, end := begin(ctx, deleteMemory, len(req.GetIds()))
 	defer func() { end(err) }()
 	ids, err := parseIDs(req.GetIds())
@@ -259,6 +295,8 @@ func toProto(records []record.Record) ([]*triskelev1.Memory, error) {
 
 // Get implements triskelev1.MemoryServiceServer.
 func (s *Server) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskelev1.GetResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
+	defer cancel()
 	ids, err := parseIDs(req.GetIds())
 	if err != nil {
 		return nil, err
@@ -295,6 +333,8 @@ func ranges(spans []record.Span) []*triskelev1.TextRange {
 
 // List implements triskelev1.MemoryServiceServer.
 func (s *Server) List(ctx context.Context, req *triskelev1.ListRequest) (*triskelev1.ListResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
+	defer cancel()
 	filter, err := record.FilterFromProto(req.GetFilter())
 	var wrong *record.FieldError
 	if errors.As(err, &wrong) {
@@ -358,7 +398,7 @@ func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportReque
 		if returnIDs && len(resp.Ids)+len(req.GetMemories()) > maxReturnedIDs {
 			return rpc.Invalid("return_ids", fmt.Sprintf("must not be set on a stream of more than %d memories", maxReturnedIDs))
 		}
-		inserted, err := importBatch(stream.Context(), store, req.GetMemories())
+		inserted, err := s.importBatch(stream.Context(), store, req.GetMemories())
 		if err != nil {
 			return err
 		}
@@ -380,7 +420,9 @@ func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportReque
 }
 
 // importBatch stores one message's memories, or plans to.
-func importBatch(ctx context.Context, store func(context.Context, []record.Record) ([]Inserted, error), memories []*triskelev1.Memory) (_ []Inserted, err error) {
+func (s *Server) importBatch(ctx context.Context, store func(context.Context, []record.Record) ([]Inserted, error), memories []*triskelev1.Memory) (_ []Inserted, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.batch)
+	defer cancel()
 	ctx, end := begin(ctx, createMemory, len(memories))
 	defer func() { end(err) }()
 	records := make([]record.Record, len(memories))
@@ -414,18 +456,4 @@ func batchToken(inserted []Inserted) string {
 		}
 	}
 	return token(records...)
-}
-
-// Export implements triskelev1.MemoryServiceServer.
-func (s *Server) Export(req *triskelev1.ExportRequest, stream grpc.ServerStreamingServer[triskelev1.ExportResponse]) error {
-	if _, err := s.store.Namespace(stream.Context(), req.GetNamespace()); err != nil {
-		return namespaceError(req.GetNamespace(), err)
-	}
-	return s.store.Scan(stream.Context(), req.GetNamespace(), exportBatch, func(records []record.Record) error {
-		memories, err := toProto(records)
-		if err != nil {
-			return err
-		}
-		return stream.Send(&triskelev1.ExportResponse{Memories: memories})
-	})
 }

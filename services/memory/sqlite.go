@@ -4,14 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/services/queue"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // SQLiteIndex is an index kept in the record's own transaction. Rows of forgotten records go by foreign key.
@@ -46,6 +47,9 @@ var _ transaction = sqliteTx{}
 
 func (s *SQLite) write(ctx context.Context, fn func(sqliteTx) error) error {
 	if err := s.db.Update(ctx, func(tx *sql.Tx) error { return fn(sqliteTx{s, tx}) }); err != nil {
+		if sqlite.IsBusy(err) {
+			err = fmt.Errorf("%w: %w", ErrLocked, err)
+		}
 		return err
 	}
 	s.wake()
@@ -341,32 +345,50 @@ func (s *SQLite) List(ctx context.Context, namespace string, filter record.Filte
 		sqlite.RecordColumns, where, args.Add(n)), args...)
 }
 
+// Page implements Store.
+func (s *SQLite) Page(ctx context.Context, namespace string, after Cursor, n int) (page Page, err error) {
+	err = s.snapshot(ctx, func(tx *sql.Tx) error {
+		var created sql.NullInt64
+		err := tx.QueryRowContext(ctx, `SELECT created_at FROM namespaces WHERE name = ?`, namespace).Scan(&created)
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		page.Created = sqlite.Time(created)
+		page.Records, err = newer(ctx, tx, namespace, after, n)
+		return err
+	})
+	return page, err
+}
+
 // Scan implements Store.
 func (s *SQLite) Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error {
-	// One read transaction for all batches, so that the export is of one moment.
+	return s.snapshot(ctx, func(tx *sql.Tx) error {
+		return scan(fn, func(after Cursor) ([]record.Record, error) { return newer(ctx, tx, namespace, after, batch) })
+	})
+}
+
+// snapshot runs fn in a transaction that sees one moment throughout.
+func (s *SQLite) snapshot(ctx context.Context, fn func(*sql.Tx) error) error {
 	tx, err := s.db.Read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	var after Cursor
-	for {
-		args := sqlite.Args{namespace}
-		where := ""
-		if after != (Cursor{}) {
-			where = fmt.Sprintf(" AND (m.created_at, m.id) > (%s, %s)", args.Add(after.CreatedAt.UnixMicro()), args.Add(after.ID[:]))
-		}
-		records, err := query(ctx, tx, fmt.Sprintf(`SELECT %s FROM memories m WHERE m.namespace = ?1%s ORDER BY m.created_at, m.id LIMIT %s`,
-			sqlite.RecordColumns, where, args.Add(batch)), args...)
-		if err != nil || len(records) == 0 {
-			return err
-		}
-		if err := fn(records); err != nil {
-			return err
-		}
-		last := records[len(records)-1]
-		after = Cursor{last.CreatedAt, last.ID}
+	return fn(tx)
+}
+
+// newer returns up to n records after the cursor, oldest first.
+func newer(ctx context.Context, db queryer, namespace string, after Cursor, n int) ([]record.Record, error) {
+	args := sqlite.Args{namespace}
+	where := ""
+	if after != (Cursor{}) {
+		where = fmt.Sprintf(" AND (m.created_at, m.id) > (%s, %s)", args.Add(after.CreatedAt.UnixMicro()), args.Add(after.ID[:]))
 	}
+	return query(ctx, db, fmt.Sprintf(`SELECT %s FROM memories m WHERE m.namespace = ?1%s ORDER BY m.created_at, m.id LIMIT %s`,
+		sqlite.RecordColumns, where, args.Add(n)), args...)
 }
 
 // queryer is a transaction or a set of connections.

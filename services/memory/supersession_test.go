@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // chain stores n memories, each of which supersedes the one before.

@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // expiring returns a record that expired so long ago.

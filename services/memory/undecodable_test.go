@@ -13,9 +13,9 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/memory"
-	"github.com/triskele/triskele/services/record"
-	"github.com/triskele/triskele/services/schema"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // TestUndecodableRecordIsAnError damages one of two memories and reads them in every way there is.

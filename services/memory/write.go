@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/services/record"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // transaction is what the rules of changing records need of an engine.
@@ -128,7 +128,22 @@ func revise(current record.Record, change func(*record.Record) error) (record.Re
 	if err := change(&after); err != nil {
 		return record.Record{}, err
 	}
-	after.Revision = current.Revision + 1
+	after.Revision = current.Revision%record.MaxRevision + 1 // one may be imported with the last number; the first comes after it
 	after.UpdatedAt = record.Now()
 	return after, nil
+}
+
+// scan is Store.Scan, on what returns the batch after a cursor.
+func scan(fn func([]record.Record) error, newer func(Cursor) ([]record.Record, error)) error {
+	for after := (Cursor{}); ; {
+		records, err := newer(after)
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		if err := fn(records); err != nil {
+			return err
+		}
+		last := records[len(records)-1]
+		after = Cursor{last.CreatedAt, last.ID}
+	}
 }

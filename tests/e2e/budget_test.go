@@ -17,10 +17,10 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/cli"
-	"github.com/triskele/triskele/services/spending"
+	"github.com/triskele/triskele/services/agents/cli"
+	"github.com/triskele/triskele/services/agents/spending"
 )
 
 // fileExporter writes what it receives as lines of JSON, as a collector's file exporter does.

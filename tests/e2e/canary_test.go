@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // Words that are in no text but those that the test writes. Each field of a memory has one of its own, which begins so.

@@ -22,8 +22,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/triskele/triskele/fuser/revision"
-	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/platform/revision"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 

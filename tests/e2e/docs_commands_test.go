@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"mvdan.cc/sh/v3/syntax"
 
-	"github.com/triskele/triskele/services/postgres/pgtest"
+	"github.com/triskele/triskele/services/store/postgres/pgtest"
 	"github.com/triskele/triskele/tests/docs"
 )
 

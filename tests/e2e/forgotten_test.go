@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // TestForgottenIsGone has every table know of memories, removes them in each way there is, and reads all tables, of

@@ -14,7 +14,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 
-	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 )
 
 // receive runs a collector of traces until the test ends.

@@ -16,9 +16,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/schema"
-	"github.com/triskele/triskele/services/sqlite"
-	"github.com/triskele/triskele/services/storetest"
+	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/store/sqlite"
+	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // row is one row of a table.

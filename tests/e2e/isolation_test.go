@@ -24,9 +24,9 @@ import (
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
-	"github.com/triskele/triskele/services/postgres"
-	"github.com/triskele/triskele/services/postgres/pgtest"
-	"github.com/triskele/triskele/services/queue"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/postgres/pgtest"
+	"github.com/triskele/triskele/services/store/queue"
 )
 
 // recalls is how many there are with both locks, with row-level security alone, and with the predicates alone.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/triskele/triskele/services/spending"
+	"github.com/triskele/triskele/services/agents/spending"
 )
 
 var jaeger = flag.String("jaeger", "", "Jaeger's all-in-one")

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/postgres/pgtest"
+	"github.com/triskele/triskele/services/store/postgres/pgtest"
 )
 
 var (

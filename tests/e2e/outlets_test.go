@@ -13,7 +13,7 @@ import (
 	tracespb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 
-	"github.com/triskele/triskele/fuser/rpc"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 )
 
 // outlets are the ways out of the processes, each with what came out by it.

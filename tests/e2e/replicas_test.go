@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/triskele/triskele/fuser/rpc/rpctest"
+	"github.com/triskele/triskele/fuser/platform/rpc/rpctest"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 

@@ -12,10 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/sqlite"
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // one is everything in one process over a SQLite file.
@@ -36,12 +35,12 @@ func startOneOf(t *testing.T, programs string, more setup) *one {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &one{&system{t: t, programs: programs, env: more.env, processes: map[string]*process{}, tel: tel.Service("client")}, filepath.Join(t.TempDir(), "test.db")}
+	o := &one{&system{t: t, programs: programs, env: more.env, processes: map[string]*process{}, tel: tel.Service("client"), options: more.dial}, filepath.Join(t.TempDir(), "test.db")}
 	address := freeAddress(t)
 	o.processes["triskele"] = &process{name: "triskele", program: "triskele", address: address, args: append([]string{"up", "--listen", address, "--sqlite", o.file, "--log-level", "debug"}, more.args["triskele"]...)}
 	o.run("triskele")
 	o.awaitServing("triskele")
-	if o.conn, err = rpc.Dial(address, o.tel); err != nil {
+	if o.conn, err = o.dial("triskele"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = o.conn.Close() })

@@ -20,7 +20,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/postgres/pgtest"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/postgres/pgtest"
 )
 
 // pair is a primary and its hot standby, each in a folder of its own, and the system that runs on them: services write to
@@ -252,7 +253,13 @@ func (p *pair) failOver(standby *pgx.Conn) {
 	before := count()
 	asked := recalls.Load()
 	p.eventually("writes fail and recalls go on", func() bool { return unavailable.Load() >= 5 && recalls.Load() >= asked+20 || t.Failed() })
+	if !p.holds(standby, postgres.Timeline+" = 1") {
+		t.Error("the standby is not on the primary's timeline")
+	}
 	p.exec(standby, `SELECT pg_promote()`)
+	if !p.holds(standby, postgres.Timeline+" = 2") {
+		t.Error("the promoted standby is not on a timeline of its own")
+	}
 	p.eventually("memories are stored again", func() bool { return count() >= before+20 || t.Failed() })
 	close(stop)
 	load.Wait()

@@ -15,14 +15,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/trust"
-	"github.com/triskele/triskele/fuser/trust/trusttest"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/auth/authtest"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 // flags are a program's for a certificate.
-func flags(tls trust.TLS) []string {
+func flags(tls auth.TLS) []string {
 	return []string{"--tls-cert", tls.Cert, "--tls-key", tls.Key, "--tls-ca", tls.CA, "--tls-reload", "50ms"}
 }
 
@@ -30,27 +30,27 @@ func flags(tls trust.TLS) []string {
 // right code, the refusals say nothing of what is there, and everything else works as without.
 func TestTrust(t *testing.T) {
 	t.Parallel()
-	authority, other := trusttest.NewAuthority(t), trusttest.NewAuthority(t)
+	authority, other := authtest.NewAuthority(t), authtest.NewAuthority(t)
 	folder := t.TempDir()
 	tokens, audit := filepath.Join(folder, "tokens.json"), filepath.Join(folder, "audit.jsonl")
 	secrets := map[string]string{}
-	var kept []trust.Token
-	for name, grant := range map[string]trust.Token{
-		"agent":   {Namespaces: []string{"acme/*"}, Scopes: []trust.Scope{trust.Recall, trust.Read, trust.Write}},
-		"reader":  {Namespaces: []string{"acme/*"}, Scopes: []trust.Scope{trust.Recall, trust.Read}},
-		"other":   {Namespaces: []string{"globex"}, Scopes: trust.Scopes},
-		"expired": {Namespaces: []string{"*"}, Scopes: trust.Scopes, Expires: time.Now().Add(-time.Second)},
-		"revoked": {Namespaces: []string{"*"}, Scopes: trust.Scopes},
-		"slow":    {Namespaces: []string{"acme/*"}, Scopes: trust.Scopes, Rate: 0.001},
+	var kept []auth.Token
+	for name, grant := range map[string]auth.Token{
+		"agent":   {Namespaces: []string{"acme/*"}, Scopes: []auth.Scope{auth.Recall, auth.Read, auth.Write}},
+		"reader":  {Namespaces: []string{"acme/*"}, Scopes: []auth.Scope{auth.Recall, auth.Read}},
+		"other":   {Namespaces: []string{"globex"}, Scopes: auth.Scopes},
+		"expired": {Namespaces: []string{"*"}, Scopes: auth.Scopes, Expires: time.Now().Add(-time.Second)},
+		"revoked": {Namespaces: []string{"*"}, Scopes: auth.Scopes},
+		"slow":    {Namespaces: []string{"acme/*"}, Scopes: auth.Scopes, Rate: 0.001},
 	} {
-		secret, entry, err := trust.NewToken(grant, time.Now())
+		secret, entry, err := auth.NewToken(grant, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		entry.Name, secrets[name] = name, secret
 		kept = append(kept, entry)
 	}
-	if err := trust.WriteTokens(tokens, kept); err != nil {
+	if err := auth.WriteTokens(tokens, kept); err != nil {
 		t.Fatal(err)
 	}
 
@@ -59,15 +59,15 @@ func TestTrust(t *testing.T) {
 	for _, name := range append([]string{"memory"}, legs...) {
 		args[name] = flags(authority.Issue(t, name))
 	}
-	options := func(tls trust.TLS, token string) []grpc.DialOption {
+	options := func(tls auth.TLS, token string) []grpc.DialOption {
 		tls.Reload = time.Second
-		options, err := trust.Bearer{Token: token}.Dial(tls, "127.0.0.1:0")
+		options, err := auth.Bearer{Token: token}.Dial(tls, "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return options
 	}
-	agent := trust.TLS{CA: authority.File}
+	agent := auth.TLS{CA: authority.File}
 	s := startWith(t, setup{args: args, dial: func(name string) []grpc.DialOption {
 		if name == "fuser" {
 			return options(agent, secrets["agent"])
@@ -98,7 +98,7 @@ func TestTrust(t *testing.T) {
 	}
 
 	const private = "heron-db"
-	call := func(address string, tls trust.TLS, token string, ask func(context.Context, *grpc.ClientConn) error) error {
+	call := func(address string, tls auth.TLS, token string, ask func(context.Context, *grpc.ClientConn) error) error {
 		conn, err := rpc.Dial(address, s.tel, options(tls, token)...)
 		if err != nil {
 			t.Fatal(err)
@@ -138,14 +138,14 @@ func TestTrust(t *testing.T) {
 	}
 	stranger := other.Issue(t, "fuser")
 	stranger.CA = authority.File
-	misled := trust.TLS{CA: other.File}
+	misled := auth.TLS{CA: other.File}
 	at := func(name string) string { return s.processes[name].address }
 	s.eventually("a revoked token is refused", func() bool {
 		return status.Code(call(at("fuser"), agent, secrets["revoked"], recall)) == codes.Unauthenticated
 	})
 	for name, c := range map[string]struct {
 		address string
-		tls     trust.TLS
+		tls     auth.TLS
 		token   string
 		ask     func(context.Context, *grpc.ClientConn) error
 		want    codes.Code
@@ -162,12 +162,12 @@ func TestTrust(t *testing.T) {
 		"a reader reads":              {at("fuser"), agent, secrets["reader"], export, codes.OK},
 		"an agent's administration":   {at("fuser"), agent, secrets["agent"], rename, codes.PermissionDenied},
 		"authority not known":         {at("fuser"), misled, secrets["agent"], recall, codes.Unavailable},
-		"plain text":                  {at("fuser"), trust.TLS{}, secrets["agent"], recall, codes.Unavailable},
+		"plain text":                  {at("fuser"), auth.TLS{}, secrets["agent"], recall, codes.Unavailable},
 		"the gateway asks a leg":      {at("lexical"), gateway, "", search, codes.OK},
 		"an agent asks a leg":         {at("lexical"), agent, secrets["agent"], search, codes.Unavailable},
 		"a leg asks a leg":            {at("lexical"), authority.Issue(t, "dense"), "", search, codes.PermissionDenied},
 		"a stranger asks a leg":       {at("dense"), stranger, "", search, codes.Unavailable},
-		"a leg in plain text":         {at("graph"), trust.TLS{}, "", search, codes.Unavailable},
+		"a leg in plain text":         {at("graph"), auth.TLS{}, "", search, codes.Unavailable},
 		"an agent asks for records":   {at("memory"), agent, secrets["agent"], export, codes.Unavailable},
 		"a leg asks for records":      {at("memory"), authority.Issue(t, "graph"), "", export, codes.PermissionDenied},
 		"the gateway asks for a text": {at("memory"), gateway, "", export, codes.OK},

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/postgres/pgtest"
+	"github.com/triskele/triskele/services/store/postgres/pgtest"
 )
 
 // previous is the folder with the programs of the release before, as `make test-upgrade` builds them.

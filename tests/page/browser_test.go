@@ -25,7 +25,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/demo"
+	"github.com/triskele/triskele/services/agents/demo"
 )
 
 var pictures = flag.String("pictures", "", "write screenshots into this folder")

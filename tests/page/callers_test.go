@@ -26,13 +26,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/triskele/triskele/fuser/gateway"
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/fuser/web"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed/static"
-	"github.com/triskele/triskele/services/standalone"
+	"github.com/triskele/triskele/services/wiring/standalone"
 )
 
 // serve runs everything in this process with the gateway on a port, which pages of an origin may call.

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/triskele/triskele/fuser/trust"
-	"github.com/triskele/triskele/fuser/trust/trusttest"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/auth/authtest"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/cli"
-	"github.com/triskele/triskele/services/demo"
+	"github.com/triskele/triskele/services/agents/cli"
+	"github.com/triskele/triskele/services/agents/demo"
 )
 
 func asJSON(r *http.Request) { r.Header.Set("Content-Type", "application/json") }
@@ -150,24 +150,24 @@ func TestRefusals(t *testing.T) {
 
 // TestWhoIsShownThePage: what is shown of texts, queries and recalls is for those whom the gateway lets in, by whatever way it knows them.
 func TestWhoIsShownThePage(t *testing.T) {
-	authority := trusttest.NewAuthority(t)
+	authority := authtest.NewAuthority(t)
 	secrets, file := map[string]string{}, filepath.Join(t.TempDir(), "tokens.json")
-	var kept []trust.Token
-	for name, grant := range map[string]trust.Token{
-		"operator": {Namespaces: []string{"*"}, Scopes: trust.Scopes},
-		"tenant":   {Namespaces: []string{"demo"}, Scopes: trust.Scopes},
-		"agent":    {Namespaces: []string{"*"}, Scopes: []trust.Scope{trust.Recall, trust.Read, trust.Write}},
+	var kept []auth.Token
+	for name, grant := range map[string]auth.Token{
+		"operator": {Namespaces: []string{"*"}, Scopes: auth.Scopes},
+		"tenant":   {Namespaces: []string{"demo"}, Scopes: auth.Scopes},
+		"agent":    {Namespaces: []string{"*"}, Scopes: []auth.Scope{auth.Recall, auth.Read, auth.Write}},
 	} {
-		secret, entry, err := trust.NewToken(grant, time.Now())
+		secret, entry, err := auth.NewToken(grant, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		secrets[name], kept = secret, append(kept, entry)
 	}
-	if err := trust.WriteTokens(file, kept); err != nil {
+	if err := auth.WriteTokens(file, kept); err != nil {
 		t.Fatal(err)
 	}
-	issuer := trusttest.NewIssuer(t)
+	issuer := authtest.NewIssuer(t)
 	signed := func(namespace, scopes string) string {
 		return issuer.Sign(t, map[string]any{
 			"iss": issuer.URL, "aud": "triskele", "sub": "somebody", "exp": time.Now().Add(time.Hour).Unix(), "scope": scopes, "triskele_namespaces": []string{namespace},
@@ -178,21 +178,21 @@ func TestWhoIsShownThePage(t *testing.T) {
 	asking := []string{"/api/recall", "/api/namespaces", "/api/index?namespace=demo"}            // calls to the gateway
 	remembered := []string{"/api/live", "/api/recalls", "/api/recalls/1", "/api/traces?limit=5"} // of all callers' recalls
 	for name, way := range map[string]struct {
-		door   trust.Listener
-		access trust.Access
+		door   auth.Listener
+		access auth.Access
 		shown  map[string][2]int // codes for what asks and what is remembered, by what is shown
 	}{
 		"nobody is asked": {shown: map[string][2]int{"": {200, 200}}},
-		"certificates": {door: trust.Listener{TLS: authority.Issue(t, "fuser"), Clients: []string{"agent"}}, shown: map[string][2]int{
+		"certificates": {door: auth.Listener{TLS: authority.Issue(t, "fuser"), Clients: []string{"agent"}}, shown: map[string][2]int{
 			"": {403, 403}, "Bearer " + secrets["operator"]: {403, 403},
 		}},
-		"tokens": {access: trust.Access{Tokens: file}, shown: map[string][2]int{
+		"tokens": {access: auth.Access{Tokens: file}, shown: map[string][2]int{
 			"": {401, 401}, "Bearer x": {401, 401}, "Bearer " + secrets["operator"]: {200, 200}, "Bearer " + secrets["tenant"]: {200, 403}, "Bearer " + secrets["agent"]: {0, 403},
 		}},
-		"certificates and tokens": {door: trust.Listener{TLS: authority.Issue(t, "fuser"), Clients: []string{"agent"}}, access: trust.Access{Tokens: file}, shown: map[string][2]int{
+		"certificates and tokens": {door: auth.Listener{TLS: authority.Issue(t, "fuser"), Clients: []string{"agent"}}, access: auth.Access{Tokens: file}, shown: map[string][2]int{
 			"": {401, 401}, "Bearer " + secrets["operator"]: {200, 200},
 		}},
-		"an issuer": {access: trust.Access{OIDC: trust.OIDC{Issuer: issuer.URL, Audience: "triskele"}}, shown: map[string][2]int{
+		"an issuer": {access: auth.Access{OIDC: auth.OIDC{Issuer: issuer.URL, Audience: "triskele"}}, shown: map[string][2]int{
 			"": {401, 401}, "Bearer a.b.c": {401, 401}, "Bearer " + signed("*", all): {200, 200}, "Bearer " + signed("demo", all): {200, 403}, "Bearer " + signed("*", "triskele.recall"): {0, 403},
 		}},
 	} {

@@ -16,17 +16,17 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/page"
-	"github.com/triskele/triskele/fuser/recent"
-	"github.com/triskele/triskele/fuser/telemetry"
-	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/fuser/platform/admin"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/fuser/traces/recent"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/demo"
+	"github.com/triskele/triskele/services/agents/demo"
 	"github.com/triskele/triskele/services/embed/static"
-	"github.com/triskele/triskele/services/standalone"
+	"github.com/triskele/triskele/services/wiring/standalone"
 )
 
 // system is everything in this process, with a page.
@@ -39,10 +39,10 @@ type system struct {
 	queries []demo.Query
 }
 
-func start(t *testing.T) *system { return startWith(t, trust.Listener{}, trust.Access{}) }
+func start(t *testing.T) *system { return startWith(t, auth.Listener{}, auth.Access{}) }
 
 // startWith has the page know whom to let in as a gateway with these flags does.
-func startWith(t *testing.T, door trust.Listener, access trust.Access) *system {
+func startWith(t *testing.T, door auth.Listener, access auth.Access) *system {
 	t.Helper()
 	s := &system{ring: recent.New(), t: t}
 	process, err := telemetry.Start(t.Context())

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tiktoken-go/tokenizer"
 
-	"github.com/triskele/triskele/services/briefing"
+	"github.com/triskele/triskele/services/agents/briefing"
 )
 
 // texts are what agents keep: prose, code, records and tables of this repository, and sentences in other languages.

@@ -13,22 +13,22 @@ import (
 	"github.com/alecthomas/kong"
 	"google.golang.org/grpc"
 
-	"github.com/triskele/triskele/fuser/admin"
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/page"
-	"github.com/triskele/triskele/fuser/program"
-	"github.com/triskele/triskele/fuser/recent"
+	"github.com/triskele/triskele/fuser/platform/admin"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/program"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/fuser/rerank"
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
-	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/fuser/traces/recent"
 	"github.com/triskele/triskele/fuser/web"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 type flags struct {
 	program.Flags
-	Access        trust.Access         `embed:"" group:"Address and callers:"`
+	Access        auth.Access          `embed:"" group:"Address and callers:"`
 	Web           web.Flags            `embed:"" group:"Address and callers:"`
 	Leg           []string             `help:"A leg as ${form}; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG" group:"Recall:"`
 	Memory        string               `help:"The memory service as ${memory}." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET" group:"Recall:"`

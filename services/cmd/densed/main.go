@@ -6,23 +6,23 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
-	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/backend"
-	"github.com/triskele/triskele/services/daemon"
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/embed/querypath"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/wiring/backend"
+	"github.com/triskele/triskele/services/wiring/daemon"
 )
 
 func main() {
 	var flags open.Flags
 	var config dense.Config
 	daemon.Main("dense", "Serves the dense leg, search by meaning, and keeps its index.", "127.0.0.1:7402", "dense",
-		func(ctx context.Context, b backend.Backend, _ trust.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+		func(ctx context.Context, b backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			if err := config.Validate(); err != nil {
 				return daemon.Service{}, err
 			}
@@ -40,7 +40,7 @@ func main() {
 			}
 			return daemon.Service{
 				Register: func(s *rpc.Server) { triskelev1.RegisterLegServiceServer(s, leg.NewServer(index, tel, log)) },
-				Work:     b.Worker("dense", index, log).Run,
+				Work:     map[string]func(context.Context){"index dense": b.Worker("dense", index, log).Run},
 			}, nil
 		}, &flags, &config)
 }

@@ -6,19 +6,18 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"sync"
 
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
-	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/backend"
-	"github.com/triskele/triskele/services/daemon"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/embed/querypath"
-	"github.com/triskele/triskele/services/extractor"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/llm/extractor"
+	"github.com/triskele/triskele/services/wiring/backend"
+	"github.com/triskele/triskele/services/wiring/daemon"
 )
 
 type flags struct {
@@ -30,7 +29,7 @@ type flags struct {
 func main() {
 	var f flags
 	daemon.Main("graph", "Serves the graph leg, search by the names that memories share, and keeps its index.", "127.0.0.1:7403", "graph",
-		func(ctx context.Context, b backend.Backend, _ trust.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+		func(ctx context.Context, b backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			first, fallback, err := f.Embedder.Open(os.Getenv)
 			if err != nil {
 				return daemon.Service{}, err
@@ -46,12 +45,10 @@ func main() {
 			}
 			return daemon.Service{
 				Register: func(s *rpc.Server) { triskelev1.RegisterLegServiceServer(s, leg.NewServer(index, tel, log)) },
-				Work: func(ctx context.Context) {
-					var tasks sync.WaitGroup
-					tasks.Go(func() { b.Worker("graph", index, log).Run(ctx) })
-					tasks.Go(func() { index.Refresh(ctx, log) })
-					tasks.Go(func() { extract(ctx) })
-					tasks.Wait()
+				Work: map[string]func(context.Context){
+					"index graph":       b.Worker("graph", index, log).Run,
+					"refresh the graph": func(ctx context.Context) { index.Refresh(ctx, log) },
+					"extract":           extract,
 				},
 			}, nil
 		}, &f)

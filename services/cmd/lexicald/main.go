@@ -5,29 +5,26 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
-	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/backend"
-	"github.com/triskele/triskele/services/daemon"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/wiring/backend"
+	"github.com/triskele/triskele/services/wiring/daemon"
 )
 
 func main() {
 	var f lexical.Flags
 	daemon.Main("lexical", "Serves the lexical leg: search by words.", "127.0.0.1:7401", "lexical",
-		func(ctx context.Context, b backend.Backend, _ trust.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+		func(ctx context.Context, b backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			searcher := b.Lexical(f.Config())
-			if err := searcher.Check(ctx); err != nil {
-				return daemon.Service{}, err
-			}
 			return daemon.Service{
 				Register: func(s *rpc.Server) {
 					triskelev1.RegisterLegServiceServer(s, leg.NewServer(searcher, tel, log))
 				},
-				Work: func(ctx context.Context) { b.FoldLexical(ctx, log) },
+				Work: map[string]func(context.Context){"fold the lexical index": func(ctx context.Context) { b.FoldLexical(ctx, log) }},
 			}, nil
 		}, &f)
 }

@@ -5,29 +5,28 @@ package main
 import (
 	"context"
 	"log/slog"
-	"sync"
 
-	"github.com/triskele/triskele/fuser/rpc"
-	"github.com/triskele/triskele/fuser/telemetry"
-	"github.com/triskele/triskele/fuser/trust"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/backend"
-	"github.com/triskele/triskele/services/curator"
-	"github.com/triskele/triskele/services/daemon"
+	"github.com/triskele/triskele/services/llm/curator"
 	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/wiring/backend"
+	"github.com/triskele/triskele/services/wiring/daemon"
 )
 
 type flags struct {
 	Sweep   memory.Sweep   `embed:"" group:"Expired memories:"`
 	Curator curator.Config `embed:"" prefix:"curator-" group:"Curator:"`
 	Gateway string         `name:"curator-gateway" help:"Address of the gateway through which the curator finds the nearest memories, in gRPC's name syntax." default:"127.0.0.1:7400" env:"TRISKELE_CURATOR_GATEWAY" placeholder:"TARGET" group:"Curator:"`
-	Bearer  trust.Bearer   `embed:"" group:"Curator:"`
+	Bearer  auth.Bearer    `embed:"" group:"Curator:"`
 }
 
 func main() {
 	var f flags
 	daemon.Main("memory", "Serves the records: remember, update, supersede, forget, get, list, import, export.", "127.0.0.1:7404", "memory",
-		func(ctx context.Context, b backend.Backend, peers trust.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+		func(ctx context.Context, b backend.Backend, peers auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
 			store := b.Memory()
 			options, err := f.Bearer.Dial(peers, f.Gateway)
 			if err != nil {
@@ -37,18 +36,16 @@ func main() {
 			if err != nil {
 				return daemon.Service{}, err
 			}
+			context.AfterFunc(ctx, func() { _ = gateway.Close() })
 			curate, err := backend.Curation(ctx, b, f.Curator, gateway, tel, log)
 			if err != nil {
 				return daemon.Service{}, err
 			}
 			return daemon.Service{
 				Register: func(s *rpc.Server) { triskelev1.RegisterMemoryServiceServer(s, memory.NewServer(store)) },
-				Work: func(ctx context.Context) {
-					defer func() { _ = gateway.Close() }()
-					var tasks sync.WaitGroup
-					tasks.Go(func() { f.Sweep.Run(ctx, store, log) })
-					tasks.Go(func() { curate(ctx) })
-					tasks.Wait()
+				Work: map[string]func(context.Context){
+					"sweep":  func(ctx context.Context) { f.Sweep.Run(ctx, store, log) },
+					"curate": curate,
 				},
 			}, nil
 		}, &f)

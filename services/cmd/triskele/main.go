@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/triskele/triskele/services/cli"
+	"github.com/triskele/triskele/services/agents/cli"
 )
 
 var started = time.Now()

@@ -1,5 +1,12 @@
-// Package model2vec embeds with models of the Model2Vec kind (github.com/MinishLab/model2vec), such as potion: a vector
-// per word piece, averaged. It reads the folder they are published in and gives the vectors that the original gives.
+// Package model2vec embeds with Model2Vec models (github.com/MinishLab/model2vec), such as potion. A text's vector is the
+// average of one stored vector for each of its tokens:
+//
+//  1. Load reads a published folder: the tokenizer (tokenizer.json) and the table of vectors (model.safetensors). Newer
+//     tables also have a weight for each token, and map tokens to shared rows. A folder may hold one packed file instead.
+//  2. The WordPiece tokenizer turns a text into at most 512 tokens. Unknown tokens are dropped.
+//  3. The weighted rows of the tokens are added up and scaled to length 1.
+//
+// The vectors equal those of the original library with normalisation.
 package model2vec
 
 import (
@@ -8,31 +15,30 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/triskele/triskele/services/embed"
-	"github.com/triskele/triskele/services/embed/wordpiece"
+	"github.com/triskele/triskele/services/embed/internal/wordpiece"
 )
 
-// maxTokens is how many tokens of a text count, and a bound on the characters that are looked at: both the original's.
+// maxTokens bounds the tokens of a text. Like the original, embed also cuts texts at maxTokens times the median token length.
 const maxTokens = 512
 
 // Model is a loaded model.
 type Model struct {
 	model     embed.Model
 	tokenizer *wordpiece.Tokenizer
-	rows      []float32 // one after the other
-	mapping   []int     // rows of tokens; nil if token i has row i
-	weights   []float32 // of tokens; nil if all count alike
+	rows      []float32 // concatenated, model.Dimensions components each
+	mapping   []int     // row of each token; nil if token i has row i
+	weights   []float32 // weight of each token; nil if all weights are 1
 }
 
 var _ embed.Embedder = (*Model)(nil)
 
-// Load reads a model from a folder: model.safetensors and tokenizer.json, or one packed file *.gge1.bin. The model is named
-// after the folder and a checksum of its numbers, so that vectors of different models are never taken for those of one.
+// Load reads a model from a folder with model.safetensors and tokenizer.json, or with one packed file *.gge1.bin. The model's
+// name is the folder's name and a checksum of the numbers, so that different models never share a name.
 func Load(folder string) (*Model, error) {
 	path, err := filepath.Abs(folder)
 	if err != nil {
@@ -59,7 +65,7 @@ func Load(folder string) (*Model, error) {
 	return m, nil
 }
 
-// loadPublished reads a model as it is published, and returns the file with its numbers.
+// loadPublished reads model.safetensors and tokenizer.json. It returns the contents of the former.
 func (m *Model) loadPublished(folder string) ([]byte, error) {
 	file, err := os.ReadFile(filepath.Join(folder, "model.safetensors"))
 	if err != nil {
@@ -81,10 +87,10 @@ func (m *Model) loadPublished(folder string) ([]byte, error) {
 	}
 	n := m.tokenizer.Size()
 	if m.mapping == nil && len(m.rows) != n*m.model.Dimensions {
-		return nil, fmt.Errorf("%d tokens do not match %d rows", n, len(m.rows)/m.model.Dimensions)
+		return nil, fmt.Errorf("the tokenizer has %d tokens, and model.safetensors has %d rows", n, len(m.rows)/m.model.Dimensions)
 	}
 	if m.mapping != nil && len(m.mapping) != n || m.weights != nil && len(m.weights) != n {
-		return nil, fmt.Errorf("%d tokens do not match %d mappings or %d weights", n, len(m.mapping), len(m.weights))
+		return nil, fmt.Errorf("the tokenizer has %d tokens, and model.safetensors has %d mappings and %d weights", n, len(m.mapping), len(m.weights))
 	}
 	return file, nil
 }
@@ -94,7 +100,7 @@ func (m *Model) load(tensors map[string]tensor) (err error) {
 		switch name {
 		case "embeddings", "embedding.weight":
 			if len(t.Shape) != 2 || t.count() < 1 {
-				return fmt.Errorf("%s has shape %v, not rows and dimensions", name, t.Shape)
+				return fmt.Errorf("tensor %q has the shape %v: it must be rows and dimensions", name, t.Shape)
 			}
 			m.model.Dimensions = t.Shape[1]
 			m.rows, err = t.floats()
@@ -114,7 +120,7 @@ func (m *Model) load(tensors map[string]tensor) (err error) {
 	}
 	for _, row := range m.mapping {
 		if row < 0 || row >= len(m.rows)/m.model.Dimensions {
-			return fmt.Errorf("tensor mapping: there is no row %d", row)
+			return fmt.Errorf("tensor \"mapping\" names row %d of %d rows", row, len(m.rows)/m.model.Dimensions)
 		}
 	}
 	return nil
@@ -123,25 +129,18 @@ func (m *Model) load(tensors map[string]tensor) (err error) {
 // Model implements embed.Embedder.
 func (m *Model) Model() embed.Model { return m.model }
 
-// EmbedQuery implements embed.Embedder. It has no error.
+// EmbedQuery implements embed.Embedder. It never fails.
 func (m *Model) EmbedQuery(_ context.Context, text string) ([]float32, error) {
 	return m.embed(text), nil
 }
 
 // EmbedDocuments implements embed.Embedder. Its only error is ctx's.
 func (m *Model) EmbedDocuments(ctx context.Context, texts []string) ([][]float32, error) {
-	vectors := make([][]float32, len(texts))
-	for i, text := range texts {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		vectors[i] = m.embed(text)
-	}
-	return vectors, nil
+	return embed.Each(ctx, texts, m.embed)
 }
 
-// embed averages the rows of a text's tokens. Vectors have length 1 whether or not the model's config.json
-// says normalize: embed.Embedder asks for it, and only directions are searched by.
+// embed averages the rows of a text's tokens. The vector has length 1 even if the model's config.json does not ask for it,
+// as embed.Embedder requires.
 func (m *Model) embed(text string) []float32 {
 	runes := 0
 	for i := range text {
@@ -166,15 +165,6 @@ func (m *Model) embed(text string) []float32 {
 			vector[k] += weight * x
 		}
 	}
-	var squares float64
-	for _, x := range vector {
-		squares += float64(x) * float64(x)
-	}
-	if squares > 0 {
-		length := math.Sqrt(squares)
-		for k := range vector {
-			vector[k] = float32(float64(vector[k]) / length)
-		}
-	}
+	embed.Normalize(vector)
 	return vector
 }

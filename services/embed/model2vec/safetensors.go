@@ -10,7 +10,7 @@ import (
 	"github.com/x448/float16"
 )
 
-// maxHeader bounds the JSON at the start of a safetensors file, as the reference implementation does.
+// maxHeader bounds the bytes of a safetensors file's JSON header. The reference implementation has the same bound.
 const maxHeader = 100_000_000
 
 // tensor is one array of a safetensors file.
@@ -21,14 +21,15 @@ type tensor struct {
 	data    []byte
 }
 
-// parseTensors reads a safetensors file: the length of a JSON header, the header, and the arrays it places.
+// parseTensors reads a safetensors file: 8 bytes with the header's length, the JSON header, and the data of the tensors. The
+// header has the type, shape and place of each tensor.
 func parseTensors(file []byte) (map[string]tensor, error) {
 	if len(file) < 8 {
-		return nil, errors.New("too short for a safetensors file")
+		return nil, errors.New("the file is too short for a safetensors file")
 	}
 	size := binary.LittleEndian.Uint64(file)
 	if size > maxHeader || size > uint64(len(file)-8) {
-		return nil, fmt.Errorf("the header is said to have %d bytes, and the file has %d", size, len(file))
+		return nil, fmt.Errorf("the header has %d bytes, and the file has %d", size, len(file))
 	}
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(file[8:8+size], &raw); err != nil {
@@ -46,7 +47,7 @@ func parseTensors(file []byte) (map[string]tensor, error) {
 		}
 		from, to := t.Offsets[0], t.Offsets[1]
 		if from < 0 || to < from || to > len(body) {
-			return nil, fmt.Errorf("tensor %q lies at %d to %d of %d bytes", name, from, to, len(body))
+			return nil, fmt.Errorf("tensor %q is at bytes %d to %d of %d", name, from, to, len(body))
 		}
 		t.data = body[from:to]
 		tensors[name] = t
@@ -54,7 +55,7 @@ func parseTensors(file []byte) (map[string]tensor, error) {
 	return tensors, nil
 }
 
-// count is how many numbers the shape holds; -1 if it is not a shape.
+// count returns how many numbers the shape holds, or -1 if the shape is invalid.
 func (t tensor) count() int {
 	n := 1
 	for _, size := range t.Shape {

@@ -12,20 +12,20 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/triskele/triskele/services/embed/wordpiece"
+	"github.com/triskele/triskele/services/embed/internal/wordpiece"
 )
 
-// layout is what the files of a folder say about its model.
+// layout is a model's configuration, from the files of its folder.
 type layout struct {
 	model     string // path of the .onnx file
 	tokenizer *wordpiece.Tokenizer
 	pooling   pooling
-	tokens    int // per text, at most, with those that mark its ends
-	document  string
-	query     string
+	tokens    int    // bound for a text, with [CLS] and [SEP]
+	document  string // prefix
+	query     string // prefix
 }
 
-// pooling is how the vectors of a text's tokens become one.
+// pooling is the way to make one vector of the vectors of a text's tokens. It has the names of sentence-transformers.
 type pooling string
 
 const (
@@ -33,10 +33,10 @@ const (
 	first pooling = "cls"
 )
 
-// defaultTokens is what BERT has positions for.
+// defaultTokens is the number of BERT's positions.
 const defaultTokens = 512
 
-// readLayout reads a folder. Only the model and its tokeniser must be there; what is missing has the defaults of
+// readLayout reads a folder. The model and its tokenizer must exist. Other missing files mean the defaults of
 // sentence-transformers.
 func readLayout(folder string) (layout, error) {
 	l := layout{pooling: mean, tokens: defaultTokens}
@@ -57,7 +57,7 @@ func readLayout(folder string) (layout, error) {
 	return l, nil
 }
 
-// readLimits finds how long a text may be.
+// readLimits finds the bound on a text's tokens.
 func (l *layout) readLimits(folder string) error {
 	var bert struct {
 		Positions int `json:"max_position_embeddings"`
@@ -75,7 +75,7 @@ func (l *layout) readLimits(folder string) error {
 		l.tokens = min(l.tokens, sentence.Tokens)
 	}
 	if l.tokens < 3 {
-		return fmt.Errorf("a text may have %d tokens, too few for a word and its ends", l.tokens)
+		return fmt.Errorf("texts may have %d tokens: they need at least 3, for [CLS], a word and [SEP]", l.tokens)
 	}
 	return nil
 }
@@ -110,13 +110,13 @@ func (l *layout) readTokenizer(folder string) error {
 	}
 	for _, token := range []string{"[CLS]", "[SEP]"} {
 		if _, known := l.tokenizer.ID(token); !known {
-			return fmt.Errorf("%s: there is no token %s", name, token)
+			return fmt.Errorf("%s: the token %s is missing", name, token)
 		}
 	}
 	return nil
 }
 
-// readModules finds the pooling, and refuses what would change vectors in another way.
+// readModules finds the pooling. It returns an error for modules that change vectors in other ways.
 func (l *layout) readModules(folder string) error {
 	var modules []struct {
 		Path string `json:"path"`
@@ -130,12 +130,12 @@ func (l *layout) readModules(folder string) error {
 		switch kind := module.Type[strings.LastIndex(module.Type, ".")+1:]; kind {
 		case "Pooling":
 			path = module.Path
-		case "Transformer", "Normalize": // vectors get length 1 in any case
+		case "Transformer", "Normalize": // pool normalises always
 		default:
-			return fmt.Errorf("modules.json: a module of the kind %s is not supported", kind)
+			return fmt.Errorf("modules.json: a module of the kind %s is not supported: there may be Transformer, Pooling and Normalize", kind)
 		}
 	}
-	// Older files have a truth value for each way of pooling, newer ones name it.
+	// Older files have a truth value for each way of pooling, newer files name the way.
 	var config struct {
 		Mode   string `json:"pooling_mode"`
 		Prompt *bool  `json:"include_prompt"`
@@ -152,9 +152,9 @@ func (l *layout) readModules(folder string) error {
 	}
 	switch {
 	case config.Max || config.Square || config.Weight || config.Last || config.CLS && config.Mean:
-		return fmt.Errorf("%s: of the ways to pool, only the mean and the first token alone are supported", name)
+		return fmt.Errorf("%s: this pooling is not supported: it must be the mean of the tokens, or the first token", name)
 	case config.Prompt != nil && !*config.Prompt:
-		return fmt.Errorf("%s: a prompt that is left out of the pooling is not supported", name)
+		return fmt.Errorf("%s: include_prompt=false is not supported", name)
 	case config.Mode == string(first) || config.CLS:
 		l.pooling = first
 	case config.Mode != "" && config.Mode != string(mean):
@@ -163,7 +163,7 @@ func (l *layout) readModules(folder string) error {
 	return nil
 }
 
-// readPrompts finds what is put before documents and queries.
+// readPrompts finds the prefixes of documents and queries.
 func (l *layout) readPrompts(folder string) error {
 	var config struct {
 		Prompts map[string]string `json:"prompts"`
@@ -184,7 +184,7 @@ func (l *layout) readPrompts(folder string) error {
 	return nil
 }
 
-// read parses a JSON file of a folder; one that is not there leaves into as it is.
+// read parses a JSON file of a folder. If the file is missing, read leaves into as it is.
 func read(folder, name string, into any) error {
 	text, err := os.ReadFile(filepath.Join(folder, name))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,28 +20,26 @@ import (
 	"github.com/triskele/triskele/services/embed"
 )
 
-// batch is how many texts the model gets at a time.
+// batch is the number of texts in one run of the model.
 const batch = 32
 
-// Model is a loaded model. It may be used concurrently, and stays loaded as long as the process runs.
+// Model is a loaded model. It may be used concurrently. It stays loaded until the process ends.
 type Model struct {
 	model   embed.Model
 	layout  layout
 	session *ort.DynamicAdvancedSession
 	inputs  []string
-	pooled  bool // the model gives a vector per text, not per token
-	start   int64
-	end     int64
-	pad     int64
+	pooled  bool // the model returns a vector for each text, not for each token
+	// ids of [CLS], [SEP] and [PAD]
+	start, end, pad int64
 }
 
 var _ embed.Embedder = (*Model)(nil)
 
-// Load reads a model from a folder: model.onnx (or onnx/model.onnx), tokenizer.json (or vocab.txt) of BERT's kind, and, as
-// far as they are there, config.json, modules.json, 1_Pooling/config.json, sentence_bert_config.json and
-// config_sentence_transformers.json, which say how long texts may be, how token vectors become one, and what is put before
-// documents and queries. It runs the model once. The model is named after the folder and a checksum of what makes its
-// vectors.
+// Load reads a model from a folder: model.onnx (or onnx/model.onnx) and BERT's tokenizer.json (or vocab.txt). The length of
+// texts, the pooling and the prefixes come from config.json, modules.json, 1_Pooling/config.json,
+// sentence_bert_config.json and config_sentence_transformers.json, which may be missing. Load runs the model once to learn
+// its dimensions. The model's name is the folder's name and a checksum of the model, the tokenizer and the configuration.
 func Load(folder string, options Options) (embed.Embedder, error) {
 	path, err := filepath.Abs(folder)
 	if err != nil {
@@ -70,7 +67,7 @@ func Load(folder string, options Options) (embed.Embedder, error) {
 	return nil, errors.Join(err, m.session.Destroy())
 }
 
-// describe names a model.
+// describe returns a model's name and prefixes.
 func describe(folder string, l layout, options Options) (embed.Model, error) {
 	sum := sha256.New()
 	for _, path := range []string{l.model, filepath.Join(folder, "tokenizer.json"), filepath.Join(folder, "vocab.txt")} {
@@ -100,13 +97,13 @@ func describe(folder string, l layout, options Options) (embed.Model, error) {
 	return model, nil
 }
 
-// token returns the id of a token, 0 if there is none.
+// token returns the id of a token, or 0 if it is missing.
 func (m *Model) token(name string) int64 {
 	id, _ := m.layout.tokenizer.ID(name)
 	return int64(id)
 }
 
-// runtime is ONNX Runtime, of which a process has one.
+// runtime holds the library of ONNX Runtime. A process loads one.
 var runtime struct {
 	sync.Mutex
 	library string
@@ -119,10 +116,10 @@ func initialize(library string) error {
 		return nil
 	}
 	if runtime.library != "" {
-		return fmt.Errorf("ONNX Runtime is loaded from %s already", runtime.library)
+		return fmt.Errorf("ONNX Runtime is already loaded from %s: a process can use one library", runtime.library)
 	}
 	ort.SetSharedLibraryPath(library)
-	// What it would write to standard error, it also returns.
+	// ONNX Runtime returns its errors, and need not write them to standard error too.
 	if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
 		return fmt.Errorf("ONNX Runtime: %w", err)
 	}
@@ -133,7 +130,7 @@ func initialize(library string) error {
 	return nil
 }
 
-// open makes the session: it finds out what the model takes and gives.
+// open makes the session. It finds the model's inputs, and its output for tokens or for texts.
 func (m *Model) open() error {
 	inputs, outputs, err := ort.GetInputOutputInfo(m.layout.model)
 	if err != nil {
@@ -145,7 +142,7 @@ func (m *Model) open() error {
 		}
 		m.inputs = append(m.inputs, input.Name)
 	}
-	// Vectors of texts are taken where the model gives them; a pooler_output is something else.
+	// An output sentence_embedding has the vectors of texts. A pooler_output has not: BERT has trained it for another task.
 	output := slices.IndexFunc(outputs, func(o ort.InputOutputInfo) bool { return o.Name == "sentence_embedding" && len(o.Dimensions) == 2 })
 	m.pooled = output >= 0
 	if !m.pooled {
@@ -172,7 +169,7 @@ func (m *Model) EmbedQuery(ctx context.Context, text string) ([]float32, error) 
 	return vectors[0], nil
 }
 
-// EmbedDocuments implements embed.Embedder. Texts of about the same length go together, so that little is padded.
+// EmbedDocuments implements embed.Embedder. It batches texts of similar length, which need little padding.
 func (m *Model) EmbedDocuments(ctx context.Context, texts []string) ([][]float32, error) {
 	order := make([]int, len(texts))
 	for i := range order {
@@ -196,35 +193,13 @@ func (m *Model) EmbedDocuments(ctx context.Context, texts []string) ([][]float32
 	return vectors, nil
 }
 
-// embed runs the model on one batch. The end of ctx ends the run.
+// embed runs the model on one batch. It ends early when ctx ends.
 func (m *Model) embed(ctx context.Context, texts []string) ([][]float32, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ids := make([][]int, len(texts))
-	longest := 0
-	for i, text := range texts {
-		ids[i] = m.layout.tokenizer.IDs(text)
-		ids[i] = ids[i][:min(len(ids[i]), m.layout.tokens-2)]
-		longest = max(longest, len(ids[i])+2)
-	}
+	tokens, mask, longest := m.encode(texts)
 	shape := ort.NewShape(int64(len(texts)), int64(longest))
-	tokens, mask := make([]int64, shape.FlattenedSize()), make([]int64, shape.FlattenedSize())
-	for i := range texts {
-		row, here := tokens[i*longest:(i+1)*longest], mask[i*longest:(i+1)*longest]
-		for k := range row {
-			row[k] = m.pad
-		}
-		row[0] = m.start
-		for k, id := range ids[i] {
-			row[k+1] = int64(id)
-		}
-		end := len(ids[i]) + 1
-		row[end] = m.end
-		for k := range end + 1 {
-			here[k] = 1
-		}
-	}
 	output, err := m.run(ctx, shape, map[string][]int64{
 		"input_ids": tokens, "attention_mask": mask, "token_type_ids": make([]int64, len(tokens)),
 	})
@@ -239,7 +214,31 @@ func (m *Model) embed(ctx context.Context, texts []string) ([][]float32, error) 
 	return m.pool(output.GetData(), mask, len(texts), longest, int(given[len(given)-1]))
 }
 
-// run returns what the model makes of its inputs. The caller destroys it.
+// encode returns the token ids of each text, padded to the longest text, and the attention mask: 1 for tokens, 0 for padding.
+func (m *Model) encode(texts []string) (tokens, mask []int64, longest int) {
+	ids := make([][]int, len(texts))
+	for i, text := range texts {
+		ids[i] = m.layout.tokenizer.IDs(text)
+		ids[i] = ids[i][:min(len(ids[i]), m.layout.tokens-2)]
+		longest = max(longest, len(ids[i])+2)
+	}
+	tokens, mask = slices.Repeat([]int64{m.pad}, len(texts)*longest), make([]int64, len(texts)*longest)
+	for i := range texts {
+		row, here := tokens[i*longest:(i+1)*longest], mask[i*longest:(i+1)*longest]
+		row[0] = m.start
+		for k, id := range ids[i] {
+			row[k+1] = int64(id)
+		}
+		end := len(ids[i]) + 1
+		row[end] = m.end
+		for k := range end + 1 {
+			here[k] = 1
+		}
+	}
+	return tokens, mask, longest
+}
+
+// run returns the model's output for its inputs by name. The caller destroys the output.
 func (m *Model) run(ctx context.Context, shape ort.Shape, values map[string][]int64) (*ort.Tensor[float32], error) {
 	inputs := make([]ort.Value, len(m.inputs))
 	for i, name := range m.inputs {
@@ -263,7 +262,7 @@ func (m *Model) run(ctx context.Context, shape ort.Shape, values map[string][]in
 	outputs := []ort.Value{nil}
 	err = m.session.RunWithOptions(inputs, outputs, options)
 	if !stop() {
-		<-left // it holds options
+		<-left // the function still uses options
 	}
 	if err != nil {
 		return nil, cmp.Or(ctx.Err(), fmt.Errorf("model.onnx: %w", err))
@@ -275,7 +274,7 @@ func (m *Model) run(ctx context.Context, shape ort.Shape, values map[string][]in
 	return output, nil
 }
 
-// pool makes a vector of length 1 for each text.
+// pool returns a vector of length 1 for each text, from the output of texts*tokens*dimensions (texts*dimensions if pooled).
 func (m *Model) pool(output []float32, mask []int64, texts, tokens, dimensions int) ([][]float32, error) {
 	vectors := make([][]float32, texts)
 	for i := range vectors {
@@ -285,7 +284,7 @@ func (m *Model) pool(output []float32, mask []int64, texts, tokens, dimensions i
 			copy(vector, output[i*dimensions:])
 		case m.layout.pooling == first:
 			copy(vector, output[i*tokens*dimensions:])
-		default: // a sum has the direction of the mean
+		default: // the sum has the direction of the mean
 			for k := range tokens {
 				at := i*tokens + k
 				if mask[at] == 0 {
@@ -296,18 +295,8 @@ func (m *Model) pool(output []float32, mask []int64, texts, tokens, dimensions i
 				}
 			}
 		}
-		var squares float64
-		for _, x := range vector {
-			squares += float64(x) * float64(x)
-		}
-		if math.IsNaN(squares) || math.IsInf(squares, 0) {
-			return nil, errors.New("model.onnx: a vector with components that are not finite")
-		}
-		if squares > 0 {
-			length := math.Sqrt(squares)
-			for d := range vector {
-				vector[d] = float32(float64(vector[d]) / length)
-			}
+		if !embed.Normalize(vector) {
+			return nil, errors.New("model.onnx: a vector has components that are not finite")
 		}
 		vectors[i] = vector
 	}

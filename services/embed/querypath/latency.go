@@ -6,22 +6,22 @@ import (
 )
 
 const (
-	// smoothing is how much a new observation counts against the older ones.
+	// smoothing is the weight of a new observation in the moving average.
 	smoothing = 0.2
-	// memory is how long an estimate holds without a new observation. After that one query is let through to make one:
-	// else a slow minute would refuse all queries for ever.
-	memory = 5 * time.Second
+	// maxAge is how long an estimate holds without a new observation. After that, queries run and observe again. Otherwise
+	// one slow minute would refuse all later queries.
+	maxAge = 5 * time.Second
 )
 
-// latency estimates how long an embedding takes.
+// latency estimates the time of an embedding by an exponential moving average.
 type latency struct {
 	mu   sync.Mutex
 	mean float64 // nanoseconds
 	at   time.Time
 }
 
-// observe notes how long an embedding took. An embedding that was cut off took at least that long, and only counts if
-// that is more than the estimate.
+// observe records the time of an embedding. A cancelled embedding would have taken at least d, so it counts only if d exceeds
+// the estimate.
 func (l *latency) observe(d time.Duration, cutOff bool, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,11 +35,11 @@ func (l *latency) observe(d time.Duration, cutOff bool, now time.Time) {
 	l.at = now
 }
 
-// expected is the time that an embedding will probably take; 0 if there is no recent observation.
+// expected returns the estimate, or 0 if there is no recent observation.
 func (l *latency) expected(now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now.Sub(l.at) > memory {
+	if now.Sub(l.at) > maxAge {
 		return 0
 	}
 	return time.Duration(l.mean)

@@ -1,6 +1,13 @@
-// Package querypath stands between the dense leg and an embedder and makes embedding a query cheap and punctual: it
-// remembers vectors, embeds a text that several callers ask for once unless that is quick, does not start what cannot end
-// in time, and turns to a second embedder of the same model when the first fails. Documents pass through.
+// Package querypath wraps an embedder for the dense leg, so that queries are embedded cheaply and within their deadline.
+// Documents go to the embedder unchanged. A query takes these steps:
+//
+//  1. White space is normalised, and the vector is looked up in a cache.
+//  2. Callers with the same text share one embedding (a flight), unless the embedder is so fast that waiting costs more.
+//     A flight is cancelled when its last caller leaves.
+//  3. The embedder is not called if it probably needs more time than the deadline leaves. The estimate is a moving average
+//     of its latency.
+//  4. If the embedder fails, a fallback embedder of the same model is asked. A share of the time is reserved for it.
+//  5. The vector is cached.
 package querypath
 
 import (
@@ -16,24 +23,25 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/triskele/triskele/fuser/endpoint"
+	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/embed"
 )
 
 const (
 	// DefaultCacheBytes holds some 25,000 queries of 256 dimensions.
 	DefaultCacheBytes = 32 << 20
-	// quick is how long an embedding takes that is not worth sharing: to wait for another goroutine may take longer. What a
-	// fallback would embed is shared all the same.
+	// quick bounds the latency of embedders whose queries are not shared: waiting for another goroutine may take longer.
+	// With a fallback, queries are always shared.
 	quick = 200 * time.Microsecond
-	// fallbackShare of the time that is left is kept for the second embedder, if there is one.
+	// fallbackShare is the share of the remaining time that is reserved for the fallback.
 	fallbackShare = 0.3
 )
 
-// ErrNoTime says that an embedding was not started because it would probably not have ended in time.
+// ErrNoTime is returned if an embedding was not started, because it would probably have missed the deadline.
 var ErrNoTime = errors.New("embedding a query takes longer than what is left of the budget")
 
-// source says where a query's vector came from. The values are those of the metric's and the span's attribute.
+// source tells where a query's vector came from. Metrics and spans have it as an attribute.
 type source string
 
 const (
@@ -47,7 +55,7 @@ const (
 
 // Embedder is an embed.Embedder with a fast path for queries. It may be used concurrently.
 type Embedder struct {
-	embed.Embedder // the first
+	embed.Embedder // the primary one
 	fallback       embed.Embedder
 	cache          *lru
 	latency        latency
@@ -59,29 +67,30 @@ type Embedder struct {
 
 var _ embed.Embedder = (*Embedder)(nil)
 
-// flight is an embedding under way. It is called off when the last caller who waits for it leaves.
+// flight is a running embedding. It is cancelled when its last waiting caller leaves.
 type flight struct {
 	cancel  context.CancelFunc
 	waiting int // guarded by Embedder.mu
 	done    chan struct{}
-	vector  []float32 // once done is closed
-	source  source
-	err     error
+	// These are set once done is closed.
+	vector []float32
+	source source
+	err    error
 }
 
-// measured is an embedder that counts its requests.
+// measured is implemented by embedders that count their requests.
 type measured interface {
 	Measure(meter metric.Meter) error
 }
 
-// New puts the query path before an embedder. fallback may be nil; else its model must be the same, as its vectors are
-// searched among the first one's. cacheBytes bounds the memory for vectors and their texts.
+// New wraps an embedder. fallback may be nil. Otherwise its model must be the same, because its vectors are compared with
+// stored vectors of the first. cacheBytes bounds the cache, texts included.
 func New(first, fallback embed.Embedder, cacheBytes int, meter metric.Meter) (*Embedder, error) {
 	if fallback != nil {
 		a, b := first.Model(), fallback.Model()
 		if a.Name != b.Name || a.Dimensions != b.Dimensions || a.QueryPrefix != b.QueryPrefix {
-			return nil, fmt.Errorf("the fallback embedder's model is %s with %d dimensions and query prefix %q, and it must be %s, %d and %q: "+
-				"vectors of different models cannot be compared", b.Name, b.Dimensions, b.QueryPrefix, a.Name, a.Dimensions, a.QueryPrefix)
+			return nil, fmt.Errorf("the fallback embedder's model is %s with %d dimensions and query prefix %q: it must be %s with %d and %q, "+
+				"because vectors of different models cannot be compared", b.Name, b.Dimensions, b.QueryPrefix, a.Name, a.Dimensions, a.QueryPrefix)
 		}
 	}
 	e := &Embedder{Embedder: first, fallback: fallback, cache: newLRU(cacheBytes), flights: map[string]*flight{}}
@@ -104,14 +113,14 @@ func New(first, fallback embed.Embedder, cacheBytes int, meter metric.Meter) (*E
 	return e, errors.Join(errs[:]...)
 }
 
-// EmbedQuery implements embed.Embedder. White space at the ends of a text and runs of it count as one space; the model's
-// query prefix, if the text has it, stays as it is.
+// EmbedQuery implements embed.Embedder. It trims white space and reduces runs of it to one space, except in the model's query
+// prefix.
 func (e *Embedder) EmbedQuery(ctx context.Context, text string) ([]float32, error) {
 	vector, _, err := e.EmbedQueryOrFallBack(ctx, text)
 	return vector, err
 }
 
-// EmbedQueryOrFallBack is EmbedQuery, and says whether the second embedder had to step in.
+// EmbedQueryOrFallBack is EmbedQuery that also reports whether the vector is the fallback's.
 func (e *Embedder) EmbedQueryOrFallBack(ctx context.Context, text string) (vector []float32, fellBack bool, err error) {
 	vector, from, err := e.embedQuery(ctx, normalize(text, e.Model().QueryPrefix))
 	value := attribute.String("triskele.embed.source", string(from))
@@ -158,7 +167,7 @@ func (e *Embedder) embedQuery(ctx context.Context, text string) ([]float32, sour
 		switch {
 		case joined && f.err != nil && ctx.Err() == nil &&
 			(errors.Is(f.err, context.DeadlineExceeded) || errors.Is(f.err, ErrNoTime) || errors.Is(f.err, endpoint.ErrWithdrawn)):
-			continue // the other caller had less time, or no leave
+			continue // the other caller had less time, or may not send the text
 		case joined && f.source == fromEmbedder:
 			return f.vector, fromFlight, nil
 		}
@@ -166,7 +175,7 @@ func (e *Embedder) embedQuery(ctx context.Context, text string) ([]float32, sour
 	}
 }
 
-// join returns the flight for a text, a new one if there is none.
+// join returns the flight of a text. It starts one if there is none.
 func (e *Embedder) join(ctx context.Context, text string) (f *flight, joined bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -174,7 +183,7 @@ func (e *Embedder) join(ctx context.Context, text string) (f *flight, joined boo
 		f.waiting++
 		return f, true
 	}
-	// The flight has the deadline of who began it, but does not end because that caller is cancelled.
+	// The flight keeps its first caller's deadline, but outlives the cancellation of that caller.
 	shared := context.WithoutCancel(ctx)
 	f = &flight{waiting: 1, done: make(chan struct{})}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -184,7 +193,11 @@ func (e *Embedder) join(ctx context.Context, text string) (f *flight, joined boo
 	}
 	e.flights[text] = f
 	go func() {
-		f.vector, f.source, f.err = e.run(shared, text)
+		f.source = failed
+		f.err = panics.Catch(shared, nil, "embed a query", func() (err error) {
+			f.vector, f.source, err = e.run(shared, text)
+			return err
+		})
 		if f.err == nil {
 			e.cache.put(text, f.vector)
 		}
@@ -198,19 +211,19 @@ func (e *Embedder) join(ctx context.Context, text string) (f *flight, joined boo
 	return f, false
 }
 
-// leave calls the flight off if nobody waits for it any more.
+// leave ends a caller's wait. It cancels the flight if no other caller waits.
 func (e *Embedder) leave(text string, f *flight) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if f.waiting--; f.waiting == 0 {
 		f.cancel()
 		if e.flights[text] == f {
-			delete(e.flights, text) // nobody may join what was called off
+			delete(e.flights, text) // later callers must not join a cancelled flight
 		}
 	}
 }
 
-// run embeds a text by the first embedder, and by the second if that fails or would take too long.
+// run embeds a text by the first embedder. If that fails or would take too long, it asks the fallback.
 func (e *Embedder) run(ctx context.Context, text string) ([]float32, source, error) {
 	first, cancel := e.budget(ctx)
 	defer cancel()
@@ -230,7 +243,7 @@ func (e *Embedder) run(ctx context.Context, text string) ([]float32, source, err
 	return nil, failed, err
 }
 
-// budget keeps a part of the time for the second embedder.
+// budget returns the context of the first embedder, which leaves the fallback its share of the time.
 func (e *Embedder) budget(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if e.fallback == nil || !ok {
@@ -247,7 +260,7 @@ func (e *Embedder) byFirst(ctx context.Context, text string) ([]float32, error) 
 	}
 	vector, err := e.Embedder.EmbedQuery(ctx, text)
 	now := time.Now()
-	// By the clock: at the deadline the last caller leaves too, and whether that or the deadline ends ctx is a race.
+	// The clock decides, not ctx.Err(): at the deadline the last caller leaves too, and either may end ctx first.
 	if err == nil || limited && !now.Before(deadline) {
 		e.latency.observe(now.Sub(start), err != nil, now)
 	}

@@ -16,6 +16,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/embed"
 )
 
@@ -253,7 +254,7 @@ func TestDoesNotStartWhatCannotEnd(t *testing.T) {
 			t.Errorf("with enough time: %v", err)
 		}
 		// What was slow once is tried again after a while.
-		time.Sleep(memory + time.Second)
+		time.Sleep(maxAge + time.Second)
 		s.delay.Store(int64(time.Millisecond))
 		if _, err := within(t, e, 50*time.Millisecond, "four"); err != nil {
 			t.Errorf("later: %v", err)
@@ -380,4 +381,34 @@ func BenchmarkRemembered(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// panicking is an embedder that takes its time and panics.
+type panicking struct{ *scripted }
+
+func (p panicking) EmbedQuery(ctx context.Context, text string) ([]float32, error) {
+	_, _ = p.scripted.EmbedQuery(ctx, text)
+	panic("cannot embed " + text)
+}
+
+// TestPanicIsTheQuerys: a panic of the embedder, which runs beside the callers, is an error of those who wait for it.
+func TestPanicIsTheQuerys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newPath(t, panicking{newScripted(10 * time.Millisecond)}, nil)
+		errs := make(chan error, 2)
+		for range 2 {
+			go func() { _, err := e.EmbedQuery(t.Context(), "a query"); errs <- err }()
+		}
+		for range 2 {
+			var caught *panics.Error
+			if err := <-errs; !errors.As(err, &caught) || strings.Contains(err.Error(), "query") {
+				t.Errorf("got %v, want a panic without its value", err)
+			}
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if len(e.flights) != 0 {
+			t.Errorf("got %d flights afterwards, want none", len(e.flights))
+		}
+	})
 }

@@ -12,28 +12,28 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/triskele/triskele/fuser/endpoint"
-	"github.com/triskele/triskele/fuser/telemetry"
+	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
-// counters are what requests to servers are counted by.
+// counters count requests to servers and their tokens.
 type counters struct{ requests, tokens metric.Int64Counter }
 
-// uncounted is for an embedder that nobody measures.
+// uncounted holds until Measure is called.
 var uncounted = counters{noop.Int64Counter{}, noop.Int64Counter{}}
 
-// Measure has requests and the tokens they cost counted from now on. Call it before the embedder is used.
+// Measure counts requests and their tokens by meter. It must be called before the embedder is used.
 func (e *Embedder) Measure(meter metric.Meter) error {
 	var errs [2]error
-	e.counted.requests, errs[0] = meter.Int64Counter("triskele.embed.requests",
+	e.counters.requests, errs[0] = meter.Int64Counter("triskele.embed.requests",
 		metric.WithDescription("Requests to an embedding server with all their attempts, by provider, model and outcome: ok, or the kind of error."))
-	e.counted.tokens, errs[1] = meter.Int64Counter("triskele.embed.tokens",
-		metric.WithDescription("Tokens that an embedding server says it has counted, by provider and model."))
+	e.counters.tokens, errs[1] = meter.Int64Counter("triskele.embed.tokens",
+		metric.WithDescription("Tokens that an embedding server reports, by provider and model."))
 	return errors.Join(errs[:]...)
 }
 
-// observe begins the span of a request, after the conventions for generative AI embeddings, within a span that is recorded.
-// end takes what came of it.
+// observe starts the span of a request, by OpenTelemetry's conventions for generative AI. end records the outcome in the span
+// and the counters.
 func (e *Embedder) observe(ctx context.Context, texts int) (_ context.Context, end func(tokens int, err error)) {
 	labels := []attribute.KeyValue{
 		attribute.String("gen_ai.provider.name", e.config.Provider), attribute.String("gen_ai.request.model", e.config.Model),
@@ -53,19 +53,19 @@ func (e *Embedder) observe(ctx context.Context, texts int) (_ context.Context, e
 		if err != nil {
 			span.SetAttributes(attribute.String("error.type", outcome))
 		}
-		if err != nil && !errors.Is(err, context.Canceled) { // who gives up is no failure
+		if err != nil && !errors.Is(err, context.Canceled) { // a cancelled request is no failure
 			span.SetStatus(codes.Error, outcome)
 		}
 		if tokens > 0 {
 			span.SetAttributes(attribute.Int("gen_ai.usage.input_tokens", tokens))
-			e.counted.tokens.Add(ctx, int64(tokens), metric.WithAttributes(labels...))
+			e.counters.tokens.Add(ctx, int64(tokens), metric.WithAttributes(labels...))
 		}
-		e.counted.requests.Add(ctx, 1, metric.WithAttributes(append(labels, attribute.String("outcome", outcome))...))
+		e.counters.requests.Add(ctx, 1, metric.WithAttributes(append(labels, attribute.String("outcome", outcome))...))
 		span.End()
 	}
 }
 
-// kindOf is an error in a word: "ok" if there is none.
+// kindOf returns the outcome of a request as one word: "ok" or the kind of error.
 func kindOf(err error) string {
 	var status *endpoint.StatusError
 	var wrong *malformedError

@@ -1,17 +1,21 @@
-// Package remote embeds by asking a server over HTTP: any that speaks the shape of OpenAI's API (OpenAI, Ollama,
-// llama.cpp, vLLM), Voyage, Cohere, or Hugging Face's text-embeddings-inference (TEI).
+// Package remote embeds by asking a server over HTTP. It speaks four provider APIs: OpenAI's (also Ollama, llama.cpp and
+// vLLM), Voyage's, Cohere's, and that of Hugging Face's text-embeddings-inference (TEI). The process for a list of texts is:
 //
-// What is embedded leaves this process. Callers guarantee that the text of a sensitive memory is never given to an
-// Embedder. Errors, and so logs, name the server and what went wrong, never a text, a key, or what the server wrote: some
-// servers quote the input.
+//  1. Long texts are cut, and the list is divided into batches within the provider's limits.
+//  2. Batches are sent concurrently, up to a concurrency limit.
+//  3. A request passes a circuit breaker. Failures that may be temporary are retried with backoff, within the deadline.
+//  4. The answer must have one finite vector of the right dimensions for each text. Vectors are scaled to length 1.
+//
+// Texts leave this process, so callers must not pass texts of sensitive memories. Errors and logs name the server and the
+// failure. They never contain a text, a key or the server's answer, because some servers quote their input.
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -21,58 +25,57 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/triskele/triskele/fuser/endpoint"
+	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/embed"
 )
 
 const (
-	attempts   = 3
-	firstPause = 200 * time.Millisecond // before the second attempt; doubled for each further one
-	maxPause   = 30 * time.Second       // also of what a server may ask for
-	tripAfter  = 5                      // failures in a row open the circuit breaker
-	coolDown   = 10 * time.Second       // until it lets one request through to try
+	attempts   = 3                      // of one request
+	firstPause = 200 * time.Millisecond // before the second attempt; doubles for each further one
+	maxPause   = 30 * time.Second       // bound on a pause, also on one that the server asks for
+	tripAfter  = 5                      // consecutive failures that open the circuit breaker
+	coolDown   = 10 * time.Second       // time until the open circuit breaker lets one request through
 )
 
-// Config says which server to ask and how. Provider, Model and Dimensions are required; zero elsewhere means the
+// Config names the server and how to ask it. Provider, Model and Dimensions are required. A zero in another field means its
 // default.
 type Config struct {
 	Provider   string // "openai", "voyage", "cohere" or "tei"
-	URL        string // of the server, up to but without /v1, /v2 or /embed; the provider's own if empty
-	Model      string // as the server calls it
+	URL        string // the server's, without /v1, /v2 or /embed; by default the provider's own
+	Model      string // the server's name for it
 	Dimensions int    // of its vectors, 1 or more
-	// Shorten asks the server for Dimensions dimensions of a model that has more.
+	// Shorten asks the server for vectors of Dimensions dimensions from a model with more.
 	Shorten                     bool
-	DocumentPrefix, QueryPrefix string        // part of the model; whoever calls the embedder puts them before the texts
-	Key                         string        // sent as a bearer token if not empty
-	Batch                       int           // texts per request, at most the provider's limit, which is the default
-	MaxText                     int           // bytes of a text that are sent; by default all if the server can cut, else 24,000
-	Concurrency                 int           // requests at a time; 4 by default
-	Timeout                     time.Duration // of one attempt; 30 s by default. The context's deadline holds as well
+	DocumentPrefix, QueryPrefix string        // part of the model; the caller puts them before the texts
+	Key                         string        // bearer token; none if empty
+	Batch                       int           // texts per request; by default the provider's limit, which is also the maximum
+	MaxText                     int           // bytes; longer texts are cut. By default 24,000 for openai, and no bound for the others
+	Concurrency                 int           // concurrent requests; 4 by default
+	Timeout                     time.Duration // of one attempt; 30 s by default. The context's deadline applies too
 }
 
-// Embedder asks one server for one model's vectors. It may be used concurrently.
+// Embedder asks one server for the vectors of one model. It may be used concurrently.
 type Embedder struct {
-	config  Config
-	shape   shape
-	server  *endpoint.Endpoint
-	model   embed.Model
-	slots   chan struct{}
-	breaker *gobreaker.CircuitBreaker[embedded]
-	counted counters
-	pause   func(ctx context.Context, d time.Duration) error
+	config    Config
+	provider  provider
+	server    *endpoint.Endpoint
+	model     embed.Model
+	semaphore chan struct{} // the concurrency limit
+	breaker   *gobreaker.CircuitBreaker[response]
+	counters  counters
+	pause     func(ctx context.Context, d time.Duration) error
 }
 
 var _ embed.Embedder = (*Embedder)(nil)
 
 // New checks the configuration. It sends nothing.
 func New(config Config) (*Embedder, error) {
-	shape, known := shapes[config.Provider]
+	provider, known := providers[config.Provider]
 	if !known {
 		return nil, fmt.Errorf("embedding provider %q is unknown: there are openai, voyage, cohere and tei", config.Provider)
 	}
-	if config.URL == "" {
-		config.URL = shape.url
-	}
+	config.URL = cmp.Or(config.URL, provider.url)
 	server, err := endpoint.New(config.URL, config.Key, 0)
 	if err != nil {
 		return nil, fmt.Errorf("embedding with %s: %w", config.Provider, err)
@@ -81,37 +84,28 @@ func New(config Config) (*Embedder, error) {
 	case config.Model == "":
 		return nil, fmt.Errorf("%s needs the name of a model", config.Provider)
 	case config.Dimensions < 1:
-		return nil, fmt.Errorf("%s/%s: the number of dimensions must be given and positive", config.Provider, config.Model)
-	case config.Shorten && !shape.shortens:
-		return nil, fmt.Errorf("%s cannot shorten vectors", config.Provider)
-	case config.Batch < 0 || config.Batch > shape.texts:
-		return nil, fmt.Errorf("a request to %s has 1 to %d texts, not %d", config.Provider, shape.texts, config.Batch)
+		return nil, fmt.Errorf("%s/%s needs the number of dimensions, 1 or more", config.Provider, config.Model)
+	case config.Shorten && !provider.shortens:
+		return nil, fmt.Errorf("%s cannot shorten vectors: leave shorten out", config.Provider)
+	case config.Batch < 0 || config.Batch > provider.texts:
+		return nil, fmt.Errorf("a batch for %s must have 1 to %d texts, not %d", config.Provider, provider.texts, config.Batch)
 	}
-	if config.Batch == 0 {
-		config.Batch = shape.texts
-	}
-	if config.MaxText == 0 {
-		config.MaxText = shape.maxText
-	}
-	if config.Concurrency == 0 {
-		config.Concurrency = 4
-	}
-	if config.Timeout == 0 {
-		config.Timeout = 30 * time.Second
-	}
+	config.Batch = cmp.Or(config.Batch, provider.texts)
+	config.MaxText = cmp.Or(config.MaxText, provider.maxText)
+	config.Concurrency = cmp.Or(config.Concurrency, 4)
+	config.Timeout = cmp.Or(config.Timeout, 30*time.Second)
 	e := &Embedder{
-		config: config, shape: shape, server: server,
+		config: config, provider: provider, server: server,
 		model: embed.Model{
 			Provider: config.Provider, Name: config.Model, Dimensions: config.Dimensions,
 			DocumentPrefix: config.DocumentPrefix, QueryPrefix: config.QueryPrefix, Local: server.Local(),
 		},
-		slots: make(chan struct{}, config.Concurrency), counted: uncounted,
-		pause: pause,
+		semaphore: make(chan struct{}, config.Concurrency), counters: uncounted, pause: pause,
 	}
-	e.breaker = gobreaker.NewCircuitBreaker[embedded](gobreaker.Settings{
+	e.breaker = gobreaker.NewCircuitBreaker[response](gobreaker.Settings{
 		Name: config.Provider, Timeout: coolDown,
 		ReadyToTrip:  func(counts gobreaker.Counts) bool { return counts.ConsecutiveFailures >= tripAfter },
-		IsSuccessful: func(err error) bool { return !broken(err) },
+		IsSuccessful: func(err error) bool { return !serverFailed(err) },
 	})
 	return e, nil
 }
@@ -128,7 +122,7 @@ func (e *Embedder) EmbedQuery(ctx context.Context, text string) ([]float32, erro
 	return vectors[0], nil
 }
 
-// EmbedDocuments implements embed.Embedder. It sends batches concurrently, and fails as a whole if one fails.
+// EmbedDocuments implements embed.Embedder. It sends batches concurrently. If one fails, the others are cancelled.
 func (e *Embedder) EmbedDocuments(ctx context.Context, texts []string) ([][]float32, error) {
 	cut := make([]string, len(texts))
 	for i, text := range texts {
@@ -141,12 +135,13 @@ func (e *Embedder) EmbedDocuments(ctx context.Context, texts []string) ([][]floa
 	for next := 0; next < len(cut); {
 		from, to := next, e.batch(cut, next)
 		wg.Go(func() {
-			got, err := e.request(ctx, document, cut[from:to])
-			if err != nil {
+			if err := panics.Catch(ctx, nil, "embed a batch", func() error {
+				got, err := e.request(ctx, document, cut[from:to])
+				copy(vectors[from:to], got)
+				return err
+			}); err != nil {
 				cancel(err)
-				return
 			}
-			copy(vectors[from:to], got)
 		})
 		next = to
 	}
@@ -157,19 +152,19 @@ func (e *Embedder) EmbedDocuments(ctx context.Context, texts []string) ([][]floa
 	return vectors, nil
 }
 
-// batch returns the end of the batch that begins at from: as many texts as one request may have.
+// batch returns the end of the largest batch that begins at from.
 func (e *Embedder) batch(texts []string, from int) int {
 	size := 0
 	for to := from; to < len(texts); to++ {
 		size += len(texts[to])
-		if to > from && (to-from == e.config.Batch || size > e.shape.bytes) {
+		if to > from && (to-from == e.config.Batch || size > e.provider.bytes) {
 			return to
 		}
 	}
 	return len(texts)
 }
 
-// cut shortens a text that the server would refuse.
+// cut shortens a text to MaxText bytes, at a character's boundary.
 func (e *Embedder) cut(text string) string {
 	if end := e.config.MaxText; end > 0 && len(text) > end {
 		for end > 0 && !utf8.RuneStart(text[end]) {
@@ -180,8 +175,8 @@ func (e *Embedder) cut(text string) string {
 	return text
 }
 
-// again says whether the same request may succeed later.
-func again(err error) bool {
+// retryable reports whether the same request may succeed later.
+func retryable(err error) bool {
 	var status *endpoint.StatusError
 	if errors.As(err, &status) {
 		return status.Code == http.StatusTooManyRequests || status.Code == http.StatusRequestTimeout || status.Code >= 500
@@ -190,14 +185,14 @@ func again(err error) bool {
 	return !errors.As(err, &malformed) && !errors.Is(err, context.Canceled) && !errors.Is(err, endpoint.ErrWithdrawn)
 }
 
-// broken says whether an error speaks against the server: a refusal that our request caused does not, nor does a caller
-// who gave up.
-func broken(err error) bool {
+// serverFailed reports whether an error counts as a failure of the server for the circuit breaker. Refusals of a wrong
+// request do not count, nor do cancelled requests.
+func serverFailed(err error) bool {
 	var malformed *malformedError
-	return err != nil && (again(err) || errors.As(err, &malformed))
+	return err != nil && (retryable(err) || errors.As(err, &malformed))
 }
 
-// request asks for the vectors of one batch, and tells telemetry about it.
+// request asks for the vectors of one batch, and records a span and metrics.
 func (e *Embedder) request(ctx context.Context, kind kind, texts []string) ([][]float32, error) {
 	ctx, end := e.observe(ctx, len(texts))
 	answer, err := e.ask(ctx, kind, texts)
@@ -205,41 +200,41 @@ func (e *Embedder) request(ctx context.Context, kind kind, texts []string) ([][]
 	return answer.vectors, err
 }
 
-// ask asks for the vectors of one batch, if need be several times, within the deadline of ctx.
-func (e *Embedder) ask(ctx context.Context, kind kind, texts []string) (embedded, error) {
+// ask asks for the vectors of one batch. It retries with backoff, within ctx's deadline.
+func (e *Embedder) ask(ctx context.Context, kind kind, texts []string) (response, error) {
 	select {
-	case e.slots <- struct{}{}:
-		defer func() { <-e.slots }()
+	case e.semaphore <- struct{}{}:
+		defer func() { <-e.semaphore }()
 	case <-ctx.Done():
-		return embedded{}, context.Cause(ctx)
+		return response{}, context.Cause(ctx)
 	}
-	body, err := json.Marshal(e.shape.request(e.config, kind, texts))
+	body, err := json.Marshal(e.provider.request(e.config, kind, texts))
 	if err != nil {
-		return embedded{}, err
+		return response{}, err
 	}
 	for attempt := 1; ; attempt++ {
-		answer, err := e.breaker.Execute(func() (embedded, error) { return e.attempt(ctx, body, len(texts)) })
+		answer, err := e.breaker.Execute(func() (response, error) { return e.attempt(ctx, body, len(texts)) })
 		if err == nil {
 			return answer, nil
 		}
 		if ctx.Err() != nil {
-			return embedded{}, context.Cause(ctx)
+			return response{}, context.Cause(ctx)
 		}
 		err = fmt.Errorf("embedding server %s: %w", e.server.URL.Host, err)
-		if attempt == attempts || !again(err) || errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-			return embedded{}, err
+		if attempt == attempts || !retryable(err) || errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+			return response{}, err
 		}
 		wait := firstPause << (attempt - 1)
-		wait = wait/2 + rand.N(wait/2+1) // so that clients that failed together do not return together
+		wait = wait/2 + rand.N(wait/2+1) // jitter, so that clients that failed together do not retry together
 		var status *endpoint.StatusError
 		if errors.As(err, &status) && status.After > 0 {
 			wait = status.After
 		}
 		if deadline, ok := ctx.Deadline(); wait > maxPause || ok && time.Until(deadline) <= wait {
-			return embedded{}, err // there is no time for another attempt
+			return response{}, err // another attempt would come too late
 		}
 		if e.pause(ctx, wait) != nil {
-			return embedded{}, context.Cause(ctx)
+			return response{}, context.Cause(ctx)
 		}
 	}
 }
@@ -256,21 +251,20 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // attempt sends one request.
-func (e *Embedder) attempt(ctx context.Context, body []byte, texts int) (embedded, error) {
+func (e *Embedder) attempt(ctx context.Context, body []byte, texts int) (response, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.config.Timeout)
 	defer cancel()
-	// A number takes up to 25 characters.
-	limit := int64(texts*e.config.Dimensions*32 + 1<<20)
-	answer, header, err := e.server.Post(ctx, e.shape.path, body, limit)
+	limit := int64(texts*e.config.Dimensions*32 + 1<<20) // a number takes up to 25 characters
+	answer, header, err := e.server.Post(ctx, e.provider.path, body, limit)
 	switch {
 	case errors.Is(err, endpoint.ErrTooLong):
-		return embedded{}, malformed("the answer has more than %d bytes", limit)
+		return response{}, malformed("the answer has more than %d bytes", limit)
 	case err != nil:
-		return embedded{}, err
+		return response{}, err
 	}
-	read, err := e.shape.read(answer, texts)
+	read, err := e.provider.read(answer, texts)
 	if err != nil {
-		return embedded{}, err
+		return response{}, err
 	}
 	if tokens, err := strconv.Atoi(header.Get("X-Compute-Tokens")); err == nil && read.tokens == 0 {
 		read.tokens = max(tokens, 0)
@@ -278,28 +272,17 @@ func (e *Embedder) attempt(ctx context.Context, body []byte, texts int) (embedde
 	return read, e.check(read.vectors, texts)
 }
 
-// check refuses vectors that are not those of the model, and gives the others length 1.
+// check returns an error if the vectors cannot be the model's, and scales them to length 1.
 func (e *Embedder) check(vectors [][]float32, texts int) error {
 	if len(vectors) != texts {
-		return malformed("%d vectors for %d texts", len(vectors), texts)
+		return malformed("the answer has %d vectors for %d texts", len(vectors), texts)
 	}
 	for _, vector := range vectors {
 		if len(vector) != e.config.Dimensions {
-			return malformed("a vector of %d dimensions, and %s is configured with %d", len(vector), e.config.Model, e.config.Dimensions)
+			return malformed("a vector has %d dimensions, and %s is configured with %d", len(vector), e.config.Model, e.config.Dimensions)
 		}
-		var squares float64
-		for _, x := range vector {
-			squares += float64(x) * float64(x)
-		}
-		if math.IsNaN(squares) || math.IsInf(squares, 0) {
-			return malformed("a vector with components that are not finite")
-		}
-		if squares == 0 {
-			continue
-		}
-		length := math.Sqrt(squares)
-		for i := range vector {
-			vector[i] = float32(float64(vector[i]) / length)
+		if !embed.Normalize(vector) {
+			return malformed("a vector has components that are not finite")
 		}
 	}
 	return nil

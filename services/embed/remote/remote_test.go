@@ -20,7 +20,8 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
-	"github.com/triskele/triskele/fuser/endpoint"
+	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/fuser/platform/panics"
 )
 
 // recorded is a request as the server saw it.
@@ -487,5 +488,16 @@ func TestNewRefuses(t *testing.T) {
 		if e := newEmbedder(t, Config{Provider: "tei", URL: url}); e.Model().Local != local {
 			t.Errorf("%s: local is %v", url, !local)
 		}
+	}
+}
+
+// TestPanicIsTheBatchs: the batches of a list are embedded beside each other, and one that panics fails the list alone.
+func TestPanicIsTheBatchs(t *testing.T) {
+	e := newEmbedder(t, Config{Provider: "openai", URL: "http://127.0.0.1:1"})
+	e.shape.request = func(Config, kind, []string) any { panic("secret") }
+	_, err := e.EmbedDocuments(t.Context(), []string{"a text"})
+	var caught *panics.Error
+	if !errors.As(err, &caught) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v, want a panic without its value", err)
 	}
 }

@@ -5,15 +5,20 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
-	"math/rand/v2"
 	"sync"
 
 	"github.com/triskele/triskele/services/embed/tokens"
 )
 
-// The file: magic, number of words, columns, unknown, constant (4 bytes each, little endian), the lengths of the words (a
-// byte each), the words, the scales (float32), the rows (int8).
+// A model's file has these parts, with little-endian numbers:
+//
+//	magic, number of words, columns, unknown, constant    4 bytes each; the last two are float32
+//	lengths of the words                                  1 byte each
+//	words                                                 UTF-8
+//	scales of the rows                                    float32 each
+//	rows                                                  columns int8 each
 const (
 	magic      = "TSE1"
 	headerSize = 20
@@ -26,60 +31,18 @@ var builtin string
 // Builtin returns the model that is part of the program. The first call takes a few milliseconds.
 var Builtin = sync.OnceValues(func() (*Model, error) { return Decode(builtin) })
 
-// NewModel makes a model of words, their rows, which it rounds to 8 bits, the length of the vector of other words, and
-// the constant component of documents. There must be a word, words must differ, and rows must be of one length.
-func NewModel(words []string, rows [][]float32, unknown, constant float32) *Model {
-	m := &Model{columns: len(rows[0]), unknown: unknown, constant: constant}
-	var all, table []byte
-	for i, row := range rows {
-		m.starts = append(m.starts, uint32(len(all)))
-		all = append(all, words[i]...)
-		var most float32
-		for _, x := range row {
-			most = max(most, x, -x)
-		}
-		scale := most / 127
-		if scale == 0 {
-			scale = 1
-		}
-		m.scales = append(m.scales, scale)
-		for _, x := range row {
-			table = append(table, byte(int8(math.Round(float64(x/scale)))))
-		}
-	}
-	m.starts = append(m.starts, uint32(len(all)))
-	m.words, m.rows = string(all), string(table)
-	m.index()
-	return m
-}
+// File returns the built-in model's file.
+func File() string { return builtin }
 
-// Encode returns the model's file.
-func (m *Model) Encode() []byte {
-	out := []byte(magic)
-	for _, number := range []uint32{uint32(len(m.scales)), uint32(m.columns), math.Float32bits(m.unknown), math.Float32bits(m.constant)} {
-		out = binary.LittleEndian.AppendUint32(out, number)
-	}
-	for i := range m.scales {
-		out = append(out, byte(m.starts[i+1]-m.starts[i]))
-	}
-	out = append(out, m.words...)
-	for _, scale := range m.scales {
-		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(scale))
-	}
-	return append(out, m.rows...)
-}
-
-// Decode reads what Encode wrote. The model refers to the file instead of copying it.
+// Decode reads a model's file. The model refers to the file instead of copying it.
 func Decode(file string) (*Model, error) {
 	if len(file) < headerSize || file[:len(magic)] != magic {
 		return nil, errors.New("not the file of a static embedding model")
 	}
-	number := func(at int) uint32 {
-		return uint32(file[at]) | uint32(file[at+1])<<8 | uint32(file[at+2])<<16 | uint32(file[at+3])<<24
-	}
+	number := func(at int) uint32 { return binary.LittleEndian.Uint32([]byte(file[at : at+4])) }
 	words, columns := int(number(4)), int(number(8))
 	if words < 1 || words > len(file)-headerSize || columns < 1 || columns > maxColumns {
-		return nil, fmt.Errorf("a static embedding model of %d words and %d columns in %d bytes", words, columns, len(file))
+		return nil, fmt.Errorf("the header names %d words and %d columns in a file of %d bytes", words, columns, len(file))
 	}
 	m := &Model{
 		columns: columns, unknown: math.Float32frombits(number(12)), constant: math.Float32frombits(number(16)),
@@ -90,8 +53,8 @@ func Decode(file string) (*Model, error) {
 		m.starts[i+1] = m.starts[i] + uint32(file[headerSize+i])
 	}
 	size := int(m.starts[words])
-	if len(file) != at+size+4*words+words*columns {
-		return nil, fmt.Errorf("a static embedding model of %d words and %d columns does not have %d bytes", words, columns, len(file))
+	if want := at + size + 4*words + words*columns; len(file) != want {
+		return nil, fmt.Errorf("%d words and %d columns take %d bytes, and the file has %d", words, columns, want, len(file))
 	}
 	m.words = file[at : at+size]
 	at += size
@@ -110,33 +73,27 @@ func (m *Model) index() {
 		size *= 2
 	}
 	m.slots = make([]int32, size)
-	var word [255]byte
 	for i := range m.scales {
-		letters := word[:copy(word[:], m.words[m.starts[i]:m.starts[i+1]])]
-		slot, _ := m.find(letters, tokens.HashWord(letters))
+		word := []byte(m.word(i))
+		slot, _ := m.find(word, tokens.HashWord(word))
 		m.slots[slot] = int32(i + 1)
 	}
 }
 
-// Words is the number of words with a row of their own.
+// word returns the word of a row.
+func (m *Model) word(row int) string { return m.words[m.starts[row]:m.starts[row+1]] }
+
+// Words returns the number of words with a row of their own.
 func (m *Model) Words() int { return len(m.scales) }
 
-// Random returns the model with random rows in place of the trained ones, each as long as the one it replaces: a control
-// that knows which words matter and which are the same, and nothing about what they mean.
-func (m *Model) Random(seed uint64) *Model {
-	random := rand.New(rand.NewPCG(seed, 0))
-	words, rows := make([]string, m.Words()), make([][]float32, m.Words())
-	for i := range rows {
-		words[i], rows[i] = m.words[m.starts[i]:m.starts[i+1]], make([]float32, m.columns)
-		var trained, drawn float64
-		for k := range rows[i] {
-			x, r := float64(m.scales[i]*float32(int8(m.rows[i*m.columns+k]))), random.NormFloat64()
-			trained, drawn = trained+x*x, drawn+r*r
-			rows[i][k] = float32(r)
-		}
-		for k := range rows[i] {
-			rows[i][k] *= float32(math.Sqrt(trained / drawn))
+// Vocabulary yields the words with a row of their own, in the order of the file. A trained model has the most frequent
+// word first.
+func (m *Model) Vocabulary() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range m.scales {
+			if !yield(m.word(i)) {
+				return
+			}
 		}
 	}
-	return NewModel(words, rows, m.unknown, m.constant)
 }

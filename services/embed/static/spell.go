@@ -6,16 +6,16 @@ import (
 	"github.com/triskele/triskele/services/embed/tokens"
 )
 
-// Spell adds weight times a vector of length 1 to dst that depends on nothing but a word's spelling: the normalised sum
-// of one random vector of signs for each of its n-grams. Words that share no n-gram are nearly orthogonal, and a
-// misspelling stays near its word. It is what a word that the model does not know stands for, and a part of the rows of
-// those it knows. grams is scratch memory; the grown slice is returned.
+// Spell adds weight times a vector of length 1 to dst. The vector depends on the word's spelling alone: each n-gram gives a
+// pseudo-random vector of signs, and their sum is normalised. Words without a common n-gram are nearly orthogonal, and a
+// misspelled word stays near the correct one. Spell embeds words without a row, and training adds it to the rows of the
+// others. grams is scratch memory; Spell returns it, possibly grown.
 func Spell(dst []float32, word []byte, weight float32, grams []uint64) []uint64 {
 	grams = tokens.AppendGrams(grams[:0], word)
 	var sums [maxColumns]int32
 	for _, state := range grams {
 		for i := 0; i < len(dst); i += 64 {
-			// SplitMix64 (Steele, Lea and Flood 2014): 64 signs a step.
+			// SplitMix64 (Steele, Lea and Flood 2014) gives 64 signs at a time.
 			state += 0x9e3779b97f4a7c15
 			bits := state
 			bits = (bits ^ bits>>30) * 0xbf58476d1ce4e5b9

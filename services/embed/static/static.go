@@ -1,6 +1,14 @@
-// Package static is the built-in embedder: it adds up one trained vector per word. It needs no download, takes
-// microseconds, and knows which English words mean something alike; a word it does not know stands for its spelling. The
-// model is in the program; docs/embedder says what it was made of and what it reaches, and package train makes it.
+// Package static is the built-in embedder. It needs no download and takes microseconds. Its model is part of the program:
+// a table with one trained vector for each of some 20,000 English words, so that words of similar meaning have similar
+// vectors. A text is embedded in these steps:
+//
+//  1. Package tokens splits the text into words and reduces them to stems.
+//  2. Each distinct word adds its row of the table times the square root of its count.
+//  3. A word without a row adds a vector made from its spelling (Spell).
+//  4. Documents get a constant last component, which lowers the cosines of short and common texts (see embed).
+//  5. The sum is scaled to length 1.
+//
+// docs/embedder describes the training data and the measured quality. The lab of the tests module trains the model.
 package static
 
 import (
@@ -15,25 +23,25 @@ import (
 	"github.com/triskele/triskele/services/embed/tokens"
 )
 
-// Name is the built-in model's. One that is trained anew needs another: vectors that were stored by the one before must not
-// be compared with its own.
+// Name is the name of the built-in model. A model that is trained anew needs a new name: its vectors cannot be compared
+// with stored vectors of the old one.
 const Name = "static-en-v2"
 
-// Retired says whether a model was the built-in one of an earlier release, which this program does not have.
+// Retired reports whether a model is the built-in one of an earlier release, which this program lacks.
 func Retired(m embed.Model) bool {
 	return m.Provider == "builtin" && strings.HasPrefix(m.Name, "static-") && m.Name != Name
 }
 
 // Model is a table of word vectors. It may be used concurrently.
 type Model struct {
-	columns  int      // of the table; a text's vector has one component more
-	unknown  float32  // length of the vector of a word without a row
-	constant float32  // the last component of a document's sum
-	words    string   // one after the other
-	starts   []uint32 // of each word, and the end
-	scales   []float32
-	rows     string  // columns bytes per word, each an int8 that the word's scale is multiplied by
-	slots    []int32 // hash table over words; 0 is free, n is word n-1
+	columns  int       // of the table; a text's vector has one component more
+	unknown  float32   // length of the vector of a word without a row
+	constant float32   // the last component of a document's sum
+	words    string    // concatenated
+	starts   []uint32  // offset of each word in words, then the length of words
+	scales   []float32 // by row
+	rows     string    // columns int8 for each word; times the scale they are the components
+	slots    []int32   // hash table over words: 0 is free, n means word n-1
 }
 
 var _ embed.Embedder = (*Model)(nil)
@@ -43,33 +51,26 @@ func (m *Model) Model() embed.Model {
 	return embed.Model{Provider: "builtin", Name: Name, Dimensions: m.columns + 1, QueryDimensions: m.columns, Local: true}
 }
 
-// EmbedQuery implements embed.Embedder. It has no error.
+// EmbedQuery implements embed.Embedder. It never fails.
 func (m *Model) EmbedQuery(_ context.Context, text string) ([]float32, error) {
 	return m.embed(text, 0), nil
 }
 
 // EmbedDocuments implements embed.Embedder. Its only error is ctx's.
 func (m *Model) EmbedDocuments(ctx context.Context, texts []string) ([][]float32, error) {
-	vectors := make([][]float32, len(texts))
-	for i, text := range texts {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		vectors[i] = m.embed(text, m.constant)
-	}
-	return vectors, nil
+	return embed.Each(ctx, texts, func(text string) []float32 { return m.embed(text, m.constant) })
 }
 
-// Repeat is how much a word counts that occurs n times in a text.
+// Repeat returns the weight of a word that occurs n times in a text.
 func Repeat(n int) float32 { return float32(math.Sqrt(float64(n))) }
 
-// occurrence is a word of a text.
+// occurrence is one occurrence of a word in a text.
 type occurrence struct {
 	hash       uint64 // of its stem
 	start, end int32  // of the stem in the folded text
 }
 
-// scratch is what embedding a text needs besides the result.
+// scratch is the memory that embedding a text needs besides the result.
 type scratch struct {
 	folded []byte
 	words  []occurrence
@@ -78,13 +79,13 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// embed returns the sum of the vectors of a text's words with one more component, constant, scaled to length 1; the zero
-// vector for a text without words.
+// embed returns the sum of the vectors of a text's words, with constant as one more component, scaled to length 1. A text
+// without words has the zero vector.
 //
-// A query's constant is 0, so that component takes nothing from a dot product. A document's is part of its length only:
-// the fewer and the more common a document's words, the lower all its cosines. Without it, "Hi Ann!" would be nearest
-// to every question about Ann. It is what the pivot is in Singhal, Buckley and Mitra, "Pivoted Document Length
-// Normalization", SIGIR 1996.
+// The constant of queries is 0, so the component adds nothing to a dot product. It only adds to a document's length: a
+// document of few or common words has a short sum, and its cosines become lower. Without it, "Hi Ann!" would be nearest to
+// every question about Ann. The idea is the pivot of Singhal, Buckley and Mitra, "Pivoted Document Length Normalization",
+// SIGIR 1996.
 func (m *Model) embed(text string, constant float32) []float32 {
 	s := scratches.Get().(*scratch)
 	defer scratches.Put(s)
@@ -109,16 +110,7 @@ func (m *Model) embed(text string, constant float32) []float32 {
 		m.add(sum, word, Repeat(i-first), s)
 	}
 	vector[m.columns] = constant
-	var squares float64
-	for _, x := range vector {
-		squares += float64(float64(x) * float64(x))
-	}
-	if squares > 0 {
-		length := math.Sqrt(squares)
-		for i := range vector {
-			vector[i] = float32(float64(vector[i]) / length)
-		}
-	}
+	embed.Normalize(vector)
 	return vector
 }
 
@@ -133,17 +125,17 @@ func (m *Model) add(sum []float32, word occurrence, weight float32, s *scratch) 
 	weight *= m.scales[row]
 	values := m.rows[row*m.columns : (row+1)*m.columns]
 	for i := range sum {
-		// The conversion keeps product and sum from being fused on some processors, for the same vector on all.
+		// The conversion forbids fused multiply-add, so that every processor computes the same vector.
 		sum[i] += float32(weight * float32(int8(values[i])))
 	}
 }
 
-// find returns a word's slot in the hash table, or the one it would get, and its row, -1 if it has none.
+// find returns a word's slot in the hash table and its row. An unknown word has the free slot where it belongs, and row -1.
 func (m *Model) find(word []byte, hash uint64) (slot, row int) {
 	mask := len(m.slots) - 1
 	for slot = int(hash) & mask; m.slots[slot] > 0; slot = (slot + 1) & mask {
 		row = int(m.slots[slot]) - 1
-		if m.words[m.starts[row]:m.starts[row+1]] == string(word) {
+		if m.word(row) == string(word) {
 			return slot, row
 		}
 	}

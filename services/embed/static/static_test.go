@@ -3,6 +3,7 @@ package static_test
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"math"
@@ -148,11 +149,24 @@ func TestDocumentsEndWithTheirContext(t *testing.T) {
 	}
 }
 
-// Two words, two columns: what the arithmetic gives can be computed by hand.
+// smallModel is the file of a model with two columns and the rows sea (1, 0) and harbour (0, 2). Other words' vectors have
+// the length 0.5, and documents the constant 3.
+func smallModel() string {
+	file := []byte("TSE1")
+	for _, number := range []uint32{2, 2, math.Float32bits(0.5), math.Float32bits(3)} {
+		file = binary.LittleEndian.AppendUint32(file, number)
+	}
+	file = append(file, "\x03\x07seaharbour"...)
+	for _, scale := range []float32{1. / 127, 2. / 127} {
+		file = binary.LittleEndian.AppendUint32(file, math.Float32bits(scale))
+	}
+	return string(append(file, 127, 0, 0, 127))
+}
+
+// The vectors of a model with two words and two columns can be computed by hand.
 func TestArithmetic(t *testing.T) {
 	t.Parallel()
-	m := static.NewModel([]string{"sea", "harbour"}, [][]float32{{1, 0}, {0, 2}}, 0.5, 3)
-	m, err := static.Decode(string(m.Encode()))
+	m, err := static.Decode(smallModel())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +193,7 @@ func TestArithmetic(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
-	file := string(static.NewModel([]string{"sea", "harbour"}, [][]float32{{1, 0}, {0, 2}}, 0.5, 3).Encode())
+	file := smallModel()
 	for name, broken := range map[string]string{
 		"nothing":            "",
 		"another kind":       "GGE1" + file[4:],

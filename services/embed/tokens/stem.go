@@ -6,7 +6,7 @@ import (
 )
 
 // Stem cuts common English endings, so that "deploy", "deploys", "deployed" and "deploying" count as one word. It is
-// rougher than Porter's: a word cut wrongly is cut the same way in documents and queries, and its n-grams still tell.
+// simpler than Porter's stemmer. A wrong cut does little harm: it is the same in documents and queries.
 func Stem(word []byte) []byte {
 	if len(word) < 4 {
 		return word
@@ -18,7 +18,7 @@ func Stem(word []byte) []byte {
 	}
 	switch { // plurals, after Harman's S-stemmer
 	case ends(word, "ies") && len(word) > 4:
-		word = word[:len(word)-2] // and "y" below
+		word = word[:len(word)-2] // the "i" goes below
 	case ends(word, "sses"), ends(word, "xes"), ends(word, "ches"), ends(word, "shes"):
 		word = word[:len(word)-2]
 	case ends(word, "s") && !ends(word, "ss") && !ends(word, "us") && !ends(word, "is"):
@@ -38,11 +38,7 @@ func Stem(word []byte) []byte {
 	}
 	if len(word) > 3 {
 		switch word[len(word)-1] {
-		case 'e': // make, making
-			word = word[:len(word)-1]
-		case 'y': // reply, replied
-			word = word[:len(word)-1]
-		case 'i':
+		case 'e', 'y', 'i': // make and making, reply and replied
 			word = word[:len(word)-1]
 		}
 	}
@@ -51,10 +47,10 @@ func Stem(word []byte) []byte {
 
 func ends(word []byte, suffix string) bool { return bytes.HasSuffix(word, []byte(suffix)) }
 
-// StopWord says whether a folded English word says little of what a text is about.
+// StopWord reports whether a folded word is an English stop word.
 func StopWord(word []byte) bool { return stopWords[string(word)] }
 
-// stopWords come with what an apostrophe leaves of them.
+// stopWords include the parts of words with an apostrophe, such as "don" and "t".
 var stopWords = func() map[string]bool {
 	words := map[string]bool{}
 	for _, word := range strings.Fields(`

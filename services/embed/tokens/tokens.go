@@ -1,5 +1,12 @@
-// Package tokens breaks texts into words and words into n-grams of characters, for the embedders that make vectors of
-// those. It allocates nothing but what callers' buffers grow by.
+// Package tokens splits texts into words and words into character n-grams for the built-in embedders. An embedder:
+//
+//  1. Folds the text: lower case, no accents, no compatibility variants (Fold).
+//  2. Walks through its words (Next), and cuts each to MaxWord bytes (Cut).
+//  3. Reduces each word to its stem (Stem), and hashes the stem (HashWord).
+//  4. Hashes the n-grams of words (AppendGrams).
+//
+// The functions write to buffers of the caller and allocate only to grow those. Stored vectors depend on every result, so
+// any change here needs new names for the models of packages embed and static.
 package tokens
 
 import (
@@ -10,10 +17,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// MaxWord is how many bytes of a word are looked at: longer ones are data, such as keys and encoded files.
+// MaxWord is the number of bytes of a word that count. Longer words are data, such as keys and encoded files.
 const MaxWord = 64
 
-// Fold appends the text in lower case and without accents or compatibility variants to dst[:0].
+// Fold writes the text to dst[:0] in lower case, without accents and compatibility variants. Invalid UTF-8 becomes spaces.
 func Fold(dst []byte, text string) []byte {
 	dst = dst[:0]
 	plain := true
@@ -31,14 +38,14 @@ func Fold(dst []byte, text string) []byte {
 	if plain {
 		return dst
 	}
-	// Lower case before and after, because either can bring forth what the other has to change.
+	// Decomposing can yield capital letters, so letters are lowered before and after it.
 	dst = norm.NFKD.AppendString(dst[:0], strings.ToLower(text))
 	kept := dst[:0]
 	for i := 0; i < len(dst); {
 		r, size := utf8.DecodeRune(dst[i:])
-		if r < 0x300 || r > 0x36F { // the accents of Latin, Greek and Cyrillic; other scripts' marks spell vowels
+		if r < 0x300 || r > 0x36F { // drop the accents of Latin, Greek and Cyrillic; other scripts' marks are vowels
 			lower := unicode.ToLower(r)
-			if utf8.RuneLen(lower) > size { // must not write over what is still to be read
+			if utf8.RuneLen(lower) > size { // kept shares its bytes with dst, which is still being read
 				lower = r
 			}
 			if r == utf8.RuneError {
@@ -51,8 +58,8 @@ func Fold(dst []byte, text string) []byte {
 	return kept
 }
 
-// Next returns where the first word of a folded text at or after from begins and ends; start equals end if there is none.
-// A word is a run of letters, their marks, and digits.
+// Next returns the byte range of the first word at or after from in a folded text. start equals end if there is none.
+// A word is a run of letters, marks and digits.
 func Next(folded []byte, from int) (start, end int) {
 	for i := from; i < len(folded); {
 		start := i
@@ -82,7 +89,7 @@ func inWord(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r)
 }
 
-// Cut shortens a word to MaxWord bytes, at the border of a character.
+// Cut shortens a word to at most MaxWord bytes, at a character's boundary.
 func Cut(word []byte) []byte {
 	if len(word) <= MaxWord {
 		return word
@@ -94,8 +101,9 @@ func Cut(word []byte) []byte {
 	return word[:end]
 }
 
-// AppendGrams appends the hashes of a word's n-grams to dst: of 3 to 5 characters, with marks for the word's ends; in
-// scripts without spaces, where what looks like one word is a phrase, of 1 or 2. The word must have been Cut.
+// AppendGrams appends the hashes of a word's n-grams of 3 to 5 characters to dst. The ends of the word count as characters.
+// Scripts without spaces get n-grams of 1 and 2 characters, since a run of their letters is a phrase. The word must be cut
+// by Cut.
 func AppendGrams(dst []uint64, word []byte) []uint64 {
 	shortest, longest := 3, 5
 	if first, _ := utf8.DecodeRune(word); unspaced(first) {
@@ -106,7 +114,7 @@ func AppendGrams(dst []uint64, word []byte) []uint64 {
 	n := 1 + copy(bounded[1:], word)
 	bounded[n] = '>'
 	n++
-	var starts [MaxWord + 3]int // of the characters, and the end
+	var starts [MaxWord + 3]int // offsets of the characters, then the length
 	chars := 0
 	for i := range n {
 		if utf8.RuneStart(bounded[i]) {
@@ -123,12 +131,12 @@ func AppendGrams(dst []uint64, word []byte) []uint64 {
 	return dst
 }
 
-// unspaced says whether a character belongs to a script that is written without spaces between words.
+// unspaced reports whether a character belongs to a script that puts no spaces between words.
 func unspaced(r rune) bool {
 	return r >= 0x0E00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
-// Features of different kinds start from different seeds; wordSeed is FNV-1a's own.
+// Each kind of feature has its own seed. wordSeed is the offset basis of FNV-1a.
 const (
 	wordSeed uint64 = 0xcbf29ce484222325
 	gramSeed uint64 = 0x9ae16a3b2f90404f
@@ -137,7 +145,7 @@ const (
 // HashWord hashes a word.
 func HashWord(word []byte) uint64 { return hash(wordSeed, word) }
 
-// hash is 64-bit FNV-1a, finished as in MurmurHash3 because FNV alone mixes its low and high bits too little.
+// hash is 64-bit FNV-1a with the finalizer of MurmurHash3, because FNV alone mixes its low and high bits too little.
 func hash(seed uint64, b []byte) uint64 {
 	h := seed
 	for _, c := range b {

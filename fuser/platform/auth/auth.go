@@ -1,0 +1,156 @@
+package auth
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+)
+
+// Access says who besides services may call, and what is kept of it. The zero value lets everybody in.
+type Access struct {
+	Tokens    string  `help:"JSON file of tokens, as \"triskele token\" writes it: callers must show one. It is read again when it changes." env:"TRISKELE_TOKENS" placeholder:"FILE"`
+	OIDC      OIDC    `embed:""`
+	RateLimit float64 `help:"Calls a second that a token may make in one namespace, unless it has a rate of its own; 0 is no limit." default:"0" env:"TRISKELE_RATE_LIMIT" placeholder:"N"`
+	Quota     float64 `name:"write-quota" help:"Memories a day that a token may store in one namespace, unless it has a quota of its own; 0 is no limit. Each gateway counts for itself." default:"0" env:"TRISKELE_WRITE_QUOTA" placeholder:"N"`
+	Audit     string  `help:"Append a line of JSON for every write and every refusal to this file, or to standard error if it is \"-\"." env:"TRISKELE_AUDIT" placeholder:"FILE"`
+}
+
+// Listener says where a program serves and to whom. Embed it; the variable "listen" holds the default address and
+// "tls_clients" the names of those who call.
+type Listener struct {
+	Listen      string   `help:"Address to serve on." default:"${listen}" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
+	AllowRemote bool     `help:"Serve on an address other machines can reach, although callers are not known or calls not encrypted." env:"TRISKELE_ALLOW_REMOTE"`
+	TLS         TLS      `embed:""`
+	Clients     []string `name:"tls-clients" help:"With --tls-cert: DNS names and URIs, one of which a caller's certificate must have. Without any, callers need no certificate." default:"${tls_clients}" env:"TRISKELE_TLS_CLIENTS" placeholder:"NAME"`
+}
+
+// Open opens the listener and a server that lets in whom it should: services by their certificates or, with tokens, whoever
+// shows one. An address that other machines can reach needs both encryption and one of these, or AllowRemote.
+func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) (*rpc.Server, net.Listener, error) {
+	byName := l.TLS.Cert != "" && len(l.Clients) > 0
+	config, err := l.TLS.server(byName)
+	if err != nil {
+		return nil, nil, err
+	}
+	var gate rpc.Gate
+	tokens, err := access.open(l.TLS.Reload, tel, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case tokens != nil:
+		gate = tokens.admit
+	case byName:
+		gate = byCertificate(l.Clients, log)
+	}
+	server := rpc.NewServer(tel, log)
+	server.Admit(gate)
+	if tokens != nil && tokens.tokens != nil {
+		server.Concern(tokens.tokens.concern)
+	}
+	if config != nil {
+		server.Encrypt(config)
+	}
+	listener, err := l.listen(config != nil && gate != nil, log)
+	return server, listener, err
+}
+
+// Door is where callers come in that speak another protocol than gRPC.
+type Door struct {
+	net.Listener // with connections that are encrypted, if there is a certificate
+	// Gate knows by the incoming metadata of a call what was shown; it is nil if everybody is let in.
+	Gate rpc.Gate
+	// Caller says what a token allows, or that it is not good; it is nil if everybody is let in. The error is a gRPC status.
+	Caller func(ctx context.Context, token string) (Token, error)
+}
+
+// OpenHTTP is Open for a server of HTTP, whose callers show tokens and no certificates.
+func (l Listener) OpenHTTP(access Access, tel *telemetry.Service, log *slog.Logger) (*Door, error) {
+	config, err := l.TLS.server(false)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := access.open(l.TLS.Reload, tel, log)
+	if err != nil {
+		return nil, err
+	}
+	door := &Door{}
+	if door.Listener, err = l.listen(config != nil && tokens != nil, log); err != nil {
+		return nil, err
+	}
+	if config != nil {
+		config.NextProtos = []string{"http/1.1"}
+		door.Listener = tls.NewListener(door.Listener, config)
+	}
+	if tokens != nil {
+		door.Gate, door.Caller = tokens.admit, tokens.caller
+	}
+	return door, nil
+}
+
+// listen opens the address. guarded says that calls are encrypted and callers known.
+func (l Listener) listen(guarded bool, log *slog.Logger) (net.Listener, error) {
+	listener, err := rpc.Listen(l.Listen, l.AllowRemote || guarded)
+	if errors.Is(err, rpc.ErrNotLoopback) {
+		return nil, fmt.Errorf("%w: use 127.0.0.1, serve TLS to callers with a token or a certificate, or pass --allow-remote if the network keeps others out", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && !guarded {
+		log.Warn("OTHER MACHINES CAN REACH THIS ADDRESS, AND ANYBODY THERE MAY READ AND WRITE: --allow-remote was given without TLS and tokens or certificates", "address", at.String())
+	}
+	return listener, nil
+}
+
+// open returns what lets in whoever shows a token, nil if nobody has to.
+func (a Access) open(reload time.Duration, tel *telemetry.Service, log *slog.Logger) (*byToken, error) {
+	if a.Tokens == "" && a.OIDC.Issuer == "" {
+		return nil, nil
+	}
+	audit, err := openAudit(a.Audit)
+	if err != nil {
+		return nil, fmt.Errorf("--audit: %w", err)
+	}
+	g := &byToken{audit: audit, rates: newRates(a.RateLimit), quotas: newQuotas(a.Quota)}
+	if a.Tokens != "" {
+		if g.tokens, err = watch(a.Tokens, reload, log); err != nil {
+			return nil, fmt.Errorf("--tokens: %w", err)
+		}
+		if err := g.tokens.observe(tel.MeterProvider.Meter(telemetry.ScopeName)); err != nil {
+			return nil, err
+		}
+	}
+	if a.OIDC.Issuer != "" {
+		if g.issuer, err = newIssuer(a.OIDC); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// openAudit opens the log of writes and refusals, one that keeps nothing if path is empty.
+func openAudit(path string) (*slog.Logger, error) {
+	var out io.Writer = os.Stderr
+	switch path {
+	case "":
+		return slog.New(slog.DiscardHandler), nil
+	case "-":
+	default:
+		file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) // open as long as the program lasts
+		if err != nil {
+			return nil, err
+		}
+		out = file
+	}
+	return slog.New(slog.NewJSONHandler(out, nil)).With("log", "audit"), nil
+}

@@ -1,0 +1,68 @@
+package authtest
+
+import (
+	"crypto/ecdsa"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// Issuer is an OpenID Connect issuer with one key.
+type Issuer struct {
+	URL  string
+	Down atomic.Bool
+	key  *ecdsa.PrivateKey
+}
+
+// NewIssuer returns one that answers on loopback until the test ends.
+func NewIssuer(t *testing.T) *Issuer {
+	t.Helper()
+	p := &Issuer{key: key(t)}
+	mux := http.NewServeMux()
+	answer := func(value func() any) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			if p.Down.Load() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(value())
+		}
+	}
+	mux.HandleFunc("/.well-known/openid-configuration", answer(func() any {
+		return map[string]any{"issuer": p.URL, "jwks_uri": p.URL + "/keys", "id_token_signing_alg_values_supported": []string{"ES256"}}
+	}))
+	mux.HandleFunc("/keys", answer(func() any {
+		return jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"}}}
+	}))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	p.URL = server.URL
+	return p
+}
+
+// Sign makes a token of the claims.
+func (p *Issuer) Sign(t *testing.T, claims map[string]any) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: p.key, KeyID: "1"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compact, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compact
+}

@@ -1,0 +1,44 @@
+package auth
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	"github.com/triskele/triskele/proto/client"
+)
+
+// Bearer is the token that a program shows to a gateway.
+type Bearer struct {
+	TokenFile string `help:"File with the token to show to the gateway; otherwise that in TRISKELE_TOKEN, if any." env:"TRISKELE_TOKEN_FILE" placeholder:"FILE"`
+	// Token is for the environment: others can see a command line.
+	Token string `hidden:"" env:"TRISKELE_TOKEN" secret:""`
+}
+
+// Dial returns what a connection to target needs to be encrypted and to show the token. A token is sent in plain text to
+// this machine only.
+func (b Bearer) Dial(t TLS, target string) ([]grpc.DialOption, error) {
+	creds, err := t.Client()
+	if err != nil {
+		return nil, err
+	}
+	options := []grpc.DialOption{grpc.WithTransportCredentials(creds)}
+	secret := b.Token
+	if b.TokenFile != "" {
+		text, err := os.ReadFile(b.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+		secret = strings.TrimSpace(string(text))
+	}
+	if secret == "" {
+		return options, nil
+	}
+	shown, err := client.Show(secret, target, t.CA != "")
+	if err != nil {
+		return nil, fmt.Errorf("%w: give --tls-ca FILE, or --tls-ca system", err)
+	}
+	return append(options, shown), nil
+}

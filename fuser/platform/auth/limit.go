@@ -1,0 +1,149 @@
+package auth
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+const (
+	// burstTime is how much of its rate a caller may use at once after a pause.
+	burstTime = 2 * time.Second
+	day       = 24 * time.Hour
+	// mostNamespaces bounds the namespaces of a token that have a bucket each, and mostBuckets those of all tokens, which are
+	// some 30 MB. The namespaces of a token beyond share one.
+	mostNamespaces = 10_000
+	mostBuckets    = 100_000
+	// mostTokens bounds the tokens, of which an issuer may sign any number. Those beyond share one.
+	mostTokens = 20_000
+	// between is the time from one search for full buckets to the next.
+	between = time.Second
+)
+
+// limits hold each token to a rate, namespace by namespace: a token bucket each. A bucket is forgotten only when it is full, which
+// is what a new one is. So no caller gets a fresh bucket by naming others, neither for itself nor for other tokens.
+type limits struct {
+	amount float64             // in a period, for tokens without one of their own; 0 is no limit
+	own    func(Token) float64 // a token's own, 0 if it has none
+	period time.Duration
+	burst  time.Duration // what may be used at once is the amount of this time
+	what   string        // the token does too much of, with a verb for the amount
+
+	mu      sync.Mutex // of what follows
+	tokens  map[holder]*buckets
+	kept    int // buckets of namespaces, of all tokens
+	cleared time.Time
+}
+
+// holder is a token with what it may do in a namespace, which may change.
+type holder struct {
+	token  string
+	amount float64
+}
+
+// buckets are a token's.
+type buckets struct {
+	namespaces map[string]*rate.Limiter
+	rest       *rate.Limiter // of the namespaces for which there is no room
+}
+
+// newRates limits calls a second.
+func newRates(amount float64) *limits {
+	return &limits{amount: amount, own: func(t Token) float64 { return t.Rate }, period: time.Second, burst: burstTime,
+		what: "makes more than %g calls a second", tokens: map[holder]*buckets{}}
+}
+
+// newQuotas limits memories stored a day.
+func newQuotas(amount float64) *limits {
+	return &limits{amount: amount, own: func(t Token) float64 { return t.Quota }, period: day, burst: day,
+		what: "stores more than its quota of %g memories a day", tokens: map[holder]*buckets{}}
+}
+
+// take counts n. What is too much is RESOURCE_EXHAUSTED, with the time after which to try again, unless n is too much at
+// any time.
+func (l *limits) take(token Token, namespace string, n int) error {
+	amount := l.amount
+	if own := l.own(token); own > 0 {
+		amount = own
+	}
+	if amount == 0 || n == 0 {
+		return nil
+	}
+	wait, ever := l.reserve(holder{token.ID, amount}, namespace, n, time.Now())
+	if ever && wait == 0 {
+		return nil
+	}
+	st := status.Newf(codes.ResourceExhausted, "the token "+l.what+" in this namespace", amount)
+	if !ever {
+		return st.Err()
+	}
+	st, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	if err != nil {
+		return err
+	}
+	return st.Err()
+}
+
+// reserve takes n out of a bucket if they are there, and else says when they will be, if ever.
+func (l *limits) reserve(by holder, namespace string, n int, now time.Time) (wait time.Duration, ever bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	reservation := l.bucket(by, namespace, now).ReserveN(now, n)
+	if wait = reservation.DelayFrom(now); wait > 0 {
+		reservation.CancelAt(now)
+	}
+	return wait, reservation.OK()
+}
+
+// bucket returns that of a token's namespace.
+func (l *limits) bucket(by holder, namespace string, now time.Time) *rate.Limiter {
+	of := l.tokens[by]
+	if of != nil && of.namespaces[namespace] != nil {
+		return of.namespaces[namespace]
+	}
+	if len(l.tokens) >= mostTokens || l.kept >= mostBuckets || of != nil && len(of.namespaces) >= mostNamespaces {
+		l.clear(now)
+		of = l.tokens[by]
+	}
+	if of == nil && len(l.tokens) >= mostTokens && by.token != "" {
+		return l.bucket(holder{"", by.amount}, namespace, now)
+	}
+	if of == nil {
+		of = &buckets{namespaces: map[string]*rate.Limiter{}, rest: l.full(by.amount)}
+		l.tokens[by] = of
+	}
+	if l.kept >= mostBuckets || len(of.namespaces) >= mostNamespaces {
+		return of.rest
+	}
+	bucket := l.full(by.amount)
+	of.namespaces[namespace] = bucket
+	l.kept++
+	return bucket
+}
+
+func (l *limits) full(amount float64) *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(amount/l.period.Seconds()), max(1, int(amount*l.burst.Seconds()/l.period.Seconds())))
+}
+
+// clear forgets full buckets.
+func (l *limits) clear(now time.Time) {
+	if now.Sub(l.cleared) < between {
+		return
+	}
+	l.cleared = now
+	isFull := func(b *rate.Limiter) bool { return b.TokensAt(now) >= float64(b.Burst()) }
+	for by, of := range l.tokens {
+		l.kept -= len(of.namespaces)
+		maps.DeleteFunc(of.namespaces, func(_ string, b *rate.Limiter) bool { return isFull(b) })
+		l.kept += len(of.namespaces)
+		if len(of.namespaces) == 0 && isFull(of.rest) {
+			delete(l.tokens, by)
+		}
+	}
+}

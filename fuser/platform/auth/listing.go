@@ -1,0 +1,95 @@
+package auth
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+const (
+	// defaultNames is the size of a page of namespaces if the caller does not say.
+	defaultNames = 100
+	// mostListings is how many lists a page is made of at most. A page that would need more is short, and another one follows.
+	mostListings = 64
+)
+
+// list answers ListNamespaces for a token that is good for some namespaces only. The token's patterns, in the order of names and
+// without those that another one covers, are intervals that do not overlap: a page is made of a list of each, one after the
+// other. So no name is read that the caller may not know, and none is in the token of the next page.
+func (t Token) list(ctx context.Context, req *triskelev1.ListNamespacesRequest, handle grpc.UnaryHandler) (*triskelev1.ListNamespacesResponse, error) {
+	patterns, within := t.within(req.GetPrefix()), ""
+	if page := req.GetPageToken(); page != "" {
+		at := slices.IndexFunc(patterns, func(pattern string) bool { return strings.HasPrefix(page, mark(pattern)) })
+		if at < 0 {
+			return nil, rpc.Invalid("page_token", "must be the next_page_token of an earlier page")
+		}
+		patterns, within = patterns[at:], strings.TrimPrefix(page, mark(patterns[at]))
+	}
+	size := defaultNames
+	if req.PageSize != nil {
+		size = int(req.GetPageSize())
+	}
+	resp := &triskelev1.ListNamespacesResponse{}
+	for i, pattern := range patterns {
+		if len(resp.Namespaces) == size || i == mostListings {
+			resp.NextPageToken = mark(pattern)
+			break
+		}
+		found, next, err := listed(ctx, pattern, &triskelev1.ListNamespacesRequest{
+			Prefix: req.GetPrefix(), PageSize: proto.Int32(int32(size - len(resp.Namespaces))), PageToken: within,
+		}, handle)
+		if err != nil {
+			return nil, err
+		}
+		resp.Namespaces = append(resp.Namespaces, found...)
+		if next != "" {
+			resp.NextPageToken = mark(pattern) + next
+			break
+		}
+		within = ""
+	}
+	return resp, nil
+}
+
+// within are the token's patterns that may cover a name with this prefix, in the order of names. Sorted, a pattern comes right
+// before those that it covers.
+func (t Token) within(prefix string) (patterns []string) {
+	for _, pattern := range slices.Sorted(slices.Values(t.Namespaces)) {
+		above, wild := strings.CutSuffix(pattern, "*")
+		possible := strings.HasPrefix(above, prefix) || wild && strings.HasPrefix(prefix, above)
+		if possible && (len(patterns) == 0 || !covers(patterns[len(patterns)-1], pattern)) {
+			patterns = append(patterns, pattern)
+		}
+	}
+	return patterns
+}
+
+// listed asks for the namespaces of one pattern, and returns them with the token of the next page within it.
+func listed(ctx context.Context, pattern string, req *triskelev1.ListNamespacesRequest, handle grpc.UnaryHandler) (_ []*triskelev1.ListNamespacesResponse_Namespace, next string, err error) {
+	above, wild := strings.CutSuffix(pattern, "*")
+	req.Prefix = max(above, req.GetPrefix()) // one begins with the other
+	if !wild {
+		req.PageSize = proto.Int32(1) // the name itself comes first of those that begin with it
+	}
+	answer, err := handle(ctx, req)
+	if err != nil {
+		return nil, "", err
+	}
+	resp := answer.(*triskelev1.ListNamespacesResponse)
+	if wild {
+		return resp.GetNamespaces(), resp.GetNextPageToken(), nil
+	}
+	if found := resp.GetNamespaces(); len(found) == 1 && found[0].GetNamespace() == pattern {
+		return found, "", nil
+	}
+	return nil, "", nil
+}
+
+// mark is what the token of a page that begins within a pattern begins with.
+func mark(pattern string) string { return hash(pattern)[:12] }

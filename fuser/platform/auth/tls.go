@@ -1,0 +1,124 @@
+// Package trust says who may call whom: certificates between services, tokens for agents, and what a token allows. It
+// keeps a record of what was written and refused.
+package auth
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/credentials/tls/certprovider"
+	"google.golang.org/grpc/credentials/tls/certprovider/pemfile"
+	"google.golang.org/grpc/security/advancedtls"
+)
+
+// SystemRoots, in place of a file of authorities, means those that the system trusts.
+const SystemRoots = "system"
+
+// TLS says which certificate a program has and which it accepts. The zero value is plain text.
+type TLS struct {
+	Cert   string        `name:"tls-cert" help:"PEM file of this program's certificate and its chain, to show to others." env:"TRISKELE_TLS_CERT" placeholder:"FILE"`
+	Key    string        `name:"tls-key" help:"PEM file of the certificate's private key." env:"TRISKELE_TLS_KEY" placeholder:"FILE"`
+	CA     string        `name:"tls-ca" help:"PEM file of the authorities that a peer's certificate must be from, or \"system\"; it turns TLS on for calls." env:"TRISKELE_TLS_CA" placeholder:"FILE"`
+	Reload time.Duration `name:"tls-reload" help:"How often files of certificates and tokens are looked at for changes." default:"10s" hidden:"" env:"TRISKELE_TLS_RELOAD"`
+}
+
+// check reads the files once, since an error at the start is better than one in each handshake.
+func (t TLS) check() error {
+	if (t.Cert == "") != (t.Key == "") {
+		return errors.New("--tls-cert and --tls-key belong together")
+	}
+	if t.Cert != "" {
+		if _, err := tls.LoadX509KeyPair(t.Cert, t.Key); err != nil {
+			return fmt.Errorf("--tls-cert: %w", err)
+		}
+	}
+	if t.CA != "" && t.CA != SystemRoots {
+		text, err := os.ReadFile(t.CA)
+		if err != nil {
+			return fmt.Errorf("--tls-ca: %w", err)
+		}
+		if !x509.NewCertPool().AppendCertsFromPEM(text) {
+			return fmt.Errorf("--tls-ca: no certificate in %s", t.CA)
+		}
+	}
+	if t.Reload <= 0 {
+		return errors.New("--tls-reload must be more than 0")
+	}
+	return nil
+}
+
+// server returns the configuration to serve with, nil for plain text. With askClients, a caller must have a certificate.
+func (t TLS) server(askClients bool) (*tls.Config, error) {
+	if err := t.check(); err != nil || t.Cert == "" {
+		return nil, err
+	}
+	own, err := t.watch(pemfile.Options{CertFile: t.Cert, KeyFile: t.Key})
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		material, err := own.KeyMaterial(hello.Context())
+		if err != nil {
+			return nil, err
+		}
+		return &material.Certs[0], nil
+	}}
+	if !askClients {
+		return config, nil
+	}
+	if t.CA == "" || t.CA == SystemRoots {
+		return nil, errors.New("--tls-clients needs --tls-ca FILE, the authorities that callers' certificates are from")
+	}
+	authorities, err := t.watch(pemfile.Options{RootFile: t.CA})
+	if err != nil {
+		return nil, err
+	}
+	config.ClientAuth = tls.RequireAndVerifyClientCert
+	config.SessionTicketsDisabled = true // a session that is taken up again would not ask the authorities of then
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		material, err := authorities.KeyMaterial(hello.Context())
+		if err != nil {
+			return nil, err
+		}
+		now := config.Clone()
+		now.ClientCAs = material.Roots
+		return now, nil
+	}
+	return config, nil
+}
+
+// Client returns the credentials to call others with: plain text without authorities. A peer must have a certificate from
+// one of them for the name that it is called by.
+func (t TLS) Client() (credentials.TransportCredentials, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	if t.CA == "" {
+		return insecure.NewCredentials(), nil
+	}
+	options := &advancedtls.Options{MinTLSVersion: tls.VersionTLS13, MaxTLSVersion: tls.VersionTLS13}
+	var err error
+	if t.CA != SystemRoots {
+		if options.RootOptions.RootProvider, err = t.watch(pemfile.Options{RootFile: t.CA}); err != nil {
+			return nil, err
+		}
+	}
+	if t.Cert != "" {
+		if options.IdentityOptions.IdentityProvider, err = t.watch(pemfile.Options{CertFile: t.Cert, KeyFile: t.Key}); err != nil {
+			return nil, err
+		}
+	}
+	return advancedtls.NewClientCreds(options)
+}
+
+// watch returns what the files hold, as of at most Reload ago. It lasts as long as the program.
+func (t TLS) watch(files pemfile.Options) (certprovider.Provider, error) {
+	files.RefreshDuration = t.Reload
+	return pemfile.NewProvider(files)
+}

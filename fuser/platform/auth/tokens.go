@@ -1,0 +1,251 @@
+package auth
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// Scope is a kind of call that a token may allow.
+type Scope string
+
+// What a token may allow. None includes another.
+const (
+	Recall Scope = "recall" // recall, and the state of the indexes
+	Read   Scope = "read"   // read records one by one, in lists and whole
+	Write  Scope = "write"  // store, change and forget memories
+	Admin  Scope = "admin"  // list, rename and delete namespaces
+)
+
+// Scopes are all of them.
+var Scopes = []Scope{Recall, Read, Write, Admin}
+
+// Token is what is known of a token. The token itself is not: whoever reads the file cannot use it.
+type Token struct {
+	ID   string `json:"id"`   // 12 hexadecimal digits; a part of the token
+	Hash string `json:"hash"` // SHA-256 of the token, hexadecimal
+	Name string `json:"name"` // for people
+	// Namespaces are names, names followed by "/*" for all namespaces below, and "*" for all.
+	Namespaces []string  `json:"namespaces"`
+	Scopes     []Scope   `json:"scopes"`
+	Created    time.Time `json:"created"`
+	Expires    time.Time `json:"expires,omitzero"` // zero: never
+	Revoked    time.Time `json:"revoked,omitzero"` // zero: not
+	// Rate is how many calls a second it may make in one namespace; 0 leaves it to the gateway's default.
+	Rate float64 `json:"rate,omitempty"`
+	// Quota is how many memories a day it may store in one namespace; 0 leaves it to the gateway's default.
+	Quota float64 `json:"quota,omitempty"`
+}
+
+const (
+	tokenPrefix = "trsk_"
+	secretBytes = 32
+	idBytes     = 6
+)
+
+var (
+	namespacePattern = regexp.MustCompile(`^(\*|[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*(/\*)?)$`)
+	idPattern        = regexp.MustCompile(`^[0-9a-f]{12}$`)
+	hashPattern      = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// NewToken returns a token and what is to be kept of it. What it may do is taken from grant: Name, Namespaces, Scopes,
+// Expires, Rate and Quota.
+func NewToken(grant Token, now time.Time) (secret string, kept Token, err error) {
+	random := make([]byte, idBytes+secretBytes)
+	_, _ = rand.Read(random) // never fails
+	kept = grant
+	kept.ID = hex.EncodeToString(random[:idBytes])
+	secret = tokenPrefix + kept.ID + "_" + base64.RawURLEncoding.EncodeToString(random[idBytes:])
+	kept.Hash, kept.Created, kept.Revoked = hash(secret), now.UTC().Truncate(time.Second), time.Time{}
+	return secret, kept, kept.check()
+}
+
+func hash(secret string) string {
+	sum := sha256.Sum256([]byte(secret)) // enough for 256 random bits
+	return hex.EncodeToString(sum[:])
+}
+
+func (t Token) check() error {
+	switch {
+	case !idPattern.MatchString(t.ID):
+		return fmt.Errorf("id %q: must be 12 hexadecimal digits", t.ID)
+	case !hashPattern.MatchString(t.Hash):
+		return fmt.Errorf("token %s: hash must be 64 hexadecimal digits", t.ID)
+	case len(t.Namespaces) == 0:
+		return fmt.Errorf("token %s: namespaces must name at least one; \"*\" is all", t.ID)
+	case len(t.Scopes) == 0:
+		return fmt.Errorf("token %s: scopes must name at least one of %v", t.ID, Scopes)
+	case t.Rate < 0 || t.Quota < 0:
+		return fmt.Errorf("token %s: rate and quota must not be negative", t.ID)
+	}
+	for _, n := range t.Namespaces {
+		if !namespacePattern.MatchString(n) {
+			return fmt.Errorf("token %s: namespace %q must be a namespace, one followed by /*, or *", t.ID, n)
+		}
+	}
+	for _, s := range t.Scopes {
+		if !slices.Contains(Scopes, s) {
+			return fmt.Errorf("token %s: scope %q must be one of %v", t.ID, s, Scopes)
+		}
+	}
+	return nil
+}
+
+// State is "active", "expired" or "revoked".
+func (t Token) State(now time.Time) string {
+	switch {
+	case !t.Revoked.IsZero():
+		return "revoked"
+	case !t.Expires.IsZero() && !now.Before(t.Expires):
+		return "expired"
+	}
+	return "active"
+}
+
+// tokensFile is the form of a file of tokens.
+type tokensFile struct {
+	Tokens []Token `json:"tokens"`
+}
+
+// ParseTokens reads a file of tokens. An error names the token and the field.
+func ParseTokens(text []byte) ([]Token, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	var file tokensFile
+	if err := decoder.Decode(&file); err != nil {
+		return nil, err
+	}
+	if decoder.More() {
+		return nil, errors.New("something follows the object")
+	}
+	seen := map[string]bool{}
+	for _, t := range file.Tokens {
+		if err := t.check(); err != nil {
+			return nil, err
+		}
+		if seen[t.ID] {
+			return nil, fmt.Errorf("token %s is there twice", t.ID)
+		}
+		seen[t.ID] = true
+	}
+	return file.Tokens, nil
+}
+
+// ReadTokens reads a file of tokens.
+func ReadTokens(path string) ([]Token, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := ParseTokens(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return tokens, nil
+}
+
+// ChangeTokens puts what change makes of a file's tokens into their place; they are none if there is no such file. Changes by
+// several processes follow one another, by a lock on a file beside it that ends in ".lock".
+func ChangeTokens(path string, change func([]Token) ([]Token, error)) (err error) {
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if err := lock.Lock(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if info, statErr := os.Stat(path); statErr == nil { // a lock that root made would keep the owner out
+		made, err := os.Lstat(lock.Path()) // the folder may be the owner's, who must not have root give away what a link leads to
+		if err != nil {
+			return err
+		}
+		if err := keepOwner(info, made, func(uid, gid int) error { return os.Lchown(lock.Path(), uid, gid) }); err != nil {
+			return err
+		}
+	}
+	tokens, err := ReadTokens(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if tokens, err = change(tokens); err != nil {
+		return err
+	}
+	return WriteTokens(path, tokens)
+}
+
+// WriteTokens replaces a file of tokens as a whole; nobody but the owner can read a new one.
+func WriteTokens(path string, tokens []Token) (err error) {
+	text, err := json.MarshalIndent(tokensFile{tokens}, "", "  ")
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(file.Name())
+		}
+	}()
+	_, err = file.Write(append(text, '\n'))
+	if info, statErr := os.Stat(path); statErr == nil { // a gateway that runs as somebody else can still read it
+		err = errors.Join(err, imitate(file, info))
+	}
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
+
+// imitate gives a new file the owner, group and mode of an old one.
+func imitate(file *os.File, old fs.FileInfo) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return errors.Join(keepOwner(old, info, file.Chown), file.Chmod(old.Mode().Perm()))
+}
+
+// verify finds the token that a caller shows.
+func verify(tokens map[string]Token, shown string, now time.Time) (Token, error) {
+	id, _, _ := strings.Cut(strings.TrimPrefix(shown, tokenPrefix), "_")
+	t, ok := tokens[id]
+	if subtle.ConstantTimeCompare([]byte(hash(shown)), []byte(t.Hash)) != 1 || !ok {
+		return Token{}, errUnknownToken
+	}
+	if state := t.State(now); state != "active" {
+		return Token{}, fmt.Errorf("the token is %s", state)
+	}
+	return t, nil
+}
+
+var errUnknownToken = errors.New("the token is not known")
+
+// allows says whether a token may do something in a namespace.
+func (t Token) allows(scope Scope, namespace string) bool {
+	return slices.Contains(t.Scopes, scope) && slices.ContainsFunc(t.Namespaces, func(pattern string) bool { return covers(pattern, namespace) })
+}
+
+// covers says whether a pattern includes a namespace, or every namespace that begins with it if it ends in "/" or is "".
+func covers(pattern, namespace string) bool {
+	above, wild := strings.CutSuffix(pattern, "*")
+	if wild {
+		return strings.HasPrefix(namespace, above)
+	}
+	return pattern == namespace
+}

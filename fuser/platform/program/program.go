@@ -1,0 +1,103 @@
+// Package program is the frame of a service's own program: command line and environment, log, telemetry, signals and
+// exit codes. It knows no service.
+package program
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/triskele/triskele/fuser/platform/admin"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/manual"
+	"github.com/triskele/triskele/fuser/platform/settings"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+)
+
+// exits are the exit codes of every service.
+var exits = []manual.Exit{
+	{Code: 0, Meaning: "An orderly stop, by SIGINT or SIGTERM."},
+	{Code: 1, Meaning: "Failure: the last line of the log says of what."},
+	{Code: 2, Meaning: "Wrong usage: the command line, a variable or the configuration file."},
+}
+
+// flushTime is what telemetry gets to send the rest when the program ends.
+const flushTime = 5 * time.Second
+
+// Flags are what every service can be told. Embed them; the variables are trust.Listener's.
+type Flags struct {
+	settings.Source
+	ShowConfig bool             `help:"Print the settings and where each comes from, secrets masked, and exit."`
+	Manual     manual.Flag      `help:"Print the manual page (man), the reference (markdown) or a completion script (bash, zsh, fish), and exit." placeholder:"FORM"`
+	Listener   auth.Listener    `embed:"" group:"Address and callers:"`
+	Admin      admin.Flags      `embed:"" group:"What it tells:"`
+	Keep       telemetry.Keep   `embed:"" group:"What it tells:"`
+	LogLevel   slog.Level       `help:"Least level to log: debug, info, warn or error." default:"info" env:"TRISKELE_LOG_LEVEL" group:"What it tells:"`
+	Version    kong.VersionFlag `help:"Print the version and exit."`
+}
+
+// Run is what a program does, until it is done or ctx ends. What operators may see it registers with admin.
+type Run func(ctx context.Context, tel *telemetry.Service, admin *admin.Server, log *slog.Logger) error
+
+// Main reads the command line into flags, a struct that embeds common, calls run until it returns or SIGINT or SIGTERM
+// ends its context, and exits: 0 after an orderly stop, 1 on failure, 2 if the command line is wrong. name is the
+// service's; its program is called name + "d". vars has the service's default address as "listen".
+func Main(name, description string, flags any, common *Flags, vars kong.Vars, run Run) {
+	vars = maps.Clone(vars)
+	vars["version"] = telemetry.Version()
+	vars["admin"] = admin.Beside(vars["listen"])
+	about := manual.Program{Name: name + "d", Description: description, Exits: exits}
+	parsed := kong.Parse(flags, kong.Name(about.Name), kong.Description(about.Help()), kong.Exit(exit), vars, kong.Bind(about))
+	if common.ShowConfig {
+		parsed.FatalIfErrorf(settings.Write(os.Stdout, common.Effective(parsed, parsed.Model.Node)))
+		return
+	}
+	log := slog.New(telemetry.Traced(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: common.LogLevel}))).With("service", name)
+	slog.SetDefault(log) // for what has no log of its own
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := observed(ctx, name, common, log, run); err != nil {
+		log.Error("stopped", "error", err.Error())
+		os.Exit(1)
+	}
+}
+
+// exit ends the program with 2 for a wrong command line, where kong would say 80.
+func exit(code int) {
+	if code != 0 {
+		code = 2
+	}
+	os.Exit(code)
+}
+
+// observed calls run with telemetry, which is flushed afterwards under a deadline of its own, and with a server for
+// operators beside it.
+func observed(ctx context.Context, name string, common *Flags, log *slog.Logger, run Run) error {
+	options := []telemetry.Option{telemetry.Keeping(common.Keep)}
+	if common.Admin.On() {
+		options = append(options, telemetry.Scraped)
+	}
+	process, err := telemetry.Start(ctx, options...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+		defer cancel()
+		if err := process.Shutdown(ctx); err != nil {
+			log.Warn("telemetry was not flushed", "error", err.Error())
+		}
+	}()
+	operators, err := admin.Listen(common.Admin, process.Metrics(), log)
+	if err != nil {
+		return err
+	}
+	defer operators.Start(ctx)()
+	return run(ctx, process.Service(name), operators, log)
+}

@@ -1,0 +1,89 @@
+package resilience
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/triskele/triskele/fuser/platform/panics"
+)
+
+const (
+	samples    = 256 // that a quantile is taken of
+	fewSamples = 32  // with less, nothing is known; and so many new ones before it is taken again
+	// outdated is what is known once no call has ended for so long.
+	outdated = 10 * time.Second
+)
+
+// Latency remembers how long recent calls took. The zero value is ready to use, and is safe for concurrent use.
+type Latency struct {
+	mu     sync.Mutex
+	recent [samples]time.Duration
+	n      int // calls seen
+	last   time.Time
+	p95    time.Duration
+}
+
+// Add records a call.
+func (l *Latency) Add(took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.recent[l.n%samples], l.last = took, time.Now()
+	if l.n++; l.n%fewSamples == 0 {
+		sorted := slices.Clone(l.recent[:min(l.n, samples)])
+		slices.Sort(sorted)
+		l.p95 = sorted[len(sorted)*95/100]
+	}
+}
+
+// P95 is the time that 95 of 100 recent calls took at most; 0 while too few are known, and when the last one is more than
+// ten seconds ago.
+func (l *Latency) P95() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.last) > outdated {
+		return 0
+	}
+	return l.p95
+}
+
+// Hedge makes a call, and the same call once more if the first has not ended after a while. The first to succeed counts,
+// and the other is cancelled; if both fail, the first failure. A panic in a call is its failure, a *panics.Error.
+func Hedge[T any](ctx context.Context, log *slog.Logger, after time.Duration, call func(context.Context) (T, error)) (result T, hedged bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		result T
+		err    error
+	}
+	answers := make(chan answer, 2)
+	run := func() {
+		var a answer
+		a.err = panics.Catch(ctx, log, "hedged call", func() (err error) {
+			a.result, err = call(ctx)
+			return err
+		})
+		answers <- a
+	}
+	go run()
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	for running := 1; running > 0; {
+		select {
+		case <-timer.C:
+			hedged = true
+			running++
+			go run()
+		case a := <-answers:
+			if running--; a.err == nil {
+				return a.result, hedged, nil
+			}
+			if err == nil {
+				err = a.err
+			}
+		}
+	}
+	return result, hedged, err
+}

@@ -1,0 +1,151 @@
+package rpc_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/rpc/rpctest"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// replica is a leg on an address of its own.
+type replica struct {
+	triskelev1.UnimplementedLegServiceServer
+	server *rpc.Server
+	calls  atomic.Int64
+	fails  atomic.Bool
+}
+
+func (r *replica) Search(context.Context, *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+	r.calls.Add(1)
+	if r.fails.Load() {
+		return nil, status.Error(codes.Internal, "broken")
+	}
+	return &triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_OK}, nil
+}
+
+// startReplica serves on 127.0.0.last; ready says whether it says so.
+func startReplica(t *testing.T, tel *telemetry.Service, last byte, port int, ready bool) *replica {
+	t.Helper()
+	server := rpc.NewServer(tel, slog.New(slog.DiscardHandler))
+	r := &replica{server: server}
+	triskelev1.RegisterLegServiceServer(server, r)
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.%d:%d", last, port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ready {
+		server.Ready()
+	}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return r
+}
+
+// freePort returns a port that is free on every loopback address of the test.
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func TestReplicasComeAndGo(t *testing.T) {
+	t.Parallel()
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tel := process.Service("test")
+	port, names := freePort(t), rpctest.ServeNames(t)
+	one, two := startReplica(t, tel, 1, port, true), startReplica(t, tel, 2, port, true)
+	names.Set("leg.test", 1, 2)
+	conn, err := rpc.Dial(names.Target("leg.test", port), tel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	leg := triskelev1.NewLegServiceClient(conn)
+	search := func(options ...grpc.CallOption) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := leg.Search(ctx, &triskelev1.SearchRequest{Namespace: "n", Query: "q", Depth: 1}, options...)
+		return err
+	}
+	// until calls without a pause until a condition holds; none may fail.
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); !holds(); {
+			if err := search(); err != nil {
+				t.Fatalf("until %s: %v", what, err)
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("not within 30 s: %s", what)
+			}
+		}
+	}
+	until("both are called", func() bool { return one.calls.Load() > 20 && two.calls.Load() > 20 })
+	before := [2]int64{one.calls.Load(), two.calls.Load()}
+	for range 100 {
+		if err := search(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b := one.calls.Load()-before[0], two.calls.Load()-before[1]; a != 50 || b != 50 {
+		t.Errorf("of 100 calls, one got %d and the other %d", a, b)
+	}
+
+	// One that comes is found without any connection being lost; one that is not ready is left alone.
+	three, four := startReplica(t, tel, 3, port, true), startReplica(t, tel, 4, port, false)
+	names.Set("leg.test", 1, 2, 3, 4)
+	until("the third is called", func() bool { return three.calls.Load() > 20 })
+	if four.calls.Load() != 0 {
+		t.Errorf("%d calls of a server that is not serving", four.calls.Load())
+	}
+	four.server.Ready()
+	until("the fourth is called", func() bool { return four.calls.Load() > 20 })
+
+	// One that is killed costs no call: what it was asked is asked of another one.
+	one.server.Stop()
+	known := two.calls.Load()
+	until("the second is called on", func() bool { return two.calls.Load() > known+50 })
+
+	// One that fails every call is passed over.
+	two.fails.Store(true)
+	failed := 0
+	for range 200 {
+		if search() != nil {
+			failed++
+		}
+	}
+	if failed == 0 || failed > 10 {
+		t.Errorf("%d of 200 calls failed; the broken one should have been passed over after 5", failed)
+	}
+	two.fails.Store(false)
+	known = two.calls.Load()
+	until("the repaired one is called again", func() bool { return two.calls.Load() > known+20 })
+
+	// If all fail, calls still go out: the caller learns the truth.
+	two.fails.Store(true)
+	three.fails.Store(true)
+	four.fails.Store(true)
+	for range 50 {
+		if err := search(); status.Code(err) != codes.Internal {
+			t.Fatalf("all are broken: %v", err)
+		}
+	}
+}

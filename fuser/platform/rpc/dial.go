@@ -1,0 +1,49 @@
+package rpc
+
+import (
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc/filters"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/resolver"
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+)
+
+// Dial prepares a connection to target, in gRPC's name syntax. It does not wait for it: a peer that is down fails calls,
+// and is used again within a second or so of coming back.
+func Dial(target string, tel *telemetry.Service, more ...grpc.DialOption) (*grpc.ClientConn, error) {
+	options := append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(serviceConfig),
+		grpc.WithDisableServiceConfig(), // a name server must not change it
+		grpc.WithResolvers(refreshing{resolver.Get("dns")}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: 2 * time.Second,
+		}),
+		Traced(tel),
+	}, more...)
+	conn, err := grpc.NewClient(target, options...)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", target, err)
+	}
+	return conn, nil
+}
+
+// Traced records the calls of a connection as spans and metrics.
+func Traced(tel *telemetry.Service) grpc.DialOption {
+	return grpc.WithStatsHandler(otelgrpc.NewClientHandler(
+		otelgrpc.WithTracerProvider(tel.TracerProvider),
+		otelgrpc.WithMeterProvider(tel.MeterProvider),
+		otelgrpc.WithPropagators(tel.Propagator),
+		otelgrpc.WithFilter(filters.Not(filters.HealthCheck())),
+	))
+}

@@ -1,0 +1,202 @@
+package settings_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/triskele/triskele/fuser/platform/settings"
+)
+
+// program is one with commands, as triskele is.
+type program struct {
+	settings.Source
+	Ask struct {
+		Address string             `default:"here" env:"TRISKELE_ADDRESS"`
+		Limit   int                `default:"10"`
+		Leg     []string           `sep:";" env:"TRISKELE_LEGS"`
+		Times   []time.Duration    `default:"1s"`
+		Weight  map[string]float64 ``
+		Strict  bool               `default:"true" negatable:""`
+		Rules   []byte             `type:"filecontent"`
+		Key     string             `secret:"" env:"TRISKELE_KEY"`
+		Kind    string             `enum:"a,b" default:"a"`
+		Alpha   *float64           ``
+	} `cmd:""`
+	Group struct {
+		Tell struct {
+			Address string `required:"" env:"TRISKELE_ADDRESS"`
+			Limit   int    `default:"5"`
+		} `cmd:""`
+	} `cmd:""`
+}
+
+// parse reads a command line beside a file.
+func parse(t *testing.T, file string, args ...string) (*program, *kong.Context, error) {
+	t.Helper()
+	p := &program{}
+	parser, err := kong.New(p, kong.Name("prog"), kong.Exit(func(int) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "prog.yaml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", path)
+	}
+	ctx, err := parser.Parse(args)
+	return p, ctx, err
+}
+
+func TestPrecedence(t *testing.T) {
+	const file = "address: file\nask: {limit: 3}\n"
+	p, _, err := parse(t, file, "ask")
+	if err != nil || p.Ask.Address != "file" || p.Ask.Limit != 3 {
+		t.Errorf("the file: %+v, %v", p.Ask, err)
+	}
+	t.Setenv("TRISKELE_ADDRESS", "environment")
+	if p, _, err = parse(t, file, "ask"); err != nil || p.Ask.Address != "environment" {
+		t.Errorf("the environment: %+v, %v", p.Ask, err)
+	}
+	if p, _, err = parse(t, file, "ask", "--address=flag"); err != nil || p.Ask.Address != "flag" {
+		t.Errorf("a flag: %+v, %v", p.Ask, err)
+	}
+	if p, _, err = parse(t, file, "group", "tell"); err != nil || p.Group.Tell.Limit != 5 {
+		t.Errorf("another command's setting: %+v, %v", p.Group.Tell, err)
+	}
+}
+
+func TestValues(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules")
+	if err := os.WriteFile(rules, []byte("be kind"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := parse(t, `
+legs: [lexical=a;b, dense=c]     # a separator within a value
+ask:
+  times: [10ms, 2s]
+  weight: {dense: 0.5, graph: 2}
+  strict: no
+  kind: b
+  rules: `+rules+`
+address: all
+group: {tell: {address: one}}
+`, "ask")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := p.Ask; !reflect.DeepEqual(a.Leg, []string{"lexical=a;b", "dense=c"}) || !reflect.DeepEqual(a.Times, []time.Duration{10 * time.Millisecond, 2 * time.Second}) ||
+		!reflect.DeepEqual(a.Weight, map[string]float64{"dense": 0.5, "graph": 2}) || a.Strict || a.Kind != "b" || string(a.Rules) != "be kind" || a.Address != "all" {
+		t.Errorf("%+v", a)
+	}
+	if p, _, err = parse(t, "address: all\ngroup: {tell: {address: one}}", "group", "tell"); err != nil || p.Group.Tell.Address != "one" {
+		t.Errorf("a command's own setting: %+v, %v", p.Group.Tell, err)
+	}
+	if _, _, err := parse(t, "# nothing\n", "ask"); err != nil {
+		t.Errorf("an empty file: %v", err)
+	}
+}
+
+func TestWrongFiles(t *testing.T) {
+	for name, x := range map[string]struct{ file, says string }{
+		"a typing error":        {"address: x\nadress: y", `prog.yaml:2: no setting is called "adress": did you mean "address"?`},
+		"of a command":          {"ask:\n  limti: 3", `prog.yaml:2: no setting is called "limti": did you mean "limit"?`},
+		"of a command's name":   {"groop:\n  tell: {}", `did you mean "group"?`},
+		"at the wrong place":    {"limit: 3", `prog.yaml:1: no setting is called "limit"`},
+		"nothing like it":       {"zzzzzzzzz: 3", `no setting is called "zzzzzzzzz"` + "\n"},
+		"the file itself":       {"config: x", `no setting is called "config"`},
+		"a command":             {"ask: 3", `prog.yaml:1: "ask" is a command`},
+		"twice":                 {"address: x\naddress: y", "prog.yaml:2: \"address\" is there twice"},
+		"no number":             {"ask:\n  limit: many", "prog.yaml:2: expected a valid"},
+		"no list":               {"ask:\n  limit: [1, 2]", "prog.yaml:2: --limit: want a value"},
+		"no value":              {"address:", "prog.yaml:1: --address: want a value"},
+		"not among the choices": {"ask:\n  kind: c", `--kind must be one of "a","b"`},
+		"two documents":         {"address: x\n---\nask: {limit: 3}", "prog.yaml:2: want one document"},
+		"no settings":           {"- a\n- b", "prog.yaml:1: want settings"},
+		"no YAML":               {"address: [x", "prog.yaml: line 1"},
+	} {
+		if _, _, err := parse(t, x.file, "ask"); err == nil || !strings.Contains(err.Error()+"\n", x.says) {
+			t.Errorf("%s: %v, want %q", name, err, x.says)
+		}
+	}
+	if _, _, err := parse(t, "", "ask", "--config=/nowhere.yaml"); err == nil || !strings.Contains(err.Error(), "--config names another") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+func TestWhichFile(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	mine := settings.Candidates("prog")[0]
+	if err := os.MkdirAll(filepath.Dir(mine), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if p, _, err := parse(t, "", "ask"); err != nil || p.File() != "" || p.Ask.Address != "here" {
+		t.Errorf("no file: %q, %+v, %v", p.File(), p.Ask, err)
+	}
+	if err := os.WriteFile(mine, []byte("address: home\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p, _, err := parse(t, "", "ask"); err != nil || p.File() != mine || p.Ask.Address != "home" {
+		t.Errorf("the user's file: %q, %+v, %v", p.File(), p.Ask, err)
+	}
+	if p, _, err := parse(t, "address: named", "ask"); err != nil || p.Ask.Address != "named" {
+		t.Errorf("a file that is named: %+v, %v", p.Ask, err)
+	}
+	t.Setenv("TRISKELE_CONFIG", "off")
+	if p, _, err := parse(t, "", "ask"); err != nil || p.Ask.Address != "here" {
+		t.Errorf("off: %+v, %v", p.Ask, err)
+	}
+}
+
+func TestEffective(t *testing.T) {
+	t.Setenv("TRISKELE_KEY", "swordfish")
+	p, ctx, err := parse(t, "address: postgres://me:trout@carp@db/x?sslpassword=hook&a=b\nask: {weight: {dense: 0.5}}", "ask", "--limit=7", "--leg=a", "--leg=b", "--alpha=0.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := p.Effective(ctx, ctx.Selected())
+	var table bytes.Buffer
+	if err := settings.Write(&table, list); err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"trout", "carp", "hook", "swordfish"} {
+		if strings.Contains(table.String(), secret) {
+			t.Errorf("a secret, %q, is shown:\n%s", secret, &table)
+		}
+	}
+	got := map[string]settings.Setting{}
+	for _, one := range list {
+		one.Where = filepath.Base(one.Where)
+		got[one.Flag] = one
+	}
+	for flag, want := range map[string]settings.Setting{
+		"address": {"ask", "address", "postgres://me:********@db/x?sslpassword=********&a=b", "file", "prog.yaml:1"},
+		"limit":   {"ask", "limit", "7", "flag", "."},
+		"leg":     {"ask", "leg", "a;b", "flag", "."},
+		"alpha":   {"ask", "alpha", "0.5", "flag", "."},
+		"weight":  {"ask", "weight", "dense=0.5", "file", "prog.yaml:2"},
+		"key":     {"ask", "key", "********", "environment", "TRISKELE_KEY"},
+		"times":   {"ask", "times", "1s", "default", "."},
+	} {
+		if got[flag] != want {
+			t.Errorf("%+v, want %+v", got[flag], want)
+		}
+	}
+	if len(list) != 10 {
+		t.Errorf("%d settings", len(list))
+	}
+	for _, one := range p.Effective(ctx, ctx.Model.Children[1].Children[0]) {
+		if one.Command != "group tell" || one.Source == "flag" {
+			t.Errorf("of another command: %+v", one)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package telemetry
+
+import (
+	"context"
+	"net/http"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+
+	"github.com/triskele/triskele/fuser/platform/panics"
+)
+
+// Scraped has Process.Metrics serve the metrics of all services of the process.
+func Scraped(p *Process) {
+	p.registry = prometheus.NewRegistry()
+	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+}
+
+// Metrics serves the metrics of all services in Prometheus's formats, each with its service's name as label service_name;
+// nothing without the option Scraped. Exemplars, which lead from a histogram's bucket to a trace, are in OpenMetrics only.
+func (p *Process) Metrics() http.Handler {
+	if p.registry == nil {
+		return http.NotFoundHandler()
+	}
+	return promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError})
+}
+
+// pushed says whether metrics are exported besides. Prometheus, which pulls, is served by Metrics.
+func pushed() bool { return wanted("METRICS") && os.Getenv("OTEL_METRICS_EXPORTER") != "prometheus" }
+
+// readers returns what reads the metrics of one more service; a reader cannot serve two. What fails costs metrics only.
+func (p *Process) readers() (out []sdkmetric.Reader) {
+	reader, err := p.pushing, error(nil)
+	if p.pushing = nil; reader == nil && pushed() {
+		if reader, err = autoexport.NewMetricReader(context.Background()); err != nil {
+			otel.Handle(err)
+		}
+	}
+	if reader != nil {
+		out = append(out, reader)
+	}
+	if p.registry != nil {
+		reader, err := otelprom.New(otelprom.WithRegisterer(p.registry), otelprom.WithoutScopeInfo(),
+			otelprom.WithResourceAsConstantLabels(attribute.NewAllowKeysFilter(semconv.ServiceNameKey)))
+		if err != nil {
+			otel.Handle(err)
+			return out
+		}
+		out = append(out, reader)
+	}
+	return out
+}
+
+// countPanics reports the panics of the whole process, so that one of its services has to.
+func countPanics(provider metric.MeterProvider) {
+	if _, err := provider.Meter(ScopeName).Int64ObservableCounter("triskele.panics",
+		metric.WithDescription("Panics that were caught, in calls and beside them; the log has their stacks."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(panics.Count())
+			return nil
+		})); err != nil {
+		otel.Handle(err)
+	}
+}

@@ -1,0 +1,272 @@
+// Package backup writes all namespaces of a database into one file that can be verified as a whole, and restores it into
+// any other database of either engine. Memories come back as they were: ids, times, revisions, supersession and what is
+// sensitive. Indexes are built anew; curation decisions and facts of the graph are not part of it.
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/record"
+)
+
+const (
+	// format is the version of the file, in its first line.
+	format = 1
+	// batch is how many memories are read and stored at a time.
+	batch = 500
+	// maxLine bounds a line: the largest memory, with every character escaped, is well below it.
+	maxLine = 4 << 20
+)
+
+// Store is what is backed up.
+type Store interface {
+	ListNamespaces(ctx context.Context, prefix, after string, n int) ([]memory.Namespace, error)
+	Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error
+	Insert(ctx context.Context, records []record.Record) ([]memory.Inserted, error)
+}
+
+// Settings are those of namespaces for searching by words.
+type Settings interface {
+	Settings(ctx context.Context, namespace string) (lexical.Settings, error)
+	Set(ctx context.Context, namespace string, s lexical.Settings) error
+}
+
+// line is one line of the file; exactly one of its fields is set.
+type line struct {
+	Backup    int             `json:"triskele_backup,omitempty"`
+	Namespace *namespace      `json:"namespace,omitempty"`
+	Memory    json.RawMessage `json:"memory,omitempty"`
+	End       *end            `json:"end,omitempty"`
+}
+
+type namespace struct {
+	Name     string            `json:"name"`
+	Settings *lexical.Settings `json:"settings,omitempty"` // if they are not the default ones
+}
+
+// end is the last line.
+type end struct {
+	Contents
+	SHA256 string `json:"sha256"` // of all lines before, in hexadecimal
+}
+
+// Contents says how much a file holds.
+type Contents struct {
+	Namespaces int64 `json:"namespaces"`
+	Memories   int64 `json:"memories"`
+}
+
+// Write backs a database up while it is in use. Of each namespace it has one moment, at which every write acknowledged before
+// the call is there; the moments of two namespaces differ.
+func Write(ctx context.Context, store Store, settings Settings, out io.Writer) (Contents, error) {
+	w := &writer{out: bufio.NewWriter(out), sum: sha256.New()}
+	w.put(line{Backup: format})
+	var contents Contents
+	written := map[string]bool{}
+	for range 2 { // the second time for those that were renamed meanwhile, to a name whose turn was over
+		for after := ""; ; {
+			list, err := store.ListNamespaces(ctx, "", after, batch)
+			if err != nil {
+				return contents, err
+			}
+			if len(list) == 0 {
+				break
+			}
+			for _, n := range list {
+				if after = n.Name; written[n.Name] {
+					continue
+				}
+				if err := w.namespace(ctx, store, settings, n.Name, &contents); err != nil {
+					return contents, fmt.Errorf("namespace %s: %w", n.Name, err)
+				}
+				written[n.Name] = true
+			}
+		}
+	}
+	w.put(line{End: &end{contents, hex.EncodeToString(w.sum.Sum(nil))}})
+	return contents, errors.Join(w.err, w.out.Flush())
+}
+
+type writer struct {
+	out *bufio.Writer
+	sum hash.Hash
+	err error // the first one
+}
+
+func (w *writer) put(l line) {
+	if w.err != nil {
+		return
+	}
+	text, err := json.Marshal(l)
+	if err == nil {
+		text = append(text, '\n')
+		_, _ = w.sum.Write(text)
+		_, err = w.out.Write(text)
+	}
+	w.err = err
+}
+
+func (w *writer) namespace(ctx context.Context, store Store, settings Settings, name string, contents *Contents) error {
+	own, err := settings.Settings(ctx, name)
+	if err != nil {
+		return err
+	}
+	n := &namespace{Name: name}
+	if own != lexical.DefaultSettings() {
+		n.Settings = &own
+	}
+	w.put(line{Namespace: n})
+	contents.Namespaces++
+	return store.Scan(ctx, name, batch, func(records []record.Record) error {
+		for _, r := range records {
+			m, err := record.ToProto(r)
+			if err != nil {
+				return err
+			}
+			text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+			if err != nil {
+				return err
+			}
+			w.put(line{Memory: text})
+			contents.Memories++
+		}
+		return w.err
+	})
+}
+
+// DamagedError says where a file is not as it was written.
+type DamagedError struct {
+	Line int // from 1
+	What string
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("the backup is damaged in line %d: %s", e.Line, e.What)
+}
+
+// Verify reads a whole file and returns what it holds; a *DamagedError if it is not to the byte what Write wrote.
+func Verify(in io.Reader) (Contents, error) {
+	return read(in, func(*namespace, *record.Record) error { return nil })
+}
+
+// Restore verifies a file and then stores what it holds. Memories that are there already, the same to the letter, are left
+// as they are, so that a restore can be repeated; one of the same id that differs ends it with a *memory.ConflictError.
+func Restore(ctx context.Context, store Store, settings Settings, in io.ReadSeeker) (Contents, error) {
+	if contents, err := Verify(in); err != nil {
+		return contents, err
+	}
+	if _, err := in.Seek(0, io.SeekStart); err != nil {
+		return Contents{}, err
+	}
+	var records []record.Record
+	stored := 0
+	flush := func() error {
+		if len(records) == 0 {
+			return nil
+		}
+		_, err := store.Insert(ctx, records)
+		if conflict := (*memory.ConflictError)(nil); errors.As(err, &conflict) {
+			err = &memory.ConflictError{Index: stored + conflict.Index, ID: conflict.ID}
+		}
+		stored += len(records)
+		records = records[:0]
+		return err
+	}
+	contents, err := read(in, func(n *namespace, r *record.Record) error {
+		switch {
+		case n != nil && n.Settings != nil:
+			return errors.Join(flush(), settings.Set(ctx, n.Name, *n.Settings))
+		case n != nil:
+			return flush() // a batch is of one namespace
+		}
+		if records = append(records, *r); len(records) == batch {
+			return flush()
+		}
+		return nil
+	})
+	return contents, errors.Join(err, flush())
+}
+
+// read calls fn with each namespace, followed by its memories.
+func read(in io.Reader, fn func(*namespace, *record.Record) error) (Contents, error) {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLine)
+	sum, number := sha256.New(), 0
+	var contents Contents
+	var last *end
+	for lines.Scan() {
+		number++
+		damaged := func(what string) error { return &DamagedError{number, what} }
+		if last != nil {
+			return contents, damaged("there is something after the end")
+		}
+		var l line
+		decoder := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		decoder.DisallowUnknownFields()
+		if decoder.Decode(&l) != nil {
+			return contents, damaged("it is not a line of a backup")
+		}
+		switch {
+		case (number == 1) != (l.Backup != 0):
+			return contents, damaged("this is not where a backup begins")
+		case l.Backup > format:
+			return contents, damaged("a newer program wrote it")
+		case l.Namespace != nil:
+			contents.Namespaces++
+			if err := fn(l.Namespace, nil); err != nil {
+				return contents, err
+			}
+		case l.Memory != nil:
+			contents.Memories++
+			r, err := decode(l.Memory)
+			if err != nil {
+				return contents, damaged("it does not hold a memory")
+			}
+			if err := fn(nil, &r); err != nil {
+				return contents, err
+			}
+		case l.End != nil:
+			if l.End.SHA256 != hex.EncodeToString(sum.Sum(nil)) || l.End.Contents != contents {
+				return contents, damaged("the checksum is another")
+			}
+			last = l.End
+		}
+		_, _ = sum.Write(lines.Bytes())
+		_, _ = sum.Write([]byte{'\n'})
+	}
+	switch {
+	case errors.Is(lines.Err(), bufio.ErrTooLong):
+		return contents, &DamagedError{number + 1, "it is too long"}
+	case lines.Err() != nil:
+		return contents, lines.Err()
+	case last == nil:
+		return contents, &DamagedError{number, "the rest is missing"}
+	}
+	return contents, nil
+}
+
+func decode(text []byte) (record.Record, error) {
+	m := &triskelev1.Memory{}
+	if err := protojson.Unmarshal(text, m); err != nil {
+		return record.Record{}, err
+	}
+	if err := protovalidate.Validate(m); err != nil {
+		return record.Record{}, err
+	}
+	return record.FromProto(m)
+}

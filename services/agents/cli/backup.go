@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/triskele/triskele/services/agents/backup"
+	"github.com/triskele/triskele/services/agents/internal/render"
+	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/wiring/backend"
+)
+
+type backupCmd struct {
+	File     string        `arg:"" help:"File to write, complete or not at all."`
+	Database databaseFlags `embed:""`
+	jsonFlag
+}
+
+// Help is shown below the flags.
+func (*backupCmd) Help() string {
+	return "Writes every memory of every namespace, with a checksum, while the services run: each namespace as of one moment, at which it has all that was acknowledged before the backup began. Indexes are not part of it; facts added to the graph and the curator's decisions are not either."
+}
+
+// Validate implements kong's interface.
+func (c *backupCmd) Validate() error { return c.Database.check() }
+
+// Run writes the file.
+func (c *backupCmd) Run(ctx context.Context, env *Env) error {
+	return withMigrated(ctx, env, c.Database, func(b backend.Backend) (err error) {
+		file, err := os.CreateTemp(filepath.Dir(c.File), ".triskele-backup-*") // only its owner can read it
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.Remove(file.Name()) }() // does nothing after the rename
+		contents, err := backup.Write(ctx, b.Memory(), b.Lexical(lexical.DefaultConfig()), file)
+		if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+			return err
+		}
+		if err := os.Rename(file.Name(), c.File); err != nil {
+			return err
+		}
+		return c.result(env, contents, "wrote "+holding(contents)+" to "+c.File+"\n")
+	})
+}
+
+type restoreCmd struct {
+	File     string        `arg:"" help:"File that triskele backup wrote."`
+	Verify   bool          `help:"Only verify the file."`
+	Database databaseFlags `embed:""`
+	jsonFlag
+}
+
+// Help is shown below the flags.
+func (*restoreCmd) Help() string {
+	return "Verifies the whole file before anything is written. The database must have been migrated. Memories that are there already, the same to the letter, are left alone, so that it can be repeated; one that differs ends it. The indexes follow when the services run."
+}
+
+// Validate implements kong's interface.
+func (c *restoreCmd) Validate() error { return c.Database.check() }
+
+// Run restores the file.
+func (c *restoreCmd) Run(ctx context.Context, env *Env) error {
+	file, err := os.Open(c.File)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	if c.Verify {
+		contents, err := backup.Verify(file)
+		if err != nil {
+			return err
+		}
+		return c.result(env, contents, c.File+" is whole: "+holding(contents)+"\n")
+	}
+	return withMigrated(ctx, env, c.Database, func(b backend.Backend) error {
+		contents, err := backup.Restore(ctx, b.Memory(), b.Lexical(lexical.DefaultConfig()), file)
+		if err != nil {
+			return err
+		}
+		return c.result(env, contents, "restored "+holding(contents)+"\n")
+	})
+}
+
+func holding(c backup.Contents) string {
+	return fmt.Sprintf("%s of %s", render.Count(c.Memories, "memory", "memories"), render.Count(c.Namespaces, "namespace", "namespaces"))
+}
+
+// withMigrated opens a database that has this program's schema for the length of fn.
+func withMigrated(ctx context.Context, env *Env, database databaseFlags, fn func(backend.Backend) error) error {
+	t, err := database.target(env)
+	if err != nil {
+		return err
+	}
+	if err := t.exists(); err != nil {
+		return err
+	}
+	return t.with(ctx, func(b backend.Backend) error {
+		if err := b.Check(ctx); err != nil {
+			return err
+		}
+		return fn(b)
+	})
+}

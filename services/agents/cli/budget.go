@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/triskele/triskele/fuser/budget"
+	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/traces/otlp"
+	"github.com/triskele/triskele/services/agents/spending"
+	"github.com/triskele/triskele/services/agents/spending/traces"
+)
+
+type budgetCmd struct {
+	Admin   string            `help:"Read the recalls that a running gateway remembers, from the URL of its admin port: what is done if nothing else is named." default:"http://127.0.0.1:7410" placeholder:"URL"`
+	OTLP    string            `name:"otlp" help:"Read a file of OTLP JSON instead, as a collector's file exporter writes it; - for standard input." xor:"source" placeholder:"FILE"`
+	Jaeger  string            `help:"Ask a Jaeger instead, at the URL of its page." xor:"source" placeholder:"URL"`
+	Tempo   string            `help:"Ask a Tempo instead, at the URL of its query API." xor:"source" placeholder:"URL"`
+	Header  map[string]string `help:"Header for whoever is asked, such as X-Scope-OrgID=team or Authorization=..." env:"TRISKELE_TRACES_HEADER" secret:"" placeholder:"NAME=VALUE"`
+	Service string            `help:"Name of the gateway in the traces." default:"fuser"`
+	Last    time.Duration     `help:"How far back to ask Jaeger or Tempo." default:"1h"`
+	Limit   int               `help:"Traces at most." default:"2000"`
+	Budgets []time.Duration   `help:"Budgets to try." default:"10ms,15ms,20ms,30ms,50ms,70ms,100ms,150ms,200ms,300ms,500ms,700ms,1s" placeholder:"TIME"`
+	Leg     []string          `help:"How the gateway's legs divide a budget, as fuserd is told; not needed for the default." env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
+	Quality []byte            `help:"JSON file of an evaluation's report, such as docs/evidence/fusion.json, to say what recall a budget leaves." type:"filecontent" placeholder:"FILE"`
+	JSON    bool              `help:"Print the report as JSON." xor:"form"`
+	HTML    bool              `help:"Print it as a page that needs nothing else." xor:"form"`
+	SVG     bool              `help:"Print the plot." xor:"form"`
+}
+
+// Validate refuses what cannot be.
+func (c *budgetCmd) Validate() error {
+	if c.Limit < 1 {
+		return errors.New("--limit must be 1 or more")
+	}
+	if len(c.Budgets) == 0 {
+		return errors.New("--budgets needs one at least")
+	}
+	for _, b := range c.Budgets {
+		if b <= 0 {
+			return errors.New("--budgets must be more than 0")
+		}
+	}
+	return nil
+}
+
+// Run reads, computes and draws.
+func (c *budgetCmd) Run(ctx context.Context, env *Env) error {
+	rule := spending.Rule{Legs: map[string]budget.Leg{}}
+	for _, text := range c.Leg {
+		leg, err := gateway.ParseLeg(text)
+		if err != nil {
+			return err
+		}
+		rule.Legs[leg.Name] = leg.Budget
+	}
+	var quality *spending.Quality
+	if len(c.Quality) > 0 {
+		var err error
+		if quality, err = spending.ParseQuality(c.Quality); err != nil {
+			return err
+		}
+	}
+	recorded, source, err := c.read(ctx, env)
+	if err != nil {
+		return err
+	}
+	report, err := spending.Analyse(recorded, rule, c.Budgets, quality)
+	if errors.Is(err, spending.ErrNothing) {
+		return fmt.Errorf("%s has no recall: is it traced, and sampled?", source)
+	}
+	if err != nil {
+		return err
+	}
+	report.Source = source
+	switch {
+	case c.JSON:
+		encoder := json.NewEncoder(env.Out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report)
+	case c.HTML:
+		return report.HTML(env.Out)
+	case c.SVG:
+		return env.print(report.SVG())
+	}
+	return env.print(env.style().Spending(report))
+}
+
+// read fetches the traces and says in words from where.
+func (c *budgetCmd) read(ctx context.Context, env *Env) (_ []otlp.Trace, source string, err error) {
+	q := traces.Query{Service: c.Service, From: env.Now().Add(-c.Last), To: env.Now(), Limit: c.Limit, Header: http.Header{}}
+	for name, value := range c.Header {
+		q.Header.Set(strings.TrimSpace(name), value)
+	}
+	switch {
+	case c.OTLP == "-":
+		out, err := traces.Read(env.In)
+		return out, "standard input", err
+	case c.OTLP != "":
+		file, err := os.Open(c.OTLP)
+		if err != nil {
+			return nil, "", err
+		}
+		defer func() { _ = file.Close() }()
+		out, err := traces.Read(file)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", c.OTLP, err)
+		}
+		return out, c.OTLP, err
+	case c.Jaeger != "":
+		out, err := traces.Jaeger(ctx, c.Jaeger, q)
+		return out, "Jaeger", err
+	case c.Tempo != "":
+		out, err := traces.Tempo(ctx, c.Tempo, q)
+		return out, "Tempo", err
+	}
+	out, err := traces.Recent(ctx, c.Admin, q)
+	if err != nil {
+		err = fmt.Errorf("%w; name a gateway's admin port with --admin, or other traces with --otlp, --jaeger or --tempo", err)
+	}
+	return out, "the gateway at " + c.Admin, err
+}

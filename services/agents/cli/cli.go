@@ -1,0 +1,202 @@
+// Package cli is the command-line program triskele: one small struct per command. Commands talk to a gateway over gRPC,
+// except those that run one (up, demo, eval) or care for a database (migrate, doctor).
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/triskele/triskele/fuser/platform/admin"
+	"github.com/triskele/triskele/fuser/platform/manual"
+	"github.com/triskele/triskele/fuser/platform/settings"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/agents/internal/render"
+	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/services/lexical"
+)
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+	exitPartly  = 3
+)
+
+// about is the program and its exit codes, for help, manual page and reference.
+var about = manual.Program{
+	Name:        "triskele",
+	Description: `A recall service for agents: remembers short texts and finds the ones that matter. Start it with "triskele up".`,
+	Exits: []manual.Exit{
+		{Code: exitOK, Meaning: "Success, having nothing to do included. Always, for hook."},
+		{Code: exitFailure, Meaning: "Failure: standard error says of what."},
+		{Code: exitUsage, Meaning: "Wrong usage: the command line, a variable or the configuration file."},
+		{Code: exitPartly, Meaning: "More is to be done: migrations are missing, an import skipped some."},
+	},
+}
+
+// Env is what the program has of its surroundings.
+type Env struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Getenv   func(string) string
+	Now      func() time.Time
+	Started  time.Time // when the process was
+
+	palette render.Palette // what --color says
+}
+
+// style suits standard output.
+func (e *Env) style() render.Style { return e.styleOf(e.Out) }
+
+func (e *Env) styleOf(out io.Writer) render.Style {
+	palette := e.palette
+	if palette != render.Always && (e.Getenv("NO_COLOR") != "" || e.Getenv("TERM") == "dumb") {
+		palette = render.Never
+	}
+	return render.StyleOf(out, palette)
+}
+
+// print writes text that has been drawn to standard output.
+func (e *Env) print(text string) error {
+	_, err := io.WriteString(e.Out, text)
+	return err
+}
+
+type commands struct {
+	settings.Source
+	Color render.Palette `help:"When to colour: auto (on a terminal, unless NO_COLOR is set), always or never." enum:"auto,always,never" default:"auto" env:"TRISKELE_COLOR"`
+
+	Up         upCmd         `cmd:"" group:"Run it:" help:"Run all services in one process on one database."`
+	Remember   rememberCmd   `cmd:"" group:"Memories:" help:"Store a memory."`
+	Recall     recallCmd     `cmd:"" group:"Memories:" help:"Find the memories that matter for a query."`
+	Get        getCmd        `cmd:"" group:"Memories:" help:"Show memories by id."`
+	List       listCmd       `cmd:"" group:"Memories:" help:"List memories, newest first."`
+	Update     updateCmd     `cmd:"" group:"Memories:" help:"Change a memory."`
+	Supersede  supersedeCmd  `cmd:"" group:"Memories:" help:"Replace a memory by a newer one and keep the old one on record."`
+	Forget     forgetCmd     `cmd:"" group:"Memories:" help:"Remove memories and everything derived from them."`
+	Import     importCmd     `cmd:"" group:"Memories:" help:"Store memories from a JSONL file, a folder of notes or claude-memory-mcp; running it again stores nothing twice."`
+	Export     exportCmd     `cmd:"" group:"Memories:" help:"Write every memory of a namespace as JSONL."`
+	MCP        mcpCmd        `cmd:"" group:"Agents:" name:"mcp" help:"Offer the memories to an agent over the Model Context Protocol."`
+	Hook       hookCmd       `cmd:"" group:"Agents:" help:"Print what is known about a prompt, for an agent's hook."`
+	Curation   curationCmd   `cmd:"" group:"Memories:" help:"See and undo what the curator's model decided about new memories."`
+	Namespace  namespaceCmd  `cmd:"" group:"Memories:" help:"List, count, rename or delete namespaces."`
+	Backup     backupCmd     `cmd:"" group:"Look after it:" help:"Write all namespaces of a database into a file with a checksum, while it is in use."`
+	Restore    restoreCmd    `cmd:"" group:"Look after it:" help:"Verify a backup and store what it holds."`
+	Doctor     doctorCmd     `cmd:"" group:"Look after it:" help:"Check that everything works."`
+	Graph      graphCmd      `cmd:"" group:"Look after it:" help:"Look into the graph of a namespace, and add facts to it, in the database itself."`
+	Queue      queueCmd      `cmd:"" group:"Look after it:" help:"Look after what the indexes have yet to catch up with, in the database itself."`
+	Reembed    reembedCmd    `cmd:"" group:"Look after it:" help:"Change the embedding model of a database, without downtime."`
+	Models     modelsCmd     `cmd:"" group:"Look after it:" help:"List a database's embedding models, and care for them."`
+	Lexical    lexicalCmd    `cmd:"" group:"Look after it:" help:"Care for the index of words."`
+	Migrate    migrateCmd    `cmd:"" group:"Look after it:" help:"Bring a database to this program's schema, or show how far it is and what is to do."`
+	Demo       demoCmd       `cmd:"" group:"Try it:" help:"Show what recall does, on a temporary database."`
+	Eval       evalCmd       `cmd:"" group:"Try it:" help:"Measure recall on a data set with known answers."`
+	Budget     budgetCmd     `cmd:"" group:"Look after it:" help:"Say from recorded traces which hop spends the time of recalls, and what another budget would have dropped and cost."`
+	Token      tokenCmd      `cmd:"" group:"Look after it:" help:"Make, list and revoke the tokens that callers show to a gateway."`
+	Config     configCmd     `cmd:"" group:"Look after it:" help:"Show the settings, and where each comes from."`
+	Completion completionCmd `cmd:"" group:"This program:" help:"Print the completion script of a shell."`
+	Man        manCmd        `cmd:"" group:"This program:" help:"Print the manual page."`
+	Version    versionCmd    `cmd:"" group:"This program:" help:"Print the version."`
+
+	VersionFlag kong.VersionFlag `name:"version" help:"Print the version and exit."`
+}
+
+type versionCmd struct{}
+
+// Run prints the version.
+func (versionCmd) Run(env *Env) error { return env.print(telemetry.Version() + "\n") }
+
+// newParser reads command lines into root.
+func newParser(root *commands, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(root, append(options,
+		kong.Name(about.Name), kong.Description(about.Help()),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Vars{"listen": "127.0.0.1:7400", "tls_clients": "", "admin": admin.Beside("127.0.0.1:7400"), "version": telemetry.Version(), "configs": strings.Join(eval.ConfigNames(), ", "), "scorers": strings.Join(lexical.ScorerNames, ","), "languages": strings.Join(lexical.Languages(), ", ")},
+	)...)
+}
+
+// Run executes one command line, without the program's name, and returns the code to exit with.
+func Run(ctx context.Context, args []string, env Env) int {
+	exited := -1 // set when kong has printed the help or the version
+	root := &commands{}
+	parser, err := newParser(root, kong.Writers(env.Out, env.Err), kong.Exit(func(code int) { exited = code }),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&env, &root.Source))
+	if err != nil {
+		_, _ = fmt.Fprintln(env.Err, "error:", err)
+		return exitFailure
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited
+	}
+	if err != nil {
+		command := "triskele"
+		var wrong *kong.ParseError
+		if errors.As(err, &wrong) && wrong.Context != nil && wrong.Context.Selected() != nil {
+			command = wrong.Context.Selected().FullPath()
+		}
+		_, _ = fmt.Fprintf(env.Err, "error: %v\nSee %s --help\n", err, command)
+		if args[0] == "hook" || command == "triskele hook" {
+			return exitOK // an agent would take any other for a veto on the prompt
+		}
+		return exitUsage
+	}
+	env.palette = root.Color
+	if err := command.Run(); err != nil {
+		_, _ = fmt.Fprint(env.Err, env.styleOf(env.Err).Bad("error:")+" "+message(ctx, err)+"\n")
+		if skipped := (*skippedError)(nil); errors.Is(err, errMissing) || errors.As(err, &skipped) {
+			return exitPartly
+		}
+		return exitFailure
+	}
+	return exitOK
+}
+
+// printJSON writes a message for programs.
+func (e *Env) printJSON(m proto.Message) error {
+	text, err := render.JSON(m)
+	if err != nil {
+		return err
+	}
+	return e.print(string(text))
+}
+
+// jsonFlag is for commands that print a result.
+type jsonFlag struct {
+	JSON bool `help:"Print the result as JSON."`
+}
+
+// result prints what a command has to say: to programs, or to people.
+func (f jsonFlag) result(env *Env, value any, text string) error {
+	if f.JSON {
+		return env.printValue(value)
+	}
+	return env.print(text)
+}
+
+// printValue is printJSON for what is no message.
+func (e *Env) printValue(v any) error {
+	encoder := json.NewEncoder(e.Out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}
+
+// printLine writes a value of a list as a line of JSON.
+func (e *Env) printLine(v any) error {
+	encoder := json.NewEncoder(e.Out)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}

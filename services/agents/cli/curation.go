@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/agents/internal/render"
+	"github.com/triskele/triskele/services/wiring/backend"
+)
+
+type curationCmd struct {
+	List   curationListCmd   `cmd:"" help:"List what the curator decided, newest first."`
+	Show   curationShowCmd   `cmd:"" help:"Show what the curator decided about a memory, with the texts concerned."`
+	Revert curationRevertCmd `cmd:"" help:"Undo a decision: what it changed is as it was before, and is not judged again."`
+	Off    curationOffCmd    `cmd:"" help:"Switch curation off in a database and drop what waits for it. Decisions stay, and can be reverted."`
+}
+
+// Help is shown below the commands.
+func (*curationCmd) Help() string {
+	return "Curation is off until \"triskele up\" or memoryd is started with --curator-url. A model then decides for each new memory whether it adds something, completes or replaces an older one, or says nothing new. Nothing is deleted."
+}
+
+type curationListCmd struct {
+	Limit     int           `help:"How many at most; 0 lists all." default:"20"`
+	Memory    string        `help:"Only decisions about this memory." placeholder:"ID"`
+	JSON      bool          `help:"Print each decision as a line of JSON."`
+	Namespace namespaceFlag `embed:""`
+	Gateway   gatewayFlags  `embed:""`
+}
+
+// Run lists page by page.
+func (c *curationListCmd) Run(ctx context.Context, env *Env) error {
+	listed := 0
+	err := c.Gateway.decisions(ctx, c.Namespace.Namespace, c.Memory, c.Limit, func(d *triskelev1.Decision) error {
+		listed++
+		if !c.JSON {
+			return env.print(env.style().Decision(d))
+		}
+		line, err := render.JSONLine(d)
+		if err != nil {
+			return err
+		}
+		return env.print(string(line))
+	})
+	if err == nil && listed == 0 && !c.JSON {
+		return env.print("nothing was decided\n")
+	}
+	return err
+}
+
+// decisions calls fn with the decisions about a memory, or all if that is empty, up to a limit if that is not 0.
+func (g gatewayFlags) decisions(ctx context.Context, namespace, memory string, limit int, fn func(*triskelev1.Decision) error) error {
+	req := &triskelev1.ListDecisionsRequest{Namespace: namespace, MemoryId: memory}
+	for left := limit; ; {
+		size := int32(pageSize)
+		if limit > 0 {
+			size = int32(min(left, pageSize))
+		}
+		req.PageSize = &size
+		var resp *triskelev1.ListDecisionsResponse
+		if err := g.call(ctx, func(ctx context.Context, s *session) (err error) {
+			resp, err = s.Memories.ListDecisions(ctx, req)
+			return err
+		}); err != nil {
+			return err
+		}
+		for _, d := range resp.GetDecisions() {
+			if err := fn(d); err != nil {
+				return err
+			}
+		}
+		left -= len(resp.GetDecisions())
+		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" || limit > 0 && left <= 0 {
+			return nil
+		}
+	}
+}
+
+type curationShowCmd struct {
+	ID        string        `arg:"" name:"id" help:"Id of a memory, the new one or the older."`
+	JSON      bool          `help:"Print each decision, with the memories, as a line of JSON."`
+	Namespace namespaceFlag `embed:""`
+	Gateway   gatewayFlags  `embed:""`
+}
+
+// Run draws each decision with its memories.
+func (c *curationShowCmd) Run(ctx context.Context, env *Env) error {
+	shown := false
+	err := c.Gateway.decisions(ctx, c.Namespace.Namespace, c.ID, 0, func(d *triskelev1.Decision) error {
+		ids := []string{d.GetMemoryId()}
+		if d.GetTargetId() != "" {
+			ids = append(ids, d.GetTargetId())
+		}
+		return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
+			resp, err := s.Memories.Get(ctx, &triskelev1.GetRequest{Namespace: c.Namespace.Namespace, Ids: ids})
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				shown = true
+				return env.printWith(d, resp)
+			}
+			text := env.style().DecisionInFull(d, resp.GetMemories())
+			if shown {
+				text = "\n" + text
+			}
+			shown = true
+			return env.print(text)
+		})
+	})
+	if err == nil && !shown && !c.JSON {
+		return env.print("nothing was decided\n")
+	}
+	return err
+}
+
+// printWith writes a decision and the memories that it is about as a line of JSON.
+func (e *Env) printWith(d *triskelev1.Decision, memories *triskelev1.GetResponse) error {
+	decision, err := render.JSONLine(d)
+	if err != nil {
+		return err
+	}
+	texts, err := render.JSONLine(memories)
+	if err != nil {
+		return err
+	}
+	return e.printLine(map[string]json.RawMessage{"decision": decision, "memories": texts})
+}
+
+type curationRevertCmd struct {
+	ID        string        `arg:"" name:"id" help:"Id of the decision."`
+	JSON      bool          `help:"Print the server's answer as JSON."`
+	Namespace namespaceFlag `embed:""`
+	Gateway   gatewayFlags  `embed:""`
+}
+
+// Run undoes one decision.
+func (c *curationRevertCmd) Run(ctx context.Context, env *Env) error {
+	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
+		resp, err := s.Memories.RevertDecision(ctx, &triskelev1.RevertDecisionRequest{Namespace: c.Namespace.Namespace, Id: c.ID})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return env.printJSON(resp)
+		}
+		return env.print(fmt.Sprintf("reverted: %s is as it was before the %s\n", resp.GetDecision().GetMemoryId(), render.Action(resp.GetDecision().GetAction())))
+	})
+}
+
+type curationOffCmd struct {
+	jsonFlag
+	Database databaseFlags `embed:""`
+}
+
+// Validate implements kong's interface.
+func (c *curationOffCmd) Validate() error { return c.Database.check() }
+
+// Run switches it off. A process that is started with a model switches it on again.
+func (c *curationOffCmd) Run(ctx context.Context, env *Env) error {
+	t, err := c.Database.target(env)
+	if err == nil {
+		err = t.exists()
+	}
+	if err != nil {
+		return err
+	}
+	return t.with(ctx, func(b backend.Backend) error {
+		if err := b.Memory().SetCuration(ctx, false); err != nil {
+			return err
+		}
+		return c.result(env, map[string]bool{"on": false}, "curation is off\n")
+	})
+}

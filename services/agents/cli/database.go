@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/wiring/backend"
+)
+
+// databaseFlags say which database to use. Without any of them it is the SQLite file in the platform's data folder.
+type databaseFlags struct {
+	Store    string `help:"Kind of database: sqlite or postgres; follows from --sqlite and --postgres if not given." enum:",sqlite,postgres" default:"" placeholder:"KIND" group:"Database:"`
+	SQLite   string `name:"sqlite" help:"Path of the SQLite file; the platform's data folder if not given." env:"TRISKELE_SQLITE" placeholder:"PATH" group:"Database:"`
+	Postgres string `help:"PostgreSQL connection URL." env:"TRISKELE_POSTGRES" placeholder:"URL" group:"Database:"`
+}
+
+// check is for the Validate method of commands.
+func (d databaseFlags) check() error {
+	switch {
+	case d.Store == "postgres" && d.Postgres == "":
+		return errors.New("--store postgres needs --postgres URL")
+	case d.Store == "" && d.Postgres != "" && d.SQLite != "":
+		return errors.New("both --sqlite and --postgres are given: say which with --store")
+	}
+	return nil
+}
+
+// given says whether a database was named at all.
+func (d databaseFlags) given() bool { return d.Store != "" || d.SQLite != "" || d.Postgres != "" }
+
+// target is a database to open: a URL, or the path of a file.
+type target struct{ url, path string }
+
+func (d databaseFlags) target(env *Env) (target, error) {
+	if d.Store == "postgres" || (d.Store == "" && d.Postgres != "") {
+		return target{url: d.Postgres}, nil
+	}
+	if d.SQLite != "" {
+		return target{path: d.SQLite}, nil
+	}
+	folder, err := DataFolder(runtime.GOOS, env.Getenv)
+	return target{path: filepath.Join(folder, "triskele.db")}, err
+}
+
+// DataFolder is where a program keeps its data by the convention of the platform.
+func DataFolder(goos string, getenv func(string) string) (string, error) {
+	under := func(variable string, rest ...string) (string, error) {
+		if base := getenv(variable); filepath.IsAbs(base) {
+			return filepath.Join(append([]string{base}, rest...)...), nil
+		}
+		return "", fmt.Errorf("%s is not set, so the data folder is unknown: give --sqlite PATH", variable)
+	}
+	switch goos {
+	case "windows":
+		return under("LocalAppData", "triskele")
+	case "darwin":
+		return under("HOME", "Library", "Application Support", "triskele")
+	}
+	if folder, err := under("XDG_DATA_HOME", "triskele"); err == nil {
+		return folder, nil
+	}
+	return under("HOME", ".local", "share", "triskele")
+}
+
+func (t target) String() string {
+	if t.url != "" {
+		return "the PostgreSQL database" // its URL may hold a password
+	}
+	return t.path
+}
+
+// create makes sure that a file exists which only its owner can read. SQLite gives the files beside it the same mode.
+func (t target) create() error {
+	if t.url != "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(t.path), 0o700); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(t.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// exists is an error if there is no such file.
+func (t target) exists() error {
+	if t.url != "" {
+		return nil
+	}
+	if _, err := os.Stat(t.path); err != nil {
+		return fmt.Errorf("there is no database at %s: `triskele up` or `triskele migrate up` makes one", t.path)
+	}
+	return nil
+}
+
+// with opens the database for the length of fn.
+func (t target) with(ctx context.Context, fn func(backend.Backend) error) (err error) {
+	process, err := telemetry.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer flush(ctx, process)
+	b, err := backend.Open(ctx, t.url, t.path, process.Service("triskele"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	if err := b.Ping(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%s does not answer: does it run, and is --postgres (or TRISKELE_POSTGRES) its URL? %w", t, err)
+	}
+	return fn(b)
+}

@@ -1,0 +1,328 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/agents/internal/render"
+	"github.com/triskele/triskele/services/dense"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/wiring/backend"
+)
+
+type doctorCmd struct {
+	JSON      bool          `help:"Print the findings as JSON."`
+	Namespace namespaceFlag `embed:""`
+	Gateway   gatewayFlags  `embed:""`
+	Database  databaseFlags `embed:""`
+}
+
+// Help is shown below the flags.
+func (*doctorCmd) Help() string {
+	return "Asks the gateway and, through it, every leg. With --sqlite, --postgres or --store it also looks at the database itself, with --tls-cert and --tls-ca at these files. Each line says what to do next if something is wrong. Warnings do not count as failure."
+}
+
+// Validate implements kong's interface.
+func (c *doctorCmd) Validate() error { return c.Database.check() }
+
+// verdict is how a check came out.
+type verdict string
+
+const (
+	ok   verdict = "ok"
+	warn verdict = "warn"
+	fail verdict = "fail"
+)
+
+// finding is the outcome of one check.
+type finding struct {
+	Check   string  `json:"check"`
+	Verdict verdict `json:"verdict"`
+	Detail  string  `json:"detail"`
+}
+
+type findings []finding
+
+func (f *findings) add(v verdict, check, detail string, args ...any) {
+	*f = append(*f, finding{check, v, fmt.Sprintf(detail, args...)})
+}
+
+// Run checks, prints what it found, and fails if a check did.
+func (c *doctorCmd) Run(ctx context.Context, env *Env) error {
+	var found findings
+	if err := c.Gateway.call(ctx, func(ctx context.Context, s *session) error { return c.gateway(ctx, s, &found) }); err != nil {
+		found.add(fail, "gateway", "%s", message(ctx, err))
+	}
+	checkCertificates(c.Gateway.TLS, time.Now(), &found)
+	if c.Database.given() {
+		c.database(ctx, env, &found)
+	}
+	if err := c.print(env, found); err != nil {
+		return err
+	}
+	var failed []string
+	for _, f := range found {
+		if f.Verdict == fail {
+			failed = append(failed, f.Check)
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("not in order: %s", strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+func (c *doctorCmd) print(env *Env, found findings) error {
+	if c.JSON {
+		return env.printValue(found)
+	}
+	style := env.style()
+	paint := map[verdict]func(string) string{ok: style.Good, warn: style.Warn, fail: style.Bad}
+	for _, f := range found {
+		lines := strings.Join(style.Hanging(f.Detail, len("fail  lexical index  ")), "\n")
+		if err := env.print(fmt.Sprintf("%s  %-13s  %s\n", paint[f.Verdict](fmt.Sprintf("%-4s", f.Verdict)), f.Check, lines)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gateway checks what can be seen through the gateway. An error means that it cannot be asked at all.
+func (c *doctorCmd) gateway(ctx context.Context, s *session, found *findings) error {
+	start := time.Now()
+	var gateway peer.Peer
+	health, err := healthpb.NewHealthClient(s.Conn()).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.Peer(&gateway))
+	if err != nil {
+		return err
+	}
+	v := ok
+	if health.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		v = fail
+	}
+	found.add(v, "gateway", "%s at %s, answered in %s", health.GetStatus(), c.Gateway.Address, render.Duration(time.Since(start)))
+	if shown, ok := gateway.AuthInfo.(credentials.TLSInfo); ok {
+		checkExpiry("gateway's certificate", shown.State.PeerCertificates, time.Now(), found)
+	}
+
+	namespace := c.Namespace.Namespace
+	switch info, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace, Statistics: true}); {
+	case status.Code(err) == codes.NotFound:
+		found.add(warn, "memories", "namespace %s is empty: nothing was ever stored in it", namespace)
+	case err != nil:
+		found.add(fail, "memories", "%s", message(ctx, err))
+	default:
+		found.add(ok, "memories", "%s in namespace %s", render.Count(info.GetMemories(), "memory", "memories"), namespace)
+	}
+
+	indexes, err := s.Recalls.GetIndexStatus(ctx, &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: namespace})
+	if err != nil {
+		found.add(fail, "indexes", "%s", message(ctx, err))
+	}
+	for _, leg := range indexes.GetLegs() {
+		checkIndex(leg, found)
+	}
+	checkRecall(ctx, s, namespace, found)
+	return nil
+}
+
+func checkIndex(leg *triskelev1.LegIndexStatus, found *findings) {
+	name := leg.GetLeg() + " index"
+	st := leg.GetStatus()
+	if st == nil {
+		found.add(fail, name, "cannot be asked: %s", leg.GetError())
+		return
+	}
+	v, detail := ok, render.Count(st.GetIndexed(), "memory", "memories")
+	if st.GetModel() != "" {
+		detail += ", model " + st.GetModel()
+	}
+	if st.GetExcluded() > 0 {
+		detail += fmt.Sprintf(", %d kept out because they are sensitive", st.GetExcluded())
+	}
+	if st.GetPending() > 0 {
+		v = warn
+		detail += fmt.Sprintf(", %d waiting, the oldest for %s", st.GetPending(), render.Duration(st.GetLag().AsDuration()))
+	}
+	if st.GetStandbyLag() != nil {
+		detail += fmt.Sprintf(", read from a standby %s behind", render.Duration(st.GetStandbyLag().AsDuration()))
+	}
+	if st.GetDead() > 0 {
+		v = fail
+		detail += fmt.Sprintf(", %d given up on: `triskele queue list --dead` shows why", st.GetDead())
+	}
+	found.add(v, name, "%s", detail)
+}
+
+// checkRecall asks one query and reports what each leg did.
+func checkRecall(ctx context.Context, s *session, namespace string, found *findings) {
+	resp, err := s.Recalls.Recall(ctx, &triskelev1.RecallRequest{Namespaces: []string{namespace}, Query: "does recall work", IdsOnly: true, Budget: durationpb.New(time.Second)})
+	switch {
+	case status.Code(err) == codes.InvalidArgument: // the namespace is unknown, which has been said
+		return
+	case err != nil:
+		found.add(fail, "recall", "%s", message(ctx, err))
+		return
+	}
+	for _, leg := range resp.GetLegs() {
+		v := ok
+		switch leg.GetState() {
+		case triskelev1.LegState_LEG_STATE_TIMED_OUT, triskelev1.LegState_LEG_STATE_FAILED:
+			v = fail
+		case triskelev1.LegState_LEG_STATE_TRUNCATED, triskelev1.LegState_LEG_STATE_SKIPPED:
+			v = warn
+		}
+		detail := fmt.Sprintf("%s, %s in %s of %s", render.LegState(leg.GetState()), render.Count(int64(leg.GetReturned()), "hit", "hits"),
+			render.Duration(leg.GetSpent().AsDuration()), render.Duration(leg.GetBudget().AsDuration()))
+		if leg.GetReason() != "" {
+			detail += ": " + leg.GetReason()
+		}
+		found.add(v, leg.GetLeg()+" leg", "%s", detail)
+	}
+	found.add(ok, "recall", "answered in %s", render.Duration(resp.GetSpent().AsDuration()))
+	checkBudgets(resp, found)
+}
+
+// checkBudgets reports a part whose budget is not inside the recall's: it would go on working for nobody.
+func checkBudgets(resp *triskelev1.RecallResponse, found *findings) {
+	whole, largest, of := resp.GetBudget().AsDuration(), resp.GetContents().GetBudget().AsDuration(), "the contents"
+	for _, leg := range resp.GetLegs() {
+		if budget := leg.GetBudget().AsDuration(); budget > largest {
+			largest, of = budget, "the "+leg.GetLeg()+" leg"
+		}
+	}
+	if largest > whole {
+		found.add(fail, "budgets", "%s has %s of a recall's %s: set its share or cap (--leg) lower", of, render.Duration(largest), render.Duration(whole))
+		return
+	}
+	found.add(ok, "budgets", "a recall had %s, and %s the most of it: %s", render.Duration(whole), of, render.Duration(largest))
+}
+
+// database checks the database without the gateway.
+func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
+	t, err := c.Database.target(env)
+	if err == nil {
+		err = t.exists()
+	}
+	if err != nil {
+		found.add(fail, "database", "%s", err.Error())
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Gateway.Timeout)
+	defer cancel()
+	err = t.with(ctx, func(b backend.Backend) error {
+		version, err := b.Version(ctx)
+		if err != nil {
+			return err
+		}
+		if t.path != "" {
+			version += ", " + t.path
+		}
+		found.add(ok, "database", "%s", version)
+		steps, err := b.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if err := b.Check(ctx); err != nil {
+			found.add(fail, "schema", "%s", err.Error())
+			return nil // tables that are read below may be missing
+		}
+		found.add(ok, "schema", "all %d migrations applied", len(steps))
+		examined, err := b.Examine(ctx)
+		if err != nil {
+			return err
+		}
+		checkExamined(examined, t.url != "", found)
+		backlog, err := b.Queue().Backlog(ctx, worstShown)
+		if err != nil {
+			return err
+		}
+		checkBacklog(backlog, found)
+		models, err := b.Models().List(ctx)
+		if err != nil {
+			return err
+		}
+		checkModels(models, found)
+		return nil
+	})
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer within %v; --timeout allows more", c.Gateway.Timeout)
+	}
+	if err != nil {
+		found.add(fail, "database", "%s", err.Error())
+	}
+	checkMode(t, found)
+}
+
+const (
+	// worstShown is how many indexes of namespaces are named, the worst first.
+	worstShown = 5
+	// longLag is how long a memory may wait for an index before something must be wrong: its worker does not run, say.
+	longLag = 10 * time.Minute
+)
+
+// checkBacklog reports the indexes that have something to catch up with.
+func checkBacklog(backlog []queue.Backlog, found *findings) {
+	if len(backlog) == 0 {
+		found.add(ok, "queue", "all indexes of all namespaces are up to date")
+	}
+	for _, b := range backlog {
+		v, advice := warn, ""
+		switch {
+		case b.Dead > 0:
+			v, advice = fail, "; `triskele queue list --dead` shows why, `triskele queue retry` tries again"
+		case b.Lag > longLag:
+			v, advice = fail, "; does its service run?"
+		}
+		lag := ""
+		if b.Pending > 0 {
+			lag = ", the oldest for " + render.Duration(b.Lag)
+		}
+		found.add(v, "queue", "%s of %s: %d waiting%s, %d given up on%s", b.Index, b.Namespace, b.Pending, lag, b.Dead, advice)
+	}
+}
+
+// checkModels reports what a change of the embedding model has left to do.
+func checkModels(models []dense.ModelInfo, found *findings) {
+	for _, m := range models {
+		vectors := render.Count(m.Vectors, "vector", "vectors")
+		switch m.Status {
+		case dense.Active:
+			found.add(ok, "model", "%s is active, with %s", m.Model, vectors)
+		case dense.Building:
+			found.add(warn, "model", "%s is being built, with %s so far: `triskele reembed` goes on, `triskele models cancel` gives up", m.Model, vectors)
+		case dense.Retired:
+			found.add(warn, "model", "%s is retired, with %s: when nothing runs with it any more, `triskele models prune` removes them", m.Model, vectors)
+		}
+	}
+}
+
+// checkMode warns of a file that others on the machine can read.
+func checkMode(t target, found *findings) {
+	if t.url != "" || runtime.GOOS == "windows" {
+		return
+	}
+	info, err := os.Stat(t.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		found.add(fail, "file", "%s", err.Error())
+	} else if info.Mode().Perm()&0o077 != 0 {
+		found.add(warn, "file", "%s can be read by others: mode %v, want -rw-------", t.path, info.Mode().Perm())
+	}
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"time"
+
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/services/agents/internal/render"
+)
+
+// soonExpired is how long before its end a certificate is reported.
+const soonExpired = 14 * 24 * time.Hour
+
+// checkCertificates looks at the files that were named: do key and certificate belong together, do they still hold, and
+// are they from the authority.
+func checkCertificates(files auth.TLS, now time.Time, found *findings) {
+	var roots *x509.CertPool
+	if files.CA != "" && files.CA != auth.SystemRoots {
+		text, err := os.ReadFile(files.CA)
+		roots = x509.NewCertPool()
+		if err != nil || !roots.AppendCertsFromPEM(text) {
+			found.add(fail, "authorities", "there is no certificate to be read in %s: --tls-ca has to name a PEM file", files.CA)
+			return
+		}
+	}
+	if files.Cert == "" {
+		return
+	}
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		found.add(fail, "certificate", "%s and %s are not a pair: %v; issue the certificate again for this key", files.Cert, files.Key, err)
+		return
+	}
+	var chain []*x509.Certificate
+	between := x509.NewCertPool()
+	for i, der := range pair.Certificate {
+		parsed, err := x509.ParseCertificate(der)
+		if err != nil {
+			found.add(fail, "certificate", "%s: %v", files.Cert, err)
+			return
+		}
+		if chain = append(chain, parsed); i > 0 {
+			between.AddCert(parsed)
+		}
+	}
+	checkExpiry("certificate", chain, now, found)
+	if roots == nil {
+		return
+	}
+	// Whether it has expired has been said: the chain is tried as of when it was issued.
+	if _, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: between, CurrentTime: chain[0].NotBefore.Add(time.Second), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	}); err != nil {
+		found.add(fail, "certificate", "%s is not from the authorities in %s: %v; put those between into the file, after the certificate", files.Cert, files.CA, err)
+	}
+}
+
+// checkExpiry reports when the first of a chain expires.
+func checkExpiry(name string, chain []*x509.Certificate, now time.Time, found *findings) {
+	if len(chain) == 0 {
+		return
+	}
+	first := chain[0]
+	for _, c := range chain {
+		if c.NotAfter.Before(first.NotAfter) {
+			first = c
+		}
+	}
+	left := first.NotAfter.Sub(now)
+	switch {
+	case left <= 0:
+		found.add(fail, name, "%s expired %s ago: replace the files, which are read again while programs run", first.Subject, render.Duration(-left))
+	case now.Before(chain[0].NotBefore):
+		found.add(fail, name, "%s holds only from %s: is this host's clock right?", chain[0].Subject, chain[0].NotBefore.Format(time.RFC3339))
+	case left < soonExpired:
+		found.add(warn, name, "%s expires in %s: replace the files, which are read again while programs run", first.Subject, render.Duration(left))
+	default:
+		found.add(ok, name, "%s holds until %s", chain[0].Subject, first.NotAfter.Format(time.DateOnly))
+	}
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/triskele/triskele/services/agents/internal/render"
+	"github.com/triskele/triskele/services/store/trouble"
+	"github.com/triskele/triskele/services/wiring/backend"
+)
+
+const (
+	// A clock that is off by skewShown decides which of two memories is newer; by skewBad, what has expired as well.
+	skewShown, skewBad = time.Second, time.Minute
+	// longStandbyLag is how far a standby may be behind before somebody should look.
+	longStandbyLag = 30 * time.Second
+	// littleRoom is how much a busy file may grow by within hours.
+	littleRoom = 256 << 20
+)
+
+// checkExamined reports what the database has found out about itself.
+func checkExamined(e backend.Examination, server bool, found *findings) {
+	if len(e.TooOld) > 0 {
+		found.add(fail, "versions", "%s: upgrade the server, then its extensions with ALTER EXTENSION ... UPDATE", strings.Join(e.TooOld, "; "))
+	} else if server {
+		found.add(ok, "versions", "the server and its extensions are new enough")
+	}
+	checkRoom(e, found)
+	for _, damage := range e.Damage {
+		found.add(fail, "file", "the file is damaged (%s): stop what uses it and restore a backup", damage)
+	}
+	if server {
+		checkClock(e.Clock, found)
+		checkStandbys(e, found)
+	}
+	for _, name := range e.Invalid {
+		found.add(fail, "indexes", "%s was begun and not finished, so searches pass it by: REINDEX INDEX CONCURRENTLY %[1]s", name)
+	}
+	if e.NoVectorIndex {
+		found.add(fail, "indexes", "the active model's vectors have no index, so every one of them is compared: start densed or triskele up, which makes it")
+	}
+	for _, namespace := range e.WordlessIn {
+		found.add(fail, "words", "namespace %s has memories that cannot be found by words: triskele lexical reindex %[1]s", namespace)
+	}
+	for _, namespace := range e.MiscountedIn {
+		found.add(warn, "words", "the statistics of namespace %s are off, and with them its ranking: triskele lexical reindex %[1]s", namespace)
+	}
+	if e.Vectorless > 0 {
+		found.add(warn, "vectors", "%s without a vector that none is awaited for: the model finds nothing in them, or they were lost; `triskele reembed` with another model and back makes all anew",
+			render.Count(e.Vectorless, "memory", "memories"))
+	}
+	if len(e.Damage)+len(e.Invalid)+len(e.WordlessIn)+len(e.MiscountedIn) == 0 && !e.NoVectorIndex && e.Vectorless == 0 {
+		found.add(ok, "index health", "every memory is in every index that it belongs in, and all indexes are whole")
+	}
+}
+
+// checkRoom reports whether anything can be stored, and for how long still.
+func checkRoom(e backend.Examination, found *findings) {
+	switch {
+	case errors.Is(e.Trouble, trouble.Full):
+		found.add(fail, "disk", "%s: nothing can be stored, recall goes on; make room, or move the database to a larger disk", e.Trouble)
+	case e.Trouble != nil:
+		found.add(fail, "disk", "%s: nothing can be stored, recall goes on; the system's log and the database's have the cause", e.Trouble)
+	case e.Free >= 0 && e.Free < littleRoom:
+		found.add(warn, "disk", "%s left: make room before nothing can be stored", render.Bytes(e.Free))
+	case !e.IsStandby:
+		found.add(ok, "disk", "a write went well, and was taken back")
+	}
+}
+
+func checkClock(ahead time.Duration, found *findings) {
+	v, advice := ok, ""
+	switch off := ahead.Abs(); {
+	case off > skewBad:
+		v, advice = fail, ": set both by NTP"
+	case off > skewShown:
+		v, advice = warn, ": set both by NTP"
+	}
+	found.add(v, "clock", "the database's clock and this host's differ by %s%s", render.Duration(ahead.Abs()), advice)
+}
+
+func checkStandbys(e backend.Examination, found *findings) {
+	if e.IsStandby {
+		found.add(warn, "standby", "this is a standby: nothing can be written here; give services the primary as --postgres and this one as --postgres-read")
+	}
+	for _, s := range e.Standbys {
+		switch {
+		case s.State != "" && s.State != "streaming":
+			found.add(warn, "standby", "%s is in state %s: see its log", s.Name, s.State)
+		case s.Lag > longStandbyLag:
+			found.add(warn, "standby", "%s is %s behind: is it short of disk or CPU, or does a long query hold up its replay?", s.Name, render.Duration(s.Lag))
+		default:
+			found.add(ok, "standby", "%s is %s behind", s.Name, render.Duration(s.Lag))
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/eval"
+	"github.com/triskele/triskele/services/lexical"
+)
+
+type evalCmd struct {
+	Data        string     `help:"Folder with a sub-folder per set, each with corpus.jsonl, queries.jsonl and qrels.tsv." required:"" placeholder:"DIR"`
+	Sets        []string   `help:"Sets to measure; all if not given." placeholder:"SET"`
+	Store       string     `help:"Kind of database: sqlite or postgres." enum:"sqlite,postgres" default:"sqlite"`
+	Postgres    string     `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
+	Gateway     string     `help:"Ask this gateway instead of starting a system of its own. What is imported is deleted afterwards." placeholder:"TARGET"`
+	Out         string     `help:"Folder for report.md, report.json and the run files." required:"" placeholder:"DIR"`
+	Configs     []string   `help:"Configurations to measure; all if not given: ${configs}." placeholder:"CONFIG"`
+	Scorer      string     `help:"How the lexical leg ranks: ${scorers}." enum:"${scorers}" default:"bm25"`
+	Embedder    open.Flags `embed:"" group:"Embedder:"`
+	Compare     string     `help:"Folder of an earlier run, on the other store for instance: the report says how far the rankings agree." placeholder:"DIR"`
+	Limit       int        `help:"Queries per set; 0 means all." default:"0"`
+	Concurrency int        `help:"Recalls at a time; latencies should be taken with 1." default:"1"`
+}
+
+// Validate refuses combinations that contradict each other.
+func (c *evalCmd) Validate() error {
+	if c.Store == "postgres" && c.Postgres == "" {
+		return errors.New("--store postgres needs --postgres URL")
+	}
+	return nil
+}
+
+// command is the command line for the report, without what may hold a password.
+func (c *evalCmd) command() string {
+	parts := []string{"triskele eval", "--data", c.Data, "--store", c.Store, "--out", c.Out}
+	if len(c.Sets) > 0 {
+		parts = append(parts, "--sets", strings.Join(c.Sets, ","))
+	}
+	if len(c.Configs) > 0 {
+		parts = append(parts, "--configs", strings.Join(c.Configs, ","))
+	}
+	if c.Scorer != "bm25" {
+		parts = append(parts, "--scorer", c.Scorer)
+	}
+	if c.Gateway != "" {
+		parts = append(parts, "--gateway", c.Gateway)
+	}
+	if c.Compare != "" {
+		parts = append(parts, "--compare", c.Compare)
+	}
+	if c.Embedder.Embedder != "builtin" {
+		parts = append(parts, "--embedder", strconv.Quote(c.Embedder.Embedder))
+	}
+	if c.Limit > 0 {
+		parts = append(parts, "--limit", fmt.Sprint(c.Limit))
+	}
+	if c.Concurrency > 1 {
+		parts = append(parts, "--concurrency", fmt.Sprint(c.Concurrency))
+	}
+	return strings.Join(parts, " ")
+}
+
+// Run measures and says where the report is.
+func (c *evalCmd) Run(ctx context.Context, env *Env) error {
+	embedder, fallback, err := c.Embedder.Open(env.Getenv)
+	if err != nil {
+		return err
+	}
+	process, err := telemetry.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer flush(ctx, process)
+	log := slog.New(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	config := lexical.DefaultConfig()
+	config.Scorer = lexical.ScorerByName(c.Scorer)
+	report, err := eval.Run(ctx, eval.Options{
+		Data: c.Data, Sets: c.Sets, Store: c.Store, Postgres: c.Postgres, Gateway: c.Gateway, Out: c.Out, Configs: c.Configs, Limit: c.Limit,
+		Concurrency: c.Concurrency, Progress: env.Err, Command: c.command(), Compare: c.Compare,
+		Embedder: embedder, Fallback: fallback, Lexical: config,
+	}, process, log)
+	if err != nil {
+		return err
+	}
+	return env.print(string(report.Markdown()) + "\nwrote " + filepath.Join(c.Out, "report.md") + "\n")
+}

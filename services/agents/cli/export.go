@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/triskele/triskele/services/agents/internal/render"
+)
+
+type exportCmd struct {
+	Output    string        `short:"o" help:"File to write, complete or not at all; standard output if not given." placeholder:"FILE"`
+	Namespace namespaceFlag `embed:""`
+	Gateway   gatewayFlags  `embed:""`
+}
+
+// Help is shown below the flags.
+func (*exportCmd) Help() string {
+	return "Writes every memory, oldest first, superseded and expired ones included. Importing the file gives equal memories, ids and times included."
+}
+
+// Run exports to a file or to standard output.
+func (c *exportCmd) Run(ctx context.Context, env *Env) error {
+	return c.Gateway.with(ctx, func(s *session) error {
+		if c.Output == "" {
+			_, err := c.export(ctx, env, s, env.Out)
+			return err
+		}
+		file, err := os.CreateTemp(filepath.Dir(c.Output), ".triskele-export-*") // only its owner can read it
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.Remove(file.Name()) }() // does nothing after the rename
+		n, err := c.export(ctx, env, s, file)
+		if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+			return err
+		}
+		if err := os.Rename(file.Name(), c.Output); err != nil {
+			return err
+		}
+		return env.print(fmt.Sprintf("exported %s to %s\n", render.Count(n, "memory", "memories"), c.Output))
+	})
+}
+
+// export streams for as long as it takes: the timeout bounds single answers, and an export is as long as the namespace.
+func (c *exportCmd) export(ctx context.Context, env *Env, s *session, out io.Writer) (n int64, err error) {
+	bar := newProgress(env, -1, true, "export")
+	defer bar.done()
+	buffered := bufio.NewWriter(out)
+	for m, err := range s.Export(ctx, c.Namespace.Namespace) {
+		if err != nil {
+			return n, errors.Join(err, buffered.Flush())
+		}
+		line, err := render.JSONLine(m)
+		if err != nil {
+			return n, err
+		}
+		if _, err := buffered.Write(line); err != nil {
+			return n, err
+		}
+		_, _ = bar.Write(line)
+		n++
+		bar.stored(n)
+	}
+	return n, buffered.Flush()
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/proto/client"
+)
+
+// flushTime is what the telemetry gets to be sent in when a command ends.
+const flushTime = 2 * time.Second
+
+// gatewayFlags say which gateway a command calls.
+type gatewayFlags struct {
+	Address string        `help:"Address of the gateway, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT" group:"Gateway:"`
+	Timeout time.Duration `help:"Give up on a call after this long." default:"30s" group:"Gateway:"`
+	Bearer  auth.Bearer   `embed:"" group:"Gateway:"`
+	TLS     auth.TLS      `embed:"" group:"Gateway:"`
+}
+
+// namespaceFlag is for commands that work on one namespace.
+type namespaceFlag struct {
+	Namespace string `short:"n" help:"Namespace." default:"default" env:"TRISKELE_NAMESPACE"`
+}
+
+// session is a connection to a gateway for the length of one command.
+type session struct {
+	*client.Client
+	recorder *telemetry.Recorder
+}
+
+// with connects, runs a command's calls and closes the connection. A gateway that cannot be reached becomes an error that
+// says what to do.
+func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) error {
+	process, err := telemetry.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer flush(ctx, process)
+	tel := process.Service("triskele")
+	c, err := dial(g.Address, g.Bearer, g.TLS, tel, client.WithTimeout(g.Timeout))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	err = calls(&session{c, tel.Recorder})
+	switch code := status.Code(err); {
+	case code == codes.Unavailable && c.Conn().GetState() != connectivity.Ready:
+		hint := ""
+		if g.TLS.CA == "" {
+			hint = "; if it serves TLS, name its authority with --tls-ca"
+		}
+		return fmt.Errorf("no gateway answers at %s: start one with `triskele up`, or say where it is with --address%s", g.Address, hint)
+	case code == codes.DeadlineExceeded && ctx.Err() == nil:
+		return fmt.Errorf("no answer within %v; --timeout allows more", g.Timeout)
+	case code == codes.Unauthenticated:
+		return fmt.Errorf("%w; --token-file or TRISKELE_TOKEN gives one, `triskele token create` makes one", err)
+	}
+	return err
+}
+
+// dial connects to a gateway as any program does, and traces the calls.
+func dial(address string, bearer auth.Bearer, tls auth.TLS, tel *telemetry.Service, more ...client.Option) (*client.Client, error) {
+	options, err := bearer.Dial(tls, address)
+	if err != nil {
+		return nil, err
+	}
+	return client.Dial(address, append(more, client.WithDialOptions(append(options, rpc.Traced(tel))...))...)
+}
+
+// flush sends in what telemetry is left. A collector that is away must not fail a command.
+func flush(ctx context.Context, process *telemetry.Process) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	defer cancel()
+	_ = process.Shutdown(ctx)
+}
+
+// call is with for a single call under the timeout.
+func (g gatewayFlags) call(ctx context.Context, one func(context.Context, *session) error) error {
+	return g.with(ctx, func(s *session) error {
+		limited, cancel := context.WithTimeout(ctx, g.Timeout)
+		defer cancel()
+		return one(limited, s)
+	})
+}

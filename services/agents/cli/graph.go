@@ -1,0 +1,367 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/agents/internal/render"
+	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/graph"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/wiring/backend"
+)
+
+type graphCmd struct {
+	Show      graphShowCmd      `cmd:"" help:"Show what is known of a concept: other names, memories, facts."`
+	Neighbors graphNeighborsCmd `cmd:"" help:"List the concepts next to one."`
+	Path      graphPathCmd      `cmd:"" help:"Show the shortest way from one concept to another."`
+	Stats     graphStatsCmd     `cmd:"" help:"Count what a namespace's graph has."`
+	Export    graphExportCmd    `cmd:"" help:"Write the graph for other programs."`
+	Import    graphImportCmd    `cmd:"" help:"Add facts from a file of triples."`
+	Extract   graphExtractCmd   `cmd:"" help:"Have the extractor's model read what it has not read, or switch it off."`
+}
+
+// graphFlags say which graph is meant.
+type graphFlags struct {
+	Namespace string        `short:"n" help:"Namespace." default:"default" env:"TRISKELE_NAMESPACE"`
+	Database  databaseFlags `embed:""`
+	Embedder  open.Flags    `embed:"" group:"Embedder:"`
+}
+
+// Validate implements kong's interface.
+func (f *graphFlags) Validate() error { return f.Database.check() }
+
+func (f *graphFlags) with(ctx context.Context, env *Env, fn func(backend.GraphIndex) error) error {
+	t, err := f.Database.target(env)
+	if err != nil {
+		return err
+	}
+	if err := t.exists(); err != nil {
+		return err
+	}
+	config := graph.DefaultConfig()
+	if config.Embedder, _, err = f.Embedder.Open(env.Getenv); err != nil {
+		return err
+	}
+	return t.with(ctx, func(b backend.Backend) error {
+		if err := b.Check(ctx, "memory", "graph"); err != nil {
+			return err
+		}
+		return fn(b.Graph(config))
+	})
+}
+
+func (f *graphFlags) view(ctx context.Context, env *Env, fn func(*graph.View) error) error {
+	return f.with(ctx, env, func(index backend.GraphIndex) error {
+		v, err := index.View(ctx, f.Namespace)
+		if err != nil {
+			return err
+		}
+		return fn(v)
+	})
+}
+
+type graphShowCmd struct {
+	Concept string `arg:"" help:"Its name, in any spelling."`
+	jsonFlag
+	graphFlags
+}
+
+// Run shows a concept.
+func (c *graphShowCmd) Run(ctx context.Context, env *Env) error {
+	return c.view(ctx, env, func(v *graph.View) error {
+		concept, known := v.Concept(c.Concept)
+		if !known {
+			return errors.New("no memory of the namespace mentions that")
+		}
+		if c.JSON {
+			return env.printValue(concept)
+		}
+		style := env.style()
+		var out strings.Builder
+		out.WriteString(style.Bold(render.Plain(concept.Name)) + "\n")
+		if len(concept.Aliases) > 0 {
+			fmt.Fprintf(&out, "also      %s\n", render.Plain(strings.Join(concept.Aliases, ", ")))
+		}
+		fmt.Fprintf(&out, "mentioned in %s, the title of %d\n", render.Count(int64(len(concept.Memories)), "memory", "memories"), len(concept.Pages))
+		for _, id := range concept.Memories {
+			fmt.Fprintf(&out, "  %s\n", id)
+		}
+		for _, f := range concept.Facts {
+			line := fmt.Sprintf("%s  %s  %s", f.Subject, f.Relation, f.Object)
+			span := "since " + f.From.Format(time.DateOnly)
+			if !f.To.IsZero() {
+				span = f.From.Format(time.DateOnly) + " to " + f.To.Format(time.DateOnly)
+			}
+			fmt.Fprintf(&out, "%s\n  %s", render.Plain(line), style.Dim(span+", says "+f.Memory.String()))
+			if f.ClosedBy != uuid.Nil {
+				out.WriteString(style.Dim(", replaced by " + f.ClosedBy.String()))
+			}
+			out.WriteString("\n")
+		}
+		return env.print(out.String())
+	})
+}
+
+type graphNeighborsCmd struct {
+	Concept string `arg:"" help:"Its name, in any spelling."`
+	Limit   int    `help:"How many at most." default:"25"`
+	JSON    bool   `help:"Print each as a line of JSON."`
+	graphFlags
+}
+
+// Run lists neighbours.
+func (c *graphNeighborsCmd) Run(ctx context.Context, env *Env) error {
+	return c.view(ctx, env, func(v *graph.View) error {
+		list := v.Neighbours(c.Concept)
+		if len(list) == 0 {
+			return errors.New("nothing is known beside that")
+		}
+		var out strings.Builder
+		for _, n := range list[:min(len(list), max(c.Limit, 0))] {
+			if c.JSON {
+				if err := env.printLine(n); err != nil {
+					return err
+				}
+				continue
+			}
+			fmt.Fprintf(&out, "%4d  %s", n.Memories, render.Plain(n.Name))
+			if len(n.Facts) > 0 {
+				out.WriteString("  " + env.style().Dim(render.Plain(strings.Join(n.Facts, ", "))))
+			}
+			out.WriteString("\n")
+		}
+		return env.print(out.String())
+	})
+}
+
+type graphPathCmd struct {
+	From string `arg:"" help:"A concept."`
+	To   string `arg:"" help:"Another."`
+	jsonFlag
+	graphFlags
+}
+
+// Run shows the way.
+func (c *graphPathCmd) Run(ctx context.Context, env *Env) error {
+	return c.view(ctx, env, func(v *graph.View) error {
+		steps := v.Path(c.From, c.To)
+		if len(steps) == 0 {
+			return errors.New("there is no way from one to the other")
+		}
+		return c.result(env, steps, drawPath(steps))
+	})
+}
+
+func drawPath(steps []leg.Step) string {
+	var out strings.Builder
+	for _, s := range steps {
+		name := s.Concept
+		if s.Memory != uuid.Nil {
+			name = "memory " + s.Memory.String()
+		}
+		if s.Relation != "" {
+			fmt.Fprintf(&out, "  %s\n", render.Plain(s.Relation))
+		}
+		fmt.Fprintf(&out, "%s\n", render.Plain(name))
+	}
+	return out.String()
+}
+
+type graphStatsCmd struct {
+	jsonFlag
+	graphFlags
+}
+
+// Run counts.
+func (c *graphStatsCmd) Run(ctx context.Context, env *Env) error {
+	return c.with(ctx, env, func(index backend.GraphIndex) error {
+		v, err := index.View(ctx, c.Namespace)
+		if err != nil {
+			return err
+		}
+		read, err := index.Extracted(ctx, c.Namespace)
+		if err != nil {
+			return err
+		}
+		s := v.Stats()
+		return c.result(env, struct {
+			graph.Stats
+			Read   int64 `json:"read"` // memories, by a model
+			Tokens int64 `json:"tokens"`
+		}{s, read.Memories, read.Tokens}, fmt.Sprintf("memories %10d\nconcepts %10d, %d of one memory, %d of too many to lead on\nmentions %10d\nfacts    %10d\nlinks    %10d\nvectors  %10d\nread     %10d by a model, for %d tokens\n",
+			s.Memories, s.Concepts, s.Singletons, s.Hubs, s.Mentions, s.Facts, s.Links, s.Vectors, read.Memories, read.Tokens))
+	})
+}
+
+type graphExtractCmd struct {
+	Off bool `help:"Switch extraction off in the whole database, and drop what waits for it. Facts stay."`
+	jsonFlag
+	graphFlags
+}
+
+// Help is shown below the flags.
+func (*graphExtractCmd) Help() string {
+	return "Extraction is off until \"triskele up\" or graphd is started with --extractor-url. A model then reads each new or changed memory once and says, in triples, what it states. This command has it read those of a namespace that were there before."
+}
+
+// Run enqueues or switches off.
+func (c *graphExtractCmd) Run(ctx context.Context, env *Env) error {
+	return c.with(ctx, env, func(index backend.GraphIndex) error {
+		if c.Off {
+			if err := index.SetExtraction(ctx, false); err != nil {
+				return err
+			}
+			return c.result(env, map[string]bool{"on": false}, "extraction is off\n")
+		}
+		on, err := index.Extraction(ctx)
+		if err != nil {
+			return err
+		}
+		if !on {
+			return errors.New("extraction is off: start `triskele up` or graphd with --extractor-url")
+		}
+		n, err := index.EnqueueExtraction(ctx, c.Namespace)
+		if err != nil {
+			return err
+		}
+		return c.result(env, map[string]any{"on": true, "memories": n}, render.Count(n, "memory", "memories")+" to be read\n")
+	})
+}
+
+type graphExportCmd struct {
+	Format string `help:"graphml, dot, or triples as import reads them." enum:"graphml,dot,triples" default:"graphml"`
+	graphFlags
+}
+
+// triple is a line of a file of triples.
+type triple struct {
+	Memory    uuid.UUID  `json:"memory"`
+	Subject   string     `json:"subject"`
+	Relation  string     `json:"relation"`
+	Object    string     `json:"object"`
+	Single    bool       `json:"single,omitempty"`
+	ValidFrom *time.Time `json:"valid_from,omitempty"`
+	ValidTo   *time.Time `json:"valid_to,omitempty"`
+}
+
+// Run writes the graph.
+func (c *graphExportCmd) Run(ctx context.Context, env *Env) error {
+	return c.view(ctx, env, func(v *graph.View) error {
+		switch c.Format {
+		case "graphml":
+			return v.GraphML(env.Out)
+		case "dot":
+			return v.DOT(env.Out)
+		}
+		encoder := json.NewEncoder(env.Out)
+		for _, s := range v.Triples() {
+			t := triple{Memory: s.Memory, Subject: s.Subject, Relation: s.Relation, Object: s.Object, Single: s.Single, ValidFrom: &s.From}
+			if !s.StatedTo.IsZero() {
+				t.ValidTo = &s.StatedTo
+			}
+			if err := encoder.Encode(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+type graphImportCmd struct {
+	File   string `arg:"" help:"JSONL file, - for standard input."`
+	Single bool   `help:"A subject has one object at a time for each relation of the file: the newest fact replaces the others."`
+	jsonFlag
+	graphFlags
+}
+
+// Help is shown below the flags.
+func (*graphImportCmd) Help() string {
+	return `A line is {"memory": ID, "subject": TEXT, "relation": TEXT, "object": TEXT}, where the memory is the evidence, with "single", "valid_from" and "valid_to" if known. The relation "alias of" makes two names one. Facts of memories that are not there or sensitive are left out. Importing again changes nothing.`
+}
+
+// maxTriple bounds a line of triples.
+const maxTriple = 8 << 10
+
+// Run imports triples, all of a batch or none.
+func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
+	var in io.Reader = env.In
+	if c.File != "-" {
+		file, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	}
+	return c.with(ctx, env, func(index backend.GraphIndex) error {
+		var batch []graph.Fact
+		read, stored := 0, 0
+		flush := func() error {
+			n, err := index.PutFacts(ctx, c.Namespace, graph.OriginImport, batch)
+			stored, batch = stored+n, batch[:0]
+			return err
+		}
+		err := lines(in, maxTriple, func(number int, line []byte) error {
+			var t triple
+			if err := json.Unmarshal(line, &t); err != nil {
+				return fmt.Errorf("line %d is no triple", number)
+			}
+			fact := graph.Fact{Memory: t.Memory, Subject: t.Subject, Relation: t.Relation, Object: t.Object, Single: t.Single || c.Single}
+			if t.ValidFrom != nil {
+				fact.From = t.ValidFrom.UTC()
+			}
+			if t.ValidTo != nil {
+				fact.To = t.ValidTo.UTC()
+			}
+			if err := fact.Check(); err != nil {
+				return fmt.Errorf("line %d: %w", number, err)
+			}
+			read++
+			if batch = append(batch, fact); len(batch) == graph.MaxFacts {
+				return flush()
+			}
+			return nil
+		})
+		if err == nil {
+			err = flush()
+		}
+		if err != nil {
+			return err
+		}
+		text := render.Count(int64(stored), "fact", "facts") + " stored\n"
+		if read > stored {
+			text = strings.TrimSuffix(text, "\n") + fmt.Sprintf(", %d left out: twice in the file, about one thing alone, or of a memory that is not there or sensitive\n", read-stored)
+		}
+		return c.result(env, map[string]int{"read": read, "stored": stored}, text)
+	})
+}
+
+// lines calls fn with each line that is not blank.
+func lines(in io.Reader, longest int, fn func(number int, line []byte) error) error {
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(nil, longest)
+	number := 0
+	for scanner.Scan() {
+		number++
+		if line := bytes.TrimSpace(scanner.Bytes()); len(line) > 0 {
+			if err := fn(number, line); err != nil {
+				return err
+			}
+		}
+	}
+	if errors.Is(scanner.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("line %d has more than %d bytes", number+1, longest)
+	}
+	return scanner.Err()
+}

@@ -1,0 +1,119 @@
+package cli_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/triskele/triskele/services/agents/cli"
+)
+
+// prompt is an event as Claude Code sends it.
+func prompt(text string) string {
+	return fmt.Sprintf(`{"session_id":"s","transcript_path":"/tmp/t.jsonl","cwd":"/tmp","hook_event_name":"UserPromptSubmit","prompt":%q}`, text)
+}
+
+// hooked runs the hook as a process that starts now.
+func hooked(t *testing.T, event string, args ...string) (outcome, time.Duration) {
+	var out, errs output
+	began := time.Now()
+	code := cli.Run(t.Context(), append([]string{"hook"}, args...), cli.Env{
+		In: strings.NewReader(event), Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Now: time.Now, Started: began,
+	})
+	return outcome{code, out.String(), errs.String()}, time.Since(began)
+}
+
+// silent accepts connections and says nothing.
+func silent(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(io.Discard, conn) }()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// A gateway that is up is quoted, and one that is slow or dead costs no more than the limit. How exactly that is kept is
+// TestNeverLate's; here it is generous, since other programs may be at work.
+func TestHookOverSockets(t *testing.T) {
+	t.Parallel()
+	up := serve(t)
+	for i := range 20 {
+		must(t, "", "remember", fmt.Sprintf("Crane %d is serviced in spring.", i), "--address="+up)
+	}
+	for name, x := range map[string]struct {
+		address, within string
+		prompts         int
+	}{
+		"up": {up, "60s", 40}, "slow": {silent(t), "100ms", 20}, "dead": {"127.0.0.1:1", "100ms", 20},
+	} {
+		var all sync.WaitGroup
+		turn := make(chan struct{}, 8)
+		for i := range x.prompts {
+			all.Go(func() {
+				turn <- struct{}{}
+				defer func() { <-turn }()
+				got, took := hooked(t, prompt(fmt.Sprintf("when is crane %d serviced in spring", i%20)), "--address="+x.address, "--within="+x.within)
+				if got.code != 0 || got.err != "" {
+					t.Errorf("%s: %+v", name, got)
+				}
+				if name != "up" && (got.out != "" || took > 30*time.Second) {
+					t.Errorf("%s: %q after %v", name, got.out, took)
+				}
+				if name == "up" && (!strings.Contains(got.out, `"hookEventName":"UserPromptSubmit"`) || !strings.Contains(got.out, "is serviced in spring.")) {
+					t.Errorf("up: %q", got.out)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// Whatever is wrong, the exit code is 0: agents take any other for a veto.
+func TestHookNeverFails(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"a wrong flag":       {"--no-such-flag"},
+		"a wrong value":      {"--within=soon"},
+		"no time":            {"--within=0s"},
+		"two stores":         {"--postgres=x", "--sqlite=y"},
+		"no database":        {"--sqlite=" + filepath.Join(t.TempDir(), "none.db")},
+		"no embedder":        {"--embedder=none", "--sqlite=x"},
+		"an unknown gateway": {"--address=no.such.host.invalid:7400"},
+	} {
+		got, _ := hooked(t, prompt("when is the crane serviced"), args...)
+		if got.code != 0 || got.out != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	got, _ := hooked(t, `{"prompt":"/clear"}`, "--why", "--sqlite=x", "--within=60s")
+	if got.code != 0 || got.out != "" || got.err != "nothing printed: the prompt is a command to the agent\n" {
+		t.Errorf("--why: %+v", got)
+	}
+}
+
+// Asking creates and changes nothing.
+func TestHookLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	hooked(t, prompt("when is the crane serviced"), "--sqlite="+filepath.Join(folder, "none.db"), "--within=20s")
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) > 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}

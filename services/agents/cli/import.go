@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/triskele/triskele/services/agents/importer"
+	"github.com/triskele/triskele/services/agents/internal/render"
+)
+
+type importCmd struct {
+	File             string       `arg:"" name:"source" help:"What to import: a file, - for standard input, a folder, or a PostgreSQL URL."`
+	From             string       `help:"What kind of source it is: jsonl, a file with one memory in the API's JSON form on each line; markdown, a folder of notes; claude-memory-mcp, its PostgreSQL URL or SQLite file." enum:"jsonl,markdown,claude-memory-mcp" default:"jsonl"`
+	Namespace        string       `short:"n" help:"Put every memory into this namespace, whatever its line says."`
+	DefaultNamespace string       `help:"Namespace of memories whose line names none." default:"default" env:"TRISKELE_NAMESPACE"`
+	Table            string       `help:"Table to read from claude-memory-mcp's database." default:"memories"`
+	User             string       `help:"Import the memories of this user of claude-memory-mcp only."`
+	DryRun           bool         `help:"Say what an import would do, and store nothing."`
+	Strict           bool         `help:"Stop at the first thing that cannot be imported; what comes before it is stored."`
+	Restart          bool         `help:"Begin at the start, even if an import of this source broke off."`
+	Resume           bool         `help:"Keep the position while importing, and go on from it if an import of this source broke off." default:"true" negatable:""`
+	Position         string       `help:"Where to keep the position; a file in the user's state folder if not given." placeholder:"FILE"`
+	Report           string       `help:"Write a report to this file, as JSON, with everything that was skipped." placeholder:"FILE"`
+	JSON             bool         `help:"Print that report instead of a summary."`
+	Wait             bool         `help:"Return only when all indexes have caught up."`
+	Gateway          gatewayFlags `embed:""`
+}
+
+// Help is shown below the flags.
+func (*importCmd) Help() string {
+	return "Running the same import again stores nothing twice, also when it was interrupted: a line with neither id nor idempotency_key gets a key made from its contents; " +
+		"notes and rows have ids of their own, and one that has changed since it was imported is updated. " +
+		"What cannot be imported is skipped, counted and named, and the exit code is then 3."
+}
+
+// Validate implements kong's interface.
+func (c *importCmd) Validate() error {
+	if c.File == "-" && c.From != "jsonl" {
+		return errors.New("standard input can only be jsonl")
+	}
+	return nil
+}
+
+// skippedError ends an import that is complete but for what could not be imported.
+type skippedError struct{ n int64 }
+
+func (e *skippedError) Error() string { return fmt.Sprintf("%d could not be imported", e.n) }
+
+// Run imports and says what became of everything.
+func (c *importCmd) Run(ctx context.Context, env *Env) error {
+	source, closeSource, err := c.source(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closeSource() }()
+	options := importer.Options{DryRun: c.DryRun, Strict: c.Strict, Timeout: c.Gateway.Timeout, Tell: func(what string) { _, _ = fmt.Fprintln(env.Err, what) }}
+	if path := c.journal(env); path != "" {
+		if options.Journal, err = importer.OpenJournal(path); err != nil {
+			return fmt.Errorf("keep the position (--no-resume does without): %w", err)
+		}
+		defer func() { _ = options.Journal.Close() }()
+		if c.Restart {
+			if err := options.Journal.Reset(); err != nil {
+				return err
+			}
+		}
+	}
+	return c.Gateway.with(ctx, func(s *session) error {
+		bar := newProgress(env, source.Total(), c.From == "jsonl", "import")
+		options.Progress = func(done int64, report *importer.Report) {
+			bar.reached(done)
+			bar.stored(report.Done())
+		}
+		report, err := importer.Run(ctx, s.Memories, source, options)
+		bar.done()
+		err = errors.Join(err, c.show(env, report), c.write(report))
+		if err == nil && c.Wait && !c.DryRun {
+			for _, namespace := range slices.Sorted(maps.Keys(report.Namespaces)) {
+				if err := s.WaitIndexed(ctx, namespace, bar.waiting); err != nil {
+					return err
+				}
+			}
+			if !c.JSON {
+				err = env.print("indexed\n")
+			}
+		}
+		if err == nil && report.Skipped > 0 {
+			return &skippedError{report.Skipped}
+		}
+		return err
+	})
+}
+
+// source opens what is to be imported.
+func (c *importCmd) source(ctx context.Context, env *Env) (importer.Source, func() error, error) {
+	nothing := func() error { return nil }
+	namespace := c.Namespace
+	if namespace == "" {
+		namespace = c.DefaultNamespace
+	}
+	switch c.From {
+	case "markdown":
+		root, err := os.OpenRoot(c.File) // links must not lead out of it
+		if err != nil {
+			return nil, nil, err
+		}
+		source, err := importer.OpenMarkdown(root.FS(), namespace)
+		return source, root.Close, err
+	case "claude-memory-mcp":
+		source, err := importer.OpenClaudeMemory(ctx, c.File, c.Table, c.User, namespace)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, finding := range source.Findings() {
+			_, _ = fmt.Fprintln(env.Err, render.Plain(finding))
+		}
+		return source, source.Close, nil
+	}
+	source := &importer.JSONL{Name: "standard input", Size: -1, Namespace: c.Namespace, DefaultNamespace: c.DefaultNamespace, Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(env.In), nil
+	}}
+	if c.File == "-" {
+		return source, nothing, nil
+	}
+	info, err := os.Stat(c.File)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case info.IsDir():
+		return nil, nil, fmt.Errorf("%s is a folder; --from markdown imports the notes in it", c.File)
+	case info.Mode().IsRegular():
+		source.Size = info.Size()
+	}
+	source.Name, source.Open = c.File, func() (io.ReadCloser, error) { return os.Open(c.File) }
+	return source, nothing, nil
+}
+
+// journal is where the position of this import is kept, or nothing.
+func (c *importCmd) journal(env *Env) string {
+	if !c.Resume || c.DryRun || c.File == "-" {
+		return ""
+	}
+	if c.Position != "" {
+		return c.Position
+	}
+	folder, err := stateFolder(runtime.GOOS, env.Getenv)
+	if err != nil {
+		return ""
+	}
+	location := c.File
+	if !strings.Contains(location, "://") {
+		if location, err = filepath.Abs(location); err != nil {
+			return ""
+		}
+	}
+	of := strings.Join([]string{c.Gateway.Address, c.From, location, c.Table, c.User, c.Namespace, c.DefaultNamespace}, "\x00")
+	return filepath.Join(folder, "import", fmt.Sprintf("%x.jsonl", sha256.Sum256([]byte(of))))
+}
+
+// stateFolder is where a program keeps what lasts between two runs, by the convention of the platform.
+func stateFolder(goos string, getenv func(string) string) (string, error) {
+	if goos != "windows" && goos != "darwin" {
+		if base := getenv("XDG_STATE_HOME"); filepath.IsAbs(base) {
+			return filepath.Join(base, "triskele"), nil
+		}
+		if base := getenv("HOME"); filepath.IsAbs(base) {
+			return filepath.Join(base, ".local", "state", "triskele"), nil
+		}
+	}
+	return DataFolder(goos, getenv)
+}
+
+func (c *importCmd) show(env *Env, report *importer.Report) error {
+	if c.JSON {
+		return report.WriteJSON(env.Out)
+	}
+	return env.print(render.Lines(report.String())) // it names files, rows and links
+}
+
+func (c *importCmd) write(report *importer.Report) error {
+	if c.Report == "" {
+		return nil
+	}
+	file, err := os.OpenFile(c.Report, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(report.WriteJSON(file), file.Close())
+}

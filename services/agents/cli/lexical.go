@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/wiring/backend"
+)
+
+type lexicalCmd struct {
+	Settings lexicalSettingsCmd `cmd:"" help:"Show or change how a namespace is indexed and searched by words."`
+	Reindex  lexicalReindexCmd  `cmd:"" help:"Index a namespace's words again, for instance after an upgrade."`
+}
+
+type lexicalSettingsCmd struct {
+	Namespace string        `arg:"" help:"Namespace."`
+	Language  *string       `help:"Language of its texts: ${languages}. A change indexes the namespace again." placeholder:"NAME"`
+	K1        *float64      `name:"k1" help:"BM25's k1, 0 to 10." placeholder:"K1"`
+	B         *float64      `help:"BM25's b, 0 to 1." placeholder:"B"`
+	Prefix    *bool         `help:"Whether the last word of a query also finds longer words." negatable:""`
+	Scorer    *string       `help:"How to rank when a request doesn't say: ${scorers}, or default for the service's own." enum:"${scorers},default" placeholder:"NAME"`
+	Database  databaseFlags `embed:""`
+	jsonFlag
+}
+
+// Validate implements kong's interface.
+func (c *lexicalSettingsCmd) Validate() error { return c.Database.check() }
+
+// Run makes the changes asked for and shows the settings.
+func (c *lexicalSettingsCmd) Run(ctx context.Context, env *Env) error {
+	return withLexical(ctx, env, c.Database, func(leg lexical.Leg) error {
+		settings, err := leg.Settings(ctx, c.Namespace)
+		if err != nil {
+			return err
+		}
+		changed := settings
+		override(&changed.Language, c.Language)
+		override(&changed.K1, c.K1)
+		override(&changed.B, c.B)
+		override(&changed.Prefix, c.Prefix)
+		if c.Scorer != nil {
+			changed.Scorer = lexical.ScorerByName(*c.Scorer)
+		}
+		if changed != settings {
+			if err := leg.Set(ctx, c.Namespace, changed); err != nil {
+				return err
+			}
+		}
+		scorer := cmp.Or(lexical.ScorerName(changed.Scorer), "default")
+		return c.result(env, map[string]any{"language": changed.Language, "k1": changed.K1, "b": changed.B, "prefix": changed.Prefix, "scorer": scorer},
+			fmt.Sprintf("language %s\nk1       %g\nb        %g\nprefix   %t\nscorer   %s\n", changed.Language, changed.K1, changed.B, changed.Prefix, scorer))
+	})
+}
+
+// override sets a value that was given.
+func override[T any](value *T, given *T) {
+	if given != nil {
+		*value = *given
+	}
+}
+
+type lexicalReindexCmd struct {
+	Namespace string        `arg:"" help:"Namespace."`
+	Database  databaseFlags `embed:""`
+}
+
+// Validate implements kong's interface.
+func (c *lexicalReindexCmd) Validate() error { return c.Database.check() }
+
+// Run indexes the namespace again.
+func (c *lexicalReindexCmd) Run(ctx context.Context, env *Env) error {
+	return withLexical(ctx, env, c.Database, func(leg lexical.Leg) error { return leg.Reindex(ctx, c.Namespace) })
+}
+
+// withLexical opens a database that has the lexical index for the length of fn.
+func withLexical(ctx context.Context, env *Env, database databaseFlags, fn func(lexical.Leg) error) error {
+	t, err := database.target(env)
+	if err != nil {
+		return err
+	}
+	if err := t.exists(); err != nil {
+		return err
+	}
+	return t.with(ctx, func(b backend.Backend) error {
+		if err := b.Check(ctx, "lexical"); err != nil {
+			return err
+		}
+		return fn(b.Lexical(lexical.DefaultConfig()))
+	})
+}

@@ -1,0 +1,21 @@
+package cli_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestLexicalSettings(t *testing.T) {
+	file := "--sqlite=" + filepath.Join(t.TempDir(), "x.db")
+	must(t, "", "migrate", "up", file)
+	wantContains(t, "defaults", must(t, "", "lexical", "settings", "ns", file), "language english\n", "k1       0.9\n", "prefix   false\n", "scorer   default\n")
+	must(t, "", "lexical", "settings", "ns", "--language=german", "--k1=1.2", "--prefix", "--scorer=ts_rank", file)
+	wantContains(t, "changed", must(t, "", "lexical", "settings", "ns", "--scorer=default", file), "language german\n", "k1       1.2\n", "b        0.4\n", "prefix   true\n", "scorer   default\n")
+	must(t, "", "lexical", "reindex", "ns", file)
+	for flag, want := range map[string]string{"--language=klingon": "language must be one of", "--b=2": "b must be from 0 to 1", "--scorer=x": "scorer"} {
+		if got := run("", "lexical", "settings", "ns", flag, file); got.code == 0 || !strings.Contains(got.err, want) {
+			t.Errorf("%s: %+v", flag, got)
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/agents/mcpserver"
+)
+
+const (
+	// sessionIdle is how long a session over HTTP is kept for a client that has gone silent.
+	sessionIdle = time.Hour
+	// headerTime is how long a client may take to say what it wants, and drainTime how long its call may go on at the end.
+	headerTime = 10 * time.Second
+	drainTime  = 5 * time.Second
+)
+
+type mcpCmd struct {
+	Listen       string        `help:"Serve streamable HTTP on this address, at /mcp, instead of standard input and output." env:"TRISKELE_MCP_LISTEN" placeholder:"HOST:PORT"`
+	AllowRemote  bool          `help:"Serve on an address other machines can reach, although callers are not known or requests not encrypted." env:"TRISKELE_ALLOW_REMOTE"`
+	Access       auth.Access   `embed:""`
+	AllowHost    []string      `help:"Names under which clients may ask for this server over HTTP, beside localhost and addresses." placeholder:"NAME"`
+	AnyNamespace bool          `help:"Let the agent work on other namespaces than this one." env:"TRISKELE_ANY_NAMESPACE"`
+	ReadOnly     bool          `help:"Offer recall and list only."`
+	MaxTokens    int           `help:"How long an answer to recall is at most if the agent does not say, in estimated tokens." default:"1500"`
+	Budget       time.Duration `help:"Time a recall may take; a leg that is later is left out." default:"2s"`
+	Timeout      time.Duration `help:"Give up on a call after this long." default:"30s"`
+	LogLevel     slog.Level    `help:"Least level to log, to standard error: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
+	Namespace    namespaceFlag `embed:""`
+	Store        storeFlags    `embed:""`
+}
+
+// Help is shown below the flags.
+func (*mcpCmd) Help() string {
+	return "Speaks the protocol on standard input and output, as agents start it, or over HTTP with --listen. docs/agents.md has the settings for agents."
+}
+
+// Validate implements kong's interface.
+func (c *mcpCmd) Validate() error {
+	switch {
+	case c.Listen == "" && len(c.AllowHost) > 0:
+		return errors.New("--allow-host belongs to --listen")
+	case c.MaxTokens < 1:
+		return errors.New("--max-tokens must be 1 or more")
+	case c.Budget <= 0 || c.Timeout <= 0:
+		return errors.New("--budget and --timeout must be more than 0")
+	}
+	return c.Store.Database.check()
+}
+
+// Run serves until the client closes its end or ctx ends.
+func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
+	process, err := telemetry.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer flush(ctx, process)
+	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
+	slog.SetDefault(log) // for what has no log of its own
+	door, err := c.open(process.Service("triskele"), log)
+	if err != nil {
+		return err
+	}
+	if door != nil {
+		defer func() { _ = door.Close() }()
+	}
+	conn, stop, err := c.Store.open(ctx, env, process, false, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	var calls grpc.ClientConnInterface = conn
+	if door != nil && door.Gate != nil {
+		calls = rpc.Guarded(conn, door.Gate)
+	}
+	server := mcpserver.New(calls, mcpserver.Config{
+		Namespace: c.Namespace.Namespace, AnyNamespace: c.AnyNamespace, ReadOnly: c.ReadOnly, MaxTokens: c.MaxTokens, Budget: c.Budget, Timeout: c.Timeout,
+	}, log)
+	if door != nil {
+		return c.serve(ctx, env, door, server, log)
+	}
+	err = server.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(env.In), Writer: unclosed{env.Out}})
+	if ctx.Err() != nil || errors.Is(err, io.EOF) {
+		return nil // both are how a session ends
+	}
+	return err
+}
+
+// unclosed is standard output, which the protocol may not close.
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
+
+// open opens the address to serve on, if there is one, by the rules of all listeners.
+func (c *mcpCmd) open(tel *telemetry.Service, log *slog.Logger) (*auth.Door, error) {
+	if c.Listen == "" {
+		return nil, nil
+	}
+	return auth.Listener{Listen: c.Listen, AllowRemote: c.AllowRemote, TLS: c.Store.TLS}.OpenHTTP(c.Access, tel, log)
+}
+
+// serve answers over HTTP until ctx ends.
+func (c *mcpCmd) serve(ctx context.Context, env *Env, door *auth.Door, server *mcp.Server, log *slog.Logger) error {
+	var handler http.Handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+		&mcp.StreamableHTTPOptions{
+			SessionTimeout: sessionIdle, Logger: log,
+			DisableLocalhostProtection: len(c.AllowHost) > 0, // it knows localhost only; knownHost stays
+		})
+	if door.Caller != nil {
+		server.AddReceivingMiddleware(shown)
+		handler = known(door, handler)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", http.NewCrossOriginProtection().Handler(closing(ctx, handler)))
+	web := &http.Server{Handler: c.knownHost(mux), ReadHeaderTimeout: headerTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	scheme := "http"
+	if c.Store.TLS.Cert != "" {
+		scheme = "https"
+	}
+	_, _ = fmt.Fprintf(env.Err, "MCP on %s://%s/mcp; stop it with Ctrl-C.\n", scheme, door.Addr())
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+		defer cancel()
+		if web.Shutdown(draining) != nil {
+			_ = web.Close() // calls that do not end
+		}
+	})
+	err := web.Serve(door)
+	if !stop() {
+		<-stopped
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// closing ends the streams on which clients wait for news when ctx does. Calls may go on.
+func closing(ctx context.Context, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			waiting, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(ctx, cancel)()
+			r = r.WithContext(waiting)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// known asks for a token before anything else. A session belongs to the token that it was begun with.
+func known(door *auth.Door, next http.Handler) http.Handler {
+	verify := func(_ context.Context, token string, r *http.Request) (*sdkauth.TokenInfo, error) {
+		ctx := rpc.From(r)
+		caller, err := door.Caller(ctx, token)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s", sdkauth.ErrInvalidToken, status.Convert(err).Message())
+		}
+		from, _ := peer.FromContext(ctx)
+		return &sdkauth.TokenInfo{UserID: caller.ID, Expiration: caller.Expires, Extra: map[string]any{"peer": from}}, nil
+	}
+	required := sdkauth.RequireBearerToken(verify, &sdkauth.RequireBearerTokenOptions{AllowMissingExpiration: true})(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Del("WWW-Authenticate")
+			next.ServeHTTP(w, r)
+		}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", "Bearer") // unless it is let in
+		required.ServeHTTP(w, r)
+	})
+}
+
+// shown has the calls that a request leads to carry what it has shown, for the gate.
+func shown(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil {
+			ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("authorization", extra.Header.Get("Authorization")))
+			if from, ok := extra.TokenInfo.Extra["peer"].(*peer.Peer); ok {
+				ctx = peer.NewContext(ctx, from)
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// knownHost refuses requests for a name that nobody said is ours: a web page whose name is made to lead here (DNS rebinding)
+// cannot ask by an address.
+func (c *mcpCmd) knownHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		if net.ParseIP(strings.Trim(host, "[]")) == nil && host != "localhost" && !slices.Contains(c.AllowHost, host) {
+			http.Error(w, "this server does not answer to that name: see --allow-host", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

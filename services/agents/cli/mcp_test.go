@@ -1,0 +1,345 @@
+package cli_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/triskele/triskele/services/agents/cli"
+)
+
+// output collects what a running command writes.
+type output struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text = append(o.text, p...)
+	return len(p), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(o.text)
+}
+
+// process is a command that runs, with pipes to its standard input and output.
+type process struct {
+	t    *testing.T
+	in   io.WriteCloser
+	out  *bufio.Reader
+	errs *output
+	stop context.CancelFunc
+	code chan int
+}
+
+// begin starts a command line.
+func begin(t *testing.T, args ...string) *process {
+	t.Helper()
+	in, to := io.Pipe()
+	from, out := io.Pipe()
+	ctx, stop := context.WithCancel(context.Background())
+	p := &process{t, to, bufio.NewReader(from), &output{}, stop, make(chan int, 1)}
+	go func() {
+		p.code <- cli.Run(ctx, args, cli.Env{In: in, Out: out, Err: p.errs, Getenv: func(string) string { return "" }, Now: time.Now})
+		_ = out.Close()
+	}()
+	t.Cleanup(stop)
+	return p
+}
+
+// say writes a frame.
+func (p *process) say(frame string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, frame+"\n"); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// hear reads a frame.
+func (p *process) hear() string {
+	p.t.Helper()
+	line, err := p.out.ReadString('\n')
+	if err != nil {
+		p.t.Fatalf("%v; errors: %s", err, p.errs)
+	}
+	return line
+}
+
+// end closes standard input and returns what else was written, and the exit code.
+func (p *process) end() (rest string, code int) {
+	p.t.Helper()
+	if err := p.in.Close(); err != nil {
+		p.t.Fatal(err)
+	}
+	text, err := io.ReadAll(p.out)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(text), <-p.code
+}
+
+// handshakes are what clients of each version of the protocol send, frame by frame as its specification has them.
+var handshakes = map[string]string{
+	"2024-11-05": `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{"sampling":{},"roots":{"listChanged":true}},"clientInfo":{"name":"desktop","version":"0.1.0"}}}`,
+	"2025-03-26": `{"jsonrpc":"2.0","id":"a-1","method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{"roots":{"listChanged":true},"sampling":{}},"clientInfo":{"name":"ExampleClient","version":"1.0.0"}}}`,
+	"2025-06-18": `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{"roots":{"listChanged":true},"sampling":{},"elicitation":{}},"clientInfo":{"name":"ExampleClient","title":"Example Client Display Name","version":"1.0.0"}}}`,
+	"2099-01-01": `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2099-01-01","capabilities":{},"clientInfo":{"name":"future","version":"9"},"novelty":{"x":1}}}`,
+}
+
+// frames follow the handshake. Those without an id get no answer.
+var frames = []string{
+	`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+	`{"jsonrpc":"2.0","id":10,"method":"ping"}`,
+	`{"jsonrpc":"2.0","id":11,"method":"tools/list"}`,
+	`{"jsonrpc":"2.0","id":12,"method":"resources/list","params":{}}`,
+	`{"jsonrpc":"2.0","id":13,"method":"resources/templates/list","params":{}}`,
+	`{"jsonrpc":"2.0","id":14,"method":"prompts/list","params":{}}`,
+	`{"jsonrpc":"2.0","id":15,"method":"tools/call","params":{"name":"remember","arguments":{"content":"Deploys are frozen from Thursday noon.","title":"Deploy freeze","occurred_at":"2026-03-01"},"_meta":{"progressToken":3}}}`,
+	`{"jsonrpc":"2.0","id":16,"method":"tools/call","params":{"name":"list"}}`,
+	`{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"name":"update","arguments":{"id":"00000000-0000-4000-8000-000000000000","title":"x"}}}`,
+	`{"jsonrpc":"2.0","id":18,"method":"tools/call","params":{"name":"remember","arguments":{"content":""}}}`,
+	`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":17,"reason":"too late"}}`,
+	`{"jsonrpc":"2.0","id":19,"method":"tools/call","params":{"name":"dance"}}`,
+	`{"jsonrpc":"2.0","id":20,"method":"no/such/method"}`,
+}
+
+var (
+	moments  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+	versions = regexp.MustCompile(`"version": "[^"]*"`)
+)
+
+// exchange says a frame and returns it with its answer, if it gets one, in a form that is the same each time.
+func (p *process) exchange(frame string) string {
+	p.t.Helper()
+	p.say(frame)
+	if !strings.Contains(frame, `"id"`) {
+		return "→ " + frame + "\n"
+	}
+	answer := p.hear()
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, []byte(answer), "", "  "); err != nil {
+		p.t.Fatalf("%q: %v", answer, err)
+	}
+	text := ids.ReplaceAllString(pretty.String(), "ID")
+	text = moments.ReplaceAllString(text, "TIME")
+	text = versions.ReplaceAllString(text, `"version": "VERSION"`)
+	return "→ " + frame + "\n← " + text + "\n"
+}
+
+// Clients of every version get what they got when the golden files were read and found right: answers in the shape of the
+// specification, one line each, and nothing else on standard output. A version that is unknown is answered with one that is not.
+func TestMCPHandshakes(t *testing.T) {
+	t.Parallel()
+	for version, handshake := range handshakes {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			p := begin(t, "mcp", "--sqlite="+filepath.Join(t.TempDir(), "test.db"), "--embedder=hashed")
+			golden(t, "mcp-"+version, p.exchange(handshake))
+			if version != "2099-01-01" {
+				var record strings.Builder
+				for _, frame := range frames {
+					record.WriteString(p.exchange(frame))
+				}
+				golden(t, "mcp", record.String())
+			}
+			rest, code := p.end()
+			if rest != "" || code != 0 || p.errs.String() != "" {
+				t.Errorf("exit code %d, more output %q, errors %q", code, rest, p.errs)
+			}
+		})
+	}
+}
+
+// A gateway is asked when one is named, also one that is not there yet.
+func TestMCPAsksAGateway(t *testing.T) {
+	t.Parallel()
+	address := serve(t)
+	must(t, "", "remember", "The crane is serviced in spring.", "--address="+address, "--namespace=piers")
+	for to, want := range map[string]string{address: "serviced in spring", "127.0.0.1:1": "Go on without it"} {
+		p := begin(t, "mcp", "--address="+to, "--namespace=piers", "--timeout=10s")
+		p.say(handshakes["2025-06-18"])
+		p.hear()
+		p.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"recall","arguments":{"query":"crane"}}}`)
+		if got := p.hear(); !strings.Contains(got, want) {
+			t.Errorf("%s: no %q in %s", to, want, got)
+		}
+		if rest, code := p.end(); rest != "" || code != 0 {
+			t.Errorf("%s: exit code %d, more output %q, errors %q", to, code, rest, p.errs)
+		}
+	}
+}
+
+// A signal ends a server whose client says nothing.
+func TestMCPIsInterrupted(t *testing.T) {
+	t.Parallel()
+	p := begin(t, "mcp", "--sqlite="+filepath.Join(t.TempDir(), "test.db"), "--embedder=hashed")
+	p.say(handshakes["2025-06-18"])
+	p.hear()
+	p.stop()
+	if code := <-p.code; code != 0 {
+		t.Errorf("exit code %d, errors %q", code, p.errs)
+	}
+}
+
+var listening = regexp.MustCompile(`MCP on (https?://\S+);`)
+
+// listen starts an HTTP server and returns its address.
+func listen(t *testing.T, args ...string) (*process, string) {
+	t.Helper()
+	p := begin(t, append([]string{"mcp", "--listen=127.0.0.1:0", "--sqlite=" + filepath.Join(t.TempDir(), "test.db"), "--embedder=hashed"}, args...)...)
+	for {
+		if found := listening.FindStringSubmatch(p.errs.String()); found != nil {
+			return p, found[1]
+		}
+		select {
+		case code := <-p.code:
+			t.Fatalf("exit code %d: %s", code, p.errs)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// TestMCPEndsStreams stops the server while a client waits for news: its stream ends as streams do, and is not cut off.
+func TestMCPEndsStreams(t *testing.T) {
+	t.Parallel()
+	p, url := listen(t)
+	ask := func(method, session, body string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		if session != "" {
+			req.Header.Set("Mcp-Session-Id", session)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+	begun := ask(http.MethodPost, "", handshakes["2025-06-18"])
+	if _, err := io.Copy(io.Discard, begun.Body); err != nil {
+		t.Fatal(err)
+	}
+	session := begun.Header.Get("Mcp-Session-Id")
+	ask(http.MethodPost, session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	stream := ask(http.MethodGet, session, "")
+	if stream.StatusCode != http.StatusOK {
+		t.Fatal(stream.Status)
+	}
+	p.stop()
+	if _, err := io.Copy(io.Discard, stream.Body); err != nil {
+		t.Errorf("the stream was cut off: %v", err)
+	}
+	if code := <-p.code; code != 0 {
+		t.Errorf("exit code %d, errors %q", code, p.errs)
+	}
+}
+
+// Web pages cannot use a server on the same machine: neither from their own origin, nor by a name that leads here.
+func TestMCPKeepsWebPagesOut(t *testing.T) {
+	t.Parallel()
+	p, url := listen(t, "--allow-host=memory.example")
+	for name, x := range map[string]struct {
+		host, origin string
+		want         int
+	}{
+		"an agent":                  {"", "", 200},
+		"by localhost":              {"localhost:80", "", 200},
+		"by a name that is allowed": {"memory.example", "", 200},
+		"a page of its own":         {"localhost:80", "http://localhost:80", 200},
+		"a page from elsewhere":     {"", "https://evil.example", 403},
+		"a page without an origin":  {"", "null", 403},
+		"DNS rebinding":             {"evil.example:80", "http://evil.example:80", 403},
+		"DNS rebinding, no origin":  {"evil.example", "", 403},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(handshakes["2025-06-18"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		if x.host != "" {
+			req.Host = x.host
+		}
+		if x.origin != "" {
+			req.Header.Set("Origin", x.origin)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != x.want {
+			t.Errorf("%s: status %d, want %d", name, resp.StatusCode, x.want)
+		}
+	}
+	p.stop()
+	if code := <-p.code; code != 0 {
+		t.Errorf("exit code %d, errors %q", code, p.errs)
+	}
+}
+
+func TestMCPFlags(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"a host without --listen": {"--allow-host=x"}, "no tokens": {"--max-tokens=0"}, "no time": {"--budget=0s"}, "two stores": {"--postgres=x", "--sqlite=y"},
+	} {
+		if got := run("", append([]string{"mcp"}, args...)...); got.code != 2 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := run("", "mcp", "--listen=0.0.0.0:0", "--sqlite="+filepath.Join(t.TempDir(), "test.db"), "--embedder=hashed"); got.code != 1 || !strings.Contains(got.err, "--allow-remote") {
+		t.Errorf("an address for others: %+v", got)
+	}
+}
+
+// Neither what is stored nor what is asked is logged, accepted or not.
+func TestMCPLogsNoTexts(t *testing.T) {
+	t.Parallel()
+	p, url := listen(t, "--log-level=debug")
+	for _, frame := range []string{
+		handshakes["2025-06-18"],
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"remember","arguments":{"content":"quokka","title":"quokka","tags":["quokka"]}}}`,
+		`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"recall","arguments":{"query":"quokka","since":"quokka"}}}`,
+		`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"quokka","arguments":{"quokka":1}}}`,
+		`{"jsonrpc":"2.0","id":5,"method":"resources/read","params":{"uri":"triskele://memory/quokka"}}`,
+		`{"jsonrpc":"2.0","id":6,"quokka`,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(frame))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+	p.stop()
+	<-p.code
+	if log := p.errs.String(); strings.Contains(log, "quokka") || !strings.Contains(log, "level=") {
+		t.Errorf("the log: %s", log)
+	}
+}

@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/triskele/triskele/services/agents/internal/render"
+	"github.com/triskele/triskele/services/dense"
+)
+
+type modelsCmd struct {
+	List           listModelsCmd     `cmd:"" default:"withargs" help:"List the embedding models that the database has vectors of."`
+	Prune          pruneModelsCmd    `cmd:"" help:"Remove retired models and their vectors."`
+	Cancel         cancelModelCmd    `cmd:"" help:"Give up a reembed that has not come to its end, and remove what it has built."`
+	EmbedSensitive embedSensitiveCmd `cmd:"" help:"Let a local model embed sensitive memories, or forbid it again."`
+}
+
+type listModelsCmd struct {
+	JSON     bool          `help:"Print the models as JSON."`
+	Database databaseFlags `embed:""`
+}
+
+// Validate implements kong's interface.
+func (c *listModelsCmd) Validate() error { return c.Database.check() }
+
+// Run lists the models.
+func (c *listModelsCmd) Run(ctx context.Context, env *Env) error {
+	return c.Database.models(ctx, env, func(models *dense.Models) error {
+		list, err := models.List(ctx)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printModels(env, list)
+		}
+		if len(list) == 0 {
+			return env.print("none yet: the first service that embeds registers its model\n")
+		}
+		table := render.Table{Columns: []render.Column{{Name: "status"}, {Name: "model", Gives: true}, {Name: "vectors", Right: true}, {Name: "notes", Gives: true}}}
+		for _, m := range list {
+			var notes []string
+			if m.Model.Local {
+				notes = append(notes, "local")
+			}
+			if m.Sensitive {
+				notes = append(notes, "also of sensitive memories")
+			}
+			table.Add(string(m.Status), m.Model.String(), fmt.Sprint(m.Vectors), strings.Join(notes, ", "))
+		}
+		return env.print(env.style().Table(table))
+	})
+}
+
+func printModels(env *Env, list []dense.ModelInfo) error {
+	type model struct {
+		Provider       string       `json:"provider"`
+		Name           string       `json:"name"`
+		Dimensions     int          `json:"dimensions"`
+		DocumentPrefix string       `json:"document_prefix,omitempty"`
+		QueryPrefix    string       `json:"query_prefix,omitempty"`
+		Local          bool         `json:"local"`
+		Status         dense.Status `json:"status"`
+		Vectors        int64        `json:"vectors"`
+		Sensitive      bool         `json:"sensitive"`
+		CreatedAt      time.Time    `json:"created_at"`
+	}
+	models := []model{}
+	for _, m := range list {
+		models = append(models, model{
+			m.Model.Provider, m.Model.Name, m.Model.Dimensions, m.Model.DocumentPrefix, m.Model.QueryPrefix, m.Model.Local,
+			m.Status, m.Vectors, m.Sensitive, m.CreatedAt,
+		})
+	}
+	return env.printValue(models)
+}
+
+type pruneModelsCmd struct {
+	jsonFlag
+	Database databaseFlags `embed:""`
+}
+
+// Help is shown below the flags.
+func (*pruneModelsCmd) Help() string {
+	return "Restart every service with the active model's embedder first: one that runs with a removed model cannot search any more."
+}
+
+// Validate implements kong's interface.
+func (c *pruneModelsCmd) Validate() error { return c.Database.check() }
+
+// Run removes the retired models.
+func (c *pruneModelsCmd) Run(ctx context.Context, env *Env) error {
+	return c.Database.models(ctx, env, func(models *dense.Models) error {
+		report, finish := counted(env, "removing")
+		removed, err := models.Prune(ctx, report)
+		finish()
+		if err != nil {
+			return err
+		}
+		return c.removed(env, removed, "nothing to do: no model is retired\n")
+	})
+}
+
+// removed prints the models that are gone, or in words that there are none.
+func (f jsonFlag) removed(env *Env, models []dense.ModelInfo, none string) error {
+	if f.JSON {
+		return printModels(env, models)
+	}
+	if len(models) == 0 {
+		return env.print(none)
+	}
+	var out strings.Builder
+	for _, m := range models {
+		fmt.Fprintf(&out, "removed %s and %s\n", render.Plain(m.Model.String()), render.Count(m.Vectors, "vector", "vectors"))
+	}
+	return env.print(out.String())
+}
+
+type cancelModelCmd struct {
+	jsonFlag
+	Database databaseFlags `embed:""`
+}
+
+// Validate implements kong's interface.
+func (c *cancelModelCmd) Validate() error { return c.Database.check() }
+
+// Run removes the model that is being built.
+func (c *cancelModelCmd) Run(ctx context.Context, env *Env) error {
+	return c.Database.models(ctx, env, func(models *dense.Models) error {
+		report, finish := counted(env, "removing")
+		cancelled, found, err := models.Cancel(ctx, report)
+		finish()
+		if err != nil {
+			return err
+		}
+		var removed []dense.ModelInfo
+		if found {
+			removed = append(removed, cancelled)
+		}
+		return c.removed(env, removed, "nothing to do: no model is being built\n")
+	})
+}
+
+type embedSensitiveCmd struct {
+	Switch string `arg:"" enum:"on,off" help:"on or off."`
+	jsonFlag
+	Database databaseFlags `embed:""`
+}
+
+// Help is shown below the flags.
+func (*embedSensitiveCmd) Help() string {
+	return "Sensitive memories are kept from every model unless this is on, which the database accepts for a model only whose embedder sends texts to no other host. Off removes their vectors at once. They are never linked in the graph."
+}
+
+// Validate implements kong's interface.
+func (c *embedSensitiveCmd) Validate() error { return c.Database.check() }
+
+// Run permits or forbids.
+func (c *embedSensitiveCmd) Run(ctx context.Context, env *Env) error {
+	return c.Database.models(ctx, env, func(models *dense.Models) error {
+		if c.Switch == "off" {
+			n, err := models.ForbidSensitive(ctx)
+			if err != nil {
+				return err
+			}
+			return c.result(env, map[string]any{"allowed": false, "removed": n}, fmt.Sprintf("sensitive memories are kept from every model; removed %s of them\n", render.Count(n, "vector", "vectors")))
+		}
+		n, err := models.AllowSensitive(ctx)
+		if err != nil {
+			return err
+		}
+		return c.result(env, map[string]any{"allowed": true, "to_embed": n}, fmt.Sprintf("sensitive memories may be embedded by the local model; %s to be embedded now\n", render.Count(n, "is", "are")))
+	})
+}

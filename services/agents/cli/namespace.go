@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/agents/internal/render"
+)
+
+type namespaceCmd struct {
+	List   namespaceListCmd   `cmd:"" help:"List namespaces by name."`
+	Stats  namespaceStatsCmd  `cmd:"" help:"Count what is in a namespace and what its indexes lack."`
+	Rename namespaceRenameCmd `cmd:"" help:"Give a namespace another name, with everything in it."`
+	Delete namespaceDeleteCmd `cmd:"" help:"Forget a namespace with everything in it."`
+}
+
+type namespaceListCmd struct {
+	Prefix  string       `arg:"" optional:"" help:"Only names that begin so."`
+	JSON    bool         `help:"Print each namespace as a line of JSON."`
+	Gateway gatewayFlags `embed:""`
+}
+
+// Run lists page by page.
+func (c *namespaceListCmd) Run(ctx context.Context, env *Env) error {
+	size := int32(pageSize)
+	req := &triskelev1.ListNamespacesRequest{Prefix: c.Prefix, PageSize: &size}
+	for listed := false; ; {
+		var resp *triskelev1.ListNamespacesResponse
+		err := c.Gateway.call(ctx, func(ctx context.Context, s *session) (err error) {
+			resp, err = s.Memories.ListNamespaces(ctx, req)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, n := range resp.GetNamespaces() {
+			line := []byte(render.Plain(n.GetNamespace()) + "\n")
+			if c.JSON {
+				if line, err = render.JSONLine(n); err != nil {
+					return err
+				}
+			}
+			if err := env.print(string(line)); err != nil {
+				return err
+			}
+			listed = true
+		}
+		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
+			if !listed && !c.JSON {
+				return env.print("nothing found\n")
+			}
+			return nil
+		}
+	}
+}
+
+type namespaceStatsCmd struct {
+	Name    string       `arg:"" optional:"" help:"Name of the namespace." default:"default" env:"TRISKELE_NAMESPACE"`
+	JSON    bool         `help:"Print the server's answer as JSON."`
+	Gateway gatewayFlags `embed:""`
+}
+
+// Run shows the statistics.
+func (c *namespaceStatsCmd) Run(ctx context.Context, env *Env) error {
+	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
+		resp, err := s.Memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: c.Name, Statistics: true})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return env.printJSON(resp)
+		}
+		return env.print(env.style().Namespace(resp))
+	})
+}
+
+type namespaceRenameCmd struct {
+	Name    string       `arg:"" help:"Present name."`
+	NewName string       `arg:"" help:"New name; no namespace may have it."`
+	JSON    bool         `help:"Print the server's answer as JSON."`
+	Gateway gatewayFlags `embed:""`
+}
+
+// Run renames, for as long as it takes: a large namespace needs longer than single answers.
+func (c *namespaceRenameCmd) Run(ctx context.Context, env *Env) error {
+	return c.Gateway.with(ctx, func(s *session) error {
+		resp, err := s.Memories.RenameNamespace(ctx, &triskelev1.RenameNamespaceRequest{Namespace: c.Name, NewName: c.NewName})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return env.printJSON(resp)
+		}
+		return env.print(fmt.Sprintf("renamed %s to %s with %s\n", c.Name, c.NewName, render.Count(resp.GetMemories(), "memory", "memories")))
+	})
+}
+
+type namespaceDeleteCmd struct {
+	Name    string       `arg:"" help:"Name of the namespace."`
+	Yes     bool         `short:"y" help:"Do not ask for the name again."`
+	JSON    bool         `help:"Print the server's answer as JSON."`
+	Gateway gatewayFlags `embed:""`
+}
+
+// Run deletes, for as long as it takes, once the name has been typed again.
+func (c *namespaceDeleteCmd) Run(ctx context.Context, env *Env) error {
+	if !c.Yes {
+		if err := c.confirm(env); err != nil {
+			return err
+		}
+	}
+	return c.Gateway.with(ctx, func(s *session) error {
+		resp, err := s.Memories.DeleteNamespace(ctx, &triskelev1.DeleteNamespaceRequest{Namespace: c.Name})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return env.printJSON(resp)
+		}
+		return env.print(fmt.Sprintf("deleted %s with %s\n", c.Name, render.Count(resp.GetForgotten(), "memory", "memories")))
+	})
+}
+
+func (c *namespaceDeleteCmd) confirm(env *Env) error {
+	if _, err := fmt.Fprintf(env.Err, "This forgets every memory in %s. Type the name again to go on: ", c.Name); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(env.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if strings.TrimSpace(line) != c.Name {
+		return errors.New("that is not its name: nothing was deleted (--yes does not ask)")
+	}
+	return nil
+}

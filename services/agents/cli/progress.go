@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/triskele/triskele/services/agents/internal/render"
+)
+
+// reportEvery is how often progress is told where no bar can be drawn.
+const reportEvery = 5 * time.Second
+
+// progress shows on standard error how far a transfer is: a bar on a terminal, a line now and then elsewhere. It counts
+// the bytes written to it.
+type progress struct {
+	env  *Env
+	bar  *progressbar.ProgressBar // nil if there is no terminal
+	last time.Time
+}
+
+// newProgress starts to show a transfer of size bytes or other things, -1 if that is unknown.
+func newProgress(env *Env, size int64, bytes bool, what string) *progress {
+	return newBar(env, size, what, progressbar.OptionShowBytes(bytes))
+}
+
+// newCount starts to show the handling of a number of memories, with their rate and the time that is left.
+func newCount(env *Env, what string) *progress {
+	return newBar(env, -1, what, progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("memories"),
+		progressbar.OptionSetPredictTime(true))
+}
+
+func newBar(env *Env, size int64, what string, options ...progressbar.Option) *progress {
+	p := &progress{env: env, last: env.Now()}
+	if file, ok := env.Err.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		p.bar = progressbar.NewOptions64(size, append(options, progressbar.OptionSetWriter(file), progressbar.OptionSetDescription(what),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())...)
+	}
+	return p
+}
+
+// counted tells that done of total have been handled since begun.
+func (p *progress) counted(begun time.Time, done, total int64) {
+	if p.bar != nil {
+		p.bar.ChangeMax64(total)
+		_ = p.bar.Set64(done)
+		return
+	}
+	text := fmt.Sprintf("%d of %d memories", done, total)
+	if spent := p.env.Now().Sub(begun); done > 0 && spent > 0 {
+		text += fmt.Sprintf(", %.0f a second, %s left", float64(done)/spent.Seconds(), render.Duration(time.Duration(float64(spent)/float64(done)*float64(total-done))))
+	}
+	p.tell(text)
+}
+
+var _ io.Writer = (*progress)(nil)
+
+// Write implements io.Writer.
+func (p *progress) Write(data []byte) (int, error) {
+	if p.bar != nil {
+		_ = p.bar.Add(len(data)) // a bar that cannot be drawn is no reason to stop
+	}
+	return len(data), nil
+}
+
+// reached tells how far of the size the transfer is.
+func (p *progress) reached(done int64) {
+	if p.bar != nil {
+		_ = p.bar.Set64(done)
+	}
+}
+
+// stored tells of memories transferred so far.
+func (p *progress) stored(memories int64) { p.tell(fmt.Sprintf("%d memories", memories)) }
+
+// waiting tells of memories that are yet to be indexed.
+func (p *progress) waiting(pending int64) { p.tell(fmt.Sprintf("%d memories to be indexed", pending)) }
+
+func (p *progress) tell(what string) {
+	now := p.env.Now()
+	if p.bar == nil && now.Sub(p.last) < reportEvery {
+		return
+	}
+	p.last = now
+	if p.bar != nil {
+		p.bar.Describe(what)
+		return
+	}
+	_, _ = fmt.Fprintln(p.env.Err, what)
+}
+
+// done removes the bar.
+func (p *progress) done() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+	}
+}

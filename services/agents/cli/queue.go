@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/triskele/triskele/services/agents/internal/render"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/wiring/backend"
+)
+
+type queueCmd struct {
+	List  queueListCmd  `cmd:"" help:"List memories that an index has yet to catch up with, those given up on first."`
+	Retry queueRetryCmd `cmd:"" help:"Let the indexes try again what they have given up on."`
+}
+
+// selectionFlags say which tasks are meant.
+type selectionFlags struct {
+	Index     string        `help:"Only this index." placeholder:"INDEX"`
+	Namespace string        `short:"n" help:"Only this namespace."`
+	Database  databaseFlags `embed:""`
+}
+
+// Validate implements kong's interface.
+func (f *selectionFlags) Validate() error { return f.Database.check() }
+
+func (f *selectionFlags) with(ctx context.Context, env *Env, fn func(queue.Care) error) error {
+	t, err := f.Database.target(env)
+	if err != nil {
+		return err
+	}
+	if err := t.exists(); err != nil {
+		return err
+	}
+	return t.with(ctx, func(b backend.Backend) error { return fn(b.Queue()) })
+}
+
+type queueListCmd struct {
+	selectionFlags
+	Dead  bool `help:"Only those given up on."`
+	Limit int  `help:"How many at most." default:"50"`
+	JSON  bool `help:"Print each as a line of JSON."`
+}
+
+// Validate implements kong's interface.
+func (c *queueListCmd) Validate() error {
+	if c.Limit < 1 {
+		return fmt.Errorf("--limit must be at least 1")
+	}
+	return c.Database.check()
+}
+
+// Run lists tasks: what they are for and how they fare, never what the memory says.
+func (c *queueListCmd) Run(ctx context.Context, env *Env) error {
+	return c.with(ctx, env, func(q queue.Care) error {
+		entries, err := q.List(ctx, queue.Selection{Index: c.Index, Namespace: c.Namespace, Dead: c.Dead}, c.Limit)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			for _, e := range entries {
+				if err := env.printLine(e); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if len(entries) == 0 {
+			return env.print("nothing\n")
+		}
+		style := env.style()
+		table := render.Table{Columns: []render.Column{{Name: "memory"}, {Name: "index"}, {Name: "state"}, {Name: "tries", Right: true}, {Name: "waits", Right: true}, {Name: "namespace", Gives: true}, {Name: "last error", Gives: true}}}
+		table.Columns[2].Paint = func(text string) string {
+			if strings.HasPrefix(text, "given up") {
+				return style.Bad(text)
+			}
+			return text
+		}
+		for _, e := range entries {
+			state := "pending"
+			if e.Dead {
+				state = "given up"
+			}
+			table.Add(e.ID.String(), e.Index, state, fmt.Sprint(e.Attempts), env.Now().Sub(e.EnqueuedAt).Round(time.Second).String(), e.Namespace, e.LastError)
+		}
+		return env.print(style.Table(table))
+	})
+}
+
+type queueRetryCmd struct {
+	jsonFlag
+	selectionFlags
+}
+
+// Run makes dead tasks due again.
+func (c *queueRetryCmd) Run(ctx context.Context, env *Env) error {
+	return c.with(ctx, env, func(q queue.Care) error {
+		n, err := q.Retry(ctx, queue.Selection{Index: c.Index, Namespace: c.Namespace})
+		if err != nil {
+			return err
+		}
+		return c.result(env, map[string]int64{"tried_again": n}, render.Count(n, "memory is", "memories are")+" tried again\n")
+	})
+}

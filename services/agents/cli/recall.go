@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/agents/briefing"
+	"github.com/triskele/triskele/services/agents/internal/render"
+)
+
+type recallCmd struct {
+	Query     string             `arg:"" help:"What to look for, or - to read it from standard input."`
+	Namespace []string           `short:"n" help:"Namespaces to search." default:"default" env:"TRISKELE_NAMESPACE"`
+	Limit     *int32             `help:"How many memories at most; 10 if not given, 50 with --max-tokens."`
+	MaxTokens int                `help:"Print the best memories as text for a model's prompt that has at most so many tokens, near-duplicates once. Tokens are estimated." placeholder:"TOKENS"`
+	Sort      string             `help:"Order: relevance, importance or recency." enum:"relevance,importance,recency" default:"relevance" group:"Ranking:"`
+	Filter    filterFlags        `embed:""`
+	AsOf      moment             `help:"What the graph knew to hold then, instead of now: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN" group:"Ranking:"`
+	Budget    time.Duration      `help:"Time the gateway may take; a leg that is later is left out." default:"500ms" group:"Legs and time:"`
+	NoLeg     []string           `help:"Legs not to ask." placeholder:"LEG" group:"Legs and time:"`
+	AtLeast   []string           `help:"Wait, within the budget, for the indexes to know of the write that returned this revision token." placeholder:"TOKEN" group:"Legs and time:"`
+	Require   []string           `help:"Legs without whose answer the call fails." placeholder:"LEG" group:"Legs and time:"`
+	OnError   string             `help:"What to do when a leg fails: answer without it, or fail; the namespace's policy if not given." enum:",answer,fail" default:"" placeholder:"answer|fail" group:"Legs and time:"`
+	OnTimeout string             `help:"What to do when a leg is late: answer without it, or fail; the namespace's policy if not given." enum:",answer,fail" default:"" placeholder:"answer|fail" group:"Legs and time:"`
+	Quorum    int32              `help:"Answer as soon as so many legs have, if the others cannot change which memories are found." placeholder:"LEGS" group:"Legs and time:"`
+	Weight    map[string]float64 `help:"Weight of a leg." placeholder:"LEG=WEIGHT" group:"Ranking:"`
+	Quota     map[string]int32   `help:"How many of the memories are to be from a leg at least." placeholder:"LEG=N" group:"Ranking:"`
+	Fusion    string             `help:"How to merge the legs' lists: rrf, convex or dbsf; the namespace's policy or rrf if not given." enum:",rrf,convex,dbsf" default:"" placeholder:"METHOD" group:"Ranking:"`
+	K         *float64           `help:"Rank constant of rrf." group:"Ranking:"`
+	Alpha     *float64           `help:"Weight of the dense leg in convex, 0 to 1; the lexical leg gets the rest." group:"Ranking:"`
+	Rerank    bool               `help:"Have the gateway's reranker put the best memories into a new order." group:"Ranking:"`
+	Diversity float64            `help:"Leave out a memory whose text resembles that of a better one at least this much, 0 (off) to 1; 0.8 or so finds what says the same." placeholder:"RESEMBLANCE" group:"Ranking:"`
+	Fresh     bool               `help:"Search anew, even if the gateway remembers the answer." group:"Legs and time:"`
+	IDsOnly   bool               `name:"ids-only" help:"Leave the contents out."`
+	Explain   bool               `help:"Show how each score came about."`
+	Trace     bool               `help:"Show where the time of this call went."`
+	JSON      bool               `help:"Print the server's answer as JSON."`
+	Gateway   gatewayFlags       `embed:""`
+}
+
+var missPolicies = map[string]triskelev1.MissPolicy{
+	"answer": triskelev1.MissPolicy_MISS_POLICY_ANSWER, "fail": triskelev1.MissPolicy_MISS_POLICY_FAIL,
+}
+
+// Validate refuses combinations that contradict each other.
+func (c *recallCmd) Validate() error {
+	switch {
+	case c.Budget <= 0:
+		return fmt.Errorf("--budget must be more than 0")
+	case c.MaxTokens < 0:
+		return fmt.Errorf("--max-tokens must be 1 or more")
+	case c.MaxTokens > 0 && (c.IDsOnly || c.Trace):
+		return fmt.Errorf("--max-tokens prints text only: not with --ids-only or --trace")
+	case c.K != nil && c.Fusion != "" && c.Fusion != "rrf":
+		return fmt.Errorf("--k belongs to --fusion rrf")
+	case c.Alpha != nil && c.Fusion != "convex":
+		return fmt.Errorf("--alpha belongs to --fusion convex")
+	}
+	return nil
+}
+
+func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallRequest {
+	limit := int32(10)
+	switch {
+	case c.Limit != nil:
+		limit = *c.Limit
+	case c.MaxTokens > 0:
+		limit = 50
+	}
+	req := &triskelev1.RecallRequest{
+		Namespaces: c.Namespace, Query: query, Limit: &limit, Filter: c.Filter.filter(now), Budget: durationpb.New(c.Budget),
+		SortBy: map[string]triskelev1.SortBy{
+			"relevance": triskelev1.SortBy_SORT_BY_RELEVANCE, "importance": triskelev1.SortBy_SORT_BY_IMPORTANCE, "recency": triskelev1.SortBy_SORT_BY_RECENCY,
+		}[c.Sort],
+		Fusion: &triskelev1.Fusion{K: c.K, Alpha: c.Alpha, Method: map[string]triskelev1.FusionMethod{
+			"rrf": triskelev1.FusionMethod_FUSION_METHOD_RRF, "convex": triskelev1.FusionMethod_FUSION_METHOD_CONVEX, "dbsf": triskelev1.FusionMethod_FUSION_METHOD_DBSF,
+		}[c.Fusion]},
+		OnError: missPolicies[c.OnError], OnTimeout: missPolicies[c.OnTimeout], Quorum: c.Quorum,
+		AtLeast: c.AtLeast, RequiredLegs: c.Require, Fresh: c.Fresh, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
+		Explain: c.Explain || !c.JSON, // the table names the legs that found a memory
+	}
+	if c.AsOf.set {
+		req.AsOf = timestamppb.New(c.AsOf.ago(now))
+	}
+	if c.Rerank {
+		req.Rerank = &triskelev1.Rerank{Enabled: &c.Rerank}
+	}
+	if c.Diversity != 0 {
+		req.Diversity = &triskelev1.Diversity{Resemblance: c.Diversity}
+	}
+	options := func(leg string) *triskelev1.LegOptions {
+		if req.Legs == nil {
+			req.Legs = map[string]*triskelev1.LegOptions{}
+		}
+		if req.Legs[leg] == nil {
+			req.Legs[leg] = &triskelev1.LegOptions{}
+		}
+		return req.Legs[leg]
+	}
+	for leg, weight := range c.Weight {
+		options(leg).Weight = &weight
+	}
+	for leg, quota := range c.Quota {
+		options(leg).Quota = &quota
+	}
+	for _, leg := range c.NoLeg {
+		options(leg).Enabled = new(bool)
+	}
+	return req
+}
+
+// Run asks and draws the answer.
+func (c *recallCmd) Run(ctx context.Context, env *Env) error {
+	query, err := env.text(c.Query)
+	if err != nil {
+		return err
+	}
+	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
+		var resp *triskelev1.RecallResponse
+		call := func(ctx context.Context) (_ []*triskelev1.Span, err error) {
+			resp, err = s.Recalls.Recall(ctx, c.request(query, env.Now()))
+			return resp.GetSpans(), err
+		}
+		if !c.Trace {
+			_, err = call(ctx)
+		} else if spans, failed := telemetry.Trace(ctx, s.recorder, "triskele recall", call); failed != nil {
+			err = failed
+		} else {
+			resp.Spans = spans
+		}
+		if err != nil {
+			return err
+		}
+		if c.MaxTokens > 0 {
+			brief := briefing.New(resp, briefing.Options{MaxTokens: c.MaxTokens, IDs: c.Explain})
+			if !c.JSON {
+				return env.print(brief.Text)
+			}
+			resp.Hits = nil
+			for _, entry := range brief.Entries {
+				resp.Hits = append(resp.Hits, entry.Hit)
+			}
+		}
+		if c.JSON {
+			return env.printJSON(resp)
+		}
+		style := env.style()
+		text := style.Recall(resp, render.RecallOptions{Explain: c.Explain})
+		if c.Trace {
+			text += "\ntrace " + resp.GetTraceId() + "\n" + style.Waterfall(resp.GetSpans())
+		}
+		return env.print(text)
+	})
+}

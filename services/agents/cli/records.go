@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/agents/internal/render"
+)
+
+type getCmd struct {
+	IDs       []string      `arg:"" name:"id" help:"Ids of memories."`
+	JSON      bool          `help:"Print the server's answer as JSON."`
+	Namespace namespaceFlag `embed:""`
+	Gateway   gatewayFlags  `embed:""`
+}
+
+// Run shows the memories; one that does not exist is an error after the others have been shown.
+func (c *getCmd) Run(ctx context.Context, env *Env) error {
+	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
+		resp, err := s.Memories.Get(ctx, &triskelev1.GetRequest{Namespace: c.Namespace.Namespace, Ids: c.IDs})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return env.printJSON(resp)
+		}
+		drawn := make([]string, len(resp.GetMemories()))
+		found := map[string]bool{}
+		for i, m := range resp.GetMemories() {
+			drawn[i] = env.style().Memory(m)
+			found[m.GetId()] = true
+		}
+		if err := env.print(strings.Join(drawn, "\n")); err != nil {
+			return err
+		}
+		for _, id := range c.IDs {
+			if !found[strings.ToLower(id)] {
+				return fmt.Errorf("no memory %s in namespace %s", id, c.Namespace.Namespace)
+			}
+		}
+		return nil
+	})
+}
+
+// pageSize is how many memories one call lists at most.
+const pageSize = 500
+
+type listCmd struct {
+	Limit     int           `help:"How many at most; 0 lists all." default:"20"`
+	Filter    filterFlags   `embed:""`
+	JSON      bool          `help:"Print each memory as a line of JSON."`
+	Namespace namespaceFlag `embed:""`
+	Gateway   gatewayFlags  `embed:""`
+}
+
+// Run lists page by page, each within the timeout.
+func (c *listCmd) Run(ctx context.Context, env *Env) error {
+	size := int32(pageSize)
+	if c.Limit > 0 {
+		size = int32(min(c.Limit, pageSize))
+	}
+	return c.Gateway.with(ctx, func(s *session) error {
+		listed := 0
+		for m, err := range s.List(ctx, &triskelev1.ListRequest{Namespace: c.Namespace.Namespace, Filter: c.Filter.filter(env.Now()), PageSize: &size}) {
+			if err != nil {
+				return err
+			}
+			if err := c.show(env, m); err != nil {
+				return err
+			}
+			if listed++; listed == c.Limit {
+				break
+			}
+		}
+		if listed == 0 && !c.JSON {
+			return env.print("nothing found\n")
+		}
+		return nil
+	})
+}
+
+func (c *listCmd) show(env *Env, m *triskelev1.Memory) error {
+	if !c.JSON {
+		return env.print(env.style().List([]*triskelev1.Memory{m}))
+	}
+	line, err := render.JSONLine(m)
+	if err != nil {
+		return err
+	}
+	return env.print(string(line))
+}
+
+type forgetCmd struct {
+	IDs       []string      `arg:"" name:"id" help:"Ids of memories."`
+	JSON      bool          `help:"Print the server's answer as JSON."`
+	Namespace namespaceFlag `embed:""`
+	Gateway   gatewayFlags  `embed:""`
+}
+
+// Run removes the memories and says how many there were.
+func (c *forgetCmd) Run(ctx context.Context, env *Env) error {
+	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
+		resp, err := s.Memories.Forget(ctx, &triskelev1.ForgetRequest{Namespace: c.Namespace.Namespace, Ids: c.IDs})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return env.printJSON(resp)
+		}
+		return env.print("forgot " + render.Count(resp.GetForgotten(), "memory", "memories") + "\n")
+	})
+}
+
+type supersedeCmd struct {
+	ID        string        `arg:"" name:"id" help:"Id of the memory to replace."`
+	Text      string        `arg:"" help:"The text that replaces it, or - to read it from standard input."`
+	Memory    memoryFlags   `embed:""`
+	JSON      bool          `help:"Print the server's answer as JSON."`
+	Namespace namespaceFlag `embed:""`
+	Gateway   gatewayFlags  `embed:""`
+}
+
+// Run stores the replacement.
+func (c *supersedeCmd) Run(ctx context.Context, env *Env) error {
+	text, err := env.text(c.Text)
+	if err != nil {
+		return err
+	}
+	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
+		resp, err := s.Memories.Supersede(ctx, &triskelev1.SupersedeRequest{
+			Id: c.ID, Replacement: c.Memory.memory(c.Namespace.Namespace, text, env.Now()),
+		})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return env.printJSON(resp)
+		}
+		return env.print(fmt.Sprintf("remembered %s, which supersedes %s\n", resp.GetMemory().GetId(), resp.GetSuperseded().GetId()))
+	})
+}
+
+type updateCmd struct {
+	ID         string        `arg:"" name:"id" help:"Id of the memory."`
+	Content    *string       `help:"New text, or - to read it from standard input."`
+	Title      *string       `help:"New title."`
+	Tag        []string      `help:"Tags that replace the present ones." placeholder:"TAG"`
+	Category   *string       `help:"New category."`
+	Keyword    []string      `help:"Search words that replace the present ones." placeholder:"WORD"`
+	Importance *float64      `help:"How much it matters, 0 to 1."`
+	Sensitive  *bool         `help:"Find it by its words only." negatable:""`
+	Source     *string       `help:"Where it comes from."`
+	Expires    moment        `help:"No longer recalled from then on: a date (UTC), a time, or a span from now such as 36h, 7d, 2w." placeholder:"WHEN"`
+	Clear      []string      `help:"Empty these fields: title, tags, category, expanded_keywords, metadata, source, occurred_at, expires_at." enum:"title,tags,category,expanded_keywords,metadata,source,occurred_at,expires_at" placeholder:"FIELD"`
+	Revision   int64         `help:"Change nothing unless the memory still has this revision."`
+	JSON       bool          `help:"Print the server's answer as JSON."`
+	Namespace  namespaceFlag `embed:""`
+	Gateway    gatewayFlags  `embed:""`
+}
+
+// Run changes the fields that were given.
+func (c *updateCmd) Run(ctx context.Context, env *Env) error {
+	m := &triskelev1.Memory{Tags: c.Tag, ExpandedKeywords: c.Keyword, Importance: c.Importance}
+	paths := c.Clear
+	text := func(path string, value *string, to *string) {
+		if value != nil {
+			*to = *value
+			paths = append(paths, path)
+		}
+	}
+	text("content", c.Content, &m.Content)
+	text("title", c.Title, &m.Title)
+	text("category", c.Category, &m.Category)
+	text("source", c.Source, &m.Source)
+	content, err := env.text(m.Content)
+	if err != nil {
+		return err
+	}
+	m.Content = content
+	if c.Sensitive != nil {
+		m.Sensitive = *c.Sensitive
+	}
+	if c.Expires.set {
+		m.ExpiresAt = timestamppb.New(c.Expires.ahead(env.Now()))
+	}
+	for path, given := range map[string]bool{
+		"tags": len(c.Tag) > 0, "expanded_keywords": len(c.Keyword) > 0, "importance": c.Importance != nil,
+		"sensitive": c.Sensitive != nil, "expires_at": c.Expires.set,
+	} {
+		if given {
+			paths = append(paths, path)
+		}
+	}
+	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
+		resp, err := s.Memories.Update(ctx, &triskelev1.UpdateRequest{
+			Namespace: c.Namespace.Namespace, Id: c.ID, Memory: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}, ExpectedRevision: c.Revision,
+		})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return env.printJSON(resp)
+		}
+		return env.print(fmt.Sprintf("updated %s, now revision %d\n", resp.GetMemory().GetId(), resp.GetMemory().GetRevision()))
+	})
+}
+
+// Validate refuses a call that would change nothing or contradicts itself.
+func (c *updateCmd) Validate() error {
+	given := map[string]bool{
+		"title": c.Title != nil, "tags": len(c.Tag) > 0, "category": c.Category != nil, "expanded_keywords": len(c.Keyword) > 0,
+		"source": c.Source != nil, "expires_at": c.Expires.set,
+	}
+	changes := len(c.Clear) > 0 || c.Content != nil || c.Importance != nil || c.Sensitive != nil
+	for _, path := range c.Clear {
+		if given[path] {
+			return fmt.Errorf("%s is both set and cleared", path)
+		}
+	}
+	for _, set := range given {
+		changes = changes || set
+	}
+	if !changes {
+		return fmt.Errorf("nothing to change: give at least one field")
+	}
+	return nil
+}

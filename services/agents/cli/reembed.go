@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/triskele/triskele/services/agents/internal/render"
+	"github.com/triskele/triskele/services/dense"
+	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/wiring/backend"
+)
+
+type reembedCmd struct {
+	jsonFlag
+	MaxRate  int           `help:"Embed at most so many memories a second, to spare the model and the database." placeholder:"N"`
+	Embedder open.Flags    `embed:"" group:"Embedder:"`
+	Database databaseFlags `embed:""`
+}
+
+// Help is shown below the flags.
+func (*reembedCmd) Help() string {
+	return `Embeds all memories with the given embedder beside the active one, then switches at once. Services go on meanwhile. It may be stopped, and goes on where it was when it is run again.
+
+After the switch, services that run with the embedder before answer from its vectors until they are restarted with the new one; "triskele models prune" then removes those. Run for the active embedder, it embeds what is lacking.`
+}
+
+// Validate implements kong's interface.
+func (c *reembedCmd) Validate() error {
+	if c.MaxRate < 0 {
+		return fmt.Errorf("--max-rate must be at least 0")
+	}
+	return c.Database.check()
+}
+
+// Run embeds and switches.
+func (c *reembedCmd) Run(ctx context.Context, env *Env) error {
+	embedder, _, err := c.Embedder.Open(env.Getenv)
+	if err != nil {
+		return err
+	}
+	return c.Database.models(ctx, env, func(models *dense.Models) error {
+		report, finish := counted(env, "embedding")
+		done, err := models.Reembed(ctx, embedder, c.MaxRate, report)
+		finish()
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return env.printValue(map[string]any{"model": done.Active.String(), "switched": done.Switched, "embedded": done.Embedded, "queued": done.Queued})
+		}
+		memories := render.Count(done.Embedded, "memory", "memories")
+		if !done.Switched {
+			return env.print(fmt.Sprintf("%s is the active model; embedded %s that had no current vector\n", done.Active, memories))
+		}
+		text := fmt.Sprintf("embedded %s; %s is the active model now\n", memories, done.Active)
+		if done.Queued > 0 {
+			text += fmt.Sprintf("%s left to the dense index's worker: written meanwhile, or without a vector\n", render.Count(done.Queued, "memory", "memories"))
+		}
+		return env.print(text + `Restart what serves this database ("triskele up", densed) with the same --embedder, then remove the vectors before with "triskele models prune".` + "\n")
+	})
+}
+
+// models runs fn on the models of a database that exists and has the schema for it.
+func (d databaseFlags) models(ctx context.Context, env *Env, fn func(*dense.Models) error) error {
+	t, err := d.target(env)
+	if err != nil {
+		return err
+	}
+	if err := t.exists(); err != nil {
+		return err
+	}
+	return t.with(ctx, func(b backend.Backend) error {
+		if err := b.Check(ctx, "memory", "dense"); err != nil {
+			return err
+		}
+		return fn(b.Models())
+	})
+}
+
+// counted shows progress from the first report to finish.
+func counted(env *Env, what string) (report func(dense.Progress), finish func()) {
+	p, begun := newCount(env, what), env.Now()
+	return func(progress dense.Progress) {
+		if progress.Indexing {
+			p.tell("indexing the vectors")
+			return
+		}
+		p.counted(begun, progress.Done, progress.Total)
+	}, p.done
+}

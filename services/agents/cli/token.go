@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/services/agents/internal/render"
+)
+
+type tokenCmd struct {
+	Create tokenCreateCmd `cmd:"" help:"Make a token, print it this once and keep its hash."`
+	List   tokenListCmd   `cmd:"" help:"List tokens and what they allow."`
+	Revoke tokenRevokeCmd `cmd:"" help:"Have a token refused from now on."`
+}
+
+// tokensFlag says which file of tokens a command works on. Gateways look at theirs every ten seconds.
+type tokensFlag struct {
+	Tokens string `help:"File of tokens, which gateways are given with the same flag." default:"tokens.json" env:"TRISKELE_TOKENS" placeholder:"FILE"`
+}
+
+type tokenCreateCmd struct {
+	Name      string     `arg:"" help:"Whom or what it is for."`
+	Namespace []string   `short:"n" help:"Namespace that it is good for; NAME/* means all below NAME, and * all." required:"" placeholder:"NAME"`
+	Scope     []string   `help:"What it allows: ${enum}." enum:"recall,read,write,admin" default:"recall,read,write" placeholder:"SCOPE"`
+	Expires   moment     `help:"When it ends: a date, a time, or a span from now such as 90d; never if not given." placeholder:"WHEN"`
+	Rate      float64    `help:"Calls a second that it may make in one namespace, in place of the gateway's --rate-limit." placeholder:"N"`
+	Quota     float64    `help:"Memories a day that it may store in one namespace, in place of the gateway's --write-quota." placeholder:"N"`
+	File      tokensFlag `embed:""`
+	JSON      bool       `help:"Print the token and what is kept of it as JSON."`
+}
+
+// Run prints the token after it has been kept, so that no token is out that nobody knows.
+func (c *tokenCreateCmd) Run(env *Env) error {
+	now := env.Now()
+	grant := auth.Token{Name: c.Name, Namespaces: c.Namespace, Rate: c.Rate, Quota: c.Quota}
+	for _, scope := range c.Scope {
+		grant.Scopes = append(grant.Scopes, auth.Scope(scope))
+	}
+	if c.Expires.set {
+		if grant.Expires = c.Expires.ahead(now).UTC().Truncate(time.Second); !grant.Expires.After(now) {
+			return fmt.Errorf("--expires: %s is over", grant.Expires.Format(time.RFC3339))
+		}
+	}
+	secret, kept, err := auth.NewToken(grant, now)
+	if err != nil {
+		return err
+	}
+	if err := auth.ChangeTokens(c.File.Tokens, func(tokens []auth.Token) ([]auth.Token, error) { return append(tokens, kept), nil }); err != nil {
+		return err
+	}
+	if c.JSON {
+		return env.printValue(struct {
+			Secret string `json:"token"`
+			auth.Token
+		}{secret, kept})
+	}
+	_, _ = fmt.Fprintf(env.Err, "token %s for %s; its hash is kept in %s. It is not shown again:\n", kept.ID, render.Plain(kept.Name), c.File.Tokens)
+	return env.print(secret + "\n")
+}
+
+type tokenListCmd struct {
+	File tokensFlag `embed:""`
+	JSON bool       `help:"Print each token's entry as a line of JSON."`
+}
+
+// Run lists the tokens, those made last at the end.
+func (c *tokenListCmd) Run(env *Env) error {
+	tokens, err := auth.ReadTokens(c.File.Tokens)
+	if err != nil {
+		return err
+	}
+	table := render.Table{Columns: []render.Column{{Name: "id"}, {Name: "state"}, {Name: "name", Gives: true}, {Name: "namespaces", Gives: true}, {Name: "scopes", Gives: true}, {Name: "expires"}}}
+	for _, t := range tokens {
+		if c.JSON {
+			if err := env.printLine(t); err != nil {
+				return err
+			}
+			continue
+		}
+		expires := "never"
+		if !t.Expires.IsZero() {
+			expires = t.Expires.Format(time.DateTime)
+		}
+		table.Add(t.ID, t.State(env.Now()), t.Name, strings.Join(t.Namespaces, ","), joined(t.Scopes), expires)
+	}
+	if c.JSON {
+		return nil
+	}
+	return env.print(env.style().Table(table))
+}
+
+func joined(scopes []auth.Scope) string {
+	texts := make([]string, len(scopes))
+	for i, s := range scopes {
+		texts[i] = string(s)
+	}
+	return strings.Join(texts, ",")
+}
+
+type tokenRevokeCmd struct {
+	ID   string     `arg:"" help:"Id of the token, the part between the underscores."`
+	File tokensFlag `embed:""`
+	JSON bool       `help:"Print the token's entry as JSON."`
+}
+
+// Run keeps the entry, so that the list and the audit log go on saying whose it was.
+func (c *tokenRevokeCmd) Run(env *Env) error {
+	if _, err := os.Stat(c.File.Tokens); err != nil {
+		return err
+	}
+	var revoked auth.Token
+	err := auth.ChangeTokens(c.File.Tokens, func(tokens []auth.Token) ([]auth.Token, error) {
+		i := slices.IndexFunc(tokens, func(t auth.Token) bool { return t.ID == c.ID })
+		if i < 0 {
+			return nil, fmt.Errorf("%s has no token %q: `triskele token list` shows them", c.File.Tokens, c.ID)
+		}
+		if tokens[i].Revoked.IsZero() {
+			tokens[i].Revoked = env.Now().UTC().Truncate(time.Second)
+		}
+		revoked = tokens[i]
+		return tokens, nil
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return env.printValue(revoked)
+	}
+	return env.print(fmt.Sprintf("token %s (%s) is revoked; gateways know within their --tls-reload, ten seconds if nothing else was said\n", c.ID, render.Plain(revoked.Name)))
+}

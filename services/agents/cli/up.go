@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"syscall"
+
+	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/page"
+	"github.com/triskele/triskele/fuser/platform/admin"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/fuser/rerank"
+	"github.com/triskele/triskele/fuser/traces/recent"
+	"github.com/triskele/triskele/fuser/web"
+	"github.com/triskele/triskele/services/dense"
+	"github.com/triskele/triskele/services/embed/open"
+	"github.com/triskele/triskele/services/graph"
+	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/llm/curator"
+	"github.com/triskele/triskele/services/llm/extractor"
+	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/wiring/standalone"
+)
+
+type upCmd struct {
+	Listener    auth.Listener        `embed:"" group:"Address and callers:"`
+	Access      auth.Access          `embed:"" group:"Address and callers:"`
+	Web         web.Flags            `embed:"" group:"Address and callers:"`
+	Database    databaseFlags        `embed:""`
+	Embedder    open.Flags           `embed:"" group:"Embedder:"`
+	Graph       graph.Flags          `embed:"" group:"Graph leg:"`
+	Lexical     lexical.Flags        `embed:"" group:"Lexical leg:"`
+	Curator     curator.Config       `embed:"" prefix:"curator-" group:"Curator:"`
+	Extractor   extractor.Config     `embed:"" prefix:"extractor-" group:"Extractor:"`
+	Dense       dense.Config         `embed:"" group:"Dense leg:"`
+	Sweep       memory.Sweep         `embed:"" group:"Expired memories:"`
+	GraphSeeded bool                 `help:"Search the graph after the other legs, starting from what they found, instead of beside them." env:"TRISKELE_GRAPH_SEEDED" group:"Graph leg:"`
+	Policies    []byte               `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE" group:"Recall:"`
+	Reranker    rerank.Flags         `embed:"" group:"Reranker:"`
+	Fusion      gateway.FusionConfig `embed:"" group:"Recall:"`
+	Cache       gateway.CacheConfig  `embed:"" group:"Recall:"`
+	Trace       gateway.TraceConfig  `embed:"" group:"What it tells:"`
+	Admin       admin.Flags          `embed:"" group:"What it tells:"`
+	Keep        telemetry.Keep       `embed:"" group:"What it tells:"`
+	LogLevel    slog.Level           `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL" group:"What it tells:"`
+}
+
+// Validate implements kong's interface.
+func (c *upCmd) Validate() error {
+	return errors.Join(c.Dense.Validate(), c.Database.check())
+}
+
+// Run serves until ctx ends, which is an orderly stop.
+func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
+	t, err := c.Database.target(env)
+	if err != nil {
+		return err
+	}
+	embedder, fallback, err := c.Embedder.Open(env.Getenv)
+	if err != nil {
+		return err
+	}
+	reranker, err := c.Reranker.Open(env.Getenv)
+	if err != nil {
+		return err
+	}
+	options := []telemetry.Option{telemetry.Keeping(c.Keep)}
+	if c.Admin.On() {
+		options = append(options, telemetry.Scraped)
+	}
+	process, err := telemetry.Start(ctx, options...)
+	if err != nil {
+		return err
+	}
+	defer flush(ctx, process)
+	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
+	slog.SetDefault(log) // for what has no log of its own
+	server, listener, err := c.Listener.Open(c.Access, process.Service("fuser"), log)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is in use already, perhaps by another `triskele up`: stop that one, or choose another address with --listen", c.Listener.Listen)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }()
+	operators, err := admin.Listen(c.Admin, process.Metrics(), log)
+	if err != nil {
+		return err
+	}
+	defer operators.Start(ctx)()
+	if err := t.create(); err != nil {
+		return err
+	}
+	config := gateway.DefaultConfig()
+	config.Rerank, config.Cache, config.Fusion, config.Trace = reranker, c.Cache, c.Fusion, c.Trace
+	if c.Admin.On() {
+		config.Recent = recent.New()
+	}
+	if c.GraphSeeded {
+		config.Legs = gateway.DefaultLegs(nil)
+		config.Legs[2].Budget.Second = true
+	}
+	if len(c.Policies) > 0 {
+		if config.Policies, err = gateway.ParsePolicies(c.Policies); err != nil {
+			return err
+		}
+	}
+	system, err := standalone.Start(ctx, standalone.Config{
+		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: config,
+		Lexical: c.Lexical.Config(), Dense: c.Dense, Graph: c.Graph.Config(), Curator: c.Curator, Extractor: c.Extractor, Sweep: c.Sweep,
+	}, process, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, system.Close()) }()
+	server.Concern(system.Backend.Concern)
+	operators.Health(server.Serving, server.Concerns)
+	closeWeb, err := web.Open(ctx, c.Web, server, listener.Addr(), process.Service("fuser"), log, system.Serve)
+	if err != nil {
+		return err
+	}
+	defer closeWeb()
+	if c.Admin.On() {
+		closePage, err := page.Open(operators.ServeMux, config.Recent, server, process.Service("fuser"), log, system.Serve)
+		if err != nil {
+			return fmt.Errorf("page: %w", err)
+		}
+		defer closePage()
+	}
+	if err := env.print(welcome(listener.Addr(), t)); err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	go func() { served <- system.Serve(server, listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+		return env.print("stopping\n")
+	}
+}
+
+func welcome(address net.Addr, t target) string {
+	flag := ""
+	if address.String() != "127.0.0.1:7400" {
+		flag = " --address " + address.String()
+	}
+	return fmt.Sprintf(`Triskele %s listens on %s; stop it with Ctrl-C.
+Memories are kept in %s.
+Try, in another terminal:
+  triskele remember%s "The staging password is rotated on the first Monday of the month."
+  triskele recall%s "when does the staging password change"
+`, telemetry.Version(), address, t, flag, flag)
+}

@@ -1,0 +1,276 @@
+package importer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/agents/importer"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/wiring/storetest"
+)
+
+// jsonl is a source of lines.
+func jsonl(lines ...string) *importer.JSONL {
+	text := strings.Join(lines, "\n")
+	return &importer.JSONL{Name: "notes", Size: int64(len(text)), DefaultNamespace: "n", Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(text)), nil
+	}}
+}
+
+// numbered returns lines with different contents.
+func numbered(from, to int) []string {
+	var lines []string
+	for i := from; i < to; i++ {
+		lines = append(lines, fmt.Sprintf(`{"content": "note %d"}`, i))
+	}
+	return lines
+}
+
+func runs(t *testing.T, c triskelev1.MemoryServiceClient, source importer.Source, options importer.Options) *importer.Report {
+	t.Helper()
+	report, err := importer.Run(t.Context(), c, source, options)
+	if err != nil {
+		t.Fatalf("import: %v", err)
+	}
+	return report
+}
+
+// want fails the test unless a report counts so.
+func want(t *testing.T, what string, got *importer.Report, stored, unchanged, updated, forgotten, skipped int64) {
+	t.Helper()
+	if got.Stored != stored || got.Unchanged != unchanged || got.Updated != updated || got.Forgotten != forgotten || got.Skipped != skipped {
+		t.Errorf("%s: %s", what, got)
+	}
+}
+
+// all returns the contents of a namespace, oldest first.
+func all(t *testing.T, f *storetest.Fixture, namespace string) []record.Record {
+	t.Helper()
+	var found []record.Record
+	if err := f.Memory.Scan(t.Context(), namespace, 100, func(batch []record.Record) error {
+		found = append(found, batch...)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// flaky is a client whose call for the batch with a given text fails, after the server has stored what it sent. It counts
+// the calls.
+type flaky struct {
+	triskelev1.MemoryServiceClient
+	text  string
+	calls atomic.Int64
+}
+
+var errCut = errors.New("cut off")
+
+func (c *flaky) Import(ctx context.Context, options ...grpc.CallOption) (grpc.ClientStreamingClient[triskelev1.ImportRequest, triskelev1.ImportResponse], error) {
+	c.calls.Add(1)
+	stream, err := c.MemoryServiceClient.Import(ctx, options...)
+	return &flakyStream{stream, c.text, false}, err
+}
+
+type flakyStream struct {
+	grpc.ClientStreamingClient[triskelev1.ImportRequest, triskelev1.ImportResponse]
+	text string
+	cut  bool
+}
+
+func (s *flakyStream) Send(req *triskelev1.ImportRequest) error {
+	s.cut = slices.ContainsFunc(req.GetMemories(), func(m *triskelev1.Memory) bool { return m.GetContent() == s.text })
+	return s.ClientStreamingClient.Send(req)
+}
+
+func (s *flakyStream) CloseAndRecv() (*triskelev1.ImportResponse, error) {
+	resp, err := s.ClientStreamingClient.CloseAndRecv()
+	if err == nil && s.cut {
+		return nil, errCut
+	}
+	return resp, err
+}
+
+func open(t *testing.T, path string) *importer.Journal {
+	t.Helper()
+	j, err := importer.OpenJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	return j
+}
+
+func TestAnInterruptedImportGoesOn(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		c := f.Client(t)
+		path := filepath.Join(t.TempDir(), "deep", "position")
+		lines := numbered(0, 1500)
+		lines[100] = "not a memory"
+		report, err := importer.Run(t.Context(), &flaky{MemoryServiceClient: c, text: "note 650"}, jsonl(lines...), importer.Options{Journal: open(t, path)})
+		if !errors.Is(err, errCut) || report.Stored != 600 || report.Skipped != 1 {
+			t.Fatalf("%v, %s", err, report)
+		}
+
+		// As if the program had been killed while it wrote.
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteString(`{"items":800,"dig`); err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+
+		counting := &flaky{MemoryServiceClient: c}
+		report = runs(t, counting, jsonl(lines...), importer.Options{Journal: open(t, path)})
+		if report.Resumed != 601 || report.Skipped != 1 || len(report.Problems) != 1 || report.Stored+report.Unchanged != 1499 || report.Unchanged == 0 {
+			t.Errorf("resumed: %s, after %d", report, report.Resumed)
+		}
+		if n := counting.calls.Load(); n != 5 {
+			t.Errorf("%d calls for what was left", n)
+		}
+		if n := len(all(t, f, "n")); n != 1499 {
+			t.Errorf("%d memories", n)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the position is kept after the end: %v", err)
+		}
+	})
+}
+
+func TestAChangedSourceStartsOver(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	c := f.Client(t)
+	for name, change := range map[string]func([]string) []string{
+		"another line":  func(lines []string) []string { lines[3] = `{"content": "changed"}`; return lines },
+		"a line before": func(lines []string) []string { return append([]string{`{"content": "first"}`}, lines...) },
+		"shorter":       func(lines []string) []string { return lines[:7] },
+		"longer":        func(lines []string) []string { return append(lines, `{"content": "last"}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace := strings.ReplaceAll(name, " ", "-")
+			source := func(lines []string) importer.Source {
+				s := jsonl(lines...)
+				s.Namespace = namespace
+				return s
+			}
+			path := filepath.Join(t.TempDir(), "position")
+			if _, err := importer.Run(t.Context(), &flaky{MemoryServiceClient: c, text: "note 250"}, source(numbered(0, 600)), importer.Options{Journal: open(t, path)}); !errors.Is(err, errCut) {
+				t.Fatal(err)
+			}
+			lines := change(numbered(0, 600))
+			var told []string
+			report := runs(t, c, source(lines), importer.Options{Journal: open(t, path), Tell: func(s string) { told = append(told, s) }})
+			if report.Stored+report.Unchanged != int64(len(lines)) {
+				t.Errorf("%s for %d lines", report, len(lines))
+			}
+			over := slices.ContainsFunc(told, func(s string) bool { return strings.Contains(s, "has changed") })
+			if over == (name == "longer") || (report.Resumed == 0) != over {
+				t.Errorf("told %q, resumed after %d", told, report.Resumed)
+			}
+			contents := map[string]bool{}
+			for _, r := range all(t, f, namespace) {
+				if contents[r.Content] {
+					t.Errorf("%q is there twice", r.Content)
+				}
+				contents[r.Content] = true
+			}
+		})
+	}
+}
+
+// A position says nothing of another database, nor of a namespace that has been deleted since.
+func TestAnotherDatabaseStartsOver(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		c := f.Client(t)
+		path := filepath.Join(t.TempDir(), "position")
+		if _, err := importer.Run(t.Context(), &flaky{MemoryServiceClient: c, text: "note 250"}, jsonl(numbered(0, 600)...), importer.Options{Journal: open(t, path)}); !errors.Is(err, errCut) {
+			t.Fatal(err)
+		}
+		if _, err := c.DeleteNamespace(t.Context(), &triskelev1.DeleteNamespaceRequest{Namespace: "n"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "n", Content: "in its place"}}); err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		report := runs(t, c, jsonl(numbered(0, 600)...), importer.Options{Journal: open(t, path), Tell: func(s string) { told = append(told, s) }})
+		want(t, "after the deletion", report, 600, 0, 0, 0, 0)
+		if report.Resumed != 0 || len(told) != 1 || !strings.HasPrefix(told[0], "the database has changed") {
+			t.Errorf("told %q, resumed after %d", told, report.Resumed)
+		}
+	})
+}
+
+func TestEqualLinesAreTwoMemories(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		c := f.Client(t)
+		source := jsonl(`{"content": "a", "tags": ["x"]}`, ``, `{"tags": ["x"], "content": "a"}`, `{"content": "b"}`)
+		want(t, "dry run", runs(t, c, source, importer.Options{DryRun: true}), 3, 0, 0, 0, 0)
+		want(t, "first", runs(t, c, source, importer.Options{}), 3, 0, 0, 0, 0)
+		want(t, "again", runs(t, c, source, importer.Options{}), 0, 3, 0, 0, 0)
+		want(t, "dry run of all", runs(t, c, source, importer.Options{DryRun: true}), 0, 3, 0, 0, 0)
+		if n := len(all(t, f, "n")); n != 3 {
+			t.Errorf("%d memories", n)
+		}
+	})
+}
+
+func TestBadLinesAreNamed(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	c := f.Client(t)
+	lines := []string{
+		`{"content": "taken", "idempotency_key": "k"}`, `{`, `{"content": "x", "importance": 7}`, `{"content": ""}`,
+		`{"content": "x", "metadata": {"a": "` + strings.Repeat("x", 20<<10) + `"}}`, strings.Repeat("x", 5<<20),
+		`{"content": "other", "idempotency_key": "k"}`, `{"content": "x", "namespace": "Not A Name"}`,
+		`{"content": "big", "metadata": {"id": [12345678901234567890, 1]}}`, `{"content": "exact", "metadata": {"id": 36028797018963968}}`, "\xff",
+	}
+	source := jsonl(lines...)
+	source.DefaultNamespace = "bad"
+	report := runs(t, c, source, importer.Options{})
+	want(t, "bad lines", report, 3, 0, 0, 0, 8)
+	got := map[string]string{}
+	for _, p := range report.Problems {
+		got[p.Position] = p.Reason
+	}
+	wanted := map[string]string{
+		"notes:2": "not a memory", "notes:3": "invalid importance", "notes:4": "invalid content", "notes:5": "invalid metadata", "notes:6": "line too long",
+		"notes:7": "conflict", "notes:8": "invalid namespace", "notes:9": "number rounded", "notes:11": "not a memory",
+	}
+	if fmt.Sprint(got) != fmt.Sprint(wanted) {
+		t.Errorf("got  %v\nwant %v", got, wanted)
+	}
+
+	var strict *importer.StrictError
+	source.DefaultNamespace = "strict"
+	if _, err := importer.Run(t.Context(), c, source, importer.Options{Strict: true}); !errors.As(err, &strict) || strict.Problem.Position != "notes:2" {
+		t.Errorf("strict: %v", err)
+	}
+	conflicting := jsonl(lines[0], `{"content": "before"}`, lines[6], `{"content": "after"}`)
+	conflicting.DefaultNamespace = "conflict"
+	if _, err := importer.Run(t.Context(), c, conflicting, importer.Options{Strict: true}); !errors.As(err, &strict) || strict.Problem.Position != "notes:3" {
+		t.Errorf("strict: %v", err)
+	}
+	if found := all(t, f, "conflict"); len(found) != 2 {
+		t.Errorf("%d memories up to the conflict", len(found))
+	}
+}

@@ -1,0 +1,122 @@
+package render
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/triskele/triskele/services/agents/spending"
+)
+
+// Spending draws what recorded recalls spent their time on, and what another budget would have meant.
+func (s Style) Spending(report *spending.Report) string {
+	var b strings.Builder
+	ms := func(v float64) string { return Duration(time.Duration(v * float64(time.Millisecond))) }
+	intro := fmt.Sprintf("%s of %s, %s to %s UTC: %d degraded, %d failed. They took %s / %s / %s (p50 / p95 / p99)",
+		Count(int64(report.Recalls), "recall", "recalls"), Plain(report.Source), report.From.Format("2006-01-02 15:04:05"), report.To.Format("15:04:05"),
+		report.Degraded, report.Failed, ms(report.Took.P50), ms(report.Took.P95), ms(report.Took.P99))
+	if report.Budget > 0 {
+		intro += " of a budget of " + ms(report.Budget)
+	}
+	b.WriteString(s.Paragraph(intro + "."))
+	b.WriteString("\n" + s.Bold(fmt.Sprintf("%-28s  %8s  %11s", "waited for", "share", "slowest 5 %")) + "\n")
+	const bar = 20
+	for i, part := range report.Parts {
+		line := fmt.Sprintf("%s  %8s  %11s  %s", fit(Plain(part.Name), 28), percent(part.Share), percent(part.Tail), strings.Repeat("━", int(bar*part.Share+0.5)))
+		if line = strings.TrimRight(line, " "); i == 0 {
+			line = s.Warn(line)
+		}
+		b.WriteString(line + "\n")
+	}
+
+	name := max(s.width()-54, 20)
+	b.WriteString("\n" + s.Bold(fmt.Sprintf("%s  %7s  %8s  %8s  %8s  %5s  %5s", fit("hop", name), "spans", "p50", "p95", "p99", "self", "slow")) + "\n")
+	for _, h := range report.Hops {
+		label := strings.Repeat(" ", min(h.Depth, name/2)) + Plain(h.Service+" "+h.Name)
+		fmt.Fprintf(&b, "%s  %7d  %8s  %8s  %8s  %5s  %5s\n", fit(label, name), h.Spans, ms(h.Took.P50), ms(h.Took.P95), ms(h.Took.P99), percent(h.Share), percent(h.Tail))
+	}
+	b.WriteString(s.Dim("self: what the hop alone adds to the critical path; slow: in the slowest 5 % of recalls") + "\n")
+
+	s.spendingLegs(&b, report.Legs, ms)
+	s.budgets(&b, report, ms)
+	return b.String()
+}
+
+func (s Style) spendingLegs(b *strings.Builder, legs []spending.Leg, ms func(float64) string) {
+	b.WriteString("\n" + s.Bold(fmt.Sprintf("%-12s  %8s  %7s  %6s  %10s  %10s  %10s", "leg", "answered", "cut off", "broken", "p50", "p95", "p99")) + "\n")
+	cut := false
+	for _, l := range legs {
+		at := func(v float64, least bool) string {
+			if cut = cut || least; least {
+				return "≥ " + ms(v)
+			}
+			return ms(v)
+		}
+		fmt.Fprintf(b, "%s  %8d  %7d  %6d  %10s  %10s  %10s\n", fit(Plain(l.Name), 12), l.Answered, l.CutOff, l.Broken,
+			at(l.Took.P50, l.AtLeast.P50), at(l.Took.P95, l.AtLeast.P95), at(l.Took.P99, l.AtLeast.P99))
+	}
+	if cut {
+		b.WriteString(s.Dim("≥: as slow a search was cut off by its budget; how long it would have taken is not known") + "\n")
+	}
+}
+
+// budgets are the tables by budget.
+func (s Style) budgets(b *strings.Builder, report *spending.Report, ms func(float64) string) {
+	if len(report.Budgets) == 0 {
+		return
+	}
+	column := func(text string) string { return strings.Repeat(" ", max(14-utf8.RuneCountInString(text), 0)) + text }
+	header := fmt.Sprintf("%-9s", "budget")
+	for _, l := range report.Legs {
+		header += column(strings.TrimRight(fit(Plain(l.Name), 12), " "))
+	}
+	b.WriteString("\n" + s.Bold(header) + "   dropped in so many recalls\n")
+	open := false
+	for _, p := range report.Budgets {
+		line := fmt.Sprintf("%-9s", ms(p.Budget))
+		for _, l := range report.Legs {
+			d := p.Legs[l.Name]
+			text := percent(d.Share)
+			if d.Unknown > 0 {
+				open = true
+				text = strings.TrimSuffix(text, " %") + "–" + percent(d.Share+d.Unknown)
+			}
+			line += column(text)
+		}
+		b.WriteString(line + "\n")
+	}
+	if open {
+		b.WriteString(s.Dim("two shares: searches that were cut off sooner than that may have ended in time, or not") + "\n")
+	}
+	for _, measure := range report.Measures() {
+		header := fmt.Sprintf("%-9s", "budget")
+		for _, set := range report.Sets() {
+			header += column(strings.TrimRight(fit(Plain(set), 12), " "))
+		}
+		b.WriteString("\n" + s.Bold(header) + "   " + measure + "\n")
+		for _, p := range report.Budgets {
+			line := fmt.Sprintf("%-9s", ms(p.Budget))
+			for _, set := range report.Sets() {
+				r := p.Quality[set][measure]
+				text := fmt.Sprintf("%.3f", r.Low)
+				if high := fmt.Sprintf("%.3f", r.High); high != text {
+					text += "–" + high
+				}
+				line += column(text)
+			}
+			b.WriteString(line + "\n")
+		}
+	}
+	if report.Quality != "" {
+		b.WriteString(s.Dim("as the evaluation "+Plain(report.Quality)+" found it without the legs that are lost in the same recall; without any leg it is 0") + "\n")
+	}
+}
+
+// percent has a decimal only where it matters.
+func percent(share float64) string {
+	if v := 100 * share; v > 0 && v < 9.95 {
+		return fmt.Sprintf("%.1f %%", v)
+	}
+	return fmt.Sprintf("%.0f %%", 100*share)
+}

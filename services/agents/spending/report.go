@@ -1,0 +1,231 @@
+package spending
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/triskele/triskele/fuser/traces/otlp"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/eval"
+)
+
+// Report is what recorded recalls say. Shares are from 0 to 1.
+type Report struct {
+	Source   string           `json:"source"` // in words
+	Recalls  int              `json:"recalls"`
+	From     time.Time        `json:"from"` // when the first began
+	To       time.Time        `json:"to"`   // and the last
+	Degraded int              `json:"degraded"`
+	Failed   int              `json:"failed"`
+	Took     eval.Percentiles `json:"took"`
+	Budget   float64          `json:"budget_ms"` // the median of those that have one
+	Parts    []Part           `json:"parts"`     // the largest share first
+	Hops     []Hop            `json:"hops"`      // as a tree, from the root
+	Legs     []Leg            `json:"legs"`      // by name
+	Budgets  []Point          `json:"budgets"`
+	Quality  string           `json:"quality,omitempty"` // the plan of the evaluation
+}
+
+// Part is one of the things that recalls wait for.
+type Part struct {
+	Name  string  `json:"name"`
+	Share float64 `json:"share"`      // of the time on the critical paths
+	Tail  float64 `json:"share_tail"` // the same, of the slowest twentieth
+}
+
+// Hop is the spans that have the same place in their traces.
+type Hop struct {
+	Service string           `json:"service"`
+	Name    string           `json:"name"`
+	Depth   int              `json:"depth"` // below the root
+	Spans   int              `json:"spans"`
+	Took    eval.Percentiles `json:"took"`
+	// What it spends itself while the recall waits for it, without the hops below it.
+	Share float64 `json:"share"`
+	Tail  float64 `json:"share_tail"`
+}
+
+// Leg is how the searches of a leg went, as the gateway saw it.
+type Leg struct {
+	Name     string           `json:"name"`
+	Answered int              `json:"answered"`
+	CutOff   int              `json:"cut_off"` // by their budget
+	Broken   int              `json:"broken"`  // failed or not asked
+	Spare    int              `json:"spare"`   // not waited for
+	Took     eval.Percentiles `json:"took"`    // of those that answered or were cut off
+	// AtLeast says that a percentile is one at least: as slow a search was cut off, and would have taken longer.
+	AtLeast struct {
+		P50 bool `json:"p50"`
+		P95 bool `json:"p95"`
+		P99 bool `json:"p99"`
+	} `json:"at_least"`
+	Budget float64 `json:"budget_ms"` // the median
+}
+
+// ErrNothing means that the traces have no recall in them.
+var ErrNothing = errors.New("no recall is among the traces")
+
+// Analyse says what the recalls among the traces spent their time on, and what would have become of them under each of the
+// budgets.
+func Analyse(traces []otlp.Trace, rule Rule, budgets []time.Duration, quality *Quality) (*Report, error) {
+	var all []*recall
+	for _, trace := range traces {
+		all = append(all, recalls(trace)...)
+	}
+	if len(all) == 0 {
+		return nil, ErrNothing
+	}
+	report := &Report{Recalls: len(all)}
+	var times, given []time.Duration
+	for _, r := range all {
+		times = append(times, r.took())
+		if r.budget > 0 {
+			given = append(given, r.budget)
+		}
+		begin := r.root.GetStart().AsTime()
+		if report.From.IsZero() || begin.Before(report.From) {
+			report.From = begin
+		}
+		if begin.After(report.To) {
+			report.To = begin
+		}
+		switch {
+		case r.search.GetFailed():
+			report.Failed++
+		case r.degraded:
+			report.Degraded++
+		}
+	}
+	report.Took, report.Budget = eval.NewPercentiles(times), eval.NewPercentiles(given).P50
+	report.spend(all)
+	report.Legs = legs(all)
+	for _, budget := range budgets {
+		report.Budgets = append(report.Budgets, rule.point(all, budget, quality))
+	}
+	if quality != nil {
+		report.Quality = quality.Plan
+	}
+	return report, nil
+}
+
+// hop is a hop in the making.
+type hop struct {
+	Hop
+	took       []time.Duration
+	children   map[[2]string]*hop // by service and name
+	self, tail time.Duration      // on the critical path
+}
+
+func (h *hop) child(span *triskelev1.Span) *hop {
+	id := [2]string{span.GetService(), short(span.GetName())}
+	if h.children == nil {
+		h.children = map[[2]string]*hop{}
+	}
+	if h.children[id] == nil {
+		h.children[id] = &hop{Hop: Hop{Service: id[0], Name: id[1], Depth: h.Depth + 1}}
+	}
+	return h.children[id]
+}
+
+// spend fills Parts and Hops.
+func (report *Report) spend(all []*recall) {
+	var total, tailTotal time.Duration
+	top := &hop{Hop: Hop{Depth: -1}}
+	parts := map[string]*[2]time.Duration{}
+	for _, r := range all {
+		slow := milliseconds(r.took()) >= report.Took.P95
+		total += r.took()
+		if slow {
+			tailTotal += r.took()
+		}
+		hops, of := map[*triskelev1.Span]*hop{}, r.parts()
+		var place func(span *triskelev1.Span, in *hop)
+		place = func(span *triskelev1.Span, in *hop) {
+			if hops[span] != nil {
+				return // a broken trace
+			}
+			h := in.child(span)
+			hops[span] = h
+			h.took = append(h.took, span.GetDuration().AsDuration())
+			for _, child := range r.children[span.GetId()] {
+				place(child, h)
+			}
+		}
+		place(r.root, top)
+		for _, s := range r.path {
+			h, part := hops[s.Span], parts[of[s.Span]]
+			if part == nil {
+				part = &[2]time.Duration{}
+				parts[of[s.Span]] = part
+			}
+			h.self += s.Took
+			part[0] += s.Took
+			if slow {
+				h.tail += s.Took
+				part[1] += s.Took
+			}
+		}
+	}
+	share := func(d, of time.Duration) float64 { return float64(d) / float64(max(of, 1)) }
+	for name, part := range parts {
+		report.Parts = append(report.Parts, Part{name, share(part[0], total), share(part[1], tailTotal)})
+	}
+	slices.SortFunc(report.Parts, func(a, b Part) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Name, b.Name)) })
+	var list func(h *hop)
+	list = func(h *hop) {
+		if h.Depth >= 0 {
+			h.Spans, h.Took = len(h.took), eval.NewPercentiles(h.took)
+			h.Share, h.Tail = share(h.self, total), share(h.tail, tailTotal)
+			report.Hops = append(report.Hops, h.Hop)
+		}
+		for _, child := range slices.SortedFunc(maps.Values(h.children), func(a, b *hop) int {
+			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Service, b.Service))
+		}) {
+			list(child)
+		}
+	}
+	list(top)
+}
+
+// legs are what became of each leg.
+func legs(all []*recall) (out []Leg) {
+	of := map[string][]leg{}
+	for _, r := range all {
+		for name, l := range r.legs {
+			of[name] = append(of[name], l)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		l := Leg{Name: name}
+		var times, given []time.Duration
+		least := time.Duration(-1) // of those that were cut off
+		for _, one := range of[name] {
+			given = append(given, one.budget)
+			switch one.fate {
+			case answered:
+				l.Answered++
+				times = append(times, one.spent)
+			case cutOff:
+				l.CutOff++
+				times = append(times, one.spent)
+				if least < 0 || one.spent < least {
+					least = one.spent
+				}
+			case broken:
+				l.Broken++
+			case spare:
+				l.Spare++
+			}
+		}
+		l.Took, l.Budget = eval.NewPercentiles(times), eval.NewPercentiles(given).P50
+		if least >= 0 {
+			ms := milliseconds(least)
+			l.AtLeast.P50, l.AtLeast.P95, l.AtLeast.P99 = l.Took.P50 >= ms, l.Took.P95 >= ms, l.Took.P99 >= ms
+		}
+		out = append(out, l)
+	}
+	return out
+}

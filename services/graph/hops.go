@@ -1,0 +1,240 @@
+package graph
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/record"
+)
+
+// hopWalk is a search by hop decay in a network. Each of the query's concepts has a weight, and each hop hands a share of
+// it on to the concepts beside: those that a memory mentions too, and the other ends of facts. A memory scores the weights
+// of the concepts that it mentions, and lends some of its score to the memories that an author linked with it.
+type hopWalk struct {
+	n      *network
+	config Config
+	time   moment
+	ways   map[way]float64 // what each step brought; nil unless the walk is to be explained
+}
+
+// note records a step, for an explanation.
+func (h *hopWalk) note(w way, share float64) {
+	if h.ways != nil {
+		h.ways[w] += share
+	}
+}
+
+// hops searches by hop decay. It returns nil if the query names nothing that is known.
+func (s *searcher) hops(n *network, q leg.Query, ps []phrase) *ranking {
+	starts := n.starts(ps)
+	if len(starts) == 0 {
+		return nil
+	}
+	h := &hopWalk{n: n, config: s.config, time: momentOf(q.AsOf, q.Filter.IncludeSuperseded)}
+	if q.Explain {
+		h.ways = map[way]float64{}
+	}
+	frontier := map[int32]float64{}
+	for _, c := range starts {
+		frontier[n.concept[c.concept]] = specificity(c.mentions)
+	}
+	scores, seen := map[int32]float64{}, map[int32]bool{}
+	for hop := 0; len(frontier) > 0; hop++ {
+		bound, degree := maxMentions, startDegree*s.config.MaxDegree
+		if hop > 0 {
+			bound, degree = s.config.MaxDegree, s.config.MaxDegree
+		}
+		h.mentioned(frontier, bound, scores)
+		if hop == s.config.Hops {
+			break
+		}
+		frontier = h.next(frontier, degree, seen)
+	}
+	best := h.best(scores, candidates(q))
+	h.linked(best, scores)
+	r := &ranking{}
+	for at, score := range scores {
+		if h.n.live(at, h.time) && !h.n.stale(at, h.time) {
+			r.list = append(r.list, reached{id: n.memories[at].ID, score: score})
+		}
+	}
+	slices.SortFunc(r.list, func(a, b reached) int {
+		return cmp.Or(cmp.Compare(rounded(b.score), rounded(a.score)), bytes.Compare(b.id[:], a.id[:]))
+	})
+	if q.Explain {
+		h.explain(r.list)
+	}
+	return r
+}
+
+// starts are the concepts of a query that the network knows.
+func (n *network) starts(ps []phrase) []start {
+	known := map[int64]int64{}
+	for _, p := range ps {
+		if at, there := n.concept[p.concept]; there && len(n.concepts[at].mentions) > 0 {
+			known[p.concept] = int64(len(n.concepts[at].mentions))
+		}
+	}
+	starts, _ := link(ps, known, func() (int64, error) { return int64(len(n.memory)), nil })
+	return starts
+}
+
+// next returns the concepts one hop from those of the frontier that no more than degree memories mention: the heaviest
+// ones that were not there before.
+func (h *hopWalk) next(frontier map[int32]float64, degree int, seen map[int32]bool) map[int32]float64 {
+	for c := range frontier {
+		seen[c] = true
+	}
+	weights := map[int32]float64{}
+	for _, c := range h.inOrder(frontier) {
+		concept := &h.n.concepts[c]
+		if len(concept.mentions) > degree {
+			continue
+		}
+		give := func(other int32, weight float64, relation string, back bool) {
+			if share := frontier[c] * weight / float64(len(concept.mentions)); !seen[other] {
+				weights[other] += h.config.Decay * share
+				h.note(way{concept: h.n.concepts[other].id, fromConcept: concept.id, relation: relation, back: back}, share)
+			}
+		}
+		for _, a := range concept.mentions {
+			if h.n.live(a.to, moment{at: h.time.at}) {
+				h.together(c, a.to, give)
+			}
+		}
+		for _, r := range concept.facts {
+			if h.n.holds(r, h.time) {
+				f := &h.n.memories[r.memory].Facts[r.fact]
+				if f.source == c {
+					give(f.target, 1, f.Relation, false)
+				} else {
+					give(f.source, 1, f.Relation, true)
+				}
+			}
+		}
+	}
+	heaviest := h.inOrder(weights)
+	slices.SortStableFunc(heaviest, func(a, b int32) int { return cmp.Compare(rounded(weights[b]), rounded(weights[a])) })
+	out := map[int32]float64{}
+	for _, c := range heaviest[:min(len(heaviest), h.config.Frontier)] {
+		out[c] = weights[c]
+	}
+	return out
+}
+
+// together gives to the other concepts that a memory mentions, if it mentions this one as one of its most salient: the
+// fewer they are, the more each link says. What the memory states of two concepts counts instead.
+func (h *hopWalk) together(c, memory int32, give func(int32, float64, string, bool)) {
+	var top []arc
+	for _, a := range h.n.memories[memory].mentions {
+		if a.salience >= salienceResolved {
+			top = append(top, a)
+		}
+	}
+	slices.SortStableFunc(top, func(a, b arc) int { return cmp.Compare(b.salience, a.salience) })
+	top = top[:min(len(top), maxPaired)]
+	own := slices.IndexFunc(top, func(a arc) bool { return a.to == c })
+	if own < 0 {
+		return
+	}
+	facts := h.n.memories[memory].Facts
+	for _, a := range top {
+		stated := func(f factRow) bool { return f.source == c && f.target == a.to || f.source == a.to && f.target == c }
+		if a.to != c && !slices.ContainsFunc(facts, stated) {
+			give(a.to, float64(a.salience)*float64(top[own].salience)/float64(len(top)-1), coMention, false)
+		}
+	}
+}
+
+// mentioned adds to the scores of the newest memories that mention concepts, so many of each.
+func (h *hopWalk) mentioned(frontier map[int32]float64, bound int, scores map[int32]float64) {
+	for _, c := range h.inOrder(frontier) {
+		concept := &h.n.concepts[c]
+		weight := frontier[c] * concept.specificity
+		mentions := concept.mentions
+		if len(mentions) > bound {
+			mentions = slices.Clone(mentions)
+			slices.SortFunc(mentions, func(a, b arc) int { return -h.compareMemories(a.to, b.to) })
+			mentions = mentions[:bound]
+		}
+		for _, a := range mentions {
+			via := viaMention
+			if a.salience >= salienceTitle {
+				via = viaTitle
+			}
+			scores[a.to] += weight * float64(a.salience)
+			h.note(way{memory: h.n.memories[a.to].ID, fromConcept: concept.id, relation: via}, weight*float64(a.salience))
+		}
+	}
+}
+
+// best leaves the best memories in scores, and returns them in order.
+func (h *hopWalk) best(scores map[int32]float64, limit int) []int32 {
+	list := make([]int32, 0, len(scores))
+	for at := range scores {
+		list = append(list, at)
+	}
+	slices.SortFunc(list, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(rounded(scores[b]), rounded(scores[a])), -h.compareMemories(a, b))
+	})
+	for _, at := range list[min(len(list), limit):] {
+		delete(scores, at)
+	}
+	return list[:min(len(list), limit)]
+}
+
+// linked adds to the scores of the memories that authors linked with the best ones.
+func (h *hopWalk) linked(best []int32, scores map[int32]float64) {
+	best = best[:min(len(best), h.config.Frontier)]
+	lent := make([]float64, len(best))
+	for i, at := range best {
+		lent[i] = scores[at]
+	}
+	now := record.Now().UnixMicro()
+	w := walker{n: h.n, time: h.time, maxLinks: h.config.MaxDegree, scratch: &scratch{}}
+	for i, at := range best {
+		m := &h.n.memories[at]
+		if !h.n.live(at, h.time) || m.Expires > 0 && m.Expires <= cmp.Or(h.time.at, now) {
+			continue
+		}
+		share := h.config.Decay * lent[i] / float64(len(m.Links)+len(h.n.linkers[m.key]))
+		for _, l := range w.links(at) {
+			scores[l.memory] += share
+			h.note(way{memory: h.n.memories[l.memory].ID, fromMemory: m.ID, relation: l.via}, share)
+		}
+	}
+}
+
+// explain gives each memory the way by which most of its score came.
+func (h *hopWalk) explain(list []reached) {
+	ways := make([]way, 0, len(h.ways))
+	for w, share := range h.ways {
+		w.share = share
+		ways = append(ways, w)
+	}
+	ids := make([]uuid.UUID, len(list))
+	for i := range list {
+		ids[i] = list[i].id
+	}
+	for i, path := range routes(ways, ids) {
+		list[i].path = path
+	}
+}
+
+// inOrder lists concepts by their ids, so that the same walk adds up to the same.
+func (h *hopWalk) inOrder(weights map[int32]float64) []int32 {
+	list := make([]int32, 0, len(weights))
+	for c := range weights {
+		list = append(list, c)
+	}
+	slices.SortFunc(list, h.n.byID)
+	return list
+}
+
+func (h *hopWalk) compareMemories(a, b int32) int {
+	return compareIDs(h.n.memories[a].ID, h.n.memories[b].ID)
+}

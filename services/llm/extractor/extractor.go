@@ -1,0 +1,230 @@
+// Package extractor has a chat model read memories and say, in triples, what they state about named things, for the graph.
+// It works off a queue, so that storing a memory never waits for it, reads no text twice, and keeps to a budget.
+//
+// What the model is shown leaves this process. It is never a sensitive memory, and never memories of two namespaces
+// together. What the model answers can only become facts of the memories it was shown, about things that these name.
+package extractor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/graph"
+	"github.com/triskele/triskele/services/llm/internal/chat"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+)
+
+// Config says whom to ask, and how much. Without URL nobody is asked. Zero elsewhere means the default.
+type Config struct {
+	URL           string        `help:"Let a chat model read facts out of memories for the graph: base URL of an OpenAI-compatible server, like http://127.0.0.1:11434/v1. Texts of memories that are not sensitive are sent there. Off if not given." env:"TRISKELE_EXTRACTOR_URL" placeholder:"URL"`
+	Model         string        `help:"The extractor's model, as its server calls it." env:"TRISKELE_EXTRACTOR_MODEL" placeholder:"NAME"`
+	Key           string        `help:"The server's key." env:"TRISKELE_EXTRACTOR_KEY" hidden:"" secret:""`
+	KeyFile       string        `help:"File that holds the server's key; TRISKELE_EXTRACTOR_KEY may hold it instead." env:"TRISKELE_EXTRACTOR_KEY_FILE" placeholder:"PATH"`
+	Batch         int           `help:"Memories in a request at most, 8 if not given, 64 at most." env:"TRISKELE_EXTRACTOR_BATCH" placeholder:"N"`
+	PerMinute     int           `help:"Requests a minute at most, 30 if not given." env:"TRISKELE_EXTRACTOR_PER_MINUTE" placeholder:"N"`
+	TokensPerHour int           `help:"Tokens an hour at most, 200000 if not given, of questions and answers as the server counts them. What is beyond waits." env:"TRISKELE_EXTRACTOR_TOKENS_PER_HOUR" placeholder:"N"`
+	MaxInput      int           `help:"Bytes of memory texts in a request at most, 16384 if not given; of a longer memory its beginning is read." env:"TRISKELE_EXTRACTOR_MAX_INPUT" placeholder:"BYTES"`
+	Timeout       time.Duration `help:"Give up on a request after this long, 30s if not given, 90s at most." env:"TRISKELE_EXTRACTOR_TIMEOUT" placeholder:"TIME"`
+}
+
+// Extractor reads memories.
+type Extractor struct {
+	config Config
+	store  graph.Extractions
+	model  *chat.Model
+	budget budget
+	tracer trace.Tracer
+	log    *slog.Logger
+	tokens metric.Int64Counter
+	calls  metric.Int64Counter
+	facts  metric.Int64Counter
+}
+
+var _ queue.Indexer = (*Extractor)(nil)
+
+// New checks the configuration and fills in its defaults. It sends nothing.
+func New(config Config, store graph.Extractions, tel *telemetry.Service, log *slog.Logger) (*Extractor, error) {
+	for _, d := range []struct {
+		value *int
+		or    int
+	}{{&config.Batch, 8}, {&config.TokensPerHour, 200_000}, {&config.MaxInput, 16 << 10}} {
+		if *d.value == 0 {
+			*d.value = d.or
+		}
+	}
+	model, err := chat.New(chat.Config{
+		For: "the extractor", URL: config.URL, Model: config.Model, Key: config.Key, KeyFile: config.KeyFile, PerMinute: config.PerMinute, Timeout: config.Timeout,
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case config.Batch < 1 || config.Batch > 64:
+		return nil, fmt.Errorf("the extractor may send 1 to 64 memories in a request, not %d", config.Batch)
+	case config.MaxInput < 1:
+		return nil, fmt.Errorf("the extractor may send 1 byte or more, not %d", config.MaxInput)
+	case config.TokensPerHour < 1:
+		return nil, fmt.Errorf("the extractor may spend 1 token an hour or more, not %d", config.TokensPerHour)
+	}
+	e := &Extractor{config: config, store: store, model: model, budget: budget{perHour: config.TokensPerHour}, tracer: tel.Tracer, log: log}
+	meter := tel.MeterProvider.Meter(telemetry.ScopeName)
+	for _, c := range []struct {
+		counter           *metric.Int64Counter
+		name, description string
+	}{
+		{&e.calls, "triskele.extraction.calls", "Requests to the extractor's model, by outcome."},
+		{&e.tokens, "triskele.extraction.tokens", "Tokens that the extractor's model has cost."},
+		{&e.facts, "triskele.extraction.facts", "Facts that the extractor's model has found."},
+	} {
+		if *c.counter, err = meter.Int64Counter(c.name, metric.WithDescription(c.description)); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// Batch is how many memories go into one request at most.
+func (e *Extractor) Batch() int { return e.config.Batch }
+
+// Index implements queue.Indexer: it has the memories read that were not, those of a namespace together as far as they fit.
+func (e *Extractor) Index(ctx context.Context, records []record.Record) error {
+	byNamespace := map[string][]record.Record{}
+	var namespaces []string
+	for _, r := range records {
+		if byNamespace[r.Namespace] == nil {
+			namespaces = append(namespaces, r.Namespace)
+		}
+		byNamespace[r.Namespace] = append(byNamespace[r.Namespace], r)
+	}
+	for _, namespace := range namespaces {
+		for left := byNamespace[namespace]; len(left) > 0; {
+			n := fitting(left, e.config.MaxInput)
+			if err := e.read(ctx, namespace, left[:n]); err != nil {
+				return err
+			}
+			left = left[n:]
+		}
+	}
+	return nil
+}
+
+// fitting is how many of the memories go into so many bytes together, at least one.
+func fitting(records []record.Record, room int) int {
+	for i, r := range records {
+		if room -= len(r.Title) + len(r.Content); room < 0 {
+			return max(i, 1)
+		}
+	}
+	return len(records)
+}
+
+// read has the model read memories of one namespace, and stores what it found.
+func (e *Extractor) read(ctx context.Context, namespace string, records []record.Record) (err error) {
+	ctx, span := e.tracer.Start(ctx, "extract")
+	defer func() {
+		if err != nil && !errors.Is(err, queue.ErrPaused) {
+			span.SetStatus(otelcodes.Error, "failed") // the cause is in the log
+		}
+		span.End()
+	}()
+	if records, err = e.unread(ctx, namespace, records); err != nil || len(records) == 0 {
+		return err
+	}
+	if err := e.budget.check(time.Now()); err != nil {
+		return err
+	}
+	if err := e.model.Wait(ctx); err != nil {
+		return err
+	}
+	// Again after the wait, so that what has turned sensitive meanwhile is not sent.
+	if records, err = e.unread(ctx, namespace, records); err != nil || len(records) == 0 {
+		return err
+	}
+	data, err := question(records, e.config.MaxInput)
+	if err != nil {
+		return err
+	}
+	answer, err := e.model.Ask(ctx, chat.Question{Instructions: instructions, Data: data, Name: "triples", Schema: schema(len(records))})
+	spent := answer.Tokens
+	if err != nil {
+		spent = chat.Tokens(len(instructions) + len(data)) // the server may have read it
+	}
+	e.budget.spend(time.Now(), spent)
+	e.tokens.Add(ctx, int64(spent))
+	e.calls.Add(ctx, 1, metric.WithAttributes(attribute.Bool("failed", err != nil)))
+	if err != nil {
+		return err
+	}
+	found, err := readAnswer(e.model, answer.Text, records)
+	if err != nil {
+		return err
+	}
+	if err := e.resolve(ctx, namespace, found); err != nil {
+		return err
+	}
+	total := 0
+	for i, r := range records {
+		x := graph.Extraction{Model: e.model.Name(), Tokens: spent / len(records), Facts: found[i]}
+		if err := e.store.PutExtraction(ctx, r, x); err != nil {
+			return err
+		}
+		total += len(found[i])
+	}
+	span.SetAttributes(attribute.Int("triskele.memories", len(records)), attribute.Int("triskele.facts", total), attribute.Int("triskele.tokens", spent))
+	e.facts.Add(ctx, int64(total))
+	e.log.DebugContext(ctx, "facts extracted", "memories", len(records), "facts", total, "tokens", spent)
+	return nil
+}
+
+// unread returns those of the memories that the model may be shown and has to be.
+func (e *Extractor) unread(ctx context.Context, namespace string, records []record.Record) ([]record.Record, error) {
+	ids, err := e.store.Unread(ctx, namespace, records)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(records), func(r record.Record) bool { return !slices.Contains(ids, r.ID) }), nil
+}
+
+// resolve makes the names in facts those of the concepts they stand for. Where a name is another spelling, a fact says so.
+func (e *Extractor) resolve(ctx context.Context, namespace string, found [][]graph.Fact) error {
+	var names []string
+	for _, facts := range found {
+		for _, f := range facts {
+			names = append(names, f.Subject, f.Object)
+		}
+	}
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) == 0 {
+		return nil
+	}
+	known, err := e.store.Resolve(ctx, namespace, names)
+	if err != nil {
+		return err
+	}
+	for i, facts := range found {
+		var aliases []graph.Fact
+		for j := range facts {
+			for _, end := range []*string{&facts[j].Subject, &facts[j].Object} {
+				concept, there := known[*end]
+				if there && graph.Key(concept) != graph.Key(*end) {
+					aliases = append(aliases, graph.Fact{Memory: facts[j].Memory, Subject: *end, Relation: graph.AliasRelation, Object: concept})
+				}
+				if there {
+					*end = concept
+				}
+			}
+		}
+		found[i] = append(facts, aliases...)
+	}
+	return nil
+}

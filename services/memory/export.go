@@ -1,0 +1,123 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+const (
+	// exportPage is how many memories are read at a time, and exportBytes about how large a message of them is.
+	exportPage, exportBytes = 100, 256 << 10
+	// maxExports bounds the exports that run at a time, and maxExportsOf those of one tenant: of the namespaces whose names
+	// have the same first part.
+	maxExports, maxExportsOf = 8, 3
+	// maxPages bounds the pages that are read at a time, and so the connections that exports keep from others.
+	maxPages = 2
+)
+
+// exports counts what runs.
+type exports struct {
+	pages chan struct{}
+
+	mu  sync.Mutex
+	all int
+	of  map[string]int // by tenant; without those that have none
+}
+
+func newExports() *exports {
+	return &exports{pages: make(chan struct{}, maxPages), of: map[string]int{}}
+}
+
+// begin admits an export or says RESOURCE_EXHAUSTED.
+func (e *exports) begin(namespace string) (end func(), err error) {
+	tenant, _, _ := strings.Cut(namespace, "/")
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.all == maxExports || e.of[tenant] == maxExportsOf {
+		return nil, status.Errorf(codes.ResourceExhausted, "namespace: %d exports run already, %d of them of %q: wait for one to end", e.all, e.of[tenant], tenant)
+	}
+	e.all++
+	e.of[tenant]++
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.all--
+		if e.of[tenant]--; e.of[tenant] == 0 {
+			delete(e.of, tenant)
+		}
+	}, nil
+}
+
+// Export implements triskelev1.MemoryServiceServer. Nothing of the database is held while a message is sent: the receiver decides
+// how long that takes.
+func (s *Server) Export(req *triskelev1.ExportRequest, stream grpc.ServerStreamingServer[triskelev1.ExportResponse]) error {
+	end, err := s.exports.begin(req.GetNamespace())
+	if err != nil {
+		return err
+	}
+	defer end()
+	var first time.Time
+	for after := (Cursor{}); ; {
+		page, err := s.page(stream.Context(), req.GetNamespace(), after)
+		switch {
+		case first.IsZero() && err == nil:
+			first = page.Created
+		case !first.IsZero() && (errors.Is(err, ErrNotFound) || err == nil && !page.Created.Equal(first)):
+			return status.Error(codes.Aborted, "namespace: it was renamed or deleted during the export; export it again")
+		}
+		if err != nil {
+			return namespaceError(req.GetNamespace(), err)
+		}
+		if len(page.Records) == 0 {
+			return nil
+		}
+		memories, err := toProto(page.Records)
+		if err != nil {
+			return err
+		}
+		for len(memories) > 0 {
+			n := fit(memories)
+			if err := rpc.SendInTime(stream.Send, &triskelev1.ExportResponse{Memories: memories[:n]}, s.limits.send); err != nil {
+				return err
+			}
+			memories = memories[n:]
+		}
+		last := page.Records[len(page.Records)-1]
+		after = Cursor{last.CreatedAt, last.ID}
+	}
+}
+
+// fit says how many memories go into a message: at least one.
+func fit(memories []*triskelev1.Memory) int {
+	bytes := 0
+	for i, m := range memories {
+		if bytes += proto.Size(m); bytes > exportBytes {
+			return max(i, 1)
+		}
+	}
+	return len(memories)
+}
+
+func (s *Server) page(ctx context.Context, namespace string, after Cursor) (Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
+	defer cancel()
+	select {
+	case s.exports.pages <- struct{}{}:
+		defer func() { <-s.exports.pages }()
+	case <-ctx.Done():
+		return Page{}, fmt.Errorf("wait for the pages of other exports: %w", ctx.Err())
+	}
+	return s.store.Page(ctx, namespace, after, exportPage)
+}

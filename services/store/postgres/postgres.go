@@ -1,0 +1,250 @@
+// Package postgres opens connection pools, runs searches inside their caller's budget, and translates records and
+// filters for PostgreSQL. It knows no service's tables but the filter columns of memory.memories.
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/exaring/otelpgx"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	pgvector "github.com/pgvector/pgvector-go/pgx"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/trouble"
+)
+
+// Open returns a pool for a connection string in URL or keyword form. The service's name shows in pg_stat_activity.
+// It does not wait for the server.
+func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Pool, error) {
+	return open(ctx, url, tel, tel.Name, nil)
+}
+
+// open is Open with a name for the pool's metrics and a look at each connection before it is used.
+func open(ctx context.Context, url string, tel *telemetry.Service, name string, prepare func(context.Context, *pgx.Conn) (bool, error)) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		// The cause repeats the connection string, password and all.
+		return nil, errors.New("the PostgreSQL connection string is not valid")
+	}
+	config.ConnConfig.RuntimeParams["application_name"] = "triskele-" + tel.Name
+	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	config.ConnConfig.Tracer = otelpgx.NewTracer(
+		otelpgx.WithTracerProvider(tel.Statements),
+		otelpgx.WithMeterProvider(tel.MeterProvider),
+		otelpgx.WithDisableConnectionDetailsInAttributes(),
+		otelpgx.WithDisableSQLStatementInAttributes(),
+		otelpgx.WithSpanNameCtxFunc(func(_ context.Context, statement string) string { return telemetry.Summary(statement) }),
+	)
+	config.AfterConnect, config.PrepareConn = connected, prepare
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	// How full the pool is, and how long callers wait for a connection.
+	return pool, otelpgx.RecordStats(pool, otelpgx.WithStatsMeterProvider(tel.MeterProvider),
+		otelpgx.WithStatsAttributes(attribute.String("db.client.connection.pool.name", name)))
+}
+
+// goneAfter is how soon the server notices, while it works on a statement, that its client is no longer there.
+const goneAfter = 500 * time.Millisecond
+
+// connected readies a connection. A statement whose cancellation was lost ends with its connection, even where no
+// statement_timeout holds yet: while pgx prepares it, which waits for locks as well. Ids travel as sixteen bytes instead of as
+// text, and vector types are made known; before the extension is installed there are none.
+func connected(ctx context.Context, conn *pgx.Conn) error {
+	pgxuuid.Register(conn.TypeMap())
+	var vectors bool
+	if err := conn.QueryRow(ctx, "SELECT to_regtype('halfvec') IS NOT NULL FROM set_config('client_connection_check_interval', $1, false)",
+		goneAfter.String()).Scan(&vectors); err != nil {
+		return err
+	}
+	if !vectors {
+		return nil
+	}
+	return pgvector.RegisterTypes(ctx, conn)
+}
+
+// Timeline is an SQL expression for the number of the history of writes that the server is on. A failover begins a new one, and so
+// does a restore; what was lost then, numbers of transactions among it, may be given out again. A standby follows with what it replays.
+const Timeline = `CASE WHEN pg_is_in_recovery()
+	THEN (SELECT greatest(c.timeline_id, r.min_recovery_end_timeline)::bigint FROM pg_control_checkpoint() c, pg_control_recovery() r)
+	ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END`
+
+// SQL returns a database/sql handle over the pool, for the migration tool. Close it before the pool.
+func SQL(pool *pgxpool.Pool) *sql.DB { return stdlib.OpenDBFromPool(pool) }
+
+// Args collects the arguments of a statement while its text is put together.
+type Args []any
+
+// Add appends an argument and returns its placeholder.
+func (a *Args) Add(v any) string {
+	*a = append(*a, v)
+	return "$" + strconv.Itoa(len(*a))
+}
+
+// Configure queues settings that hold until the transaction ends.
+func Configure(batch *pgx.Batch, settings map[string]string) {
+	names, values := make([]string, 0, len(settings)), make([]string, 0, len(settings))
+	for name, value := range settings {
+		names, values = append(names, name), append(values, value)
+	}
+	batch.Queue("SELECT set_config(name, value, true) FROM unnest($1::text[], $2::text[]) AS s (name, value)", names, values)
+}
+
+// Search runs fn in a read-only transaction about one namespace, as In, that sees one state of the database throughout. When
+// ctx ends, the running statement is cancelled; should the cancellation be lost, the server itself stops any statement that
+// runs for longer than was left of ctx's deadline at the start, and soon after its client has hung up. Extra settings hold for the transaction.
+func Search(ctx context.Context, pool *pgxpool.Pool, namespace string, settings map[string]string, fn func(pgx.Tx) error) error {
+	return SearchAfter(ctx, pool, namespace, settings, func(*pgx.Batch) {}, fn)
+}
+
+// SearchAfter is Search with statements, queued by first, that go out with the settings and are done before fn begins.
+func SearchAfter(ctx context.Context, pool *pgxpool.Pool, namespace string, settings map[string]string, first func(*pgx.Batch), fn func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		setUp(ctx, batch, namespace, settings)
+		first(batch)
+		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
+// IsTimeout says whether an error is the server's statement timeout or the end of the caller's own deadline.
+func IsTimeout(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || hasCode(err, "57014")
+}
+
+// IsRetryable says whether a transaction failed only because of others running beside it.
+func IsRetryable(err error) bool { return hasCode(err, "40001", "40P01") }
+
+// Wrap marks an error of the server's disk or resources as a trouble. A standby is none, though it is read-only: see IsUnreachable.
+func Wrap(err error) error {
+	of := map[string]error{
+		"53000": trouble.Short, "53100": trouble.Full, "53200": trouble.Short, "53400": trouble.Short, "58030": trouble.Disk,
+	}
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && of[pgErr.Code] != nil {
+		return fmt.Errorf("%w: %w", of[pgErr.Code], err)
+	}
+	return err
+}
+
+// IsReadOnly says whether a transaction must not write: its server is a standby, or is configured so.
+func IsReadOnly(err error) bool { return hasCode(err, "25006") }
+
+// IsForbidden says whether the role lacks a privilege.
+func IsForbidden(err error) bool { return hasCode(err, "42501") }
+
+// IsLockTimeout says whether a statement waited longer for a lock than lock_timeout allows.
+func IsLockTimeout(err error) bool { return hasCode(err, "55P03") }
+
+// IsUniqueViolation says whether a row was there already.
+func IsUniqueViolation(err error) bool { return hasCode(err, "23505") }
+
+// IsForeignKeyViolation says whether a row that another one refers to was not there, or no longer.
+func IsForeignKeyViolation(err error) bool { return hasCode(err, "23503") }
+
+func hasCode(err error, codes ...string) bool {
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) {
+		return false
+	}
+	for _, code := range codes {
+		if pgErr.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
+// Live returns a condition on the memory.memories row called alias: it passes the filter and is neither expired nor,
+// unless asked for, superseded.
+func Live(f record.Filter, alias string, args *Args) string {
+	where := fmt.Sprintf("(%[1]s.expires_at IS NULL OR %[1]s.expires_at > now())", alias)
+	if !f.IncludeSuperseded {
+		where += fmt.Sprintf(" AND %s.superseded_by IS NULL", alias)
+	}
+	return where + Matches(f, alias, args)
+}
+
+// Matches returns the filter's conditions on the memory.memories row called alias, each with a leading AND.
+func Matches(f record.Filter, alias string, args *Args) string {
+	var where string
+	add := func(format string, v any) {
+		where += " AND " + fmt.Sprintf(format, alias, args.Add(v))
+	}
+	if len(f.TagsAny) > 0 {
+		add("%s.tags && %s", f.TagsAny)
+	}
+	if len(f.TagsAll) > 0 {
+		add("%s.tags @> %s", f.TagsAll)
+	}
+	if len(f.Categories) > 0 {
+		add("%s.category = ANY(%s)", f.Categories)
+	}
+	if !f.CreatedFrom.IsZero() {
+		add("%s.created_at >= %s", f.CreatedFrom)
+	}
+	if !f.CreatedBefore.IsZero() {
+		add("%s.created_at < %s", f.CreatedBefore)
+	}
+	if len(f.Metadata) > 0 {
+		add("%s.metadata @> %s", f.Metadata)
+	}
+	return where
+}
+
+// RecordColumns are the columns of memory.memories in the order that ScanRecord reads, for a row called m.
+const RecordColumns = `m.namespace, m.id, m.content, m.title, m.expanded_keywords, m.tags, m.category, m.metadata,
+	m.importance, m.sensitive, m.source, m.created_at, m.updated_at, m.occurred_at, m.expires_at, m.supersedes,
+	m.superseded_by, m.revision, m.idempotency_key, m.links, m.sequence`
+
+// ScanRecord reads a row of RecordColumns.
+func ScanRecord(row pgx.CollectableRow) (record.Record, error) { return ScanRecordAnd(row) }
+
+// ScanRecordAnd reads a row of RecordColumns, followed by any other targets. A row that cannot be decoded is a
+// *record.UndecodableError.
+func ScanRecordAnd(row pgx.CollectableRow, more ...any) (record.Record, error) {
+	var r record.Record
+	var occurred, expires *time.Time
+	var supersedes, supersededBy pgtype.UUID
+	var key pgtype.Text
+	err := row.Scan(append([]any{
+		&r.Namespace, &r.ID, &r.Content, &r.Title, &r.Keywords, &r.Tags, &r.Category, &r.Metadata, &r.Importance,
+		&r.Sensitive, &r.Source, &r.CreatedAt, &r.UpdatedAt, &occurred, &expires, &supersedes, &supersededBy, &r.Revision, &key,
+		&r.Links, &r.Sequence,
+	}, more...)...)
+	var wrong pgx.ScanArgError
+	if errors.As(err, &wrong) {
+		return record.Record{}, &record.UndecodableError{Namespace: r.Namespace, ID: r.ID, Column: wrong.FieldName}
+	}
+	if err != nil {
+		return record.Record{}, err
+	}
+	r.CreatedAt, r.UpdatedAt, r.OccurredAt, r.ExpiresAt = r.CreatedAt.UTC(), r.UpdatedAt.UTC(), orZero(occurred), orZero(expires)
+	r.Supersedes, r.SupersededBy = supersedes.Bytes, supersededBy.Bytes
+	r.IdempotencyKey = key.String
+	return r, nil
+}
+
+// orZero makes the zero time of NULL.
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}

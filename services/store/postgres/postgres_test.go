@@ -1,0 +1,118 @@
+package postgres_test
+
+import (
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/postgres/pgtest"
+	"github.com/triskele/triskele/services/wiring/storetest"
+)
+
+// TestNoStatementOutlivesItsClient cuts the line to a statement that waits for a lock, so that no cancellation gets through,
+// and before any statement_timeout holds: pgx is preparing it.
+func TestNoStatementOutlivesItsClient(t *testing.T) {
+	database := pgtest.Empty(t)
+	watcher, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = watcher.Close(t.Context()) }()
+	for _, statement := range []string{"CREATE TABLE locked (id int)", "BEGIN", "LOCK TABLE locked IN ACCESS EXCLUSIVE MODE"} {
+		if _, err := watcher.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line, cut := wire(t, database)
+	pool, err := postgres.Open(t.Context(), line, storetest.Telemetry(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := pool.Exec(t.Context(), "SELECT FROM locked WHERE id = $1", 1)
+		ended <- err
+	}()
+	await := func(when string, statements int) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			var n int
+			if err := watcher.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE relation = 'locked'::regclass AND NOT granted").Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			if n == statements {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %d statements wait, want %d", when, n, statements)
+			}
+		}
+	}
+	await("before the cut", 1)
+	cut()
+	if err := <-ended; err == nil {
+		t.Error("a statement has succeeded over a line that was cut")
+	}
+	await("after the cut", 0)
+}
+
+// wire returns a URL that leads to the database through a socket of the test's own, and what cuts all connections there and
+// lets no further one through.
+func wire(t *testing.T, database string) (string, func()) {
+	t.Helper()
+	config, err := pgconn.ParseConfig(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	listener, err := net.Listen("unix", filepath.Join(folder, ".s.PGSQL.5432"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	ends := []io.Closer{listener}
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial(pgconn.NetworkAddress(config.Host, config.Port))
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			mu.Lock()
+			ends = append(ends, client, server)
+			mu.Unlock()
+			go func() { _, _ = io.Copy(server, client) }()
+			go func() { _, _ = io.Copy(client, server) }()
+		}
+	}()
+	cut := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, end := range ends {
+			_ = end.Close()
+		}
+	}
+	t.Cleanup(cut)
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("host", folder)
+	query.Set("port", "5432")
+	u.Host, u.RawQuery = "", query.Encode()
+	return u.String(), cut
+}

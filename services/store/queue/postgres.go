@@ -1,0 +1,220 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/record"
+)
+
+// Postgres is the list of tasks in PostgreSQL.
+type Postgres struct{ pool *pgxpool.Pool }
+
+var _ Store = (*Postgres)(nil)
+
+// NewPostgres returns the list of tasks in a database.
+func NewPostgres(pool *pgxpool.Pool) *Postgres { return &Postgres{pool} }
+
+// EnqueuePostgres notes, in the transaction that changes the records, that the indexes have to catch up with them: those
+// that memory.indexes has, and of sensitive records only those that it lets them into.
+func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record) error {
+	n := len(records)
+	namespaces, ids, sensitive := make([]string, n), make([]uuid.UUID, n), make([]bool, n)
+	revisions, sequences := make([]int64, n), make([]int64, n)
+	for i, r := range records {
+		namespaces[i], ids[i], sensitive[i], revisions[i], sequences[i] = r.Namespace, r.ID, r.Sensitive, r.Revision, r.Sequence
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO memory.index_queue AS q (namespace, memory_id, index_name, sensitive, revision, sequence, since)
+		SELECT t.namespace, t.memory_id, i.name, t.sensitive, t.revision, t.sequence, t.sequence
+		FROM unnest($1::text[], $2::uuid[], $3::boolean[], $4::bigint[], $5::bigint[]) AS t (namespace, memory_id, sensitive, revision, sequence)
+		JOIN memory.indexes i ON i.sensitive = t.sensitive
+		ORDER BY t.namespace, t.memory_id, i.name
+		ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
+		SET revision = excluded.revision, sequence = excluded.sequence, not_before = now(), attempts = 0, dead = false, last_error = ''`,
+		namespaces, ids, sensitive, revisions, sequences)
+	return err
+}
+
+// DropPostgres takes a record out of an index's list if only the write that made its revision put it there. It is for a
+// write that is none of the index's business.
+func DropPostgres(ctx context.Context, tx pgx.Tx, index string, r record.Record) error {
+	_, err := tx.Exec(ctx, `DELETE FROM memory.index_queue WHERE namespace = $1 AND memory_id = $2 AND index_name = $3 AND since = $4`,
+		r.Namespace, r.ID, index, r.Sequence)
+	return err
+}
+
+// Claim implements Store.
+func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error) {
+	rows, err := postgres.In(q.pool, postgres.AllNamespaces).Query(ctx, `
+		WITH due AS MATERIALIZED (
+			SELECT namespace, memory_id FROM memory.index_queue
+			WHERE index_name = $1 AND NOT dead AND not_before <= now()
+			ORDER BY not_before, namespace, memory_id LIMIT $2 FOR UPDATE SKIP LOCKED
+		), claimed AS (
+			UPDATE memory.index_queue q SET not_before = now() + $3::interval
+			FROM due WHERE q.namespace = due.namespace AND q.index_name = $1 AND q.memory_id = due.memory_id
+			RETURNING q.namespace, q.memory_id, q.attempts, q.enqueued_at, q.sequence
+		)
+		SELECT `+postgres.RecordColumns+`, c.attempts, c.enqueued_at, c.sequence
+		FROM claimed c JOIN memory.memories m ON m.namespace = c.namespace AND m.id = c.memory_id
+		ORDER BY m.namespace, m.id`, index, n, lease)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Task, err error) {
+		t.Record, err = postgres.ScanRecordAnd(row, &t.Attempts, &t.EnqueuedAt, &t.Sequence)
+		return t, err
+	})
+	var bad *record.UndecodableError
+	if errors.As(err, &bad) {
+		_, setAside := postgres.In(q.pool, bad.Namespace).Exec(ctx, `
+			UPDATE memory.index_queue SET dead = true, attempts = attempts + 1, last_error = $4
+			WHERE namespace = $1 AND index_name = $2 AND memory_id = $3`, bad.Namespace, index, bad.ID, bad.Public())
+		err = errors.Join(err, setAside)
+	}
+	return tasks, err
+}
+
+// Extend implements Store.
+func (q *Postgres) Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error {
+	_, err := postgres.In(q.pool, postgres.AllNamespaces).Exec(ctx, `
+		UPDATE memory.index_queue q SET not_before = now() + $6::interval
+		FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::bigint[]) AS t (namespace, memory_id, revision, sequence)
+		WHERE q.namespace = t.namespace AND q.index_name = $1 AND q.memory_id = t.memory_id
+			AND q.revision <= t.revision AND q.sequence <= t.sequence AND NOT q.dead`, append(taskArgs(index, tasks), lease)...)
+	return err
+}
+
+// taskArgs are the arguments of a statement about tasks: the index, and their namespaces, ids, revisions and sequences.
+func taskArgs(index string, tasks []Task) []any {
+	namespaces, ids := make([]string, len(tasks)), make([]uuid.UUID, len(tasks))
+	revisions, sequences := make([]int64, len(tasks)), make([]int64, len(tasks))
+	for i, t := range tasks {
+		namespaces[i], ids[i], revisions[i], sequences[i] = t.Record.Namespace, t.Record.ID, t.Record.Revision, t.Sequence
+	}
+	return []any{index, namespaces, ids, revisions, sequences}
+}
+
+// Done implements Store.
+func (q *Postgres) Done(ctx context.Context, index string, tasks []Task) error {
+	_, err := postgres.In(q.pool, postgres.AllNamespaces).Exec(ctx, `
+		DELETE FROM memory.index_queue q
+		USING unnest($2::text[], $3::uuid[], $4::bigint[], $5::bigint[]) AS d (namespace, memory_id, revision, sequence)
+		WHERE q.namespace = d.namespace AND q.index_name = $1 AND q.memory_id = d.memory_id
+			AND q.revision <= d.revision AND q.sequence <= d.sequence`, taskArgs(index, tasks)...)
+	return err
+}
+
+// Fail implements Store.
+func (q *Postgres) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
+	_, err := postgres.In(q.pool, task.Record.Namespace).Exec(ctx, `
+		UPDATE memory.index_queue SET attempts = attempts + 1, not_before = $6, dead = $7, last_error = $8
+		WHERE namespace = $1 AND index_name = $2 AND memory_id = $3 AND revision <= $4 AND sequence <= $5`,
+		task.Record.Namespace, index, task.Record.ID, task.Record.Revision, task.Sequence, retryAt, dead, reason)
+	return err
+}
+
+// AsSensitive implements Discretion.
+func (q *Postgres) AsSensitive(ctx context.Context, records []record.Record) (bool, error) {
+	n := len(records)
+	namespaces, ids, sensitive := make([]string, n), make([]uuid.UUID, n), make([]bool, n)
+	for i, r := range records {
+		namespaces[i], ids[i], sensitive[i] = r.Namespace, r.ID, r.Sensitive
+	}
+	var same bool
+	err := postgres.In(q.pool, postgres.AllNamespaces).QueryRow(ctx, `
+		SELECT NOT EXISTS (
+			SELECT FROM unnest($1::text[], $2::uuid[], $3::boolean[]) AS t (namespace, id, sensitive)
+			LEFT JOIN memory.memories m USING (namespace, id, sensitive) WHERE m.id IS NULL
+		)`, namespaces, ids, sensitive).Scan(&same)
+	return same, err
+}
+
+// counts are the columns of a Status.
+const counts = `count(*) FILTER (WHERE NOT dead), count(*) FILTER (WHERE dead),
+	coalesce(now() - min(enqueued_at) FILTER (WHERE NOT dead), '0') AS lag`
+
+// Status implements Store.
+func (q *Postgres) Status(ctx context.Context, index, namespace string) (Status, error) {
+	var s Status
+	err := postgres.In(q.pool, namespace).QueryRow(ctx, `SELECT `+counts+` FROM memory.index_queue WHERE namespace = $1 AND index_name = $2`, namespace, index).
+		Scan(&s.Pending, &s.Dead, &s.Lag)
+	return s, err
+}
+
+// Total implements Store.
+func (q *Postgres) Total(ctx context.Context, index string) (Status, error) {
+	var s Status
+	err := postgres.In(q.pool, postgres.AllNamespaces).QueryRow(ctx, `SELECT `+counts+` FROM memory.index_queue WHERE index_name = $1`, index).Scan(&s.Pending, &s.Dead, &s.Lag)
+	return s, err
+}
+
+// Knows implements Store.
+func (q *Postgres) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
+	var dead *bool
+	var written bool
+	err = postgres.In(q.pool, namespace).QueryRow(ctx, `
+		SELECT (SELECT dead FROM memory.index_queue WHERE namespace = $1 AND index_name = $2 AND since <= $3 ORDER BY since LIMIT 1),
+			$3 <= coalesce(pg_sequence_last_value('memory.write_sequence'), 0)`,
+		namespace, index, sequence).Scan(&dead, &written)
+	if err == nil && !written {
+		err = notWritten(namespace)
+	}
+	return err == nil && dead == nil, dead != nil && *dead, err
+}
+
+// Behind implements Store.
+func (q *Postgres) Behind(ctx context.Context, index, namespace string, limit int) (n int64, err error) {
+	err = postgres.In(q.pool, namespace).QueryRow(ctx, `
+		SELECT count(*) FROM (SELECT FROM memory.index_queue WHERE namespace = $1 AND index_name = $2 LIMIT $3) q`,
+		namespace, index, limit).Scan(&n)
+	return n, err
+}
+
+// Backlog implements Store.
+func (q *Postgres) Backlog(ctx context.Context, n int) ([]Backlog, error) {
+	rows, err := postgres.In(q.pool, postgres.AllNamespaces).Query(ctx, `
+		SELECT index_name, namespace, `+counts+` FROM memory.index_queue GROUP BY index_name, namespace
+		ORDER BY count(*) FILTER (WHERE dead) > 0 DESC, lag DESC, index_name, namespace LIMIT $1`, n)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (b Backlog, err error) {
+		err = row.Scan(&b.Index, &b.Namespace, &b.Pending, &b.Dead, &b.Lag)
+		return b, err
+	})
+}
+
+// selected is the condition of a Selection, given as the arguments $1 to $3.
+const selected = `($1 = '' OR index_name = $1) AND ($2 = '' OR namespace = $2) AND (dead OR NOT $3)`
+
+// List implements Store.
+func (q *Postgres) List(ctx context.Context, which Selection, n int) ([]Entry, error) {
+	rows, err := postgres.In(q.pool, postgres.AllNamespaces).Query(ctx, `
+		SELECT index_name, namespace, memory_id, dead, attempts, last_error, enqueued_at FROM memory.index_queue
+		WHERE `+selected+` ORDER BY dead DESC, enqueued_at, namespace, memory_id, index_name LIMIT $4`,
+		which.Index, which.Namespace, which.Dead, n)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e Entry, err error) {
+		err = row.Scan(&e.Index, &e.Namespace, &e.ID, &e.Dead, &e.Attempts, &e.LastError, &e.EnqueuedAt)
+		e.EnqueuedAt = e.EnqueuedAt.UTC()
+		return e, err
+	})
+}
+
+// Retry implements Store.
+func (q *Postgres) Retry(ctx context.Context, which Selection) (int64, error) {
+	tag, err := postgres.In(q.pool, postgres.AllNamespaces).Exec(ctx, `
+		UPDATE memory.index_queue SET dead = false, attempts = 0, not_before = now(), last_error = '' WHERE dead AND `+selected,
+		which.Index, which.Namespace, which.Dead)
+	return tag.RowsAffected(), err
+}

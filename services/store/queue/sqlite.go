@@ -1,0 +1,250 @@
+package queue
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/sqlite"
+)
+
+// SQLite is the list of tasks in a SQLite file.
+type SQLite struct{ db *sqlite.DB }
+
+var _ Store = (*SQLite)(nil)
+
+// NewSQLite returns the list of tasks in a database.
+func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db} }
+
+// EnqueueSQLite is EnqueuePostgres for SQLite.
+func EnqueueSQLite(ctx context.Context, tx *sql.Tx, records []record.Record) error {
+	insert, err := tx.PrepareContext(ctx, `
+		INSERT INTO index_queue (namespace, memory_id, index_name, sensitive, revision, sequence, since, enqueued_at, not_before)
+		SELECT ?1, ?2, name, sensitive, ?4, ?5, ?5, ?6, ?6 FROM indexes WHERE sensitive = ?3
+		ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
+		SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = 0, last_error = ''`)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = insert.Close() }()
+	now := time.Now().UnixMicro()
+	for _, r := range records {
+		if _, err := insert.ExecContext(ctx, r.Namespace, r.ID[:], r.Sensitive, r.Revision, r.Sequence, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DropSQLite is DropPostgres for SQLite.
+func DropSQLite(ctx context.Context, tx *sql.Tx, index string, r record.Record) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM index_queue WHERE namespace = ? AND memory_id = ? AND index_name = ? AND since = ?`,
+		r.Namespace, r.ID[:], index, r.Sequence)
+	return err
+}
+
+// Claim implements Store.
+func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error) {
+	now := time.Now()
+	// The reading side first: an idle worker must not take the only writing connection ten times a second.
+	var due bool
+	if err := q.db.Read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM index_queue WHERE index_name = ? AND NOT dead AND not_before <= ?)`,
+		index, now.UnixMicro()).Scan(&due); err != nil || !due {
+		return nil, err
+	}
+	var tasks []Task
+	err := q.db.Update(ctx, func(tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, `
+			SELECT `+sqlite.RecordColumns+`, q.attempts, q.enqueued_at, q.sequence
+			FROM index_queue q JOIN memories m ON m.namespace = q.namespace AND m.id = q.memory_id
+			WHERE q.index_name = ? AND NOT q.dead AND q.not_before <= ? ORDER BY q.not_before, q.namespace, q.memory_id LIMIT ?`, index, now.UnixMicro(), n)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			var t Task
+			var enqueued sql.NullInt64
+			t.Record, err = sqlite.ScanRecord(rows.Scan, &t.Attempts, &enqueued, &t.Sequence)
+			if err != nil {
+				return err
+			}
+			t.EnqueuedAt = sqlite.Time(enqueued)
+			tasks = append(tasks, t)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		for _, t := range tasks {
+			if _, err := tx.ExecContext(ctx, `UPDATE index_queue SET not_before = ? WHERE namespace = ? AND index_name = ? AND memory_id = ?`,
+				now.Add(lease).UnixMicro(), t.Record.Namespace, index, t.Record.ID[:]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	var bad *record.UndecodableError
+	if errors.As(err, &bad) {
+		_, setAside := q.db.Write.ExecContext(ctx, `
+			UPDATE index_queue SET dead = true, attempts = attempts + 1, last_error = ? WHERE namespace = ? AND index_name = ? AND memory_id = ?`,
+			bad.Public(), bad.Namespace, index, bad.ID[:])
+		return nil, errors.Join(err, setAside)
+	}
+	return tasks, err
+}
+
+// Extend implements Store.
+func (q *SQLite) Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error {
+	until := time.Now().Add(lease).UnixMicro()
+	return q.db.Update(ctx, func(tx *sql.Tx) error {
+		for _, t := range tasks {
+			if _, err := tx.ExecContext(ctx, `
+				UPDATE index_queue SET not_before = ?
+				WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ? AND NOT dead`,
+				until, t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision, t.Sequence); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Done implements Store.
+func (q *SQLite) Done(ctx context.Context, index string, tasks []Task) error {
+	return q.db.Update(ctx, func(tx *sql.Tx) error {
+		for _, t := range tasks {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM index_queue WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ?`,
+				t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision, t.Sequence); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Fail implements Store.
+func (q *SQLite) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
+	_, err := q.db.Write.ExecContext(ctx, `
+		UPDATE index_queue SET attempts = attempts + 1, not_before = ?, dead = ?, last_error = ?
+		WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ?`,
+		retryAt.UnixMicro(), dead, reason, task.Record.Namespace, index, task.Record.ID[:], task.Record.Revision, task.Sequence)
+	return err
+}
+
+// sqliteCounts are the columns that scanStatus reads.
+const sqliteCounts = `count(*) FILTER (WHERE NOT dead), count(*) FILTER (WHERE dead), min(enqueued_at) FILTER (WHERE NOT dead)`
+
+func scanStatus(scan func(...any) error, s *Status, before ...any) error {
+	var oldest sql.NullInt64
+	if err := scan(append(before, &s.Pending, &s.Dead, &oldest)...); err != nil {
+		return err
+	}
+	if oldest.Valid {
+		s.Lag = max(time.Since(sqlite.Time(oldest)), 0)
+	}
+	return nil
+}
+
+// Status implements Store.
+func (q *SQLite) Status(ctx context.Context, index, namespace string) (s Status, err error) {
+	err = scanStatus(q.db.Read.QueryRowContext(ctx, `SELECT `+sqliteCounts+` FROM index_queue WHERE namespace = ? AND index_name = ?`, namespace, index).Scan, &s)
+	return s, err
+}
+
+// Total implements Store.
+func (q *SQLite) Total(ctx context.Context, index string) (s Status, err error) {
+	err = scanStatus(q.db.Read.QueryRowContext(ctx, `SELECT `+sqliteCounts+` FROM index_queue WHERE index_name = ?`, index).Scan, &s)
+	return s, err
+}
+
+// AsSensitive implements Discretion.
+func (q *SQLite) AsSensitive(ctx context.Context, records []record.Record) (bool, error) {
+	for _, r := range records {
+		var same bool
+		if err := q.db.Read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM memories WHERE namespace = ? AND id = ? AND sensitive = ?)`,
+			r.Namespace, r.ID[:], r.Sensitive).Scan(&same); err != nil || !same {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Knows implements Store.
+func (q *SQLite) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
+	var dead sql.NullBool
+	var written bool
+	err = q.db.Read.QueryRowContext(ctx, `
+		SELECT (SELECT dead FROM index_queue WHERE namespace = ?1 AND index_name = ?2 AND since <= ?3 ORDER BY since LIMIT 1),
+			?3 <= (SELECT last FROM write_sequence)`,
+		namespace, index, sequence).Scan(&dead, &written)
+	if err == nil && !written {
+		err = notWritten(namespace)
+	}
+	return err == nil && !dead.Valid, dead.Bool, err
+}
+
+// Behind implements Store.
+func (q *SQLite) Behind(ctx context.Context, index, namespace string, limit int) (n int64, err error) {
+	err = q.db.Read.QueryRowContext(ctx, `
+		SELECT count(*) FROM (SELECT 1 FROM index_queue WHERE namespace = ? AND index_name = ? LIMIT ?)`, namespace, index, limit).Scan(&n)
+	return n, err
+}
+
+// Backlog implements Store.
+func (q *SQLite) Backlog(ctx context.Context, n int) ([]Backlog, error) {
+	rows, err := q.db.Read.QueryContext(ctx, `
+		SELECT index_name, namespace, `+sqliteCounts+` FROM index_queue GROUP BY index_name, namespace
+		ORDER BY count(*) FILTER (WHERE dead) > 0 DESC, min(enqueued_at) FILTER (WHERE NOT dead) NULLS LAST, 1, 2 LIMIT ?`, n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var out []Backlog
+	for rows.Next() {
+		var b Backlog
+		if err := scanStatus(rows.Scan, &b.Status, &b.Index, &b.Namespace); err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, rows.Err()
+}
+
+// sqliteSelected is the condition of a Selection, given as the arguments ?1 to ?3.
+const sqliteSelected = `(?1 = '' OR index_name = ?1) AND (?2 = '' OR namespace = ?2) AND (dead OR NOT ?3)`
+
+// List implements Store.
+func (q *SQLite) List(ctx context.Context, which Selection, n int) ([]Entry, error) {
+	rows, err := q.db.Read.QueryContext(ctx, `
+		SELECT index_name, namespace, memory_id, dead, attempts, last_error, enqueued_at FROM index_queue
+		WHERE `+sqliteSelected+` ORDER BY dead DESC, enqueued_at, namespace, memory_id, index_name LIMIT ?4`,
+		which.Index, which.Namespace, which.Dead, n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var out []Entry
+	for rows.Next() {
+		var e Entry
+		var enqueued sql.NullInt64
+		if err := rows.Scan(&e.Index, &e.Namespace, &e.ID, &e.Dead, &e.Attempts, &e.LastError, &enqueued); err != nil {
+			return nil, err
+		}
+		e.EnqueuedAt = sqlite.Time(enqueued)
+		out = append(out, e)
+	}
+	return out, rows.Err()
+}
+
+// Retry implements Store.
+func (q *SQLite) Retry(ctx context.Context, which Selection) (int64, error) {
+	result, err := q.db.Write.ExecContext(ctx, `
+		UPDATE index_queue SET dead = 0, attempts = 0, not_before = ?4, last_error = '' WHERE dead AND `+sqliteSelected,
+		which.Index, which.Namespace, which.Dead, time.Now().UnixMicro())
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}

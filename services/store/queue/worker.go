@@ -1,0 +1,296 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/triskele/triskele/fuser/platform/endpoint"
+	"github.com/triskele/triskele/fuser/platform/panics"
+	"github.com/triskele/triskele/services/store/record"
+)
+
+const (
+	// maxAttempts is how often a memory is tried, at least, before it is given up on. Nothing is given up on within
+	// patience unless its fault is certain, because others went through where it failed: an embedder may be away for hours.
+	maxAttempts = 10
+	patience    = 24 * time.Hour
+	maxBackoff  = 5 * time.Minute
+	// lease is how long after a worker's death its tasks are out of reach. A living one extends it at each heartbeat, of
+	// which one may fail. A worker that is stopped for longer finds its work done by another: that costs time, nothing else.
+	lease     = 15 * time.Second
+	heartbeat = lease / 3
+	// callTime bounds one call of the indexer. When the first maxHung memories of a batch have each taken so long, the
+	// rest are not tried one by one.
+	callTime = 2 * time.Minute
+	maxHung  = 2
+	// A worker that finds nothing due, and that nobody wakes, sleeps for busyPoll, since writes come in bursts, and then
+	// longer and longer up to idlePoll. pausedPoll is how long it sleeps when its indexer refuses, and maxPause how long at
+	// most when nothing it tries succeeds.
+	busyPoll   = 5 * time.Millisecond
+	idlePoll   = 100 * time.Millisecond
+	pausedPoll = time.Second
+	maxPause   = 30 * time.Second
+	// handBack is how long giving tasks back may hold up the end of a worker.
+	handBack = 2 * time.Second
+)
+
+// Indexer brings a derived index up to date with records of any namespaces. It must be idempotent, must not write over
+// the result of a newer revision, and stores either all of the records or none. It may refuse with ErrPaused. Its context
+// has an endpoint.Guard, so that no server is sent anything once one of the records has turned sensitive or is gone.
+type Indexer interface {
+	Index(ctx context.Context, records []record.Record) error
+}
+
+// Worker works off the tasks of one index.
+type Worker struct {
+	Index   string
+	Store   Work
+	Indexer Indexer
+	Batch   int // records per call of the indexer
+	Log     *slog.Logger
+	// Wake, if not nil, ends the pause of an idle worker early: a store in the same process signals it after each write.
+	Wake <-chan struct{}
+	// Meter, if not nil, is told about every batch, and asks about the list whenever it is read.
+	Meter metric.Meter
+	// Tracer, if not nil, makes a span of every batch.
+	Tracer trace.Tracer
+
+	metrics metrics
+}
+
+// progress is what one step came to.
+type progress int
+
+const (
+	nothingDue progress = iota
+	indexed             // at least one task
+	stuck               // all tasks that were tried failed
+	paused
+)
+
+func (p progress) String() string { return [...]string{"nothing due", "indexed", "stuck", "paused"}[p] }
+
+// Run works until ctx ends. A panic of the indexer is an error of the memories that it was given.
+func (w *Worker) Run(ctx context.Context) {
+	stop, err := w.measure()
+	if err != nil {
+		w.Log.ErrorContext(ctx, "metrics of the index worker", "index", w.Index, "error", err.Error())
+	}
+	defer stop()
+	pause := idlePoll // before the next look
+	for ctx.Err() == nil {
+		came, err := w.step(ctx)
+		if err != nil && ctx.Err() == nil {
+			w.Log.ErrorContext(ctx, "index worker", "index", w.Index, "error", err.Error())
+		}
+		wake := w.Wake
+		switch {
+		case came == indexed && err == nil:
+			pause = 0
+			continue
+		case came == stuck: // what comes in meanwhile would fare no better
+			pause, wake = min(2*max(pause, idlePoll), maxPause), nil
+		case came == paused:
+			pause, wake = pausedPoll, nil
+		default:
+			pause = min(max(2*pause, busyPoll), idlePoll)
+		}
+		select {
+		case <-ctx.Done():
+		case <-wake:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// step claims one batch and indexes it.
+func (w *Worker) step(ctx context.Context) (progress, error) {
+	tasks, err := w.Store.Claim(ctx, w.Index, w.Batch, lease)
+	if err != nil || len(tasks) == 0 {
+		return nothingDue, err
+	}
+	if w.Tracer == nil {
+		return w.work(ctx, tasks)
+	}
+	ctx, span := w.Tracer.Start(ctx, "index "+w.Index, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+		attribute.String("triskele.index", w.Index), attribute.Int("triskele.memories", len(tasks))))
+	defer span.End()
+	came, err := w.work(ctx, tasks)
+	span.SetAttributes(attribute.String("triskele.outcome", came.String()))
+	if err != nil || came == stuck {
+		span.SetStatus(codes.Error, came.String()) // the causes are in the log
+	}
+	return came, err
+}
+
+// work indexes a batch that has been claimed.
+func (w *Worker) work(ctx context.Context, tasks []Task) (progress, error) {
+	held := w.hold(ctx, tasks)
+	defer held.release(ctx)
+	err := w.index(ctx, tasks)
+	switch {
+	case err == nil:
+		return indexed, held.settle(tasks, func() error { return w.Store.Done(ctx, w.Index, tasks) })
+	case errors.Is(err, ErrPaused):
+		return paused, nil
+	case ctx.Err() != nil:
+		return nothingDue, nil
+	}
+	if len(tasks) > 1 {
+		w.Log.WarnContext(ctx, "indexing a batch failed, now one by one", "index", w.Index, "memories", len(tasks), "reason", reason(err))
+	}
+	// One bad record must not hold up its batch.
+	failures, failed, hung := make([]error, len(tasks)), 0, 0
+	for i := 0; i < len(tasks) && hung < maxHung; i++ {
+		alone := tasks[i : i+1]
+		if len(tasks) > 1 {
+			err = w.index(ctx, alone)
+		}
+		switch {
+		case err == nil:
+			if err := held.settle(alone, func() error { return w.Store.Done(ctx, w.Index, alone) }); err != nil {
+				return stuck, err
+			}
+			hung = math.MinInt // the indexer works
+		case errors.Is(err, ErrPaused):
+			return paused, nil
+		case ctx.Err() != nil:
+			return nothingDue, nil
+		default:
+			failures[i] = err
+			failed++
+			if errors.Is(err, context.DeadlineExceeded) {
+				hung++
+			}
+		}
+	}
+	came := indexed
+	if failed == len(tasks) || hung == maxHung {
+		came = stuck
+	}
+	for i, failure := range failures {
+		if failure == nil {
+			continue
+		}
+		if err := held.settle(tasks[i:i+1], func() error { return w.fail(ctx, tasks[i], failure, came == indexed) }); err != nil {
+			return came, err
+		}
+	}
+	return came, nil
+}
+
+// fail puts a task back or gives it up. ownFault says that the index was in order when the task failed.
+func (w *Worker) fail(ctx context.Context, task Task, failure error, ownFault bool) error {
+	attempt, why := task.Attempts+1, reason(failure)
+	dead := attempt >= maxAttempts && (ownFault || errors.Is(failure, ErrHopeless) || time.Since(task.EnqueuedAt) > patience)
+	w.metrics.failed(ctx, dead)
+	w.Log.WarnContext(ctx, "indexing failed", "index", w.Index, "memory", task.Record.ID.String(), "attempt", attempt, "given_up", dead, "reason", why)
+	wait := backoff(task.Attempts)
+	if !ownFault { // when the index works again, they should not be waiting for much longer than it was away
+		wait = min(wait, maxPause)
+	}
+	return w.Store.Fail(ctx, w.Index, task, time.Now().Add(wait), dead, why)
+}
+
+// index calls the indexer once.
+func (w *Worker) index(ctx context.Context, tasks []Task) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	records := make([]record.Record, len(tasks))
+	for i, t := range tasks {
+		records[i] = t.Record
+	}
+	start := time.Now()
+	guarded := endpoint.Guard(ctx, func(ctx context.Context) (bool, error) { return w.Store.AsSensitive(ctx, records) })
+	err := panics.Catch(ctx, w.Log, "index "+w.Index, func() error { return w.Indexer.Index(guarded, records) })
+	var panicked *panics.Error
+	if errors.As(err, &panicked) { // it would panic again
+		err = fmt.Errorf("%w: %w", ErrHopeless, err)
+	}
+	w.metrics.called(ctx, len(tasks), time.Since(start), err)
+	return err
+}
+
+// backoff doubles from one second to five minutes, with up to half as much again at random so that retries spread out.
+func backoff(attempts int) time.Duration {
+	wait := maxBackoff
+	if attempts < 9 {
+		wait = min(wait, time.Second<<attempts)
+	}
+	return wait + rand.N(wait/2)
+}
+
+// holding is a batch whose leases are being extended, so that an indexer may take longer than a lease.
+type holding struct {
+	worker *Worker
+	mu     sync.Mutex
+	tasks  []Task // not settled yet
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+func (w *Worker) hold(ctx context.Context, tasks []Task) *holding {
+	ctx, cancel := context.WithCancel(ctx)
+	h := &holding{worker: w, tasks: slices.Clone(tasks), cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(h.ended)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(heartbeat):
+				_ = panics.Catch(ctx, w.Log, "extend the leases of "+w.Index, func() error { h.extend(ctx); return nil })
+			}
+		}
+	}()
+	return h
+}
+
+func (h *holding) extend(ctx context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.worker.Store.Extend(ctx, h.worker.Index, h.tasks, lease); err != nil && ctx.Err() == nil {
+		h.worker.Log.WarnContext(ctx, "a lease was not extended", "index", h.worker.Index, "error", err.Error())
+	}
+}
+
+// settle does what ends the lease of some of the tasks.
+func (h *holding) settle(tasks []Task, end func() error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := end(); err != nil {
+		return err
+	}
+	h.tasks = slices.DeleteFunc(h.tasks, func(t Task) bool {
+		return slices.ContainsFunc(tasks, func(s Task) bool {
+			return s.Record.Namespace == t.Record.Namespace && s.Record.ID == t.Record.ID
+		})
+	})
+	return nil
+}
+
+// release gives back what has not been settled, also at the end of the program.
+func (h *holding) release(ctx context.Context) {
+	h.cancel()
+	<-h.ended
+	if len(h.tasks) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handBack)
+	defer cancel()
+	if err := h.worker.Store.Extend(ctx, h.worker.Index, h.tasks, 0); err != nil {
+		h.worker.Log.WarnContext(ctx, "tasks were not given back", "index", h.worker.Index, "error", err.Error())
+	}
+}

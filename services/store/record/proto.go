@@ -1,0 +1,255 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+const (
+	maxMetadataKeys  = 64
+	maxMetadataBytes = 16 << 10
+	maxMetadataDepth = 32 // databases bound it too, at different depths
+)
+
+// FieldError says which field of a message is wrong and what it must be. Handlers turn it into INVALID_ARGUMENT.
+type FieldError struct{ Field, MustBe string }
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.MustBe }
+
+// FromProto converts a message whose declared bounds have been checked, and checks what cannot be declared.
+func FromProto(m *triskelev1.Memory) (Record, error) {
+	r := Record{
+		Namespace:      m.GetNamespace(),
+		Content:        m.GetContent(),
+		Title:          m.GetTitle(),
+		Keywords:       slices.Clone(m.GetExpandedKeywords()),
+		Tags:           slices.Clone(m.GetTags()),
+		Category:       m.GetCategory(),
+		Importance:     DefaultImportance,
+		Sensitive:      m.GetSensitive(),
+		Source:         m.GetSource(),
+		Revision:       m.GetRevision(),
+		IdempotencyKey: m.GetIdempotencyKey(),
+	}
+	if r.Revision > MaxRevision {
+		return Record{}, &FieldError{"revision", fmt.Sprintf("must be at most %d", MaxRevision)}
+	}
+	if m.Importance != nil {
+		r.Importance = positive(m.GetImportance())
+	}
+	for _, id := range []struct {
+		field, text string
+		to          *uuid.UUID
+	}{{"id", m.GetId(), &r.ID}, {"supersedes", m.GetSupersedes(), &r.Supersedes}, {"superseded_by", m.GetSupersededBy(), &r.SupersededBy}} {
+		if id.text == "" {
+			continue
+		}
+		parsed, err := uuid.Parse(id.text)
+		if err != nil {
+			return Record{}, &FieldError{id.field, "must be a UUID"}
+		}
+		*id.to = parsed
+	}
+	for _, at := range []struct {
+		field string
+		from  *timestamppb.Timestamp
+		to    *time.Time
+	}{
+		{"created_at", m.GetCreatedAt(), &r.CreatedAt}, {"updated_at", m.GetUpdatedAt(), &r.UpdatedAt},
+		{"occurred_at", m.GetOccurredAt(), &r.OccurredAt}, {"expires_at", m.GetExpiresAt(), &r.ExpiresAt},
+	} {
+		parsed, err := timeFromProto(at.field, at.from)
+		if err != nil {
+			return Record{}, err
+		}
+		*at.to = parsed
+	}
+	for i, l := range m.GetLinks() {
+		target, err := uuid.Parse(l.GetTarget())
+		if err != nil {
+			return Record{}, &FieldError{fmt.Sprintf("links[%d].target", i), "must be a UUID"}
+		}
+		r.Links = append(r.Links, Link{target, l.GetRelation()})
+	}
+	metadata, err := metadataFromProto(m.GetMetadata())
+	if err != nil {
+		return Record{}, err
+	}
+	r.Metadata = metadata
+	return r, nil
+}
+
+func timeFromProto(field string, t *timestamppb.Timestamp) (time.Time, error) {
+	if t == nil {
+		return time.Time{}, nil
+	}
+	if err := t.CheckValid(); err != nil {
+		return time.Time{}, &FieldError{field, "must lie between 0001-01-01 and 9999-12-31"}
+	}
+	return t.AsTime().Truncate(time.Microsecond), nil
+}
+
+func metadataFromProto(s *structpb.Struct) (map[string]any, error) {
+	if len(s.GetFields()) == 0 {
+		return nil, nil
+	}
+	if len(s.GetFields()) > maxMetadataKeys {
+		return nil, &FieldError{"metadata", fmt.Sprintf("must have at most %d keys", maxMetadataKeys)}
+	}
+	if !finite(structpb.NewStructValue(s), maxMetadataDepth) {
+		return nil, &FieldError{"metadata", fmt.Sprintf("must have finite numbers and at most %d levels", maxMetadataDepth)}
+	}
+	metadata := s.AsMap()
+	unsign(metadata)
+	encoded, err := json.Marshal(metadata)
+	if err != nil {
+		return nil, fmt.Errorf("encode metadata: %w", err)
+	}
+	if len(encoded) > maxMetadataBytes {
+		return nil, &FieldError{"metadata", fmt.Sprintf("must be at most %d bytes as JSON", maxMetadataBytes)}
+	}
+	if strings.Contains(string(encoded), `\u0000`) {
+		return nil, &FieldError{"metadata", "must not contain NUL characters"}
+	}
+	return metadata, nil
+}
+
+// positive makes 0 of -0, which only some databases keep.
+func positive(x float64) float64 {
+	if x == 0 {
+		return 0
+	}
+	return x
+}
+
+// unsign makes every -0 in a JSON value 0 and returns the value.
+func unsign(value any) any {
+	switch v := value.(type) {
+	case float64:
+		return positive(v)
+	case []any:
+		for i := range v {
+			v[i] = unsign(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = unsign(v[k])
+		}
+	}
+	return value
+}
+
+// finite says whether a value has at most so many levels and all its numbers are finite: AsInterface would turn the
+// others into texts.
+func finite(v *structpb.Value, levels int) bool {
+	switch kind := v.GetKind().(type) {
+	case *structpb.Value_NumberValue:
+		return !math.IsNaN(kind.NumberValue) && !math.IsInf(kind.NumberValue, 0)
+	case *structpb.Value_ListValue:
+		return levels > 0 && !slices.ContainsFunc(kind.ListValue.GetValues(), func(v *structpb.Value) bool { return !finite(v, levels-1) })
+	case *structpb.Value_StructValue:
+		for _, v := range kind.StructValue.GetFields() {
+			if !finite(v, levels-1) {
+				return false
+			}
+		}
+		return levels > 0
+	}
+	return true
+}
+
+// ToProto converts a stored memory into a message.
+func ToProto(r Record) (*triskelev1.Memory, error) {
+	m := &triskelev1.Memory{
+		Id:               r.ID.String(),
+		Namespace:        r.Namespace,
+		Content:          r.Content,
+		Title:            r.Title,
+		ExpandedKeywords: r.Keywords,
+		Tags:             r.Tags,
+		Category:         r.Category,
+		Importance:       &r.Importance,
+		Sensitive:        r.Sensitive,
+		Source:           r.Source,
+		CreatedAt:        timeToProto(r.CreatedAt),
+		UpdatedAt:        timeToProto(r.UpdatedAt),
+		OccurredAt:       timeToProto(r.OccurredAt),
+		ExpiresAt:        timeToProto(r.ExpiresAt),
+		Supersedes:       idToProto(r.Supersedes),
+		SupersededBy:     idToProto(r.SupersededBy),
+		Revision:         r.Revision,
+		IdempotencyKey:   r.IdempotencyKey,
+	}
+	for _, l := range r.Links {
+		m.Links = append(m.Links, &triskelev1.Link{Target: l.Target.String(), Relation: l.Relation})
+	}
+	if len(r.Metadata) > 0 {
+		metadata, err := structpb.NewStruct(r.Metadata)
+		if err != nil {
+			return nil, &UndecodableError{r.Namespace, r.ID, "metadata"} // the cause quotes what is not UTF-8
+		}
+		m.Metadata = metadata
+	}
+	return m, nil
+}
+
+func timeToProto(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+func idToProto(id uuid.UUID) string {
+	if id == uuid.Nil {
+		return ""
+	}
+	return id.String()
+}
+
+// FilterFromProto converts a filter whose declared bounds have been checked.
+func FilterFromProto(f *triskelev1.Filter) (Filter, error) {
+	out := Filter{
+		TagsAny:           f.GetTagsAny(),
+		TagsAll:           f.GetTagsAll(),
+		Categories:        f.GetCategories(),
+		IncludeSuperseded: f.GetIncludeSuperseded(),
+	}
+	var err error
+	if out.CreatedFrom, err = timeFromProto("filter.created_from", f.GetCreatedFrom()); err != nil {
+		return Filter{}, err
+	}
+	if out.CreatedBefore, err = timeFromProto("filter.created_before", f.GetCreatedBefore()); err != nil {
+		return Filter{}, err
+	}
+	for key, value := range f.GetMetadata() {
+		const field = "filter.metadata" // without the key, which may be private: an error's words get into spans
+		switch v := value.AsInterface().(type) {
+		case string:
+			if strings.ContainsRune(v, 0) {
+				return Filter{}, &FieldError{field, "values must not contain NUL characters"}
+			}
+		case bool, float64:
+		default:
+			return Filter{}, &FieldError{field, "values must be strings, numbers or booleans"}
+		}
+		if !finite(value, 0) {
+			return Filter{}, &FieldError{field, "numbers must be finite"}
+		}
+		if out.Metadata == nil {
+			out.Metadata = map[string]any{}
+		}
+		out.Metadata[key] = value.AsInterface()
+	}
+	return out, nil
+}

@@ -1,0 +1,90 @@
+package schema
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"math"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// release is the release that brought a step: the hundreds of its number. The first two share 0, since the programs of
+// the first did not look.
+func release(version int64) int64 { return version / 100 }
+
+// tolerable returns an error if the database has steps of a release later than the next one after this program's: steps
+// leave the programs of the release before working, and promise nothing to older ones. It returns one, too, if the database
+// has steps older than all that this program knows: no step leads from there to here.
+func (m migrations) tolerable(steps []Step) error {
+	names, err := fs.Glob(m.files, "*/*/*.sql")
+	if err != nil {
+		return err
+	}
+	var own int64 // of all tracks: not every release has steps for each
+	first := int64(math.MaxInt64)
+	for _, name := range names {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return err
+		}
+		own, first = max(own, release(version)), min(first, version)
+	}
+	for _, step := range steps {
+		if step.State == Newer && step.Version < first {
+			return fmt.Errorf("the database is too old: it has step %s of track %s, which this program cannot go on from; write its memories to a file with `triskele export` of the program that made it, and read them into a new database with `triskele import` of this one", step.Name, step.Track)
+		}
+		if step.State == Newer && release(step.Version) > own+1 {
+			return fmt.Errorf("the database is too new: step %s of track %s came more than one release after this program; run a newer program", step.Name, step.Track)
+		}
+	}
+	return nil
+}
+
+func (m migrations) check(ctx context.Context, db *sql.DB, engine Engine) error {
+	steps, err := m.status(ctx, db, engine)
+	if err != nil {
+		return err
+	}
+	if err := m.tolerable(steps); err != nil {
+		return err
+	}
+	var broken string
+	if engine == Postgres {
+		if broken, err = m.brokenIndex(ctx, db); err != nil {
+			return err
+		}
+	}
+	for _, step := range steps {
+		switch {
+		case step.State != Missing:
+		case broken != "":
+			return fmt.Errorf("the database lacks step %s of track %s, and index %s is not valid, as an interrupted step leaves it: run `triskele migrate up`", step.Name, step.Track, broken)
+		default:
+			return fmt.Errorf("the database lacks step %s of track %s: run `triskele migrate up`", step.Name, step.Track)
+		}
+	}
+	if broken != "" {
+		return fmt.Errorf("index %s is not valid, as an interrupted step leaves it: run `triskele migrate up` of the newest program in use or, if that finds nothing to do, REINDEX INDEX CONCURRENTLY %[1]s", broken)
+	}
+	return nil
+}
+
+// brokenIndex names an index of the tracks that was begun and not finished, "" if there is none. While somebody
+// migrates, an unfinished one is no fault. Vector indexes are left out: they are built per model, while services serve.
+func (m migrations) brokenIndex(ctx context.Context, db *sql.DB) (name string, err error) {
+	err = db.QueryRowContext(ctx, `
+		SELECT coalesce(min(i.indexrelid::regclass::text), '')
+		FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+		WHERE NOT (i.indisvalid AND i.indisready) AND a.amname <> 'hnsw' AND c.relnamespace::regnamespace::text = ANY ($1)
+			AND NOT EXISTS (
+				SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = 0 AND objid = $2 AND objsubid = 1
+					AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`,
+		m.tracks, lock.DefaultLockID).Scan(&name)
+	if err != nil {
+		return "", fmt.Errorf("look for unfinished indexes: %w", err)
+	}
+	return name, nil
+}

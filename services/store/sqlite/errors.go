@@ -1,0 +1,36 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/triskele/triskele/services/store/trouble"
+)
+
+// troubles are result codes of writes that fail for what the file is on.
+var troubles = map[int]error{
+	sqlite3.SQLITE_FULL: trouble.Full, sqlite3.SQLITE_READONLY: trouble.ReadOnly, sqlite3.SQLITE_IOERR: trouble.Disk,
+}
+
+// Wrap marks an error of the file's disk as a trouble.
+func Wrap(err error) error {
+	if of := troubles[code(err)]; of != nil && trouble.Of(err) == nil {
+		return fmt.Errorf("%w: %w", of, err)
+	}
+	return err
+}
+
+// IsBusy says whether somebody else was writing to the file for longer than busy_timeout.
+func IsBusy(err error) bool { return code(err) == sqlite3.SQLITE_BUSY }
+
+// code is the primary result code of an error, 0 if it has none.
+func code(err error) int {
+	var of *sqlite.Error
+	if !errors.As(err, &of) {
+		return sqlite3.SQLITE_OK
+	}
+	return of.Code() & 0xff // the rest is detail
+}

@@ -1,0 +1,254 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	modernc "modernc.org/sqlite"
+
+	"github.com/triskele/triskele/services/store/sqlite"
+	"github.com/triskele/triskele/services/wiring/storetest"
+)
+
+// open opens a file with a table of the numbers 1 to 9.
+func open(t *testing.T) *sqlite.DB {
+	t.Helper()
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), "t.db"), storetest.Telemetry(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	change(t, db, `CREATE TABLE numbers (n INTEGER)`, `INSERT INTO numbers VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9)`)
+	return db
+}
+
+func change(t *testing.T, db *sqlite.DB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := db.Write.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// counting is SQLite's own driver, with a count of the statements that it compiles.
+type counting struct {
+	sqlite   modernc.Driver
+	compiled atomic.Int64
+}
+
+func (c *counting) Connect(context.Context) (driver.Conn, error) {
+	conn, err := c.sqlite.Open(":memory:")
+	return countingConn{conn, c}, err
+}
+
+func (c *counting) Driver() driver.Driver { return &c.sqlite }
+
+// countingConn compiles whatever it runs: the ways around that are hidden.
+type countingConn struct {
+	driver.Conn
+	to *counting
+}
+
+func (c countingConn) Prepare(query string) (driver.Stmt, error) {
+	c.to.compiled.Add(1)
+	return c.Conn.Prepare(query)
+}
+
+// TestStatementsAreKept: a query is compiled once for a connection, whatever its arguments.
+func TestStatementsAreKept(t *testing.T) {
+	t.Parallel()
+	count := &counting{}
+	db := sql.OpenDB(count)
+	db.SetMaxOpenConns(1)
+	reader := &sqlite.Reader{DB: db}
+	defer func() { _ = reader.Close() }()
+	for i := range 20 {
+		var one, other int
+		if err := reader.QueryRowContext(t.Context(), `SELECT ? + 1`, i).Scan(&one); err != nil || one != i+1 {
+			t.Fatalf("%d + 1 is %d, %v", i, one, err)
+		}
+		rows, err := reader.QueryContext(t.Context(), `SELECT ? + 2`, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			err = errors.Join(err, rows.Scan(&other))
+		}
+		if err := errors.Join(err, rows.Err(), rows.Close()); err != nil || other != i+2 {
+			t.Fatalf("%d + 2 is %d, %v", i, other, err)
+		}
+	}
+	if n := count.compiled.Load(); n != 2 || reader.Kept() != 2 {
+		t.Errorf("2 queries, run 20 times each, were compiled %d times, and %d are kept", n, reader.Kept())
+	}
+}
+
+// TestStatementsAreBounded: more queries than are kept, from several callers at a time, each with its own answer.
+func TestStatementsAreBounded(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	var callers sync.WaitGroup
+	var next atomic.Int64
+	for range 16 {
+		callers.Go(func() {
+			for {
+				i := int(next.Add(1))
+				if i > sqlite.MaxStatements+100 {
+					return
+				}
+				var got int
+				query := fmt.Sprintf(`SELECT n + %d FROM numbers WHERE n = ?`, i)
+				for n := range 2 {
+					if err := db.Read.QueryRowContext(t.Context(), query, n+1).Scan(&got); err != nil || got != n+1+i {
+						t.Errorf("%s with %d: %d, %v", query, n+1, got, err)
+					}
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if kept := db.Read.Kept(); kept != sqlite.MaxStatements {
+		t.Errorf("%d statements are kept, want %d", kept, sqlite.MaxStatements)
+	}
+}
+
+// TestNewStatementsAreKept: queries that were asked once do not keep those that are asked often from being compiled once.
+func TestNewStatementsAreKept(t *testing.T) {
+	t.Parallel()
+	count := &counting{}
+	db := sql.OpenDB(count)
+	db.SetMaxOpenConns(1)
+	reader := &sqlite.Reader{DB: db}
+	defer func() { _ = reader.Close() }()
+	var got int
+	ask := func(query string) {
+		if err := reader.QueryRowContext(t.Context(), query).Scan(&got); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+	for i := range sqlite.MaxStatements + 10 {
+		ask(fmt.Sprintf(`SELECT %d`, i))
+	}
+	before := count.compiled.Load()
+	for range 20 {
+		ask(`SELECT -1`)
+	}
+	if n := count.compiled.Load() - before; n != 1 {
+		t.Errorf("a query that is run 20 times was compiled %d times, want once", n)
+	}
+	if got := reader.Kept(); got != sqlite.MaxStatements {
+		t.Errorf("%d statements are kept, want %d", got, sqlite.MaxStatements)
+	}
+}
+
+// TestRowsOutliveTheirStatement: what is being read is read to its end, whether or not its statement is still kept.
+func TestRowsOutliveTheirStatement(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	rows, err := db.Read.QueryContext(t.Context(), `SELECT n FROM numbers`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for i := range sqlite.MaxStatements {
+		var got int
+		if err := db.Read.QueryRowContext(t.Context(), fmt.Sprintf(`SELECT %d`, i)).Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := 0
+	for rows.Next() {
+		read++
+	}
+	if err := rows.Err(); err != nil || read != 9 {
+		t.Errorf("got %d rows, error %v; want 9", read, err)
+	}
+}
+
+// TestStatementThatDoesNotCompile: its error is the database's, it is not kept, and once it compiles, it runs.
+func TestStatementThatDoesNotCompile(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	const query = `SELECT count(*) FROM letters`
+	var n int
+	for what, err := range map[string]error{
+		"a row": db.Read.QueryRowContext(t.Context(), query).Scan(&n),
+		"rows":  func() error { rows, err := db.Read.QueryContext(t.Context(), query); _ = rows; return err }(),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "no such table: letters") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if err := db.Read.QueryRowContext(gone, `SELECT 1`).Scan(&n); !errors.Is(err, context.Canceled) {
+		t.Errorf("of a caller who has gone: %v", err)
+	}
+	if kept := db.Read.Kept(); kept != 0 {
+		t.Errorf("%d statements are kept", kept)
+	}
+	change(t, db, `CREATE TABLE letters (l TEXT)`)
+	if err := db.Read.QueryRowContext(t.Context(), query).Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d letters, %v", n, err)
+	}
+}
+
+// TestKeptStatementsFollowTheSchema: what is kept sees columns, indexes and tables that come and go.
+func TestKeptStatementsFollowTheSchema(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	columns := func() ([]string, error) {
+		rows, err := db.Read.QueryContext(t.Context(), `SELECT * FROM numbers WHERE n > 3`)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = rows.Close() }()
+		names, err := rows.Columns()
+		count := 0
+		for rows.Next() {
+			count++
+		}
+		if err := errors.Join(err, rows.Err()); err != nil {
+			return nil, err
+		}
+		if count != 6 {
+			return nil, fmt.Errorf("%d rows", count)
+		}
+		return names, nil
+	}
+	for _, step := range []struct {
+		change string
+		want   []string // columns; nil if the table is gone
+	}{
+		{`SELECT 1`, []string{"n"}},
+		{`ALTER TABLE numbers ADD COLUMN name TEXT`, []string{"n", "name"}},
+		{`CREATE INDEX by_number ON numbers (n)`, []string{"n", "name"}},
+		{`DROP INDEX by_number`, []string{"n", "name"}},
+		{`ALTER TABLE numbers RENAME TO others`, nil},
+		{`CREATE TABLE numbers AS SELECT name, n FROM others`, []string{"name", "n"}},
+	} {
+		change(t, db, step.change)
+		for range 2 {
+			if got, err := columns(); !slices.Equal(got, step.want) || (err != nil) != (step.want == nil) {
+				t.Errorf("after %s: %v, %v", step.change, got, err)
+			}
+		}
+	}
+	if kept := db.Read.Kept(); kept != 1 {
+		t.Errorf("%d statements are kept", kept)
+	}
+}

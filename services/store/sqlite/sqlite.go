@@ -1,0 +1,237 @@
+// Package sqlite opens the embedded database and translates records and filters for it. It knows no service's tables
+// but the filter columns of memories.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/XSAM/otelsql"
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/trouble"
+)
+
+// readers is how many searches may read at once; SQLite in WAL mode lets them run beside the one writer.
+const readers = 8
+
+// DB is one SQLite file: a single connection that writes and several that read, so that no search waits for a writer
+// and no writer for another inside a transaction.
+type DB struct {
+	Read  *Reader
+	Write *sql.DB
+	Last  trouble.Last // of what Update did
+}
+
+// Open opens or creates the file at path, in WAL mode with foreign keys on.
+func Open(path string, tel *telemetry.Service) (*DB, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	open := func(name string, connections int, options url.Values) (*sql.DB, error) {
+		// Pragmas bind one connection, so they go into the DSN. FULL flushes each transaction to the disk before it is acknowledged:
+		// with NORMAL the last ones are lost with the power.
+		options["_pragma"] = append([]string{
+			"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-65536)",
+			"mmap_size(268435456)", "temp_store(MEMORY)",
+		}, options["_pragma"]...)
+		dsn := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: absolute}).EscapedPath(), RawQuery: options.Encode()}).String()
+		db, err := otelsql.Open("sqlite", dsn,
+			otelsql.WithTracerProvider(tel.Statements),
+			otelsql.WithMeterProvider(tel.MeterProvider),
+			otelsql.WithAttributes(attribute.String("db.system.name", "sqlite")),
+			// Only what belongs to a call is traced, and of that the statements, not the pool's housekeeping.
+			otelsql.WithSpanOptions(otelsql.SpanOptions{
+				DisableErrSkip: true, OmitConnResetSession: true, OmitConnPrepare: true, OmitRows: true, OmitConnectorConnect: true, DisableQuery: true,
+			}),
+			otelsql.WithSpanNameFormatter(spanName),
+		)
+		if err != nil {
+			return nil, err
+		}
+		// How full the pool is, and how long callers wait for a connection.
+		if _, err := otelsql.RegisterDBStatsMetrics(db, otelsql.WithMeterProvider(tel.MeterProvider),
+			otelsql.WithAttributes(attribute.String("db.client.connection.pool.name", name))); err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
+		db.SetMaxOpenConns(connections)
+		db.SetMaxIdleConns(connections)
+		return db, nil
+	}
+	write, err := open("write", 1, url.Values{"_txlock": {"immediate"}})
+	if err != nil {
+		return nil, err
+	}
+	if err := write.Ping(); err != nil { // creates the file and switches it to WAL before anyone reads
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, Wrap(err)), write.Close())
+	}
+	read, err := open("read", readers, url.Values{"_pragma": {"query_only(1)"}})
+	if err != nil {
+		return nil, errors.Join(err, write.Close())
+	}
+	return &DB{Read: &Reader{DB: read}, Write: write}, nil
+}
+
+// spanName is that of a statement, or of what else is done with a connection.
+func spanName(_ context.Context, method otelsql.Method, statement string) string {
+	if statement == "" {
+		return string(method)
+	}
+	return telemetry.Summary(statement)
+}
+
+// Close closes all connections.
+func (db *DB) Close() error { return errors.Join(db.Read.Close(), db.Write.Close()) }
+
+// Update runs fn in a transaction of the writing connection. An error of the disk is marked as a trouble.
+func (db *DB) Update(ctx context.Context, fn func(*sql.Tx) error) error {
+	err := Wrap(db.update(ctx, fn))
+	db.Last.Note(ctx, err)
+	return err
+}
+
+func (db *DB) update(ctx context.Context, fn func(*sql.Tx) error) error {
+	tx, err := db.Write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Args collects the arguments of a statement while its text is put together.
+type Args []any
+
+// Add appends an argument and returns its placeholder.
+func (a *Args) Add(v any) string {
+	*a = append(*a, v)
+	return "?" + strconv.Itoa(len(*a))
+}
+
+// AddJSON appends a list as JSON, for json_each.
+func (a *Args) AddJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("sqlite: argument %T is not JSON: %v", v, err)) // only lists of strings and scalars come here
+	}
+	return a.Add(string(text))
+}
+
+// Micros is how a time is stored; the zero time is NULL.
+func Micros(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}
+
+// Time is the inverse of Micros.
+func Time(micros sql.NullInt64) time.Time {
+	if !micros.Valid {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros.Int64).UTC()
+}
+
+// ID is how an id is stored; uuid.Nil is NULL.
+func ID(id uuid.UUID) any {
+	if id == uuid.Nil {
+		return nil
+	}
+	return id[:]
+}
+
+// Live returns a condition on the memories row called alias: it passes the filter and is neither expired nor, unless
+// asked for, superseded.
+func Live(f record.Filter, alias string, args *Args) string {
+	where := fmt.Sprintf("(%[1]s.expires_at IS NULL OR %[1]s.expires_at > %[2]s)", alias, args.Add(time.Now().UnixMicro()))
+	if !f.IncludeSuperseded {
+		where += fmt.Sprintf(" AND %s.superseded_by IS NULL", alias)
+	}
+	return where + Matches(f, alias, args)
+}
+
+// Matches returns the filter's conditions on the memories row called alias, each with a leading AND.
+func Matches(f record.Filter, alias string, args *Args) string {
+	var where string
+	if len(f.TagsAny) > 0 {
+		where += fmt.Sprintf(" AND EXISTS (SELECT 1 FROM json_each(%s.tags) t WHERE t.value IN (SELECT value FROM json_each(%s)))", alias, args.AddJSON(f.TagsAny))
+	}
+	if len(f.TagsAll) > 0 {
+		where += fmt.Sprintf(" AND NOT EXISTS (SELECT value FROM json_each(%s) EXCEPT SELECT value FROM json_each(%s.tags))", args.AddJSON(f.TagsAll), alias)
+	}
+	if len(f.Categories) > 0 {
+		where += fmt.Sprintf(" AND %s.category IN (SELECT value FROM json_each(%s))", alias, args.AddJSON(f.Categories))
+	}
+	if !f.CreatedFrom.IsZero() {
+		where += fmt.Sprintf(" AND %s.created_at >= %s", alias, args.Add(f.CreatedFrom.UnixMicro()))
+	}
+	if !f.CreatedBefore.IsZero() {
+		where += fmt.Sprintf(" AND %s.created_at < %s", alias, args.Add(f.CreatedBefore.UnixMicro()))
+	}
+	for key, value := range f.Metadata {
+		// Compared as JSON, so that the number 1, the string "1" and true stay different.
+		where += fmt.Sprintf(" AND EXISTS (SELECT 1 FROM json_each(%s.metadata) e, json_each(%s) w WHERE e.key = %s AND e.type IN ('true', 'false', 'text', 'integer', 'real') AND e.value = w.value AND (e.type = w.type OR (e.type IN ('integer', 'real') AND w.type IN ('integer', 'real'))))",
+			alias, args.AddJSON([]any{value}), args.Add(key))
+	}
+	return where
+}
+
+// RecordColumns are the columns of memories in the order that ScanRecord reads, for a row called m.
+const RecordColumns = `m.namespace, m.id, m.content, m.title, m.expanded_keywords, m.tags, m.category, m.metadata,
+	m.importance, m.sensitive, m.source, m.created_at, m.updated_at, m.occurred_at, m.expires_at, m.supersedes,
+	m.superseded_by, m.revision, m.idempotency_key, m.links, m.sequence`
+
+// ScanRecord reads a row of RecordColumns, followed by any other targets. A row that cannot be decoded is a
+// *record.UndecodableError.
+func ScanRecord(scan func(...any) error, more ...any) (record.Record, error) {
+	var (
+		r                                  record.Record
+		created, updated, occurred, expiry sql.NullInt64
+		keywords, tags, metadata, links    string
+		key                                sql.NullString
+		supersedes, supersededBy           uuid.NullUUID
+	)
+	targets := []any{
+		&r.Namespace, &r.ID, &r.Content, &r.Title, &keywords, &tags, &r.Category, &metadata, &r.Importance, &r.Sensitive,
+		&r.Source, &created, &updated, &occurred, &expiry, &supersedes, &supersededBy, &r.Revision, &key, &links, &r.Sequence,
+	}
+	if err := scan(append(targets, more...)...); err != nil {
+		if r.ID != uuid.Nil { // reading had begun, so it is the value of a later column
+			err = &record.UndecodableError{Namespace: r.Namespace, ID: r.ID}
+		}
+		return record.Record{}, err
+	}
+	for _, column := range []struct {
+		name, text string
+		to         any // if it is JSON
+	}{
+		{"content", r.Content, nil}, {"title", r.Title, nil}, {"category", r.Category, nil}, {"source", r.Source, nil},
+		{"idempotency_key", key.String, nil}, {"expanded_keywords", keywords, &r.Keywords}, {"tags", tags, &r.Tags},
+		{"metadata", metadata, &r.Metadata}, {"links", links, &r.Links},
+	} {
+		// SQLite keeps any bytes as text.
+		if !utf8.ValidString(column.text) || column.to != nil && json.Unmarshal([]byte(column.text), column.to) != nil {
+			return record.Record{}, &record.UndecodableError{Namespace: r.Namespace, ID: r.ID, Column: column.name}
+		}
+	}
+	r.CreatedAt, r.UpdatedAt, r.OccurredAt, r.ExpiresAt = Time(created), Time(updated), Time(occurred), Time(expiry)
+	r.Supersedes, r.SupersededBy, r.IdempotencyKey = supersedes.UUID, supersededBy.UUID, key.String
+	return r, nil
+}

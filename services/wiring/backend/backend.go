@@ -1,0 +1,138 @@
+// Package backend opens a database and builds every service's store on it. It is the one place that knows both engines
+// and all services; programs pick a backend and take from it what they serve.
+package backend
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/dense"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/graph"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/schema"
+)
+
+// Index is a leg whose index is derived from the records by a queue worker.
+type Index interface {
+	leg.Searcher
+	leg.AsyncIndex
+	queue.Indexer
+}
+
+// GraphIndex is the graph leg, which people can also look into and add facts to.
+type GraphIndex interface {
+	Index
+	graph.Facts
+	graph.Extractions
+	graph.Viewer
+	// Refresh embeds what lacks vectors of the configured embedder, until there is nothing left or ctx ends.
+	Refresh(ctx context.Context, log *slog.Logger)
+}
+
+// Backend is an open database.
+type Backend interface {
+	Memory() memory.Store
+	Lexical(config lexical.Config) lexical.Leg
+	// FoldLexical keeps the lexical index in good order until ctx ends; where that needs no work it returns at once.
+	FoldLexical(ctx context.Context, log *slog.Logger)
+	// Dense fails if the database's vectors are of another model than the embedder's.
+	Dense(ctx context.Context, embedder embed.Embedder, config dense.Config) (Index, error)
+	Graph(config graph.Config) GraphIndex
+	// Models cares for the embedding models whose vectors the database has.
+	Models() *dense.Models
+	// Worker returns the queue worker of a derived index.
+	Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker
+	// Queue is the list of what the derived indexes have to catch up with.
+	Queue() queue.Store
+	// Concern says what kept the last write from the disk, "" if nothing did. Recalls go on meanwhile.
+	Concern() string
+	// Ping says whether the database answers.
+	Ping(ctx context.Context) error
+	// Version names the engine and its extensions, each with its version.
+	Version(ctx context.Context) (string, error)
+	// Examine looks for what is wrong with the database. It reads every memory's key, and needs all tables.
+	Examine(ctx context.Context) (Examination, error)
+	// Migrate, Plan, Status and Check are the functions of package schema.
+	Migrate(ctx context.Context, tell ...func(schema.Step)) ([]schema.Step, error)
+	Plan(ctx context.Context) ([]schema.Planned, error)
+	Status(ctx context.Context) ([]schema.Step, error)
+	Check(ctx context.Context, tracks ...string) error
+	Close() error
+}
+
+// Open opens PostgreSQL if url is set, else the SQLite file at path.
+func Open(ctx context.Context, url, path string, tel *telemetry.Service) (Backend, error) {
+	if url != "" {
+		return OpenPostgres(ctx, url, tel)
+	}
+	return OpenSQLite(path, tel)
+}
+
+// batch is how many records an index worker takes at a time.
+const batch = 64
+
+// wakers ends the pauses of this process's workers.
+type wakers struct {
+	mu       sync.Mutex
+	channels []chan struct{}
+}
+
+func (w *wakers) add() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := make(chan struct{}, 1)
+	w.channels = append(w.channels, c)
+	return c
+}
+
+func (w *wakers) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.channels {
+		select {
+		case c <- struct{}{}:
+		default: // awake already
+		}
+	}
+}
+
+// urging is a queue that wakes this process's workers when somebody waits for an index: on PostgreSQL they would notice a
+// write of another process only when they look next.
+type urging struct {
+	queue.Store
+	wake func()
+}
+
+// Knows implements queue.Store.
+func (u urging) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
+	knows, gaveUp, err = u.Store.Knows(ctx, index, namespace, sequence)
+	if err == nil && !knows && !gaveUp {
+		u.wake()
+	}
+	return knows, gaveUp, err
+}
+
+// WaitReady pings the database until it answers or ctx ends, and says so when that takes long.
+func WaitReady(ctx context.Context, b Backend, log *slog.Logger) error {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := b.Ping(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		log.WarnContext(ctx, "waiting for the database", "retry_in", wait.String(), "error", err.Error())
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}

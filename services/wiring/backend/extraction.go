@@ -1,0 +1,32 @@
+package backend
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/graph"
+	"github.com/triskele/triskele/services/llm/extractor"
+)
+
+// Extraction returns what has a model read memories for the graph until its context ends. It is switched on in the database
+// as Curation is.
+func Extraction(ctx context.Context, b Backend, index GraphIndex, config extractor.Config, tel *telemetry.Service, log *slog.Logger) (func(context.Context), error) {
+	if config.URL == "" {
+		on, err := index.Extraction(ctx)
+		if on {
+			log.WarnContext(ctx, "extraction is on in this database, but this process has no model to ask: new memories wait for one that has, or for `triskele graph extract --off`")
+		}
+		return func(context.Context) {}, err
+	}
+	e, err := extractor.New(config, index, tel, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := index.SetExtraction(ctx, true); err != nil {
+		return nil, err
+	}
+	worker := b.Worker(graph.ExtractionQueue, e, log)
+	worker.Batch = e.Batch()
+	return worker.Run, nil
+}

@@ -1,0 +1,153 @@
+package backend
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/dense"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/graph"
+	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/store/trouble"
+)
+
+// Postgres is a PostgreSQL database with pgvector.
+type Postgres struct {
+	pool *pgxpool.Pool
+	// Standby is where searches read, nil for the database itself.
+	Standby *postgres.Standby
+	tasks   queue.Store
+	last    trouble.Last // of what memory stores wrote
+	wakers  wakers
+	tel     *telemetry.Service
+}
+
+var _ Backend = (*Postgres)(nil)
+
+// OpenOnStandby is OpenPostgres for services that search in a hot standby of the database, at read; "" is for none.
+func OpenOnStandby(ctx context.Context, url, read string, tel *telemetry.Service) (*Postgres, error) {
+	b, err := OpenPostgres(ctx, url, tel)
+	if err != nil || read == "" {
+		return b, err
+	}
+	if b.Standby, err = postgres.OpenStandby(ctx, read, b.pool, tel); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the standby: %w", err), b.Close())
+	}
+	return b, nil
+}
+
+// OpenPostgres prepares a pool; it does not wait for the server.
+func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Postgres, error) {
+	pool, err := postgres.Open(ctx, url, tel)
+	if err != nil {
+		return nil, err
+	}
+	b := &Postgres{pool: pool, tel: tel}
+	b.tasks = urging{queue.NewPostgres(pool), b.wakers.wake}
+	return b, nil
+}
+
+// Memory implements Backend.
+func (b *Postgres) Memory() memory.Store {
+	store := memory.NewPostgres(b.pool, lexical.PostgresIndex{})
+	store.Standby, store.Last = b.Standby, &b.last
+	return store
+}
+
+// Concern implements Backend.
+func (b *Postgres) Concern() string { return b.last.Concern() }
+
+// Lexical implements Backend.
+func (b *Postgres) Lexical(config lexical.Config) lexical.Leg {
+	searcher := lexical.NewPostgres(b.pool, config)
+	searcher.Standby = b.Standby
+	return searcher
+}
+
+// FoldLexical implements Backend.
+func (b *Postgres) FoldLexical(ctx context.Context, log *slog.Logger) { lexical.Fold(ctx, b.pool, log) }
+
+// Dense implements Backend.
+func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder, config dense.Config) (Index, error) {
+	return dense.NewPostgres(ctx, b.pool, b.Standby, embedder, b.tasks, config)
+}
+
+// Graph implements Backend.
+func (b *Postgres) Graph(config graph.Config) GraphIndex {
+	index := graph.NewPostgres(b.pool, b.tasks, config)
+	index.Standby = b.Standby
+	return index
+}
+
+// Models implements Backend.
+func (b *Postgres) Models() *dense.Models { return dense.NewPostgresModels(b.pool) }
+
+// Worker implements Backend.
+func (b *Postgres) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
+	return &queue.Worker{
+		Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add(),
+		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName), Tracer: b.tel.Tracer,
+	}
+}
+
+// Queue implements Backend.
+func (b *Postgres) Queue() queue.Store { return b.tasks }
+
+// Ping implements Backend. With a standby it is that which has to answer: searches go on without the primary.
+func (b *Postgres) Ping(ctx context.Context) error { return b.Standby.Or(b.pool).Ping(ctx) }
+
+// Version implements Backend.
+func (b *Postgres) Version(ctx context.Context) (version string, err error) {
+	err = b.Standby.Or(b.pool).QueryRow(ctx, `SELECT 'PostgreSQL ' || current_setting('server_version') ||
+		coalesce((SELECT ', pgvector ' || extversion FROM pg_extension WHERE extname = 'vector'), ', without pgvector')`).Scan(&version)
+	return version, err
+}
+
+func (b *Postgres) withSQL(fn func(*sql.DB) error) error {
+	db := postgres.SQL(b.pool)
+	defer func() { _ = db.Close() }()
+	return fn(db)
+}
+
+// Migrate implements Backend.
+func (b *Postgres) Migrate(ctx context.Context, tell ...func(schema.Step)) (steps []schema.Step, err error) {
+	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Up(ctx, db, schema.Postgres, tell...); return err })
+	b.pool.Reset() // connections made before the vector extension do not know its types
+	return steps, err
+}
+
+// Plan implements Backend.
+func (b *Postgres) Plan(ctx context.Context) (steps []schema.Planned, err error) {
+	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Plan(ctx, db, schema.Postgres); return err })
+	return steps, err
+}
+
+// Status implements Backend.
+func (b *Postgres) Status(ctx context.Context) (steps []schema.Step, err error) {
+	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Status(ctx, db, schema.Postgres); return err })
+	return steps, err
+}
+
+// Check implements Backend.
+func (b *Postgres) Check(ctx context.Context, tracks ...string) error {
+	db := postgres.SQL(b.Standby.Or(b.pool))
+	defer func() { _ = db.Close() }()
+	return schema.Check(ctx, db, schema.Postgres, tracks...)
+}
+
+// Close implements Backend.
+func (b *Postgres) Close() error {
+	b.Standby.Close()
+	b.pool.Close()
+	return nil
+}

@@ -1,0 +1,104 @@
+package backend
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/dense"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/graph"
+	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/store/sqlite"
+)
+
+// SQLite is one SQLite file.
+type SQLite struct {
+	db     *sqlite.DB
+	path   string
+	tasks  *queue.SQLite
+	wakers wakers
+	tel    *telemetry.Service
+}
+
+var _ Backend = (*SQLite)(nil)
+
+// OpenSQLite opens or creates the file.
+func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
+	db, err := sqlite.Open(path, tel)
+	if err != nil {
+		return nil, err
+	}
+	return &SQLite{db: db, path: path, tasks: queue.NewSQLite(db), tel: tel}, nil
+}
+
+// Memory implements Backend.
+func (b *SQLite) Memory() memory.Store {
+	return memory.NewSQLite(b.db, lexical.SQLiteIndex{}, b.wakers.wake)
+}
+
+// Lexical implements Backend.
+func (b *SQLite) Lexical(lexical.Config) lexical.Leg { return lexical.NewSQLite(b.db) }
+
+// FoldLexical implements Backend.
+func (b *SQLite) FoldLexical(context.Context, *slog.Logger) {}
+
+// Dense implements Backend.
+func (b *SQLite) Dense(ctx context.Context, embedder embed.Embedder, config dense.Config) (Index, error) {
+	return dense.NewSQLite(ctx, b.db, embedder, b.tasks, config)
+}
+
+// Graph implements Backend.
+func (b *SQLite) Graph(config graph.Config) GraphIndex { return graph.NewSQLite(b.db, b.tasks, config) }
+
+// Models implements Backend.
+func (b *SQLite) Models() *dense.Models { return dense.NewSQLiteModels(b.db) }
+
+// Worker implements Backend.
+func (b *SQLite) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
+	return &queue.Worker{
+		Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add(),
+		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName), Tracer: b.tel.Tracer,
+	}
+}
+
+// Queue implements Backend.
+func (b *SQLite) Queue() queue.Store { return b.tasks }
+
+// Concern implements Backend.
+func (b *SQLite) Concern() string { return b.db.Last.Concern() }
+
+// Ping implements Backend.
+func (b *SQLite) Ping(ctx context.Context) error { return b.db.Read.PingContext(ctx) }
+
+// Version implements Backend.
+func (b *SQLite) Version(ctx context.Context) (version string, err error) {
+	err = b.db.Read.QueryRowContext(ctx, "SELECT 'SQLite ' || sqlite_version()").Scan(&version)
+	return version, err
+}
+
+// Migrate implements Backend.
+func (b *SQLite) Migrate(ctx context.Context, tell ...func(schema.Step)) ([]schema.Step, error) {
+	return schema.Up(ctx, b.db.Write, schema.SQLite, tell...)
+}
+
+// Plan implements Backend.
+func (b *SQLite) Plan(ctx context.Context) ([]schema.Planned, error) {
+	return schema.Plan(ctx, b.db.Read.DB, schema.SQLite)
+}
+
+// Status implements Backend.
+func (b *SQLite) Status(ctx context.Context) ([]schema.Step, error) {
+	return schema.Status(ctx, b.db.Write, schema.SQLite)
+}
+
+// Check implements Backend.
+func (b *SQLite) Check(ctx context.Context, tracks ...string) error {
+	return schema.Check(ctx, b.db.Write, schema.SQLite, tracks...)
+}
+
+// Close implements Backend.
+func (b *SQLite) Close() error { return b.db.Close() }

@@ -1,0 +1,89 @@
+// Package daemon runs a service on PostgreSQL as a program of its own: it waits for the database, checks the schema and
+// ties health to both.
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/triskele/triskele/fuser/platform/admin"
+	"github.com/triskele/triskele/fuser/platform/auth"
+	"github.com/triskele/triskele/fuser/platform/panics"
+	"github.com/triskele/triskele/fuser/platform/program"
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/wiring/backend"
+)
+
+// gatewayName is what the gateway's certificate names it: with TLS, services take calls from nobody else.
+const gatewayName = "fuser"
+
+type flags struct {
+	program.Flags
+	kong.Plugins        // flags of the one service
+	Postgres     string `help:"PostgreSQL connection URL." required:"" env:"TRISKELE_POSTGRES" placeholder:"URL" group:"Database:"`
+	PostgresRead string `name:"postgres-read" help:"Connection URL of a hot standby of the database, to search in; what is written still goes to --postgres." env:"TRISKELE_POSTGRES_READ" placeholder:"URL" group:"Database:"`
+}
+
+// Service is what a program builds on the database.
+type Service struct {
+	Register func(server *rpc.Server)
+	Work     map[string]func(ctx context.Context) // what runs beside the server until ctx ends, by a name for the log
+}
+
+// Build makes the service on an open database whose schema has been checked. peers is for calls to other services.
+type Build func(ctx context.Context, b backend.Backend, peers auth.TLS, tel *telemetry.Service, log *slog.Logger) (Service, error)
+
+// Main runs a service as program.Main does. name is the service's, listen its default address, and track the schema
+// track it owns. own are pointers to structs of flags that only this service has.
+func Main(name, description, listen, track string, build Build, own ...any) {
+	f := flags{Plugins: own}
+	program.Main(name, description, &f, &f.Flags, kong.Vars{"listen": listen, "tls_clients": gatewayName},
+		func(ctx context.Context, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
+			return run(ctx, track, f, build, tel, operators, log)
+		})
+}
+
+func run(ctx context.Context, track string, f flags, build Build, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
+	b, err := backend.OpenOnStandby(ctx, f.Postgres, f.PostgresRead, tel)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = b.Close() }()
+	if err := backend.WaitReady(ctx, b, log); err != nil {
+		return nil // told to stop while waiting
+	}
+	if err := b.Check(ctx, schema.Needs(track)...); err != nil {
+		return err
+	}
+	service, err := build(ctx, b, f.Listener.TLS, tel, log)
+	if err != nil {
+		return err
+	}
+	server, listener, err := f.Listener.Open(auth.Access{}, tel, log)
+	if err != nil {
+		return err
+	}
+	service.Register(server)
+	server.CompileRules()
+	var working sync.WaitGroup
+	defer working.Wait()
+	for name, work := range service.Work {
+		working.Go(func() { panics.Keep(ctx, log, name, work) })
+	}
+	working.Go(func() { panics.Keep(ctx, log, "follow the standby", b.Standby.Follow) })
+	server.Watch(ctx, 2*time.Second, b.Ping)
+	server.Concern(b.Concern)
+	operators.Health(server.Serving, server.Concerns)
+	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version())
+	if err := server.Run(ctx, listener); err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}

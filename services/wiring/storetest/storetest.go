@@ -1,0 +1,172 @@
+// Package storetest runs a test once on each engine, on a fresh database with the whole schema and the real memory
+// store.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/postgres/pgtest"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/schema"
+	"github.com/triskele/triskele/services/store/sqlite"
+)
+
+// Fixture is a database and the stores every service shares. Of Pool and DB only the engine's own is set.
+type Fixture struct {
+	Engine schema.Engine
+	Pool   *pgxpool.Pool
+	DB     *sqlite.DB
+	Memory memory.Store
+	Queue  queue.Store
+	Tel    *telemetry.Service
+}
+
+// Run calls fn as a subtest for each engine.
+func Run(t *testing.T, fn func(t *testing.T, f *Fixture)) {
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		fn(t, Postgres(t))
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		fn(t, SQLite(t))
+	})
+}
+
+// Postgres returns a fixture on a fresh PostgreSQL database.
+func Postgres(t testing.TB) *Fixture {
+	tel := Telemetry(t)
+	pool, err := postgres.Open(context.Background(), pgtest.New(t), tel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return &Fixture{
+		Engine: schema.Postgres, Pool: pool, Tel: tel,
+		Memory: memory.NewPostgres(pool, lexical.PostgresIndex{}),
+		Queue:  queue.NewPostgres(pool),
+	}
+}
+
+// migrated is a database file with the whole schema, which every fixture starts from: migrating takes far longer than
+// copying what comes of it.
+var migrated = sync.OnceValues(func() (_ []byte, err error) {
+	folder, err := os.MkdirTemp("", "storetest")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	file := filepath.Join(folder, "test.db")
+	process, err := telemetry.Start(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	db, err := sqlite.Open(file, process.Service("test"))
+	if err != nil {
+		return nil, err
+	}
+	_, err = schema.Up(context.Background(), db.Write, schema.SQLite)
+	if err = errors.Join(err, db.Close()); err != nil { // closing writes everything into the one file
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
+
+// SQLite returns a fixture on a fresh SQLite file.
+func SQLite(t testing.TB) *Fixture {
+	tel := Telemetry(t)
+	file := filepath.Join(t.TempDir(), "test.db")
+	text, err := migrated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sqlite.Open(file, tel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return &Fixture{
+		Engine: schema.SQLite, DB: db, Tel: tel,
+		Memory: memory.NewSQLite(db, lexical.SQLiteIndex{}, func() {}),
+		Queue:  queue.NewSQLite(db),
+	}
+}
+
+// Telemetry returns telemetry that exports nothing.
+func Telemetry(t testing.TB) *telemetry.Service {
+	process, err := telemetry.Start(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return process.Service("test")
+}
+
+// Record returns a complete record with the given content, changed by edit if that is not nil.
+func Record(namespace, content string, edit func(*record.Record)) record.Record {
+	now := record.Now()
+	r := record.Record{
+		ID: uuid.Must(uuid.NewV7()), Namespace: namespace, Content: content, Importance: record.DefaultImportance,
+		CreatedAt: now, UpdatedAt: now, Revision: 1,
+	}
+	if edit != nil {
+		edit(&r)
+	}
+	return r
+}
+
+// Insert stores records and fails the test if it cannot.
+func (f *Fixture) Insert(t testing.TB, records ...record.Record) {
+	t.Helper()
+	if _, err := f.Memory.Insert(context.Background(), records); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Drain runs an index's worker until nothing is pending.
+func (f *Fixture) Drain(t testing.TB, index string, indexer queue.Indexer) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		tasks, err := f.Queue.Claim(ctx, index, 100, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(tasks) == 0 {
+			return
+		}
+		records := make([]record.Record, len(tasks))
+		for i, task := range tasks {
+			records[i] = task.Record
+		}
+		if err := indexer.Index(ctx, records); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Queue.Done(ctx, index, tasks); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Log keeps errors only, which a test that fails shows.
+func Log() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+}

@@ -1,0 +1,106 @@
+// Command recallbench times recalls of the same memories in several ways, in one run: through five processes joined by
+// sockets, and through one process. It writes docs/bench/recall.md. Told so, it
+// measures what telemetry costs instead, or what each service needs.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+type settings struct {
+	programs string // folder
+	url      string // of a PostgreSQL server
+	out      string // folder
+	memories int
+	queries  int // of each way, with each number of clients
+	clients  []int
+	seed     uint64
+
+	telemetry bool // compare what telemetry costs, instead of architectures
+	capacity  bool // measure what each service needs, instead
+}
+
+func main() {
+	s := settings{}
+	var clients string
+	flag.StringVar(&s.programs, "programs", "bin", "`FOLDER` of the programs")
+	flag.StringVar(&s.url, "postgres", os.Getenv("TRISKELE_TEST_POSTGRES"), "PostgreSQL `URL`; a database is made on it and dropped")
+	flag.StringVar(&s.out, "out", "docs/bench", "`FOLDER` for recall.md")
+	flag.IntVar(&s.memories, "memories", 20_000, "how many there are")
+	flag.IntVar(&s.queries, "queries", 500, "how many are asked in each way, with each number of clients")
+	flag.StringVar(&clients, "clients", "1,8", "how many ask at a time, in turn")
+	flag.Uint64Var(&s.seed, "seed", 1, "of the memories and queries")
+	flag.BoolVar(&s.telemetry, "telemetry", false, "compare what telemetry costs instead, and write telemetry.md")
+	flag.BoolVar(&s.capacity, "capacity", false, "measure what each service needs for a query and for a memory instead, and write capacity.md")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := s.run(ctx, clients); err != nil {
+		fmt.Fprintln(os.Stderr, "recallbench:", err)
+		os.Exit(1)
+	}
+}
+
+func (s *settings) run(ctx context.Context, clients string) (err error) {
+	for text := range strings.SplitSeq(clients, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return fmt.Errorf("-clients: %q is not a number above 0", text)
+		}
+		s.clients = append(s.clients, n)
+	}
+	before := loadAverage()
+	b, err := s.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer b.stop()
+	texts, err := b.load(ctx, s.seed, s.memories)
+	if err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	if s.capacity {
+		text, err := b.capacity(ctx, *s, texts, before)
+		if err != nil {
+			return err
+		}
+		return s.write("capacity.md", text)
+	}
+	start, report, file := b.startOthers, b.report, "recall.md"
+	if s.telemetry {
+		start, report, file = b.startTelemetries, b.reportTelemetry, "telemetry.md"
+	}
+	if err := start(ctx); err != nil {
+		return err
+	}
+	queries := questions(s.seed, texts, s.queries)
+	var measured []measurement
+	for _, n := range s.clients {
+		b.progress("%d queries in each way, %d at a time", len(queries), n)
+		m, err := b.measure(ctx, queries, n)
+		if err != nil {
+			return err
+		}
+		measured = append(measured, m...)
+	}
+	b.progress("done")
+	text, err := report(ctx, *s, clients, before, measured)
+	if err != nil {
+		return err
+	}
+	return s.write(file, text)
+}
+
+func (s *settings) write(file, text string) error {
+	if err := os.MkdirAll(s.out, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(s.out, file), []byte(text), 0o644)
+}
