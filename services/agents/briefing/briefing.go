@@ -120,7 +120,7 @@ func List(memories []*triskelev1.Memory, each int) string {
 
 func says(seen []shingles.Sketch, sketch shingles.Sketch) bool {
 	for _, s := range seen {
-		if s.To(sketch) >= alike {
+		if s.Similarity(sketch) >= alike {
 			return true
 		}
 	}

@@ -54,7 +54,7 @@ func (r Rule) verdicts(of *recall, total time.Duration) map[string]verdict {
 			if r.leg(name).Second != second {
 				continue
 			}
-			allowed, tooLittle := r.leg(name).Of(left, 0)
+			allowed, tooLittle := r.leg(name).Allot(left, 0)
 			if err != nil || tooLittle != "" {
 				allowed = 0
 			}
