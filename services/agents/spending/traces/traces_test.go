@@ -144,7 +144,7 @@ func TestErrorsSayWhoAnsweredWhat(t *testing.T) {
 	elsewhere := serve(t, map[string]string{"/api/traces": jaegerAnswer}, nil)
 	moved := httptest.NewServer(http.RedirectHandler(elsewhere+"/api/traces", http.StatusFound))
 	defer moved.Close()
-	if _, err := traces.Jaeger(t.Context(), moved.URL, query); err == nil || !strings.Contains(err.Error(), "wants to be asked at") {
+	if _, err := traces.Jaeger(t.Context(), moved.URL, query); err == nil || !strings.Contains(err.Error(), "redirects to") {
 		t.Errorf("followed a redirection with its headers: %v", err)
 	}
 }
