@@ -65,7 +65,7 @@ type Options struct {
 	Concurrency int            // recalls at a time; 0 means 1, the best value for measuring latencies
 	Progress    io.Writer      // for progress bars; nil means none
 	Lexical     lexical.Config // the lexical leg's
-	Command     string         // the command line, for the report
+	Command     string         // the command line, for the report; it must not show passwords
 	Compare     string         // folder of an earlier run to compare the rankings with; may be empty
 }
 

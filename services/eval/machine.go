@@ -3,8 +3,6 @@ package eval
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -69,22 +67,4 @@ func Commit() string {
 		revision += ", modified"
 	}
 	return revision
-}
-
-// publicCommand returns the command line with placeholders for folders and connection strings. So it shows neither paths of
-// this machine nor passwords.
-func publicCommand(options Options) string {
-	command := options.Command
-	for _, flag := range []struct{ name, value string }{{"data", options.Data}, {"out", options.Out}, {"postgres", options.Postgres}, {"gateway", options.Gateway}, {"compare", options.Compare}} {
-		value := `\S+`
-		if flag.value != "" { // match the value itself, since a path may have spaces
-			value = `['"]?` + regexp.QuoteMeta(flag.value) + `['"]?|\S+`
-		}
-		command = regexp.MustCompile(`(--`+flag.name+`[= ])(`+value+`)`).ReplaceAllString(command, "${1}"+strings.ToUpper(flag.name))
-	}
-	program, rest, more := strings.Cut(command, " ")
-	if command = filepath.Base(program); more {
-		command += " " + rest
-	}
-	return command
 }

@@ -89,7 +89,7 @@ type LegReport struct {
 
 func (r *runner) newReport() *Report {
 	report := &Report{
-		Command: publicCommand(r.options), Commit: Commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: ThisMachine(), Store: r.options.Store,
+		Command: r.options.Command, Commit: Commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: ThisMachine(), Store: r.options.Store,
 		Settings: Settings{Limit: limit, Concurrency: r.options.Concurrency, QueriesLimit: r.options.Limit, WarmUp: warmUp},
 	}
 	if r.options.Gateway != "" {

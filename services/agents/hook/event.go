@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 )
 
 // event is the JSON that an agent sends when its user has sent a prompt. Agents name the event differently: UserPromptSubmit in
@@ -56,14 +55,7 @@ func (e event) query() (string, error) {
 	case strings.HasPrefix(text, "/") && !strings.Contains(strings.Fields(text)[0][1:], "/"): // not a path
 		return "", errCommand
 	case len(text) > 2*halfQuery:
-		head, tail := halfQuery, len(text)-halfQuery
-		for !utf8.RuneStart(text[head]) {
-			head--
-		}
-		for !utf8.RuneStart(text[tail]) {
-			tail++
-		}
-		text = text[:head] + " " + text[tail:]
+		text = strings.ToValidUTF8(text[:halfQuery]+" "+text[len(text)-halfQuery:], "")
 	}
 	return text, nil
 }

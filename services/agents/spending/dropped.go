@@ -8,14 +8,12 @@ import (
 	"github.com/triskele/triskele/fuser/budget"
 )
 
-// Rule is how a gateway divides the budget of a recall. The zero value is the default configuration.
-type Rule struct {
-	Budget budget.Config         // zero means the default
-	Legs   map[string]budget.Leg // by name; another leg gets all the time of the first wave
-}
+// Rule is how a gateway divides the budget of a recall among its legs, by name. A leg that it lacks gets all the time of the
+// first wave.
+type Rule map[string]budget.Leg
 
 func (r Rule) leg(name string) budget.Leg {
-	if leg, ok := r.Legs[name]; ok {
+	if leg, ok := r[name]; ok {
 		return leg
 	}
 	return budget.Leg{Share: 1}
@@ -39,11 +37,7 @@ func (r Rule) predict(of *recall, total time.Duration) map[string]prediction {
 	for name := range of.legs {
 		stages.Second = stages.Second || r.leg(name).Second
 	}
-	config := r.Budget
-	if config == (budget.Config{}) {
-		config = budget.DefaultConfig()
-	}
-	plan, err := config.Plan(total, stages)
+	plan, err := budget.DefaultConfig().Plan(total, stages)
 	var firstEnds time.Duration
 	for _, second := range []bool{false, true} {
 		left := plan.First

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
 	"golang.org/x/term"
@@ -163,21 +162,11 @@ func fit(text string, width int) string {
 
 // columns returns the number of terminal columns of a text. East Asian characters take two each.
 func columns(text string) int {
-	if ascii(text) {
-		return len(text)
-	}
 	return uniseg.StringWidth(text)
-}
-
-func ascii(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 // within returns how many bytes of text, in whole characters, fit into width columns. It is at least the first character.
 func within(text string, width int) int {
-	if ascii(text[:min(len(text), width+1)]) {
-		return min(len(text), max(width, 1))
-	}
 	n, taken, state := 0, 0, -1
 	for rest := text; rest != ""; {
 		var character string

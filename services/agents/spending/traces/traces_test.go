@@ -132,10 +132,10 @@ func TestErrorsSayWhoAnsweredWhat(t *testing.T) {
 		source
 		base string
 	}{
-		"/api/traces does not answer as expected": {traces.Jaeger, base},
+		"/api/traces: the answer is not the expected JSON": {traces.Jaeger, base},
 		"404 Not Found": {traces.Tempo, base},
 		"document 1":    {traces.Recent, base},
-		"is no URL":     {traces.Jaeger, "localhost"},
+		"is not a URL":  {traces.Jaeger, "localhost"},
 	} {
 		if _, err := try.source(t.Context(), try.base, query); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

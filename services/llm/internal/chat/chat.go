@@ -23,7 +23,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/services/store/queue"
@@ -36,7 +35,7 @@ const (
 	maxHold = 10 * time.Minute
 	// maxWait bounds the time a question waits for the rate limit. Then its task goes back to the queue.
 	maxWait = time.Minute
-	// maxTimeout bounds a request. It is shorter than the lease of the queue's worker.
+	// maxTimeout bounds a request. It is shorter than the time that a queue's worker gives an indexer.
 	maxTimeout = 90 * time.Second
 	// Defaults of a configuration.
 	defaultPerMinute = 30
@@ -198,15 +197,12 @@ func (m *Model) Ask(ctx context.Context, q Question) (Answer, error) {
 // Tokens estimates the number of tokens in a text of so many bytes.
 func Tokens(bytes int) int { return bytes / bytesPerToken }
 
-// Cut returns at most n bytes of a text, without breaking a character.
+// Cut returns at most n bytes of a text, without breaking a character. The text is valid UTF-8.
 func Cut(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
+	return strings.ToValidUTF8(text[:n], "")
 }
 
 // Data returns a value as JSON for a question. It keeps <, > and & as they are, which encoding/json escapes by default.
