@@ -1,5 +1,13 @@
-// Package budget splits the time of one recall: what the gateway keeps for itself, what each wave of legs may spend, each
-// leg of it, and reranking. It only computes with durations; no clock is read and none has to agree with another.
+// Package budget divides the time of one recall. It computes with durations only, so no two clocks have to agree.
+//
+// The general process for a recall is:
+//
+//  1. Total bounds the whole call by the caller's deadline, the request's budget and the configured maximum.
+//  2. Plan subtracts a reserve, in which the gateway merges, fetches contents and writes the answer. Of the rest it keeps
+//     RerankShare for reranking, and of what remains SecondShare for the second wave of legs. The first wave has the rest.
+//  3. When a wave begins, each of its legs gets a part of the time that is left until the end of the wave (Leg.Allot).
+//
+// Check refuses at start a configuration in which a limit does not fit into the one around it.
 package budget
 
 import (
@@ -8,20 +16,18 @@ import (
 	"time"
 )
 
-// MinLeg is the least time that anything is started with, unless a leg is configured to need more.
+// MinLeg is the least time with which a search or the reranking is started. A leg may be configured to need more.
 const MinLeg = 2 * time.Millisecond
 
-// Config bounds the budget of a recall. The reserve is what the gateway keeps for fusing, fetching the contents and writing
-// the answer: a share of the budget, but no less and no more than its bounds. Of what the reserve leaves, a share is kept back from the
-// legs if there is reranking, and of the rest one from the first wave of legs if there is a second.
+// Config bounds the budget of a recall.
 type Config struct {
 	Default      time.Duration // for a caller that sets no deadline
-	Max          time.Duration // nobody gets more
-	ReserveShare float64       // 0 to 1
+	Max          time.Duration // of every recall
+	ReserveShare float64       // share of the budget kept in reserve, 0 to 1, within the two bounds below
 	ReserveMin   time.Duration
 	ReserveMax   time.Duration
-	SecondShare  float64 // for the legs of the second wave
-	RerankShare  float64 // for the reranker and for fetching the texts it reads
+	SecondShare  float64 // for the second wave of legs, if there is one
+	RerankShare  float64 // for the reranker and for fetching the texts that it reads, if there is one
 }
 
 // DefaultConfig suits an agent that asks before every turn.
@@ -33,19 +39,19 @@ func DefaultConfig() Config {
 	}
 }
 
-// Leg bounds one leg's part of what its wave has.
+// Leg bounds one leg's part of its wave's time.
 type Leg struct {
-	Cap    time.Duration // at most this long; 0 means no cap
-	Share  float64       // at most this part, above 0 and up to 1
-	Min    time.Duration // with less it is not started; 0 means MinLeg
+	Cap    time.Duration // the most it gets; 0 for no cap
+	Share  float64       // the most it gets of the wave's time, above 0 and up to 1
+	Min    time.Duration // with less it is not started; 0 for MinLeg
 	Second bool          // it belongs to the second wave
 }
 
-// ErrTooSmall means that the budget does not even suffice for one leg.
+// ErrTooSmall means that the budget does not suffice for one leg.
 var ErrTooSmall = errors.New("the budget is too small to search with")
 
-// Total is the time for the whole call: the least of what the caller's deadline leaves, what the request asks for and
-// the maximum. Zero stands for "not set".
+// Total returns the time for the whole call: the least of the time until the caller's deadline, the request's budget and the
+// maximum. Without a deadline and a request's budget, both 0, it is the default.
 func (c Config) Total(deadline, requested time.Duration) time.Duration {
 	total := c.Default
 	if requested > 0 {
@@ -59,19 +65,19 @@ func (c Config) Total(deadline, requested time.Duration) time.Duration {
 	return min(total, c.Max)
 }
 
-// Stages are the parts of a recall that not every one has.
+// Stages are the optional stages of a recall.
 type Stages struct{ Second, Rerank bool }
 
-// Plan says when each stage must be over, counted from the start of the recall: both waves of legs, reranking, and fetching
-// the contents, which comes before reranking if there is any. A stage begins as soon as the one before is over, so it also
-// has what that left; one that there is not has no time of its own.
+// Plan says when each stage must end, counted from the start of the recall: both waves of legs, reranking, and fetching the
+// contents, which comes before reranking. A stage begins when the one before ends, and so also has the time that one left. A
+// stage that is not wanted ends with the one before.
 type Plan struct {
 	First, Second, Rerank, Contents time.Duration
-	Total                           time.Duration // the rest is for writing the answer, so that it is with the caller in time
+	Total                           time.Duration // after Contents there is time to write the answer
 }
 
-// Plan divides total. A stage after the first that would get less than MinLeg has nothing kept for it; ErrTooSmall if the
-// first has less.
+// Plan divides total. Nothing is kept for a later stage that would get less than MinLeg. It returns ErrTooSmall if the first
+// stage gets less.
 func (c Config) Plan(total time.Duration, stages Stages) (Plan, error) {
 	reserve := c.reserve(total)
 	plan := Plan{Total: total, Contents: total - min(reserve/2, c.ReserveMin), Rerank: total - reserve}
@@ -83,7 +89,7 @@ func (c Config) Plan(total time.Duration, stages Stages) (Plan, error) {
 	return plan, nil
 }
 
-// kept is the part of left that is kept for a later stage.
+// kept returns the part of left that is kept for a later stage.
 func kept(left time.Duration, share float64, wanted bool) time.Duration {
 	if part := time.Duration(float64(left) * share); wanted && part >= MinLeg {
 		return part
@@ -95,9 +101,9 @@ func (c Config) reserve(total time.Duration) time.Duration {
 	return max(min(time.Duration(float64(total)*c.ReserveShare), c.ReserveMax), c.ReserveMin)
 }
 
-// Of is the leg's budget when its wave has this long; a request's own limit, if not 0, narrows it further. The reason is
-// empty unless that is too little to start it with.
-func (l Leg) Of(wave, requested time.Duration) (budget time.Duration, tooLittle string) {
+// Allot returns the leg's part of its wave's time. The request's limit for the leg, if not 0, bounds it too. The reason is
+// empty unless the part is too little to start the leg.
+func (l Leg) Allot(wave, requested time.Duration) (budget time.Duration, tooLittle string) {
 	budget = time.Duration(float64(wave) * l.Share)
 	if l.Cap > 0 {
 		budget = min(budget, l.Cap)
@@ -116,9 +122,37 @@ func (l Leg) least() time.Duration { return max(l.Min, MinLeg) }
 // Check returns an error that shows the arithmetic unless every inner limit fits into its outer one. rerank bounds the
 // reranker, nil if there is none.
 func (c Config) Check(legs map[string]Leg, rerank *Leg) error {
+	if err := c.checkBounds(); err != nil {
+		return err
+	}
+	stages := Stages{Rerank: rerank != nil}
+	for _, leg := range legs {
+		stages.Second = stages.Second || leg.Second
+	}
+	plan, err := c.Plan(c.Default, stages)
+	if err != nil || stages.Second && plan.Second == plan.First || stages.Rerank && plan.Rerank == plan.Second {
+		return fmt.Errorf("budget: default %v - reserve %v is %v, of which each wave needs %v; the second wave would get %g, and reranking %g, of it",
+			c.Default, c.reserve(c.Default), plan.Rerank, MinLeg, c.SecondShare, c.RerankShare)
+	}
+	for name, leg := range legs {
+		wave, which := plan.First, "the first wave has"
+		if leg.Second {
+			wave, which = plan.Second-plan.First, "the second wave has"
+		}
+		if err := c.checkLeg("leg "+name, leg, wave, which); err != nil {
+			return err
+		}
+	}
+	if rerank != nil {
+		return c.checkLeg("reranker", *rerank, plan.Rerank-plan.Second, "are kept for it")
+	}
+	return nil
+}
+
+func (c Config) checkBounds() error {
 	switch {
 	case c.Default <= 0 || c.Max <= 0 || c.ReserveMin < 0:
-		return fmt.Errorf("budget: default %v and maximum %v must be above 0, the least reserve %v not below", c.Default, c.Max, c.ReserveMin)
+		return fmt.Errorf("budget: default %v and maximum %v must be above 0, and the least reserve %v at least 0", c.Default, c.Max, c.ReserveMin)
 	case c.Default > c.Max:
 		return fmt.Errorf("budget: default %v exceeds maximum %v", c.Default, c.Max)
 	case c.ReserveShare < 0 || c.ReserveShare >= 1:
@@ -130,45 +164,23 @@ func (c Config) Check(legs map[string]Leg, rerank *Leg) error {
 	case !(c.RerankShare > 0 && c.RerankShare < 1):
 		return fmt.Errorf("budget: share of reranking %g must be above 0 and below 1", c.RerankShare)
 	}
-	stages := Stages{Rerank: rerank != nil}
-	for _, leg := range legs {
-		stages.Second = stages.Second || leg.Second
+	return nil
+}
+
+// checkLeg checks a leg whose wave has so long of the default budget. which is how an error names the wave.
+func (c Config) checkLeg(name string, leg Leg, wave time.Duration, which string) error {
+	most := c.Max - c.reserve(c.Max) // what the first wave has of the maximum if it is the only stage
+	switch {
+	case !(leg.Share > 0 && leg.Share <= 1):
+		return fmt.Errorf("%s: share %g must be above 0 and at most 1", name, leg.Share)
+	case leg.Cap < 0 || leg.Min < 0:
+		return fmt.Errorf("%s: cap %v and least time %v must not be negative", name, leg.Cap, leg.Min)
+	case leg.Cap > most:
+		return fmt.Errorf("%s: cap %v exceeds the %v that maximum %v - reserve %v leaves", name, leg.Cap, most, c.Max, c.reserve(c.Max))
 	}
-	plan, err := c.Plan(c.Default, stages)
-	if err != nil || stages.Second && plan.Second == plan.First || stages.Rerank && plan.Rerank == plan.Second {
-		return fmt.Errorf("budget: default %v - reserve %v is %v, of which each wave needs %v, and the second would get %g, and reranking %g, of it",
-			c.Default, c.reserve(c.Default), plan.Rerank, MinLeg, c.SecondShare, c.RerankShare)
-	}
-	most, err := c.Plan(c.Max, Stages{}) // the first wave has all that the reserve leaves
-	if err != nil {
-		return fmt.Errorf("budget: maximum %v: %w", c.Max, err)
-	}
-	check := func(name string, leg Leg, wave time.Duration, which string) error {
-		switch {
-		case !(leg.Share > 0 && leg.Share <= 1):
-			return fmt.Errorf("%s: share %g must be above 0 and at most 1", name, leg.Share)
-		case leg.Cap < 0 || leg.Min < 0:
-			return fmt.Errorf("%s: cap %v and least time %v must not be negative", name, leg.Cap, leg.Min)
-		case leg.Cap > most.First:
-			return fmt.Errorf("%s: cap %v exceeds the %v that maximum %v - reserve %v leaves", name, leg.Cap, most.First, c.Max, c.reserve(c.Max))
-		}
-		if got, tooLittle := leg.Of(wave, 0); tooLittle != "" {
-			return fmt.Errorf("%s: of the %v that %s of the default budget, share %g and cap %v leave it %v, less than the %v it needs",
-				name, wave, which, leg.Share, leg.Cap, got, leg.least())
-		}
-		return nil
-	}
-	for name, leg := range legs {
-		wave, which := plan.First, "the first wave has"
-		if leg.Second {
-			wave, which = plan.Second-plan.First, "the second wave has"
-		}
-		if err := check("leg "+name, leg, wave, which); err != nil {
-			return err
-		}
-	}
-	if rerank != nil {
-		return check("reranker", *rerank, plan.Rerank-plan.Second, "are kept for it")
+	if got, tooLittle := leg.Allot(wave, 0); tooLittle != "" {
+		return fmt.Errorf("%s: of the %v that %s of the default budget, share %g and cap %v leave it %v, less than the %v it needs",
+			name, wave, which, leg.Share, leg.Cap, got, leg.least())
 	}
 	return nil
 }

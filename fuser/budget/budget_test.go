@@ -87,7 +87,7 @@ func TestInnerBudgetsNest(t *testing.T) {
 			}
 			for _, leg := range legs {
 				for _, requested := range []time.Duration{0, 10 * ms, time.Minute} {
-					got, tooLittle := leg.Of(plan.First, requested)
+					got, tooLittle := leg.Allot(plan.First, requested)
 					if got > plan.First || requested > 0 && got > requested || leg.Cap > 0 && got > leg.Cap || (tooLittle != "") != (got < max(leg.Min, budget.MinLeg)) {
 						t.Fatalf("plan %+v, leg %+v asking %v: %v, %q", plan, leg, requested, got, tooLittle)
 					}

@@ -1,9 +1,16 @@
-// Package fusion merges the ranked lists of several legs into one order. It is pure computation: no I/O, no clock, and
-// the same lists, in any order, always give the same answer.
+// Package fusion merges the ranked lists of several legs into one order. It does no I/O and reads no clock. The same lists,
+// in any order, always give the same result.
 //
-// fusion.go adds up what each list gives a memory, scale.go makes scores of different kinds comparable, trust.go lets a leg
-// that has understood the query count more, prior.go has what a memory brings along whatever the query, and quota.go
-// reserves places for a leg.
+// The general process for a merge is:
+//
+//  1. Find the distinct memories of all lists, and each one's prior: its importance, its age, its exact match (prior.go).
+//  2. Except with RRF, normalise each list's scores to 0..1, so that different kinds of scores compare (scale.go).
+//  3. Add up the contributions of the lists to each memory: weight / (K + rank) with RRF, else weight × normalised score.
+//     A leg that understood the query may count more (trust.go). The sum is multiplied by prior and entity boost.
+//  4. Select the best Limit memories in a total order, and the next best Reserve.
+//  5. Replace the worst of them where a leg's quota is not met (quota.go).
+//
+// Settled (settled.go) tells a caller when outstanding lists can no longer change the selection.
 package fusion
 
 import (
@@ -16,8 +23,8 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// DefaultK is the rank constant that docs/evidence found best: what leads one list counts far more than what lies deep in
-// all of them. The paper that brought rank fusion in has 60 (Cormack et al. 2009).
+// DefaultK is the rank constant that docs/evidence found best. With it, the first of one list counts far more than a memory
+// deep in all lists. The paper that introduced rank fusion uses 60 (Cormack et al. 2009).
 const DefaultK = 2
 
 // Hit is one entry of a leg's list.
@@ -27,24 +34,23 @@ type Hit struct {
 	Importance float64 // 0 to 1
 	CreatedAt  time.Time
 	Exact      bool // its title or content is the query, or a quoted phrase in it
-	Entities   int  // of the query that the memory mentions, as far as the leg knows
+	Entities   int  // how many of the query's entities the memory mentions, as far as the leg knows
 }
 
-// List is what one leg found in one namespace, best first, no id twice.
+// List holds the hits of one leg in one namespace, best first, no id twice.
 type List struct {
 	Leg       string
 	Namespace string
 	Weight    float64 // multiplier, 0 or more
-	// Trust, 0 or more, says how much more the list counts against others that agree: its contributions are multiplied by
-	// 1 + Trust, but none comes to more than the namespace's other lists could give a memory together. It needs two of these.
+	// Trust, 0 or more, multiplies the list's contributions by 1 + Trust. None grows beyond the sum that the namespace's
+	// other lists could give one memory. Trust has no effect unless there are two such lists.
 	Trust float64
 	Kind  triskelev1.ScoreKind
 	Hits  []Hit
-	// Others are scores of memories that are not among the hits, asked for afterwards. Only the convex combination uses
-	// them, and only for memories that another list has.
+	// Others are scores of memories outside the hits, asked for afterwards. Only the convex combination uses them, and
+	// only for memories of other lists.
 	Others []Scored
-	// Complete says that a memory that is neither among the hits nor the others has no score at all, instead of one that
-	// nobody asked for.
+	// Complete says that the leg gives no score to any memory outside Hits and Others.
 	Complete bool
 }
 
@@ -61,23 +67,23 @@ type Options struct {
 	Alpha   *float64                // convex: weight of cosine scores, text scores get 1 - alpha; nil keeps the lists' weights
 	Sort    triskelev1.SortBy       // relevance if unspecified
 	Recency Recency                 // part of the prior
-	// ExactBonus raises a memory that a list has as Exact: its score is multiplied by 1 + ExactBonus, 0 or more.
+	// ExactBonus, 0 or more, multiplies the score of a memory that is Exact in a list by 1 + ExactBonus.
 	ExactBonus float64
 	Boost      EntityBoost
 	Quotas     []Quota
-	Limit      int // keep this many, 1 or more
-	Spare      int // and this many of the next best, apart
+	Limit      int // how many hits are returned, 1 or more
+	Reserve    int // how many of the next best are returned apart
 }
 
 // Contribution is one list's share of a fused score.
 type Contribution struct {
 	Leg        string
-	Rank       int // from 1; 0 if the list lacks the memory, and its score was asked for
+	Rank       int // from 1; 0 if the score is one of the list's Others
 	Raw        float64
 	Kind       triskelev1.ScoreKind
 	Normalized float64 // 0 to 1; 0 with RRF
-	Weight     float64 // the list's, with what trust made of it
-	Value      float64 // with prior and boost applied; a hit's values add up to its score
+	Weight     float64 // the list's, raised by trust
+	Value      float64 // with prior and boost applied; the values of a hit add up to its score
 }
 
 // Fused is one memory of the merged order.
@@ -87,27 +93,26 @@ type Fused struct {
 	Importance    float64
 	CreatedAt     time.Time
 	Score         float64
-	Prior         float64        // what the sum over the lists was multiplied by
-	Exact         bool           // a list has it so
-	Entities      int            // of the query that the memory mentions
-	Boost         float64        // for them; 1 is none
+	Prior         float64        // factor of the sum over the lists
+	Exact         bool           // in at least one list
+	Entities      int            // how many of the query's entities the memory mentions
+	Boost         float64        // factor for Entities; 1 is none
 	Contributions []Contribution // by leg
 }
 
-// Result is the merged order, those that come after it, and how each list's scores were normalised: as the lists, empty
-// with RRF.
+// Result is the merged order, and the memories kept in reserve that follow it.
 type Result struct {
-	Hits, Spare []Fused
-	Scales      []Scale
+	Hits, Reserve []Fused
+	Scales        []Scale // one for each list; none with RRF
 }
 
-// Fuse merges lists. A document that a list lacks gets exactly 0 from it. Equal scores are ordered by importance, then
-// newest first, then by id, so that the order is total.
+// Fuse merges lists. A list gives exactly 0 to a memory that it lacks. Equal scores are ordered by importance, then newest
+// first, then by id, so that the order is total.
 //
 // RRF is Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion outperforms Condorcet and individual Rank Learning
 // Methods", SIGIR 2009, with a weight per list. The convex combination is section 3 of Bruch, Gai and Ingber, "An
-// Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 42(1), 2023. DBSF, distribution-based score fusion, is
-// Mazzeschi's of 2023: scores at their place between three standard deviations below the mean and three above.
+// Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 42(1), 2023. DBSF, distribution-based score fusion, is from
+// Mazzeschi, 2023: it maps three standard deviations below the mean to 0 and three above it to 1.
 func Fuse(lists []List, options Options) Result {
 	m := merges.Get().(*merge)
 	defer m.release()
@@ -123,17 +128,17 @@ func Fuse(lists []List, options Options) Result {
 	m.add(result.Scales)
 	m.rank()
 	result.Hits = m.hits(m.top)
-	if options.Spare > 0 {
-		result.Spare = m.hits(m.spare())
+	if options.Reserve > 0 {
+		result.Reserve = m.hits(m.reserve())
 	}
 	return result
 }
 
-// merge is the working memory of one fusion. It is kept for the next: most of it would else be garbage at once.
+// merge is the working memory of one fusion. A pool keeps it for the next one, which saves most allocations.
 type merge struct {
 	lists     []List
 	options   Options
-	order     []int // of the lists: by leg and namespace, so that sums do not depend on who answered first
+	order     []int // of the lists, by leg and namespace, so that sums do not depend on the order of the answers
 	index     map[key]int32
 	documents []document
 	at        []int32 // document of each hit of each list, in the order of the lists
@@ -143,18 +148,19 @@ type merge struct {
 
 type key struct{ namespace, id string }
 
-// document is one memory that some list has.
+// document is one memory of at least one list.
 type document struct {
-	list, hit   int32 // where it is
+	list, hit   int32 // its first occurrence
 	score       float64
 	prior       float64
 	exact       bool
 	entities    int
 	boost       float64
-	top         bool  // it is among the best; only set when there are to be spare ones
-	first, last int32 // its contributions, chained, while their number is unknown
+	top         bool  // it is in merge.top; set by reserve only
+	first, last int32 // ends of the linked list of its contributions
 }
 
+// link is one contribution in a document's linked list.
 type link struct {
 	list, rank, next       int32
 	raw, normalized, value float64
@@ -205,7 +211,7 @@ func (m *merge) collect() {
 	}
 }
 
-// add gives every memory what each list has for it. Without scales the ranks count.
+// add adds up the contributions of all lists to every memory. Without scales it uses the ranks.
 func (m *merge) add(scales []Scale) {
 	at := m.at
 	for _, l := range m.order {
@@ -215,7 +221,7 @@ func (m *merge) add(scales []Scale) {
 			weight = convexWeight(list, m.options.Alpha)
 		}
 		trust, bound := 0., 0.
-		if Trusted(m.lists, l) {
+		if TrustApplies(m.lists, l) {
 			trust, bound = list.Trust, m.bound(list)
 		}
 		for h := range list.Hits {
@@ -259,7 +265,8 @@ func (m *merge) give(to int32, c link) {
 	d.last = this
 }
 
-// rank selects the best documents, in order. Few of many are wanted, so each is held against the worst so far.
+// rank selects the best documents, in order. The limit is small compared with the number of documents, so each is compared
+// with the worst of the best so far.
 func (m *merge) rank() {
 	limit := m.options.Limit
 	for d := range int32(len(m.documents)) {
@@ -277,8 +284,8 @@ func (m *merge) rank() {
 	}
 }
 
-// spare selects the best of those that are not among the best, in order.
-func (m *merge) spare() []int32 {
+// reserve selects the best of the documents that are not in top, in order.
+func (m *merge) reserve() []int32 {
 	for _, d := range m.top {
 		m.documents[d].top = true
 	}
@@ -289,10 +296,10 @@ func (m *merge) spare() []int32 {
 		}
 	}
 	slices.SortFunc(rest, m.compare)
-	return rest[:min(len(rest), m.options.Spare)]
+	return rest[:min(len(rest), m.options.Reserve)]
 }
 
-// compare orders documents as they are returned.
+// compare is the order of results.
 func (m *merge) compare(x, y int32) int {
 	a, b := &m.documents[x], &m.documents[y]
 	if m.options.Sort != triskelev1.SortBy_SORT_BY_RECENCY && a.score != b.score {
@@ -308,7 +315,7 @@ func (m *merge) compare(x, y int32) int {
 	return cmp.Or(cmp.Compare(i.Importance, h.Importance), i.CreatedAt.Compare(h.CreatedAt), strings.Compare(h.ID, i.ID), strings.Compare(left.Namespace, right.Namespace))
 }
 
-// hits writes selected documents out, with their contributions.
+// hits returns selected documents with their contributions.
 func (m *merge) hits(selected []int32) []Fused {
 	fused := make([]Fused, len(selected))
 	total := 0
@@ -339,7 +346,8 @@ func (m *merge) hits(selected []int32) []Fused {
 	return fused
 }
 
-// convexWeight is the list's own weight, or its part of alpha if that is given.
+// convexWeight returns the list's weight in the convex combination. alpha, if given, replaces the weights of cosine and text
+// scores.
 func convexWeight(list *List, alpha *float64) float64 {
 	if alpha == nil {
 		return list.Weight

@@ -79,22 +79,22 @@ func TestRRFByHand(t *testing.T) {
 	}
 }
 
-// The spare hits are what would come next, and whatever a quota brings up is not among them.
-func TestSpareHitsComeNext(t *testing.T) {
+// The reserve holds the hits that would come next. A hit that a quota raises is not among them.
+func TestReserveComesNext(t *testing.T) {
 	lists := []fusion.List{list("lexical", 1, bm25, "a", "b", "c", "d"), list("graph", .35, hops, "x", "y")}
 	all := ids(fuse(lists, fusion.Options{K: 60, Limit: 10}))
 	for limit := 1; limit < 7; limit++ {
-		for spare := range 7 {
-			result := fusion.Fuse(lists, fusion.Options{K: 60, Limit: limit, Spare: spare})
-			got := append(ids(result.Hits), ids(result.Spare)...)
-			if len(result.Hits) != min(limit, len(all)) || !slices.Equal(got, all[:min(limit+spare, len(all))]) {
-				t.Errorf("%d and %d: %v and %v of %v", limit, spare, ids(result.Hits), ids(result.Spare), all)
+		for reserve := range 7 {
+			result := fusion.Fuse(lists, fusion.Options{K: 60, Limit: limit, Reserve: reserve})
+			got := append(ids(result.Hits), ids(result.Reserve)...)
+			if len(result.Hits) != min(limit, len(all)) || !slices.Equal(got, all[:min(limit+reserve, len(all))]) {
+				t.Errorf("%d and %d: %v and %v of %v", limit, reserve, ids(result.Hits), ids(result.Reserve), all)
 			}
 		}
 	}
-	result := fusion.Fuse(lists, fusion.Options{K: 60, Limit: 3, Spare: 2, Quotas: []fusion.Quota{{Leg: "graph", N: 1}}})
-	if !slices.Equal(ids(result.Hits), []string{"a", "b", "x"}) || !slices.Equal(ids(result.Spare), []string{"c", "d"}) {
-		t.Errorf("with a quota: %v and %v", ids(result.Hits), ids(result.Spare))
+	result := fusion.Fuse(lists, fusion.Options{K: 60, Limit: 3, Reserve: 2, Quotas: []fusion.Quota{{Leg: "graph", N: 1}}})
+	if !slices.Equal(ids(result.Hits), []string{"a", "b", "x"}) || !slices.Equal(ids(result.Reserve), []string{"c", "d"}) {
+		t.Errorf("with a quota: %v and %v", ids(result.Hits), ids(result.Reserve))
 	}
 }
 

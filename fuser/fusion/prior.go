@@ -7,14 +7,14 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// The prior of a memory with importance 0, and what importance 1 adds.
+// The prior is priorBase for importance 0, and rises by priorPerUnit to 1 for importance 1.
 const (
 	priorBase    = 0.7
 	priorPerUnit = 0.3
 )
 
-// Recency lets relevance decay with age: a score is multiplied by (1-Weight) + Weight * 0.5^(age/HalfLife). The zero
-// value does nothing.
+// Recency lets relevance decay with age: it multiplies a score by (1-Weight) + Weight × 0.5^(age/HalfLife). The zero value
+// does nothing.
 type Recency struct {
 	Weight   float64 // 0 to 1
 	HalfLife time.Duration
@@ -29,7 +29,7 @@ func (r Recency) of(created time.Time) float64 {
 	return 1 - r.Weight + r.Weight*math.Exp2(-float64(age)/float64(r.HalfLife))
 }
 
-// EntityBoost raises memories that mention entities of the query: a score is multiplied by 1 + Weight * min(entities,
+// EntityBoost raises memories that mention entities of the query: it multiplies a score by 1 + Weight × min(entities,
 // MaxTerms). The zero value does nothing.
 type EntityBoost struct {
 	Weight   float64 // 0 or more
@@ -38,7 +38,7 @@ type EntityBoost struct {
 
 func (b EntityBoost) of(entities int) float64 { return 1 + b.Weight*float64(min(entities, b.MaxTerms)) }
 
-// prior is what a memory's fused score is multiplied by.
+// prior is the factor of a memory's score that does not depend on the query.
 func (o Options) prior(hit *Hit) float64 {
 	switch o.Sort {
 	case triskelev1.SortBy_SORT_BY_IMPORTANCE, triskelev1.SortBy_SORT_BY_RECENCY:

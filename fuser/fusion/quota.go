@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Quota reserves places for a leg: at least N of the hits are from it, as far as it has so many. The places it cannot fill
-// go to the best of the others.
+// Quota reserves places for a leg: at least N of the results are its hits, if it has so many. Other legs fill the places
+// that remain.
 type Quota struct {
 	Leg string
 	N   int
 }
 
-// fill replaces the worst of the top that no leg with a quota found by what the leg ranks best of the rest. Everything
-// stays ordered by score: what comes in scores less than what stays.
+// fill meets a quota. It removes the worst documents of the top that no leg with a quota found. The leg's best remaining
+// hits take their places.
 func (m *merge) fill(quota Quota) {
 	missing := min(quota.N, m.options.Limit)
 	for _, d := range m.top {
@@ -44,7 +44,7 @@ func (m *merge) fill(quota Quota) {
 	slices.SortFunc(m.top, m.compare)
 }
 
-// lastWithoutQuota is the position of the worst document that no leg with a quota found, -1 if there is none.
+// lastWithoutQuota returns the position in top of the worst document that no leg with a quota found, -1 if there is none.
 func (m *merge) lastWithoutQuota() int {
 	for i := len(m.top) - 1; i >= 0; i-- {
 		if !slices.ContainsFunc(m.options.Quotas, func(q Quota) bool { return m.rankBy(m.top[i], q.Leg) > 0 }) {
@@ -54,7 +54,7 @@ func (m *merge) lastWithoutQuota() int {
 	return -1
 }
 
-// rankBy is the rank that a leg gives a document, 0 if none.
+// rankBy returns the rank that a leg gives a document, 0 if it lacks the document.
 func (m *merge) rankBy(d int32, leg string) int32 {
 	for l := m.documents[d].first; l >= 0; l = m.links[l].next {
 		if c := &m.links[l]; c.rank > 0 && m.lists[c.list].Leg == leg {

@@ -6,16 +6,16 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// Scale makes the scores of a list comparable with those of others: Low becomes 0, High becomes 1, and what is beyond is
-// cut off. If Low equals High, every score becomes 1.
+// Scale normalises the scores of a list to 0..1: Low becomes 0, High becomes 1, and scores outside are clipped. If Low equals
+// High, every score becomes 1.
 type Scale struct {
 	Low, High float64
-	// ByRank means that the scores do not compare throughout the list, or span orders of magnitude, so that only their
-	// order says something: of n hits the one at rank r becomes 1 - (r-1)/n.
+	// ByRank means that only the order of the scores is meaningful, because they rise somewhere in the list or are of a kind
+	// that spans orders of magnitude. Of n hits the one at rank r becomes 1 - (r-1)/n.
 	ByRank bool
 }
 
-// of normalises a score, which is at position i of n in its list unless the list is ByRank.
+// of normalises a score. The position i of n hits counts only if the scale is ByRank.
 func (s Scale) of(score float64, i, n int) float64 {
 	switch {
 	case s.ByRank:
@@ -23,11 +23,11 @@ func (s Scale) of(score float64, i, n int) float64 {
 	case s.High == s.Low:
 		return 1
 	}
-	// In halves, since the difference of two finite numbers may not be finite.
+	// Halves, because the difference of two finite numbers may overflow.
 	return min(max((score/2-s.Low/2)/(s.High/2-s.Low/2), 0), 1)
 }
 
-// scaleOf is how a list's scores are normalised.
+// scaleOf returns the scale of a list.
 func scaleOf(list List, method triskelev1.FusionMethod) Scale {
 	if len(list.Hits) == 0 {
 		return Scale{ByRank: true}
@@ -43,11 +43,11 @@ func scaleOf(list List, method triskelev1.FusionMethod) Scale {
 	}
 	switch list.Kind {
 	case triskelev1.ScoreKind_SCORE_KIND_BM25, triskelev1.ScoreKind_SCORE_KIND_TS_RANK:
-		// The least possible score is known: a document that doesn't match scores 0.
+		// The least possible score is 0, that of a text that doesn't match.
 		return Scale{Low: min(low, 0), High: max(high, 0)}
 	case triskelev1.ScoreKind_SCORE_KIND_COSINE:
-		// The least possible score is -1, but of use only if every memory has its score: else one that the list lacks
-		// gets 0, far below the last that it has.
+		// The least possible score is -1. It is used only if every memory has its score: a memory that the list lacks gets
+		// 0, and would lie far below the list's last hit.
 		if list.Complete {
 			low = min(low, -1)
 		}
@@ -56,8 +56,8 @@ func scaleOf(list List, method triskelev1.FusionMethod) Scale {
 	return Scale{ByRank: true}
 }
 
-// distribution reaches from three standard deviations below the mean to three above, and further if a score lies beyond:
-// two that differ must not become the same.
+// distribution is the scale from three standard deviations below the mean to three above. It is extended to scores outside,
+// because two scores that differ must not become equal.
 func distribution(hits []Hit, low, high float64) Scale {
 	unit := max(math.Abs(low), math.Abs(high)) // keeps the squares finite
 	if unit == 0 {
@@ -72,7 +72,7 @@ func distribution(hits []Hit, low, high float64) Scale {
 	}
 	spread := 3 * math.Sqrt(squares/float64(len(hits)))
 	if low == high {
-		spread = 1 // all the same: the middle
+		spread = 1 // equal scores become 1/2
 	}
 	return Scale{Low: finite(min((mean-spread)*unit, low)), High: finite(max((mean+spread)*unit, high))}
 }

@@ -2,37 +2,37 @@ package fusion
 
 import triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 
-// Trusted says whether the Trust of one of the lists counts. Trust lets a list stand against others that agree by chance, on
-// what looks like the query: a single other has nobody to agree with, and its voice is no louder than the list's own.
-func Trusted(lists []List, list int) bool {
+// TrustApplies says whether the Trust of one of the lists has an effect. Trust protects a list from being outvoted by two
+// others that agree by chance. One other list alone cannot outvote it.
+func TrustApplies(lists []List, list int) bool {
 	others := 0
 	for i := range lists {
-		if lists[i].besides(&lists[list]) {
+		if lists[i].rivals(&lists[list]) {
 			others++
 		}
 	}
 	return lists[list].Trust > 0 && others >= 2
 }
 
-// besides says whether a list has a say beside another in the same namespace.
-func (l *List) besides(other *List) bool {
+// rivals says whether a list contributes to the same namespace as another list.
+func (l *List) rivals(other *List) bool {
 	return l != other && l.Namespace == other.Namespace && l.Weight > 0 && len(l.Hits) > 0
 }
 
-// bound is what the other lists of the namespace can give one memory together, and so the most that trust makes of a
-// contribution: what they agree on above all is never outvoted.
+// bound returns the most that the other lists of the namespace can give one memory together. Trust raises no contribution
+// above it, so it never outvotes a memory that is first in all other lists.
 func (m *merge) bound(list *List) float64 {
 	sum := 0.
 	for _, l := range m.order {
-		if m.lists[l].besides(list) {
+		if m.lists[l].rivals(list) {
 			sum += m.options.most(&m.lists[l])
 		}
 	}
 	return sum
 }
 
-// raise applies trust to a list's contributions: each is multiplied by 1 + Trust, as far as the bound allows, and so is the
-// weight that is told of it.
+// raise applies trust to a contribution: it multiplies the value by 1 + trust, up to the bound, and the reported weight by
+// the same factor.
 func (c *link) raise(trust, bound float64) {
 	raised := max(c.value, min(c.value*(1+trust), bound))
 	if raised > c.value {
@@ -41,7 +41,7 @@ func (c *link) raise(trust, bound float64) {
 	}
 }
 
-// most is the greatest contribution of a list, but for trust.
+// most is the greatest contribution of a list, without trust.
 func (o Options) most(list *List) float64 {
 	switch o.Method {
 	case triskelev1.FusionMethod_FUSION_METHOD_CONVEX:

@@ -58,7 +58,7 @@ func TestTrustStandsAgainstAgreement(t *testing.T) {
 		t.Errorf("what both others have first is outvoted: %v", ids(got))
 	}
 	for i, want := range []bool{false, false, true} {
-		if fusion.Trusted(two, i) != want {
+		if fusion.TrustApplies(two, i) != want {
 			t.Errorf("list %d is trusted: %v", i, !want)
 		}
 	}

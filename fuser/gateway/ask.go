@@ -15,23 +15,53 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// ask runs one search. Whatever goes wrong with it, a panic included, ends in the outcome's state.
+// ask runs one search. Any failure, a panic included, ends in the outcome's state.
 func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s search) (out outcome) {
 	start := time.Now()
-	out.search, out.state, out.began = s, triskelev1.LegState_LEG_STATE_SKIPPED, start
-	guard := g.guards[s.leg]
+	out.search = s
+	out.state, out.began = triskelev1.LegState_LEG_STATE_SKIPPED, start
 	ctx, span := g.startLeg(ctx, s)
 	defer func() {
-		out.spent, out.returned = time.Since(start), len(out.hits)
+		out.spent = time.Since(start)
 		endLeg(span, out)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, s.budget)
 	defer cancel()
-	if s.pressure.Excess(guard.leg.Shed) {
+	leg, config := g.legs[s.leg], g.config.Legs[s.leg]
+	if s.pressure.Sheds(config.Shed) {
 		out.reason = overload(s.pressure)
 		return out
 	}
-	query := &triskelev1.SearchRequest{
+	resp, err := call(ctx, leg.dependency, func(ctx context.Context) (resp *triskelev1.SearchResponse, err error) {
+		out.queued = time.Since(start)
+		if resp, out.hedged, err = leg.search(ctx, s.request(req), config.Hedge && s.pressure.Limit == 0); err == nil {
+			out.answer, err = readAnswer(resp, s.depth)
+		}
+		return resp, err
+	})
+	if err == nil {
+		out.state, out.reason = resp.GetState(), resp.GetReason()
+		return out
+	}
+	var notCalled *notCalledError
+	if errors.As(err, &notCalled) {
+		out.queued, out.late = time.Since(start), notCalled.late
+	}
+	var unneeded unneededError
+	if out.unneeded = errors.As(context.Cause(ctx), &unneeded); out.unneeded {
+		out.reason = unneeded.Error()
+		return out
+	}
+	if status.Code(err) == codes.InvalidArgument {
+		out.refusal = err
+	}
+	out.state, out.reason = g.failure(ctx, s.name, err, s.budget)
+	return out
+}
+
+// request returns the leg's part of a recall.
+func (s search) request(req *triskelev1.RecallRequest) *triskelev1.SearchRequest {
+	return &triskelev1.SearchRequest{
 		Namespace:    s.namespace,
 		Query:        req.GetQuery(),
 		Vector:       s.vector,
@@ -50,101 +80,94 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		MarkExact:    s.markExact,
 		TextOf:       req.GetTextOf(),
 	}
-	resp, err := pass(ctx, guard, func(ctx context.Context) (resp *triskelev1.SearchResponse, err error) {
-		out.queued = time.Since(start)
-		if resp, out.hedged, err = guard.search(ctx, g.legs[s.leg], query, guard.leg.Hedge && s.pressure.Limit == 0); err == nil {
-			out.hits, err = readHits(resp, s.depth)
-		}
-		return resp, err
-	})
-	var notCalled *notCalledError
-	if errors.As(err, &notCalled) {
-		out.queued, out.late = time.Since(start), notCalled.late
-	}
-	if why, spare := spared(ctx); err != nil && spare {
-		out.reason, out.spare = why, true
-		return out
-	}
-	if err != nil {
-		if why, spare := spared(ctx); spare {
-			out.reason, out.spare = why, true
-			return out
-		}
-		out.state, out.reason, out.err = g.failure(ctx, s.name, err, s.budget)
-		return out
-	}
-	out.state, out.reason, out.kind, out.spans = resp.GetState(), resp.GetReason(), resp.GetScoreKind(), resp.GetSpans()
-	out.paths, out.coverage = readPaths(resp), resp.GetCoverage()
-	out.used, out.usedOf, out.behind, out.stale = resp.GetVector(), resp.GetVectorModel(), resp.GetBehind(), resp.GetStale()
-	return out
 }
 
-// malformedError is what is wrong with an answer.
+// malformedError says how an answer breaks the contract.
 type malformedError string
 
 func (e malformedError) Error() string { return string(e) }
 
 func malformed(format string, args ...any) error { return malformedError(fmt.Sprintf(format, args...)) }
 
-// failure says what an error from behind the guard of a leg means for the recall. The leg's own text stays out of the reason,
-// unless the contract says that it may be shown.
-func (g *Gateway) failure(ctx context.Context, name string, err error, budget time.Duration) (triskelev1.LegState, string, error) {
+// failure returns the state and the reason that a recall reports for an error of call. The dependency's own text stays out
+// of the reason, except that of FAILED_PRECONDITION, which the contract makes public.
+func (g *Gateway) failure(ctx context.Context, name string, err error, budget time.Duration) (triskelev1.LegState, string) {
 	var notCalled *notCalledError
 	var wrong malformedError
 	switch {
 	case errors.As(err, &notCalled):
-		return triskelev1.LegState_LEG_STATE_SKIPPED, notCalled.reason, nil
+		return triskelev1.LegState_LEG_STATE_SKIPPED, notCalled.reason
 	case errors.Is(err, errPanicked):
-		return triskelev1.LegState_LEG_STATE_FAILED, err.Error(), nil
+		return triskelev1.LegState_LEG_STATE_FAILED, err.Error()
 	case errors.As(err, &wrong):
 		g.log.DebugContext(ctx, "malformed answer", "leg", name, "error", err.Error())
-		return triskelev1.LegState_LEG_STATE_FAILED, "malformed answer", nil
+		return triskelev1.LegState_LEG_STATE_FAILED, "malformed answer"
 	}
 	switch code := status.Code(err); code {
 	case codes.DeadlineExceeded:
-		return triskelev1.LegState_LEG_STATE_TIMED_OUT, fmt.Sprintf("no answer within %v", budget.Round(100*time.Microsecond)), nil
+		return triskelev1.LegState_LEG_STATE_TIMED_OUT, noAnswer(budget)
 	case codes.InvalidArgument:
-		return triskelev1.LegState_LEG_STATE_FAILED, "refused the request", err
-	case codes.FailedPrecondition: // the one text of a leg's that is meant for callers
-		return triskelev1.LegState_LEG_STATE_FAILED, status.Convert(err).Message(), nil
+		return triskelev1.LegState_LEG_STATE_FAILED, ErrRefused.Error()
+	case codes.FailedPrecondition:
+		return triskelev1.LegState_LEG_STATE_FAILED, status.Convert(err).Message()
 	case codes.Unavailable:
-		return triskelev1.LegState_LEG_STATE_FAILED, "cannot be reached", nil
+		return triskelev1.LegState_LEG_STATE_FAILED, "cannot be reached"
 	default:
-		return triskelev1.LegState_LEG_STATE_FAILED, "failed with " + code.String(), nil
+		return triskelev1.LegState_LEG_STATE_FAILED, "failed with " + code.String()
 	}
+}
+
+// noAnswer is the reason of a timeout.
+func noAnswer(within time.Duration) string {
+	return fmt.Sprintf("no answer within %v", within.Round(100*time.Microsecond))
 }
 
 // seenIDs are the working memory of readHits.
 var seenIDs = sync.Pool{New: func() any { return map[string]bool{} }}
 
-// readHits checks a leg's list before it is trusted: a leg is another process, perhaps of another version.
-func readHits(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) {
+// readAnswer checks a leg's answer and returns its contents. A leg is another process, perhaps of another version.
+func readAnswer(resp *triskelev1.SearchResponse, depth int) (legAnswer, error) {
 	switch resp.GetState() {
-	case triskelev1.LegState_LEG_STATE_OK, triskelev1.LegState_LEG_STATE_FALLBACK, triskelev1.LegState_LEG_STATE_TRUNCATED:
-	case triskelev1.LegState_LEG_STATE_ABSTAINED:
-		return nil, nil
+	case triskelev1.LegState_LEG_STATE_OK, triskelev1.LegState_LEG_STATE_FALLBACK, triskelev1.LegState_LEG_STATE_TRUNCATED,
+		triskelev1.LegState_LEG_STATE_ABSTAINED:
 	default:
-		return nil, malformed("state %v cannot come with an answer", resp.GetState())
+		return legAnswer{}, malformed("state %v cannot come with an answer", resp.GetState())
 	}
-	if len(resp.GetHits()) > depth {
-		return nil, malformed("%d hits for a depth of %d", len(resp.GetHits()), depth)
+	answer := legAnswer{
+		kind: resp.GetScoreKind(), coverage: resp.GetCoverage(), paths: readPaths(resp), spans: resp.GetSpans(),
+		vector: resp.GetVector(), vectorModel: resp.GetVectorModel(), behind: resp.GetBehind(), stale: resp.GetStale(),
+	}
+	if resp.GetState() == triskelev1.LegState_LEG_STATE_ABSTAINED {
+		return answer, nil
 	}
 	if !(resp.GetCoverage() >= 0 && resp.GetCoverage() <= 1) {
-		return nil, malformed("coverage %v", resp.GetCoverage())
+		return legAnswer{}, malformed("coverage %v", resp.GetCoverage())
+	}
+	var err error
+	if answer.hits, err = readHits(resp.GetHits(), depth); err != nil {
+		return legAnswer{}, err
+	}
+	return answer, nil
+}
+
+// readHits checks a leg's hits: at most depth of them, in the order of their ranks, no id twice, all numbers in range.
+func readHits(found []*triskelev1.LegHit, depth int) ([]fusion.Hit, error) {
+	if len(found) > depth {
+		return nil, malformed("%d hits for a depth of %d", len(found), depth)
 	}
 	seen := seenIDs.Get().(map[string]bool)
 	defer func() {
 		clear(seen)
 		seenIDs.Put(seen)
 	}()
-	hits := make([]fusion.Hit, len(resp.GetHits()))
-	for i, h := range resp.GetHits() {
+	hits := make([]fusion.Hit, len(found))
+	for i, h := range found {
 		switch {
 		case h.GetRank() != int32(i+1):
 			return nil, malformed("rank %d at position %d", h.GetRank(), i+1)
 		case h.GetId() == "" || seen[h.GetId()]:
 			return nil, malformed("hit %d has no id or one seen before", i+1)
-		case math.IsNaN(h.GetScore()) || math.IsInf(h.GetScore(), 0) || !(h.GetImportance() >= 0 && h.GetImportance() <= 1):
+		case !finite(h.GetScore()) || !(h.GetImportance() >= 0 && h.GetImportance() <= 1):
 			return nil, malformed("hit %d has a score or importance out of range", i+1)
 		}
 		seen[h.GetId()] = true
@@ -156,7 +179,9 @@ func readHits(resp *triskelev1.SearchResponse, depth int) ([]fusion.Hit, error) 
 	return hits, nil
 }
 
-// readPaths returns how the leg came to each of its hits, by id, as far as it says so.
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// readPaths returns the leg's path to each hit by id, nil if it gives none.
 func readPaths(resp *triskelev1.SearchResponse) map[string][]*triskelev1.PathStep {
 	var paths map[string][]*triskelev1.PathStep
 	for _, h := range resp.GetHits() {

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/maypok86/otter/v2"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -18,10 +18,10 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// CacheConfig says how many answers are remembered. A command line has it as flags.
+// CacheConfig bounds the cache of answers. A command line has it as flags.
 type CacheConfig struct {
-	Bytes int           `name:"cache-bytes" help:"Memory for answers, which are given again while nothing in their namespaces has changed; 0 remembers none." default:"0" env:"TRISKELE_CACHE_BYTES"`
-	TTL   time.Duration `name:"cache-ttl" help:"No answer is remembered for longer." default:"1m" env:"TRISKELE_CACHE_TTL"`
+	Bytes int           `name:"cache-bytes" help:"Memory for a cache of answers. A cached answer is returned while nothing in its namespaces changes. 0 is no cache." default:"0" env:"TRISKELE_CACHE_BYTES"`
+	TTL   time.Duration `name:"cache-ttl" help:"Greatest age of a cached answer." default:"1m" env:"TRISKELE_CACHE_TTL"`
 }
 
 func (c CacheConfig) check() error {
@@ -31,132 +31,71 @@ func (c CacheConfig) check() error {
 	return nil
 }
 
-// entryOverhead is about what an entry takes besides its texts.
+// entryOverhead is the approximate size of a cache entry without its texts.
 const entryOverhead = 256
 
-// cache remembers answers, those made last, up to a number of bytes. It is behind everything that decides what a caller may
-// ask: who may make a request may have its answer. It is safe for concurrent use.
-type cache struct {
-	config  CacheConfig
-	mu      sync.Mutex
-	used    int
-	entries map[string]*list.Element
-	order   list.List // of *entry, the one made last in front
+// cachedAnswer is the answer to a request at a revision of its namespaces. Authorization comes before the cache: a caller that
+// may make a request may have its answer.
+type cachedAnswer struct {
+	revision    string
+	response    []byte
+	made, until time.Time
 }
 
-type entry struct {
+func newCache(config CacheConfig) *otter.Cache[string, cachedAnswer] {
+	return otter.Must(&otter.Options[string, cachedAnswer]{
+		MaximumWeight: uint64(max(config.Bytes, 1)),
+		Weigher: func(key string, a cachedAnswer) uint32 {
+			return uint32(entryOverhead + len(key) + len(a.revision) + len(a.response))
+		},
+		Executor: func(evict func()) { evict() }, // at once, so that the bound is never exceeded for long
+	})
+}
+
+// cacheSlot is the place of a recall's answer in the cache.
+type cacheSlot struct {
 	key, revision string
-	answer        []byte
-	made, until   time.Time
+	indexed       bool // every index is up to date, so that an answer made now holds as long as the revision does
 }
 
-func (e *entry) bytes() int { return entryOverhead + len(e.key) + len(e.revision) + len(e.answer) }
-
-func newCache(config CacheConfig) *cache {
-	return &cache{config: config, entries: map[string]*list.Element{}}
-}
-
-// get returns the answer that was made at a revision, and when; nil if there is none.
-func (c *cache) get(key, revision string, now time.Time) ([]byte, time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.expire(now)
-	element := c.entries[key]
-	if element == nil {
-		return nil, time.Time{}
-	}
-	e := element.Value.(*entry)
-	if e.revision != revision || !now.Before(e.until) {
-		c.drop(element)
-		return nil, time.Time{}
-	}
-	return e.answer, e.made
-}
-
-// put remembers an answer, and forgets those made longest ago until there is room. One that takes more than all there is
-// is not remembered.
-func (c *cache) put(e *entry) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.expire(e.made)
-	if element := c.entries[e.key]; element != nil {
-		c.drop(element)
-	}
-	if e.bytes() > c.config.Bytes {
-		return
-	}
-	c.entries[e.key] = c.order.PushFront(e)
-	c.used += e.bytes()
-	for c.used > c.config.Bytes {
-		c.drop(c.order.Back())
-	}
-}
-
-// expire forgets what was made too long ago.
-func (c *cache) expire(now time.Time) {
-	for last := c.order.Back(); last != nil && now.Sub(last.Value.(*entry).made) >= c.config.TTL; last = c.order.Back() {
-		c.drop(last)
-	}
-}
-
-func (c *cache) drop(element *list.Element) {
-	e := c.order.Remove(element).(*entry)
-	delete(c.entries, e.key)
-	c.used -= e.bytes()
-}
-
-// bytes returns how many are used.
-func (c *cache) bytes() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.used
-}
-
-// place is where in the cache a recall looks, and may leave its answer.
-type place struct {
-	key, revision string
-	keeps         bool // an answer made now holds as long as the revision does
-}
-
-// revisionShare of the budget is what asking for the revision may take.
+// revisionShare is the divisor of the budget for asking for the revision.
 const revisionShare = 10
 
-// look returns the remembered answer to a recall, nil if there is none, and the place for a new one, nil if it is not to be
-// remembered. What an answer depends on besides its request and the memories is none of its business: the budget, since only
-// whole answers are remembered, and whose spans are returned.
-func (g *Gateway) look(ctx context.Context, r *recall) (*triskelev1.RecallResponse, *place) {
+// lookUp returns the cached answer to a recall, nil if there is none, and the slot for a new answer, nil if it must not be
+// cached. The key contains neither the budget nor the request for spans: only complete answers are cached, without spans.
+func (g *Gateway) lookUp(ctx context.Context, r *recall) (*triskelev1.RecallResponse, *cacheSlot) {
 	if g.config.Cache.Bytes == 0 || r.req.GetIdsOnly() || r.settings[0].recency.GetWeight() > 0 {
-		return nil, nil // when hits expire is unknown; scores change by themselves
+		return nil, nil // without contents their expiry is unknown; with recency scores change with time
 	}
-	p, err := g.placeOf(ctx, r)
-	r.looked = time.Since(r.start)
+	slot, err := g.slotOf(ctx, r)
+	r.lookedUp = time.Since(r.start)
 	if err != nil {
-		g.looked(ctx, "unknown")
+		g.countLookup(ctx, "unknown")
 		return nil, nil
 	}
 	if r.req.GetFresh() {
-		g.looked(ctx, "bypassed")
-		return nil, p
+		g.countLookup(ctx, "bypassed")
+		return nil, slot
 	}
-	answer, made := g.cache.get(p.key, p.revision, r.start)
+	cached, ok := g.cache.GetIfPresent(slot.key)
 	resp := &triskelev1.RecallResponse{}
-	if answer == nil || proto.Unmarshal(answer, resp) != nil {
-		g.looked(ctx, "miss")
-		return nil, p
+	if !ok || cached.revision != slot.revision || !r.start.Before(cached.until) || proto.Unmarshal(cached.response, resp) != nil {
+		g.countLookup(ctx, "miss")
+		return nil, slot
 	}
-	g.looked(ctx, "hit")
-	resp.Budget, resp.Age = durationpb.New(r.plan.Total), durationpb.New(r.start.Sub(made))
+	g.countLookup(ctx, "hit")
+	resp.Budget, resp.Age = durationpb.New(r.plan.Total), durationpb.New(r.start.Sub(cached.made))
 	return resp, nil
 }
 
-func (g *Gateway) looked(ctx context.Context, result string) {
+func (g *Gateway) countLookup(ctx context.Context, result string) {
 	g.lookups.Add(ctx, 1, metric.WithAttributes(attribute.String("result", result)))
 	trace.SpanFromContext(ctx).SetAttributes(attribute.String("triskele.cache", result))
 }
 
-// placeOf asks for the revision of each namespace. It is asked for before the search, so an answer is never older than the
-// revision it is remembered by.
-func (g *Gateway) placeOf(ctx context.Context, r *recall) (*place, error) {
+// slotOf asks for the revision of each namespace. It does so before the search, so that an answer is never older than its
+// revision.
+func (g *Gateway) slotOf(ctx context.Context, r *recall) (*cacheSlot, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.plan.Total/revisionShare)
 	defer cancel()
 	req := proto.Clone(r.req).(*triskelev1.RecallRequest)
@@ -177,43 +116,43 @@ func (g *Gateway) placeOf(ctx context.Context, r *recall) (*place, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	p := &place{key: string(key), keeps: true}
+	slot := &cacheSlot{key: string(key), indexed: true}
 	var revisions []string
 	for _, n := range found {
 		if n.GetRevision() == "" {
-			return nil, errors.New("a memory service of the release before") // which knows of none
+			return nil, errors.New("the memory service is of the release before, without revisions")
 		}
 		revisions = append(revisions, n.GetRevision())
-		p.keeps = p.keeps && n.GetIndexed()
+		slot.indexed = slot.indexed && n.GetIndexed()
 	}
-	p.revision = strings.Join(revisions, " ")
-	return p, nil
+	slot.revision = strings.Join(revisions, " ")
+	return slot, nil
 }
 
-// remember keeps an answer, if it is whole and says all there is: while an index lags, or when a leg took its cheaper path, a
-// better one may come without any change of the memories. Texts of sensitive memories are not kept.
-func (g *Gateway) remember(r *recall, p *place, resp *triskelev1.RecallResponse) {
-	if p == nil || !p.keeps || resp.GetDegraded() || slices.ContainsFunc(resp.GetLegs(), partial) {
+// store caches a complete answer. While an index lags, or if a leg took its fallback, a later answer may be better although no
+// memory changes: such an answer is not cached. Neither are texts of sensitive memories.
+func (g *Gateway) store(r *recall, slot *cacheSlot, resp *triskelev1.RecallResponse) {
+	if slot == nil || !slot.indexed || resp.GetDegraded() || slices.ContainsFunc(resp.GetLegs(), partial) {
 		return
 	}
-	e := &entry{key: p.key, revision: p.revision, made: r.start, until: r.start.Add(g.config.Cache.TTL)}
+	a := cachedAnswer{revision: slot.revision, made: r.start, until: r.start.Add(g.config.Cache.TTL)}
 	for _, h := range resp.GetHits() {
 		if h.GetMemory().GetSensitive() {
 			return
 		}
-		if at := h.GetMemory().GetExpiresAt(); at != nil && at.AsTime().Before(e.until) {
-			e.until = at.AsTime()
+		if at := h.GetMemory().GetExpiresAt(); at != nil && at.AsTime().Before(a.until) {
+			a.until = at.AsTime()
 		}
 	}
 	spans, err := resp.Spans, error(nil)
 	resp.Spans = nil
-	if e.answer, err = proto.Marshal(resp); err == nil {
-		g.cache.put(e)
+	if a.response, err = proto.Marshal(resp); err == nil {
+		g.cache.Set(slot.key, a)
 	}
 	resp.Spans = spans
 }
 
-// partial says whether a leg might say more if it were asked again.
+// partial says whether the leg might give more if it were asked again.
 func partial(l *triskelev1.LegReport) bool {
 	switch l.GetState() {
 	case triskelev1.LegState_LEG_STATE_OK, triskelev1.LegState_LEG_STATE_ABSTAINED, triskelev1.LegState_LEG_STATE_SKIPPED:

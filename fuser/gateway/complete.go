@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
@@ -16,13 +15,14 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// complete asks each leg, all at once, for the scores of what only other legs found in the namespace, so that a score of 0
-// means what it says. Time that is not there, or a leg that cannot, costs the completeness only.
+// complete asks the legs in parallel for the scores of the hits that only other legs found in the namespace. Afterwards a
+// memory without a score has none, where before its score was unknown. Lack of time, or a leg that cannot score, costs the
+// completeness only.
 func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
 	left := r.plan.Second - time.Since(r.start)
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	missing := make([][]string, len(outcomes)) // all of it before the first outcome changes
+	missing := make([][]string, len(outcomes)) // computed before the first outcome changes
 	for i := range outcomes {
 		if o := &outcomes[i]; o.comparable() && !o.exhausted() {
 			missing[i] = elsewhere(outcomes, i)
@@ -34,9 +34,9 @@ func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
 		switch {
 		case !o.comparable():
 		case len(ids) == 0:
-			o.complete = true
+			o.answer.complete = true
 		case left < budget.MinLeg:
-			o.completion = &triskelev1.ScoreCompletion{Asked: int32(len(ids)), MissingReason: fmt.Sprintf("only %v of the budget were left", max(left, 0))}
+			o.answer.completion = &triskelev1.ScoreCompletion{Asked: int32(len(ids)), MissingReason: fmt.Sprintf("only %v of the budget were left", max(left, 0))}
 		default:
 			wg.Go(func() { g.scoreByIDs(ctx, r.req, o, ids) })
 		}
@@ -44,25 +44,25 @@ func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
 	wg.Wait()
 }
 
-// comparable says whether the scores of a leg mean more than their order.
+// comparable says whether more than the order of a leg's scores is meaningful.
 func (o *outcome) comparable() bool {
-	switch o.kind {
+	switch o.answer.kind {
 	case triskelev1.ScoreKind_SCORE_KIND_BM25, triskelev1.ScoreKind_SCORE_KIND_TS_RANK, triskelev1.ScoreKind_SCORE_KIND_COSINE:
-		return len(o.hits) > 0 && o.weight > 0
+		return len(o.answer.hits) > 0 && o.weight > 0
 	}
 	return false
 }
 
-// exhausted says whether a leg returned every memory that has a score: a text that doesn't match has none.
+// exhausted says whether a leg returned every memory that has a score. A text that doesn't match has none.
 func (o *outcome) exhausted() bool {
-	return o.kind != triskelev1.ScoreKind_SCORE_KIND_COSINE && len(o.hits) < o.depth && o.minScore == nil &&
+	return o.answer.kind != triskelev1.ScoreKind_SCORE_KIND_COSINE && len(o.answer.hits) < o.depth && o.minScore == nil &&
 		o.state != triskelev1.LegState_LEG_STATE_TRUNCATED
 }
 
-// elsewhere lists what other legs found in the namespace and this one did not.
+// elsewhere returns the ids of the hits that only other legs found in the namespace.
 func elsewhere(outcomes []outcome, of int) []string {
 	seen := map[string]bool{}
-	for _, hit := range outcomes[of].hits {
+	for _, hit := range outcomes[of].answer.hits {
 		seen[hit.ID] = true
 	}
 	var ids []string
@@ -70,7 +70,7 @@ func elsewhere(outcomes []outcome, of int) []string {
 		if i == of || o.namespace != outcomes[of].namespace {
 			continue
 		}
-		for _, hit := range o.hits {
+		for _, hit := range o.answer.hits {
 			if !seen[hit.ID] {
 				seen[hit.ID] = true
 				ids = append(ids, hit.ID)
@@ -80,32 +80,34 @@ func elsewhere(outcomes []outcome, of int) []string {
 	return ids
 }
 
+// scoreByIDs asks a leg for the scores of memories and adds them to its answer.
 func (g *Gateway) scoreByIDs(ctx context.Context, req *triskelev1.RecallRequest, o *outcome, ids []string) {
 	start := time.Now()
-	o.completion = &triskelev1.ScoreCompletion{Asked: int32(len(ids))}
+	completion := &triskelev1.ScoreCompletion{Asked: int32(len(ids))}
+	o.answer.completion = completion
 	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids, Scorer: o.scorer, TextOf: req.GetTextOf()}
-	if len(o.used) > 0 {
-		query.Vector = o.used
+	if len(o.answer.vector) > 0 {
+		query.Vector = o.answer.vector
 	}
 	var err error
-	o.others, err = pass(ctx, g.guards[o.leg], func(ctx context.Context) ([]fusion.Scored, error) {
+	o.answer.others, err = call(ctx, g.legs[o.leg].dependency, func(ctx context.Context) ([]fusion.Scored, error) {
 		resp, err := g.legs[o.leg].ScoreByIds(ctx, query)
 		if err != nil {
 			return nil, err
 		}
-		return readScores(resp, o.kind, ids)
+		return readScores(resp, o.answer.kind, ids)
 	})
 	switch {
 	case status.Code(err) == codes.Unimplemented:
-		o.completion.MissingReason = "the leg cannot score single memories"
+		completion.MissingReason = "the leg cannot score single memories"
 	case err != nil:
-		_, o.completion.MissingReason, _ = g.failure(ctx, o.name, err, time.Since(start))
+		_, completion.MissingReason = g.failure(ctx, o.name, err, time.Since(start))
 	}
-	o.complete = err == nil
-	o.completion.Scored, o.completion.Spent = int32(len(o.others)), durationpb.New(time.Since(start))
+	o.answer.complete = err == nil
+	completion.Scored, completion.Spent = int32(len(o.answer.others)), durationpb.New(time.Since(start))
 }
 
-// readScores checks a leg's answer as readHits does.
+// readScores checks a leg's scores: finite, of the search's kind, and one at most for each of the ids.
 func readScores(resp *triskelev1.ScoreByIdsResponse, kind triskelev1.ScoreKind, ids []string) ([]fusion.Scored, error) {
 	if resp.GetScoreKind() != kind {
 		return nil, malformed("scores of kind %v, the search's were %v", resp.GetScoreKind(), kind)
@@ -116,8 +118,8 @@ func readScores(resp *triskelev1.ScoreByIdsResponse, kind triskelev1.ScoreKind, 
 	}
 	scores := make([]fusion.Scored, len(resp.GetScores()))
 	for i, s := range resp.GetScores() {
-		if !asked[s.GetId()] || math.IsNaN(s.GetScore()) || math.IsInf(s.GetScore(), 0) {
-			return nil, malformed("score %d is not finite, or of a memory nobody asked for, or asked for once", i+1)
+		if !asked[s.GetId()] || !finite(s.GetScore()) {
+			return nil, malformed("score %d is not finite, or not of one of the memories asked for, or its second", i+1)
 		}
 		asked[s.GetId()] = false
 		scores[i] = fusion.Scored{ID: s.GetId(), Score: s.GetScore()}

@@ -19,33 +19,31 @@ import (
 )
 
 const (
-	defaultLimit = 10
+	defaultLimit = 10 // hits
 	defaultDepth = 50
 	maxDepth     = 1000
-	defaultSlots = 64
+	defaultCalls = 64 // at a time
 	maxShed      = 9
 )
 
-// Leg is a leg as the gateway's configuration has it.
+// Leg is the configuration of a leg.
 type Leg struct {
 	Name   string
 	Target string // in gRPC's name syntax
 	Weight float64
-	Trust  float64 // how much more it weighs for a query that it has understood: times 1 + Trust × its coverage; see fusion.List
+	Trust  float64 // multiplies its weight by 1 + Trust × the share of the query that it understood; see fusion.List
 	Depth  int
-	Quota  int  // at least this many hits are from the leg, as far as it has so many; 0 for none
-	Limit  int  // searches at a time, others wait; 0 for no limit
-	Shed   int  // when to leave it out under load: 1 for first, 0 for never
-	Hedge  bool // ask again, another replica if there is one, when an answer takes longer than 95 of 100
+	Quota  int  // least number of its hits among the results, if it has so many; 0 for none
+	Limit  int  // concurrent searches, others wait; 0 for no limit
+	Shed   int  // order in load shedding: 1 is left out first, 0 never
+	Hedge  bool // send a second request, to another replica if there is one, when an answer takes longer than the 95th percentile
 	Budget budget.Leg
 }
 
-// LegForm is how a leg is written, with the defaults of its options but for the cap.
+// LegForm is the syntax of a leg with the defaults of its options. The cap has no default.
 const LegForm = "name=target?weight=1&trust=0&depth=50&quota=0&cap=150ms&share=1&min=2ms&wave=1&limit=64&shed=0&hedge=false"
 
-// ParseLeg reads a leg as LegForm shows it; what is left out of the options has its default: weight 1, trust 0 or that of
-// the default leg of that name, depth 50, no quota, no cap, share 1, at least 2 ms, in the first wave, 64 searches at a time,
-// never shed, not hedged.
+// ParseLeg reads a leg as LegForm shows it. Trust defaults to that of the default leg of the same name.
 func ParseLeg(text string) (Leg, error) {
 	wrong := func(what string) (Leg, error) {
 		return Leg{}, fmt.Errorf("leg %q: %s; want %s", text, what, LegForm)
@@ -55,136 +53,138 @@ func ParseLeg(text string) (Leg, error) {
 	if !ok || name == "" || target == "" {
 		return wrong("a name and a target are needed")
 	}
-	options, err := url.ParseQuery(query)
-	if err != nil {
-		return wrong("the options cannot be read")
-	}
-	leg := Leg{Name: name, Target: target, Weight: 1, Depth: defaultDepth, Limit: defaultSlots, Budget: budget.Leg{Share: 1}}
+	leg := Leg{Name: name, Target: target, Weight: 1, Depth: defaultDepth, Limit: defaultCalls, Budget: budget.Leg{Share: 1}}
 	for _, known := range DefaultLegs(nil) {
 		if known.Name == name {
 			leg.Trust = known.Trust
 		}
 	}
-	for option, values := range options {
-		var err error
-		switch value := values[len(values)-1]; option {
-		case "weight":
-			leg.Weight, err = strconv.ParseFloat(value, 64)
-		case "trust":
-			leg.Trust, err = strconv.ParseFloat(value, 64)
-		case "depth":
-			leg.Depth, err = strconv.Atoi(value)
-		case "quota":
-			leg.Quota, err = strconv.Atoi(value)
-		case "limit":
-			leg.Limit, err = strconv.Atoi(value)
-		case "shed":
-			leg.Shed, err = strconv.Atoi(value)
-		case "hedge":
-			leg.Hedge, err = strconv.ParseBool(value)
-		case "cap":
-			leg.Budget.Cap, err = time.ParseDuration(value)
-		case "min":
-			leg.Budget.Min, err = time.ParseDuration(value)
-		case "wave":
-			if leg.Budget.Second = value == "2"; value != "1" && value != "2" {
-				return wrong("wave must be 1 or 2")
-			}
-		case "share":
-			leg.Budget.Share, err = strconv.ParseFloat(value, 64)
-		default:
-			return wrong("there is no option " + option)
-		}
-		if err != nil {
-			return wrong(option + " cannot be read")
-		}
+	wave := 1
+	err := parseOptions(query, map[string]option{
+		"weight": parsed(&leg.Weight, parseFloat),
+		"trust":  parsed(&leg.Trust, parseFloat),
+		"depth":  parsed(&leg.Depth, strconv.Atoi),
+		"quota":  parsed(&leg.Quota, strconv.Atoi),
+		"limit":  parsed(&leg.Limit, strconv.Atoi),
+		"shed":   parsed(&leg.Shed, strconv.Atoi),
+		"hedge":  parsed(&leg.Hedge, strconv.ParseBool),
+		"cap":    parsed(&leg.Budget.Cap, time.ParseDuration),
+		"min":    parsed(&leg.Budget.Min, time.ParseDuration),
+		"share":  parsed(&leg.Budget.Share, parseFloat),
+		"wave":   parsed(&wave, strconv.Atoi),
+	})
+	if err != nil {
+		return wrong(err.Error())
 	}
-	if !(leg.Weight >= 0 && leg.Weight <= 100) {
+	leg.Budget.Second = wave == 2
+	switch {
+	case wave != 1 && wave != 2:
+		return wrong("wave must be 1 or 2")
+	case !(leg.Weight >= 0 && leg.Weight <= 100):
 		return wrong("weight must be from 0 to 100")
-	}
-	if !(leg.Trust >= 0 && leg.Trust <= 100) {
+	case !(leg.Trust >= 0 && leg.Trust <= 100):
 		return wrong("trust must be from 0 to 100")
-	}
-	if leg.Depth < 1 || leg.Depth > maxDepth {
+	case leg.Depth < 1 || leg.Depth > maxDepth:
 		return wrong("depth must be from 1 to 1000")
-	}
-	if leg.Limit < 0 || leg.Shed < 0 || leg.Shed > maxShed {
+	case leg.Limit < 0 || leg.Shed < 0 || leg.Shed > maxShed:
 		return wrong("limit must be at least 0, and shed from 0 to 9")
-	}
-	if leg.Quota < 0 || leg.Quota > maxDepth {
+	case leg.Quota < 0 || leg.Quota > maxDepth:
 		return wrong("quota must be from 0 to 1000")
 	}
 	return leg, nil
 }
 
-// DefaultLegs are the three legs, at the given targets by name. They count the same, but for the graph where it has understood
-// the query, as docs/evidence found best; under load graph goes first, then dense, and lexical never.
+// option sets an option from its text.
+type option func(text string) error
+
+// parsed is an option that parse reads.
+func parsed[T any](to *T, parse func(string) (T, error)) option {
+	return func(text string) (err error) {
+		*to, err = parse(text)
+		return err
+	}
+}
+
+func parseFloat(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
+
+// parseOptions sets options from a URL query. The last value of an option counts.
+func parseOptions(query string, options map[string]option) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return errors.New("the options cannot be read")
+	}
+	for name, all := range values {
+		set, known := options[name]
+		if !known {
+			return errors.New("there is no option " + name)
+		}
+		if set(all[len(all)-1]) != nil {
+			return errors.New(name + " cannot be read")
+		}
+	}
+	return nil
+}
+
+// DefaultLegs are the three legs, at the given targets by name. Their weights are equal. The graph counts more if it understood
+// the query, as docs/evidence found best. Under load the graph is shed first, then dense, and lexical never.
 func DefaultLegs(targets map[string]string) []Leg {
 	leg := func(name string, trust float64, shed int) Leg {
 		return Leg{
-			Name: name, Target: targets[name], Weight: 1, Trust: trust, Depth: defaultDepth, Limit: defaultSlots, Shed: shed, Budget: budget.Leg{Share: 1},
+			Name: name, Target: targets[name], Weight: 1, Trust: trust, Depth: defaultDepth, Limit: defaultCalls, Shed: shed, Budget: budget.Leg{Share: 1},
 		}
 	}
 	return []Leg{leg("lexical", 0, 0), leg("dense", 0, 3), leg("graph", 3, 1)}
 }
 
-// MemoryConfig bounds the calls that recalls make to the memory service, for contents above all.
+// MemoryConfig bounds the recalls' calls of the memory service, most of which fetch contents.
 type MemoryConfig struct {
 	Target string        // in gRPC's name syntax
-	Cap    time.Duration // at most this long; 0 for what is left of the budget
-	Limit  int           // calls at a time, others wait; 0 for no limit
+	Cap    time.Duration // of a call; 0 for the rest of the budget
+	Limit  int           // concurrent calls, others wait; 0 for no limit
 }
 
-// MemoryForm is how the memory service is written, with the defaults of its options but for the cap.
+// MemoryForm is the syntax of the memory service with the defaults of its options. The cap has no default.
 const MemoryForm = "target?cap=150ms&limit=64"
 
-// ParseMemory reads the memory service as MemoryForm shows it. Without options there is no cap, and 64 calls at a time.
+// ParseMemory reads the memory service as MemoryForm shows it.
 func ParseMemory(text string) (MemoryConfig, error) {
-	memory := MemoryConfig{Limit: defaultSlots}
+	memory := MemoryConfig{Limit: defaultCalls}
 	var query string
 	memory.Target, query, _ = strings.Cut(text, "?")
-	options, err := url.ParseQuery(query)
-	for option, values := range options {
-		switch value := values[len(values)-1]; {
-		case err != nil:
-		case option == "cap":
-			memory.Cap, err = time.ParseDuration(value)
-		case option == "limit":
-			memory.Limit, err = strconv.Atoi(value)
-		default:
-			err = errors.New("there is no option " + option)
-		}
-	}
+	err := parseOptions(query, map[string]option{
+		"cap":   parsed(&memory.Cap, time.ParseDuration),
+		"limit": parsed(&memory.Limit, strconv.Atoi),
+	})
 	if err != nil || memory.Target == "" {
 		return MemoryConfig{}, fmt.Errorf("memory service %q: want %s", text, MemoryForm)
 	}
 	return memory, nil
 }
 
-// Config is what a gateway needs to know.
+// Config is the configuration of a gateway.
 type Config struct {
 	Legs    []Leg
 	Budget  budget.Config
 	Fusion  FusionConfig
-	Breaker resilience.BreakerConfig // of each leg, the memory service and the reranker
+	Breaker resilience.BreakerConfig // of each dependency
 	Memory  MemoryConfig
 	Rerank  RerankConfig
 	Cache   CacheConfig
 	Trace   TraceConfig
-	// Policies override the configuration for a namespace and those below it; "" is above all.
+	// Policies override the configuration for a namespace and those below it. "" is above all namespaces.
 	Policies map[string]*triskelev1.RecallPolicy
-	// Recent, if not nil, remembers what recalls did.
+	// Recent, if not nil, records recent recalls.
 	Recent *recent.Ring
 }
 
-// FusionConfig says how the legs' lists become one, unless a policy or a request does. A command line has it as flags.
+// FusionConfig says how the legs' lists are merged. A policy or a request may override it. A command line has it as flags.
 type FusionConfig struct {
 	Method string   `name:"fusion" help:"How the legs' lists are fused: rrf, convex or dbsf." enum:"rrf,convex,dbsf" default:"rrf" env:"TRISKELE_FUSION"`
 	K      float64  `help:"Rank constant of rrf." default:"2" env:"TRISKELE_K"`
-	Alpha  *float64 `help:"With convex: weight of the dense leg, 0 to 1; the lexical leg gets the rest. Not given, both have their own weights." env:"TRISKELE_ALPHA"`
+	Alpha  *float64 `help:"With convex: weight of the dense leg, 0 to 1. The lexical leg gets the rest. Without it, both have their own weights." env:"TRISKELE_ALPHA"`
 }
 
-// String is the method with the settings that matter to it.
+// String is the method with its settings.
 func (c FusionConfig) String() string {
 	switch {
 	case c.Method == "rrf":
@@ -202,15 +202,15 @@ var methods = map[string]triskelev1.FusionMethod{
 	"dbsf":   triskelev1.FusionMethod_FUSION_METHOD_DBSF,
 }
 
-// DefaultConfig has no legs. How it fuses is what docs/evidence found best.
+// DefaultConfig has no legs. Its fusion is the one that docs/evidence found best.
 func DefaultConfig() Config {
 	return Config{
-		Budget: budget.DefaultConfig(), Breaker: resilience.DefaultBreaker(), Memory: MemoryConfig{Limit: defaultSlots},
+		Budget: budget.DefaultConfig(), Breaker: resilience.DefaultBreaker(), Memory: MemoryConfig{Limit: defaultCalls},
 		Fusion: FusionConfig{Method: "rrf", K: fusion.DefaultK},
 	}
 }
 
-// check refuses what could not work.
+// check refuses a configuration that cannot work.
 func (c Config) check() error {
 	budgets := map[string]budget.Leg{}
 	first := false
@@ -223,15 +223,15 @@ func (c Config) check() error {
 	}
 	switch {
 	case !first:
-		return errors.New("gateway: the first wave needs a leg")
+		return errors.New("gateway: the first wave needs at least one leg")
 	case methods[c.Fusion.Method] == 0:
-		return fmt.Errorf("gateway: there is no fusion %q: it must be rrf, convex or dbsf", c.Fusion.Method)
+		return fmt.Errorf("gateway: fusion %q must be rrf, convex or dbsf", c.Fusion.Method)
 	case !(c.Fusion.K >= 0):
 		return fmt.Errorf("gateway: k %g must not be negative", c.Fusion.K)
 	case c.Fusion.Alpha != nil && !(*c.Fusion.Alpha >= 0 && *c.Fusion.Alpha <= 1):
 		return fmt.Errorf("gateway: alpha %g must be from 0 to 1", *c.Fusion.Alpha)
 	case c.Breaker.Failures < 1 || c.Breaker.Window <= 0 || c.Breaker.Open <= 0:
-		return fmt.Errorf("gateway: a breaker needs failures %d, a window %v and a time open %v above 0", c.Breaker.Failures, c.Breaker.Window, c.Breaker.Open)
+		return fmt.Errorf("gateway: failures %d, window %v and time open %v of the circuit breaker must be above 0", c.Breaker.Failures, c.Breaker.Window, c.Breaker.Open)
 	}
 	if c.Memory.Limit < 0 || c.Memory.Cap < 0 || c.Memory.Cap > c.Budget.Max {
 		return fmt.Errorf("gateway: the memory service's limit %d must be at least 0, and its cap %v from 0 to the greatest budget, %v", c.Memory.Limit, c.Memory.Cap, c.Budget.Max)
@@ -243,10 +243,10 @@ func (c Config) check() error {
 		return c.Budget.Check(budgets, nil)
 	}
 	if c.Rerank.Top < 2 || c.Rerank.Top > maxRerank {
-		return fmt.Errorf("gateway: %d memories cannot be reranked: from 2 to %d can", c.Rerank.Top, maxRerank)
+		return fmt.Errorf("gateway: the number of reranked memories, %d, must be from 2 to %d", c.Rerank.Top, maxRerank)
 	}
 	if c.Rerank.Limit < 1 {
-		return fmt.Errorf("gateway: the reranker needs 1 request at a time or more, not %d", c.Rerank.Limit)
+		return fmt.Errorf("gateway: the reranker's limit %d must be at least 1", c.Rerank.Limit)
 	}
 	return c.Budget.Check(budgets, &c.Rerank.Budget)
 }

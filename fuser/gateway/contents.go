@@ -19,11 +19,11 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// memoryName is what the memory service is called where legs are by their names.
+// memoryName is the memory service's name among the legs' in logs and metrics.
 const memoryName = "memory"
 
-// checkNamespaces refuses a namespace in which nothing was ever stored. Asking costs a call, so only those are asked about
-// that gave no hit, all at once, and an unreachable memory service is no reason to fail.
+// checkNamespaces refuses a recall in a namespace that was never written to. It asks the memory service, in parallel, about
+// the namespaces without a hit only. It does not fail if the memory service cannot be reached.
 func (g *Gateway) checkNamespaces(ctx context.Context, r *recall, outcomes []outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, g.forMemory(r))
 	defer cancel()
@@ -31,7 +31,7 @@ func (g *Gateway) checkNamespaces(ctx context.Context, r *recall, outcomes []out
 	unknown := make([]bool, len(namespaces))
 	var wg sync.WaitGroup
 	for i, namespace := range namespaces {
-		if slices.ContainsFunc(outcomes, func(o outcome) bool { return o.namespace == namespace && o.returned > 0 }) {
+		if slices.ContainsFunc(outcomes, func(o outcome) bool { return o.namespace == namespace && len(o.answer.hits) > 0 }) {
 			continue
 		}
 		wg.Go(func() {
@@ -46,7 +46,7 @@ func (g *Gateway) checkNamespaces(ctx context.Context, r *recall, outcomes []out
 	return nil
 }
 
-// forMemory is how long a call to the memory service may take now.
+// forMemory returns the time that a call of the memory service may take now.
 func (g *Gateway) forMemory(r *recall) time.Duration {
 	left := max(r.plan.Contents-time.Since(r.start), 0)
 	if most := g.config.Memory.Cap; most > 0 {
@@ -57,12 +57,12 @@ func (g *Gateway) forMemory(r *recall) time.Duration {
 
 // namespace asks the memory service about a namespace.
 func (g *Gateway) namespace(ctx context.Context, name string) (*triskelev1.GetNamespaceResponse, error) {
-	return pass(ctx, g.keeper, timed(g.keeper, func(ctx context.Context) (*triskelev1.GetNamespaceResponse, error) {
+	return timedCall(ctx, g.memory.dependency, func(ctx context.Context) (*triskelev1.GetNamespaceResponse, error) {
 		return g.memory.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: name})
-	}))
+	})
 }
 
-// fetched is what came of fetching a namespace's winners: the memories by id, all that there are, or why there are none.
+// fetched holds a namespace's winners by id, or the reason why they could not be fetched.
 type fetched struct {
 	memories map[string]*triskelev1.Memory
 	matches  map[string]*triskelev1.Matches
@@ -70,8 +70,8 @@ type fetched struct {
 	reason   string
 }
 
-// contents fetches the winners of each namespace, and finds the words of a query in them unless it is empty. Whatever goes
-// wrong costs the contents only; the report says how it went.
+// contents fetches memories by namespace, and the matches of the query's words in them unless it is empty. A failure costs the
+// contents only. The report says how the fetches ended.
 func (g *Gateway) contents(ctx context.Context, r *recall, fused []fusion.Fused, query string, report *triskelev1.ContentsReport) map[string]fetched {
 	start := time.Now()
 	requests := map[string]*triskelev1.GetRequest{}
@@ -84,11 +84,9 @@ func (g *Gateway) contents(ctx context.Context, r *recall, fused []fusion.Fused,
 	given := g.forMemory(r)
 	ctx, cancel := context.WithTimeout(ctx, given)
 	defer cancel()
-	var (
-		wg  sync.WaitGroup
-		mu  sync.Mutex
-		out = make(map[string]fetched, len(requests))
-	)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	out := make(map[string]fetched, len(requests))
 	for namespace, req := range requests {
 		wg.Go(func() {
 			f := g.fetch(ctx, req, given)
@@ -115,14 +113,14 @@ func (g *Gateway) contents(ctx context.Context, r *recall, fused []fusion.Fused,
 	return out
 }
 
-// fetch fetches a namespace's winners.
+// fetch fetches memories of a namespace.
 func (g *Gateway) fetch(ctx context.Context, req *triskelev1.GetRequest, given time.Duration) (f fetched) {
-	resp, err := pass(ctx, g.keeper, timed(g.keeper, func(ctx context.Context) (*triskelev1.GetResponse, error) {
+	resp, err := timedCall(ctx, g.memory.dependency, func(ctx context.Context) (*triskelev1.GetResponse, error) {
 		return g.memory.Get(ctx, req)
-	}))
+	})
 	if err != nil {
 		g.log.DebugContext(ctx, "contents not fetched", "namespace", req.GetNamespace(), "error", err.Error())
-		f.state, f.reason, _ = g.failure(ctx, memoryName, err, given)
+		f.state, f.reason = g.failure(ctx, memoryName, err, given)
 		return f
 	}
 	f.state = triskelev1.LegState_LEG_STATE_OK

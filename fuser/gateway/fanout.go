@@ -11,7 +11,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// search is one leg's part in one recall: one namespace, with the request's overrides applied.
+// search is one leg's part in one recall: one namespace, with the settings that hold there.
 type search struct {
 	leg       int // into config.Legs
 	name      string
@@ -19,44 +19,53 @@ type search struct {
 	legSettings
 	budget       time.Duration
 	pressure     resilience.Pressure
-	seeds        []*triskelev1.Seed // what the first wave found, for a leg of the second
-	vector       []float32          // to search with, if there is one
-	vectorModel  string             // whose it is, if known
-	atLeast      string             // the token of the write that the leg is to wait for, or ""
-	returnVector bool               // the query's, if the leg makes one
+	seeds        []*triskelev1.Seed // hits of the first wave, for a leg of the second
+	vector       []float32          // the query's, if known
+	vectorModel  string             // the model of vector, if known
+	atLeast      string             // revision token of the write that the leg's index must include, or ""
+	returnVector bool               // return the query's vector, if the leg embeds it
 	markExact    bool               // say which hits are exact matches
 }
 
-// outcome is how a search ended.
-type outcome struct {
-	search
+// ending says how a search ended.
+type ending struct {
 	state    triskelev1.LegState
 	reason   string
-	began    time.Time     // zero if it was not asked
-	queued   time.Duration // waiting for a slot, part of spent
+	began    time.Time     // zero if the leg was not asked
+	queued   time.Duration // waiting for the concurrency limit, part of spent
 	spent    time.Duration
-	hedged   bool // asked twice
-	kind     triskelev1.ScoreKind
-	hits     []fusion.Hit
-	returned int                               // hits
-	paths    map[string][]*triskelev1.PathStep // to hits, by id; nil if the leg gave none
-	used     []float32                         // the vector it searched with, if asked for
-	usedOf   string                            // the model of that vector
-	coverage float64                           // how much of the query the leg has understood, 0 to 1
-	spans    []*triskelev1.Span
-	behind   int64 // memories that the leg's index has yet to catch up with
-	stale    bool  // the leg's index did not know of the write asked for
-	err      error // the leg refused the request itself
-	late     bool  // skipped for want of time
-	spare    bool  // skipped because it could not have changed the answer
+	hedged   bool  // a second request was sent
+	late     bool  // skipped for lack of time
+	unneeded bool  // ended or skipped because its result could no longer matter
+	refusal  error // the leg found the request itself invalid
+}
 
-	others     []fusion.Scored // what other legs found, scored by this one
-	complete   bool            // every memory that another leg found has its score, if there is one
+// legAnswer is the contents of a leg's answer, after it was checked.
+type legAnswer struct {
+	kind        triskelev1.ScoreKind
+	hits        []fusion.Hit
+	paths       map[string][]*triskelev1.PathStep // to hits, by id; nil if the leg gave none
+	coverage    float64                           // share of the query that the leg understood, 0 to 1
+	vector      []float32                         // the query's, if asked for
+	vectorModel string
+	behind      int64 // memories that the leg's index does not have yet
+	stale       bool  // the leg's index lacks the write of search.atLeast
+	spans       []*triskelev1.Span
+	// The following come from complete:
+	others     []fusion.Scored // scores of other legs' hits
+	complete   bool            // every other leg's hit has its score, if there is one
 	completion *triskelev1.ScoreCompletion
 }
 
+// outcome is a search, how it ended, and the leg's answer.
+type outcome struct {
+	search
+	ending
+	answer legAnswer
+}
+
 // answered says whether the leg searched.
-func (o outcome) answered() bool {
+func (o *outcome) answered() bool {
 	switch o.state {
 	case triskelev1.LegState_LEG_STATE_OK, triskelev1.LegState_LEG_STATE_FALLBACK, triskelev1.LegState_LEG_STATE_TRUNCATED:
 		return true
@@ -64,21 +73,21 @@ func (o outcome) answered() bool {
 	return false
 }
 
-// lost says whether the leg should have contributed and did not, or not all it could have.
-func (o outcome) lost() bool {
+// lost says whether a contribution of the leg, or a part of it, is missing.
+func (o *outcome) lost() bool {
 	switch o.state {
 	case triskelev1.LegState_LEG_STATE_TIMED_OUT, triskelev1.LegState_LEG_STATE_FAILED, triskelev1.LegState_LEG_STATE_TRUNCATED:
 		return true
 	case triskelev1.LegState_LEG_STATE_SKIPPED:
-		return o.off == "" && !o.spare
+		return o.off == "" && !o.unneeded
 	}
 	return false
 }
 
-// fatal says whether the call has to fail because of it, and why. A leg that is switched off misses nothing unless it is
+// fatal returns why the recall has to fail because of the outcome, or "". A leg that is switched off is fatal only if it is
 // required.
-func (o outcome) fatal() (why string) {
-	missing := !o.answered() && o.state != triskelev1.LegState_LEG_STATE_ABSTAINED && !o.spare
+func (o *outcome) fatal() (why string) {
+	missing := !o.answered() && o.state != triskelev1.LegState_LEG_STATE_ABSTAINED && !o.unneeded
 	timedOut := o.state == triskelev1.LegState_LEG_STATE_TIMED_OUT || o.late
 	switch {
 	case !missing:
@@ -93,11 +102,34 @@ func (o outcome) fatal() (why string) {
 	return ""
 }
 
-// fanOut runs every leg in every namespace: first the legs of the first wave, all at once, then with what those found the
-// second. It returns an outcome for each, in the order of the configuration.
+// leastSlow is the least duration of a slow answer, whatever its budget.
+const leastSlow = 10 * time.Millisecond
+
+// slow says whether a search suggests that the services are overloaded.
+func (o *outcome) slow() bool {
+	return o.state == triskelev1.LegState_LEG_STATE_TIMED_OUT && o.budget >= leastSlow || o.spent > max(o.budget/2, leastSlow)
+}
+
+// fanOut searches every leg in every namespace: the legs of the first wave in parallel, then those of the second. It returns
+// an outcome for each search, in the order of the configuration.
 func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
-	outcomes := make([]outcome, 0, len(g.config.Legs)*len(r.req.GetNamespaces()))
-	var waves [2][]int // into outcomes
+	outcomes, waves := g.searches(r)
+	if over := g.wave(ctx, r, outcomes, waves[0], waves[1], r.plan.First-r.lookedUp); !over && len(waves[1]) > 0 {
+		seed(r, outcomes, waves[1])
+		g.wave(ctx, r, outcomes, waves[1], nil, r.plan.Second-time.Since(r.start))
+	}
+	for i := range outcomes {
+		o := &outcomes[i]
+		if g.config.Legs[o.leg].Shed == 0 && o.spent > 0 && o.state != triskelev1.LegState_LEG_STATE_FAILED && o.state != triskelev1.LegState_LEG_STATE_SKIPPED {
+			g.load.Answered(o.slow())
+		}
+	}
+	return outcomes
+}
+
+// searches returns an outcome for each leg and namespace, none of them asked yet, and the indexes of each wave's.
+func (g *Gateway) searches(r *recall) (outcomes []outcome, waves [2][]int) {
+	outcomes = make([]outcome, 0, len(g.config.Legs)*len(r.req.GetNamespaces()))
 	for i, leg := range g.config.Legs {
 		for n, namespace := range r.req.GetNamespaces() {
 			s := search{
@@ -109,24 +141,15 @@ func (g *Gateway) fanOut(ctx context.Context, r *recall) []outcome {
 				wave, s.returnVector = 1, false
 			}
 			waves[wave] = append(waves[wave], len(outcomes))
-			outcomes = append(outcomes, outcome{search: s, state: triskelev1.LegState_LEG_STATE_SKIPPED, reason: s.off})
+			outcomes = append(outcomes, outcome{search: s, ending: ending{state: triskelev1.LegState_LEG_STATE_SKIPPED, reason: s.off}})
 		}
 	}
-	if over := g.wave(ctx, r, outcomes, waves[0], waves[1], r.plan.First-r.looked); !over && len(waves[1]) > 0 {
-		seed(r, outcomes, waves[1])
-		g.wave(ctx, r, outcomes, waves[1], nil, r.plan.Second-time.Since(r.start))
-	}
-	for _, o := range outcomes {
-		if g.config.Legs[o.leg].Shed == 0 && o.spent > 0 && o.state != triskelev1.LegState_LEG_STATE_FAILED && o.state != triskelev1.LegState_LEG_STATE_SKIPPED {
-			g.load.Answered(o.slow())
-		}
-	}
-	return outcomes
+	return outcomes, waves
 }
 
-// wave runs searches in parallel. It returns when all have ended, and none outlives its budget, because gRPC ends a call
-// with its context whatever the peer does; or sooner, if the call is over: because it has to fail, or because what is
-// outstanding, later searches included, makes no difference any more.
+// wave runs searches in parallel until all have ended. None outlives its budget: gRPC ends a call with its context. The wave
+// ends earlier, and the recall's searching is over, if the recall has to fail or if no outstanding search, those of the later
+// wave included, can still matter.
 func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, later []int, left time.Duration) (over bool) {
 	searching, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -134,22 +157,14 @@ func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, 
 		at int
 		outcome
 	}
-	results := make(chan ended, len(now)) // nobody who is not waited for blocks
+	results := make(chan ended, len(now)) // has room for all: a search that is not waited for does not block
 	running := map[int]bool{}
 	for _, i := range now {
-		o := &outcomes[i]
-		if o.off != "" {
-			continue
+		if g.allot(ctx, &outcomes[i], left) {
+			running[i] = true
+			s := outcomes[i].search
+			go func() { results <- ended{i, g.ask(searching, r.req, s)} }()
 		}
-		var tooLittle string
-		if o.budget, tooLittle = g.config.Legs[o.leg].Budget.Of(left, o.deadline); tooLittle != "" {
-			o.reason, o.late = tooLittle, true
-			g.notAsked(ctx, *o)
-			continue
-		}
-		s := o.search
-		running[i] = true
-		go func() { results <- ended{i, g.ask(searching, r.req, s)} }()
 	}
 	for len(running) > 0 {
 		result := <-results
@@ -161,33 +176,56 @@ func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, 
 				outstanding = append(outstanding, i)
 			}
 		}
-		var why string
-		switch {
-		case result.fatal() != "":
-			why = "not waited for: the call fails without it" // and not for want of it
-		case len(outstanding) > 0 && r.settled(outcomes, outstanding):
-			why = "not waited for: it cannot change which memories are returned"
-		default:
-			continue
-		}
-		cancel(spareError(why))
-		for _, i := range outstanding {
-			o := &outcomes[i]
-			o.spare, o.reason = true, why
-			if running[i] {
-				o.spent = time.Since(r.start)
-			} else {
-				g.notAsked(ctx, *o)
+		if why := r.unneeded(&result.outcome, outcomes, outstanding); why != "" {
+			cancel(unneededError(why))
+			for _, i := range outstanding {
+				o := &outcomes[i]
+				o.unneeded, o.reason = true, why
+				if running[i] {
+					o.spent = time.Since(r.start)
+				} else {
+					g.notAsked(ctx, *o)
+				}
 			}
+			return true
 		}
-		return true
 	}
 	return false
 }
 
-// settled says whether enough legs have answered for those outstanding to make no difference to what is returned.
+// allot gives a search its part of the wave's time. It returns false if the leg is off or the time is too little.
+func (g *Gateway) allot(ctx context.Context, o *outcome, wave time.Duration) bool {
+	if o.off != "" {
+		return false
+	}
+	var tooLittle string
+	if o.budget, tooLittle = g.config.Legs[o.leg].Budget.Allot(wave, o.deadline); tooLittle != "" {
+		o.reason, o.late = tooLittle, true
+		g.notAsked(ctx, *o)
+		return false
+	}
+	return true
+}
+
+// unneededError is the cause of the cancellation of searches whose result can no longer matter.
+type unneededError string
+
+func (e unneededError) Error() string { return string(e) }
+
+// unneeded returns why the outstanding searches can no longer matter after the latest one ended, or "".
+func (r *recall) unneeded(latest *outcome, outcomes []outcome, outstanding []int) (why string) {
+	switch {
+	case latest.fatal() != "":
+		return "not waited for: the call fails without it"
+	case len(outstanding) > 0 && r.settled(outcomes, outstanding):
+		return "not waited for: it cannot change which memories are returned"
+	}
+	return ""
+}
+
+// settled says whether a quorum of legs has answered and the outstanding searches cannot change which memories are returned.
 func (r *recall) settled(outcomes []outcome, outstanding []int) bool {
-	if r.settings[0].quorum == 0 || r.settings[0].completing() || r.fusion.Spare > 0 || r.req.GetMinScore() != nil {
+	if r.settings[0].quorum == 0 || r.settings[0].completing() || r.fusion.Reserve > 0 || r.req.GetMinScore() != nil {
 		return false
 	}
 	waiting := map[string]bool{}
@@ -198,37 +236,32 @@ func (r *recall) settled(outcomes []outcome, outstanding []int) bool {
 			return false
 		}
 		waiting[o.name] = true
-		lacking[i] = fusion.List{Namespace: o.namespace, Weight: o.weight, Trust: o.trust} // it may understand all of the query
+		lacking[i] = fusion.List{Namespace: o.namespace, Weight: o.weight, Trust: o.trust} // as for a coverage of 1
 	}
 	answered := map[string]bool{}
-	for _, o := range outcomes {
-		if o.answered() && !waiting[o.name] {
+	for i := range outcomes {
+		if o := &outcomes[i]; o.answered() && !waiting[o.name] {
 			answered[o.name] = true
 		}
 	}
 	return len(answered) >= r.settings[0].quorum && fusion.Settled(lists(outcomes), lacking, r.fusion)
 }
 
-// maxSeeds is how many memories of a namespace a leg of the second wave starts from at most.
+// maxSeeds is the most memories of a namespace that a leg of the second wave starts from.
 const maxSeeds = 100
 
-// seed gives the searches of the second wave what the first found in their namespace, and the vector it searched with.
+// seed gives the searches of the second wave the hits of the first in their namespace, and the query's vector.
 func seed(r *recall, outcomes []outcome, second []int) {
-	seeds, vectors := map[string][]*triskelev1.Seed{}, map[string]outcome{}
+	seeds, vectors := map[string][]*triskelev1.Seed{}, map[string]legAnswer{}
 	for _, o := range outcomes {
-		if len(o.used) > 0 {
-			vectors[o.namespace] = o
+		if len(o.answer.vector) > 0 {
+			vectors[o.namespace] = o.answer
 		}
 	}
+	options := r.fusion
+	options.Limit, options.Reserve, options.Sort, options.Quotas = maxSeeds, 0, triskelev1.SortBy_SORT_BY_IMPORTANCE, nil // without the prior
 	for _, namespace := range r.req.GetNamespaces() {
-		var found []fusion.List
-		for _, list := range lists(outcomes) {
-			if list.Namespace == namespace {
-				found = append(found, list)
-			}
-		}
-		options := r.fusion
-		options.Limit, options.Spare, options.Sort, options.Quotas = maxSeeds, 0, triskelev1.SortBy_SORT_BY_IMPORTANCE, nil // without the prior
+		found := slices.DeleteFunc(lists(outcomes), func(l fusion.List) bool { return l.Namespace != namespace })
 		hits := fusion.Fuse(found, options).Hits
 		for _, hit := range hits {
 			score := 1.
@@ -242,7 +275,7 @@ func seed(r *recall, outcomes []outcome, second []int) {
 		o := &outcomes[i]
 		o.seeds = seeds[o.namespace]
 		if len(o.vector) == 0 {
-			o.vector, o.vectorModel = vectors[o.namespace].used, vectors[o.namespace].usedOf
+			o.vector, o.vectorModel = vectors[o.namespace].vector, vectors[o.namespace].vectorModel
 		}
 	}
 }

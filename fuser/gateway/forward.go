@@ -13,8 +13,8 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// Forwarder passes record calls on to the memory service, so that agents need one address only. Errors of the memory
-// service are already fit for clients and pass unchanged; its absence is told without its address.
+// Forwarder forwards record calls to the memory service, so that agents need one address only. Errors of the memory service
+// are public already and pass unchanged, except the transport's.
 type Forwarder struct {
 	triskelev1.UnimplementedMemoryServiceServer
 	memory triskelev1.MemoryServiceClient
@@ -27,7 +27,7 @@ func NewForwarder(memory triskelev1.MemoryServiceClient) *Forwarder {
 
 func forwarded[T any](resp T, err error) (T, error) { return resp, hideAddress(err) }
 
-// hideAddress replaces the transport's text, which quotes the peer's address.
+// hideAddress replaces the text of a transport error, which quotes the peer's address.
 func hideAddress(err error) error {
 	if status.Code(err) == codes.Unavailable {
 		return status.Error(codes.Unavailable, "the memory service cannot be reached")
@@ -97,7 +97,7 @@ func (f *Forwarder) RevertDecision(ctx context.Context, req *triskelev1.RevertDe
 
 // Import implements triskelev1.MemoryServiceServer.
 func (f *Forwarder) Import(in grpc.ClientStreamingServer[triskelev1.ImportRequest, triskelev1.ImportResponse]) error {
-	ctx, cancel := context.WithCancel(in.Context()) // ends the inner call if the outer one breaks off
+	ctx, cancel := context.WithCancel(in.Context()) // ends the inner call with the outer one
 	defer cancel()
 	out, err := f.memory.Import(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func (f *Forwarder) Import(in grpc.ClientStreamingServer[triskelev1.ImportReques
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		// A failed Send means the inner call has ended; CloseAndRecv says how.
+		// A failed Send means that the inner call has ended; CloseAndRecv returns its error.
 		if err != nil || out.Send(req) != nil {
 			resp, err := out.CloseAndRecv()
 			if err != nil {

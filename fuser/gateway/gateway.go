@@ -1,11 +1,24 @@
-// Package gateway answers Recall: it splits the caller's time among the legs, asks them in parallel, fuses what they
-// found and says what each of them did. Between calls it keeps only what it learned about the health and speed of its legs
-// and, if it is told to, its last answers; it imports no database driver; a leg is an entry of its configuration.
+// Package gateway answers Recall. It imports no database driver and knows no leg by name: each is an entry of its
+// configuration. Between calls it keeps the health and latency of its dependencies and, if configured, recent answers.
+//
+// The general process for a recall is:
+//
+//  1. newRecall resolves the settings: the configuration, the policies of the namespace, the request. It divides the time
+//     among the stages (package budget).
+//  2. With a cache, lookUp returns the answer of an earlier recall if no namespace has changed since.
+//  3. fanOut searches every leg in every namespace: the legs of the first wave in parallel, then those of the second, which
+//     start from the first wave's hits. Each search passes its leg's concurrency limit and circuit breaker (call).
+//  4. checkAnswered fails the recall if no leg answered, or a required one did not. Any other failure makes it degraded.
+//  5. With the convex combination, complete asks the legs for the scores of each other's hits. Package fusion merges.
+//  6. winners fetches the contents of the best memories and leaves out duplicates; rerank may change their order.
+//  7. The answer reports what every leg did. It is cached if nothing is missing.
 package gateway
 
 import (
 	"errors"
 	"log/slog"
+
+	"github.com/maypok86/otter/v2"
 
 	"github.com/triskele/triskele/fuser/platform/resilience"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
@@ -16,14 +29,12 @@ import (
 type Gateway struct {
 	triskelev1.UnimplementedRecallServiceServer
 	config   Config
-	policies map[string]settings           // of namespaces that have one, and of ""
-	legs     []triskelev1.LegServiceClient // as config.Legs
-	guards   []*guard                      // as config.Legs
-	reranker *guard
-	keeper   *guard // of the memory service
+	policies map[string]settings // of namespaces with a policy, and of ""
+	legs     []legClient         // as config.Legs
+	memory   memoryClient
+	reranker *dependency
 	load     resilience.Load
-	cache    *cache
-	memory   triskelev1.MemoryServiceClient
+	cache    *otter.Cache[string, cachedAnswer]
 	tel      *telemetry.Service
 	log      *slog.Logger
 	metrics
@@ -37,16 +48,16 @@ func New(config Config, legs []triskelev1.LegServiceClient, memory triskelev1.Me
 	if len(legs) != len(config.Legs) {
 		return nil, errors.New("gateway: each leg needs a client")
 	}
-	g := &Gateway{config: config, legs: legs, cache: newCache(config.Cache), memory: memory, tel: tel, log: log}
+	g := &Gateway{config: config, cache: newCache(config.Cache), tel: tel, log: log}
 	var err error
-	if g.metrics, err = newMetrics(tel.MeterProvider.Meter(telemetry.ScopeName), g.cache.bytes); err != nil {
+	if g.metrics, err = newMetrics(tel.MeterProvider.Meter(telemetry.ScopeName), g.cache.WeightedSize); err != nil {
 		return nil, err
 	}
-	for _, leg := range config.Legs {
-		g.guards = append(g.guards, g.newGuard(leg))
+	for i, leg := range config.Legs {
+		g.legs = append(g.legs, legClient{g.newDependency(leg.Name, leg.Limit), legs[i]})
 	}
 	g.begin(config.Legs)
-	g.reranker = g.newGuard(Leg{Name: rerankName, Limit: config.Rerank.Limit})
-	g.keeper = g.newGuard(Leg{Name: memoryName, Limit: config.Memory.Limit})
+	g.reranker = g.newDependency(rerankName, config.Rerank.Limit)
+	g.memory = memoryClient{g.newDependency(memoryName, config.Memory.Limit), memory}
 	return g, g.resolvePolicies()
 }

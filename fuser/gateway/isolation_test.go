@@ -136,7 +136,7 @@ func TestNoSlotAtAll(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		resp, err := g.Recall(t.Context(), request(nil))
-		if err != nil || states(resp) != "OK SKIPPED OK" || time.Since(start) != 80*ms || !strings.Contains(resp.GetDegradedReason(), "1 other calls of it") {
+		if err != nil || states(resp) != "OK SKIPPED OK" || time.Since(start) != 80*ms || !strings.Contains(resp.GetDegradedReason(), "its limit of 1 concurrent calls") {
 			t.Errorf("%v, %v after %v", resp, err, time.Since(start))
 		}
 		time.Sleep(time.Second)

@@ -10,43 +10,53 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// metrics are what a gateway counts and times.
+// metrics are the gateway's instruments.
 type metrics struct {
 	recallTime, legTime, legShare, contentsTime, rerankTime metric.Float64Histogram
 	recalls, lookups, missed                                metric.Int64Counter
-	open                                                    metric.Int64UpDownCounter // breakers
+	open                                                    metric.Int64UpDownCounter // circuit breakers
 }
 
-// newMetrics makes them; cached is asked how many bytes answers take.
-func newMetrics(meter metric.Meter, cached func() int) (m metrics, err error) {
-	bounds := metric.WithExplicitBucketBoundaries(.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5)
-	var errs [10]error
-	m.legTime, errs[0] = meter.Float64Histogram("triskele.leg.duration", metric.WithUnit("s"), bounds,
-		metric.WithDescription("Time a leg took as the gateway saw it, by leg and state."))
-	m.recallTime, errs[6] = meter.Float64Histogram("triskele.recall.duration", metric.WithUnit("s"), bounds,
-		metric.WithDescription("Time of a whole recall, by outcome: ok, degraded, failed."))
-	m.legShare, errs[7] = meter.Float64Histogram("triskele.leg.budget_used", metric.WithUnit("1"),
-		metric.WithExplicitBucketBoundaries(.1, .2, .3, .4, .5, .6, .7, .8, .9, .95, 1, 1.05, 1.25),
-		metric.WithDescription("Share of its budget that a leg took, by leg; about 1 for one that was cut off."))
-	m.contentsTime, errs[9] = meter.Float64Histogram("triskele.contents.duration", metric.WithUnit("s"), bounds,
-		metric.WithDescription("Time that fetching the contents of hits took, by state."))
-	m.missed, errs[8] = meter.Int64Counter("triskele.deadline.misses",
-		metric.WithDescription("Times that a leg did not answer within its budget, or had too little of one to be asked, by leg."))
-	m.rerankTime, errs[1] = meter.Float64Histogram("triskele.rerank.duration", metric.WithUnit("s"), bounds,
-		metric.WithDescription("Time reranking took, by state."))
-	m.recalls, errs[2] = meter.Int64Counter("triskele.recalls", metric.WithDescription("Recalls by outcome: ok, degraded, failed."))
-	m.lookups, errs[3] = meter.Int64Counter("triskele.cache.lookups",
-		metric.WithDescription("Looks for a remembered answer, by result: hit, miss, bypassed, or unknown when the revision could not be had."))
-	m.open, errs[4] = meter.Int64UpDownCounter("triskele.breaker.open", metric.WithDescription("Legs whose circuit breaker is open, by leg."))
-	_, errs[5] = meter.Int64ObservableGauge("triskele.cache.bytes", metric.WithUnit("By"), metric.WithDescription("Memory that remembered answers take."),
+// newMetrics creates the instruments. cached returns the size of the cached answers in bytes.
+func newMetrics(meter metric.Meter, cached func() uint64) (metrics, error) {
+	var errs []error
+	histogram := func(name, unit, description string, bounds ...float64) metric.Float64Histogram {
+		h, err := meter.Float64Histogram(name, metric.WithUnit(unit), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
+		errs = append(errs, err)
+		return h
+	}
+	seconds := func(name, description string) metric.Float64Histogram {
+		return histogram(name, "s", description, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5)
+	}
+	counter := func(name, description string) metric.Int64Counter {
+		c, err := meter.Int64Counter(name, metric.WithDescription(description))
+		errs = append(errs, err)
+		return c
+	}
+	m := metrics{
+		recallTime: seconds("triskele.recall.duration", "Duration of a recall, by outcome: ok, degraded, failed."),
+		legTime:    seconds("triskele.leg.duration", "Duration of a leg's search as the gateway saw it, by leg and state."),
+		legShare: histogram("triskele.leg.budget_used", "1", "Share of its budget that a leg took, by leg; about 1 for one that timed out.",
+			.1, .2, .3, .4, .5, .6, .7, .8, .9, .95, 1, 1.05, 1.25),
+		contentsTime: seconds("triskele.contents.duration", "Duration of fetching the contents of hits, by state."),
+		rerankTime:   seconds("triskele.rerank.duration", "Duration of reranking, by state."),
+		recalls:      counter("triskele.recalls", "Recalls by outcome: ok, degraded, failed."),
+		lookups: counter("triskele.cache.lookups",
+			"Lookups of cached answers by result: hit, miss, bypassed, or unknown if the revision could not be read."),
+		missed: counter("triskele.deadline.misses", "Searches that did not end within their budget, or were not started for lack of time, by leg."),
+	}
+	var err error
+	m.open, err = meter.Int64UpDownCounter("triskele.breaker.open", metric.WithDescription("Legs whose circuit breaker is open, by leg."))
+	errs = append(errs, err)
+	_, err = meter.Int64ObservableGauge("triskele.cache.bytes", metric.WithUnit("By"), metric.WithDescription("Memory that cached answers take."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(int64(cached()))
 			return nil
 		}))
-	return m, errors.Join(errs[:]...)
+	return m, errors.Join(append(errs, err)...)
 }
 
-// begin has the counts there from the start, at 0, so that the first of a kind is seen as a rise.
+// begin adds 0 to the counters, so that they exist from the start and the first event shows as a rise.
 func (m metrics) begin(legs []Leg) {
 	ctx := context.Background()
 	for _, outcome := range []string{"ok", "degraded", "failed"} {
@@ -62,7 +72,7 @@ func (m metrics) begin(legs []Leg) {
 	}
 }
 
-// searched counts and times what the legs did in a recall, within its span, so that a bucket leads to its trace.
+// searched counts and times the searches of a recall. ctx has the recall's span, so that a bucket leads to its trace.
 func (m metrics) searched(ctx context.Context, outcomes []outcome) {
 	for _, o := range outcomes {
 		leg := attribute.String("leg", o.name)

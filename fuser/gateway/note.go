@@ -3,14 +3,13 @@ package gateway
 import (
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/traces/recent"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// noteLegs notes what the legs did, for those who look at recent recalls.
+// noteLegs adds the searches to the note for the list of recent recalls.
 func (r *recall) noteLegs(outcomes []outcome) {
 	if r.note == nil {
 		return
@@ -21,7 +20,7 @@ func (r *recall) noteLegs(outcomes []outcome) {
 			continue
 		}
 		leg := recent.Leg{
-			Name: o.name, State: o.state, Reason: o.reason, Budget: o.budget, Spent: o.spent, Queued: o.queued, Hits: o.returned, Spare: o.spare,
+			Name: o.name, State: o.state, Reason: o.reason, Budget: o.budget, Spent: o.spent, Queued: o.queued, Hits: len(o.answer.hits), Spare: o.unneeded,
 		}
 		if !o.began.IsZero() {
 			leg.Start = o.began.Sub(r.start)
@@ -30,19 +29,19 @@ func (r *recall) noteLegs(outcomes []outcome) {
 	}
 }
 
-// noteStage notes a stage that is over now.
+// noteStage adds a stage that ends now to the note.
 func (r *recall) noteStage(name string, began time.Time) {
 	if r.note != nil {
 		r.note.Stages = append(r.note.Stages, recent.Stage{Name: name, Start: began.Sub(r.start), Took: time.Since(began)})
 	}
 }
 
-// keep has a recall remembered that is over.
-func (g *Gateway) keep(note *recent.Recall, id trace.TraceID, resp *triskelev1.RecallResponse, err error, spans []*triskelev1.Span) {
+// noteRecall adds a recall that has ended to the list of recent recalls.
+func (g *Gateway) noteRecall(note *recent.Recall, id string, resp *triskelev1.RecallResponse, err error, spans []*triskelev1.Span) {
 	if note == nil {
 		return
 	}
-	note.TraceID, note.Took, note.Spans = id.String(), time.Since(note.Start), spans
+	note.TraceID, note.Took, note.Spans = id, time.Since(note.Start), spans
 	if err != nil {
 		note.Failed = status.Code(err).String()
 	} else {

@@ -129,7 +129,7 @@ func TestAnswersCanBeRecomputed(t *testing.T) {
 				}
 				for _, h := range resp.GetHits() {
 					for _, d := range h.GetDuplicates() {
-						if alike := shingles.Of(h.GetMemory().GetContent()).To(shingles.Of(memory.texts[d.GetId()])); alike != d.GetResemblance() || alike < 1 {
+						if alike := shingles.Of(h.GetMemory().GetContent()).Similarity(shingles.Of(memory.texts[d.GetId()])); alike != d.GetResemblance() || alike < 1 {
 							t.Errorf("%s: %v, but the texts of the two are alike by %v", what, d, alike)
 						}
 					}

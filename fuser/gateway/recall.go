@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	otelcodes "go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -32,9 +30,9 @@ type recall struct {
 	fusion   fusion.Options
 	tokens   map[string]string // of at_least, by namespace
 	plan     budget.Plan
-	looked   time.Duration       // what looking for a remembered answer took
-	pressure resilience.Pressure // when it began
-	note     *recent.Recall      // to remember it by, nil if nobody wants to
+	lookedUp time.Duration       // from start until the cache lookup ended
+	pressure resilience.Pressure // at the start of the searches
+	note     *recent.Recall      // for the list of recent recalls; nil if there is none
 }
 
 // Recall implements triskelev1.RecallServiceServer.
@@ -48,50 +46,18 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	if g.config.Recent != nil {
 		note = &recent.Recall{Start: start}
 	}
-	// Names and attributes follow OpenTelemetry's conventions for generative AI memory operations.
-	ctx, span := g.tel.Tracer.Start(ctx, "search_memory", trace.WithTimestamp(start), trace.WithAttributes(
-		attribute.String("gen_ai.operation.name", "search_memory"),
-		attribute.String("gen_ai.provider.name", "triskele"),
-		attribute.Int("triskele.namespaces", len(req.GetNamespaces())),
-	))
-	if g.config.Trace.Queries {
-		span.SetAttributes(attribute.String("gen_ai.memory.query.text", req.GetQuery()))
-	}
+	ctx, span := g.startRecall(ctx, start, req)
 	resp, err := g.recall(ctx, start, req, note)
-	result := "ok"
-	switch {
-	case err != nil:
-		result = "failed"
-		span.SetStatus(otelcodes.Error, status.Code(err).String())
-	case resp.GetDegraded():
-		result = "degraded"
-		fallthrough
-	default:
-		span.SetAttributes(
-			attribute.Int("gen_ai.memory.record.count", len(resp.GetHits())),
-			attribute.Int("gen_ai.memory.search.result.count", len(resp.GetHits())), // its name in earlier conventions
-			attribute.Bool("triskele.degraded", resp.GetDegraded()),
-			attribute.String("triskele.fusion", resp.GetFusion().GetMethod().String()),
-			attribute.Int64("triskele.budget_us", resp.GetBudget().AsDuration().Microseconds()),
-			attribute.Int64("triskele.spent_us", time.Since(start).Microseconds()),
-		)
-		if resp.GetDegraded() {
-			span.SetAttributes(attribute.String("triskele.reason", resp.GetDegradedReason()))
-		}
-	}
-	outcome := metric.WithAttributes(attribute.String("outcome", result))
-	g.recalls.Add(ctx, 1, outcome)
-	g.recallTime.Record(ctx, time.Since(start).Seconds(), outcome)
-	span.End()
-	spans := take()
-	g.keep(note, span.SpanContext().TraceID(), resp, err, spans)
+	g.endRecall(ctx, span, start, resp, err)
+	spans, id := take(), span.SpanContext().TraceID().String()
+	g.noteRecall(note, id, resp, err, spans)
 	if err != nil {
 		return nil, err
 	}
 	if req.GetReturnSpans() {
 		resp.Spans = append(resp.Spans, spans...)
 	}
-	resp.TraceId = span.SpanContext().TraceID().String()
+	resp.TraceId = id
 	resp.Spent = durationpb.New(time.Since(start))
 	if resp.GetDegraded() {
 		g.log.WarnContext(ctx, "degraded recall", "legs", legStates(resp.GetLegs()), "reason", resp.GetDegradedReason())
@@ -143,14 +109,20 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	r.note = note
 	ctx, cancel := context.WithDeadline(ctx, start.Add(r.plan.Total))
 	defer cancel()
-	resp, place := g.look(ctx, r)
+	resp, slot := g.lookUp(ctx, r)
 	if resp != nil {
 		return resp, nil
 	}
 	defer g.load.Begin()()
 	r.pressure = g.load.Pressure()
 
-	outcomes, result, err := g.search(ctx, r)
+	outcomes := g.fanOut(ctx, r)
+	err = checkAnswered(outcomes)
+	if err == nil && r.settings[0].completing() {
+		began := time.Now()
+		g.complete(ctx, r, outcomes)
+		r.noteStage("scores", began)
+	}
 	g.searched(ctx, outcomes)
 	r.noteLegs(outcomes)
 	if err != nil {
@@ -161,20 +133,27 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 			span.SetAttributes(attribute.Float64("triskele.overlap", share))
 		}
 	}
-	minScoreIgnored := r.cut(&result, outcomes)
+	result := fusion.Fuse(lists(outcomes), r.fusion)
+	minScoreIgnored := r.dropBelowMinScore(&result, outcomes)
 	if err := g.checkNamespaces(ctx, r, outcomes); err != nil {
 		return nil, err
 	}
-	resp = &triskelev1.RecallResponse{
+	resp = g.respond(ctx, r, outcomes, result)
+	resp.MinScoreIgnored = minScoreIgnored
+	g.store(r, slot, resp)
+	return resp, nil
+}
+
+// respond fetches and reranks the best memories, and writes the response.
+func (g *Gateway) respond(ctx context.Context, r *recall, outcomes []outcome, result fusion.Result) *triskelev1.RecallResponse {
+	resp := &triskelev1.RecallResponse{
 		Legs:       reports(outcomes, result.Scales),
 		Fusion:     r.fusionUsed(),
 		ScoreScale: scoreScale[r.fusion.Method],
 		Budget:     durationpb.New(r.plan.Total),
-
-		MinScoreIgnored: minScoreIgnored,
 	}
 	for _, o := range outcomes {
-		resp.Spans = append(resp.Spans, o.spans...)
+		resp.Spans = append(resp.Spans, o.answer.spans...)
 	}
 	began := time.Now()
 	winners, contents, lost := g.winners(ctx, r, result)
@@ -193,46 +172,32 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	}
 	resp.DegradedReason = degradation(outcomes, lost)
 	resp.Degraded = resp.GetDegradedReason() != ""
-	g.remember(r, place, resp)
-	return resp, nil
+	return resp
 }
 
-// search asks the legs and merges what they found.
-func (g *Gateway) search(ctx context.Context, r *recall) ([]outcome, fusion.Result, error) {
-	outcomes := g.fanOut(ctx, r)
-	if err := verdict(outcomes); err != nil {
-		return outcomes, fusion.Result{}, err
-	}
-	if r.settings[0].completing() {
-		began := time.Now()
-		g.complete(ctx, r, outcomes)
-		r.noteStage("scores", began)
-	}
-	return outcomes, fusion.Fuse(lists(outcomes), r.fusion), nil
-}
-
-// cut leaves out hits below the request's least score, or says why it does not apply.
-func (r *recall) cut(result *fusion.Result, outcomes []outcome) (ignored string) {
+// dropBelowMinScore removes hits below the request's min_score, or says why min_score does not apply.
+func (r *recall) dropBelowMinScore(result *fusion.Result, outcomes []outcome) (ignored string) {
 	least := r.req.GetMinScore()
 	switch {
 	case least == nil:
 		return ""
 	case least.GetScale() != scoreScale[r.fusion.Method]:
 		return "the scores are on another scale"
-	case slices.ContainsFunc(outcomes, outcome.lost):
+	case slices.ContainsFunc(outcomes, func(o outcome) bool { return o.lost() }):
 		return "a leg is missing, without which scores are lower"
 	}
 	tooLow := func(f fusion.Fused) bool { return f.Score < least.GetValue() }
-	result.Hits, result.Spare = slices.DeleteFunc(result.Hits, tooLow), slices.DeleteFunc(result.Spare, tooLow)
+	result.Hits, result.Reserve = slices.DeleteFunc(result.Hits, tooLow), slices.DeleteFunc(result.Reserve, tooLow)
 	return ""
 }
 
-// verdict returns an error if the outcomes do not amount to an answer.
-func verdict(outcomes []outcome) error {
+// checkAnswered returns an error if no leg answered, if a leg without which the recall has to fail did not, or if a leg
+// refused the request.
+func checkAnswered(outcomes []outcome) error {
 	searched, missing := false, []string{}
 	for _, o := range outcomes {
-		if o.err != nil {
-			return o.err // the same request would be refused again
+		if o.refusal != nil {
+			return o.refusal // the caller has to change the request
 		}
 		searched = searched || o.answered()
 		if o.lost() && !o.answered() {
@@ -248,18 +213,19 @@ func verdict(outcomes []outcome) error {
 	return nil
 }
 
+// lists returns the outcomes' hits for fusion.
 func lists(outcomes []outcome) []fusion.List {
 	out := make([]fusion.List, len(outcomes))
 	for i, o := range outcomes {
 		out[i] = fusion.List{
-			Leg: o.name, Namespace: o.namespace, Weight: o.weight, Trust: o.trust * o.coverage,
-			Kind: o.kind, Hits: o.hits, Others: o.others, Complete: o.complete,
+			Leg: o.name, Namespace: o.namespace, Weight: o.weight, Trust: o.trust * o.answer.coverage,
+			Kind: o.answer.kind, Hits: o.answer.hits, Others: o.answer.others, Complete: o.answer.complete,
 		}
 	}
 	return out
 }
 
-// tokensOf returns the revision tokens of a request by the namespaces they are of.
+// tokensOf returns the revision tokens of a request by namespace.
 func tokensOf(req *triskelev1.RecallRequest) (map[string]string, error) {
 	tokens := map[string]string{}
 	for i, text := range req.GetAtLeast() {

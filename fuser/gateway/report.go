@@ -12,14 +12,14 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// scoreScale names the scale of the scores that a method gives.
+// scoreScale is the scale of each method's scores.
 var scoreScale = map[triskelev1.FusionMethod]triskelev1.ScoreScale{
 	triskelev1.FusionMethod_FUSION_METHOD_RRF:    triskelev1.ScoreScale_SCORE_SCALE_RRF,
 	triskelev1.FusionMethod_FUSION_METHOD_CONVEX: triskelev1.ScoreScale_SCORE_SCALE_CONVEX,
 	triskelev1.FusionMethod_FUSION_METHOD_DBSF:   triskelev1.ScoreScale_SCORE_SCALE_DBSF,
 }
 
-// fusionUsed is how the answer was merged, with what the request left open filled in.
+// fusionUsed returns the fusion settings that were in force.
 func (r *recall) fusionUsed() *triskelev1.Fusion {
 	used := &triskelev1.Fusion{Method: r.fusion.Method, ExactBonus: &r.fusion.ExactBonus}
 	switch r.fusion.Method {
@@ -31,28 +31,28 @@ func (r *recall) fusionUsed() *triskelev1.Fusion {
 	return used
 }
 
-// reports says what each search did. scales are as the outcomes, or empty.
+// reports returns a report for each search. scales has an element for each outcome, or none.
 func reports(outcomes []outcome, scales []fusion.Scale) []*triskelev1.LegReport {
 	out := make([]*triskelev1.LegReport, len(outcomes))
 	merged := lists(outcomes)
 	for i, o := range outcomes {
-		weight := o.weight
-		if fusion.Trusted(merged, i) {
+		weight, a := o.weight, o.answer
+		if fusion.TrustApplies(merged, i) {
 			weight *= 1 + merged[i].Trust
 		}
 		out[i] = &triskelev1.LegReport{
-			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(o.returned),
-			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: weight, Coverage: o.coverage, ScoreKind: o.kind,
-			Behind: o.behind, Stale: o.stale, Completion: o.completion, Queued: durationpb.New(o.queued), Hedged: o.hedged,
+			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(len(a.hits)),
+			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: weight, Coverage: a.coverage, ScoreKind: a.kind,
+			Behind: a.behind, Stale: a.stale, Completion: a.completion, Queued: durationpb.New(o.queued), Hedged: o.hedged,
 		}
-		if len(o.hits) > 0 && len(scales) > 0 {
+		if len(a.hits) > 0 && len(scales) > 0 {
 			out[i].Normalization = &triskelev1.Normalization{Low: scales[i].Low, High: scales[i].High, ByRank: scales[i].ByRank}
 		}
 	}
 	return out
 }
 
-// hit writes a winner out.
+// hit returns a winner as the response has it.
 func (r *recall) hit(w winner, rank int, outcomes []outcome) *triskelev1.Hit {
 	h := &triskelev1.Hit{
 		Id: w.ID, Namespace: w.Namespace, Rank: int32(rank), Score: w.Score, Importance: w.Importance,
@@ -69,7 +69,7 @@ func (r *recall) hit(w winner, rank int, outcomes []outcome) *triskelev1.Hit {
 	return h
 }
 
-// contributions says what each leg added to a hit's score, and how it came to the hit.
+// contributions returns each leg's contribution to a hit's score, and the leg's path to it.
 func contributions(f fusion.Fused, outcomes []outcome) []*triskelev1.Contribution {
 	out := make([]*triskelev1.Contribution, len(f.Contributions))
 	for i, c := range f.Contributions {
@@ -78,14 +78,14 @@ func contributions(f fusion.Fused, outcomes []outcome) []*triskelev1.Contributio
 		}
 		for _, o := range outcomes {
 			if o.name == c.Leg && o.namespace == f.Namespace {
-				out[i].Path = o.paths[f.ID]
+				out[i].Path = o.answer.paths[f.ID]
 			}
 		}
 	}
 	return out
 }
 
-// missed is what happened to a part of the recall, in words.
+// missed describes the states in which a part of the recall is missing.
 var missed = map[triskelev1.LegState]string{
 	triskelev1.LegState_LEG_STATE_TIMED_OUT: "timed out",
 	triskelev1.LegState_LEG_STATE_FAILED:    "failed",
@@ -93,7 +93,7 @@ var missed = map[triskelev1.LegState]string{
 	triskelev1.LegState_LEG_STATE_SKIPPED:   "was skipped",
 }
 
-// legStates names each leg with its state, for the log.
+// legStates lists each leg's state for the log.
 func legStates(reports []*triskelev1.LegReport) string {
 	texts := make([]string, len(reports))
 	for i, l := range reports {
@@ -102,11 +102,11 @@ func legStates(reports []*triskelev1.LegReport) string {
 	return strings.Join(texts, ", ")
 }
 
-// degradation is one sentence that a model can read, or "" if nothing is missing.
+// degradation is a sentence for models about the parts that are missing, "" if there are none.
 func degradation(outcomes []outcome, more []string) string {
 	var parts []string
 	for _, o := range outcomes {
-		if o.stale {
+		if o.answer.stale {
 			parts = append(parts, staleness(o))
 		}
 		if !o.lost() {
@@ -123,14 +123,14 @@ func degradation(outcomes []outcome, more []string) string {
 	return "This recall is incomplete: " + strings.Join(parts, "; ") + "."
 }
 
-// staleness says that a leg searched an index that did not know of the write it was to wait for.
+// staleness says that a leg's index lacked the write that the request asked for.
 func staleness(o outcome) string {
 	sentence := fmt.Sprintf("the %s leg does not know of the latest writes to %s yet", o.name, o.namespace)
-	if o.behind > 0 {
-		sentence += fmt.Sprintf(" (%d behind)", o.behind)
+	if o.answer.behind > 0 {
+		sentence += fmt.Sprintf(" (%d behind)", o.answer.behind)
 	}
 	return sentence
 }
 
-// stateName is a state as people read it: "TIMED_OUT".
+// stateName is a state without its prefix: "TIMED_OUT".
 func stateName(s triskelev1.LegState) string { return strings.TrimPrefix(s.String(), "LEG_STATE_") }

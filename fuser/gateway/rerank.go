@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -20,33 +19,33 @@ import (
 
 const (
 	rerankName = "reranker"
-	// rerankShed is when reranking is left out under load: after the graph leg and before the dense one.
+	// rerankShed is the order of reranking in load shedding: after the graph leg and before the dense one.
 	rerankShed = 2
 	maxRerank  = 100
 )
 
-// Reranker reads a query together with each of a number of texts.
+// Reranker scores texts for a query, as a cross-encoder does.
 type Reranker interface {
-	// Rerank returns a score for each text, in their order, higher for one that answers the query better. It returns as
-	// soon as ctx ends, with its error. Other errors are in words fit for callers; ErrRefused is among them when the request
-	// itself was found fault with.
+	// Rerank returns a score for each text, in their order, higher for a text that answers the query better. It returns as
+	// soon as ctx ends, with its error. The texts of other errors are public. They wrap ErrRefused if the server found the
+	// request itself invalid.
 	Rerank(ctx context.Context, query string, texts []string) ([]float64, error)
 }
 
-// ErrRefused says nothing about the health of a reranker.
+// ErrRefused says nothing about the health of a dependency: the request was invalid.
 var ErrRefused = errors.New("refused the request")
 
-// RerankConfig is the stage after fusion. The zero value is none.
+// RerankConfig is the reranking stage. The zero value is none.
 type RerankConfig struct {
 	Reranker Reranker
 	Model    string     // for reports
-	Top      int        // how many of the best are reranked unless a policy or a request says otherwise, 2 to 100
-	Limit    int        // requests at a time, 1 or more; others wait
-	Budget   budget.Leg // of what is kept for it and what the legs leave
+	Top      int        // how many of the best are reranked, 2 to 100; a policy or a request may change it
+	Limit    int        // concurrent requests, 1 or more; others wait
+	Budget   budget.Leg // of the time kept for it and the time that the legs leave
 }
 
-// rerank puts the best of the winners into the reranker's order, those that it may see; the others keep their places, and
-// so do all unless everything goes well.
+// rerank sorts the best of the winners by the reranker's scores. Sensitive memories are not sent to it and keep their places.
+// If it fails, all do.
 func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *triskelev1.RerankReport {
 	report := &triskelev1.RerankReport{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Model: g.config.Rerank.Model}
 	var places []int // in winners
@@ -77,7 +76,7 @@ func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *tris
 	return report
 }
 
-// reorder sorts the winners at some places among themselves, the highest score first, else as they were.
+// reorder sorts the winners at the given places among themselves, the highest score first. Equal scores keep their order.
 func reorder(winners []winner, places []int, scores []float64) {
 	moved := make([]winner, len(places))
 	for i, place := range places {
@@ -90,8 +89,8 @@ func reorder(winners []winner, places []int, scores []float64) {
 	}
 }
 
-// askReranker returns the scores of texts, nil if there are none, and says in the report how it went. Whatever goes wrong, a
-// panic included, costs the reranking only.
+// askReranker returns the scores of texts, nil if there are none, and reports how the call ended. A failure, a panic included,
+// costs the reranking only.
 func (g *Gateway) askReranker(ctx context.Context, r *recall, texts []string, report *triskelev1.RerankReport) (scores []float64) {
 	start := time.Now()
 	ctx, span := g.tel.Tracer.Start(ctx, "rerank", trace.WithAttributes(attribute.Int("triskele.texts", len(texts))))
@@ -111,21 +110,21 @@ func (g *Gateway) askReranker(ctx context.Context, r *recall, texts []string, re
 		}
 		span.End()
 	}()
-	given, tooLittle := g.config.Rerank.Budget.Of(r.plan.Rerank-time.Since(r.start), r.settings[0].rerank.deadline)
+	given, tooLittle := g.config.Rerank.Budget.Allot(r.plan.Rerank-time.Since(r.start), r.settings[0].rerank.deadline)
 	report.Budget = durationpb.New(given)
 	if tooLittle != "" {
 		end(triskelev1.LegState_LEG_STATE_SKIPPED, tooLittle)
 		return nil
 	}
-	if r.pressure.Excess(rerankShed) {
+	if r.pressure.Sheds(rerankShed) {
 		end(triskelev1.LegState_LEG_STATE_SKIPPED, overload(r.pressure))
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, given)
 	defer cancel()
-	scores, err := pass(ctx, g.reranker, timed(g.reranker, func(ctx context.Context) ([]float64, error) {
+	scores, err := timedCall(ctx, g.reranker, func(ctx context.Context) ([]float64, error) {
 		return g.config.Rerank.Reranker.Rerank(ctx, r.req.GetQuery(), texts)
-	}))
+	})
 	var notCalled *notCalledError
 	switch {
 	case errors.As(err, &notCalled):
@@ -133,7 +132,7 @@ func (g *Gateway) askReranker(ctx context.Context, r *recall, texts []string, re
 	case err == nil:
 		end(triskelev1.LegState_LEG_STATE_OK, "")
 	case errors.Is(err, context.DeadlineExceeded):
-		end(triskelev1.LegState_LEG_STATE_TIMED_OUT, fmt.Sprintf("no answer within %v", given.Round(100*time.Microsecond)))
+		end(triskelev1.LegState_LEG_STATE_TIMED_OUT, noAnswer(given))
 	default:
 		end(triskelev1.LegState_LEG_STATE_FAILED, err.Error())
 	}

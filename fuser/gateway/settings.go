@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,50 +9,51 @@ import (
 	"time"
 
 	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// settings are what a recall in one namespace goes by: the gateway's configuration, over it the policies of the namespace
-// from the outermost to its own, over those the request.
+// settings hold for a recall in one namespace. They start as the gateway's configuration. The policies of the namespace change
+// them, from the outermost namespace to its own, and then the request.
 type settings struct {
-	method   triskelev1.FusionMethod
-	k        float64
-	alpha    *float64
-	complete bool                // ask for missing scores if the method uses them
-	bonus    float64             // for an exact match
-	quorum   int                 // of legs that suffices if the others make no difference; 0 waits for all
-	recency  *triskelev1.Recency // nil for none
-	boost    *triskelev1.EntityBoost
-	rerank   rerankSettings
-	alike    float64       // how alike two texts must be for one of them to be left out; 0 leaves none out
-	legs     []legSettings // as Config.Legs
+	method     triskelev1.FusionMethod
+	k          float64
+	alpha      *float64
+	complete   bool                // ask for missing scores if the method uses them
+	bonus      float64             // for an exact match
+	quorum     int                 // legs that suffice if the others cannot change the hits; 0 waits for all
+	recency    *triskelev1.Recency // nil for none
+	boost      *triskelev1.EntityBoost
+	rerank     rerankSettings
+	similarity float64       // of two texts from which on one of them is left out; 0 leaves none out
+	legs       []legSettings // as Config.Legs
 }
 
 type rerankSettings struct {
 	on       bool
 	top      int
-	deadline time.Duration // 0 if there is none
+	deadline time.Duration // 0 for none
 }
 
 type legSettings struct {
 	weight              float64
 	trust               float64
 	depth               int
-	deadline            time.Duration // 0 if there is none
+	deadline            time.Duration // 0 for none
 	minScore            *float64
-	scorer              triskelev1.Scorer    // how the lexical leg ranks
-	traversal           triskelev1.Traversal // how the graph leg searches
+	scorer              triskelev1.Scorer    // of the lexical leg
+	traversal           triskelev1.Traversal // of the graph leg
 	quota               int
 	required            bool
-	failError, failLate bool   // fail the call when the leg fails, and when it is late
-	off                 string // why it is not asked; "" if it is
+	failError, failLate bool   // fail the recall if the leg fails, or if it is late
+	off                 string // why the leg is not searched; "" if it is
 }
 
-// overrides are the settings that a policy or a request brings. Adding a setting means adding a field of the same name to
-// RecallPolicy and RecallRequest, its getter here, and what it changes in apply.
+// overrides are the settings of a policy or a request. To add a setting, add a field of the same name to RecallPolicy and
+// RecallRequest, its getter here, and its effect to apply.
 type overrides interface {
 	GetFusion() *triskelev1.Fusion
 	GetLegs() map[string]*triskelev1.LegOptions
@@ -70,7 +72,7 @@ var (
 	_ overrides = (*triskelev1.RecallRequest)(nil)
 )
 
-// defaultMaxTerms bounds how many entities of a query raise a memory.
+// defaultMaxTerms is the most entities of a query that raise a memory.
 const defaultMaxTerms = 3
 
 const unset = triskelev1.MissPolicy_MISS_POLICY_UNSPECIFIED
@@ -86,39 +88,44 @@ func (c Config) settings() settings {
 	return s
 }
 
-// apply returns the settings as o changes them. by says whose they are.
+// override sets a value that o gives.
+func override[T any](value, o *T) {
+	if o != nil {
+		*value = *o
+	}
+}
+
+func overrideInt(value *int, o *int32) {
+	if o != nil {
+		*value = int(*o)
+	}
+}
+
+func overrideDuration(value *time.Duration, o *durationpb.Duration) {
+	if o != nil {
+		*value = o.AsDuration()
+	}
+}
+
+// apply returns the settings as o changes them. by names o in reasons.
 func (g *Gateway) apply(s settings, o overrides, by string) settings {
 	if f := o.GetFusion(); f != nil {
-		if f.GetMethod() != triskelev1.FusionMethod_FUSION_METHOD_UNSPECIFIED {
-			s.method = f.GetMethod()
-		}
-		if f.K != nil {
-			s.k = f.GetK()
-		}
-		if f.Alpha != nil {
-			s.alpha = f.Alpha
-		}
-		if f.CompleteScores != nil {
-			s.complete = f.GetCompleteScores()
-		}
-		if f.ExactBonus != nil {
-			s.bonus = f.GetExactBonus()
-		}
+		s.method = cmp.Or(f.GetMethod(), s.method)
+		s.alpha = cmp.Or(f.Alpha, s.alpha)
+		override(&s.k, f.K)
+		override(&s.complete, f.CompleteScores)
+		override(&s.bonus, f.ExactBonus)
 	}
-	if o.GetQuorum() > 0 {
-		s.quorum = int(o.GetQuorum())
-	}
-	if o.GetRecency() != nil {
-		s.recency = o.GetRecency()
-	}
-	if o.GetEntityBoost() != nil {
-		s.boost = o.GetEntityBoost()
-	}
+	s.quorum = cmp.Or(int(o.GetQuorum()), s.quorum)
+	s.recency = cmp.Or(o.GetRecency(), s.recency)
+	s.boost = cmp.Or(o.GetEntityBoost(), s.boost)
 	if with := o.GetRerank(); with != nil {
-		s.rerank.apply(with)
+		override(&s.rerank.on, with.Enabled)
+		overrideInt(&s.rerank.top, with.Top)
+		overrideDuration(&s.rerank.deadline, with.GetDeadline())
 	}
 	if o.GetDiversity() != nil {
-		s.alike = o.GetDiversity().GetResemblance()
+		s.similarity = o.GetDiversity().GetResemblance()
 	}
 	onError, onTimeout := o.GetOnError(), o.GetOnTimeout()
 	if len(o.GetLegs()) == 0 && len(o.GetRequiredLegs()) == 0 && onError == unset && onTimeout == unset {
@@ -141,51 +148,23 @@ func (g *Gateway) apply(s settings, o overrides, by string) settings {
 	return s
 }
 
-func (s *rerankSettings) apply(o *triskelev1.Rerank) {
-	if o.Enabled != nil {
-		s.on = o.GetEnabled()
-	}
-	if o.Top != nil {
-		s.top = int(o.GetTop())
-	}
-	if o.GetDeadline() != nil {
-		s.deadline = o.GetDeadline().AsDuration()
-	}
-}
-
 func (s *legSettings) apply(o *triskelev1.LegOptions, by string) {
 	if o.Enabled != nil {
 		if s.off = ""; !o.GetEnabled() {
 			s.off = "disabled by " + by
 		}
 	}
-	if o.Weight != nil {
-		s.weight = o.GetWeight()
-	}
-	if o.Trust != nil {
-		s.trust = o.GetTrust()
-	}
-	if o.Depth != nil {
-		s.depth = int(o.GetDepth())
-	}
-	if o.GetDeadline() != nil {
-		s.deadline = o.GetDeadline().AsDuration()
-	}
-	if o.MinScore != nil {
-		s.minScore = o.MinScore
-	}
-	if o.GetScorer() != triskelev1.Scorer_SCORER_UNSPECIFIED {
-		s.scorer = o.GetScorer()
-	}
-	if o.GetTraversal() != triskelev1.Traversal_TRAVERSAL_UNSPECIFIED {
-		s.traversal = o.GetTraversal()
-	}
-	if o.Quota != nil {
-		s.quota = int(o.GetQuota())
-	}
+	override(&s.weight, o.Weight)
+	override(&s.trust, o.Trust)
+	overrideInt(&s.depth, o.Depth)
+	overrideInt(&s.quota, o.Quota)
+	overrideDuration(&s.deadline, o.GetDeadline())
+	s.minScore = cmp.Or(o.MinScore, s.minScore)
+	s.scorer = cmp.Or(o.GetScorer(), s.scorer)
+	s.traversal = cmp.Or(o.GetTraversal(), s.traversal)
 }
 
-// resolvePolicies works the policies out once, each on top of those of the namespaces above it.
+// resolvePolicies computes the settings of each namespace with a policy, on top of those of the namespaces above it.
 func (g *Gateway) resolvePolicies() error {
 	g.policies = map[string]settings{"": g.config.settings()}
 	for _, namespace := range slices.Sorted(maps.Keys(g.config.Policies)) { // a namespace follows those above it
@@ -211,8 +190,8 @@ func (g *Gateway) policyOf(namespace string) settings {
 	}
 }
 
-// resolve returns the settings of each of a request's namespaces. What is merged into one order is merged by those of the
-// first.
+// resolve returns the settings of each of a request's namespaces. The settings of the first hold for fusion and all later
+// stages.
 func (g *Gateway) resolve(req *triskelev1.RecallRequest) ([]settings, error) {
 	if err := g.checkNames(req); err != nil {
 		return nil, err
@@ -227,7 +206,7 @@ func (g *Gateway) resolve(req *triskelev1.RecallRequest) ([]settings, error) {
 	return all, nil
 }
 
-// checkNames refuses what is not configured: legs, and reranking.
+// checkNames refuses overrides of legs and of a reranker that are not configured.
 func (g *Gateway) checkNames(o overrides) error {
 	if o.GetRerank().GetEnabled() && g.config.Rerank.Reranker == nil {
 		return rpc.Invalid("rerank.enabled", "must not be true: this gateway has no reranker")
@@ -258,25 +237,21 @@ func (g *Gateway) hasLeg(name string) bool {
 	return slices.ContainsFunc(g.config.Legs, func(leg Leg) bool { return leg.Name == name })
 }
 
-// completing says whether missing scores are to be asked for.
+// completing says whether the recall asks for missing scores.
 func (s settings) completing() bool {
 	return s.complete && s.method == triskelev1.FusionMethod_FUSION_METHOD_CONVEX
 }
 
-// fusion returns how to merge for a request made at a time.
+// fusion returns the options of a merge for a request made at a time.
 func (s settings) fusion(req *triskelev1.RecallRequest, legs []Leg, now time.Time) fusion.Options {
 	options := fusion.Options{Method: s.method, K: s.k, Alpha: s.alpha, Sort: req.GetSortBy(), ExactBonus: s.bonus, Limit: defaultLimit}
-	if req.Limit != nil {
-		options.Limit = int(req.GetLimit())
-	}
+	overrideInt(&options.Limit, req.Limit)
 	if s.recency != nil {
 		options.Recency = fusion.Recency{Weight: s.recency.GetWeight(), HalfLife: s.recency.GetHalfLife().AsDuration(), Now: now}
 	}
 	if s.boost != nil {
 		options.Boost = fusion.EntityBoost{Weight: s.boost.GetWeight(), MaxTerms: defaultMaxTerms}
-		if s.boost.MaxTerms != nil {
-			options.Boost.MaxTerms = int(s.boost.GetMaxTerms())
-		}
+		overrideInt(&options.Boost.MaxTerms, s.boost.MaxTerms)
 	}
 	for i, leg := range s.legs {
 		if leg.quota > 0 {
@@ -284,15 +259,15 @@ func (s settings) fusion(req *triskelev1.RecallRequest, legs []Leg, now time.Tim
 		}
 	}
 	switch {
-	case s.alike > 0:
-		options.Spare = maxSpare
+	case s.similarity > 0:
+		options.Reserve = maxReserve
 	case s.reranks(req):
-		options.Spare = max(s.rerank.top-options.Limit, 0)
+		options.Reserve = max(s.rerank.top-options.Limit, 0)
 	}
 	return options
 }
 
-// reranks says whether a reranker can do something about a request.
+// reranks says whether a request is reranked, as far as can be said before the search.
 func (s settings) reranks(req *triskelev1.RecallRequest) bool {
 	return s.rerank.on && req.GetQuery() != "" && req.GetTextOf() == "" && req.GetSortBy() != triskelev1.SortBy_SORT_BY_RECENCY
 }

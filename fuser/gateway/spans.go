@@ -2,22 +2,65 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"slices"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/fusion"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// TraceConfig says what spans hold besides. A command line has it as flags.
+// TraceConfig says what spans contain. A command line has it as flags.
 type TraceConfig struct {
-	Queries bool `name:"trace-queries" help:"Put the texts of queries into traces, which hold no text else." env:"TRISKELE_TRACE_QUERIES"`
+	Queries bool `name:"trace-queries" help:"Put the texts of queries into traces. Traces contain no other text." env:"TRISKELE_TRACE_QUERIES"`
 }
 
-// startLeg begins the span of a leg's part in a recall.
+// startRecall begins the span of a recall. Names and attributes follow OpenTelemetry's conventions for generative AI memory
+// operations.
+func (g *Gateway) startRecall(ctx context.Context, start time.Time, req *triskelev1.RecallRequest) (context.Context, trace.Span) {
+	ctx, span := g.tel.Tracer.Start(ctx, "search_memory", trace.WithTimestamp(start), trace.WithAttributes(
+		attribute.String("gen_ai.operation.name", "search_memory"),
+		attribute.String("gen_ai.provider.name", "triskele"),
+		attribute.Int("triskele.namespaces", len(req.GetNamespaces())),
+	))
+	if g.config.Trace.Queries {
+		span.SetAttributes(attribute.String("gen_ai.memory.query.text", req.GetQuery()))
+	}
+	return ctx, span
+}
+
+// endRecall ends the span of a recall, and counts and times the recall.
+func (g *Gateway) endRecall(ctx context.Context, span trace.Span, start time.Time, resp *triskelev1.RecallResponse, err error) {
+	result := "ok"
+	if err != nil {
+		result = "failed"
+		span.SetStatus(otelcodes.Error, status.Code(err).String())
+	} else {
+		span.SetAttributes(
+			attribute.Int("gen_ai.memory.record.count", len(resp.GetHits())),
+			attribute.Int("gen_ai.memory.search.result.count", len(resp.GetHits())), // its name in earlier conventions
+			attribute.Bool("triskele.degraded", resp.GetDegraded()),
+			attribute.String("triskele.fusion", resp.GetFusion().GetMethod().String()),
+			attribute.Int64("triskele.budget_us", resp.GetBudget().AsDuration().Microseconds()),
+			attribute.Int64("triskele.spent_us", time.Since(start).Microseconds()),
+		)
+		if resp.GetDegraded() {
+			result = "degraded"
+			span.SetAttributes(attribute.String("triskele.reason", resp.GetDegradedReason()))
+		}
+	}
+	outcome := metric.WithAttributes(attribute.String("outcome", result))
+	g.recalls.Add(ctx, 1, outcome)
+	g.recallTime.Record(ctx, time.Since(start).Seconds(), outcome)
+	span.End()
+}
+
+// startLeg begins the span of a search.
 func (g *Gateway) startLeg(ctx context.Context, s search) (context.Context, trace.Span) {
 	return g.tel.Tracer.Start(ctx, "leg "+s.name, trace.WithAttributes(
 		attribute.String("triskele.leg", s.name),
@@ -25,20 +68,20 @@ func (g *Gateway) startLeg(ctx context.Context, s search) (context.Context, trac
 	))
 }
 
-// endLeg says on its span how the leg's part ended.
+// endLeg ends the span of a search.
 func endLeg(span trace.Span, o outcome) {
 	span.SetAttributes(
 		attribute.String("triskele.state", stateName(o.state)),
 		attribute.String("triskele.reason", o.reason),
-		attribute.Int("triskele.hits", len(o.hits)),
-		attribute.Int64("triskele.behind", o.behind),
+		attribute.Int("triskele.hits", len(o.answer.hits)),
+		attribute.Int64("triskele.behind", o.answer.behind),
 		attribute.Int64("triskele.spent_us", o.spent.Microseconds()),
 		attribute.Int64("triskele.queued_us", o.queued.Microseconds()),
 		attribute.Bool("triskele.hedged", o.hedged),
-		attribute.Bool("triskele.spare", o.spare),
+		attribute.Bool("triskele.spare", o.unneeded),
 	)
 	if o.atLeast != "" {
-		span.SetAttributes(attribute.Bool("triskele.stale", o.stale))
+		span.SetAttributes(attribute.Bool("triskele.stale", o.answer.stale))
 	}
 	if o.lost() {
 		span.SetStatus(otelcodes.Error, o.reason)
@@ -46,31 +89,19 @@ func endLeg(span trace.Span, o outcome) {
 	span.End()
 }
 
-// notAsked leaves a span of a leg that was to be asked and was not, so that a trace says so.
+// notAsked records the span of a search that was planned and skipped.
 func (g *Gateway) notAsked(ctx context.Context, o outcome) {
 	_, span := g.startLeg(ctx, o.search)
 	endLeg(span, o)
 }
 
-// spareError ends searches that are not waited for any longer. It says why.
-type spareError string
-
-func (e spareError) Error() string { return string(e) }
-
-// spared says whether a search was ended because it makes no difference any more, and why.
-func spared(ctx context.Context) (why string, yes bool) {
-	var spare spareError
-	yes = errors.As(context.Cause(ctx), &spare)
-	return string(spare), yes
-}
-
-// overlap is how far the legs found the same: the share of the shorter list's first k that the other's first k have too, as a
-// mean over the pairs of legs that found something in the same namespace. Without such a pair compared is false.
+// overlap is the share of the shorter list's first k hits that are among the other list's first k. It is the mean over all
+// pairs of legs with hits in the same namespace. Without such a pair compared is false.
 func overlap(outcomes []outcome, k int) (share float64, compared bool) {
 	pairs := 0
 	for i, a := range outcomes {
 		for _, b := range outcomes[i+1:] {
-			first, second := a.hits[:min(k, len(a.hits))], b.hits[:min(k, len(b.hits))]
+			first, second := a.answer.hits[:min(k, len(a.answer.hits))], b.answer.hits[:min(k, len(b.answer.hits))]
 			if a.namespace != b.namespace || len(first) == 0 || len(second) == 0 {
 				continue
 			}

@@ -20,7 +20,7 @@ func (g *Gateway) GetIndexStatus(ctx context.Context, req *triskelev1.RecallServ
 				return g.legs[i].GetIndexStatus(ctx, &triskelev1.GetIndexStatusRequest{Namespace: req.GetNamespace()})
 			})
 			if err != nil {
-				_, out.Error, _ = g.failure(ctx, leg.Name, err, g.config.Budget.Max)
+				_, out.Error = g.failure(ctx, leg.Name, err, g.config.Budget.Max)
 			}
 			out.Status = st
 			resp.Legs[i] = out

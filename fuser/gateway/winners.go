@@ -12,51 +12,51 @@ import (
 )
 
 const (
-	// maxSpare is how far below the best a hit is looked for that says something else.
-	maxSpare = 1000
-	// maxFetch is how many contents are fetched at once.
+	// maxReserve is how many memories beyond the limit may take the places of duplicates.
+	maxReserve = 1000
+	// maxFetch is the most contents that one fetch asks for.
 	maxFetch = 1000
 )
 
-// winner is a memory on its way from the fused order into the answer.
+// winner is a memory on its way from the fused order into the response.
 type winner struct {
 	fusion.Fused
 	rank       int                // in the fused order, from 1
-	memory     *triskelev1.Memory // nil if it could not be fetched, or nobody reads it
+	memory     *triskelev1.Memory // nil if it was not fetched
 	matches    *triskelev1.Matches
-	duplicates []*triskelev1.Duplicate // what it stands for
-	reranked   *float64                // its score by the reranker, nil if it has none
+	duplicates []*triskelev1.Duplicate // memories left out because they are similar to it
+	reranked   *float64                // the reranker's score; nil if it has none
 }
 
-// winners takes the best of the fused order: as many as are returned, or reranked, without those that were forgotten since
-// they were found or say what a better one says. The report is nil if no contents were fetched; lost are the sentences about
-// those that could not be.
+// winners returns the best of the fused order: as many as are returned or reranked. It leaves out memories that were forgotten
+// since the search, and duplicates of better ones. The report is nil if no contents were fetched. lost has a sentence for each
+// namespace whose contents could not be fetched.
 func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) (out []winner, report *triskelev1.ContentsReport, lost []string) {
-	pool := slices.Concat(result.Hits, result.Spare)
+	pool := slices.Concat(result.Hits, result.Reserve)
 	settings := r.settings[0]
-	want, words := r.fusion.Limit, ""
+	want, query := r.fusion.Limit, ""
 	if settings.reranks(r.req) {
 		want = max(want, settings.rerank.top)
 	}
 	if r.req.GetExplain() && !r.req.GetIdsOnly() {
-		words = r.req.GetQuery()
+		query = r.req.GetQuery()
 	}
-	fetches := !r.req.GetIdsOnly() || settings.alike > 0 || settings.reranks(r.req)
-	several := want
-	if settings.alike > 0 {
-		several *= 2
+	fetches := !r.req.GetIdsOnly() || settings.similarity > 0 || settings.reranks(r.req)
+	batch := want
+	if settings.similarity > 0 {
+		batch *= 2
 	}
-	kept := collapse{alike: settings.alike}
+	kept := deduplicator{similarity: settings.similarity}
 	failed, rank := map[string]string{}, 0
 	for len(pool) > 0 && len(out) < want {
-		part := pool[:min(several, maxFetch, len(pool))]
+		part := pool[:min(batch, maxFetch, len(pool))]
 		pool = pool[len(part):]
 		var contents map[string]fetched
 		if fetches {
 			if report == nil {
 				report = &triskelev1.ContentsReport{State: triskelev1.LegState_LEG_STATE_OK}
 			}
-			contents = g.contents(ctx, r, part, words, report)
+			contents = g.contents(ctx, r, part, query, report)
 		}
 		for _, f := range part {
 			of, asked := contents[f.Namespace]
@@ -65,7 +65,7 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 			}
 			w := winner{Fused: f, rank: rank + 1, memory: of.memories[f.ID], matches: of.matches[f.ID]}
 			if asked && of.reason == "" && w.memory == nil {
-				continue // forgotten since the leg found it
+				continue // forgotten since the search
 			}
 			rank++
 			if len(out) < want && !kept.isDuplicate(out, w) {
@@ -79,31 +79,32 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 	return out, report, lost
 }
 
-// collapse finds winners that say what an earlier one says.
-type collapse struct {
-	alike    float64           // 0 finds none
-	sketches []shingles.Sketch // of the winners so far
+// deduplicator finds winners that are similar to an earlier one.
+type deduplicator struct {
+	similarity float64           // from which on a winner is a duplicate; 0 finds none
+	sketches   []shingles.Sketch // of the winners so far
 }
 
-// isDuplicate says whether w resembles one of the winners, all of which it was asked about, and notes it there.
-func (c *collapse) isDuplicate(winners []winner, w winner) bool {
-	if c.alike == 0 {
+// isDuplicate says whether w is similar to one of the winners, and adds it to that one's duplicates. It must be called for
+// each winner before it is added.
+func (d *deduplicator) isDuplicate(winners []winner, w winner) bool {
+	if d.similarity == 0 {
 		return false
 	}
 	sketch := shingles.Of(text(w.memory))
-	for i, other := range c.sketches {
-		if alike := sketch.To(other); alike >= c.alike {
+	for i, other := range d.sketches {
+		if similarity := sketch.Similarity(other); similarity >= d.similarity {
 			winners[i].duplicates = append(winners[i].duplicates, &triskelev1.Duplicate{
-				Id: w.ID, Namespace: w.Namespace, FusedRank: int32(w.rank), Resemblance: alike,
+				Id: w.ID, Namespace: w.Namespace, FusedRank: int32(w.rank), Resemblance: similarity,
 			})
 			return true
 		}
 	}
-	c.sketches = append(c.sketches, sketch)
+	d.sketches = append(d.sketches, sketch)
 	return false
 }
 
-// text is what a memory says, as its vector is made of.
+// text is the text of a memory that its vector is made of.
 func text(m *triskelev1.Memory) string {
 	if m.GetTitle() == "" {
 		return m.GetContent()

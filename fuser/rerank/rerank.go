@@ -1,9 +1,14 @@
-// Package rerank asks a cross-encoder behind an HTTP server how well texts answer a query: any server that speaks the shape
-// of Cohere, of Jina (llama.cpp and vLLM do), of Voyage, or of Hugging Face's text-embeddings-inference (TEI).
+// Package rerank scores texts for a query with a cross-encoder behind an HTTP server. The server speaks the API of Cohere, of
+// Jina (as llama.cpp and vLLM do), of Voyage, or of Hugging Face's text-embeddings-inference (TEI).
 //
-// What is reranked leaves this process. Callers guarantee that no text is of a sensitive memory. Errors, and so logs and
-// answers, say what went wrong, and never have a text, a key, an address, or what the server wrote: some servers quote
-// their input.
+// The general process for a query is:
+//
+//  1. Cut the query and each text to MaxText bytes.
+//  2. Post them in the provider's wire format (providers.go).
+//  3. Check that the answer has one score for each text, and put the scores into the order of the texts.
+//
+// Queries and texts leave this process. Callers guarantee that no text is of a sensitive memory. Errors are public: they
+// contain no text, key or address, and nothing that the server wrote, because some servers quote their input.
 package rerank
 
 import (
@@ -18,44 +23,44 @@ import (
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 )
 
-// Config says which server to ask and how. Provider is required, and Model but for TEI, which serves one.
+// Config says which server to ask and how. Provider is required. So is Model, except for TEI, which serves one only.
 type Config struct {
 	Provider string // "cohere", "jina", "voyage" or "tei"
-	URL      string // of the server, up to but without /v1, /v2 or /rerank; the provider's own if empty
-	Model    string // as the server calls it
+	URL      string // of the server, without /v1, /v2 or /rerank; the provider's own if empty
+	Model    string // the server's name of it
 	Key      string // sent as a bearer token if not empty
-	MaxText  int    // bytes of a text that are sent, 1 or more
-	Idle     int    // connections kept open for the next request
+	MaxText  int    // bytes of a text that are sent at most, 1 or more
+	Idle     int    // idle connections that are kept open
 }
 
-// Client asks one server. It may be used concurrently.
+// Client asks one server. It is safe for concurrent use.
 type Client struct {
-	config Config
-	shape  shape
-	server *endpoint.Endpoint
+	config   Config
+	provider provider
+	server   *endpoint.Endpoint
 }
 
 var _ gateway.Reranker = (*Client)(nil)
 
 // New checks the configuration. It sends nothing.
 func New(config Config) (*Client, error) {
-	shape, known := shapes[config.Provider]
+	provider, known := providers[config.Provider]
 	if !known {
-		return nil, fmt.Errorf("%q is unknown: there are cohere, jina, voyage and tei", config.Provider)
+		return nil, fmt.Errorf("provider %q is unknown; it must be cohere, jina, voyage or tei", config.Provider)
 	}
 	if config.URL == "" {
-		config.URL = shape.url
+		config.URL = provider.url
 	}
 	server, err := endpoint.New(config.URL, config.Key, config.Idle)
 	switch {
 	case err != nil:
 		return nil, err
 	case config.Model == "" && config.Provider != "tei":
-		return nil, fmt.Errorf("%s needs the name of a model", config.Provider)
+		return nil, fmt.Errorf("provider %s needs the name of a model", config.Provider)
 	case config.MaxText < 1:
-		return nil, fmt.Errorf("at least 1 byte of a text must be sent, not %d", config.MaxText)
+		return nil, fmt.Errorf("the %d bytes of a text that are sent must be at least 1", config.MaxText)
 	}
-	return &Client{config: config, shape: shape, server: server}, nil
+	return &Client{config: config, provider: provider, server: server}, nil
 }
 
 // Rerank implements gateway.Reranker.
@@ -64,32 +69,32 @@ func (c *Client) Rerank(ctx context.Context, query string, texts []string) ([]fl
 	for i, text := range texts {
 		cut[i] = c.cut(text)
 	}
-	body, err := json.Marshal(c.shape.request(c.config.Model, c.cut(query), cut))
+	body, err := json.Marshal(c.provider.request(c.config.Model, c.cut(query), cut))
 	if err != nil {
 		return nil, err
 	}
-	// Some servers repeat the texts, each byte of which may be escaped.
+	// Some servers repeat the texts, and escape each byte.
 	limit := int64(6*len(body) + 1<<20)
-	answer, _, err := c.server.Post(ctx, c.shape.path, body, limit)
+	answer, _, err := c.server.Post(ctx, c.provider.path, body, limit)
 	var status *endpoint.StatusError
 	switch {
 	case errors.As(err, &status):
 		return nil, statusError(status.Code)
 	case errors.Is(err, endpoint.ErrTooLong):
-		return nil, fmt.Errorf("malformed answer: it has more than %d bytes", limit)
+		return nil, fmt.Errorf("malformed answer: more than %d bytes", limit)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
 		return nil, errors.New("cannot be reached")
 	}
-	results, err := c.shape.results(answer)
+	results, err := c.provider.results(answer)
 	if err != nil {
-		return nil, errors.New("malformed answer: it is not of the expected form")
+		return nil, errors.New("malformed answer: not the provider's wire format")
 	}
 	return scores(results, len(texts))
 }
 
-// cut shortens a text to what is sent of it.
+// cut returns the first MaxText bytes of a text, without a broken character at the end.
 func (c *Client) cut(text string) string {
 	if end := c.config.MaxText; len(text) > end {
 		for end > 0 && !utf8.RuneStart(text[end]) {
@@ -100,6 +105,7 @@ func (c *Client) cut(text string) string {
 	return text
 }
 
+// statusError says whether the server found the request itself invalid.
 func statusError(code int) error {
 	switch code {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
@@ -108,7 +114,7 @@ func statusError(code int) error {
 	return fmt.Errorf("failed with HTTP status %d", code)
 }
 
-// scores puts the results into the order of the texts. Each text must have one, and a finite number has come out of JSON.
+// scores returns the scores in the order of the texts. Each text must have exactly one. Numbers from JSON are finite.
 func scores(results []result, texts int) ([]float64, error) {
 	if len(results) != texts {
 		return nil, fmt.Errorf("malformed answer: %d scores for %d texts", len(results), texts)
@@ -117,9 +123,9 @@ func scores(results []result, texts int) ([]float64, error) {
 	for _, r := range results {
 		switch {
 		case r.Index == nil || *r.Index < 0 || *r.Index >= texts:
-			return nil, errors.New("malformed answer: a score of a text that was not sent")
+			return nil, errors.New("malformed answer: a score for a text that was not sent")
 		case seen[*r.Index]:
-			return nil, errors.New("malformed answer: two scores of one text")
+			return nil, errors.New("malformed answer: two scores for one text")
 		case r.Score == nil:
 			return nil, errors.New("malformed answer: a text without a score")
 		}

@@ -1,6 +1,13 @@
-// Package resemblance says how alike two texts are: the share of their runs of three words that both have, after Broder,
-// "On the resemblance and containment of documents", 1997. It knows no language and no meaning: "not" is a word like any
-// other.
+// Package shingles computes the similarity of two texts as Broder, "On the resemblance and containment of documents", 1997,
+// does: the share of their shingles, runs of three words, that both texts contain. It knows no language and no meaning, so
+// that "not" is a word like any other.
+//
+// The general process is:
+//
+//  1. Split each text into lower-case words, and hash each shingle to 64 bits.
+//  2. Keep the 128 least hashes: the text's sketch.
+//  3. Merge two sketches. The least hashes of both are a random sample of the shingles of both texts. The share of them that
+//     is in both sketches estimates the similarity.
 package shingles
 
 import (
@@ -11,24 +18,24 @@ import (
 )
 
 const (
-	// run is how many words are compared at a time.
-	run = 3
-	// size is how many runs are kept of a text. Of a text that has no more the resemblance is exact, of others an estimate
-	// with a standard error of at most 0.05.
+	// width is the number of words in a shingle.
+	width = 3
+	// size is the most hashes in a sketch. For texts with no more shingles the similarity is exact. For others it is an
+	// estimate with a standard error of at most 0.05.
 	size = 128
 )
 
-// Sketch is what is kept of a text: the least hashes of its runs, in order, none twice.
+// Sketch holds the least hashes of a text's shingles, ascending, none twice.
 type Sketch []uint64
 
-// Of returns the sketch of a text. Case and what stands between words make no difference; a text of one or two words is
-// one run.
+// Of returns the sketch of a text. Case, spaces and punctuation make no difference. A text of one or two words is one
+// shingle.
 func Of(text string) Sketch {
 	words := split(text)
 	hashes := make(Sketch, 0, len(words))
 	for i := range words {
-		if i+run <= len(words) || i == 0 {
-			hashes = append(hashes, hash(words[i:min(i+run, len(words))]))
+		if i+width <= len(words) || i == 0 {
+			hashes = append(hashes, hash(words[i:min(i+width, len(words))]))
 		}
 	}
 	slices.Sort(hashes)
@@ -36,9 +43,9 @@ func Of(text string) Sketch {
 	return slices.Clone(hashes[:min(size, len(hashes))])
 }
 
-// To returns the resemblance, 0 to 1: 1 for the same runs. A text without words resembles none.
-func (s Sketch) To(other Sketch) float64 {
-	// The least hashes of both texts together are a sample of the runs of both.
+// Similarity returns the similarity of two texts from 0 to 1, which is 1 for the same shingles. It is 0 for a text without
+// words.
+func (s Sketch) Similarity(other Sketch) float64 {
 	both, all := 0, 0
 	for i, j := 0, 0; all < size && (i < len(s) || j < len(other)); all++ {
 		switch {
@@ -56,7 +63,7 @@ func (s Sketch) To(other Sketch) float64 {
 	return float64(both) / float64(all)
 }
 
-// split returns the words of a text: runs of letters and digits, and each character of a script without spaces.
+// split returns the words of a text, in lower case: runs of letters and digits, and each character of a script without spaces.
 func split(text string) []string {
 	var words []string
 	start := -1
@@ -84,7 +91,7 @@ func split(text string) []string {
 	return words
 }
 
-// hash is FNV-1a of words, each with an end, mixed until every bit depends on all.
+// hash is FNV-1a of words, each with a terminator. A final mix makes every bit depend on all others.
 func hash(words []string) uint64 {
 	h := uint64(14695981039346656037)
 	for _, word := range words {

@@ -29,7 +29,7 @@ func TestByHand(t *testing.T) {
 		"no words":               {"!?", "!?", 0},
 		"nothing":                {"", "a", 0},
 	} {
-		if got := shingles.Of(x.a).To(shingles.Of(x.b)); math.Abs(got-x.want) > 1e-12 {
+		if got := shingles.Of(x.a).Similarity(shingles.Of(x.b)); math.Abs(got-x.want) > 1e-12 {
 			t.Errorf("%s: %v, want %v", name, got, x.want)
 		}
 	}
@@ -57,8 +57,8 @@ func TestLongTexts(t *testing.T) {
 		}
 		want := float64(common) / float64(2*(len(a)-2)-common)
 		x, y := shingles.Of(strings.Join(a, " ")), shingles.Of(strings.Join(b, " "))
-		if got := x.To(y); math.Abs(got-want) > 4*math.Sqrt(want*(1-want)/128)+.02 || got != y.To(x) {
-			t.Errorf("%d words, %d of them others: %v and %v, want %v", len(a), len(tail), got, y.To(x), want)
+		if got := x.Similarity(y); math.Abs(got-want) > 4*math.Sqrt(want*(1-want)/128)+.02 || got != y.Similarity(x) {
+			t.Errorf("%d words, %d of them others: %v and %v, want %v", len(a), len(tail), got, y.Similarity(x), want)
 		}
 	}
 }
@@ -67,8 +67,8 @@ func FuzzResemblance(f *testing.F) {
 	f.Add("the crane is serviced", "in spring")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		x, y := shingles.Of(a), shingles.Of(b)
-		if got := x.To(y); !(got >= 0 && got <= 1) || got != y.To(x) || len(x) > 0 && x.To(x) != 1 {
-			t.Errorf("%q and %q: %v, %v, %v", a, b, got, y.To(x), x.To(x))
+		if got := x.Similarity(y); !(got >= 0 && got <= 1) || got != y.Similarity(x) || len(x) > 0 && x.Similarity(x) != 1 {
+			t.Errorf("%q and %q: %v, %v, %v", a, b, got, y.Similarity(x), x.Similarity(x))
 		}
 	})
 }

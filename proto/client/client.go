@@ -1,5 +1,10 @@
-// Package client calls a Triskele gateway from Go. Beyond gRPC and the generated stubs it needs nothing; package clienttest has a
-// gateway for tests.
+// Package client calls a Triskele gateway from Go. It depends on gRPC and the generated stubs alone.
+//
+//  1. Dial prepares a connection: TLS, a token, health checks, a deadline for calls without one, and retries of reads.
+//  2. The methods of Client do the usual things: recall, remember, list, import, export, wait for the indexes.
+//  3. Client.Recalls and Client.Memories are the generated stubs, for everything else.
+//
+// Package clienttest has a gateway for tests.
 package client
 
 import (
@@ -15,23 +20,22 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// BatchSize is how many memories one call of Import stores with good speed; 1,000 is the most.
+// BatchSize is a good number of memories for one call of Import. The gateway accepts at most 1,000.
 const BatchSize = 200
 
-// Client calls a gateway. Its methods are for what most programs do; the stubs have everything else. It may be used by several
-// goroutines.
+// Client calls a gateway. It is safe for concurrent use.
 type Client struct {
 	Recalls  triskelev1.RecallServiceClient
 	Memories triskelev1.MemoryServiceClient
-	conn     *grpc.ClientConn // nil if it is the caller's
+	conn     *grpc.ClientConn // nil if the caller owns the connection
 }
 
-// New returns a client over a connection, which stays the caller's.
+// New returns a client over a connection. The caller keeps the connection and closes it.
 func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{Recalls: triskelev1.NewRecallServiceClient(conn), Memories: triskelev1.NewMemoryServiceClient(conn)}
 }
 
-// Close closes what Dial opened.
+// Close closes the connection that Dial made. It does nothing after New.
 func (c *Client) Close() error {
 	if c.conn == nil {
 		return nil
@@ -39,16 +43,16 @@ func (c *Client) Close() error {
 	return c.conn.Close()
 }
 
-// Conn returns the connection that Dial made, for other services of the gateway such as health; nil after New.
+// Conn returns the connection that Dial made, for other services of the gateway such as health. It is nil after New.
 func (c *Client) Conn() *grpc.ClientConn { return c.conn }
 
-// Recall finds what matters for a query, best first. The deadline of ctx is the budget: a leg that needs longer is left out,
-// and the response says so. The options change the request, for instance:
+// Recall returns the memories that matter for a query, best first. The deadline of ctx is the budget. A leg that needs
+// longer is left out, and the response says so. The options change the request, for instance:
 //
 //	func(r *triskelev1.RecallRequest) { r.Explain = true }
 //
-// An empty list means "searched, nothing found". UNAVAILABLE: no leg answered, or the gateway cannot be reached. INVALID_ARGUMENT
-// names the field and its bound.
+// An empty list means that the search found nothing. UNAVAILABLE means that no leg answered, or that the gateway cannot be
+// reached. INVALID_ARGUMENT names the field and its bound.
 func (c *Client) Recall(ctx context.Context, namespace, query string, options ...func(*triskelev1.RecallRequest)) (*triskelev1.RecallResponse, error) {
 	req := &triskelev1.RecallRequest{Namespaces: []string{namespace}, Query: query}
 	for _, option := range options {
@@ -57,15 +61,15 @@ func (c *Client) Recall(ctx context.Context, namespace, query string, options ..
 	return c.Recalls.Recall(ctx, req)
 }
 
-// Remember stores a memory and returns it as it was stored, with its id. With an idempotency key it can be repeated: it is stored
-// once.
+// Remember stores a memory and returns it as stored, with its id. A memory with an idempotency key is stored once, however
+// often the call is repeated.
 func (c *Client) Remember(ctx context.Context, m *triskelev1.Memory) (*triskelev1.Memory, error) {
 	resp, err := c.Memories.Remember(ctx, &triskelev1.RememberRequest{Memory: m})
 	return resp.GetMemory(), err
 }
 
-// List yields the memories of a namespace, newest first, page by page as they are asked for; req's page size and token say where to
-// begin. An error ends it.
+// List yields the memories of a namespace, newest first. It fetches each page when the loop reaches it, from req's page
+// token on. An error ends it.
 func (c *Client) List(ctx context.Context, req *triskelev1.ListRequest) iter.Seq2[*triskelev1.Memory, error] {
 	return func(yield func(*triskelev1.Memory, error) bool) {
 		page := &triskelev1.ListRequest{Namespace: req.GetNamespace(), Filter: req.GetFilter(), PageSize: req.PageSize, PageToken: req.GetPageToken()}
@@ -87,8 +91,8 @@ func (c *Client) List(ctx context.Context, req *triskelev1.ListRequest) iter.Seq
 	}
 }
 
-// Export yields every memory of a namespace, oldest first, superseded and expired ones included. An error ends it: what came before
-// is not all. It takes as long as ctx allows.
+// Export yields every memory of a namespace, oldest first, with superseded and expired ones. An error ends it, and the
+// memories before the error are not all. Only ctx bounds its time.
 func (c *Client) Export(ctx context.Context, namespace string) iter.Seq2[*triskelev1.Memory, error] {
 	return func(yield func(*triskelev1.Memory, error) bool) {
 		ctx, cancel := context.WithCancel(ctx) // ends the stream if the caller stops early
@@ -116,22 +120,22 @@ func (c *Client) Export(ctx context.Context, namespace string) iter.Seq2[*triske
 	}
 }
 
-// Import stores memories in one transaction.
+// Import stores at most 1,000 memories in one transaction.
 func (c *Client) Import(ctx context.Context, memories []*triskelev1.Memory) (*triskelev1.ImportResponse, error) {
 	stream, err := c.Memories.Import(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// A failed Send means that the call has ended; CloseAndRecv says how.
+	// Send fails with io.EOF when the call has ended. CloseAndRecv then returns its error.
 	if err := stream.Send(&triskelev1.ImportRequest{Memories: memories}); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	return stream.CloseAndRecv()
 }
 
-// WaitIndexed returns when no index of a namespace has anything pending. Between two looks it calls progress, if not
-// nil, with the number of memories that the furthest index is behind. An index that cannot be asked is an error, and so
-// is a memory that could not be indexed.
+// WaitIndexed returns when no index of a namespace has anything pending. After each poll it calls progress, if not nil,
+// with the largest number of memories that any index lacks. It returns an error if an index cannot be polled, or if it has
+// given up on a memory.
 func (c *Client) WaitIndexed(ctx context.Context, namespace string, progress func(pending int64)) error {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 500*time.Millisecond) {
 		resp, err := c.Recalls.GetIndexStatus(ctx, &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: namespace})

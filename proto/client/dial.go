@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// DefaultTimeout is the deadline of a call whose context has none; streams get none.
+	// DefaultTimeout bounds a call whose context has no deadline. Streams are not bounded.
 	DefaultTimeout = 10 * time.Second
-	// maxMessage is the largest message a gateway sends.
+	// maxMessage is the size in bytes of the largest message that a gateway sends.
 	maxMessage = 96 << 20
 )
 
-// serviceConfig spreads calls over the replicas behind a name that say they are serving. What only reads is tried again if a
-// replica cannot be reached; what writes is not: repeat it yourself, with an idempotency key.
+// serviceConfig spreads calls over those replicas behind a name whose health is SERVING. gRPC retries reads with backoff if a
+// replica cannot be reached. It does not retry writes: the caller can, with an idempotency key.
 const serviceConfig = `{
 	"loadBalancingConfig": [{"round_robin": {}}],
 	"healthCheckConfig": {"serviceName": ""},
@@ -43,7 +43,7 @@ const serviceConfig = `{
 	}]
 }`
 
-// Option says how to connect.
+// Option changes how Dial connects.
 type Option func(*settings)
 
 type settings struct {
@@ -53,22 +53,23 @@ type settings struct {
 	more    []grpc.DialOption
 }
 
-// WithTLS encrypts. An empty configuration trusts the system's authorities.
+// WithTLS encrypts the connection. An empty configuration trusts the system's certificate authorities.
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
 
-// WithToken shows a token with each call. Beyond this machine it needs TLS.
+// WithToken sends a token with each call. It needs TLS unless the gateway is on this machine.
 func WithToken(token string) Option { return func(s *settings) { s.token = token } }
 
-// WithTimeout is for calls whose context has no deadline, in place of DefaultTimeout.
+// WithTimeout bounds calls whose context has no deadline, instead of DefaultTimeout.
 func WithTimeout(timeout time.Duration) Option { return func(s *settings) { s.timeout = timeout } }
 
-// WithDialOptions adds options of gRPC, for instance for tracing. They win over those set here.
+// WithDialOptions adds options of gRPC, for instance for tracing. They override the options that Dial sets.
 func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.more = append(s.more, options...) }
 }
 
-// Dial prepares a connection to a gateway, in gRPC's name syntax: host:port, or dns:///host:port for all addresses of a name. It does
-// not wait for it: a gateway that is down fails calls, with UNAVAILABLE, and is used again when it is back. Close it when done.
+// Dial prepares a connection to a gateway. The target is in gRPC's name syntax: host:port, or dns:///host:port for all
+// addresses of a name. Dial does not wait for the gateway: while it is down, calls fail with UNAVAILABLE. Close the client
+// when done.
 func Dial(target string, options ...Option) (*Client, error) {
 	s := settings{timeout: DefaultTimeout}
 	for _, option := range options {
@@ -87,11 +88,11 @@ func Dial(target string, options ...Option) (*Client, error) {
 		grpc.WithChainUnaryInterceptor(deadline(s.timeout)),
 	}
 	if s.token != "" {
-		shown, err := Show(s.token, target, s.tls != nil)
+		option, err := SendToken(s.token, target, s.tls != nil)
 		if err != nil {
 			return nil, err
 		}
-		dial = append(dial, shown)
+		dial = append(dial, option)
 	}
 	conn, err := grpc.NewClient(target, append(dial, s.more...)...)
 	if err != nil {
@@ -102,7 +103,7 @@ func Dial(target string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// deadline gives one to calls without.
+// deadline returns an interceptor that bounds calls whose context has no deadline.
 func deadline(timeout time.Duration) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 		if _, ok := ctx.Deadline(); !ok {
@@ -114,29 +115,29 @@ func deadline(timeout time.Duration) grpc.UnaryClientInterceptor {
 	}
 }
 
-// Show has a connection to target show a token with each call, for programs that dial by themselves. Unless calls are encrypted,
-// only a target that is certain to be on this machine is shown one.
-func Show(secret, target string, encrypted bool) (grpc.DialOption, error) {
+// SendToken returns an option that sends a token with each call, for programs that dial without this package. It returns an
+// error if calls are not encrypted and the target may be on another machine.
+func SendToken(secret, target string, encrypted bool) (grpc.DialOption, error) {
 	if !encrypted && !loopback(target) {
 		return nil, errors.New("a token is sent to another machine only with TLS")
 	}
 	return grpc.WithPerRPCCredentials(token(secret)), nil
 }
 
-// loopback says whether a target is on this machine.
+// loopback reports whether a target is certain to be on this machine.
 func loopback(target string) bool {
 	if strings.HasPrefix(target, "unix:") {
 		return true
 	}
 	_, name, found := strings.Cut(target, ":///")
-	if !found { // no scheme, or one that names who is to look the name up
+	if !found { // no scheme, or a scheme with an authority
 		name = target
 	}
 	host, _, err := net.SplitHostPort(name)
 	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }
 
-// token is shown with each call.
+// token is the credential that each call carries.
 type token string
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
@@ -144,5 +145,5 @@ func (t token) GetRequestMetadata(context.Context, ...string) (map[string]string
 	return map[string]string{"authorization": "Bearer " + string(t)}, nil
 }
 
-// RequireTransportSecurity implements credentials.PerRPCCredentials; Show has seen to it.
+// RequireTransportSecurity implements credentials.PerRPCCredentials. SendToken has checked the transport.
 func (token) RequireTransportSecurity() bool { return false }

@@ -32,8 +32,8 @@ const (
 	qrelsFile   = "qrels.tsv"
 )
 
-// epoch is the time of the first document without a date; each further one is a second younger, so that the order of
-// equal scores does not depend on when the import ran.
+// epoch is the time of the first document, unless it has a date. Each further document is a second younger. So the order of
+// equal scores does not depend on the time of the import.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Set is a retrieval collection: documents, queries, and judgments of which documents answer which query.
@@ -43,8 +43,8 @@ type Set struct {
 	Memories    []*triskelev1.Memory // the documents, in the file's order
 	Documents   map[string]string    // document ids by memory id
 	Queries     []Query              // those with a relevant document
-	Unjudged    int                  // queries without one, which are left out
-	Unreachable int                  // judgments of relevance that name no document of the query's namespace
+	Unjudged    int                  // queries without a relevant document, which are left out
+	Unreachable int                  // relevant documents that are not in the query's namespace
 }
 
 // Query is a question with its judgments.
@@ -54,10 +54,10 @@ type Query struct {
 	Namespace string
 	Stratum   string         // its category, or ""
 	Grades    map[string]int // by document id; above 0 is relevant
-	Stale     []string       // documents that say what has been replaced; for judging rankings only, as the grades are
+	Stale     []string       // outdated documents; used, like the grades, to judge rankings only
 }
 
-// label is a string, or a number or null that stands for one.
+// label is a string. Its JSON may also be a number, or null for an empty string.
 type label string
 
 func (l *label) UnmarshalJSON(text []byte) error {
@@ -80,8 +80,8 @@ func (l *label) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// document and question hold what may be used of a line. All else stays unread: the metadata also has answers, evidence
-// and annotations, and a ranking that had seen those would measure nothing.
+// document and question have the fields of a line that may be used. The metadata also has answers, evidence and annotations.
+// These stay unread, since a ranking that used them would be worthless.
 type document struct {
 	ID       string `json:"_id"`
 	Title    string `json:"title"`
@@ -102,8 +102,8 @@ type question struct {
 	} `json:"metadata"`
 }
 
-// Load reads the set in a folder, which gives it its name. Of the queries the first limit with a relevant document are
-// kept, all if limit is 0. Whatever is wrong with a file is an error that names the file and the line.
+// Load reads the set in a folder, and names it after the folder. It keeps the first limit queries with a relevant document, or
+// all if limit is 0. An error names the file and the line.
 func Load(folder string, limit int) (*Set, error) {
 	s := &Set{Name: filepath.Base(folder), Documents: map[string]string{}}
 	namespaceOf, err := s.loadCorpus(filepath.Join(folder, corpusFile))
@@ -136,7 +136,7 @@ func (s *Set) loadCorpus(path string) (namespaceOf map[string]string, err error)
 			return err
 		}
 		if namespaceOf[d.ID] != "" {
-			return fmt.Errorf("document %q is there twice", d.ID)
+			return fmt.Errorf("document %q is repeated", d.ID)
 		}
 		namespace, err := Namespace(s.Name, string(d.Metadata.Scope))
 		if err != nil {
@@ -164,8 +164,7 @@ func (s *Set) loadCorpus(path string) (namespaceOf map[string]string, err error)
 	return namespaceOf, err
 }
 
-// memory is a document as it is stored. The id follows from the set and the document, so a repeated import changes
-// nothing.
+// memory returns the memory for a document. Its id follows from the set and the document, so a repeated import changes nothing.
 func (s *Set) memory(d document, namespace string) *triskelev1.Memory {
 	m := &triskelev1.Memory{
 		Id:        uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://github.com/triskele/triskele/eval/"+s.Name+"/"+d.ID)).String(),
@@ -188,14 +187,14 @@ func (s *Set) memory(d document, namespace string) *triskelev1.Memory {
 	return m
 }
 
-// markdownLink is the target of a link in a text.
+// markdownLink matches the target of a link in a text.
 var markdownLink = regexp.MustCompile(`\]\(([^()\s]+)\)`)
 
-// maxLinks is how many links a memory has at most.
+// maxLinks is the API's bound of the links of a memory.
 const maxLinks = 256
 
-// link makes what a text links to in Markdown, by the name of another document of its namespace, links of its memory: those
-// that its author wrote, and what importing a folder of notes does with them.
+// link turns Markdown links between documents of a namespace into links between their memories. The import of a folder of notes
+// does the same.
 func (s *Set) link() {
 	type place struct{ namespace, document string }
 	at := map[place]string{}
@@ -218,8 +217,8 @@ var (
 	notInNamespace   = regexp.MustCompile(`[^a-z0-9._-]+`)
 )
 
-// Namespace is where a set keeps the documents of a scope: "set/scope" in lower case, with what a namespace cannot hold
-// replaced by "-".
+// Namespace returns the namespace for the documents of a scope: "set/scope" in lower case. It replaces characters that a
+// namespace cannot have by "-".
 func Namespace(set, scope string) (string, error) {
 	namespace := ""
 	for i, part := range []string{set, scope} {
@@ -282,7 +281,7 @@ func (s *Set) loadQueries(path string, grades map[string]map[string]int, namespa
 		case q.Text == "":
 			return fmt.Errorf("query %q has no text", q.ID)
 		case seen[q.ID]:
-			return fmt.Errorf("query %q is there twice", q.ID)
+			return fmt.Errorf("query %q is repeated", q.ID)
 		}
 		seen[q.ID] = true
 		namespace, err := Namespace(s.Name, string(q.Metadata.Scope))
@@ -290,7 +289,7 @@ func (s *Set) loadQueries(path string, grades map[string]map[string]int, namespa
 			return err
 		}
 		if !slices.Contains(s.Namespaces, namespace) {
-			return fmt.Errorf("query %q asks in namespace %s, which has no documents", q.ID, namespace)
+			return fmt.Errorf("query %q is for namespace %s, which has no documents", q.ID, namespace)
 		}
 		relevant, unreachable := 0, 0
 		for id, grade := range grades[q.ID] {
@@ -318,7 +317,7 @@ func (s *Set) loadQueries(path string, grades map[string]map[string]int, namespa
 	})
 }
 
-// checkBounds applies the bounds that the services will, before anything is imported.
+// checkBounds applies the API's bounds to a message before anything is imported.
 func checkBounds(what string, message proto.Message) error {
 	if err := rpc.FromViolations(what, protovalidate.Validate(message)); err != nil {
 		return errors.New(status.Convert(err).Message())
@@ -326,7 +325,7 @@ func checkBounds(what string, message proto.Message) error {
 	return nil
 }
 
-// checkID refuses what would not survive a run file, whose columns are separated by spaces.
+// checkID refuses an id with white space, since it separates the columns of a run file.
 func checkID(id string) error {
 	if id == "" {
 		return errors.New("_id is missing")
@@ -337,7 +336,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// eachLine calls fn with every line that is not blank; an error comes back with the file's name and the line's number.
+// eachLine calls fn with every line that is not blank. It adds the file's name and the line's number to an error.
 func eachLine(path string, fn func(line []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {

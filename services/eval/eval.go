@@ -1,6 +1,13 @@
-// Package eval measures recall on retrieval collections in the BEIR layout. It imports the documents and asks the
-// queries through the same gateway, services and stores that an agent uses, so that what is measured is what is shipped;
-// nothing of a query but its text, and nothing of a document but title, text and date, reaches them.
+// Package eval measures the quality and latency of recalls on retrieval collections in the BEIR layout. It uses the same gateway,
+// services and stores as an agent, so it measures the product itself. The process is:
+//
+//  1. Load every set: corpus.jsonl, queries.jsonl and qrels.tsv. A broken file is found before anything is measured.
+//  2. For each set, start all services on an empty database, or connect to a gateway elsewhere.
+//  3. Import the documents through the gateway, and wait until every leg has indexed them.
+//  4. For each configuration, which is a selection of legs, ask a few queries as a warm-up and then all of them.
+//  5. Compute the metrics by category, and write run files and judgments for trec_eval, report.json and report.md.
+//
+// Only the text of a query reaches the services, and only title, text and date of a document. Judgments never do.
 package eval
 
 import (
@@ -13,17 +20,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/lexical"
@@ -31,17 +38,15 @@ import (
 )
 
 const (
-	// limit is how many hits a recall asks for; the measures look at ten, the run files keep all.
+	// limit is how many hits a recall asks for. Most metrics look at ten, and the run files have all.
 	limit = 50
-	// budget is far more than a recall needs, so that quality is not mixed with timeouts. It is the gateway's maximum.
+	// budget is the gateway's maximum, and far more than a recall needs. So timeouts do not affect the quality.
 	budget = 10 * time.Second
-	// patience is the client's deadline; it only ends a call that the budget should have ended.
-	patience = budget + 5*time.Second
-	// warmUp is how many queries are asked once without being measured before each configuration.
+	// timeout is the client's deadline. It matters only if the gateway does not keep to the budget.
+	timeout = budget + 5*time.Second
+	// warmUp is how many queries are asked before each configuration without being measured.
 	warmUp = 20
-	// importBatch is how many documents one message, and so one transaction, has.
-	importBatch = 200
-	// pollInterval is how often the legs are asked how far their indexes are.
+	// pollInterval is the time between two polls of the indexes.
 	pollInterval = 100 * time.Millisecond
 )
 
@@ -51,17 +56,17 @@ type Options struct {
 	Sets        []string // empty means every sub-folder with a corpus.jsonl
 	Store       string   // "sqlite" or "postgres"
 	Postgres    string   // connection URL of a server to create databases on; for postgres only
-	Gateway     string   // target of a gateway to ask, with what it has behind it, instead of starting a system on Store
+	Gateway     string   // target of a gateway to measure, instead of starting the services on Store
 	Embedder    embed.Embedder
 	Fallback    embed.Embedder // see standalone.Config
 	Out         string         // folder for the results; created if absent, files of earlier runs are overwritten
 	Configs     []string       // names; empty means all
 	Limit       int            // queries per set; 0 means all
-	Concurrency int            // recalls at a time; 0 means 1, which is what latencies should be taken with
+	Concurrency int            // recalls at a time; 0 means 1, the best value for measuring latencies
 	Progress    io.Writer      // for progress bars; nil means none
 	Lexical     lexical.Config // the lexical leg's
-	Command     string         // the command line, for the report
-	Compare     string         // folder of an earlier run's results, to report how far the rankings agree; may be empty
+	Command     string         // the command line, for the report; it must not show passwords
+	Compare     string         // folder of an earlier run to compare the rankings with; may be empty
 }
 
 // config is a selection of legs.
@@ -78,7 +83,7 @@ var configs = []config{
 	{"E-graph", []string{"graph"}},
 }
 
-// ConfigNames are the names of the configurations, each a selection of legs.
+// ConfigNames returns the names of the configurations.
 func ConfigNames() []string {
 	names := make([]string, len(configs))
 	for i, c := range configs {
@@ -109,8 +114,8 @@ func legNames() []string {
 }
 
 // Run measures every set with every configuration and writes report.json, report.md, qrels/SET.qrels and
-// runs/SET/CONFIG.trec to options.Out. Each set gets a fresh database of its own, which is removed afterwards: results do not depend on which
-// other sets are measured. Sets are read before the first is measured, so that a broken file is found early.
+// runs/SET/CONFIG.trec to options.Out. Each set has a database of its own, which is removed afterwards. So its results do not
+// depend on the other sets.
 func Run(ctx context.Context, options Options, process *telemetry.Process, log *slog.Logger) (*Report, error) {
 	r := &runner{options: options, process: process, log: log}
 	if err := r.check(); err != nil {
@@ -151,7 +156,7 @@ type runner struct {
 	log     *slog.Logger
 }
 
-// check refuses options that make no sense and fills in defaults.
+// check validates the options and fills in defaults.
 func (r *runner) check() error {
 	o := &r.options
 	switch {
@@ -180,9 +185,14 @@ func (r *runner) check() error {
 	if len(o.Configs) == 0 {
 		r.configs = configs
 	}
-	if len(o.Sets) > 0 {
-		return nil
+	if len(o.Sets) == 0 {
+		return o.findSets()
 	}
+	return nil
+}
+
+// findSets selects every sub-folder with a corpus.
+func (o *Options) findSets() error {
 	entries, err := os.ReadDir(o.Data) // sorted
 	if err != nil {
 		return err
@@ -198,18 +208,18 @@ func (r *runner) check() error {
 	return nil
 }
 
-// System is a service that holds one set, indexed by every leg.
+// System is a running gateway with its services, which has one set, indexed by every leg.
 type System struct {
-	Conn            *grpc.ClientConn                       // to its gateway
+	Conn            *grpc.ClientConn                       // to the gateway
 	Legs            map[string]triskelev1.LegServiceClient // by name; nil for a gateway elsewhere
-	Import, CatchUp time.Duration                          // how long storing took, and then indexing
+	Import, CatchUp time.Duration                          // the time to store the set, and then to index it
 	version         string                                 // of the database
-	settle          func(context.Context) error            // what is stored becomes what a store that has been running for a while has
-	closers         []func() error                         // the last first
+	settle          func(context.Context) error            // see store
+	closers         []func() error                         // called in reverse order
 }
 
-// Open starts the service on a store of its own, or connects to options.Gateway, and imports a set. Close it to remove
-// the store, or the set's namespaces.
+// Open starts the services on a store of their own, or connects to options.Gateway, and imports a set. Close removes the store,
+// or the set's namespaces.
 func Open(ctx context.Context, options Options, set *Set, process *telemetry.Process, log *slog.Logger) (*System, error) {
 	r := &runner{options: options, process: process, log: log}
 	if err := r.check(); err != nil {
@@ -245,7 +255,7 @@ func (r *runner) open(ctx context.Context, set *Set) (_ *System, err error) {
 	return s, s.settle(ctx)
 }
 
-// start starts the service in this process on a store of its own.
+// start starts the services in this process on a store of their own.
 func (r *runner) start(ctx context.Context, s *System) error {
 	store, err := r.newStore(ctx)
 	if err != nil {
@@ -267,8 +277,8 @@ func (r *runner) start(ctx context.Context, s *System) error {
 	return nil
 }
 
-// connect uses a gateway elsewhere. It refuses one that has anything in the set's namespaces, since these are deleted in
-// the end.
+// connect uses a gateway elsewhere. It returns an error if the set's namespaces have memories there, since Close deletes these
+// namespaces.
 func (s *System) connect(ctx context.Context, target string, set *Set, tel *telemetry.Service) error {
 	conn, err := rpc.Dial(target, tel)
 	if err != nil {
@@ -279,7 +289,7 @@ func (s *System) connect(ctx context.Context, target string, set *Set, tel *tele
 	memories := triskelev1.NewMemoryServiceClient(conn)
 	one := int32(1)
 	for _, namespace := range set.Namespaces {
-		call, cancel := context.WithTimeout(ctx, patience)
+		call, cancel := context.WithTimeout(ctx, timeout)
 		resp, err := memories.List(call, &triskelev1.ListRequest{Namespace: namespace, PageSize: &one})
 		cancel()
 		if err != nil {
@@ -302,11 +312,11 @@ func (s *System) connect(ctx context.Context, target string, set *Set, tel *tele
 	return nil
 }
 
-// Close stops the service and removes what was imported.
+// Close stops the services and removes the set.
 func (s *System) Close() error {
 	var errs []error
-	for i := len(s.closers) - 1; i >= 0; i-- {
-		errs = append(errs, s.closers[i]())
+	for _, closer := range slices.Backward(s.closers) {
+		errs = append(errs, closer())
 	}
 	return errors.Join(errs...)
 }
@@ -344,7 +354,7 @@ func (r *runner) measure(ctx context.Context, set *Set, report *Report) (err err
 	return nil
 }
 
-// load imports the documents, in one transaction per batch.
+// load imports the documents, with one transaction per message.
 func (r *runner) load(ctx context.Context, set *Set, memories triskelev1.MemoryServiceClient) error {
 	bar, done := r.bar(set.Name+" import", len(set.Memories))
 	defer done()
@@ -352,9 +362,9 @@ func (r *runner) load(ctx context.Context, set *Set, memories triskelev1.MemoryS
 	if err != nil {
 		return err
 	}
-	for batch := range slices.Chunk(set.Memories, importBatch) {
+	for batch := range slices.Chunk(set.Memories, client.BatchSize) {
 		if stream.Send(&triskelev1.ImportRequest{Memories: batch}) != nil {
-			break // CloseAndRecv says why
+			break // CloseAndRecv returns the error
 		}
 		_ = bar.Add(len(batch))
 	}
@@ -390,11 +400,11 @@ func (r *runner) catchUp(ctx context.Context, set *Set, recall triskelev1.Recall
 	return nil
 }
 
-// pending counts the documents that the legs have yet to index; one counts once for each leg.
+// pending counts the documents that are not indexed yet, once for each leg that lacks them.
 func pending(ctx context.Context, set *Set, recall triskelev1.RecallServiceClient) (int, error) {
 	var left int64
 	for _, namespace := range set.Namespaces {
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		resp, err := recall.GetIndexStatus(ctx, &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: namespace})
 		cancel()
 		if err != nil {
@@ -413,11 +423,11 @@ func pending(ctx context.Context, set *Set, recall triskelev1.RecallServiceClien
 	return int(left), nil
 }
 
-// answer is what came back for one query.
+// answer is the answer to one query.
 type answer struct {
 	Ranking
 	legs  []*triskelev1.LegReport // one per leg: a query has one namespace
-	spent time.Duration           // as the client saw it
+	spent time.Duration           // measured by the client
 }
 
 func rankings(answers []answer) []Ranking {
@@ -437,35 +447,24 @@ func (r *runner) ask(ctx context.Context, set *Set, c config, recall triskelev1.
 	}
 	bar, done := r.bar(set.Name+" "+c.name, len(set.Queries))
 	defer done()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var (
-		answers = make([]answer, len(set.Queries))
-		next    atomic.Int64
-		wg      sync.WaitGroup
-	)
-	for range r.options.Concurrency {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(set.Queries) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				got, err := ask(ctx, set, set.Queries[i], c, recall)
-				if err != nil {
-					cancel(err)
-					return
-				}
-				answers[i] = got
-				_ = bar.Add(1)
-			}
+	answers := make([]answer, len(set.Queries))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(r.options.Concurrency)
+	for i, query := range set.Queries {
+		group.Go(func() (err error) {
+			answers[i], err = ask(ctx, set, query, c, recall)
+			_ = bar.Add(1)
+			return err
 		})
 	}
-	wg.Wait()
-	return answers, context.Cause(ctx)
+	return answers, group.Wait()
 }
 
 func ask(ctx context.Context, set *Set, query Query, c config, recall triskelev1.RecallServiceClient) (answer, error) {
 	req := query.request(c.overrides())
-	// The fused score of a single leg's list only counts its ranks. The leg's own score is wanted in the run file.
+	// With a single leg, the run file has the leg's own score: the fused score depends on the ranks alone.
 	req.Explain = len(c.legs) == 1
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	start := time.Now()
 	resp, err := recall.Recall(ctx, req)
@@ -476,7 +475,7 @@ func ask(ctx context.Context, set *Set, query Query, c config, recall triskelev1
 	for _, hit := range resp.GetHits() {
 		id, known := set.Documents[hit.GetId()]
 		if !known {
-			return answer{}, fmt.Errorf("query %q: memory %s is no document of the set", query.ID, hit.GetId())
+			return answer{}, fmt.Errorf("query %q: memory %s is not a document of the set", query.ID, hit.GetId())
 		}
 		score := hit.GetScore()
 		if contributions := hit.GetContributions(); len(contributions) == 1 {
@@ -488,7 +487,7 @@ func ask(ctx context.Context, set *Set, query Query, c config, recall triskelev1
 	return out, nil
 }
 
-// request is the recall of a query.
+// request returns the recall for a query.
 func (q Query) request(legs map[string]*triskelev1.LegOptions) *triskelev1.RecallRequest {
 	hits := int32(limit)
 	return &triskelev1.RecallRequest{

@@ -3,28 +3,26 @@ package eval
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
 )
 
-// Machine is what latencies depend on.
+// Machine describes the machine that latencies were measured on.
 type Machine struct {
 	CPU      string  `json:"cpu"`
-	Cores    int     `json:"cores"` // logical ones that this process may use
+	Cores    int     `json:"cores"` // logical cores that this process may use
 	MemoryGB float64 `json:"memory_gb"`
 	OS       string  `json:"os"`
 	Go       string  `json:"go"`
 }
 
-// String is one line.
+// String describes the machine in one line.
 func (m Machine) String() string {
 	return fmt.Sprintf("%s, %d cores, %.1f GB; %s; %s", m.CPU, m.Cores, m.MemoryGB, m.OS, m.Go)
 }
 
-// ThisMachine leaves out what the system does not tell. It has no host name and no path.
+// ThisMachine describes this machine, as far as the system tells. It has no host name and no path.
 func ThisMachine() Machine {
 	m := Machine{CPU: runtime.GOARCH, Cores: runtime.GOMAXPROCS(0), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
 	if model := systemValue("/proc/cpuinfo", "model name", ":"); model != "" {
@@ -40,7 +38,7 @@ func ThisMachine() Machine {
 	return m
 }
 
-// systemValue is the value of the first line "key<separator>value" of a file, or "".
+// systemValue returns the value of the first line "key<separator>value" of a file, or "".
 func systemValue(path, key, separator string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -54,7 +52,7 @@ func systemValue(path, key, separator string) string {
 	return ""
 }
 
-// Commit is the version control revision this program was built from, or "" if it does not know.
+// Commit returns the revision that this program was built from, or "" if it is unknown.
 func Commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -69,21 +67,4 @@ func Commit() string {
 		revision += ", modified"
 	}
 	return revision
-}
-
-// publicCommand is the command line without what only says where things lie on this machine, and without passwords.
-func publicCommand(options Options) string {
-	command := options.Command
-	for _, flag := range []struct{ name, value string }{{"data", options.Data}, {"out", options.Out}, {"postgres", options.Postgres}, {"gateway", options.Gateway}, {"compare", options.Compare}} {
-		value := `\S+`
-		if flag.value != "" { // as it was given, since a path may have spaces
-			value = `['"]?` + regexp.QuoteMeta(flag.value) + `['"]?|\S+`
-		}
-		command = regexp.MustCompile(`(--`+flag.name+`[= ])(`+value+`)`).ReplaceAllString(command, "${1}"+strings.ToUpper(flag.name))
-	}
-	program, rest, more := strings.Cut(command, " ")
-	if command = filepath.Base(program); more {
-		command += " " + rest
-	}
-	return command
 }

@@ -1,12 +1,13 @@
 package eval
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
 )
 
-// Metrics are one query's measures, or the means of several queries', each from 0 to 1.
+// Metrics are the measures of one query, or the means over several queries. Each is from 0 to 1.
 type Metrics struct {
 	Recall1   float64 `json:"recall_at_1"`
 	Recall5   float64 `json:"recall_at_5"`
@@ -35,7 +36,7 @@ var measures = []struct {
 	{"success@10", func(m *Metrics) *float64 { return &m.Success10 }, Success, 10},
 }
 
-// MetricNames are the names of the measures, such as recall@10.
+// MetricNames returns the names of the measures, such as recall@10.
 func MetricNames() []string {
 	names := make([]string, len(measures))
 	for i, m := range measures {
@@ -44,7 +45,7 @@ func MetricNames() []string {
 	return names
 }
 
-// Value is the measure of a name; 0 if there is none of it.
+// Value returns a measure by its name, or 0 for an unknown name.
 func (m Metrics) Value(name string) float64 {
 	for _, measure := range measures {
 		if measure.name == name {
@@ -54,7 +55,7 @@ func (m Metrics) Value(name string) float64 {
 	return 0
 }
 
-// Measure measures one ranking, best first, no document twice, against the grades of the judged documents.
+// Measure compares a ranking, best first and without repetitions, with the grades of the judged documents.
 func Measure(ranking []string, grades map[string]int) Metrics {
 	var m Metrics
 	for _, measure := range measures {
@@ -63,7 +64,7 @@ func Measure(ranking []string, grades map[string]int) Metrics {
 	return m
 }
 
-// Mean weighs every query alike. It is zero for no queries.
+// Mean returns the arithmetic means over queries. They are 0 for no queries.
 func Mean(queries []Metrics) Metrics {
 	var mean Metrics
 	for _, measure := range measures {
@@ -76,7 +77,7 @@ func Mean(queries []Metrics) Metrics {
 	return mean
 }
 
-// Recall is the share of the relevant documents, those with a grade above 0, among the first k.
+// Recall returns the share of the relevant documents that are among the first k. Documents with a grade above 0 are relevant.
 func Recall(ranking []string, grades map[string]int, k int) float64 {
 	relevant, found := 0, 0
 	for _, grade := range grades {
@@ -95,7 +96,7 @@ func Recall(ranking []string, grades map[string]int, k int) float64 {
 	return float64(found) / float64(relevant)
 }
 
-// Success is 1 if any relevant document is among the first k, else 0.
+// Success returns 1 if any relevant document is among the first k, else 0.
 func Success(ranking []string, grades map[string]int, k int) float64 {
 	if ReciprocalRank(ranking, grades, k) > 0 {
 		return 1
@@ -103,7 +104,7 @@ func Success(ranking []string, grades map[string]int, k int) float64 {
 	return 0
 }
 
-// ReciprocalRank is 1 over the rank of the first relevant document, 0 if none is among the first k.
+// ReciprocalRank returns 1 / rank of the first relevant document, or 0 if none is among the first k.
 func ReciprocalRank(ranking []string, grades map[string]int, k int) float64 {
 	for i, id := range ranking[:min(k, len(ranking))] {
 		if grades[id] > 0 {
@@ -113,13 +114,14 @@ func ReciprocalRank(ranking []string, grades map[string]int, k int) float64 {
 	return 0
 }
 
-// NDCG is the normalised discounted cumulative gain with linear gains, grade / log2(rank + 1), as trec_eval's ndcg_cut.
+// NDCG returns the normalised discounted cumulative gain of the first k documents. Gains are linear, grade / log2(rank + 1), as
+// in trec_eval's ndcg_cut.
 func NDCG(ranking []string, grades map[string]int, k int) float64 {
 	ideal := make([]int, 0, len(grades))
 	for _, grade := range grades {
 		ideal = append(ideal, grade)
 	}
-	slices.SortFunc(ideal, func(a, b int) int { return b - a })
+	slices.SortFunc(ideal, func(a, b int) int { return cmp.Compare(b, a) })
 	best := 0.0
 	for i, grade := range ideal[:min(k, len(ideal))] {
 		best += gain(grade, i)
@@ -145,14 +147,14 @@ type Percentiles struct {
 	P99 float64 `json:"p99_ms"`
 }
 
-// NewPercentiles uses the nearest rank: each percentile is one of the durations. They are zero for none.
+// NewPercentiles uses the nearest-rank method: each percentile is one of the durations. Without durations they are 0.
 func NewPercentiles(durations []time.Duration) Percentiles {
 	if len(durations) == 0 {
 		return Percentiles{}
 	}
 	sorted := slices.Sorted(slices.Values(durations))
 	at := func(percent int) float64 {
-		rank := (percent*len(sorted) + 99) / 100 // ceil, without the rounding of floats
+		rank := (percent*len(sorted) + 99) / 100 // ceil(percent * n / 100)
 		return float64(sorted[rank-1].Microseconds()) / 1000
 	}
 	return Percentiles{P50: at(50), P95: at(95), P99: at(99)}

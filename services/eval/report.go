@@ -2,6 +2,7 @@ package eval
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -17,7 +18,7 @@ import (
 // all is the stratum that every query belongs to.
 const all = "all"
 
-// Report is the outcome of a run.
+// Report is the result of a run.
 type Report struct {
 	Command  string      `json:"command,omitempty"`
 	Commit   string      `json:"commit,omitempty"`
@@ -27,14 +28,14 @@ type Report struct {
 	Database string      `json:"database"` // engine and version
 	Settings Settings    `json:"settings"`
 	Sets     []SetReport `json:"sets"`
-	// Comparisons with an earlier run, if one was given.
+	// Comparisons with the run in Options.Compare.
 	Comparisons []Comparison `json:"comparisons,omitempty"`
 }
 
-// Settings are what rankings depend on.
+// Settings are the settings that rankings and latencies depend on.
 type Settings struct {
 	Embedder     string        `json:"embedder"`
-	Fusion       string        `json:"fusion"` // method and its settings
+	Fusion       string        `json:"fusion"` // method with its parameters
 	Legs         []LegSettings `json:"legs"`
 	Limit        int           `json:"limit"`
 	Concurrency  int           `json:"concurrency"`
@@ -50,49 +51,49 @@ type LegSettings struct {
 	Depth  int     `json:"depth"`
 }
 
-// SetReport is the outcome of one set.
+// SetReport is the result for one set.
 type SetReport struct {
 	Name            string         `json:"name"`
 	Documents       int            `json:"documents"`
 	Namespaces      int            `json:"namespaces"`
-	Queries         int            `json:"queries"`              // asked
-	Unjudged        int            `json:"queries_unjudged"`     // left out, having no relevant document
-	Unreachable     int            `json:"relevant_unreachable"` // judgments whose document is not in the query's namespace
+	Queries         int            `json:"queries"`              // that were asked
+	Unjudged        int            `json:"queries_unjudged"`     // left out, because they have no relevant document
+	Unreachable     int            `json:"relevant_unreachable"` // relevant documents that are not in the query's namespace
 	ImportSeconds   float64        `json:"import_seconds"`
 	ImportPerSecond float64        `json:"import_per_second"`      // documents
-	CatchUpSeconds  float64        `json:"index_catch_up_seconds"` // after the import, until all legs had indexed everything
+	CatchUpSeconds  float64        `json:"index_catch_up_seconds"` // from the end of the import until all legs have indexed everything
 	Configs         []ConfigReport `json:"configs"`
 }
 
-// ConfigReport is the outcome of one configuration on one set.
+// ConfigReport is the result of one configuration on one set.
 type ConfigReport struct {
 	Name    string      `json:"name"`
 	Strata  []Stratum   `json:"strata"`  // "all" first, then by name
-	Latency Percentiles `json:"latency"` // of Recall as the client saw it
+	Latency Percentiles `json:"latency"` // of recalls, measured by the client
 	Legs    []LegReport `json:"legs"`
 }
 
-// Stratum is the outcome of the queries of one category.
+// Stratum is the result for the queries of one category.
 type Stratum struct {
 	Name    string  `json:"name"`
 	Queries int     `json:"queries"`
 	Metrics Metrics `json:"metrics"`
 }
 
-// LegReport is what a leg did in one configuration.
+// LegReport is the result of a leg in one configuration.
 type LegReport struct {
 	Leg     string         `json:"leg"`
-	States  map[string]int `json:"states"`  // how many searches ended so
-	Latency Percentiles    `json:"latency"` // as the gateway saw it, of the searches that were started
+	States  map[string]int `json:"states"`  // number of searches by state
+	Latency Percentiles    `json:"latency"` // of the searches that were started, measured by the gateway
 }
 
 func (r *runner) newReport() *Report {
 	report := &Report{
-		Command: publicCommand(r.options), Commit: Commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: ThisMachine(), Store: r.options.Store,
+		Command: r.options.Command, Commit: Commit(), Date: time.Now().UTC().Format(time.DateOnly), Machine: ThisMachine(), Store: r.options.Store,
 		Settings: Settings{Limit: limit, Concurrency: r.options.Concurrency, QueriesLimit: r.options.Limit, WarmUp: warmUp},
 	}
 	if r.options.Gateway != "" {
-		return report // its settings are its own
+		return report // the settings of another gateway are unknown
 	}
 	model := r.options.Embedder.Model()
 	report.Settings.Embedder = fmt.Sprintf("%s/%s, %d dimensions", model.Provider, model.Name, model.Dimensions)
@@ -130,13 +131,13 @@ func summarize(c config, queries []Query, answers []answer) ConfigReport {
 		out.Strata = append(out.Strata, Stratum{Name: name, Queries: len(metrics), Metrics: Mean(metrics)})
 	}
 	slices.SortFunc(out.Strata, func(a, b Stratum) int {
-		if (a.Name == all) != (b.Name == all) {
-			if a.Name == all {
-				return -1
-			}
+		switch {
+		case a.Name == all:
+			return -1
+		case b.Name == all:
 			return 1
 		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Compare(a.Name, b.Name)
 	})
 	for _, leg := range legNames() {
 		out.Legs = append(out.Legs, LegReport{Leg: leg, States: legStates[leg], Latency: NewPercentiles(legSpent[leg])})
@@ -161,13 +162,27 @@ func (r *Report) write(folder string) error {
 	return os.WriteFile(filepath.Join(folder, "report.md"), r.Markdown(), 0o644)
 }
 
-// Markdown is the report for people.
+// markdown collects the text of a report.
+type markdown struct{ bytes.Buffer }
+
+func (m *markdown) line(format string, args ...any) { fmt.Fprintf(m, format+"\n", args...) }
+
+// table begins a table. Its header has the names of the columns, separated by bars.
+func (m *markdown) table(header string) {
+	m.line("\n| %s |\n|%s", header, strings.Repeat("---|", strings.Count(header, "|")+1))
+}
+
+// Markdown returns the report for people.
 func (r *Report) Markdown() []byte {
-	var out bytes.Buffer
-	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
-	table := func(header string) {
-		line("\n| %s |\n|%s", header, strings.Repeat("---|", strings.Count(header, "|")+1))
+	var out markdown
+	for _, write := range []func(*markdown){r.writeSettings, r.writeQuality, r.writeLatency, r.writeStates, r.writeImport, r.writeComparisons} {
+		write(&out)
 	}
+	return out.Bytes()
+}
+
+func (r *Report) writeSettings(out *markdown) {
+	line := out.line
 	line("# Recall on %s\n", r.Database)
 	if r.Command != "" {
 		line("    %s\n", r.Command)
@@ -178,7 +193,7 @@ func (r *Report) Markdown() []byte {
 	line("- Date: %s", r.Date)
 	line("- Machine: %s", r.Machine)
 	if r.Settings.Legs == nil {
-		line("- Fusion and embedder: those of the gateway that was asked")
+		line("- Fusion and embedder: those of the gateway")
 	} else {
 		legs := make([]string, len(r.Settings.Legs))
 		for i, leg := range r.Settings.Legs {
@@ -191,42 +206,48 @@ func (r *Report) Markdown() []byte {
 	if r.Settings.QueriesLimit > 0 {
 		line("- Only the first %d queries of each set", r.Settings.QueriesLimit)
 	}
+}
 
-	line("\n## Quality\n\nMeans over all queries. Success is the share of queries with any relevant document among the first k.")
-	table("set | configuration | queries | " + metricsHeader)
+func (r *Report) writeQuality(out *markdown) {
+	out.line("\n## Quality\n\nMeans over all queries. Success is the share of queries with any relevant document among the first k.")
+	out.table("set | configuration | queries | " + metricsHeader)
 	for _, set := range r.Sets {
 		for _, c := range set.Configs {
-			line("| %s | %s | %d | %s |", set.Name, c.Name, c.Strata[0].Queries, c.Strata[0].Metrics.row())
+			out.line("| %s | %s | %d | %s |", set.Name, c.Name, c.Strata[0].Queries, c.Strata[0].Metrics.row())
 		}
 	}
 	for _, set := range r.Sets {
-		if len(set.Configs[0].Strata) < 3 { // one stratum beside "all" says the same again
+		if len(set.Configs[0].Strata) < 3 { // a single stratum has the same queries as "all"
 			continue
 		}
-		line("\n### %s by category", set.Name)
-		table("category | queries | configuration | " + metricsHeader)
+		out.line("\n### %s by category", set.Name)
+		out.table("category | queries | configuration | " + metricsHeader)
 		for i, stratum := range set.Configs[0].Strata[1:] {
 			for _, c := range set.Configs {
-				line("| %s | %d | %s | %s |", cell(stratum.Name), stratum.Queries, c.Name, c.Strata[i+1].Metrics.row())
+				out.line("| %s | %d | %s | %s |", cell(stratum.Name), stratum.Queries, c.Name, c.Strata[i+1].Metrics.row())
 			}
 		}
 	}
+}
 
-	line("\n## Latency\n\nMilliseconds, p50 / p95 / p99: of the whole recall as the client saw it, and of each leg as the gateway saw it.")
-	table("set | configuration | recall | " + strings.Join(legNames(), " | "))
+func (r *Report) writeLatency(out *markdown) {
+	out.line("\n## Latency\n\nMilliseconds, p50 / p95 / p99: of the whole recall, measured by the client, and of each leg, measured by the gateway.")
+	out.table("set | configuration | recall | " + strings.Join(legNames(), " | "))
 	for _, set := range r.Sets {
 		for _, c := range set.Configs {
 			row := []string{c.Latency.String()}
 			for _, leg := range c.Legs {
 				row = append(row, leg.Latency.String())
 			}
-			line("| %s | %s | %s |", set.Name, c.Name, strings.Join(row, " | "))
+			out.line("| %s | %s | %s |", set.Name, c.Name, strings.Join(row, " | "))
 		}
 	}
+}
 
-	line("\n## How the legs ended")
+func (r *Report) writeStates(out *markdown) {
+	out.line("\n## States of the legs")
 	states := r.states()
-	table("set | configuration | leg | " + strings.Join(states, " | "))
+	out.table("set | configuration | leg | " + strings.Join(states, " | "))
 	for _, set := range r.Sets {
 		for _, c := range set.Configs {
 			for _, leg := range c.Legs {
@@ -234,29 +255,34 @@ func (r *Report) Markdown() []byte {
 				for i, state := range states {
 					row[i] = fmt.Sprint(leg.States[state])
 				}
-				line("| %s | %s | %s | %s |", set.Name, c.Name, leg.Leg, strings.Join(row, " | "))
+				out.line("| %s | %s | %s | %s |", set.Name, c.Name, leg.Leg, strings.Join(row, " | "))
 			}
 		}
 	}
-
-	line("\n## Import\n\nCatch-up is the time from the end of the import until every leg had indexed everything.")
-	table("set | documents | namespaces | queries | without judgment | unreachable judgments | import s | documents/s | catch-up s")
-	for _, set := range r.Sets {
-		line("| %s | %d | %d | %d | %d | %d | %.2f | %.0f | %.2f |", set.Name, set.Documents, set.Namespaces, set.Queries, set.Unjudged,
-			set.Unreachable, set.ImportSeconds, set.ImportPerSecond, set.CatchUpSeconds)
-	}
-
-	if len(r.Comparisons) > 0 {
-		line("\n## Agreement with the other run\n\nOf the first ten documents of each query: the share of queries with the same ones in the same order, the same with tied documents (1e-4 relative) in any order, and the mean share of documents both have.")
-		table("set | configuration | queries | same | same but for ties | overlap")
-		for _, c := range r.Comparisons {
-			line("| %s | %s | %d | %.4f | %.4f | %.4f |", c.Set, c.Config, c.Queries, c.Same, c.Tied, c.Overlap)
-		}
-	}
-	return out.Bytes()
 }
 
-// states are those that occur, in the order of the contract.
+func (r *Report) writeImport(out *markdown) {
+	out.line("\n## Import\n\nCatch-up is the time from the end of the import until every leg had indexed everything.")
+	out.table("set | documents | namespaces | queries | without judgment | unreachable judgments | import s | documents/s | catch-up s")
+	for _, set := range r.Sets {
+		out.line("| %s | %d | %d | %d | %d | %d | %.2f | %.0f | %.2f |", set.Name, set.Documents, set.Namespaces, set.Queries, set.Unjudged,
+			set.Unreachable, set.ImportSeconds, set.ImportPerSecond, set.CatchUpSeconds)
+	}
+}
+
+func (r *Report) writeComparisons(out *markdown) {
+	if len(r.Comparisons) == 0 {
+		return
+	}
+	out.line("\n## Agreement with the other run\n\nEach query's first ten documents are compared. Same: the share of queries with the same documents in the " +
+		"same order. Same but for ties: also counts another order of tied documents (1e-4 relative). Overlap: the mean share of documents in both.")
+	out.table("set | configuration | queries | same | same but for ties | overlap")
+	for _, c := range r.Comparisons {
+		out.line("| %s | %s | %d | %.4f | %.4f | %.4f |", c.Set, c.Config, c.Queries, c.Same, c.Tied, c.Overlap)
+	}
+}
+
+// states returns the states that occur, in the order of the API.
 func (r *Report) states() []string {
 	var names []string
 	for number := range int32(len(triskelev1.LegState_name)) {
@@ -282,7 +308,7 @@ func (m Metrics) row() string {
 	return strings.Join(values, " | ")
 }
 
-// String is "p50 / p95 / p99", or "–" if there was nothing to time.
+// String returns "p50 / p95 / p99", or "–" without durations.
 func (p Percentiles) String() string {
 	if p == (Percentiles{}) {
 		return "–"
@@ -290,5 +316,5 @@ func (p Percentiles) String() string {
 	return fmt.Sprintf("%.2f / %.2f / %.2f", p.P50, p.P95, p.P99)
 }
 
-// cell keeps foreign text from breaking a table.
+// cell escapes a text for a table.
 func cell(text string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(text) }

@@ -16,9 +16,9 @@ import (
 	"strings"
 )
 
-// WriteRun writes the rankings of queries in the format of trec_eval: "query Q0 document rank score tag". trec_eval sorts
-// by score, as a 32-bit number, and settles ties its own way; so that it sees the order that was measured, a score that
-// does not fall is lowered to the next smaller such number. The file is whole or not there.
+// WriteRun writes the rankings of queries in the format of trec_eval: "query Q0 document rank score tag". trec_eval sorts by
+// score, as a 32-bit number, and breaks ties in its own way. So WriteRun lowers a score that is not below the one before to the
+// next smaller 32-bit number. The file appears only when it is complete.
 func WriteRun(name, config string, queries []Query, rankings []Ranking) error {
 	return writeFile(name, func(out io.Writer) {
 		for i, query := range queries {
@@ -46,7 +46,7 @@ func WriteJudgments(name string, queries []Query) error {
 	})
 }
 
-// writeFile makes a file of what write writes, under its name only when it is complete.
+// writeFile creates a file with the output of write. The file gets its name only when it is complete.
 func writeFile(name string, write func(io.Writer)) (err error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
@@ -56,7 +56,7 @@ func writeFile(name string, write func(io.Writer)) (err error) {
 		return err
 	}
 	out := bufio.NewWriter(file)
-	write(out) // a failed write comes back from Flush
+	write(out) // Flush returns the error of a failed write
 	if err := errors.Join(out.Flush(), file.Close()); err != nil {
 		return err
 	}
@@ -69,18 +69,18 @@ type Comparison struct {
 	Config  string  `json:"config"`
 	Queries int     `json:"queries"`        // with a hit in at least one of the runs
 	Same    float64 `json:"same"`           // share of queries with the same documents in the same order
-	Tied    float64 `json:"same_but_ties"`  // as Same, but documents whose scores are tied may have changed places
+	Tied    float64 `json:"same_but_ties"`  // like Same, but tied documents may be in any order
 	Overlap float64 `json:"overlap_at_ten"` // mean share of documents that both runs have
 }
 
 const (
 	// comparedDepth is how many documents of a ranking are compared.
 	comparedDepth = 10
-	// tie is the relative difference up to which two scores count as equal.
+	// tie is the largest relative difference of two scores that count as equal.
 	tie = 1e-4
 )
 
-// CompareRuns compares the run files that two folders of results have in common. It is an error if there are none.
+// CompareRuns compares the run files that two folders of results have in common. It returns an error if there are none.
 func CompareRuns(dirA, dirB string) ([]Comparison, error) {
 	files, err := fs.Glob(os.DirFS(dirA), "runs/*/*.trec") // sorted
 	if err != nil {
@@ -115,7 +115,7 @@ type Ranking struct {
 	Scores map[string]float64
 }
 
-// ReadRun reads a run file; what it returns is by query.
+// ReadRun reads a run file. It returns the rankings by query.
 func ReadRun(name string) (map[string]Ranking, error) {
 	run := map[string]Ranking{}
 	err := eachLine(name, func(line []byte) error {
@@ -171,7 +171,7 @@ func compare(a, b map[string]Ranking) Comparison {
 	return Comparison{Queries: len(queries), Same: float64(same) / n, Tied: float64(tied) / n, Overlap: overlap / n}
 }
 
-// sameButTies says whether, at every rank, the two documents are the same or each run scores both of them alike.
+// sameButTies reports whether, at every rank, the two documents are the same or are tied in both runs.
 func sameButTies(topA, topB []string, scoresA, scoresB map[string]float64) bool {
 	if len(topA) != len(topB) {
 		return false

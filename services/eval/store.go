@@ -15,13 +15,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// dropTime is how long the removal of a database may take, also after the run was cancelled.
+// dropTime bounds the removal of a database. It also applies after the run was cancelled.
 const dropTime = 30 * time.Second
 
-// store is an empty database that belongs to this run alone.
+// store is an empty database for one set.
 type store struct {
-	postgres, sqlite string // one of them, for standalone.Config
-	settle           func(context.Context) error
+	postgres, sqlite string                      // one of them, for standalone.Config
+	settle           func(context.Context) error // brings the tables into the state of a long-running database
 	version          func(context.Context) (string, error)
 	drop             func() error
 }
@@ -65,7 +65,7 @@ func newPostgres(ctx context.Context, server string) (*store, error) {
 	}
 	return &store{
 		postgres: target,
-		// A database that runs for a while has this done by autovacuum; here it would come at some moment of the run.
+		// Autovacuum would do this at some moment of the run, and disturb the latencies.
 		settle: func(ctx context.Context) error { return execute(ctx, target, "VACUUM (ANALYZE)") },
 		version: func(ctx context.Context) (version string, err error) {
 			err = connected(ctx, target, func(conn *pgx.Conn) error {
@@ -85,9 +85,9 @@ func newPostgres(ctx context.Context, server string) (*store, error) {
 	}, nil
 }
 
-// onDatabase is a connection string, in URL or keyword form, with its database replaced.
+// onDatabase replaces the database in a connection string, which may be a URL or keywords.
 func onDatabase(server, name string) (string, error) {
-	target := server + " dbname=" + name // of keywords the last counts
+	target := server + " dbname=" + name // the last of repeated keywords is used
 	if u, err := url.Parse(server); err == nil && strings.HasPrefix(u.Scheme, "postgres") {
 		query := u.Query()
 		query.Del("dbname")
@@ -96,7 +96,7 @@ func onDatabase(server, name string) (string, error) {
 	}
 	config, err := pgx.ParseConfig(target)
 	if err != nil || config.Database != name {
-		// The cause may repeat the connection string, password and all.
+		// The cause may show the password.
 		return "", errors.New("the PostgreSQL connection string is not valid")
 	}
 	return target, nil

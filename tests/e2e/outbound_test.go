@@ -94,6 +94,8 @@ var libraries = map[string]string{
 	"github.com/go-jose/go-jose/v4":             "no",
 	"github.com/google/uuid":                    "no",
 	"github.com/grpc-ecosystem/grpc-gateway/v2": "answers to callers over HTTP; what it logs to standard error quotes nothing: TestHTTPLogsNoTexts reads it",
+	"github.com/hashicorp/golang-lru/v2":        "no",
+	"github.com/maypok86/otter/v2":              "logs a panic of its own to standard error, without keys and values",
 	"github.com/jackc/pgx/v5":                   "the database",
 	"github.com/klauspost/compress":             "no",
 	"github.com/sony/gobreaker/v2":              "no",

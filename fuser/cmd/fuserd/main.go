@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/page"
@@ -32,16 +33,16 @@ type flags struct {
 	Web           web.Flags            `embed:"" group:"Address and callers:"`
 	Leg           []string             `help:"A leg as ${form}; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG" group:"Recall:"`
 	Memory        string               `help:"The memory service as ${memory}." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET" group:"Recall:"`
-	Policies      []byte               `help:"JSON file of recall policies by namespace: a policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE" group:"Recall:"`
+	Policies      []byte               `help:"JSON file of recall policies by namespace. A policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE" group:"Recall:"`
 	Fusion        gateway.FusionConfig `embed:"" group:"Recall:"`
 	DefaultBudget time.Duration        `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET" group:"Recall:"`
-	MaxBudget     time.Duration        `help:"No recall gets more." default:"10s" env:"TRISKELE_MAX_BUDGET" group:"Recall:"`
+	MaxBudget     time.Duration        `help:"Greatest budget of a recall." default:"10s" env:"TRISKELE_MAX_BUDGET" group:"Recall:"`
 	Reranker      rerank.Flags         `embed:"" group:"Reranker:"`
 	Cache         gateway.CacheConfig  `embed:"" group:"Recall:"`
 	Trace         gateway.TraceConfig  `embed:"" group:"What it tells:"`
 }
 
-// defaultLegs are the gateway's own, on this machine, as LegForm has them.
+// defaultLegs are the default legs on this machine, as LegForm has them.
 func defaultLegs() string {
 	legs := gateway.DefaultLegs(map[string]string{"lexical": "127.0.0.1:7401", "dense": "127.0.0.1:7402", "graph": "127.0.0.1:7403"})
 	texts := make([]string, len(legs))
@@ -53,54 +54,31 @@ func defaultLegs() string {
 
 func main() {
 	var f flags
-	program.Main("fuser", "Serves the gateway: Recall, and the record calls it passes on.", &f, &f.Flags,
+	program.Main("fuser", "Serves the gateway: Recall, and the record calls that it forwards.", &f, &f.Flags,
 		kong.Vars{"listen": "127.0.0.1:7400", "tls_clients": "", "legs": defaultLegs(), "form": gateway.LegForm, "memory": gateway.MemoryForm}, f.run)
 }
 
 func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admin.Server, log *slog.Logger) error {
-	config := gateway.DefaultConfig()
-	config.Fusion, config.Cache, config.Trace = f.Fusion, f.Cache, f.Trace
-	config.Budget.Default, config.Budget.Max = f.DefaultBudget, f.MaxBudget
-	var err error
-	if config.Memory, err = gateway.ParseMemory(f.Memory); err != nil {
+	config, err := f.config()
+	if err != nil {
 		return err
-	}
-	if config.Rerank, err = f.Reranker.Open(os.Getenv); err != nil {
-		return err
-	}
-	if len(f.Policies) > 0 {
-		if config.Policies, err = gateway.ParsePolicies(f.Policies); err != nil {
-			return err
-		}
 	}
 	creds, err := f.Listener.TLS.Client()
 	if err != nil {
 		return err
 	}
-	var clients []triskelev1.LegServiceClient
-	for _, text := range f.Leg {
-		leg, err := gateway.ParseLeg(text)
-		if err != nil {
-			return err
-		}
-		conn, err := rpc.Dial(leg.Target, tel, grpc.WithTransportCredentials(creds))
-		if err != nil {
-			return fmt.Errorf("leg %s: %w", leg.Name, err)
-		}
-		defer func() { _ = conn.Close() }()
-		config.Legs = append(config.Legs, leg)
-		clients = append(clients, triskelev1.NewLegServiceClient(conn))
-	}
-	conn, err := rpc.Dial(config.Memory.Target, tel, grpc.WithTransportCredentials(creds))
+	conns := &connections{tel: tel, creds: creds}
+	defer conns.close()
+	legs, err := conns.legs(config.Legs)
 	if err != nil {
-		return fmt.Errorf("memory: %w", err)
+		return err
 	}
-	defer func() { _ = conn.Close() }()
+	conn, err := conns.dial("memory", config.Memory.Target)
+	if err != nil {
+		return err
+	}
 	memory := triskelev1.NewMemoryServiceClient(conn)
-	if f.Admin.On() {
-		config.Recent = recent.New()
-	}
-	g, err := gateway.New(config, clients, memory, tel, log)
+	g, err := gateway.New(config, legs, memory, tel, log)
 	if err != nil {
 		return err
 	}
@@ -112,7 +90,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 		triskelev1.RegisterRecallServiceServer(server, g)
 		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memory))
 		server.CompileRules()
-		// A gateway whose legs are down still answers, with what it has: it is ready as soon as it listens.
+		// Ready as soon as it listens: a gateway whose legs are down still answers.
 		server.Ready()
 	}
 	register(server)
@@ -135,4 +113,66 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	operators.Health(server.Serving, server.Concerns)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version(), "legs", len(config.Legs))
 	return server.Run(ctx, listener)
+}
+
+// config returns the gateway's configuration.
+func (f *flags) config() (config gateway.Config, err error) {
+	config = gateway.DefaultConfig()
+	config.Fusion, config.Cache, config.Trace = f.Fusion, f.Cache, f.Trace
+	config.Budget.Default, config.Budget.Max = f.DefaultBudget, f.MaxBudget
+	if config.Memory, err = gateway.ParseMemory(f.Memory); err != nil {
+		return config, err
+	}
+	if config.Rerank, err = f.Reranker.Open(os.Getenv); err != nil {
+		return config, err
+	}
+	if len(f.Policies) > 0 {
+		if config.Policies, err = gateway.ParsePolicies(f.Policies); err != nil {
+			return config, err
+		}
+	}
+	for _, text := range f.Leg {
+		leg, err := gateway.ParseLeg(text)
+		if err != nil {
+			return config, err
+		}
+		config.Legs = append(config.Legs, leg)
+	}
+	if f.Admin.On() {
+		config.Recent = recent.New()
+	}
+	return config, nil
+}
+
+// connections are the connections to the dependencies.
+type connections struct {
+	tel   *telemetry.Service
+	creds credentials.TransportCredentials
+	open  []*grpc.ClientConn
+}
+
+func (c *connections) dial(name, target string) (*grpc.ClientConn, error) {
+	conn, err := rpc.Dial(target, c.tel, grpc.WithTransportCredentials(c.creds))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	c.open = append(c.open, conn)
+	return conn, nil
+}
+
+func (c *connections) legs(legs []gateway.Leg) (clients []triskelev1.LegServiceClient, err error) {
+	for _, leg := range legs {
+		conn, err := c.dial("leg "+leg.Name, leg.Target)
+		if err != nil {
+			return nil, err
+		}
+		clients = append(clients, triskelev1.NewLegServiceClient(conn))
+	}
+	return clients, nil
+}
+
+func (c *connections) close() {
+	for _, conn := range c.open {
+		_ = conn.Close()
+	}
 }

@@ -36,7 +36,7 @@ func (b Bearer) Dial(t TLS, target string) ([]grpc.DialOption, error) {
 	if secret == "" {
 		return options, nil
 	}
-	shown, err := client.Show(secret, target, t.CA != "")
+	shown, err := client.SendToken(secret, target, t.CA != "")
 	if err != nil {
 		return nil, fmt.Errorf("%w: give --tls-ca FILE, or --tls-ca system", err)
 	}

@@ -1,5 +1,14 @@
-// Package isolation keeps the trouble of one dependency from becoming that of its callers: a circuit breaker, a limit on
-// calls at a time, shedding by load, and a second request when the first is unusually slow. It knows neither legs nor gRPC.
+// Package resilience keeps the failures of a dependency from spreading to its callers. It knows neither legs nor gRPC.
+//
+// A caller combines its parts around each call:
+//
+//  1. Load counts the calls that run and how many answers are slow. Under load its Pressure says which optional work to
+//     shed.
+//  2. Breaker is a circuit breaker. It refuses calls to a dependency that keeps failing, until one probe succeeds.
+//  3. Hedge sends a second request when the first is unusually slow. Latency gives the delay: the 95th percentile of
+//     recent calls.
+//  4. Contain turns a panic of the call into an error.
+//  5. The caller reports a Result to the Breaker, and whether the answer was slow to the Load.
 package resilience
 
 import (
@@ -9,40 +18,40 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// BreakerConfig says when a breaker opens and for how long.
+// BreakerConfig says when a circuit breaker opens and for how long.
 type BreakerConfig struct {
-	Failures int           // so many in a row open it, 1 or more; so does half of at least four times as many within Window
+	Failures int           // consecutive failures that open it, 1 or more; half of 4×Failures calls or more within Window do too
 	Window   time.Duration // over which calls are counted
-	Open     time.Duration // how long before it lets one call through to see
+	Open     time.Duration // after which one call is let through as a probe
 }
 
-// DefaultBreaker notices a dead peer within a few calls and its return within a second.
+// DefaultBreaker opens within a few calls to a dead peer and closes within a second of its return.
 func DefaultBreaker() BreakerConfig {
 	return BreakerConfig{Failures: 5, Window: 10 * time.Second, Open: time.Second}
 }
 
-// Breaker stops calls to what keeps failing. It is safe for concurrent use.
+// Breaker is a circuit breaker. It is safe for concurrent use.
 type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 }
 
 var (
-	errFailed    = errors.New("failed")
-	errUndecided = errors.New("undecided")
+	errFailure = errors.New("failure")
+	errIgnored = errors.New("ignored")
 )
 
-// Verdict is what a call says about the health of what was called.
-type Verdict int
+// Result is how a call ended, as the circuit breaker counts it.
+type Result int
 
-// A call that was given up, or had too little time to judge by, is Undecided.
+// A call that was cancelled, or had too little time, is Ignored: it says nothing about the dependency's health.
 const (
-	Healthy Verdict = iota
-	Unhealthy
-	Undecided
+	Success Result = iota
+	Failure
+	Ignored
 )
 
-// NewBreaker returns a closed breaker. changed, if not nil, is told when it opens and when it closes
-// again; it must not call the breaker.
+// NewBreaker returns a closed circuit breaker. changed, if not nil, is called when it opens and when it closes again. It
+// must not call the breaker.
 func NewBreaker(config BreakerConfig, changed func(open bool)) *Breaker {
 	failures := uint32(config.Failures)
 	return &Breaker{gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
@@ -50,7 +59,7 @@ func NewBreaker(config BreakerConfig, changed func(open bool)) *Breaker {
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return c.ConsecutiveFailures >= failures || c.Requests >= 4*failures && 2*c.TotalFailures >= c.Requests
 		},
-		IsExcluded: func(err error) bool { return errors.Is(err, errUndecided) },
+		IsExcluded: func(err error) bool { return errors.Is(err, errIgnored) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			if changed != nil && (from == gobreaker.StateClosed || to == gobreaker.StateClosed) { // half-open is still open
 				changed(to != gobreaker.StateClosed)
@@ -59,20 +68,11 @@ func NewBreaker(config BreakerConfig, changed func(open bool)) *Breaker {
 	})}
 }
 
-// Allow says whether a call may be made. If so, done must be called once with what came of it.
-func (b *Breaker) Allow() (done func(Verdict), ok bool) {
+// Allow says whether a call may be made. If so, done must be called once with its result.
+func (b *Breaker) Allow() (done func(Result), ok bool) {
 	tell, err := b.breaker.Allow()
 	if err != nil {
 		return nil, false
 	}
-	return func(v Verdict) {
-		switch v {
-		case Unhealthy:
-			tell(errFailed)
-		case Undecided:
-			tell(errUndecided)
-		default:
-			tell(nil)
-		}
-	}, true
+	return func(r Result) { tell([]error{Success: nil, Failure: errFailure, Ignored: errIgnored}[r]) }, true
 }

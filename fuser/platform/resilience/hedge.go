@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	samples    = 256 // that a quantile is taken of
-	fewSamples = 32  // with less, nothing is known; and so many new ones before it is taken again
-	// outdated is what is known once no call has ended for so long.
+	samples    = 256 // latencies that the quantile is taken of
+	fewSamples = 32  // with fewer the quantile is unknown; it is computed again after so many new ones
+	// outdated is how long after the last call the quantile is unknown again.
 	outdated = 10 * time.Second
 )
 
-// Latency remembers how long recent calls took. The zero value is ready to use, and is safe for concurrent use.
+// Latency keeps the durations of recent calls. The zero value is ready to use, and is safe for concurrent use.
 type Latency struct {
 	mu     sync.Mutex
 	recent [samples]time.Duration
@@ -38,8 +38,8 @@ func (l *Latency) Add(took time.Duration) {
 	}
 }
 
-// P95 is the time that 95 of 100 recent calls took at most; 0 while too few are known, and when the last one is more than
-// ten seconds ago.
+// P95 is the 95th percentile of recent calls. It is 0 if fewer than 32 calls are known, or the last one is more than ten
+// seconds ago.
 func (l *Latency) P95() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,8 +49,8 @@ func (l *Latency) P95() time.Duration {
 	return l.p95
 }
 
-// Hedge makes a call, and the same call once more if the first has not ended after a while. The first to succeed counts,
-// and the other is cancelled; if both fail, the first failure. A panic in a call is its failure, a *panics.Error.
+// Hedge makes a call, and the same call once more if the first has not ended after a while. The first success counts, and
+// the other call is cancelled. If both fail, it returns the error that came first. A panic becomes a *panics.Error.
 func Hedge[T any](ctx context.Context, log *slog.Logger, after time.Duration, call func(context.Context) (T, error)) (result T, hedged bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

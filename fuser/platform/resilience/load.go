@@ -7,28 +7,27 @@ import (
 )
 
 const (
-	// window is how long answers are counted before the limit is looked at again.
+	// window is how long answers are counted before the limit changes.
 	window = 100 * time.Millisecond
-	// slowShare is the part of a window's answers that may be slow.
+	// slowShare is the share of a window's answers that may be slow.
 	slowShare = 0.1
-	// leastLimit is what the limit does not fall below: with so few calls at a time, it is not their number that hurts.
+	// leastLimit is the lowest limit: with so few calls at a time, their number is not the cause of slowness.
 	leastLimit = 4
-	// fewAnswers are too few to lower the limit for.
+	// fewAnswers in a window are too few to lower the limit.
 	fewAnswers = 10
-	// stale is how long a limit holds without answers that it could be judged by.
+	// stale is how long a limit lasts without answers.
 	stale = time.Second
-	// step is by how much the limit falls and rises.
+	// step is the share by which the limit falls and rises.
 	step = 0.1
 )
 
-// Load finds out how many calls at a time a service keeps up with, and says what to leave out beyond that. While more
-// than a tenth of the answers that must come are slow, the limit falls by a tenth every 100 ms, from the number of calls
-// there really are; else it rises by as much until it no longer matters. The zero value has no limit yet and is ready to
-// use. It is safe for concurrent use.
+// Load finds how many concurrent calls a service keeps up with, for load shedding. The limit falls by a tenth every 100 ms
+// while more than a tenth of the answers are slow. It starts from the number of calls that run. Otherwise it rises by a
+// tenth until it no longer matters. The zero value has no limit and is ready to use. It is safe for concurrent use.
 type Load struct {
 	mu            sync.Mutex
 	running, peak int
-	limit         float64 // 0 while there is none
+	limit         float64 // 0 for none
 	since         time.Time
 	answers, slow int
 }
@@ -46,7 +45,7 @@ func (l *Load) Begin() (end func()) {
 	}
 }
 
-// Answered counts an answer that must come, slow or not.
+// Answered counts an answer of work that is never shed.
 func (l *Load) Answered(slow bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,30 +61,27 @@ func (l *Load) Answered(slow bool) {
 		return
 	}
 	if l.answers >= fewAnswers && float64(l.slow) > slowShare*float64(l.answers) {
-		l.limit = max((1-step)*min(l.current(), float64(l.peak)), leastLimit)
+		current := l.limit
+		if current == 0 {
+			current = math.Inf(1)
+		}
+		l.limit = max((1-step)*min(current, float64(l.peak)), leastLimit)
 	} else if l.limit > 0 {
 		l.limit *= 1 + step
-		if l.limit > 4*float64(l.peak)+leastLimit { // far from mattering
+		if l.limit > 4*float64(l.peak)+leastLimit { // too high to matter
 			l.limit = 0
 		}
 	}
 	l.since, l.answers, l.slow, l.peak = now, 0, 0, l.running
 }
 
-func (l *Load) current() float64 {
-	if l.limit == 0 {
-		return math.Inf(1)
-	}
-	return l.limit
-}
-
-// Pressure is how many calls there are, and how many the service keeps up with, at a moment.
+// Pressure is the load at a moment: the calls that run, and how many the service keeps up with.
 type Pressure struct {
 	Running int
-	Limit   float64 // 0 if none is known
+	Limit   float64 // 0 if unknown
 }
 
-// Pressure returns the present one.
+// Pressure returns the load now.
 func (l *Load) Pressure() Pressure {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,8 +91,8 @@ func (l *Load) Pressure() Pressure {
 	return Pressure{l.running, l.limit}
 }
 
-// Excess says whether work is to be left out. What has order 1 goes as soon as there are more calls than the limit; each
-// order after it at a quarter more; order 0 never.
-func (p Pressure) Excess(order int) bool {
+// Sheds says whether to leave out work of the given order. Order 1 is shed as soon as more calls run than the limit, each
+// order after it at a quarter more, and order 0 never.
+func (p Pressure) Sheds(order int) bool {
 	return order > 0 && p.Limit > 0 && float64(p.Running) > p.Limit*(1+float64(order-1)/4)
 }

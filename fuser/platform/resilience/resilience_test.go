@@ -19,19 +19,19 @@ func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changes []bool
 		b := resilience.NewBreaker(resilience.BreakerConfig{Failures: 3, Window: 10 * time.Second, Open: time.Second}, func(open bool) { changes = append(changes, open) })
-		call := func(v resilience.Verdict) bool {
+		call := func(r resilience.Result) bool {
 			done, ok := b.Allow()
 			if ok {
-				done(v)
+				done(r)
 			}
 			return ok
 		}
-		call(resilience.Unhealthy)
-		call(resilience.Unhealthy)
+		call(resilience.Failure)
+		call(resilience.Failure)
 		for range 10 {
-			call(resilience.Undecided) // neither for nor against
+			call(resilience.Ignored)
 		}
-		if !call(resilience.Unhealthy) || call(resilience.Healthy) {
+		if !call(resilience.Failure) || call(resilience.Success) {
 			t.Error("three failures in a row did not open it")
 		}
 		time.Sleep(time.Second + ms)
@@ -39,13 +39,13 @@ func TestBreaker(t *testing.T) {
 		if _, second := b.Allow(); !ok || second {
 			t.Errorf("after a second: one call %v, another %v", ok, second)
 		}
-		probe(resilience.Undecided)
-		if !call(resilience.Unhealthy) || call(resilience.Healthy) {
-			t.Error("an undecided probe must leave room for another, and a failed one close the door again")
+		probe(resilience.Ignored)
+		if !call(resilience.Failure) || call(resilience.Success) {
+			t.Error("an ignored probe must leave room for another, and a failed one must open the breaker again")
 		}
 		time.Sleep(time.Second + ms)
 		for range 2 {
-			if !call(resilience.Healthy) {
+			if !call(resilience.Success) {
 				t.Error("it stayed open although the probe succeeded")
 			}
 		}
@@ -54,37 +54,11 @@ func TestBreaker(t *testing.T) {
 		}
 		// Half of the calls failing is enough too, if they are not few.
 		for i := range 16 {
-			call(resilience.Verdict((i + 1) % 2))
+			call(resilience.Result((i + 1) % 2))
 		}
-		if call(resilience.Healthy) {
+		if call(resilience.Success) {
 			t.Error("half of the calls failed")
 		}
-	})
-}
-
-func TestSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := resilience.NewSlots(2)
-		for range 2 {
-			if !s.Take(t.Context()) {
-				t.Fatal("two are free")
-			}
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*ms)
-		defer cancel()
-		start := time.Now()
-		if s.Take(ctx) || time.Since(start) != 10*ms {
-			t.Errorf("a third after %v", time.Since(start))
-		}
-		time.AfterFunc(5*ms, s.Free)
-		if start = time.Now(); !s.Take(t.Context()) || time.Since(start) != 5*ms {
-			t.Errorf("waited %v", time.Since(start))
-		}
-		var none resilience.Slots
-		if !none.Take(ctx) {
-			t.Error("there is no limit")
-		}
-		none.Free()
 	})
 }
 
@@ -92,7 +66,7 @@ func TestSlots(t *testing.T) {
 func TestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l resilience.Load
-		excess := func(order int) bool { return l.Pressure().Excess(order) }
+		sheds := func(order int) bool { return l.Pressure().Sheds(order) }
 		run := func(calls int, slow bool, windows int) {
 			for range windows {
 				for range calls {
@@ -109,40 +83,40 @@ func TestLoad(t *testing.T) {
 		}
 		begin(40)
 		run(40, false, 20)
-		if excess(1) || excess(9) {
+		if sheds(1) || sheds(9) {
 			t.Fatal("no answer was slow")
 		}
 		run(40, true, 2)
-		if !excess(1) || excess(0) {
+		if !sheds(1) || sheds(0) {
 			t.Fatal("what comes first must go, what must come must stay")
 		}
-		if excess(3) {
+		if sheds(3) {
 			t.Fatal("what comes last went too soon")
 		}
 		run(40, true, 20)
-		if limit := l.Pressure().Limit; !excess(3) || limit > 5 {
+		if limit := l.Pressure().Limit; !sheds(3) || limit > 5 {
 			t.Fatalf("everything is slow, and the limit %v", limit)
 		}
 		for _, end := range ends[:38] {
 			end()
 		}
 		run(40, false, 1)
-		if excess(1) {
+		if sheds(1) {
 			t.Error("two calls at a time are never too many")
 		}
 		begin(38)
 		run(40, false, 60)
-		if excess(1) {
+		if sheds(1) {
 			t.Error("it did not recover")
 		}
 		// Few slow answers, and limits nobody confirms, mean nothing.
 		run(5, true, 3)
-		if excess(1) {
+		if sheds(1) {
 			t.Error("five slow answers are too few")
 		}
 		run(40, true, 20)
 		time.Sleep(2 * time.Second)
-		if excess(1) {
+		if sheds(1) {
 			t.Error("the limit outlived its evidence")
 		}
 	})

@@ -119,12 +119,12 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		}
 		result, err := e.picker.Pick(info)
 		if err != nil {
-			done(resilience.Undecided)
+			done(resilience.Ignored)
 			return result, err
 		}
 		tell := result.Done
 		result.Done = func(end balancer.DoneInfo) {
-			done(healthAfter(end.Err))
+			done(resultOf(end.Err))
 			if tell != nil {
 				tell(end)
 			}
@@ -134,15 +134,15 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	return p.endpoints[first%n].picker.Pick(info) // they all fail: then none is worse than another
 }
 
-// healthAfter is what the end of a call says about the address it went to.
-func healthAfter(err error) resilience.Verdict {
+// resultOf tells an address's circuit breaker how a call ended.
+func resultOf(err error) resilience.Result {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss:
-		return resilience.Unhealthy
+		return resilience.Failure
 	case codes.Canceled:
-		return resilience.Undecided
+		return resilience.Ignored
 	}
-	return resilience.Healthy
+	return resilience.Success
 }
 
 // refreshing resolves names again and again, where gRPC does so only when it loses a connection.

@@ -1,6 +1,6 @@
-// Package clienttest is a gateway for the tests of programs that use package client: real gRPC over a connection in memory, with
-// memories in a map. It ranks by the number of words in common, knows one leg and checks little: it is no measure of what the
-// service finds or refuses.
+// Package clienttest is a gateway for the tests of programs that use package client. It speaks real gRPC over a connection
+// in memory, and keeps memories in a slice. It ranks by the number of words in common, has one leg and checks little. So it
+// does not show what a real gateway finds or refuses.
 package clienttest
 
 import (
@@ -27,7 +27,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// New starts a gateway for the length of a test and returns a client for it. Memories of it can be given.
+// New starts a gateway that holds memories, and returns a client for it. The gateway stops at the end of the test.
 func New(t testing.TB, memories ...*triskelev1.Memory) *client.Client {
 	t.Helper()
 	c, stop := Start(memories...)
@@ -35,7 +35,7 @@ func New(t testing.TB, memories ...*triskelev1.Memory) *client.Client {
 	return c
 }
 
-// Start is New without a test, for examples. It panics on a memory that cannot be stored.
+// Start is New without a test, for examples. It panics if a memory cannot be stored.
 func Start(memories ...*triskelev1.Memory) (c *client.Client, stop func()) {
 	fake := NewFake()
 	for _, m := range memories {
@@ -53,7 +53,7 @@ func Start(memories ...*triskelev1.Memory) (c *client.Client, stop func()) {
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
 	))
 	if err != nil {
-		panic(err) // the target is right
+		panic(err) // impossible: the target is a constant
 	}
 	return c, func() {
 		_ = c.Close()
@@ -61,8 +61,8 @@ func Start(memories ...*triskelev1.Memory) (c *client.Client, stop func()) {
 	}
 }
 
-// Fake is both services over a map. Embed it and override methods to have others fail or answer as a test needs. What it lacks
-// is UNIMPLEMENTED.
+// Fake implements both services. Embed it and override methods to make calls fail or answer as a test needs. Methods that it
+// lacks return UNIMPLEMENTED.
 type Fake struct {
 	triskelev1.UnimplementedRecallServiceServer
 	triskelev1.UnimplementedMemoryServiceServer
@@ -70,10 +70,10 @@ type Fake struct {
 	memories []*triskelev1.Memory // in the order stored
 }
 
-// NewFake returns one without memories.
+// NewFake returns a fake without memories.
 func NewFake() *Fake { return &Fake{} }
 
-// Remember stores a memory, once for an idempotency key.
+// Remember stores a memory. A second memory with the same idempotency key is not stored.
 func (f *Fake) Remember(_ context.Context, req *triskelev1.RememberRequest) (*triskelev1.RememberResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +93,7 @@ func (f *Fake) Remember(_ context.Context, req *triskelev1.RememberRequest) (*tr
 
 func (f *Fake) add(m *triskelev1.Memory) *triskelev1.Memory {
 	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
+	_, _ = rand.Read(id[:])
 	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
 	m.Id = fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 	m.CreatedAt, m.Revision = timestamppb.Now(), 1
@@ -104,7 +104,7 @@ func (f *Fake) add(m *triskelev1.Memory) *triskelev1.Memory {
 	return m
 }
 
-// Supersede stores a replacement; the old memory is recalled no longer.
+// Supersede stores a replacement. Recall then leaves the old memory out.
 func (f *Fake) Supersede(_ context.Context, req *triskelev1.SupersedeRequest) (*triskelev1.SupersedeResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,7 +145,7 @@ func (f *Fake) Get(_ context.Context, req *triskelev1.GetRequest) (*triskelev1.G
 	return resp, nil
 }
 
-// List pages through a namespace, newest first. It knows no filter but whether superseded memories are wanted.
+// List pages through a namespace, newest first. Of the filter it knows include_superseded alone.
 func (f *Fake) List(_ context.Context, req *triskelev1.ListRequest) (*triskelev1.ListResponse, error) {
 	memories := f.in(req.GetNamespace(), req.GetFilter().GetIncludeSuperseded())
 	slices.Reverse(memories)
@@ -171,7 +171,7 @@ func (f *Fake) Export(req *triskelev1.ExportRequest, stream grpc.ServerStreaming
 	return nil
 }
 
-// Recall ranks by how many of the query's words a memory has, and then newest first.
+// Recall ranks by how many of the query's words a memory has. Ties are newest first.
 func (f *Fake) Recall(_ context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
 	asked := words(req.GetQuery())
 	if len(asked) == 0 {

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Tokens estimates how many tokens a text is to a language model. Every model has its own tokeniser, and those of some are not
-// published, so this counts what they have in common: a common word is one token and a long one several, digits go by threes,
-// runs of punctuation by twos, and characters of scripts without spaces one by one. Beside the vocabulary o200k it is at most a
-// tenth too low; tests/tokens prints how far off it is for text of each kind, and of older vocabularies.
+// Tokens estimates how many tokens a text is to a language model. Each model has its own tokeniser, and some are not published.
+// So Tokens counts what tokenisers have in common: a common word is one token and a long one several, three digits are one, two
+// punctuation marks are one, and so is each character of a script without spaces. Against the vocabulary o200k the estimate is
+// at most a tenth too low. The tests in tests/tokens print its error by kind of text, also for older vocabularies.
 func Tokens(text string) int {
 	n := 0
 	for _, cost := range pieces(text) {
@@ -28,17 +28,17 @@ func prefix(text string, n int) string {
 	return text
 }
 
-// kind of a character, by how tokenisers treat it.
+// kind is a class of characters that tokenisers treat alike.
 type kind int
 
 const (
-	space  kind = iota // goes with what follows
+	space  kind = iota // part of the token that follows
 	line               // a line's end
-	latin              // letters of the scripts that vocabularies have most words of
+	latin              // ASCII letters, of which vocabularies have the most words
 	letter             // other letters of scripts with spaces
 	han                // characters of scripts without spaces
 	digit
-	mark // everything else
+	mark // all other characters
 )
 
 func kindOf(r rune) kind {
@@ -59,7 +59,7 @@ func kindOf(r rune) kind {
 	return mark
 }
 
-// pieces yields the start of each run of characters of one kind, and its tokens.
+// pieces yields, for each run of characters of one kind, its start in bytes and its number of tokens.
 func pieces(text string) iter.Seq2[int, int] {
 	return func(yield func(int, int) bool) {
 		for start := 0; start < len(text); {
@@ -83,18 +83,16 @@ func pieces(text string) iter.Seq2[int, int] {
 	}
 }
 
-// cost is the tokens of n characters of one kind in a row.
+// cost returns the number of tokens of a run of n characters of one kind.
 func cost(of kind, n int) int {
 	switch of {
 	case space:
-		return n / 8 // one belongs to the next word; indentation has tokens of its own
+		return n / 8 // a single space belongs to the next word; indentation has tokens of its own
 	case line:
 		return 1
 	case latin:
 		return 1 + max(0, n-4)/4
-	case letter:
-		return (n + 2) / 3
-	case digit:
+	case letter, digit:
 		return (n + 2) / 3
 	case mark:
 		return (n + 1) / 2

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/traces/otlp"
 	"github.com/triskele/triskele/services/agents/spending"
@@ -52,13 +51,13 @@ func (c *budgetCmd) Validate() error {
 
 // Run reads, computes and draws.
 func (c *budgetCmd) Run(ctx context.Context, env *Env) error {
-	rule := spending.Rule{Legs: map[string]budget.Leg{}}
+	rule := spending.Rule{}
 	for _, text := range c.Leg {
 		leg, err := gateway.ParseLeg(text)
 		if err != nil {
 			return err
 		}
-		rule.Legs[leg.Name] = leg.Budget
+		rule[leg.Name] = leg.Budget
 	}
 	var quality *spending.Quality
 	if len(c.Quality) > 0 {

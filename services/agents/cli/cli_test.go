@@ -497,7 +497,7 @@ func TestEval(t *testing.T) {
 	if got.code != 0 {
 		t.Fatalf("%+v", got)
 	}
-	wantContains(t, "eval", got.out, "tiny", "D-lexical", "report.md", "triskele eval --data")
+	wantContains(t, "eval", got.out, "tiny", "D-lexical", "report.md", "triskele eval --data DATA --store sqlite --out OUT")
 	if _, err := os.Stat(filepath.Join(out, "runs", "tiny", "D-lexical.trec")); err != nil {
 		t.Error(err)
 	}

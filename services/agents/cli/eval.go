@@ -38,9 +38,9 @@ func (c *evalCmd) Validate() error {
 	return nil
 }
 
-// command is the command line for the report, without what may hold a password.
+// command returns the command line for the report, with placeholders for paths and addresses of this machine.
 func (c *evalCmd) command() string {
-	parts := []string{"triskele eval", "--data", c.Data, "--store", c.Store, "--out", c.Out}
+	parts := []string{"triskele eval", "--data", "DATA", "--store", c.Store, "--out", "OUT"}
 	if len(c.Sets) > 0 {
 		parts = append(parts, "--sets", strings.Join(c.Sets, ","))
 	}
@@ -51,10 +51,10 @@ func (c *evalCmd) command() string {
 		parts = append(parts, "--scorer", c.Scorer)
 	}
 	if c.Gateway != "" {
-		parts = append(parts, "--gateway", c.Gateway)
+		parts = append(parts, "--gateway", "GATEWAY")
 	}
 	if c.Compare != "" {
-		parts = append(parts, "--compare", c.Compare)
+		parts = append(parts, "--compare", "COMPARE")
 	}
 	if c.Embedder.Embedder != "builtin" {
 		parts = append(parts, "--embedder", strconv.Quote(c.Embedder.Embedder))

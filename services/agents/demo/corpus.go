@@ -1,4 +1,12 @@
-// Package demo shows what recall does on a corpus of hand-written memories, and checks what it claims.
+// Package demo shows recall on a corpus of hand-written memories, and checks every claim that it prints. Its process is:
+//
+//  1. Start all services in this process, on a temporary SQLite database, and import the corpus.
+//  2. Run the showcases one after the other: exact words, paraphrases, several hops, superseded and sensitive memories.
+//  3. Show the trace of one recall, then a leg that is too slow and a leg that is dead.
+//  4. Ask all questions of the corpus and print recall and MRR, with all legs and with one leg alone.
+//
+// A claim that does not hold is an error. If the claim is about the meaning of words, it is an error with the built-in
+// embedder only: other embedders may find other memories.
 package demo
 
 import (
@@ -23,10 +31,10 @@ var (
 // Namespace is where the demo stores its memories.
 const Namespace = "demo"
 
-// idSpace makes the ids of the corpus from its keys.
+// idSpace is the namespace of the UUIDs that are made from the corpus's keys.
 var idSpace = uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://github.com/triskele/triskele/services/agents/demo"))
 
-// ID is the memory id of a key of the corpus.
+// ID returns the memory id of a key of the corpus.
 func ID(key string) string { return uuid.NewSHA1(idSpace, []byte(key)).String() }
 
 // Query is a question with the keys of the memories that answer it.
@@ -38,64 +46,46 @@ type Query struct {
 }
 
 // Queries reads the embedded questions.
-func Queries() ([]Query, error) {
-	var queries []Query
-	err := eachLine(queriesJSONL, func(line []byte) error {
-		queries = append(queries, Query{})
-		return json.Unmarshal(line, &queries[len(queries)-1])
-	})
-	return queries, err
-}
+func Queries() ([]Query, error) { return decode[Query](queriesJSONL) }
 
 // Corpus reads the embedded memories. A line is a memory in the API's JSON form, except that key stands for its id and
 // supersedes holds a key.
 func Corpus() ([]*triskelev1.Memory, error) {
-	var memories []*triskelev1.Memory
+	lines, err := decode[json.RawMessage](corpusJSONL)
+	if err != nil {
+		return nil, err
+	}
+	memories := make([]*triskelev1.Memory, len(lines))
 	byID := map[string]*triskelev1.Memory{}
-	err := eachLine(corpusJSONL, func(line []byte) error {
-		var fields map[string]json.RawMessage
+	for i, line := range lines {
 		var names struct{ Key, Supersedes string }
-		if err := json.Unmarshal(line, &fields); err != nil {
-			return err
-		}
 		if err := json.Unmarshal(line, &names); err != nil {
-			return err
-		}
-		delete(fields, "key")
-		delete(fields, "supersedes")
-		rest, err := json.Marshal(fields)
-		if err != nil {
-			return err
+			return nil, fmt.Errorf("corpus, line %d: %w", i+1, err)
 		}
 		m := &triskelev1.Memory{}
-		if err := protojson.Unmarshal(rest, m); err != nil {
-			return err
+		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(line, m); err != nil {
+			return nil, fmt.Errorf("corpus, line %d: %w", i+1, err)
 		}
 		m.Id, m.Namespace = ID(names.Key), Namespace
 		if names.Supersedes != "" {
 			old := byID[ID(names.Supersedes)]
 			if old == nil {
-				return fmt.Errorf("%s supersedes %s, which does not come before it", names.Key, names.Supersedes)
+				return nil, fmt.Errorf("%s supersedes %s, which does not come before it", names.Key, names.Supersedes)
 			}
 			m.Supersedes, old.SupersededBy = old.GetId(), m.GetId()
 		}
-		byID[m.GetId()] = m
-		memories = append(memories, m)
-		return nil
-	})
-	return memories, err
+		byID[m.GetId()], memories[i] = m, m
+	}
+	return memories, nil
 }
 
-func eachLine(text []byte, fn func([]byte) error) error {
-	number := 0
-	for line := range bytes.Lines(text) {
-		number++
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		if err := fn(line); err != nil {
-			return fmt.Errorf("line %d: %w", number, err)
-		}
+// decode returns the JSON values in a text, one after the other.
+func decode[T any](text []byte) (values []T, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	for decoder.More() && err == nil {
+		var value T
+		err = decoder.Decode(&value)
+		values = append(values, value)
 	}
-	return nil
+	return values, err
 }

@@ -26,19 +26,18 @@ import (
 )
 
 const (
-	// shown is how many hits a showcase prints, of the depth it asks for; expected memories further down are shown too.
+	// shown is how many hits a showcase prints. It also prints expected memories further down.
 	shown = 3
+	// depth is the limit of most recalls.
 	depth = 10
-	// patience is the budget where time is not the point, so that a busy machine does not change an answer.
-	patience = 5 * time.Second
-	// tight is the budget of the recall with a slow leg. On a machine on which a healthy recall takes longer than a tenth of
-	// that, it is ten times as long as a healthy one.
+	// ample is a budget that is large enough on a busy machine too, so that no leg is left out.
+	ample = 5 * time.Second
+	// tight is the budget of the recall with a slow leg, or ten times the time of a healthy recall if that is longer.
 	tight = 150 * time.Millisecond
 )
 
-// Run starts all services on a temporary database, imports the corpus and shows one thing after the other on out. It
-// returns an error that names what it claimed and did not find to be so. What the built-in embedder finds and another one
-// does not is said, and no error.
+// Run starts all services on a temporary database, imports the corpus and prints the showcases to out. It returns an error
+// that names the claims that do not hold. A claim that holds with the built-in embedder only is printed, and is no error.
 func Run(ctx context.Context, out io.Writer, style render.Style, embedder embed.Embedder, process *telemetry.Process, log *slog.Logger) (err error) {
 	folder, err := os.MkdirTemp("", "triskele-demo-")
 	if err != nil {
@@ -69,14 +68,14 @@ func Run(ctx context.Context, out io.Writer, style render.Style, embedder embed.
 		}
 	}
 	if len(d.broken) > 0 {
-		return fmt.Errorf("the demo claims what does not hold: %s", strings.Join(d.broken, "; "))
+		return fmt.Errorf("these claims of the demo do not hold: %s", strings.Join(d.broken, "; "))
 	}
+	checked := "Everything above"
 	if len(d.weaker) > 0 {
-		d.say("The built-in embedder would have shown this, and %s does not: %s. The rest was checked while it ran. `triskele up` starts the same "+
-			"services for your own memories.", d.model, strings.Join(d.weaker, "; "))
-		return d.failed
+		d.say("These claims hold for the built-in embedder, but not for %s: %s.", d.model, strings.Join(d.weaker, "; "))
+		checked = "Everything else"
 	}
-	d.say("Everything above was checked while it ran. `triskele up` starts the same services for your own memories.")
+	d.say("%s was checked while it ran. `triskele up` starts the same services for your own memories.", checked)
 	return d.failed
 }
 
@@ -84,24 +83,24 @@ func Run(ctx context.Context, out io.Writer, style render.Style, embedder embed.
 type demo struct {
 	*client.Client
 	out      io.Writer
-	failed   error // of writing
+	failed   error // the first error of writing to out
 	style    render.Style
 	system   *standalone.System
 	recorder *telemetry.Recorder
 	model    embed.Model
 	memories []*triskelev1.Memory
 	queries  []Query
-	drag     atomic.Int64 // holds the dense leg up, for so many nanoseconds
-	scores   [3]scores    // with all legs, with the lexical one alone, with the dense one alone
-	broken   []string
-	weaker   []string // what the embedder does not find, if it is not the built-in one
+	lag      atomic.Int64 // delays each search of the dense leg, in nanoseconds
+	scores   [3]scores    // with all legs, with the lexical leg alone, with the dense leg alone
+	broken   []string     // claims that do not hold
+	weaker   []string     // claims that do not hold for this embedder, which is not the built-in one
 }
 
 func (d *demo) delay(leg string) time.Duration {
 	if leg != "dense" {
 		return 0
 	}
-	return time.Duration(d.drag.Load())
+	return time.Duration(d.lag.Load())
 }
 
 func (d *demo) print(text string) {
@@ -116,14 +115,14 @@ func (d *demo) say(format string, args ...any) {
 	d.print(d.style.Paragraph(fmt.Sprintf(format, args...)))
 }
 
-// expect notes a claim that does not hold.
+// expect records a claim that does not hold.
 func (d *demo) expect(holds bool, claim string, args ...any) {
 	if !holds {
 		d.broken = append(d.broken, fmt.Sprintf(claim, args...))
 	}
 }
 
-// expectOfModel is expect for a claim about what the embedding model understands, which holds for the built-in one.
+// expectOfModel is expect for a claim about the embedding model, which holds for the built-in one.
 func (d *demo) expectOfModel(holds bool, claim string, args ...any) {
 	if d.model.Name == static.Name {
 		d.expect(holds, claim, args...)
@@ -144,8 +143,8 @@ func (d *demo) load(ctx context.Context) error {
 	if err := d.WaitIndexed(ctx, Namespace, nil); err != nil {
 		return err
 	}
-	d.say("Five services run in this process: the gateway, the records and three legs that search in different ways. "+
-		"%d memories of an invented user's agents were stored in %s; %s later the indexes that follow in the background had caught up.",
+	d.say("Five services run in this process: the gateway, the memory service and three legs, which search in different ways. "+
+		"%d memories of an invented user's agents were stored in %s. The indexes, which are updated in the background, had caught up %s later.",
 		len(d.memories), render.Duration(stored), render.Duration(time.Since(start)-stored))
 	return nil
 }
@@ -161,11 +160,20 @@ func (d *demo) query(id string) (Query, error) {
 func request(text string) *triskelev1.RecallRequest {
 	limit := int32(depth)
 	return &triskelev1.RecallRequest{
-		Namespaces: []string{Namespace}, Query: text, Limit: &limit, Budget: durationpb.New(patience), Explain: true,
+		Namespaces: []string{Namespace}, Query: text, Limit: &limit, Budget: durationpb.New(ample), Explain: true,
 	}
 }
 
-// ask recalls and shows the first hits, and those of the given keys.
+// without returns options that switch legs off.
+func without(legs ...string) map[string]*triskelev1.LegOptions {
+	off, out := false, map[string]*triskelev1.LegOptions{}
+	for _, leg := range legs {
+		out[leg] = &triskelev1.LegOptions{Enabled: &off}
+	}
+	return out
+}
+
+// ask recalls and prints the first hits, and the hits of the given keys.
 func (d *demo) ask(ctx context.Context, req *triskelev1.RecallRequest, keys ...string) (*triskelev1.RecallResponse, error) {
 	resp, err := d.Recalls.Recall(ctx, req)
 	if err != nil {
@@ -180,7 +188,7 @@ func (d *demo) ask(ctx context.Context, req *triskelev1.RecallRequest, keys ...s
 	return resp, nil
 }
 
-// show asks one of the corpus's questions; all its answers must be among the first n.
+// show asks one of the corpus's questions. All its relevant memories must be among the first n hits.
 func (d *demo) show(ctx context.Context, id string, n int32) (*triskelev1.RecallResponse, Query, error) {
 	q, err := d.query(id)
 	if err != nil {
@@ -197,40 +205,34 @@ func (d *demo) show(ctx context.Context, id string, n int32) (*triskelev1.Recall
 	return resp, q, nil
 }
 
-// find returns the hit of a memory by its key, or nil.
-func find(resp *triskelev1.RecallResponse, key string) *triskelev1.Hit {
-	for _, hit := range resp.GetHits() {
-		if hit.GetId() == ID(key) {
-			return hit
-		}
+// first returns the first of the values that fit, or nil.
+func first[T any](values []*T, fits func(*T) bool) *T {
+	if i := slices.IndexFunc(values, fits); i >= 0 {
+		return values[i]
 	}
 	return nil
+}
+
+// find returns the hit of a memory by its key, or nil.
+func find(resp *triskelev1.RecallResponse, key string) *triskelev1.Hit {
+	return first(resp.GetHits(), func(hit *triskelev1.Hit) bool { return hit.GetId() == ID(key) })
 }
 
 // from returns a leg's contribution to a hit, or nil.
 func from(hit *triskelev1.Hit, leg string) *triskelev1.Contribution {
-	for _, c := range hit.GetContributions() {
-		if c.GetLeg() == leg {
-			return c
-		}
-	}
-	return nil
+	return first(hit.GetContributions(), func(c *triskelev1.Contribution) bool { return c.GetLeg() == leg })
 }
 
+// report returns the report of a leg, or nil.
 func report(resp *triskelev1.RecallResponse, leg string) *triskelev1.LegReport {
-	for _, r := range resp.GetLegs() {
-		if r.GetLeg() == leg {
-			return r
-		}
-	}
-	return nil
+	return first(resp.GetLegs(), func(r *triskelev1.LegReport) bool { return r.GetLeg() == leg })
 }
 
 func (d *demo) exact(ctx context.Context) error {
 	d.heading("Exact words")
-	d.say("An error code, a command or a name has to be found as it is written. The lexical leg ranks by BM25, in which a rare " +
-		"word weighs more than a common one. Below each memory stands its arithmetic: for each leg that found it, the leg's " +
-		"weight / (2 + rank) times a prior made from the memory's importance; the terms add up to the score.")
+	d.say("A search for an error code, a command or a name needs the exact words. The lexical leg ranks by BM25, in which a rare " +
+		"word weighs more than a common one. The arithmetic of the score stands below each memory. Each leg that found it adds " +
+		"weight / (2 + rank), times a prior that depends on the memory's importance.")
 	resp, q, err := d.show(ctx, "q01", 1)
 	if err != nil {
 		return err
@@ -243,9 +245,9 @@ func (d *demo) paraphrase(ctx context.Context) error {
 	d.heading("Other words")
 	about := "The embedder is " + d.model.String() + "."
 	if d.model.Name == static.Name {
-		about = "The built-in embedder is a table of word vectors inside the program, trained on openly licensed English; a word that it lacks stands for its spelling:"
+		about = "The built-in embedder is a table of word vectors inside the program, trained on openly licensed English. It embeds an unknown word by its spelling:"
 	}
-	d.say("People misspell, and rarely repeat a memory's words. The dense leg compares vectors. %s", about)
+	d.say("People misspell words, and rarely repeat a memory's words. The dense leg compares vectors. %s", about)
 	resp, err := d.ask(ctx, request("certifcate expird"))
 	if err != nil {
 		return err
@@ -253,14 +255,13 @@ func (d *demo) paraphrase(ctx context.Context) error {
 	const key = "inc-egret-cert"
 	d.expectDenseOnly(resp, key, shown)
 	d.print("\n")
-	d.say("It also knows which words mean something alike. This question has hardly a word of its answer. The dense leg, asked alone:")
+	d.say("It also knows words of similar meaning. This question has hardly a word of its answer. The dense leg alone finds:")
 	q, err := d.query("q29")
 	if err != nil {
 		return err
 	}
-	off := false
 	req := request(q.Text)
-	req.Legs = map[string]*triskelev1.LegOptions{"lexical": {Enabled: &off}, "graph": {Enabled: &off}}
+	req.Legs = without("lexical", "graph")
 	if resp, err = d.ask(ctx, req, q.Relevant...); err != nil {
 		return err
 	}
@@ -274,8 +275,8 @@ func (d *demo) paraphrase(ctx context.Context) error {
 	hit := find(resp, q.Relevant[0])
 	d.expectDenseOnly(resp, q.Relevant[0], deep)
 	if hit != nil {
-		d.say("\nWith all legs it comes at rank %d: the lexical leg finds other memories by other words of it, and rank fusion prefers what two "+
-			"legs have found, be it by chance.", hit.GetRank())
+		d.say("\nWith all legs the answer has rank %d. The lexical leg finds other memories by other words of the question, and rank fusion prefers "+
+			"memories that two legs have found, even by chance.", hit.GetRank())
 	}
 	return nil
 }
@@ -288,8 +289,8 @@ func (d *demo) expectDenseOnly(resp *triskelev1.RecallResponse, key string, n in
 
 func (d *demo) multiHop(ctx context.Context) error {
 	d.heading("Several hops")
-	d.say("No single memory answers this: one says who teaches Liv the piano, another where to park at that teacher's house. The " +
-		"graph leg walks along the names that memories share.")
+	d.say("No single memory answers this. One says who teaches Liv the piano, another says where to park at that teacher's house. The " +
+		"graph leg follows the names that memories share.")
 	q, err := d.query("q42")
 	if err != nil {
 		return err
@@ -299,25 +300,24 @@ func (d *demo) multiHop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	off := false
 	req := request(q.Text)
-	req.Legs = map[string]*triskelev1.LegOptions{"graph": {Enabled: &off}}
-	without, err := d.Recalls.Recall(ctx, req)
+	req.Legs = without("graph")
+	others, err := d.Recalls.Recall(ctx, req)
 	if err != nil {
 		return err
 	}
 	for _, key := range []string{start, answer} {
 		d.expect(from(find(resp, key), "graph") != nil, "the graph leg contributes to %s", key)
 	}
-	with, alone := find(resp, answer).GetRank(), find(without, answer).GetRank()
-	d.say("The memory with the answer comes at rank %d; without the graph leg at rank %d.", with, alone)
-	d.expectOfModel(with > 0 && with <= 5 && with < alone, "the graph leg raises %s to the first 5", answer)
+	rank, before := find(resp, answer).GetRank(), find(others, answer).GetRank()
+	d.say("The memory with the answer has rank %d. Without the graph leg it has rank %d.", rank, before)
+	d.expectOfModel(rank > 0 && rank <= 5 && rank < before, "the graph leg raises %s to the first 5", answer)
 	return nil
 }
 
 func (d *demo) superseded(ctx context.Context) error {
 	d.heading("What holds now")
-	d.say("A memory that was superseded stays on record and is no longer recalled.")
+	d.say("A superseded memory stays on record, but recall leaves it out.")
 	resp, q, err := d.show(ctx, "q53", 1)
 	if err != nil {
 		return err
@@ -332,10 +332,10 @@ func (d *demo) superseded(ctx context.Context) error {
 	for _, hit := range all.GetHits() {
 		if hit.GetMemory().GetSupersededBy() == ID(q.Relevant[0]) {
 			old = hit.GetId()
-			d.say("With superseded memories included it would also have found: %s", hit.GetMemory().GetContent())
+			d.say("A recall that includes superseded memories also finds: %s", hit.GetMemory().GetContent())
 		}
 	}
-	d.expect(old != "", "%s supersedes a memory that can be recalled when asked for", q.Relevant[0])
+	d.expect(old != "", "a recall that includes superseded memories finds the one that %s supersedes", q.Relevant[0])
 	for _, hit := range resp.GetHits() {
 		d.expect(hit.GetId() != old, "a superseded memory is left out")
 	}
@@ -344,8 +344,8 @@ func (d *demo) superseded(ctx context.Context) error {
 
 func (d *demo) sensitive(ctx context.Context) error {
 	d.heading("A sensitive memory")
-	d.say("A sensitive memory is never embedded, never linked and never sent to a model. Its words still find it, although " +
-		"with the support of one leg only it ranks below what several legs agree on.")
+	d.say("A sensitive memory is never embedded, never linked and never sent to a model. The lexical leg still finds it by its words. " +
+		"But with one leg alone, it ranks below memories that several legs find.")
 	const key = "zuzana-salary-talk"
 	resp, err := d.ask(ctx, request("salary talk 99999 shells"), key)
 	if err != nil {
@@ -353,14 +353,14 @@ func (d *demo) sensitive(ctx context.Context) error {
 	}
 	hit := find(resp, key)
 	d.expect(hit.GetMemory().GetSensitive(), "%s is found, and is sensitive", key)
-	d.expect(len(hit.GetContributions()) == 1 && from(hit, "lexical").GetRank() == 1, "the lexical leg alone knows %s", key)
+	d.expect(len(hit.GetContributions()) == 1 && from(hit, "lexical").GetRank() == 1, "the lexical leg alone finds %s", key)
 	return nil
 }
 
 func (d *demo) trace(ctx context.Context) error {
 	d.heading("Where the time goes")
-	d.say("The spans of one recall, from the caller through the gateway and the legs down to the statements. No span carries " +
-		"the text of a query or of a memory.")
+	d.say("These are the spans of one recall, from the caller through the gateway and the legs down to the SQL statements. No span " +
+		"has the text of a query or of a memory.")
 	q, err := d.query("q41")
 	if err != nil {
 		return err
@@ -380,9 +380,9 @@ func (d *demo) trace(ctx context.Context) error {
 	}
 	for _, span := range spans {
 		recorded := span.String()
-		d.expect(!strings.Contains(recorded, q.Text), "span %s is without the query", span.GetName())
+		d.expect(!strings.Contains(recorded, q.Text), "span %s does not have the query", span.GetName())
 		d.expect(!slices.ContainsFunc(d.memories, func(m *triskelev1.Memory) bool { return strings.Contains(recorded, m.GetContent()) }),
-			"span %s is without the text of a memory", span.GetName())
+			"span %s does not have the text of a memory", span.GetName())
 	}
 	return nil
 }
@@ -399,12 +399,12 @@ func (d *demo) slow(ctx context.Context) error {
 		return err
 	}
 	budget := max(tight, 10*healthy.GetSpent().AsDuration())
-	drag := 2*budget + 100*time.Millisecond
-	d.say("The dense leg is now held up for %s, and the caller gives the recall %s. The answer comes in time, without what "+
-		"that leg would have added, and says so.", render.Duration(drag), render.Duration(budget))
+	lag := 2*budget + 100*time.Millisecond
+	d.say("The dense leg now takes %s longer, and the recall has a budget of %s. The answer comes in time. It says that the "+
+		"dense leg's hits are missing.", render.Duration(lag), render.Duration(budget))
 	req.Budget = durationpb.New(budget)
-	d.drag.Store(int64(drag))
-	defer d.drag.Store(0)
+	d.lag.Store(int64(lag))
+	defer d.lag.Store(0)
 	resp, err := d.ask(ctx, req)
 	if err != nil {
 		return err
@@ -412,13 +412,13 @@ func (d *demo) slow(ctx context.Context) error {
 	d.expect(report(resp, "dense").GetState() == triskelev1.LegState_LEG_STATE_TIMED_OUT, "the slow dense leg is TIMED_OUT")
 	d.expect(resp.GetDegraded(), "an answer without the slow leg is marked as degraded")
 	d.expect(find(resp, q.Relevant[0]) != nil, "%s is found without the dense leg", q.Relevant[0])
-	d.expect(resp.GetSpent().AsDuration() < drag, "the answer does not wait for the slow leg")
+	d.expect(resp.GetSpent().AsDuration() < lag, "the answer does not wait for the slow leg")
 	return nil
 }
 
 func (d *demo) dead(ctx context.Context) error {
 	d.heading("A leg that is dead")
-	d.say("The graph leg is stopped as a crash would stop it. It contributes nothing, and the other two carry on.")
+	d.say("The graph leg is killed, as in a crash. It contributes nothing, and the other two legs carry on.")
 	if err := d.system.Kill("graph"); err != nil {
 		return err
 	}

@@ -3,22 +3,19 @@ package demo
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 const (
-	// recallAt is how much of a ranking an agent would read.
+	// recallAt is the k of recall@k: how many hits an agent would read.
 	recallAt = 5
-	// floor is what recall with all legs reaches at least, over all questions.
+	// floor is the least recall with all legs, over all questions.
 	floor = 0.55
 )
 
-// scores are the means over the questions of one stratum, by its name; "all" is over all questions.
+// scores are the means over the questions of each stratum, by its name. "all" is the mean over all questions.
 type scores map[string]score
 
 type score struct {
@@ -36,31 +33,24 @@ func (s scores) add(stratum string, recall, mrr float64) {
 	}
 }
 
-// measure asks all questions, with all legs, with the lexical one alone and with the dense one alone.
+// measure asks all questions three times: with all legs, with the lexical leg alone and with the dense leg alone.
 func (d *demo) measure(ctx context.Context) error {
-	off, incomplete := false, 0
-	for i, legs := range []map[string]*triskelev1.LegOptions{
-		nil, {"dense": {Enabled: &off}, "graph": {Enabled: &off}}, {"lexical": {Enabled: &off}, "graph": {Enabled: &off}},
-	} {
+	incomplete := 0
+	for i, legs := range []map[string]*triskelev1.LegOptions{nil, without("dense", "graph"), without("lexical", "graph")} {
 		d.scores[i] = scores{}
 		for _, q := range d.queries {
-			limit := int32(depth)
-			resp, err := d.Recalls.Recall(ctx, &triskelev1.RecallRequest{
-				Namespaces: []string{Namespace}, Query: q.Text, Limit: &limit, IdsOnly: true, Legs: legs, Budget: durationpb.New(patience),
-			})
+			req := request(q.Text)
+			req.IdsOnly, req.Explain, req.Legs = true, false, legs
+			resp, err := d.Recalls.Recall(ctx, req)
 			if err != nil {
 				return fmt.Errorf("recall %s: %w", q.ID, err)
 			}
 			if resp.GetDegraded() {
 				incomplete++
 			}
-			ranking := make([]string, len(resp.GetHits()))
-			for n, hit := range resp.GetHits() {
-				ranking[n] = hit.GetId()
-			}
 			found, mrr := 0, 0.0
 			for _, key := range q.Relevant {
-				rank := slices.Index(ranking, ID(key)) + 1
+				rank := find(resp, key).GetRank()
 				if rank > 0 {
 					mrr = max(mrr, 1/float64(rank))
 				}
@@ -71,7 +61,7 @@ func (d *demo) measure(ctx context.Context) error {
 			d.scores[i].add(q.Stratum, float64(found)/float64(len(q.Relevant)), mrr)
 		}
 	}
-	d.expect(incomplete == 0, "all legs answer all questions, and %d answers were incomplete", incomplete)
+	d.expect(incomplete == 0, "no answer is incomplete (got %d)", incomplete)
 	return nil
 }
 
@@ -86,12 +76,12 @@ func (d *demo) strata() []string {
 	return append(names, all)
 }
 
-// table shows what measure found.
+// table prints the scores of measure.
 func (d *demo) table(context.Context) error {
 	d.heading(fmt.Sprintf("All %d questions", len(d.queries)))
-	d.say("Recall@%d is the share of the memories that answer a question found among the first %d; MRR is the mean of 1 / rank of the first of them, 0 beyond rank %d. "+
-		"The paraphrases share hardly a word with their answers: the lexical leg finds none of them, and a model as small as the built-in one, "+
-		"asked alone, some. A larger one is a flag away: --embedder.", recallAt, recallAt, depth)
+	d.say("Recall@%d is the share of a question's relevant memories among the first %d hits. MRR is the mean of 1 / rank of the first relevant hit, "+
+		"or 0 beyond rank %d. The paraphrases have hardly a word of their answers. The lexical leg finds none of them, and the dense leg alone, with "+
+		"the small built-in model, finds some. The flag --embedder names a larger model.", recallAt, recallAt, depth)
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%-12s %9s  %16s  %16s  %16s\n", "", "", "all legs", "lexical alone", "dense alone")
 	fmt.Fprintf(&b, "%-12s %9s  %8s %7s  %8s %7s  %8s %7s\n", "stratum", "questions", "recall@5", "MRR", "recall@5", "MRR", "recall@5", "MRR")
@@ -106,6 +96,6 @@ func (d *demo) table(context.Context) error {
 	}
 	d.print(b.String() + "\n")
 	reached := d.scores[0][all].recall
-	d.expectOfModel(reached >= floor, "recall@%d over all questions is at least %.2f, and it is %.3f", recallAt, floor, reached)
+	d.expectOfModel(reached >= floor, "recall@%d over all questions is at least %.2f (got %.3f)", recallAt, floor, reached)
 	return nil
 }

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 )
 
-// event is what an agent says when its user has sent a prompt. Agents name things differently: Claude Code, Codex and VS Code have
-// UserPromptSubmit, Gemini CLI has BeforeAgent and Cursor beforeSubmitPrompt, all with hook_event_name and prompt; Cline has
-// hookName, with the prompt one level down.
+// event is the JSON that an agent sends when its user has sent a prompt. Agents name the event differently: UserPromptSubmit in
+// Claude Code, Codex and VS Code, BeforeAgent in Gemini CLI, and beforeSubmitPrompt in Cursor. All of these have the fields
+// hook_event_name and prompt. Cline has hookName, with the prompt one level down.
 type event struct {
 	Name             string `json:"hook_event_name"`
 	Prompt           string `json:"prompt"`
@@ -22,10 +21,10 @@ type event struct {
 }
 
 const (
-	// mostInput is more than agents send along with a prompt.
+	// mostInput bounds an event, in bytes. Agents send less.
 	mostInput = 8 << 20
-	// halfQuery is how many bytes of a long prompt's beginning, and of its end, are looked for: that is where the question is,
-	// and between them what was pasted.
+	// halfQuery is how many bytes of a long prompt's beginning, and of its end, make the query. The question is usually there,
+	// and pasted text lies between.
 	halfQuery = 1000
 )
 
@@ -34,16 +33,16 @@ var (
 	errCommand = errors.New("the prompt is a command to the agent")
 )
 
-// read reads one event and no further: agents may leave their end open.
+// read reads one event and does not wait for the end of input: agents may leave the pipe open.
 func read(in io.Reader) (event, error) {
 	var e event
 	if err := json.NewDecoder(io.LimitReader(in, mostInput)).Decode(&e); err != nil {
-		return e, fmt.Errorf("the event is no JSON object: %w", err)
+		return e, fmt.Errorf("the event is not a JSON object: %w", err)
 	}
 	return e, nil
 }
 
-// query is what to look for.
+// query returns the text to search for: the prompt, or the beginning and the end of a long one.
 func (e event) query() (string, error) {
 	text := strings.TrimSpace(e.Prompt)
 	if text == "" {
@@ -56,19 +55,12 @@ func (e event) query() (string, error) {
 	case strings.HasPrefix(text, "/") && !strings.Contains(strings.Fields(text)[0][1:], "/"): // not a path
 		return "", errCommand
 	case len(text) > 2*halfQuery:
-		head, tail := halfQuery, len(text)-halfQuery
-		for !utf8.RuneStart(text[head]) {
-			head--
-		}
-		for !utf8.RuneStart(text[tail]) {
-			tail++
-		}
-		text = text[:head] + " " + text[tail:]
+		text = strings.ToValidUTF8(text[:halfQuery]+" "+text[len(text)-halfQuery:], "")
 	}
 	return text, nil
 }
 
-// answer is context in the form that the agent takes.
+// answer returns the context in the JSON form that the event's agent expects.
 func (e event) answer(context string) ([]byte, error) {
 	type specific struct {
 		Name    string `json:"hookEventName"`

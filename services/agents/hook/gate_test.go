@@ -35,7 +35,7 @@ var small = []string{
 // lines reads a file with a JSON object a line.
 func lines(t *testing.T, name string, each func([]byte)) {
 	t.Helper()
-	file, err := os.Open(filepath.Join("..", "golden", "testdata", name))
+	file, err := os.Open(filepath.Join("..", "..", "wiring", "golden", "testdata", name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,11 @@
-// Package hook answers an agent's prompt event with what is known about the prompt. It is written to do no harm: it answers
-// within its time or not at all, and rather not than beside the point.
+// Package hook answers an agent's prompt event with memories about the prompt. The process for one event is:
+//
+//  1. Read the event, in the JSON of whichever agent sent it, and take the query from its prompt.
+//  2. Recall a few candidates through the gateway, with explain.
+//  3. Keep the relevant ones: a high cosine similarity, or enough of the prompt's words. Drop sensitive ones.
+//  4. Write the rest as a briefing, wrapped in the JSON that the agent expects.
+//
+// A hook must not disturb the agent. So it prints nothing unless it is in time and has something relevant.
 package hook
 
 import (
@@ -17,52 +23,52 @@ import (
 	"github.com/triskele/triskele/services/agents/briefing"
 )
 
-// candidates is how many memories are looked at.
+// candidates is how many hits a recall returns, before the irrelevant ones are dropped.
 const candidates = 20
 
-// Config says what a prompt gets.
+// Config says how to answer.
 type Config struct {
 	Namespaces    []string
 	MaxTokens     int     // of the answer, estimated
-	MinSimilarity float64 // see relevant
-	Sensitive     bool    // also memories that are to be kept from models
-	Text          bool    // answer with text, and not in the agent's JSON
+	MinSimilarity float64 // the cosine from which on a hit is relevant
+	Sensitive     bool    // include sensitive memories
+	Text          bool    // answer with plain text instead of the agent's JSON
 }
 
-// Recaller is what is asked.
+// Recaller sends a recall to the gateway.
 type Recaller interface {
 	Recall(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error)
 }
 
-// Reasons to say nothing, beside those of event.go.
+// Reasons to print nothing, beside those of event.go.
 var (
-	errLate    = errors.New("the time is up")
-	errNothing = errors.New("nothing was found")
-	errBeside  = errors.New("what was found is not like the prompt")
+	errLate       = errors.New("no answer in time")
+	errNothing    = errors.New("nothing was found")
+	errIrrelevant = errors.New("no memory found is relevant to the prompt")
 )
 
-// Answer reads an event and returns what to print. It returns when ctx ends at the latest, leaving behind what has not ended
-// by then; ctx must have a deadline. Without an answer it returns an error that says why, which is for people who wonder: nothing
-// of it may reach the agent.
+// Answer reads an event and returns the bytes to print. ctx must have a deadline, and Answer returns at the deadline at the
+// latest. It then leaves its goroutine behind. An error says why there is no answer. It is for a person who debugs the hook:
+// the agent must not see it.
 func Answer(ctx context.Context, in io.Reader, open func(context.Context) (Recaller, error), config Config) ([]byte, error) {
-	type outcome struct {
+	type result struct {
 		out []byte
 		err error
 	}
-	done := make(chan outcome, 1)
+	done := make(chan result, 1)
 	go func() {
-		var o outcome
+		var r result
 		defer func() {
 			if p := recover(); p != nil {
-				o = outcome{nil, fmt.Errorf("panic: %v", p)}
+				r = result{nil, fmt.Errorf("panic: %v", p)}
 			}
-			done <- o
+			done <- r
 		}()
-		o.out, o.err = answer(ctx, in, open, config)
+		r.out, r.err = answer(ctx, in, open, config)
 	}()
 	select {
-	case o := <-done:
-		return o.out, o.err
+	case r := <-done:
+		return r.out, r.err
 	case <-ctx.Done():
 		return nil, errLate
 	}
@@ -86,7 +92,7 @@ func answer(ctx context.Context, in io.Reader, open func(context.Context) (Recal
 	limit := int32(candidates)
 	resp, err := recaller.Recall(ctx, &triskelev1.RecallRequest{
 		Namespaces: config.Namespaces, Query: query, Limit: &limit, Explain: true,
-		Budget: durationpb.New(max(time.Millisecond, left*8/10)), // the rest is for the way there and back
+		Budget: durationpb.New(max(time.Millisecond, left*8/10)), // the rest is for the network
 	})
 	if err != nil {
 		return nil, errors.New(status.Convert(err).Message())
@@ -105,16 +111,16 @@ func answer(ctx context.Context, in io.Reader, open func(context.Context) (Recal
 	brief := briefing.New(resp, briefing.Options{MaxTokens: config.MaxTokens})
 	switch {
 	case brief.Text == "":
-		return nil, errBeside
+		return nil, errIrrelevant
 	case config.Text:
 		return []byte(brief.Text), nil
 	}
 	return event.answer(brief.Text)
 }
 
-// relevant says whether a hit is worth a model's attention. A rank says nothing about that: something is always first. So
-// either its cosine to the prompt has to be at least similarity, or it has two of the prompt's words and these are at least
-// half as many as the prompt has.
+// relevant reports whether a hit is worth a model's attention. The rank cannot decide that: some hit is always first. A hit is
+// relevant if its cosine similarity to the prompt is at least similarity. It is also relevant if it matches at least two words,
+// and at least half as many as the prompt has.
 func relevant(hit *triskelev1.Hit, words int, similarity float64) bool {
 	for _, c := range hit.GetContributions() {
 		if c.GetScoreKind() == triskelev1.ScoreKind_SCORE_KIND_COSINE && c.GetRawScore() >= similarity {

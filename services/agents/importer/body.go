@@ -13,29 +13,29 @@ import (
 	"go.abhg.dev/goldmark/wikilink"
 )
 
-// body is what the text of a note says about itself.
+// body has the structure of a note's text.
 type body struct {
-	heading string // the first of level 1
+	heading string // the first heading of level 1
 	links   []noteLink
-	cuts    []int // where sections begin
+	cuts    []int // the bytes at which headings begin
 }
 
-// noteLink is a link as it is written.
+// noteLink is a link in a note.
 type noteLink struct {
-	at       int // byte of the text in the block that holds it; -1 in the front matter
+	at       int // first byte of the block that has the link; -1 in the front matter
 	relation string
 	target   string // without label and fragment
-	wiki     bool   // [[so]], not [so](so.md)
-	embed    bool   // ![[so]]
+	wiki     bool   // [[target]] instead of [label](target.md)
+	embed    bool   // ![[target]]
 }
 
-// parseBody reads Markdown (CommonMark with wikilinks). Links in code are none.
+// parseBody parses Markdown: CommonMark with wikilinks. It ignores links in code.
 func parseBody(source string) body {
 	markdown := goldmark.New(goldmark.WithParserOptions(parser.WithInlineParsers(util.Prioritized(&wikilink.Parser{}, 199)))) // before links
 	raw := []byte(source)
 	root := markdown.Parser().Parse(text.NewReader(raw))
 	var b body
-	at := 0 // of the block that the walk is in
+	at := 0 // first byte of the current block
 	_ = ast.Walk(root, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
@@ -56,7 +56,7 @@ func parseBody(source string) body {
 			}
 		case *wikilink.Node:
 			target, _, _ := strings.Cut(string(n.Target), "#")
-			target = strings.TrimSpace(strings.TrimSuffix(target, `\`)) // which hides the label in a table
+			target = strings.TrimSpace(strings.TrimSuffix(target, `\`)) // in a table, a backslash escapes the label's bar
 			if target != "" {
 				b.links = append(b.links, noteLink{at, linksTo, target, true, n.Embed})
 			}
@@ -80,17 +80,17 @@ func plain(node ast.Node, source []byte) string {
 	return b.String()
 }
 
-// section is a part of a text, from a byte up to another.
+// section is a part of a text, in bytes. end is exclusive.
 type section struct{ start, end int }
 
-// holds says whether a link belongs to the section. Those of the front matter belong to the first one.
+// holds reports whether a link belongs to the section. Links of the front matter belong to the first section.
 func (s section) holds(l noteLink) bool {
 	return s.start <= l.at && l.at < s.end || s.start == 0 && l.at < 0 || s.start == s.end
 }
 
-// split parts a text into sections of at most so many bytes, together the whole text: at the last of the cuts that fits,
-// or else after the last blank line, line or character that does. All but the last have at least a quarter of the bytes,
-// as long as that is more than a character.
+// split divides a text into sections of at most so many bytes. It cuts at the last of the cuts that fits, or else after the
+// last blank line, line or character that fits. All sections but the last have at least a quarter of the maximum, if a quarter
+// is more than a character.
 func split(text string, cuts []int, most int) []section {
 	var out []section
 	start := 0

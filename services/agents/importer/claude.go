@@ -25,43 +25,43 @@ import (
 
 const rowIDs = "https://github.com/triskele/triskele/importer/claude-memory-mcp/"
 
-// ClaudeMemory reads the memories of claude-memory-mcp out of its PostgreSQL or SQLite database, without writing to it.
-// Only the text is required of the table; what else is missing gets its default. A memory's id follows from the row's id
-// and time of creation, so that a later import brings it up to date.
+// ClaudeMemory reads the memories of claude-memory-mcp from its PostgreSQL or SQLite database. It does not write to it. The
+// table needs a column content. Other columns may be missing, and then have defaults. A memory's id follows from the row's id
+// and time of creation, so that a later import updates it.
 type ClaudeMemory struct {
 	db        *sql.DB
 	dialect   dialect
 	namespace string
-	table     string // quoted, as the database knows it
-	name      string // as given
-	columns   map[string]string
-	ignored   []string
-	links     bool // there is a table of links between memories
+	table     string            // the table's name, quoted for statements
+	name      string            // the table's name as the user gave it
+	columns   map[string]string // types of the known columns, by name
+	ignored   []string          // unknown columns
+	links     bool              // there is a table of links between memories
 	user      string
-	whole     bool // importance goes from 1 to 10
-	total     int64
-	deleted   int64
+	whole     bool  // importance is from 1 to 10
+	total     int64 // rows to import
+	deleted   int64 // rows that are marked as deleted
 }
 
 var _ Source = (*ClaudeMemory)(nil)
 
-// imported are the columns that are read, and what a memory gets without them.
+// imported are the columns that make up a memory, with the default for a missing column.
 var imported = []struct{ column, without string }{
 	{"content", ""}, {"id", "keys from the contents"}, {"category", "none"}, {"tags", "none"}, {"expanded_keywords", "none"},
 	{"importance", "0.5"}, {"is_sensitive", "not sensitive"}, {"created_at", "the time of the import"}, {"updated_at", "the time of creation"},
 }
 
-// helpful are columns that say something of a row and are not imported themselves.
-var helpful = []string{"user_id", "deleted_at", "vault_path", "encrypted_content"}
+// consulted are columns that decide about a row, but are not part of a memory.
+var consulted = []string{"user_id", "deleted_at", "vault_path", "encrypted_content"}
 
-// OpenClaudeMemory opens a PostgreSQL URL or the path of a SQLite file. If several users have memories there, user says
-// whose to import. Close it.
+// OpenClaudeMemory opens a PostgreSQL URL or the path of a SQLite file. user selects the memories of one user, and is required
+// if there are several. Close the source when done.
 func OpenClaudeMemory(ctx context.Context, location, table, user, namespace string) (_ *ClaudeMemory, err error) {
 	s := &ClaudeMemory{namespace: namespace, name: table, user: user}
 	if strings.HasPrefix(location, "postgres://") || strings.HasPrefix(location, "postgresql://") {
 		config, err := pgx.ParseConfig(location)
 		if err != nil {
-			return nil, errors.New("the PostgreSQL URL is not valid") // the cause repeats it, password and all
+			return nil, errors.New("the PostgreSQL URL is not valid") // the cause would show the password
 		}
 		if config.RuntimeParams == nil {
 			config.RuntimeParams = map[string]string{}
@@ -90,7 +90,7 @@ func OpenClaudeMemory(ctx context.Context, location, table, user, namespace stri
 // Close closes the database.
 func (s *ClaudeMemory) Close() error { return s.db.Close() }
 
-// inspect finds out what the table has.
+// inspect reads the table's columns, the number of rows and the range of importance.
 func (s *ClaudeMemory) inspect(ctx context.Context) error {
 	var found []column
 	var err error
@@ -102,7 +102,7 @@ func (s *ClaudeMemory) inspect(ctx context.Context) error {
 	}
 	s.columns = map[string]string{}
 	for _, c := range found {
-		if slices.Contains(helpful, c.name) || slices.ContainsFunc(imported, func(i struct{ column, without string }) bool { return i.column == c.name }) {
+		if slices.Contains(consulted, c.name) || slices.ContainsFunc(imported, func(i struct{ column, without string }) bool { return i.column == c.name }) {
 			s.columns[c.name] = c.kind
 		} else {
 			s.ignored = append(s.ignored, c.name)
@@ -116,7 +116,7 @@ func (s *ClaudeMemory) inspect(ctx context.Context) error {
 	}
 	s.links = len(found) > 0 && s.has("id") && s.name == "memories"
 	if s.has("user_id") {
-		if err := s.chooseUser(ctx); err != nil {
+		if err := s.checkUser(ctx); err != nil {
 			return err
 		}
 	}
@@ -138,33 +138,22 @@ func (s *ClaudeMemory) inspect(ctx context.Context) error {
 
 func (s *ClaudeMemory) has(column string) bool { _, ok := s.columns[column]; return ok }
 
-// chooseUser refuses to put several people's memories into one namespace.
-func (s *ClaudeMemory) chooseUser(ctx context.Context) error {
-	rows, err := s.db.QueryContext(ctx, "SELECT DISTINCT user_id FROM "+s.table+" WHERE user_id IS NOT NULL ORDER BY user_id")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	var users []string
-	for rows.Next() {
-		var user string
-		if err := rows.Scan(&user); err != nil {
-			return err
-		}
-		users = append(users, user)
-	}
+// checkUser returns an error if the memories of several users would go into one namespace.
+func (s *ClaudeMemory) checkUser(ctx context.Context) error {
+	users, err := scanRows(ctx, s.db, func(user *string) []any { return []any{user} },
+		"SELECT DISTINCT user_id FROM "+s.table+" WHERE user_id IS NOT NULL ORDER BY user_id")
 	switch {
-	case rows.Err() != nil:
-		return rows.Err()
+	case err != nil:
+		return err
 	case s.user == "" && len(users) > 1:
-		return fmt.Errorf("the table %s has memories of %d users (%s): say whose to import", s.name, len(users), strings.Join(users, ", "))
+		return fmt.Errorf("the table %s has memories of %d users (%s): choose one with --user", s.name, len(users), strings.Join(users, ", "))
 	case s.user != "" && !slices.Contains(users, s.user):
 		return fmt.Errorf("the table %s has no memories of user %s", s.name, s.user)
 	}
 	return nil
 }
 
-// where leaves out what has been deleted and what belongs to others.
+// where returns the condition that leaves out deleted rows and rows of other users, and its arguments.
 func (s *ClaudeMemory) where() (string, []any) {
 	var conditions []string
 	var args []any
@@ -180,7 +169,7 @@ func (s *ClaudeMemory) where() (string, []any) {
 	return " WHERE " + strings.Join(conditions, " AND "), args
 }
 
-// Findings say which columns were found, which were not and what that means, and what is not imported.
+// Findings describe the table: its columns, the defaults for missing columns, and the data that is not imported.
 func (s *ClaudeMemory) Findings() []string {
 	var found, out []string
 	for _, c := range imported {
@@ -195,7 +184,7 @@ func (s *ClaudeMemory) Findings() []string {
 		}
 	}
 	if s.whole {
-		out = append(out, "importance goes from 1 to 10 and is divided by 10")
+		out = append(out, "importance is from 1 to 10, and is divided by 10")
 	}
 	if s.deleted > 0 {
 		out = append(out, fmt.Sprintf("%d deleted rows are left out", s.deleted))
@@ -216,7 +205,7 @@ func (s *ClaudeMemory) Items(ctx context.Context) iter.Seq2[Item, error] {
 		for name := range s.columns {
 			fields[name] = "m." + name
 		}
-		delete(fields, "user_id") // is in where
+		delete(fields, "user_id") // this and the next are in the condition
 		delete(fields, "deleted_at")
 		if s.has("encrypted_content") {
 			fields["encrypted_content"] = "m.encrypted_content IS NOT NULL"
@@ -255,7 +244,7 @@ func (s *ClaudeMemory) Items(ctx context.Context) iter.Seq2[Item, error] {
 	}
 }
 
-// row is what a row says, each value in whichever way its column is typed.
+// row is a row as JSON. Most values may have several types, which follow from their column's type.
 type row struct {
 	ID         json.RawMessage `json:"id"`
 	Content    any             `json:"content"`
@@ -271,27 +260,27 @@ type row struct {
 	Links      []rowLink       `json:"links"`
 }
 
-// rowLink is an edge to another row.
+// rowLink is a link to another row.
 type rowLink struct {
 	ID       json.RawMessage `json:"id"`
 	Created  any             `json:"created_at"`
 	Relation string          `json:"relation"`
 }
 
-// item reads a row; last is the id of the memory that was made of a row before.
+// item converts a row. last is the id of the memory from the row before.
 func (s *ClaudeMemory) item(text []byte, number int64, keys occurrences, last *string) (Item, error) {
 	position := fmt.Sprintf("%s row %d", s.name, number)
 	var r row
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	if err := decoder.Decode(&r); err != nil {
-		return skip(position, "row not understood", "a value has a type that is not expected"), nil
+		return skip(position, "row not understood", "a value has an unexpected type"), nil
 	}
 	named := len(r.ID) > 0 && string(r.ID) != "null"
 	if named {
 		position = s.name + " " + strings.Trim(string(r.ID), `"`)
 	}
-	if !utf8.Valid(text) { // which decoding has hidden
+	if !utf8.Valid(text) { // the decoder has replaced invalid bytes
 		return skip(position, "not UTF-8", "the row is not UTF-8"), nil
 	}
 	content, ok := r.Content.(string)
@@ -312,11 +301,11 @@ func (s *ClaudeMemory) item(text []byte, number int64, keys occurrences, last *s
 	m.CreatedAt = item.time("created_at", r.Created)
 	m.UpdatedAt = item.time("updated_at", r.Updated)
 	if secret, _ := r.Encrypted.(bool); r.Vault != nil && r.Vault != "" || secret || r.Encrypted == json.Number("1") {
-		item.note("secret not included", "the table has the text without the secret in it")
+		item.note("secret not included", "the table has the text without its secret")
 	}
 	if named {
 		m.Id = s.id(r.ID, r.Created)
-		if m.GetId() == *last { // nothing keeps the ids of a table without a primary key apart
+		if m.GetId() == *last { // a table without a primary key may repeat an id
 			return skip(position, "id twice", "the row before has the same id and time of creation"), nil
 		}
 		*last = m.GetId()
@@ -331,7 +320,7 @@ func (s *ClaudeMemory) item(text []byte, number int64, keys occurrences, last *s
 	return item, item.check()
 }
 
-// id is the row's own id if that is a UUID.
+// id returns the memory id for a row: its own id if that is a UUID, else a UUID that follows from namespace, id and time.
 func (s *ClaudeMemory) id(id json.RawMessage, created any) string {
 	text := strings.Trim(string(id), `"`)
 	if own, err := uuid.Parse(text); err == nil {
@@ -340,11 +329,11 @@ func (s *ClaudeMemory) id(id json.RawMessage, created any) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s%s\x00%s\x00%v", rowIDs, s.namespace, text, created)).String()
 }
 
-// importance understands 0 to 1, and 1 to 10 if the table has it so.
+// importance sets the importance, from a value of 0 to 1, or of 1 to 10 if the table uses that range.
 func (s *ClaudeMemory) importance(item *Item, value any) {
 	f, ok := number(value)
 	if !ok {
-		item.note("importance not understood", "it is taken as 0.5")
+		item.note("importance not understood", "0.5 is used instead")
 		return
 	}
 	if s.whole {
@@ -353,7 +342,7 @@ func (s *ClaudeMemory) importance(item *Item, value any) {
 	item.Memory.Importance = &f
 }
 
-// link adds the row's links. One that says that the row supersedes another makes the memory do so.
+// link adds the row's links. The first link with the relation supersedes also sets the memory's supersedes.
 func (s *ClaudeMemory) link(item *Item, links []rowLink) {
 	for _, l := range links {
 		target := s.id(l.ID, l.Created)
@@ -368,14 +357,14 @@ func (s *ClaudeMemory) link(item *Item, links []rowLink) {
 	}
 }
 
-// time is nil, with a note, for what is not understood.
+// time parses a value of a column. For an unknown form it returns nil and adds a note.
 func (i *Item) time(column string, value any) *timestamppb.Timestamp {
 	if value == nil || value == "" {
 		return nil
 	}
 	at, ok := parseTime(value)
 	if !ok {
-		i.note("time not understood", column+" is not taken over")
+		i.note("time not understood", column+" is not imported")
 		return nil
 	}
 	return timestamppb.New(at)

@@ -13,12 +13,12 @@ import (
 // column is a column of a table with its declared type.
 type column struct{ name, kind string }
 
-// dialect is what differs between the databases of claude-memory-mcp.
+// dialect covers the differences between PostgreSQL and SQLite.
 type dialect interface {
-	// columns returns how a statement names a table, and its columns; none if there is no such table.
+	// columns returns the quoted name of a table, and its columns. There are none if the table does not exist.
 	columns(ctx context.Context, db *sql.DB, table string) (quoted string, columns []column, err error)
-	// row returns an expression for a row called m as a JSON object: the fields, which are expressions by name, and the
-	// links to other rows if they are asked for.
+	// row returns an SQL expression that makes a JSON object of the row m. Its fields are SQL expressions by name. With
+	// links, it also has the links to other rows.
 	row(fields map[string]string, links bool) string
 }
 
@@ -72,24 +72,28 @@ func jsonObject(function string, fields map[string]string, links bool, linked st
 }
 
 func scanColumns(ctx context.Context, db *sql.DB, statement, table string) ([]column, error) {
-	rows, err := db.QueryContext(ctx, statement, table)
+	return scanRows(ctx, db, func(c *column) []any { return []any{&c.name, &c.kind} }, statement, table)
+}
+
+// scanRows returns the rows of a query. fields returns the pointers that a row is scanned into.
+func scanRows[T any](ctx context.Context, db *sql.DB, fields func(*T) []any, statement string, args ...any) (out []T, err error) {
+	rows, err := db.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	var out []column
 	for rows.Next() {
-		var c column
-		if err := rows.Scan(&c.name, &c.kind); err != nil {
+		var row T
+		if err := rows.Scan(fields(&row)...); err != nil {
 			return nil, err
 		}
-		out = append(out, c)
+		out = append(out, row)
 	}
 	return out, rows.Err()
 }
 
-// listOf understands a list, and a text that is one: as JSON, as PostgreSQL writes it, or with commas or else the given
-// separator between its parts.
+// listOf parses a list, or a text with a list: as JSON, in PostgreSQL's braces, or separated by commas. A text without commas
+// is split at the separator.
 func listOf(value any, separator string) []string {
 	switch v := value.(type) {
 	case []any:
@@ -120,7 +124,7 @@ func listOf(value any, separator string) []string {
 	return nil
 }
 
-// number understands numbers and texts that are numbers.
+// number parses a number, or a text with a number.
 func number(value any) (float64, bool) {
 	switch v := value.(type) {
 	case json.Number:

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// What a memory can have at most; see the API.
+// The API's bounds of a memory.
 const (
 	maxTags     = 64
 	maxKeywords = 128
 	maxWord     = 128 // bytes of a tag or keyword
 )
 
-// list returns texts that differ, and notes which ones a memory cannot have.
+// list removes repeated and empty texts. It also removes texts beyond the bounds of a memory, with a note.
 func (i *Item) list(what string, texts []string, most int) []string {
 	seen := map[string]bool{}
 	out := slices.DeleteFunc(slices.Clone(texts), func(s string) bool {
@@ -25,7 +25,7 @@ func (i *Item) list(what string, texts []string, most int) []string {
 		return twice || s == ""
 	})
 	if slices.ContainsFunc(out, func(s string) bool { return len(s) > maxWord }) {
-		i.note(what+" left out", fmt.Sprintf("those that are longer than %d bytes", maxWord))
+		i.note(what+" left out", fmt.Sprintf("those longer than %d bytes", maxWord))
 		out = slices.DeleteFunc(out, func(s string) bool { return len(s) > maxWord })
 	}
 	if len(out) > most {
@@ -35,7 +35,7 @@ func (i *Item) list(what string, texts []string, most int) []string {
 	return out
 }
 
-// sensitive understands what sources say of sensitivity. What it does not understand is sensitive.
+// sensitive parses a source's value for sensitivity. An unknown value counts as sensitive, with a note.
 func (i *Item) sensitive(value any) bool {
 	switch strings.ToLower(strings.TrimSpace(fmt.Sprint(value))) {
 	case "true", "yes", "on", "t", "y", "1":
@@ -43,17 +43,17 @@ func (i *Item) sensitive(value any) bool {
 	case "false", "no", "off", "f", "n", "0", "", "<nil>":
 		return false
 	}
-	i.note("taken as sensitive", "what it says of that is not understood")
+	i.note("taken as sensitive", "the value for sensitivity is neither yes nor no")
 	return true
 }
 
-// layouts are the ways in which sources write times; without a zone they mean UTC.
+// layouts are the forms of times in sources. A time without a zone is in UTC.
 var layouts = []string{
 	time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999-07",
 	"2006-01-02 15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly, "2006/01/02",
 }
 
-// parseTime understands a time, a text, and seconds or fractions of them since 1970.
+// parseTime parses a time, a text in one of the layouts, or a number since 1970 (see parseUnix).
 func parseTime(value any) (time.Time, bool) {
 	switch v := value.(type) {
 	case time.Time:
@@ -82,7 +82,8 @@ func parseTime(value any) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// parseUnix tells seconds, milliseconds and microseconds apart: as seconds, the latter would lie beyond the year 5000.
+// parseUnix converts seconds, milliseconds or microseconds since 1970. A number that would be beyond the year 5000 in one unit
+// is in the next smaller unit.
 func parseUnix(n float64) (time.Time, bool) {
 	switch {
 	case n <= 0 || n >= 1e17:

@@ -20,8 +20,8 @@ import (
 // frontMatter is the YAML at the start of a note, with keys in lower case.
 type frontMatter map[string]any
 
-// parseFrontMatter parts a note into its front matter, between two lines of three dashes, and its text. What may be
-// front matter that is not understood is an error: it may say that the note is sensitive.
+// parseFrontMatter separates a note's front matter, between two lines of three dashes, from its text. Front matter that cannot
+// be parsed is an error, since it may say that the note is sensitive.
 func parseFrontMatter(note []byte) (frontMatter, string, error) {
 	note = bytes.TrimPrefix(note, []byte("\ufeff"))
 	if !utf8.Valid(note) {
@@ -40,7 +40,7 @@ func parseFrontMatter(note []byte) (frontMatter, string, error) {
 		for key, value := range raw {
 			key = strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(key))
 			if _, twice := matter[key]; twice {
-				return nil, "", &noteError{"front matter contradicts itself", "a key is there twice, but for case, spaces and dashes"}
+				return nil, "", &noteError{"front matter contradicts itself", "two keys differ only in case, spaces or dashes"}
 			}
 			matter[key] = value
 		}
@@ -51,7 +51,7 @@ func parseFrontMatter(note []byte) (frontMatter, string, error) {
 
 var lineOfError = regexp.MustCompile(`line \d+`)
 
-// yamlLine says where an error lies; its text may quote the note.
+// yamlLine returns the line of an error. The rest of the error's text may quote the note.
 func yamlLine(err error) string {
 	if line := lineOfError.FindString(err.Error()); line != "" {
 		return ", " + line
@@ -76,10 +76,10 @@ func cutFrontMatter(note string) (head, rest string, found bool, err error) {
 		}
 		at += len(line)
 	}
-	return "", "", false, &noteError{"front matter has no end", "the note begins with a line of three dashes, and no other one follows"}
+	return "", "", false, &noteError{"front matter has no end", "the note begins with a line of three dashes, but has no second one"}
 }
 
-// text returns the first of the keys' values that is a single one, as text.
+// text returns, as text, the first of the keys' values that is not a list or a mapping.
 func (f frontMatter) text(keys ...string) string {
 	for _, key := range keys {
 		switch v := f[key].(type) {
@@ -91,7 +91,7 @@ func (f frontMatter) text(keys ...string) string {
 	return ""
 }
 
-// texts returns the keys' values as a list of texts; a single one is split at commas.
+// texts returns the keys' values as a list of texts. A single value is split at commas.
 func (f frontMatter) texts(keys ...string) []string {
 	var out []string
 	for _, key := range keys {
@@ -116,8 +116,8 @@ func splitTrimmed(text, separator string) []string {
 	return slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 }
 
-// apply sets what the front matter says of a note and returns the links in it. A key that nothing else is known of is a
-// relation if its values are wikilinks, and else becomes metadata.
+// apply sets the item's fields from the front matter, and returns the links in it. An unknown key is a relation if its values
+// are wikilinks. All other unknown keys become metadata.
 func (f frontMatter) apply(item *Item) []noteLink {
 	m := item.Memory
 	used := map[string]bool{}
@@ -157,8 +157,11 @@ func (f frontMatter) apply(item *Item) []noteLink {
 		m.Importance = &v
 	}
 	f.times(item, use)
+	return f.others(item, used)
+}
 
-	var links []noteLink
+// others adds the keys that are not used to the metadata, but for those whose values are wikilinks. It returns these links.
+func (f frontMatter) others(item *Item, used map[string]bool) (links []noteLink) {
 	metadata := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(f)) {
 		if used[key] {
@@ -177,12 +180,12 @@ func (f frontMatter) apply(item *Item) []noteLink {
 		if err != nil {
 			item.note("metadata left out", "it is not UTF-8")
 		}
-		m.Metadata = s
+		item.Memory.Metadata = s
 	}
 	return links
 }
 
-// times sets when things happened, as far as it is understood; the rest stays metadata.
+// times sets the memory's times. Values that cannot be parsed stay metadata.
 func (f frontMatter) times(item *Item, use func(...string) []string) {
 	m := item.Memory
 	for _, field := range []struct {
@@ -209,14 +212,14 @@ func (f frontMatter) times(item *Item, use func(...string) []string) {
 		}
 	}
 	if _, given := f["created"]; !given && f["created_at"] == nil && m.GetOccurredAt() != nil {
-		m.CreatedAt = m.GetOccurredAt() // what has a date only was written then
+		m.CreatedAt = m.GetOccurredAt() // a note with a single date was written then
 	}
 }
 
 var wikilinkText = regexp.MustCompile(`\[\[([^\[\]]+)\]\]`)
 
-// wikilinks returns the targets of wikilinks, and whether a value consists of them alone. Without quotes, YAML takes
-// [[a note]] for a list in a list.
+// wikilinks returns the targets of wikilinks in a value, and whether the value has nothing else. YAML parses [[a note]] without
+// quotes as a list in a list.
 func wikilinks(value any) (targets []string, only bool) {
 	switch v := value.(type) {
 	case string:
@@ -244,14 +247,14 @@ func wikilinks(value any) (targets []string, only bool) {
 	return nil, false
 }
 
-// linkTarget returns the inside of a wikilink without label and fragment.
+// linkTarget returns the text of a wikilink without label and fragment.
 func linkTarget(text string) string {
 	target, _, _ := strings.Cut(text, "|")
 	target, _, _ = strings.Cut(target, "#")
 	return strings.TrimSpace(target)
 }
 
-// plainValue turns what YAML can say into what JSON can.
+// plainValue converts a value of YAML to one of JSON.
 func plainValue(value any) any {
 	switch v := value.(type) {
 	case time.Time:
@@ -291,7 +294,7 @@ func plainValue(value any) any {
 	return value
 }
 
-// exactNumber is a whole number, as a text if a float64 would round it.
+// exactNumber returns a whole number as a float64, or as a text if a float64 would round it.
 func exactNumber(digits string) any {
 	if f, err := strconv.ParseFloat(digits, 64); err == nil && strconv.FormatFloat(f, 'f', -1, 64) == digits && math.Abs(f) <= 1<<53 {
 		return f

@@ -1,5 +1,13 @@
-// Package importer brings memories from other places into Triskele: a reader for each kind of source, and one way of
-// storing what they read that can be interrupted at any moment and run again.
+// Package importer imports memories from JSON lines, from folders of Markdown notes and from claude-memory-mcp. An import can be
+// interrupted at any moment and run again. The process is:
+//
+//  1. A Source yields items in a fixed order: a memory, or the problem that keeps a position from being imported.
+//  2. read groups items into batches and computes a digest of everything read so far.
+//  3. store.put stores each batch in one transaction. It updates memories whose position was imported before, and skips
+//     memories that the server refuses. A few batches are stored concurrently.
+//  4. acknowledge takes the batches in the source's order, adds them to the report and writes the position to the journal.
+//  5. A later run skips the items up to the journal's position. It starts over if their digest or the database has changed,
+//     which is harmless: ids and idempotency keys follow from the source, so nothing is stored twice.
 package importer
 
 import (
@@ -15,49 +23,48 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// Item is what a source holds at one position.
+// Item is the content of a source at one position.
 type Item struct {
-	Position string             // for people: a line, a row, a file
-	Done     int64              // how much of Source.Total has been read with it
+	Position string             // a line, a row or a file, for messages
+	Done     int64              // how much of Source.Total is read after this item
 	Memory   *triskelev1.Memory // nil if there is a Problem
-	// Problem says why the position holds no memory that can be stored.
+	// Problem says why the position has no memory that can be stored.
 	Problem *Problem
-	// Notes are what the memory lacks of what the position holds.
+	// Notes name the parts of the position that the memory lacks.
 	Notes []Problem
-	// Replaces: the id stands for the position, so that a memory which has it already and differs is an older version of
-	// this one.
+	// Replaces is set if the id follows from the position. A stored memory with the same id is then an older version.
 	Replaces bool
-	// Leftovers returns ids of memories that an older version of the position may have had and this one lacks; may be nil.
+	// Leftovers returns the ids that only an older version of the position may have. They are deleted. It may be nil.
 	Leftovers func() []string
 }
 
-// Problem says what could not be imported, or not as it was.
+// Problem says that a position was not imported, or not completely.
 type Problem struct {
 	Position string `json:"position"`
 	Skipped  bool   `json:"skipped"` // nothing of the position was stored
-	Reason   string `json:"reason"`  // one of few
+	Reason   string `json:"reason"`  // one of a few, to group by
 	Detail   string `json:"detail,omitempty"`
 }
 
-// Source is something to import from.
+// Source yields items to import.
 type Source interface {
-	// Items reads the source from its start, in the same order each time. After an error there is nothing more.
+	// Items reads the source from its start, always in the same order. An error ends it.
 	Items(ctx context.Context) iter.Seq2[Item, error]
-	// Total is how far Item.Done goes, -1 if that is unknown.
+	// Total is the largest Item.Done, or -1 if it is unknown.
 	Total() int64
 }
 
-// skip returns an item for a position without a usable memory.
+// skip returns an item for a position that cannot be imported.
 func skip(position, reason, detail string) Item {
 	return Item{Position: position, Problem: &Problem{position, true, reason, detail}}
 }
 
-// note adds what a memory lacks.
+// note records a part of the position that the memory lacks.
 func (i *Item) note(reason, detail string) {
 	i.Notes = append(i.Notes, Problem{i.Position, false, reason, detail})
 }
 
-// check turns an item into a skipped one if the server would refuse its memory.
+// check validates the item's memory as the server does. It replaces an item with an invalid memory by a skipped one.
 func (i *Item) check() error {
 	err := protovalidate.Validate(i.Memory)
 	if err == nil {

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// Position is a place in a source up to which everything is stored.
+// Position is a place in a source. All items before it are stored.
 type Position struct {
 	Items  int64  `json:"items"`
 	Digest string `json:"digest"` // of these items
 }
 
-// Journal keeps the position of an import in a file: a line for each batch that the server has acknowledged. A line is
-// written as a whole or, when the program is killed, recognised as torn and dropped.
+// Journal keeps the position of an import in a file, with a line for each batch that the server has acknowledged. If the
+// program is killed while it writes a line, load recognises the torn line and drops it.
 type Journal struct {
 	path string
 	file *os.File
 }
 
-// OpenJournal opens or creates a journal. Close it.
+// OpenJournal opens or creates a journal. Close it when done.
 func OpenJournal(path string) (*Journal, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -40,11 +40,11 @@ func OpenJournal(path string) (*Journal, error) {
 type entry struct {
 	Position
 	outcome
-	// Since says when the namespaces that were written to for the first time came to be.
+	// Since has the time of creation of each namespace that the import writes to for the first time.
 	Since map[string]time.Time `json:"since,omitempty"`
 }
 
-// load returns the last position, the zero one if there is none, and the report up to there.
+// load returns the last position, and the report up to it. The position is zero in a new journal.
 func (j *Journal) load() (Position, *Report, error) {
 	text, err := os.ReadFile(j.path)
 	if err != nil {
@@ -70,7 +70,7 @@ func (j *Journal) load() (Position, *Report, error) {
 	return last, report, nil
 }
 
-// append notes that everything up to a position is stored, and what became of it since the last one.
+// append adds the outcome of a batch, and the position after it.
 func (j *Journal) append(e entry) error {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -85,7 +85,7 @@ func (j *Journal) append(e entry) error {
 // Reset forgets the position.
 func (j *Journal) Reset() error { return j.file.Truncate(0) }
 
-// finish removes the journal of an import that is complete.
+// finish removes the journal of a complete import.
 func (j *Journal) finish() error {
 	if err := os.Remove(j.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -21,16 +21,16 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// maxLine bounds a line of JSONL: the largest memory, with every character escaped, is well below it.
+// maxLine bounds a line of JSONL, in bytes. The largest memory is well below it, even with every character escaped.
 const maxLine = 4 << 20
 
 // JSONL reads one memory, in the API's JSON form, from each line that is not blank.
 type JSONL struct {
 	Name string // of the file, for positions
-	Size int64  // of the file, -1 if unknown
+	Size int64  // of the file in bytes, -1 if unknown
 	// Open returns the file from its start.
 	Open func() (io.ReadCloser, error)
-	// Namespace is where every memory goes, DefaultNamespace where those go whose line names none if Namespace is empty.
+	// Namespace is the namespace of every memory, whatever its line says. Empty means the line's, or else DefaultNamespace.
 	Namespace, DefaultNamespace string
 }
 
@@ -83,7 +83,7 @@ func (s *JSONL) Items(context.Context) iter.Seq2[Item, error] {
 func (s *JSONL) item(position string, line []byte, keys occurrences) (Item, error) {
 	m := &triskelev1.Memory{}
 	if err := protojson.Unmarshal(line, m); err != nil {
-		// The prefix says nothing, and its space is not always the same.
+		// protojson varies the space after this prefix.
 		return skip(position, "not a memory", "not a memory: "+strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:"))), nil
 	}
 	switch {
@@ -106,12 +106,12 @@ func (s *JSONL) item(position string, line []byte, keys occurrences) (Item, erro
 	return item, item.check()
 }
 
-// occurrences counts memories with the same contents. Contents that share the first 64 bits of their hash are counted as
-// one, which does no harm.
+// occurrences counts memories with the same contents, by the first 64 bits of their hash. A collision is harmless: it changes
+// the number in a key.
 type occurrences map[uint64]uint32
 
-// key returns an idempotency key made from a memory's contents, however their JSON is laid out. The second memory with
-// the same contents gets another key than the first, the same at each import.
+// key returns an idempotency key that follows from a memory's contents. The layout of their JSON does not matter. The second
+// memory with the same contents gets another key, which is the same at each import.
 func (o occurrences) key(m *triskelev1.Memory) (string, error) {
 	text, err := protojson.Marshal(m)
 	if err != nil {
@@ -121,7 +121,7 @@ func (o occurrences) key(m *triskelev1.Memory) (string, error) {
 	if err := json.Unmarshal(text, &contents); err != nil {
 		return "", err
 	}
-	canonical, err := json.Marshal(contents) // sorts the keys
+	canonical, err := json.Marshal(contents) // with sorted keys
 	if err != nil {
 		return "", err
 	}
@@ -135,16 +135,17 @@ func (o occurrences) key(m *triskelev1.Memory) (string, error) {
 	return key, nil
 }
 
-// lineReader reads lines of any length and keeps only those that are not too long.
+// lineReader reads lines, and drops those that are longer than maxLine.
 type lineReader struct {
 	in     *bufio.Reader
-	number int   // of the line read last, from 1
-	offset int64 // of its end
-	long   bool  // it was too long, and is not returned
+	number int   // of the last line read, from 1
+	offset int64 // end of the last line, in bytes
+	long   bool  // the last line was too long and was dropped
 	buffer []byte
 }
 
-// next returns the next line without the space around it; it holds until the next call. The last line may lack its end.
+// next returns the next line without white space around it. The line is valid until the next call. The last line may lack
+// its line feed.
 func (r *lineReader) next() ([]byte, error) {
 	r.buffer, r.long = r.buffer[:0], false
 	for {
@@ -171,7 +172,7 @@ func (r *lineReader) next() ([]byte, error) {
 
 var manyDigits = regexp.MustCompile(`\d{16}`)
 
-// roundedNumber returns an integer in the metadata of a line that a float64 cannot hold exactly, or nothing.
+// roundedNumber returns an integer in the metadata of a line that a float64 cannot represent exactly, or "".
 func roundedNumber(line []byte) string {
 	if !manyDigits.Match(line) {
 		return ""
@@ -180,7 +181,7 @@ func roundedNumber(line []byte) string {
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.UseNumber()
 	if decoder.Decode(&outer) != nil {
-		return "" // it was decoded before, with its metadata under another spelling
+		return "" // protojson accepts some JSON that encoding/json does not
 	}
 	return roundedIn(outer.Metadata)
 }
@@ -188,7 +189,7 @@ func roundedNumber(line []byte) string {
 func roundedIn(value any) string {
 	switch v := value.(type) {
 	case json.Number:
-		// Decimal fractions are rounded as a rule, and come back as they were written.
+		// Decimal fractions are almost always rounded, but are printed as they were written.
 		if whole, ok := new(big.Int).SetString(v.String(), 10); ok {
 			if _, accuracy := new(big.Float).SetInt(whole).Float64(); accuracy != big.Exact {
 				return v.String()

@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// maxNote bounds a file, maxContent a memory.
+	// maxNote bounds a file and maxContent a memory, in bytes.
 	maxNote    = 8 << 20
 	maxContent = 64 << 10
-	// maxParts is how many memories a note can become, whatever it looks like: a part is at least a quarter full.
+	// maxParts is the largest number of memories from one note: each part but the last is at least a quarter full.
 	maxParts    = 4 * maxNote / maxContent
 	maxLinks    = 256
 	maxTitle    = 512
@@ -35,9 +35,9 @@ const (
 	noteIDs     = "https://github.com/triskele/triskele/importer/note/"
 )
 
-// Markdown reads a folder of notes. A note's id follows from its namespace and its path, so that a later import finds
-// what it stored before and brings it up to date: the folder is what counts, and a change made to an imported memory
-// lasts until the next import. A note that is too long for one memory becomes several, cut at headings.
+// Markdown reads a folder of notes. A memory's id follows from the namespace and the note's path, so that a later import
+// updates it. The folder is authoritative: the next import overwrites changes to an imported memory. A note that is too long
+// for one memory becomes several, cut at headings.
 type Markdown struct {
 	Folder    fs.FS
 	Namespace string
@@ -47,14 +47,14 @@ type Markdown struct {
 
 var _ Source = (*Markdown)(nil)
 
-// OpenMarkdown finds the notes of a folder and the names that links may use for them.
+// OpenMarkdown finds the notes of a folder, and indexes the names that links may use for them.
 func OpenMarkdown(folder fs.FS, namespace string) (*Markdown, error) {
 	s := &Markdown{Folder: folder, Namespace: namespace}
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case name != "." && strings.HasPrefix(path.Base(name), "."): // editors keep their own things there
+		case name != "." && strings.HasPrefix(path.Base(name), "."): // hidden folders belong to editors and tools
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
@@ -68,7 +68,7 @@ func OpenMarkdown(folder fs.FS, namespace string) (*Markdown, error) {
 	}
 	s.index = newNoteIndex(s.notes)
 	for _, name := range s.notes {
-		if matter, _, _, err := s.open(name); err == nil { // what is wrong with the others is told when they are imported
+		if matter, _, _, err := s.open(name); err == nil { // Items reports the errors
 			s.index.alias(name, append(matter.texts("aliases", "alias"), matter.text("title")))
 		}
 	}
@@ -102,9 +102,9 @@ func (s *Markdown) Items(context.Context) iter.Seq2[Item, error] {
 	}
 }
 
-// open reads a note and parts its front matter from its text. The error says what is wrong, without quoting the note.
+// open reads a note and separates its front matter from its text. The error does not quote the note.
 func (s *Markdown) open(name string) (matter frontMatter, text string, changed time.Time, err error) {
-	info, err := fs.Stat(s.Folder, name) // follows links, but not out of a folder that is an os.Root
+	info, err := fs.Stat(s.Folder, name) // follows links, though an os.Root refuses links that lead out of it
 	switch {
 	case err != nil:
 		return nil, "", changed, &noteError{"note cannot be read", reason(err)}
@@ -121,7 +121,7 @@ func (s *Markdown) open(name string) (matter frontMatter, text string, changed t
 	return matter, text, info.ModTime(), err
 }
 
-// reason is an error of a file without what was done to which.
+// reason returns the cause of a file's error, without the operation and the path.
 func reason(err error) string {
 	var of *fs.PathError
 	if errors.As(err, &of) {
@@ -174,7 +174,7 @@ func (s *Markdown) items(name string) ([]Item, error) {
 	return items, nil
 }
 
-// part returns the item for one part of a note. What the note lacks as a whole is noted with the first one.
+// part returns the item for one part of a note. The first part has the notes on the whole note.
 func (s *Markdown) part(base Item, name, text string, parts []section, i int) (Item, error) {
 	item := base
 	m, ok := proto.Clone(base.Memory).(*triskelev1.Memory)
@@ -217,7 +217,7 @@ func (s *Markdown) link(item *Item, name string, links []noteLink) {
 			if seen[e] {
 				continue
 			}
-			if seen[e] = true; len(seen) >= maxLinks { // one is for the next part
+			if seen[e] = true; len(seen) >= maxLinks { // one link is left for the next part
 				item.note("too many links", fmt.Sprintf("a memory has at most %d links", maxLinks))
 				return
 			}
@@ -226,7 +226,7 @@ func (s *Markdown) link(item *Item, name string, links []noteLink) {
 	}
 }
 
-// id is what the memory of a part of a note is called.
+// id returns the id of the memory for a part of a note, counted from 1.
 func (s *Markdown) id(name string, part int) string {
 	text := s.Namespace + "\x00" + name
 	if part > 1 {
@@ -235,7 +235,7 @@ func (s *Markdown) id(name string, part int) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(noteIDs+text)).String()
 }
 
-// clip shortens a text to so many bytes, between two characters.
+// clip shortens a text to at most so many bytes, without breaking a character.
 func clip(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// noteIndex finds the note that a link means. Case does not count.
+// noteIndex finds the target of a link, ignoring case. All keys are in lower case.
 type noteIndex struct {
-	byPath  map[string]string   // the whole path
-	byName  map[string][]string // the last part of the path without its extension; the nearest to the root first
+	byPath  map[string]string   // by the whole path
+	byName  map[string][]string // by the file's name without its extension; the nearest to the root first
 	byAlias map[string]string
 }
 
@@ -32,7 +32,7 @@ func newNoteIndex(notes []string) noteIndex {
 	return index
 }
 
-// alias makes more names for a note known; the first note with a name keeps it.
+// alias adds names for a note. The first note with a name keeps it.
 func (x noteIndex) alias(note string, names []string) {
 	for _, name := range names {
 		name = strings.ToLower(strings.TrimSpace(name))
@@ -42,13 +42,13 @@ func (x noteIndex) alias(note string, names []string) {
 	}
 }
 
-// resolve returns the note that a link in another note means.
+// resolve returns the note that a link in the note from leads to.
 func (x noteIndex) resolve(from string, l noteLink) (note string, found bool) {
 	target := l.path()
 	if target == "" {
 		return "", false
 	}
-	// A path counts from the note, from the root if it begins with a slash, and in wikis from either.
+	// A path is relative to the note, or to the root if it begins with a slash. A wikilink's path may be relative to either.
 	bases := []string{path.Dir(from)}
 	switch {
 	case strings.HasPrefix(target, "/"):
@@ -95,7 +95,7 @@ func (x noteIndex) at(name string) (string, bool) {
 	return "", false
 }
 
-// path returns the path that a link names, or nothing if it leads out of the folder.
+// path returns the path in a link, or "" for a URL.
 func (l noteLink) path() string {
 	if l.wiki {
 		return l.target
@@ -107,5 +107,5 @@ func (l noteLink) path() string {
 	return u.Path
 }
 
-// local says whether a link means a note, there or not.
+// local reports whether a link's target should be a note, even if that note does not exist.
 func (l noteLink) local() bool { return l.wiki && !l.embed || !l.wiki && isNote(l.path()) }

@@ -13,24 +13,24 @@ import (
 // shown is how many positions the text of a report names for each reason.
 const shown = 3
 
-// Report says what became of everything a source holds.
+// Report counts the outcomes of an import. All but Forgotten are positions.
 type Report struct {
 	DryRun    bool  `json:"dry_run"`
-	Resumed   int64 `json:"resumed"` // positions that an earlier run had done
+	Resumed   int64 `json:"resumed"` // done by an earlier run
 	Stored    int64 `json:"stored"`
 	Unchanged int64 `json:"unchanged"`
 	Updated   int64 `json:"updated"`
-	Forgotten int64 `json:"forgotten"` // memories of positions that an update left without them
+	Forgotten int64 `json:"forgotten"` // memories that an updated position no longer has
 	Skipped   int64 `json:"skipped"`
-	// Problems are all positions that were skipped or imported with something missing.
+	// Problems are the positions that were not imported, or not completely.
 	Problems []Problem `json:"problems"`
-	// Namespaces are those that were written to, and when they came to be if the position is kept.
+	// Namespaces are the namespaces with memories of the import. With a journal, they have their times of creation.
 	Namespaces map[string]time.Time `json:"-"`
 }
 
 func newReport() *Report { return &Report{Problems: []Problem{}, Namespaces: map[string]time.Time{}} }
 
-// add takes a batch into the report.
+// add adds the outcome of a batch.
 func (r *Report) add(b *batch) {
 	r.Stored += b.Stored
 	r.Unchanged += b.Unchanged
@@ -40,10 +40,10 @@ func (r *Report) add(b *batch) {
 	r.Problems = append(r.Problems, b.Problems...)
 }
 
-// Done is how many positions the report is about.
+// Done returns the number of positions in the report.
 func (r *Report) Done() int64 { return r.Stored + r.Unchanged + r.Updated + r.Skipped }
 
-// String counts, and names the first positions for each reason.
+// String returns the counts, and the first positions with problems, grouped by reason.
 func (r *Report) String() string {
 	var b strings.Builder
 	if r.DryRun {
@@ -59,6 +59,11 @@ func (r *Report) String() string {
 		}
 	}
 	b.WriteString("\n")
+	r.writeProblems(&b)
+	return b.String()
+}
+
+func (r *Report) writeProblems(b *strings.Builder) {
 	type group struct {
 		skipped bool
 		reason  string
@@ -88,7 +93,7 @@ func (r *Report) String() string {
 		if len(problems) > 1 {
 			times = fmt.Sprintf("%d times", len(problems))
 		}
-		fmt.Fprintf(&b, "%s%s, %s\n", what, g.reason, times)
+		fmt.Fprintf(b, "%s%s, %s\n", what, g.reason, times)
 		for _, p := range problems[:min(len(problems), shown)] {
 			b.WriteString("  " + p.Position)
 			if p.Detail != "" {
@@ -97,13 +102,12 @@ func (r *Report) String() string {
 			b.WriteString("\n")
 		}
 		if more := len(problems) - shown; more > 0 {
-			fmt.Fprintf(&b, "  and %d more\n", more)
+			fmt.Fprintf(b, "  and %d more\n", more)
 		}
 	}
-	return b.String()
 }
 
-// WriteJSON writes the report with every position that has a problem.
+// WriteJSON writes the report with all problems.
 func (r *Report) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

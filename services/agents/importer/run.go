@@ -16,38 +16,38 @@ import (
 )
 
 const (
-	// batchSize and batchBytes bound what one call stores.
+	// batchSize and batchBytes bound the memories of one call.
 	batchSize  = 200
 	batchBytes = 1 << 20
-	// inFlight is how many batches may wait for the one whose position is to be kept next.
+	// inFlight is how many batches may be stored while an earlier one is acknowledged.
 	inFlight = 2
 )
 
-// Options say how to import. The zero value stores everything that can be stored and keeps no position.
+// Options say how to import. The zero value skips positions that cannot be stored, and keeps no position.
 type Options struct {
-	DryRun  bool          // count and report as if storing, but store nothing
+	DryRun  bool          // count and report, but store nothing
 	Strict  bool          // stop at the first position that cannot be imported
 	Timeout time.Duration // of one call; 0 is none
-	Journal *Journal      // where to keep the position; may be nil
-	// Progress is told how far the import is; may be nil.
+	Journal *Journal      // keeps the position; may be nil
+	// Progress is called after each batch; may be nil.
 	Progress func(done int64, report *Report)
-	// Tell is told what happens beside the import, for people; may be nil.
+	// Tell is called with messages for the user; may be nil.
 	Tell func(string)
 }
 
-// StrictError ends a strict import. What comes before the position is stored.
+// StrictError ends a strict import. All positions before the problem's are stored.
 type StrictError struct{ Problem Problem }
 
 func (e *StrictError) Error() string { return e.Problem.Position + ": " + e.Problem.Detail }
 
-// Why an import that broke off starts over.
+// Reasons to start an interrupted import over.
 var (
-	errChanged = errors.New("the source has changed") // it no longer begins with what was imported
-	errGone    = errors.New("the database has changed")
+	errChanged = errors.New("the source has changed")   // it no longer begins with the imported items
+	errGone    = errors.New("the database has changed") // a namespace was deleted or created anew
 )
 
-// Run imports a source. If the journal knows of an earlier run that broke off, and the source still begins with what that
-// one stored, it goes on from there. The report is of both runs; it is valid together with an error, too.
+// Run imports a source. If the journal has the position of an interrupted run, and the source still begins with the same items,
+// the import resumes there. The report covers both runs. It is valid even if Run returns an error.
 func Run(ctx context.Context, memories triskelev1.MemoryServiceClient, source Source, options Options) (*Report, error) {
 	if options.Progress == nil {
 		options.Progress = func(int64, *Report) {}
@@ -59,7 +59,7 @@ func Run(ctx context.Context, memories triskelev1.MemoryServiceClient, source So
 	r.report.DryRun = options.DryRun
 	err := r.run(ctx)
 	if errors.Is(err, errChanged) || errors.Is(err, errGone) {
-		options.Tell(err.Error() + " since the import that broke off; starting over, which stores nothing twice")
+		options.Tell(err.Error() + " since the interrupted import; starting over, which stores nothing twice")
 		if err := options.Journal.Reset(); err != nil {
 			return r.report, err
 		}
@@ -79,27 +79,37 @@ type run struct {
 	report *Report
 }
 
-// run is one pass over the source. Batches are stored beside each other, and acknowledged in the source's order.
-func (r *run) run(ctx context.Context) error {
-	var from Position
-	if r.Journal != nil {
-		position, report, err := r.Journal.load()
+// resume returns the journal's position, and takes over the report of the interrupted run. It returns errGone if a namespace of
+// that run is no longer the same.
+func (r *run) resume(ctx context.Context) (Position, error) {
+	if r.Journal == nil {
+		return Position{}, nil
+	}
+	from, report, err := r.Journal.load()
+	if err != nil {
+		return Position{}, err
+	}
+	for namespace, since := range report.Namespaces {
+		now, err := r.store.since(ctx, namespace)
 		if err != nil {
-			return err
+			return Position{}, err
 		}
-		for namespace, since := range report.Namespaces {
-			now, err := r.store.since(ctx, namespace)
-			if err != nil {
-				return err
-			}
-			if !now.Equal(since) {
-				return errGone
-			}
+		if !now.Equal(since) {
+			return Position{}, errGone
 		}
-		if from = position; from.Items > 0 {
-			r.report = report
-			r.Tell(fmt.Sprintf("going on after %d positions that are done", from.Items))
-		}
+	}
+	if from.Items > 0 {
+		r.report = report
+		r.Tell(fmt.Sprintf("resuming after %d positions", from.Items))
+	}
+	return from, nil
+}
+
+// run is one pass over the source. Batches are stored concurrently, and acknowledged in the source's order.
+func (r *run) run(ctx context.Context) error {
+	from, err := r.resume(ctx)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -113,7 +123,7 @@ func (r *run) run(ctx context.Context) error {
 				b.err = r.store.put(ctx, b)
 			}()
 			if r.Strict {
-				<-b.settled // nothing behind a problem is to be stored
+				<-b.settled // nothing after a problem may be stored
 			}
 			select {
 			case pending <- b:
@@ -123,11 +133,10 @@ func (r *run) run(ctx context.Context) error {
 			}
 		})
 	}()
-	var err error
 	for b := range pending {
 		<-b.settled
 		if err != nil {
-			continue // a batch behind the one that failed; it may have been stored, which does no harm
+			continue // a batch after the one that failed; it may be stored, and a later run stores it only once
 		}
 		if err = r.acknowledge(ctx, b); err != nil {
 			cancel()
@@ -139,7 +148,7 @@ func (r *run) run(ctx context.Context) error {
 	return err
 }
 
-// acknowledge takes a batch that is stored into the report and the journal.
+// acknowledge adds a stored batch to the report and the journal.
 func (r *run) acknowledge(ctx context.Context, b *batch) error {
 	if b.err != nil {
 		return b.err
@@ -170,7 +179,7 @@ func (r *run) acknowledge(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// read hands batches out until hand returns false, leaving out what lies before from.
+// read calls hand with each batch of items after from, until hand returns false.
 func (r *run) read(ctx context.Context, from Position, hand func(*batch) bool) error {
 	digest := newDigest()
 	b := newBatch()
@@ -209,19 +218,19 @@ func (r *run) rest(b *batch, hand func(*batch) bool) error {
 	return nil
 }
 
-// batch is what one call stores, together with the positions between its memories that cannot be stored.
+// batch is the items of one call, with the skipped positions between them.
 type batch struct {
-	items   []Item
-	bytes   int
-	spaces  []string // of its memories
+	items   []Item // those with a memory
+	bytes   int    // of the memories
+	spaces  []string
 	done    int64
 	end     Position
-	settled chan struct{} // closed when what follows is known
+	settled chan struct{} // closed when outcome and err are final
 	outcome
 	err error
 }
 
-// outcome counts what became of a batch.
+// outcome counts the outcomes of a batch's positions.
 type outcome struct {
 	Stored    int64     `json:"stored,omitempty"`
 	Unchanged int64     `json:"unchanged,omitempty"`
@@ -266,7 +275,7 @@ func (b *batch) skipped() *Problem {
 	return nil
 }
 
-// digest identifies what has been read of a source.
+// digest hashes the items read from a source.
 type digest struct {
 	hash  hash.Hash
 	items int64

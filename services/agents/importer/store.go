@@ -17,21 +17,21 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// contents are the fields that a newer version of a position replaces; sensitive besides, but only if it is set.
+// contents are the fields that a newer version of a position replaces. If it is sensitive, it replaces that field too.
 var contents = []string{
 	"content", "title", "expanded_keywords", "tags", "category", "metadata", "importance", "source", "occurred_at", "expires_at", "links",
 }
 
-// store puts batches into the memory service.
+// store writes batches to the memory service.
 type store struct {
 	memories triskelev1.MemoryServiceClient
 	dryRun   bool
-	strict   bool // leave out what comes after a memory that is skipped
-	timeout  time.Duration
+	strict   bool          // store nothing after the first memory that is skipped
+	timeout  time.Duration // of one call; 0 is none
 }
 
-// put stores a batch. A memory whose id stands for its position is updated if it is there already and differs, and one that the
-// server refuses is skipped.
+// put stores a batch. It updates memories of positions that were imported before, if they differ. It skips memories that the
+// server refuses.
 func (s store) put(ctx context.Context, b *batch) error {
 	held, err := s.held(ctx, b)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s store) call(ctx context.Context, fn func(context.Context) error) error {
 	return fn(ctx)
 }
 
-// since returns when a namespace came to be, the zero time if there is none.
+// since returns the time at which a namespace was created, or the zero time if it does not exist.
 func (s store) since(ctx context.Context, namespace string) (at time.Time, err error) {
 	err = s.call(ctx, func(ctx context.Context) error {
 		resp, err := s.memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
@@ -107,7 +107,7 @@ func (s store) send(ctx context.Context, b *batch, items []Item) error {
 		if err != nil {
 			return err
 		}
-		// A failed Send means that the call has ended; CloseAndRecv says how.
+		// Send fails with io.EOF when the call has ended. CloseAndRecv then returns its error.
 		if err := stream.Send(req); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
@@ -118,7 +118,7 @@ func (s store) send(ctx context.Context, b *batch, items []Item) error {
 	})
 }
 
-// held returns what the store has already of the memories whose ids stand for their positions.
+// held returns the stored memories, by id, of positions that were imported before.
 func (s store) held(ctx context.Context, b *batch) (map[string]*triskelev1.Memory, error) {
 	ids := map[string][]string{}
 	for _, item := range b.items {
@@ -142,8 +142,8 @@ func (s store) held(ctx context.Context, b *batch) (map[string]*triskelev1.Memor
 	return held, nil
 }
 
-// replace brings a stored memory up to date with its position. It makes it sensitive if it is to be, but never the reverse:
-// somebody may have found out here what the source does not know, and what a model has been shown cannot be taken back.
+// replace updates a stored memory from its position. It can make the memory sensitive, but not the reverse. A person may have
+// marked it as sensitive after the import, and a text cannot be taken back from a model that has read it.
 func (s store) replace(ctx context.Context, b *batch, item Item, stored *triskelev1.Memory) error {
 	m := item.Memory
 	mask := &fieldmaskpb.FieldMask{Paths: contents}
@@ -152,7 +152,9 @@ func (s store) replace(ctx context.Context, b *batch, item Item, stored *triskel
 		mask.Paths = append(slices.Clone(contents), "sensitive")
 	case stored.GetSensitive():
 		m.Sensitive = true
-		b.Problems = append(b.Problems, Problem{item.Position, false, "stays sensitive", "the source says it is not; triskele update --no-sensitive " + m.GetId() + " if that is so"})
+		b.Problems = append(b.Problems, Problem{
+			item.Position, false, "stays sensitive", "the source says it is not; run triskele update --no-sensitive " + m.GetId() + " to change that",
+		})
 	}
 	same, err := sameContents(m, stored)
 	switch {
@@ -193,7 +195,7 @@ func sameContents(a, b *triskelev1.Memory) (bool, error) {
 
 var refusal = regexp.MustCompile(`^memories\[(\d+)\][.:]?\s*(.*)$`)
 
-// refused says which of the memories of an import was the reason for an error, and what was wrong with it.
+// refused returns the index of the memory that an import was refused for, and the reason.
 func refused(err error) (index int, reason string, ok bool) {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.AlreadyExists:

@@ -17,8 +17,8 @@ const (
 	mostTokens  = 20_000
 )
 
-// bounds are the limits of arguments, by name: those of the contract, or closer ones where a model needs no more. Lengths are in
-// characters here and in bytes of UTF-8 there, which the gateway checks.
+// bounds sets the limits of arguments, by name. They are those of the API, or tighter where a model needs no more. JSON
+// schemas count lengths in characters. The gateway checks them again in bytes of UTF-8.
 var bounds = map[string]func(*jsonschema.Schema){
 	"content":           length(1, 65_536),
 	"title":             length(0, 512),
@@ -55,7 +55,8 @@ func items(most, longest int) func(*jsonschema.Schema) {
 
 func between(s *jsonschema.Schema, low, high float64) { s.Minimum, s.Maximum = &low, &high }
 
-// argumentsOf describes a tool's arguments: the fields of T but those hidden, with their bounds. most is that of limit.
+// argumentsOf returns the schema of a tool's arguments: the fields of T without the hidden ones, with their bounds. most is
+// the maximum of the argument limit.
 func argumentsOf[T any](most int, hidden ...string) *jsonschema.Schema {
 	schema := schemaOf[T]()
 	for _, name := range hidden {
@@ -73,13 +74,14 @@ func argumentsOf[T any](most int, hidden ...string) *jsonschema.Schema {
 	return schema
 }
 
-// schemaOf describes T. Nothing in it may be null: what is not needed can be left out, and some clients know single types only.
+// schemaOf returns the schema of T. No field may be null: some clients accept a single type only, and optional fields can be
+// left out.
 func schemaOf[T any]() *jsonschema.Schema {
 	schema, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[moment](): {Type: "string"},
 	}})
 	if err != nil {
-		panic(fmt.Sprintf("schema of a tool: %v", err)) // its type is ours
+		panic(fmt.Sprintf("schema of a tool: %v", err)) // T is one of this package's types
 	}
 	notNull(schema)
 	return schema
@@ -99,7 +101,7 @@ func notNull(s *jsonschema.Schema) {
 	}
 }
 
-// moment is a point in time as models give it.
+// moment is a point in time as models write it: a date, or a time of RFC 3339.
 type moment struct{ time.Time }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -113,5 +115,5 @@ func (m *moment) UnmarshalJSON(data []byte) (err error) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no time: want a date such as 2026-03-01 or a time such as 2026-03-01T08:30:00Z", text)
+	return fmt.Errorf("%.200q is not a time: want a date such as 2026-03-01 or a time such as 2026-03-01T08:30:00Z", text)
 }

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -16,33 +17,33 @@ import (
 	"github.com/triskele/triskele/services/agents/briefing"
 )
 
-// listTokens is how much of each memory a listing shows.
+// listTokens is how many tokens of each memory a listing shows.
 const listTokens = 60
 
 type recallInput struct {
-	Query             string   `json:"query" jsonschema:"What to look for, in plain words: the question, or names and terms. Best with what the memory itself would say."`
+	Query             string   `json:"query" jsonschema:"What to look for, in plain words: the question, or names and terms. Use the words that the memory itself would have."`
 	Limit             int32    `json:"limit,omitempty" jsonschema:"How many memories at most; 10 if not given."`
 	MaxTokens         int      `json:"max_tokens,omitempty" jsonschema:"How long the answer may be, in estimated tokens."`
 	Tags              []string `json:"tags,omitempty" jsonschema:"Only memories with one of these tags."`
 	Categories        []string `json:"categories,omitempty" jsonschema:"Only memories of one of these categories."`
 	Since             *moment  `json:"since,omitempty" jsonschema:"Only memories stored from then on: a date (UTC) or a time such as 2026-03-01T08:30:00Z."`
 	Before            *moment  `json:"before,omitempty" jsonschema:"Only memories stored before then."`
-	IncludeSuperseded bool     `json:"include_superseded,omitempty" jsonschema:"Also what has been replaced by something newer."`
+	IncludeSuperseded bool     `json:"include_superseded,omitempty" jsonschema:"Also memories that a newer one has replaced."`
 	Namespace         string   `json:"namespace,omitempty" jsonschema:"Where to look, instead of the namespace this server works on."`
 }
 
 type recallOutput struct {
 	Memories []found `json:"memories" jsonschema:"Best first."`
-	Degraded string  `json:"degraded,omitempty" jsonschema:"Set if part of the search did not answer: what may be missing."`
-	Repeated int     `json:"repeated" jsonschema:"Found, but left out because a better one says the same."`
-	Omitted  int     `json:"omitted" jsonschema:"Found, but left out because max_tokens was reached."`
+	Degraded string  `json:"degraded,omitempty" jsonschema:"Set if part of the search did not answer: says what may be missing."`
+	Repeated int     `json:"repeated" jsonschema:"How many more were found and left out, because a better one says the same."`
+	Omitted  int     `json:"omitted" jsonschema:"How many more were found and left out, because max_tokens was reached."`
 }
 
 type found struct {
 	ID         string   `json:"id"`
 	Title      string   `json:"title,omitempty"`
 	Content    string   `json:"content"`
-	Shortened  bool     `json:"shortened,omitempty" jsonschema:"Content is a part; list with this id has all of it."`
+	Shortened  bool     `json:"shortened,omitempty" jsonschema:"Content is an excerpt; call list with this id for the full text."`
 	Tags       []string `json:"tags,omitempty"`
 	Source     string   `json:"source,omitempty"`
 	CreatedAt  string   `json:"created_at"`
@@ -50,7 +51,7 @@ type found struct {
 	Sensitive  bool     `json:"sensitive,omitempty"`
 	Revision   int64    `json:"revision"`
 	Score      float64  `json:"score,omitempty" jsonschema:"Comparable within one answer only."`
-	FoundBy    []string `json:"found_by,omitempty" jsonschema:"lexical: by its words; dense: by likeness; graph: by names it shares with others."`
+	FoundBy    []string `json:"found_by,omitempty" jsonschema:"lexical: by its words; dense: by similar meaning; graph: by names it shares with other memories."`
 }
 
 type memoryInput struct {
@@ -59,17 +60,17 @@ type memoryInput struct {
 	Tags           []string `json:"tags,omitempty"`
 	Category       string   `json:"category,omitempty" jsonschema:"Such as fact, decision, preference, person."`
 	Importance     *float64 `json:"importance,omitempty" jsonschema:"How much it matters, 0 to 1; 0.5 if not given."`
-	Sensitive      bool     `json:"sensitive,omitempty" jsonschema:"A secret: found by its words only, never embedded, linked or sent to a model by the memory service."`
+	Sensitive      bool     `json:"sensitive,omitempty" jsonschema:"For secrets: the memory is found by its words only; the memory service never embeds it, links it or sends it to a model."`
 	Source         string   `json:"source,omitempty" jsonschema:"Where it comes from, such as a file or a conversation."`
 	OccurredAt     *moment  `json:"occurred_at,omitempty" jsonschema:"When it happened, if not now: a date (UTC) or a time such as 2026-03-01T08:30:00Z."`
-	ExpiresAt      *moment  `json:"expires_at,omitempty" jsonschema:"From then on it is no longer recalled."`
+	ExpiresAt      *moment  `json:"expires_at,omitempty" jsonschema:"From this time on, recall leaves it out."`
 	IdempotencyKey string   `json:"idempotency_key,omitempty" jsonschema:"Makes a repeated call harmless."`
 	Namespace      string   `json:"namespace,omitempty" jsonschema:"Where to store it, instead of the namespace this server works on."`
 }
 
 type storedOutput struct {
 	ID       string `json:"id"`
-	Stored   bool   `json:"stored" jsonschema:"False if the idempotency key had been used for this memory before."`
+	Stored   bool   `json:"stored" jsonschema:"False if this memory was stored before, with the same idempotency key."`
 	Revision int64  `json:"revision"`
 }
 
@@ -87,11 +88,11 @@ type updateInput struct {
 	ID               string   `json:"id"`
 	Content          *string  `json:"content,omitempty"`
 	Title            *string  `json:"title,omitempty"`
-	Tags             []string `json:"tags,omitempty" jsonschema:"Replace the present ones."`
+	Tags             []string `json:"tags,omitempty" jsonschema:"They replace all present tags."`
 	Category         *string  `json:"category,omitempty"`
 	Importance       *float64 `json:"importance,omitempty"`
 	Sensitive        *bool    `json:"sensitive,omitempty"`
-	ExpiresAt        *moment  `json:"expires_at,omitempty" jsonschema:"From then on it is no longer recalled: a date (UTC) or a time such as 2026-03-01T08:30:00Z."`
+	ExpiresAt        *moment  `json:"expires_at,omitempty" jsonschema:"From this time on, recall leaves it out: a date (UTC) or a time such as 2026-03-01T08:30:00Z."`
 	ExpectedRevision int64    `json:"expected_revision,omitempty" jsonschema:"Change nothing unless the memory still has this revision."`
 	Namespace        string   `json:"namespace,omitempty"`
 }
@@ -111,14 +112,14 @@ type forgottenOutput struct {
 }
 
 type listInput struct {
-	IDs               []string `json:"ids,omitempty" jsonschema:"Show these memories in full, instead of the newest in short."`
+	IDs               []string `json:"ids,omitempty" jsonschema:"Show these memories in full, instead of short excerpts of the newest."`
 	Limit             int32    `json:"limit,omitempty" jsonschema:"How many at most; 20 if not given."`
 	Tags              []string `json:"tags,omitempty" jsonschema:"Only memories with one of these tags."`
 	Categories        []string `json:"categories,omitempty" jsonschema:"Only memories of one of these categories."`
 	Since             *moment  `json:"since,omitempty" jsonschema:"Only memories stored from then on: a date (UTC) or a time such as 2026-03-01T08:30:00Z."`
 	Before            *moment  `json:"before,omitempty" jsonschema:"Only memories stored before then."`
-	IncludeSuperseded bool     `json:"include_superseded,omitempty" jsonschema:"Also what has been replaced by something newer."`
-	PageToken         string   `json:"page_token,omitempty" jsonschema:"next_page_token of the page before."`
+	IncludeSuperseded bool     `json:"include_superseded,omitempty" jsonschema:"Also memories that a newer one has replaced."`
+	PageToken         string   `json:"page_token,omitempty" jsonschema:"The next_page_token of the previous page."`
 	Namespace         string   `json:"namespace,omitempty"`
 }
 
@@ -134,23 +135,23 @@ func (s *server) addTools(to *mcp.Server) {
 	changes := &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: new(bool)}
 
 	add(s, to, "recall", "Recall", reads, mostFound, s.recall,
-		"Find what is already known that matters for a question or task. Searches by words, by likeness and by names at once. Call it before you answer, plan or ask the user something they may have told before. Returns the best memories with id, date, source and what found them; says so if part of the search did not answer.")
+		"Find memories that matter for a question or task. Searches by words, by similar meaning and by shared names at once. Call it before you answer, plan, or ask the user something they may have told before. Returns the best memories with id, date, source and the searches that found them. Says so if part of the search did not answer.")
 	add(s, to, "list", "List memories", reads, mostListed, s.list,
-		"List the newest memories in short, or show some in full by their ids. To find something by what it says, use recall.")
+		"List short excerpts of the newest memories, or show memories in full by their ids. To search by content, use recall.")
 	if s.config.ReadOnly {
 		return
 	}
 	add(s, to, "remember", "Remember", adds, 0, s.remember,
-		"Store a memory for later conversations: a decision and its reason, a preference, a fact that cannot be looked up elsewhere. One fact each. Use supersede instead if it replaces something you recalled.")
+		"Store a memory for later conversations: a decision and its reason, a preference, a fact that cannot be looked up elsewhere. One fact per memory. If it replaces a memory that you recalled, use supersede instead.")
 	add(s, to, "supersede", "Supersede a memory", adds, 0, s.supersede,
-		"Replace a memory that is no longer true by a new one. The old one is kept on record, and recall leaves it out.")
+		"Replace a memory that is no longer true with a new one. The old memory stays on record, but recall leaves it out.")
 	add(s, to, "update", "Update a memory", changes, 0, s.update,
-		"Correct a memory in place: only the fields you give change, and what they were is lost. If the world has changed and not the wording, use supersede.")
+		"Correct a memory in place. Only the fields you give change, and their old values are lost. If the fact itself has changed, use supersede.")
 	add(s, to, "forget", "Forget memories", changes, 0, s.forget,
-		"Remove memories for good, with everything derived from them. Only when the user asks for it. An id that does not exist is no error.")
+		"Delete memories for good, with everything derived from them. Use it only when the user asks for it. Unknown ids are ignored.")
 }
 
-// add offers a tool whose answer is text for the model and the same as data. most bounds its argument limit.
+// add registers a tool, whose answer is text for the model and the same as data. most is the maximum of its argument limit.
 func add[In, Out any](s *server, to *mcp.Server, name, title string, annotations *mcp.ToolAnnotations, most int,
 	call func(context.Context, In) (string, Out, error), description string,
 ) {
@@ -173,10 +174,10 @@ func add[In, Out any](s *server, to *mcp.Server, name, title string, annotations
 	})
 }
 
-// namespace is the one asked for, if agents may ask, or the server's.
-func (s *server) namespace(asked string) string {
-	if s.config.AnyNamespace && asked != "" {
-		return asked
+// namespace returns the namespace of a call: the requested one if agents may name one, else the server's.
+func (s *server) namespace(requested string) string {
+	if s.config.AnyNamespace && requested != "" {
+		return requested
 	}
 	return s.config.Namespace
 }
@@ -195,10 +196,7 @@ func (m *moment) proto() *timestamppb.Timestamp {
 }
 
 func (s *server) recall(ctx context.Context, in recallInput) (string, recallOutput, error) {
-	limit := max(in.Limit, 0)
-	if limit == 0 {
-		limit = 10
-	}
+	limit := cmp.Or(max(in.Limit, 0), 10)
 	namespace := s.namespace(in.Namespace)
 	resp, err := s.recalls.Recall(ctx, &triskelev1.RecallRequest{
 		Namespaces: []string{namespace}, Query: in.Query, Limit: &limit, Budget: durationpb.New(s.config.Budget), Explain: true,
@@ -210,11 +208,7 @@ func (s *server) recall(ctx context.Context, in recallInput) (string, recallOutp
 	if err != nil {
 		return "", recallOutput{}, err
 	}
-	tokens := in.MaxTokens
-	if tokens == 0 {
-		tokens = s.config.MaxTokens
-	}
-	brief := briefing.New(resp, briefing.Options{MaxTokens: tokens, IDs: true})
+	brief := briefing.New(resp, briefing.Options{MaxTokens: cmp.Or(in.MaxTokens, s.config.MaxTokens), IDs: true})
 	out := recallOutput{Memories: []found{}, Degraded: resp.GetDegradedReason(), Repeated: brief.Repeated, Omitted: brief.Omitted}
 	for _, entry := range brief.Entries {
 		f := foundOf(entry.Hit.GetMemory(), entry.Content, entry.Shortened)
@@ -228,14 +222,14 @@ func (s *server) recall(ctx context.Context, in recallInput) (string, recallOutp
 	case len(resp.GetHits()) == 0:
 		text = "Nothing is remembered about that."
 	case text == "":
-		text = "What was found does not fit into max_tokens."
+		text = "No memory found fits into max_tokens."
 	case brief.Omitted > 0:
 		text += fmt.Sprintf("%d more found; raise max_tokens to see them.\n", brief.Omitted)
 	}
 	return text, out, nil
 }
 
-// unknown says whether a recall failed because nothing has been stored in the namespace: to an agent that is an empty memory.
+// unknown reports whether a recall failed because its namespace does not exist. To an agent, such a namespace is empty.
 func (s *server) unknown(ctx context.Context, namespace string, err error) bool {
 	if status.Code(err) != codes.InvalidArgument {
 		return false
@@ -288,27 +282,18 @@ func (s *server) supersede(ctx context.Context, in supersedeInput) (string, supe
 func (s *server) update(ctx context.Context, in updateInput) (string, updatedOutput, error) {
 	m := &triskelev1.Memory{Tags: in.Tags, Importance: in.Importance, ExpiresAt: in.ExpiresAt.proto()}
 	var paths []string
-	given := func(path string, yes bool) {
+	changed := func(path string, yes bool) {
 		if yes {
 			paths = append(paths, path)
 		}
 	}
-	text := func(path string, value *string, to *string) {
-		given(path, value != nil)
-		if value != nil {
-			*to = *value
-		}
-	}
-	text("content", in.Content, &m.Content)
-	text("title", in.Title, &m.Title)
-	text("category", in.Category, &m.Category)
-	given("tags", in.Tags != nil)
-	given("importance", in.Importance != nil)
-	given("expires_at", in.ExpiresAt != nil)
-	given("sensitive", in.Sensitive != nil)
-	if in.Sensitive != nil {
-		m.Sensitive = *in.Sensitive
-	}
+	changed("content", set(&m.Content, in.Content))
+	changed("title", set(&m.Title, in.Title))
+	changed("category", set(&m.Category, in.Category))
+	changed("sensitive", set(&m.Sensitive, in.Sensitive))
+	changed("tags", in.Tags != nil)
+	changed("importance", in.Importance != nil)
+	changed("expires_at", in.ExpiresAt != nil)
 	resp, err := s.memories.Update(ctx, &triskelev1.UpdateRequest{
 		Namespace: s.namespace(in.Namespace), Id: in.ID, Memory: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}, ExpectedRevision: in.ExpectedRevision,
 	})
@@ -317,6 +302,14 @@ func (s *server) update(ctx context.Context, in updateInput) (string, updatedOut
 	}
 	out := updatedOutput{ID: resp.GetMemory().GetId(), Revision: resp.GetMemory().GetRevision()}
 	return fmt.Sprintf("Updated %s, now revision %d.", out.ID, out.Revision), out, nil
+}
+
+// set copies an argument to its field, if it was given.
+func set[T any](field, argument *T) bool {
+	if argument != nil {
+		*field = *argument
+	}
+	return argument != nil
 }
 
 func (s *server) forget(ctx context.Context, in forgetInput) (string, forgottenOutput, error) {
@@ -330,7 +323,7 @@ func (s *server) forget(ctx context.Context, in forgetInput) (string, forgottenO
 func (s *server) list(ctx context.Context, in listInput) (string, listOutput, error) {
 	namespace := s.namespace(in.Namespace)
 	out := listOutput{Memories: []found{}}
-	each := listTokens
+	each := listTokens // 0 for the full text
 	var memories []*triskelev1.Memory
 	if len(in.IDs) > 0 {
 		resp, err := s.memories.Get(ctx, &triskelev1.GetRequest{Namespace: namespace, Ids: in.IDs})
@@ -339,10 +332,7 @@ func (s *server) list(ctx context.Context, in listInput) (string, listOutput, er
 		}
 		memories, each = resp.GetMemories(), 0
 	} else {
-		size := max(in.Limit, 0)
-		if size == 0 {
-			size = 20
-		}
+		size := cmp.Or(max(in.Limit, 0), 20)
 		resp, err := s.memories.List(ctx, &triskelev1.ListRequest{
 			Namespace: namespace, PageSize: &size, PageToken: in.PageToken,
 			Filter: filter(in.Tags, in.Categories, in.Since, in.Before, in.IncludeSuperseded),

@@ -8,42 +8,36 @@ import (
 	"github.com/triskele/triskele/fuser/budget"
 )
 
-// Rule is how a gateway divides the budget of a recall. The zero value is the default configuration.
-type Rule struct {
-	Budget budget.Config         // the zero value for the default
-	Legs   map[string]budget.Leg // by name; a leg that is not here has all the time of the first wave
-}
+// Rule is how a gateway divides the budget of a recall among its legs, by name. A leg that it lacks gets all the time of the
+// first wave.
+type Rule map[string]budget.Leg
 
 func (r Rule) leg(name string) budget.Leg {
-	if leg, ok := r.Legs[name]; ok {
+	if leg, ok := r[name]; ok {
 		return leg
 	}
 	return budget.Leg{Share: 1}
 }
 
-// verdict is what would have become of a leg.
-type verdict int
+// prediction says how a leg's search would end under another budget.
+type prediction int
 
 const (
-	kept    verdict = iota
-	dropped         // it is known to have needed more time
-	unknown         // it was cut off before: perhaps
-	lost            // it gave nothing, whatever its time
+	kept    prediction = iota
+	dropped            // it needs more time
+	unknown            // it may need more time: it was cut off sooner
+	lost               // it has no result, whatever its budget
 )
 
-// verdicts says what would have become of a recall's legs, had its budget been another. Each has as long as the gateway
-// would have given it; a leg of the second wave begins when those of the first have ended.
-func (r Rule) verdicts(of *recall, total time.Duration) map[string]verdict {
-	out := make(map[string]verdict, len(of.legs))
+// predict returns the prediction for each leg of a recall under another budget. Each leg gets the time that the gateway would
+// give it. The second wave begins when the first has ended.
+func (r Rule) predict(of *recall, total time.Duration) map[string]prediction {
+	out := make(map[string]prediction, len(of.legs))
 	stages := budget.Stages{Rerank: of.reranked}
 	for name := range of.legs {
 		stages.Second = stages.Second || r.leg(name).Second
 	}
-	config := r.Budget
-	if config == (budget.Config{}) {
-		config = budget.DefaultConfig()
-	}
-	plan, err := config.Plan(total, stages)
+	plan, err := budget.DefaultConfig().Plan(total, stages)
 	var firstEnds time.Duration
 	for _, second := range []bool{false, true} {
 		left := plan.First
@@ -54,11 +48,11 @@ func (r Rule) verdicts(of *recall, total time.Duration) map[string]verdict {
 			if r.leg(name).Second != second {
 				continue
 			}
-			allowed, tooLittle := r.leg(name).Of(left, 0)
+			allowed, tooLittle := r.leg(name).Allot(left, 0)
 			if err != nil || tooLittle != "" {
 				allowed = 0
 			}
-			out[name] = leg.verdict(allowed)
+			out[name] = leg.within(allowed)
 			if !second {
 				firstEnds = max(firstEnds, min(leg.spent, allowed))
 			}
@@ -67,72 +61,72 @@ func (r Rule) verdicts(of *recall, total time.Duration) map[string]verdict {
 	return out
 }
 
-func (l leg) verdict(allowed time.Duration) verdict {
+// within returns the prediction for a leg's search with this much time.
+func (l leg) within(allowed time.Duration) prediction {
 	switch {
-	case l.fate == broken:
+	case l.outcome == broken:
 		return lost
 	case allowed <= 0 || l.spent > allowed:
 		return dropped
-	case l.fate == cutOff && allowed > max(l.budget, l.spent):
+	case l.outcome == cutOff && allowed > max(l.budget, l.spent):
 		return unknown
-	case l.fate == cutOff:
+	case l.outcome == cutOff:
 		return dropped
 	}
 	return kept
 }
 
-// Dropped is how often a leg would have been dropped, as shares of the recalls in which it was asked and nothing but time
-// stood in its way.
+// Dropped is how often a leg would be dropped. Both are shares of the recalls in which the leg was asked and not broken.
 type Dropped struct {
-	Share   float64 `json:"share"`   // surely
-	Unknown float64 `json:"unknown"` // perhaps as well: it was cut off sooner than that
+	Share   float64 `json:"share"`   // certainly dropped
+	Unknown float64 `json:"unknown"` // perhaps dropped: the search was cut off sooner
 }
 
-// Lost is a set of legs that would have been lost together.
+// Lost is a set of legs that would be lost in the same recall.
 type Lost struct {
-	Legs  []string `json:"legs"`  // sorted; none if every leg would have answered
+	Legs  []string `json:"legs"`  // sorted; empty if every leg would answer
 	Share float64  `json:"share"` // of all recalls
 }
 
-// Point is what a budget would have meant.
+// Point is the prediction for one budget.
 type Point struct {
 	Budget float64            `json:"budget_ms"`
 	Legs   map[string]Dropped `json:"legs"`
-	// Together are the sets of legs lost in the same recall, most frequent first, taking what is unknown as dropped.
+	// Together are the sets of legs lost in the same recall, most frequent first. Unknown counts as dropped.
 	Together []Lost `json:"together"`
-	// Quality is by set of queries and measure; nil without an evaluation.
+	// Quality is by set of queries and measure. It is nil without an evaluation.
 	Quality map[string]map[string]Range `json:"quality,omitempty"`
 }
 
-// Range is a value that is not known better.
+// Range bounds a value.
 type Range struct {
-	Low  float64 `json:"low"`  // if what is unknown was dropped
-	High float64 `json:"high"` // if it was not
+	Low  float64 `json:"low"`  // if unknown means dropped
+	High float64 `json:"high"` // if unknown means kept
 }
 
-// point works out one budget.
+// point returns the prediction for one budget.
 func (r Rule) point(all []*recall, total time.Duration, quality *Quality) Point {
 	p := Point{Budget: milliseconds(total), Legs: map[string]Dropped{}}
 	asked := map[string]float64{}
 	worst, best := map[string]float64{}, map[string]float64{} // shares of sets of legs, by key
 	for _, of := range all {
 		var low, high []string
-		for name, v := range r.verdicts(of, total) {
-			if v != lost {
+		for name, predicted := range r.predict(of, total) {
+			if predicted != lost {
 				asked[name]++
 			}
 			d := p.Legs[name]
-			switch v {
+			switch predicted {
 			case dropped:
 				d.Share++
 			case unknown:
 				d.Unknown++
 			}
 			p.Legs[name] = d
-			if v != kept {
+			if predicted != kept {
 				low = append(low, name)
 			}
-			if v == dropped || v == lost {
+			if predicted == dropped || predicted == lost {
 				high = append(high, name)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/triskele/triskele/services/agents/spending/chart"
 )
 
-// SVG draws how often each leg would have been dropped by budget and, if the report has it, what recall that leaves.
+// SVG draws, by budget, how often each leg would be dropped and, if the report has it, the quality that is left.
 func (report *Report) SVG() string { return chart.Stack(report.plots()) }
 
 func (report *Report) plots() (titles []string, charts []chart.Chart) {
@@ -23,7 +23,7 @@ func (report *Report) plots() (titles []string, charts []chart.Chart) {
 	for _, p := range report.Budgets {
 		budgets.Ticks = append(budgets.Ticks, p.Budget)
 	}
-	drops := chart.Chart{X: budgets, Y: chart.Axis{Label: "recalls in which it would be dropped (%)", Ticks: []float64{0, 20, 40, 60, 80, 100}}}
+	drops := chart.Chart{X: budgets, Y: chart.Axis{Label: "recalls in which the leg would be dropped (%)", Ticks: []float64{0, 20, 40, 60, 80, 100}}}
 	for i, leg := range report.Legs {
 		sure, perhaps := chart.Series{Name: leg.Name, Colour: i}, chart.Series{Name: leg.Name + ", perhaps", Colour: i, Dashed: true}
 		anyUnknown := false
@@ -58,7 +58,7 @@ func (report *Report) plots() (titles []string, charts []chart.Chart) {
 	return titles, charts
 }
 
-// Sets are the sets of queries that quality is known for.
+// Sets returns the sets of queries of the evaluation.
 func (report *Report) Sets() []string {
 	if len(report.Budgets) == 0 {
 		return nil
@@ -66,7 +66,7 @@ func (report *Report) Sets() []string {
 	return slices.Sorted(maps.Keys(report.Budgets[0].Quality))
 }
 
-// Measures are what quality is given in.
+// Measures returns the evaluation's measures of quality.
 func (report *Report) Measures() []string {
 	sets := report.Sets()
 	if len(sets) == 0 {
@@ -87,7 +87,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"indent":  func(depth int) string { return strings.Repeat("\u2003", depth) },
 }).Parse(page))
 
-// HTML writes the report as a page that needs nothing else.
+// HTML writes the report as one page without other files.
 func (report *Report) HTML(w io.Writer) error {
 	return pageTemplate.Execute(w, struct {
 		*Report

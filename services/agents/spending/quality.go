@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Quality is what an evaluation found a recall to be worth without some of its legs.
+// Quality has an evaluation's mean quality of recalls without some of their legs.
 type Quality struct {
-	Plan  string
-	legs  []string
+	Plan  string                                   // the evaluation's
+	legs  []string                                 // of the evaluation
 	means map[string]map[string]map[string]float64 // by key of the lost legs, set of queries, and measure
 }
 
-// ParseQuality reads the JSON file of a report whose plan has a degradation.
+// ParseQuality reads the JSON report of an evaluation whose plan has a degradation.
 func ParseQuality(text []byte) (*Quality, error) {
 	var outcome struct {
 		Plan string `json:"plan"`
@@ -29,7 +29,7 @@ func ParseQuality(text []byte) (*Quality, error) {
 		return nil, fmt.Errorf("quality: %w", err)
 	}
 	if len(outcome.Lost) == 0 {
-		return nil, errors.New("quality: the report does not say what is left without each leg: its plan needs a degradation")
+		return nil, errors.New("quality: the report has no results without some legs: its plan needs a degradation")
 	}
 	q := &Quality{Plan: outcome.Plan, means: map[string]map[string]map[string]float64{}}
 	for _, lost := range outcome.Lost {
@@ -41,13 +41,13 @@ func ParseQuality(text []byte) (*Quality, error) {
 		}
 	}
 	if q.means[""] == nil {
-		return nil, errors.New("quality: the report does not say what recall is with all legs")
+		return nil, errors.New("quality: the report has no result with all legs")
 	}
 	slices.Sort(q.legs)
 	return q, nil
 }
 
-// under is the expected value of every measure when sets of legs are lost in these shares of recalls.
+// under returns the expected value of every measure, given the share of recalls that lose each set of legs.
 func (q *Quality) under(worst, best map[string]float64) map[string]map[string]Range {
 	out := map[string]map[string]Range{}
 	for set, whole := range q.means[""] {
@@ -59,10 +59,10 @@ func (q *Quality) under(worst, best map[string]float64) map[string]map[string]Ra
 	return out
 }
 
-// expected takes a recall without any leg, which is an error, as worth nothing. Legs that the evaluation did not have make
-// no difference to it.
+// expected returns the mean of one measure over the sets of lost legs, weighted by their shares. A recall without any leg is an
+// error, and counts 0. Legs that the evaluation did not have are ignored.
 func (q *Quality) expected(shares map[string]float64, set, measure string) (sum float64) {
-	for _, lost := range slices.Sorted(maps.Keys(shares)) { // sums of floats depend on their order
+	for _, lost := range slices.Sorted(maps.Keys(shares)) { // sorted, since a sum of floats depends on the order
 		known := slices.DeleteFunc(legsOf(lost), func(leg string) bool { return !slices.Contains(q.legs, leg) })
 		sum += shares[lost] * q.means[key(known)][set][measure]
 	}

@@ -1,9 +1,16 @@
-// Package spending answers an operator's question from recorded traces: which hop spends the time of recalls, which leg
-// would have been dropped under another budget, and what recall that would have cost. It reads no trace and asks no service.
+// Package spending analyses recorded traces for an operator: which hop spends the time of recalls, which legs another budget
+// would drop, and what recall that would cost. Package traces fetches the traces. The process is:
+//
+//  1. Find the recalls in each trace: the gateway's span, the caller's span around it, and the spans of its legs.
+//  2. Take the critical path of each recall. Its segments add up to the shares of Parts and Hops.
+//  3. Count how the searches of each leg ended: answered, cut off by their budget, broken or unneeded.
+//  4. For each other budget, divide it as the gateway would, and predict for each search whether it would still answer.
+//     A search that was cut off may have needed any time, so the prediction can be unknown. Shares are then a range.
+//  5. With an evaluation's report (Quality), weigh the quality of each set of lost legs by its share of recalls.
 package spending
 
 import (
-	"slices"
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -13,23 +20,23 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// fate is how a leg's part in a recall ended, as far as another budget would have changed it.
-type fate int
+// outcome is how a leg's search ended, as far as more or less time would change it. The order is from best to worst.
+type outcome int
 
 const (
-	answered fate = iota // its time is known
-	cutOff               // by its budget: it would have taken longer than it did, nobody knows how much
-	broken               // failed, or not asked to spare it or the others: more time would not have helped
-	spare                // not waited for because it made no difference
+	answered outcome = iota // the time it needs is known
+	unneeded                // its result could no longer matter, so the gateway did not wait
+	cutOff                  // by its budget: the time it needs is longer, but unknown
+	broken                  // failed or skipped: more time would not have helped
 )
 
-// leg is a leg's part in a recall; of its searches in several namespaces the one that was worst off.
+// leg is a leg's search in a recall. If the recall has several namespaces, it is the search with the worst outcome.
 type leg struct {
-	fate          fate
+	outcome       outcome
 	spent, budget time.Duration
 }
 
-// recall is one call, with the part of its trace that belongs to it.
+// recall is one call with its part of the trace.
 type recall struct {
 	root     *triskelev1.Span // the outermost span of the call
 	search   *triskelev1.Span // the gateway's
@@ -43,7 +50,7 @@ type recall struct {
 
 func (r *recall) took() time.Duration { return r.root.GetDuration().AsDuration() }
 
-// recalls finds the recalls in a trace: each span of the operation search_memory is one.
+// recalls returns the recalls in a trace: one for each span of the operation search_memory.
 func recalls(trace otlp.Trace) []*recall {
 	known, children := map[string]*triskelev1.Span{}, map[string][]*triskelev1.Span{}
 	for _, span := range trace.Spans {
@@ -56,7 +63,7 @@ func recalls(trace otlp.Trace) []*recall {
 			continue
 		}
 		r := &recall{root: span, search: span, children: children, legs: map[string]leg{}}
-		for range 2 { // the call as its server and as its client have it
+		for range 2 { // the spans of the call at its server and at its client
 			if parent := known[r.root.GetParentId()]; parent != nil && strings.HasSuffix(parent.GetName(), "RecallService/Recall") {
 				r.root = parent
 			}
@@ -65,7 +72,10 @@ func recalls(trace otlp.Trace) []*recall {
 		r.degraded = span.GetAttributes()["triskele.degraded"] == "true"
 		for _, child := range children[span.GetId()] {
 			if name := child.GetAttributes()["triskele.leg"]; name != "" {
-				r.legs[name] = worse(r.legs, name, legOf(child))
+				l := legOf(child)
+				if before, known := r.legs[name]; !known || l.worseThan(before) {
+					r.legs[name] = l
+				}
 			}
 			r.reranked = r.reranked || child.GetName() == "rerank"
 		}
@@ -83,29 +93,23 @@ func legOf(span *triskelev1.Span) leg {
 	}
 	switch strings.TrimPrefix(attributes["triskele.state"], "LEG_STATE_") {
 	case "TIMED_OUT":
-		l.fate = cutOff
-	case "TRUNCATED": // by time, unless it ended long before: then by the rows it may read, and had all its time
+		l.outcome = cutOff
+	case "TRUNCATED": // by its budget if it used most of it, else by the limit of rows
 		if l.spent >= l.budget*8/10 {
-			l.fate = cutOff
+			l.outcome = cutOff
 		}
 	case "FAILED":
-		l.fate = broken
+		l.outcome = broken
 	case "SKIPPED":
-		if l.fate = broken; attributes["triskele.spare"] == "true" {
-			l.fate = spare
+		if l.outcome = broken; attributes["triskele.spare"] == "true" {
+			l.outcome = unneeded
 		}
 	}
 	return l
 }
 
-// worse is a leg with what another of its searches came to.
-func worse(legs map[string]leg, name string, l leg) leg {
-	before, asked := legs[name]
-	order := []fate{answered, spare, cutOff, broken}
-	if a, b := slices.Index(order, before.fate), slices.Index(order, l.fate); asked && (a > b || a == b && before.spent > l.spent) {
-		return before
-	}
-	return l
+func (l leg) worseThan(other leg) bool {
+	return cmp.Or(cmp.Compare(l.outcome, other.outcome), cmp.Compare(l.spent, other.spent)) >= 0
 }
 
 func micros(span *triskelev1.Span, attribute string) time.Duration {
@@ -116,27 +120,25 @@ func micros(span *triskelev1.Span, attribute string) time.Duration {
 	return time.Duration(n) * time.Microsecond
 }
 
-// parts names what each span of the recall belongs to: the gateway's own work, one of the calls it makes, such as a leg, or
-// what is around the gateway.
+// parts returns the part that each span of the recall belongs to: the gateway's own work, one of the gateway's calls, such as
+// a leg, or the call to the gateway.
 func (r *recall) parts() map[*triskelev1.Span]string {
 	parts := map[*triskelev1.Span]string{}
 	var mark func(span *triskelev1.Span, part string)
 	mark = func(span *triskelev1.Span, part string) {
 		if _, marked := parts[span]; marked {
-			return // a broken trace
+			return // the trace has a cycle
 		}
 		parts[span] = part
 		for _, child := range r.children[span.GetId()] {
-			of := part
-			switch span {
-			case r.search:
-				of = short(child.GetName())
+			switch {
+			case span == r.search:
+				mark(child, short(child.GetName()))
+			case child == r.search:
+				mark(child, gatewayPart)
 			default:
-				if child == r.search {
-					of = gatewayPart
-				}
+				mark(child, part)
 			}
-			mark(child, of)
 		}
 	}
 	first := callPart
@@ -152,5 +154,5 @@ const (
 	callPart    = "call to the gateway"
 )
 
-// short is a span's name without the package of a gRPC method.
+// short returns a span's name without the package of a gRPC method.
 func short(name string) string { return strings.TrimPrefix(name, "triskele.v1.") }

@@ -12,16 +12,16 @@ import (
 	"github.com/triskele/triskele/services/eval"
 )
 
-// Report is what recorded recalls say. Shares are from 0 to 1.
+// Report is the analysis of recorded recalls. Shares are from 0 to 1.
 type Report struct {
-	Source   string           `json:"source"` // in words
+	Source   string           `json:"source"` // of the traces, in words
 	Recalls  int              `json:"recalls"`
-	From     time.Time        `json:"from"` // when the first began
-	To       time.Time        `json:"to"`   // and the last
+	From     time.Time        `json:"from"` // start of the first recall
+	To       time.Time        `json:"to"`   // start of the last recall
 	Degraded int              `json:"degraded"`
 	Failed   int              `json:"failed"`
 	Took     eval.Percentiles `json:"took"`
-	Budget   float64          `json:"budget_ms"` // the median of those that have one
+	Budget   float64          `json:"budget_ms"` // the median of the recalls with a budget
 	Parts    []Part           `json:"parts"`     // the largest share first
 	Hops     []Hop            `json:"hops"`      // as a tree, from the root
 	Legs     []Leg            `json:"legs"`      // by name
@@ -33,30 +33,30 @@ type Report struct {
 type Part struct {
 	Name  string  `json:"name"`
 	Share float64 `json:"share"`      // of the time on the critical paths
-	Tail  float64 `json:"share_tail"` // the same, of the slowest twentieth
+	Tail  float64 `json:"share_tail"` // the same, of the slowest 5 %
 }
 
-// Hop is the spans that have the same place in their traces.
+// Hop is a place in the tree of a trace, with the spans that all traces have there.
 type Hop struct {
 	Service string           `json:"service"`
 	Name    string           `json:"name"`
 	Depth   int              `json:"depth"` // below the root
 	Spans   int              `json:"spans"`
 	Took    eval.Percentiles `json:"took"`
-	// What it spends itself while the recall waits for it, without the hops below it.
+	// The hop's own time on the critical path, without the hops below it.
 	Share float64 `json:"share"`
 	Tail  float64 `json:"share_tail"`
 }
 
-// Leg is how the searches of a leg went, as the gateway saw it.
+// Leg counts how the searches of a leg ended, according to the gateway.
 type Leg struct {
 	Name     string           `json:"name"`
 	Answered int              `json:"answered"`
 	CutOff   int              `json:"cut_off"` // by their budget
-	Broken   int              `json:"broken"`  // failed or not asked
-	Spare    int              `json:"spare"`   // not waited for
-	Took     eval.Percentiles `json:"took"`    // of those that answered or were cut off
-	// AtLeast says that a percentile is one at least: as slow a search was cut off, and would have taken longer.
+	Broken   int              `json:"broken"`  // failed or skipped
+	Unneeded int              `json:"spare"`   // could no longer matter
+	Took     eval.Percentiles `json:"took"`    // of the answered and cut off
+	// AtLeast marks percentiles that are lower bounds: a search of that time was cut off, and would have taken longer.
 	AtLeast struct {
 		P50 bool `json:"p50"`
 		P95 bool `json:"p95"`
@@ -65,11 +65,10 @@ type Leg struct {
 	Budget float64 `json:"budget_ms"` // the median
 }
 
-// ErrNothing means that the traces have no recall in them.
-var ErrNothing = errors.New("no recall is among the traces")
+// ErrNothing means that the traces have no recall.
+var ErrNothing = errors.New("the traces have no recall")
 
-// Analyse says what the recalls among the traces spent their time on, and what would have become of them under each of the
-// budgets.
+// Analyse reports how the recalls in the traces spent their time, and predicts the effect of each of the budgets.
 func Analyse(traces []otlp.Trace, rule Rule, budgets []time.Duration, quality *Quality) (*Report, error) {
 	var all []*recall
 	for _, trace := range traces {
@@ -111,12 +110,12 @@ func Analyse(traces []otlp.Trace, rule Rule, budgets []time.Duration, quality *Q
 	return report, nil
 }
 
-// hop is a hop in the making.
+// hop accumulates a Hop.
 type hop struct {
 	Hop
 	took       []time.Duration
 	children   map[[2]string]*hop // by service and name
-	self, tail time.Duration      // on the critical path
+	self, tail time.Duration      // own time on the critical path: of all recalls, and of the slowest 5 %
 }
 
 func (h *hop) child(span *triskelev1.Span) *hop {
@@ -145,7 +144,7 @@ func (report *Report) spend(all []*recall) {
 		var place func(span *triskelev1.Span, in *hop)
 		place = func(span *triskelev1.Span, in *hop) {
 			if hops[span] != nil {
-				return // a broken trace
+				return // the trace has a cycle
 			}
 			h := in.child(span)
 			hops[span] = h
@@ -190,7 +189,7 @@ func (report *Report) spend(all []*recall) {
 	list(top)
 }
 
-// legs are what became of each leg.
+// legs counts how the searches of each leg ended.
 func legs(all []*recall) (out []Leg) {
 	of := map[string][]leg{}
 	for _, r := range all {
@@ -201,10 +200,10 @@ func legs(all []*recall) (out []Leg) {
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		l := Leg{Name: name}
 		var times, given []time.Duration
-		least := time.Duration(-1) // of those that were cut off
+		least := time.Duration(-1) // of the searches that were cut off
 		for _, one := range of[name] {
 			given = append(given, one.budget)
-			switch one.fate {
+			switch one.outcome {
 			case answered:
 				l.Answered++
 				times = append(times, one.spent)
@@ -216,8 +215,8 @@ func legs(all []*recall) (out []Leg) {
 				}
 			case broken:
 				l.Broken++
-			case spare:
-				l.Spare++
+			case unneeded:
+				l.Unneeded++
 			}
 		}
 		l.Took, l.Budget = eval.NewPercentiles(times), eval.NewPercentiles(given).P50

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/traces/otlp"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/spending"
@@ -133,7 +132,7 @@ func TestTruncation(t *testing.T) {
 
 func TestTheGatewaysOwnRuleDivides(t *testing.T) {
 	one := trace(0, searched{"dense", "OK", 30, 400}, searched{"graph", "OK", 30, 400})
-	rule := spending.Rule{Legs: map[string]budget.Leg{"dense": {Share: 1, Cap: 20 * time.Millisecond}, "graph": {Share: 1, Second: true}}}
+	rule := spending.Rule{"dense": {Share: 1, Cap: 20 * time.Millisecond}, "graph": {Share: 1, Second: true}}
 	report := analyse(t, rule, nil, []float64{50, 80}, one)
 	// Of 80 ms, 64 are for the legs. dense may have 20 of them however long the budget, and graph begins after those.
 	if got := report.Budgets[1].Legs; got["dense"].Share != 1 || got["graph"].Share != 0 {

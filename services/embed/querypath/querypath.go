@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/maypok86/otter/v2"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -57,7 +58,7 @@ const (
 type Embedder struct {
 	embed.Embedder // the primary one
 	fallback       embed.Embedder
-	cache          *lru
+	cache          *otter.Cache[string, []float32] // by normalised text
 	latency        latency
 	queries        metric.Int64Counter
 	duration       metric.Float64Histogram
@@ -93,7 +94,7 @@ func New(first, fallback embed.Embedder, cacheBytes int, meter metric.Meter) (*E
 				"because vectors of different models cannot be compared", b.Name, b.Dimensions, b.QueryPrefix, a.Name, a.Dimensions, a.QueryPrefix)
 		}
 	}
-	e := &Embedder{Embedder: first, fallback: fallback, cache: newLRU(cacheBytes), flights: map[string]*flight{}}
+	e := &Embedder{Embedder: first, fallback: fallback, cache: newCache(cacheBytes), flights: map[string]*flight{}}
 	var errs [5]error
 	for i, embedder := range []embed.Embedder{first, fallback} {
 		if m, ok := embedder.(measured); ok {
@@ -107,10 +108,21 @@ func New(first, fallback embed.Embedder, cacheBytes int, meter metric.Meter) (*E
 	_, errs[2] = meter.Int64ObservableGauge("triskele.embed.cache_bytes", metric.WithUnit("By"),
 		metric.WithDescription("Memory that remembered query vectors take."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(e.cache.size()))
+			o.Observe(int64(e.cache.WeightedSize()))
 			return nil
 		}))
 	return e, errors.Join(errs[:]...)
+}
+
+// entryOverhead is the approximate size of a cache entry without its text and vector.
+const entryOverhead = 160
+
+func newCache(bytes int) *otter.Cache[string, []float32] {
+	return otter.Must(&otter.Options[string, []float32]{
+		MaximumWeight: uint64(max(bytes, 1)),
+		Weigher:       func(text string, vector []float32) uint32 { return uint32(entryOverhead + len(text) + 4*len(vector)) },
+		Executor:      func(evict func()) { evict() }, // at once, so that the bound is never exceeded for long
+	})
 }
 
 // EmbedQuery implements embed.Embedder. It trims white space and reduces runs of it to one space, except in the model's query
@@ -143,7 +155,7 @@ func normalize(text, prefix string) string {
 
 func (e *Embedder) embedQuery(ctx context.Context, text string) ([]float32, source, error) {
 	for {
-		if vector := e.cache.get(text); vector != nil {
+		if vector, ok := e.cache.GetIfPresent(text); ok {
 			return vector, fromCache, nil
 		}
 		if err := ctx.Err(); err != nil {
@@ -152,7 +164,7 @@ func (e *Embedder) embedQuery(ctx context.Context, text string) ([]float32, sour
 		if expected := e.latency.expected(time.Now()); e.fallback == nil && 0 < expected && expected < quick {
 			vector, from, err := e.run(ctx, text)
 			if err == nil {
-				e.cache.put(text, vector)
+				e.cache.Set(text, vector)
 			}
 			return vector, from, err
 		}
@@ -199,7 +211,7 @@ func (e *Embedder) join(ctx context.Context, text string) (f *flight, joined boo
 			return err
 		})
 		if f.err == nil {
-			e.cache.put(text, f.vector)
+			e.cache.Set(text, f.vector)
 		}
 		e.mu.Lock()
 		if e.flights[text] == f {

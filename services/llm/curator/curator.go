@@ -1,9 +1,15 @@
-// Package curator lets a chat model decide what a new memory means for the older ones nearest to it: whether it adds
-// something, completes or replaces one of them, or says nothing new. It works off a queue, so that storing a memory never
-// waits for it; it deletes nothing, and what it did can be reverted.
+// Package curator lets a chat model decide how a new memory relates to older ones: it adds something (add), repeats one of them
+// (noop), completes one (update) or replaces one (supersede). It works as the indexer of a queue, so storing a memory never
+// waits for it. The process for a memory is:
 //
-// What the model is shown leaves this process. It is never a sensitive memory, nor one of another namespace; and what the
-// model answers can do no more than choose among the four actions for the memories it was shown.
+//  1. Skip it if it is sensitive, or was decided on before.
+//  2. Recall the nearest older memories through the gateway. Without any, the action is add and no model is asked.
+//  3. Wait for the rate limit. Then read the memories again, since one may have changed or become sensitive.
+//  4. Ask the model. Just before the request is sent, check once more that the memories are unchanged.
+//  5. Check the answer: one of the four actions, and one of the memories in the question.
+//  6. Carry the decision out and record it. It deletes nothing, and can be reverted.
+//
+// The texts leave this process. A request never has a sensitive memory, nor memories of two namespaces.
 package curator
 
 import (
@@ -14,7 +20,6 @@ import (
 	"log/slog"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
@@ -36,17 +41,17 @@ import (
 )
 
 const (
-	// candidates is how many older memories the model may choose from.
+	// candidates is the largest number of older memories in a question.
 	candidates = 5
-	// depth is how many are looked at to find them: some may be sensitive, or expire.
+	// depth is the limit of the recall for candidates. It is larger, since some hits may be sensitive or expire.
 	depth = 4 * candidates
-	// searchTime is what the search for them may take, waiting for indexes that are behind included.
+	// searchTime is the budget of that recall. It includes the wait for indexes that are behind.
 	searchTime = 5 * time.Second
-	// maxQuery bounds the text they are searched with, in bytes.
+	// maxQuery bounds the query of that recall, in bytes.
 	maxQuery = 8 << 10
 )
 
-// Config says whom to ask, and how much. Without URL nobody is asked. Zero elsewhere means the default.
+// Config configures the model and the limits of its use. Without a URL the curator is off. Other zero values mean the default.
 type Config struct {
 	URL        string        `help:"Let a chat model curate new memories: base URL of an OpenAI-compatible server, like http://127.0.0.1:11434/v1. Texts of memories that are not sensitive are sent there. Off if not given." env:"TRISKELE_CURATOR_URL" placeholder:"URL"`
 	Model      string        `help:"The curator's model, as its server calls it." env:"TRISKELE_CURATOR_MODEL" placeholder:"NAME"`
@@ -58,14 +63,14 @@ type Config struct {
 	Timeout    time.Duration `help:"Give up on a request after this long, 30s if not given, 90s at most." env:"TRISKELE_CURATOR_TIMEOUT" placeholder:"TIME"`
 }
 
-// Store is what a curator needs of the memory store.
+// Store is the part of the memory store that a curator uses.
 type Store interface {
 	Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error)
 	Decided(ctx context.Context, namespace string, memory memory.Seen) (bool, error)
 	Decide(ctx context.Context, v memory.Verdict) (memory.Decision, error)
 }
 
-// Curator judges memories.
+// Curator decides about new memories.
 type Curator struct {
 	config    Config
 	store     Store
@@ -78,7 +83,7 @@ type Curator struct {
 
 var _ queue.Indexer = (*Curator)(nil)
 
-// New checks the configuration. It sends nothing. Neighbours are found through a gateway's recall.
+// New checks the configuration. It sends nothing. The curator finds older memories through a gateway's recalls.
 func New(config Config, store Store, recalls triskelev1.RecallServiceClient, tel *telemetry.Service, log *slog.Logger) (*Curator, error) {
 	if config.MaxInput == 0 {
 		config.MaxInput = 16 << 10
@@ -102,7 +107,7 @@ func New(config Config, store Store, recalls triskelev1.RecallServiceClient, tel
 	return &Curator{config, store, recalls, model, tel.Tracer, log, decisions}, nil
 }
 
-// Index implements queue.Indexer: it judges each memory and carries the verdict out.
+// Index implements queue.Indexer. It decides about each memory and carries the decision out.
 func (c *Curator) Index(ctx context.Context, records []record.Record) error {
 	for _, r := range records {
 		if err := c.curate(ctx, r); err != nil {
@@ -127,7 +132,7 @@ func (c *Curator) curate(ctx context.Context, r record.Record) (err error) {
 	if err != nil || decided {
 		return err
 	}
-	v, err := c.judge(ctx, r)
+	v, err := c.decide(ctx, r)
 	if err != nil || v == nil {
 		return err
 	}
@@ -136,7 +141,7 @@ func (c *Curator) curate(ctx context.Context, r record.Record) (err error) {
 	case errors.Is(err, memory.ErrDecided):
 		return nil
 	case errors.Is(err, memory.ErrRevision), errors.Is(err, memory.ErrNotFound):
-		return &chat.Failure{Words: "a memory changed while it was judged"}
+		return &chat.Failure{Words: "a memory changed before the decision was carried out"}
 	case err != nil:
 		return err
 	}
@@ -148,9 +153,9 @@ func (c *Curator) curate(ctx context.Context, r record.Record) (err error) {
 	return nil
 }
 
-// judge returns what is to be done about a memory, or nil if it is not as it was when the queue gave it out: then the
-// queue has it again, or nobody has.
-func (c *Curator) judge(ctx context.Context, r record.Record) (*memory.Verdict, error) {
+// decide returns the decision about a memory. It returns nil if the memory has changed since the queue gave it out: if it still
+// exists, the queue has its new revision.
+func (c *Curator) decide(ctx context.Context, r record.Record) (*memory.Verdict, error) {
 	ids, err := c.neighbours(ctx, r)
 	if err != nil {
 		return nil, err
@@ -160,7 +165,7 @@ func (c *Curator) judge(ctx context.Context, r record.Record) (*memory.Verdict, 
 			return nil, err
 		}
 	}
-	// After the wait, so that what has turned sensitive meanwhile is not offered.
+	// Read after the wait: a memory that became sensitive must not be sent.
 	found, err := c.store.Get(ctx, r.Namespace, append([]uuid.UUID{r.ID}, ids...))
 	if err != nil {
 		return nil, err
@@ -174,7 +179,7 @@ func (c *Curator) judge(ctx context.Context, r record.Record) (*memory.Verdict, 
 	if len(older) == 0 {
 		return &v, nil
 	}
-	answer, err := c.ask(c.guard(ctx, older), r, older)
+	answer, err := c.ask(c.ifUnchanged(ctx, older), r, older)
 	if err != nil {
 		return nil, err
 	}
@@ -190,9 +195,9 @@ func (c *Curator) judge(ctx context.Context, r record.Record) (*memory.Verdict, 
 	return &v, nil
 }
 
-// guard returns a context in which older memories are sent only as long as they are as they were when they were chosen. The
-// queue guards the new one.
-func (c *Curator) guard(ctx context.Context, older []record.Record) context.Context {
+// ifUnchanged returns a context in which a request is sent only if the older memories are unchanged. The queue's context does
+// the same for the new memory.
+func (c *Curator) ifUnchanged(ctx context.Context, older []record.Record) context.Context {
 	ids := make([]uuid.UUID, len(older))
 	for i, o := range older {
 		ids[i] = o.ID
@@ -212,14 +217,13 @@ func (c *Curator) neighbours(ctx context.Context, r record.Record) ([]uuid.UUID,
 	limit := int32(depth)
 	resp, err := c.recalls.Recall(ctx, &triskelev1.RecallRequest{
 		Namespaces: []string{r.Namespace},
-		Query:      cut(r.Title+"\n"+r.Content, maxQuery),
+		Query:      chat.Cut(r.Title+"\n"+r.Content, maxQuery),
 		Limit:      &limit,
 		IdsOnly:    true,
 		Explain:    true, // for the cosine
 		Budget:     durationpb.New(searchTime),
 		Filter:     &triskelev1.Filter{CreatedBefore: timestamppb.New(r.CreatedAt.Add(time.Microsecond))},
-		// Of two that were stored one after the other, the older must be in the indexes when the newer is judged. An
-		// index that cannot catch up in time is no reason to wait any longer.
+		// The indexes must have all memories up to r. The recall waits for them within its budget.
 		AtLeast: []string{revision.Token{Namespace: r.Namespace, Sequence: r.Sequence}.String()},
 		TextOf:  r.ID.String(),
 	})
@@ -244,8 +248,8 @@ func (c *Curator) neighbours(ctx context.Context, r record.Record) ([]uuid.UUID,
 	return ids, nil
 }
 
-// similar returns the hits of at least the given cosine similarity. A hit whose cosine is unknown was too far away for
-// the leg that compares vectors, unless that leg had nothing to say at all; then all are returned.
+// similar returns the hits of at least the given cosine similarity. A hit without a cosine is too far away for the dense leg's
+// list. If no hit has a cosine, the dense leg did not answer, and similar returns all hits.
 func similar(hits []*triskelev1.Hit, least float64) []*triskelev1.Hit {
 	var near []*triskelev1.Hit
 	compared := false
@@ -266,8 +270,8 @@ func similar(hits []*triskelev1.Hit, least float64) []*triskelev1.Hit {
 	return near
 }
 
-// choose returns those of the memories found, nearest first, that the model may be shown beside r: as many as it may
-// choose from and as fit, whole, into so many bytes.
+// choose returns the first memories, nearest first, that may be sent to the model beside r. All texts together have at most
+// room bytes, and none is cut.
 func choose(r record.Record, found []record.Record, room int) []record.Record {
 	size := func(r record.Record) int { return len(r.Title) + len(r.Content) }
 	room -= size(r)
@@ -282,15 +286,4 @@ func choose(r record.Record, found []record.Record, room int) []record.Record {
 		}
 	}
 	return older
-}
-
-// cut returns at most n bytes of a text, ending with a whole character.
-func cut(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
 }

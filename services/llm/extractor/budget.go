@@ -8,8 +8,8 @@ import (
 	"github.com/triskele/triskele/services/store/queue"
 )
 
-// budget bounds what is spent in an hour. The hour begins with the first request after the one before has ended. One
-// request can go beyond it, and what goes beyond it is not made up for.
+// budget bounds the tokens of an hour. An hour begins with the first request after the previous hour. One request can exceed
+// the budget, and the excess is not deducted from the next hour.
 type budget struct {
 	perHour int
 	mu      sync.Mutex
@@ -17,7 +17,7 @@ type budget struct {
 	spent   int
 }
 
-// check says whether something may be spent now: queue.ErrPaused if not.
+// check returns queue.ErrPaused if the hour's tokens are spent.
 func (b *budget) check(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

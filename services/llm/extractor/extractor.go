@@ -1,8 +1,14 @@
-// Package extractor has a chat model read memories and say, in triples, what they state about named things, for the graph.
-// It works off a queue, so that storing a memory never waits for it, reads no text twice, and keeps to a budget.
+// Package extractor lets a chat model extract facts from memories for the graph, as triples: subject, relation, object. It works
+// as the indexer of a queue, so storing a memory never waits for it. The process for the memories of a task is:
 //
-// What the model is shown leaves this process. It is never a sensitive memory, and never memories of two namespaces
-// together. What the model answers can only become facts of the memories it was shown, about things that these name.
+//  1. Group them by namespace, and into requests of at most Config.MaxInput bytes.
+//  2. Drop memories that are sensitive, or whose text was extracted before.
+//  3. Check the hour's token budget and wait for the rate limit. If either is used up, the queue pauses.
+//  4. Repeat step 2, since a memory may have become sensitive during the wait. Then ask the model.
+//  5. Keep the triples whose names occur in their memory, and replace the names by those of known concepts.
+//  6. Store the facts.
+//
+// The texts leave this process. A request never has a sensitive memory, nor memories of two namespaces.
 package extractor
 
 import (
@@ -25,7 +31,7 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// Config says whom to ask, and how much. Without URL nobody is asked. Zero elsewhere means the default.
+// Config configures the model and the limits of its use. Without a URL the extractor is off. Other zero values mean the default.
 type Config struct {
 	URL           string        `help:"Let a chat model read facts out of memories for the graph: base URL of an OpenAI-compatible server, like http://127.0.0.1:11434/v1. Texts of memories that are not sensitive are sent there. Off if not given." env:"TRISKELE_EXTRACTOR_URL" placeholder:"URL"`
 	Model         string        `help:"The extractor's model, as its server calls it." env:"TRISKELE_EXTRACTOR_MODEL" placeholder:"NAME"`
@@ -38,7 +44,7 @@ type Config struct {
 	Timeout       time.Duration `help:"Give up on a request after this long, 30s if not given, 90s at most." env:"TRISKELE_EXTRACTOR_TIMEOUT" placeholder:"TIME"`
 }
 
-// Extractor reads memories.
+// Extractor extracts facts from memories.
 type Extractor struct {
 	config Config
 	store  graph.Extractions
@@ -93,10 +99,10 @@ func New(config Config, store graph.Extractions, tel *telemetry.Service, log *sl
 	return e, nil
 }
 
-// Batch is how many memories go into one request at most.
+// Batch returns the largest number of memories in one request.
 func (e *Extractor) Batch() int { return e.config.Batch }
 
-// Index implements queue.Indexer: it has the memories read that were not, those of a namespace together as far as they fit.
+// Index implements queue.Indexer. It extracts the facts of memories that were not extracted before.
 func (e *Extractor) Index(ctx context.Context, records []record.Record) error {
 	byNamespace := map[string][]record.Record{}
 	var namespaces []string
@@ -118,7 +124,7 @@ func (e *Extractor) Index(ctx context.Context, records []record.Record) error {
 	return nil
 }
 
-// fitting is how many of the memories go into so many bytes together, at least one.
+// fitting returns how many of the memories fit into room bytes together. It is at least one.
 func fitting(records []record.Record, room int) int {
 	for i, r := range records {
 		if room -= len(r.Title) + len(r.Content); room < 0 {
@@ -128,7 +134,7 @@ func fitting(records []record.Record, room int) int {
 	return len(records)
 }
 
-// read has the model read memories of one namespace, and stores what it found.
+// read extracts and stores the facts of memories of one namespace.
 func (e *Extractor) read(ctx context.Context, namespace string, records []record.Record) (err error) {
 	ctx, span := e.tracer.Start(ctx, "extract")
 	defer func() {
@@ -146,26 +152,11 @@ func (e *Extractor) read(ctx context.Context, namespace string, records []record
 	if err := e.model.Wait(ctx); err != nil {
 		return err
 	}
-	// Again after the wait, so that what has turned sensitive meanwhile is not sent.
+	// Check again after the wait: a memory that became sensitive must not be sent.
 	if records, err = e.unread(ctx, namespace, records); err != nil || len(records) == 0 {
 		return err
 	}
-	data, err := question(records, e.config.MaxInput)
-	if err != nil {
-		return err
-	}
-	answer, err := e.model.Ask(ctx, chat.Question{Instructions: instructions, Data: data, Name: "triples", Schema: schema(len(records))})
-	spent := answer.Tokens
-	if err != nil {
-		spent = chat.Tokens(len(instructions) + len(data)) // the server may have read it
-	}
-	e.budget.spend(time.Now(), spent)
-	e.tokens.Add(ctx, int64(spent))
-	e.calls.Add(ctx, 1, metric.WithAttributes(attribute.Bool("failed", err != nil)))
-	if err != nil {
-		return err
-	}
-	found, err := readAnswer(e.model, answer.Text, records)
+	found, spent, err := e.ask(ctx, records)
 	if err != nil {
 		return err
 	}
@@ -186,7 +177,28 @@ func (e *Extractor) read(ctx context.Context, namespace string, records []record
 	return nil
 }
 
-// unread returns those of the memories that the model may be shown and has to be.
+// ask asks the model about memories, and returns the facts of each and the number of tokens spent.
+func (e *Extractor) ask(ctx context.Context, records []record.Record) (found [][]graph.Fact, spent int, err error) {
+	data, err := question(records, e.config.MaxInput)
+	if err != nil {
+		return nil, 0, err
+	}
+	answer, err := e.model.Ask(ctx, chat.Question{Instructions: instructions, Data: data, Name: "triples", Schema: schema(len(records))})
+	spent = answer.Tokens
+	if err != nil {
+		spent = chat.Tokens(len(instructions) + len(data)) // the server may have read the question
+	}
+	e.budget.spend(time.Now(), spent)
+	e.tokens.Add(ctx, int64(spent))
+	e.calls.Add(ctx, 1, metric.WithAttributes(attribute.Bool("failed", err != nil)))
+	if err != nil {
+		return nil, spent, err
+	}
+	found, err = readAnswer(e.model, answer.Text, records)
+	return found, spent, err
+}
+
+// unread returns the memories that may be sent to the model and were not extracted before.
 func (e *Extractor) unread(ctx context.Context, namespace string, records []record.Record) ([]record.Record, error) {
 	ids, err := e.store.Unread(ctx, namespace, records)
 	if err != nil {
@@ -195,7 +207,7 @@ func (e *Extractor) unread(ctx context.Context, namespace string, records []reco
 	return slices.DeleteFunc(slices.Clone(records), func(r record.Record) bool { return !slices.Contains(ids, r.ID) }), nil
 }
 
-// resolve makes the names in facts those of the concepts they stand for. Where a name is another spelling, a fact says so.
+// resolve replaces the names in facts by the names of known concepts. For a name with another spelling, it adds an alias fact.
 func (e *Extractor) resolve(ctx context.Context, namespace string, found [][]graph.Fact) error {
 	var names []string
 	for _, facts := range found {

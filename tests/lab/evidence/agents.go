@@ -40,7 +40,7 @@ func (r *reader) read(rankings [][]string) waste {
 	for i, q := range r.set.Queries {
 		first := rankings[i][:min(shown, len(rankings[i]))]
 		for at, id := range first {
-			if slices.ContainsFunc(first[:at], func(before string) bool { return r.sketches[id].To(r.sketches[before]) >= alike }) {
+			if slices.ContainsFunc(first[:at], func(before string) bool { return r.sketches[id].Similarity(r.sketches[before]) >= alike }) {
 				w.duplicates++
 			}
 			if slices.Contains(q.Stale, id) {

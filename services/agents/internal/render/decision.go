@@ -7,12 +7,12 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// Action is a curator's action in a word.
+// Action returns a curator's action as one word.
 func Action(a triskelev1.CurationAction) string {
 	return strings.ToLower(strings.TrimPrefix(a.String(), "CURATION_ACTION_"))
 }
 
-// Decision draws what a curator decided about one memory, in a line or two.
+// Decision draws a curator's decision about one memory, in two lines.
 func (s Style) Decision(d *triskelev1.Decision) string {
 	marks := []string{d.GetDecidedAt().AsTime().Format("2006-01-02 15:04:05"), d.GetId()}
 	if d.GetModel() != "" {
@@ -21,11 +21,11 @@ func (s Style) Decision(d *triskelev1.Decision) string {
 	if d.GetRevertedAt() != nil {
 		marks = append(marks, "reverted")
 	}
-	return s.Dim(strings.Join(marks, "  ")) + "\n  " + outcome(d) + "\n"
+	return s.Dim(strings.Join(marks, "  ")) + "\n  " + sentence(d) + "\n"
 }
 
-// outcome is a decision as a sentence.
-func outcome(d *triskelev1.Decision) string {
+// sentence says a decision in words.
+func sentence(d *triskelev1.Decision) string {
 	memory, target := d.GetMemoryId(), d.GetTargetId()
 	switch d.GetAction() {
 	case triskelev1.CurationAction_CURATION_ACTION_ADD:
@@ -40,7 +40,7 @@ func outcome(d *triskelev1.Decision) string {
 	return fmt.Sprintf("%s: %s and %s", Action(d.GetAction()), memory, target)
 }
 
-// DecisionInFull draws a decision with the memories it is about, as they are now.
+// DecisionInFull draws a decision with the present text of its memories.
 func (s Style) DecisionInFull(d *triskelev1.Decision, memories []*triskelev1.Memory) string {
 	var b strings.Builder
 	b.WriteString(s.Decision(d))

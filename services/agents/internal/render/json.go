@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// JSONLine is a message as one line of JSON with the names of the .proto files. Equal messages give equal lines, which
-// protojson alone does not promise: it varies the white space.
+// JSONLine formats a message as one line of JSON, with the field names of the .proto files. Equal messages give equal lines:
+// protojson alone varies the white space.
 func JSONLine(m proto.Message) ([]byte, error) {
 	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
 	if err != nil {
@@ -23,7 +23,7 @@ func JSONLine(m proto.Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// JSON is JSONLine spread over lines.
+// JSON is JSONLine with indentation.
 func JSON(m proto.Message) ([]byte, error) {
 	line, err := JSONLine(m)
 	if err != nil {

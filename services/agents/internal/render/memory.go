@@ -59,7 +59,7 @@ func (s Style) Memory(m *triskelev1.Memory) string {
 	return b.String()
 }
 
-// List draws memories, one or two lines of text each.
+// List draws memories, with a line or two of text each.
 func (s Style) List(memories []*triskelev1.Memory) string {
 	var b strings.Builder
 	for _, m := range memories {

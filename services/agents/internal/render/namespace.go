@@ -30,7 +30,7 @@ func (s Style) Namespace(n *triskelev1.GetNamespaceResponse) string {
 	return b.String()
 }
 
-// Bytes is an amount of data with the precision that people compare.
+// Bytes formats an amount of data in binary units with one decimal.
 func Bytes(n int64) string {
 	size, unit := float64(n), "B"
 	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB"} {

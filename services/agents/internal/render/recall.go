@@ -13,11 +13,11 @@ const snippetLines = 2
 
 // RecallOptions say how much of an answer to draw.
 type RecallOptions struct {
-	Explain bool                       // show how each score came about and what each leg spent
-	Show    func(*triskelev1.Hit) bool // only these hits; nil shows all
+	Explain bool                       // show the arithmetic of each score and the time of each leg
+	Show    func(*triskelev1.Hit) bool // selects hits; nil selects all
 }
 
-// Recall draws the answer to a recall that was asked for with explain.
+// Recall draws the answer to a recall. The recall must have had explain set.
 func (s Style) Recall(resp *triskelev1.RecallResponse, options RecallOptions) string {
 	var b strings.Builder
 	if resp.GetDegraded() {
@@ -73,7 +73,7 @@ func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.Rec
 	}
 	details := []string{hit.GetId()}
 	if slices.ContainsFunc(resp.GetLegs(), func(leg *triskelev1.LegReport) bool { return leg.GetNamespace() != hit.GetNamespace() }) {
-		details = append(details, Plain(hit.GetNamespace())) // several were searched
+		details = append(details, Plain(hit.GetNamespace())) // the recall searched several namespaces
 	}
 	if hit.GetMemory().GetSensitive() {
 		details = append(details, "sensitive")
@@ -86,7 +86,7 @@ func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.Rec
 	}
 }
 
-// bar is how many columns the bar beside a score takes, with the space before it: none where there is little room.
+// bar returns the width of the bar beside a score, with the space before it. It is 0 if the lines are narrow.
 func (s Style) bar() int {
 	if s.width() < 60 {
 		return 0
@@ -94,7 +94,7 @@ func (s Style) bar() int {
 	return min(s.width()/10, 12) + 1
 }
 
-// scoreBar draws a score in proportion to the best of the answer.
+// scoreBar draws a score as a share of the best score in the answer.
 func (s Style) scoreBar(hit *triskelev1.Hit, resp *triskelev1.RecallResponse) string {
 	width := s.bar() - 1
 	if width <= 0 {
@@ -111,7 +111,7 @@ func (s Style) scoreBar(hit *triskelev1.Hit, resp *triskelev1.RecallResponse) st
 	return " " + strings.Repeat("━", filled) + s.Dim(strings.Repeat("─", width-filled))
 }
 
-// headline is a memory's title and text in one; the text alone if it begins with the title, or there is none.
+// headline returns a memory's title and text, or the text alone if it begins with the title.
 func headline(m *triskelev1.Memory) string {
 	if strings.HasPrefix(m.GetContent(), m.GetTitle()) {
 		return m.GetContent()
@@ -119,7 +119,7 @@ func headline(m *triskelev1.Memory) string {
 	return m.GetTitle() + ": " + m.GetContent()
 }
 
-// arithmetic shows the sum behind a score, one line per leg.
+// arithmetic shows the sum behind a score, with one line per leg.
 func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *triskelev1.Fusion, indent int) {
 	pad := strings.Repeat(" ", indent)
 	width := 0
@@ -160,7 +160,7 @@ func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *trisk
 	}
 }
 
-// route is the way from a query to a memory, from concept to concept.
+// route draws the graph leg's path from the query to a memory.
 func route(path []*triskelev1.PathStep) string {
 	var stops []string
 	for _, step := range path[:len(path)-1] { // the last is the memory itself
@@ -176,7 +176,7 @@ func route(path []*triskelev1.PathStep) string {
 	return strings.Join(stops, " → ")
 }
 
-// matched returns the words of the query as the memory has them, each once.
+// matched returns the matched words, as the memory spells them, without repetitions.
 func matched(hit *triskelev1.Hit) (words []string) {
 	for _, in := range []struct {
 		text   string
@@ -193,7 +193,7 @@ func matched(hit *triskelev1.Hit) (words []string) {
 	return words
 }
 
-// summary is one line on the whole call.
+// summary describes the whole call in one line.
 func summary(resp *triskelev1.RecallResponse, drawn int) string {
 	legs := make([]string, len(resp.GetLegs()))
 	for i, leg := range resp.GetLegs() {
@@ -210,7 +210,7 @@ func summary(resp *triskelev1.RecallResponse, drawn int) string {
 	return fmt.Sprintf("%s in %s: %s", found, took, strings.Join(legs, ", "))
 }
 
-// legs says what each leg did, and the reranker if it was asked for.
+// legs draws a line for each leg, and one for the reranker if the recall had one.
 func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport, reranker *triskelev1.RerankReport) {
 	width := 0
 	if reranker != nil {
@@ -236,7 +236,7 @@ func (s Style) legs(b *strings.Builder, legs []*triskelev1.LegReport, reranker *
 	}
 }
 
-// note ends a line of which some columns are taken: with a text if there is one and it fits, else with the text below.
+// note ends a line that has used some columns. The text goes at the end of the line if it fits, else below.
 func (s Style) note(b *strings.Builder, taken int, text string) {
 	const indent = "    "
 	switch text = Plain(text); {
@@ -251,10 +251,10 @@ func (s Style) note(b *strings.Builder, taken int, text string) {
 	b.WriteString("\n")
 }
 
-// mostCounted is where a leg stops to count what its index lacks.
+// mostCounted is the largest lag that a leg counts.
 const mostCounted = 10_000
 
-// freshness says how far a leg's index was behind, or nothing if it was not.
+// freshness says how far a leg's index was behind. It is empty for an index that was up to date.
 func freshness(leg *triskelev1.LegReport) string {
 	var parts []string
 	switch n := leg.GetBehind(); {
@@ -269,12 +269,12 @@ func freshness(leg *triskelev1.LegReport) string {
 	return strings.Join(parts, ", ")
 }
 
-// LegState is a state as people read it: "TIMED_OUT".
+// LegState formats a leg's state, such as "TIMED_OUT".
 func LegState(state triskelev1.LegState) string {
 	return strings.TrimPrefix(state.String(), "LEG_STATE_")
 }
 
-// State is a leg's state in a column of its own, coloured by how much it matters.
+// State formats a leg's state for a column of a table, with a colour by severity.
 func (s Style) State(state triskelev1.LegState) string {
 	text := fit(LegState(state), len("TIMED_OUT"))
 	switch state {
@@ -292,7 +292,7 @@ func scoreKind(kind triskelev1.ScoreKind) string {
 	return strings.ToLower(strings.TrimPrefix(kind.String(), "SCORE_KIND_"))
 }
 
-// Count is a number and the right form of its noun.
+// Count formats a number with the singular or plural of its noun.
 func Count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -10,7 +10,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// before is how many columns of text a snippet shows before the first of its matches, if it does not begin at the beginning.
+// before is how many columns of text a snippet shows before its first match, if it does not begin at the text's start.
 const before = 16
 
 // span is a part of a text, in bytes.
@@ -18,8 +18,7 @@ type span struct{ from, to int }
 
 func (s span) has(at int) bool { return s.from <= at && at < s.to }
 
-// snippet draws the part of a memory in which most of the query's words are: its title and lines of the text, with the matches
-// coloured.
+// snippet draws a memory's title and the part of its text with the most matches, and colours the matches.
 func (s Style) snippet(hit *triskelev1.Hit, width, lines int) []string {
 	m := hit.GetMemory()
 	content, matches := marked(m.GetContent(), hit.GetMatches().GetContent())
@@ -37,10 +36,10 @@ func (s Style) snippet(hit *triskelev1.Hit, width, lines int) []string {
 	return s.highlight(head+content, span{0, len(title)}, append(titleMatches, matches...), width, lines)
 }
 
-// marked is a text as Plain has it, and where the ranges are in that, the first first.
+// marked returns Plain of a text, and the ranges translated to it, sorted by start.
 func marked(text string, ranges []*triskelev1.TextRange) (string, []span) {
 	plain := Plain(text)
-	// Where the characters at a byte of text begin in plain, and what comes before it ends.
+	// For each byte of text: begins has the place in plain of the character there, ends the end of the character before.
 	begins, ends := make([]int, len(text)+1), make([]int, len(text)+1)
 	length, space := 0, false
 	for i, r := range text {
@@ -72,7 +71,7 @@ func marked(text string, ranges []*triskelev1.TextRange) (string, []span) {
 	return plain, out
 }
 
-// window cuts off what is before the words that have the most matches within size columns, and moves the matches with it.
+// window returns the text from the place on whose next size columns have the most matches. It shifts the matches to fit.
 func (s Style) window(text string, matches *[]span, size int) string {
 	if size <= 0 || within(text, size) == len(text) {
 		return text
@@ -105,7 +104,7 @@ func (s Style) window(text string, matches *[]span, size int) string {
 	return cut + text[best:]
 }
 
-// wordBefore is where the word begins that is some columns before a place; 0 if that is near the beginning.
+// wordBefore returns the start of a word some columns before a place, or 0 near the text's start.
 func wordBefore(text string, at int) int {
 	least := at - 4*before
 	if least <= 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/triskele/triskele/services/agents/spending"
 )
 
-// Spending draws what recorded recalls spent their time on, and what another budget would have meant.
+// Spending draws how recorded recalls spent their time, and the predictions for other budgets.
 func (s Style) Spending(report *spending.Report) string {
 	var b strings.Builder
 	ms := func(v float64) string { return Duration(time.Duration(v * float64(time.Millisecond))) }
@@ -36,7 +36,7 @@ func (s Style) Spending(report *spending.Report) string {
 		label := strings.Repeat(" ", min(h.Depth, name/2)) + Plain(h.Service+" "+h.Name)
 		fmt.Fprintf(&b, "%s  %7d  %8s  %8s  %8s  %5s  %5s\n", fit(label, name), h.Spans, ms(h.Took.P50), ms(h.Took.P95), ms(h.Took.P99), percent(h.Share), percent(h.Tail))
 	}
-	b.WriteString(s.Dim("self: what the hop alone adds to the critical path; slow: in the slowest 5 % of recalls") + "\n")
+	b.WriteString(s.Dim("self: the hop's own share of the critical path; slow: in the slowest 5 % of recalls") + "\n")
 
 	s.spendingLegs(&b, report.Legs, ms)
 	s.budgets(&b, report, ms)
@@ -57,11 +57,11 @@ func (s Style) spendingLegs(b *strings.Builder, legs []spending.Leg, ms func(flo
 			at(l.Took.P50, l.AtLeast.P50), at(l.Took.P95, l.AtLeast.P95), at(l.Took.P99, l.AtLeast.P99))
 	}
 	if cut {
-		b.WriteString(s.Dim("≥: as slow a search was cut off by its budget; how long it would have taken is not known") + "\n")
+		b.WriteString(s.Dim("≥: a lower bound, since searches of that time were cut off by their budget") + "\n")
 	}
 }
 
-// budgets are the tables by budget.
+// budgets draws the tables by budget: dropped legs, and then each measure of quality.
 func (s Style) budgets(b *strings.Builder, report *spending.Report, ms func(float64) string) {
 	if len(report.Budgets) == 0 {
 		return
@@ -71,7 +71,7 @@ func (s Style) budgets(b *strings.Builder, report *spending.Report, ms func(floa
 	for _, l := range report.Legs {
 		header += column(strings.TrimRight(fit(Plain(l.Name), 12), " "))
 	}
-	b.WriteString("\n" + s.Bold(header) + "   dropped in so many recalls\n")
+	b.WriteString("\n" + s.Bold(header) + "   share of recalls that drop the leg\n")
 	open := false
 	for _, p := range report.Budgets {
 		line := fmt.Sprintf("%-9s", ms(p.Budget))
@@ -87,7 +87,7 @@ func (s Style) budgets(b *strings.Builder, report *spending.Report, ms func(floa
 		b.WriteString(line + "\n")
 	}
 	if open {
-		b.WriteString(s.Dim("two shares: searches that were cut off sooner than that may have ended in time, or not") + "\n")
+		b.WriteString(s.Dim("a range: some searches were cut off sooner, and might or might not have ended in time") + "\n")
 	}
 	for _, measure := range report.Measures() {
 		header := fmt.Sprintf("%-9s", "budget")
@@ -109,11 +109,11 @@ func (s Style) budgets(b *strings.Builder, report *spending.Report, ms func(floa
 		}
 	}
 	if report.Quality != "" {
-		b.WriteString(s.Dim("as the evaluation "+Plain(report.Quality)+" found it without the legs that are lost in the same recall; without any leg it is 0") + "\n")
+		b.WriteString(s.Dim("from the evaluation "+Plain(report.Quality)+", without the legs that a recall loses; a recall without any leg counts 0") + "\n")
 	}
 }
 
-// percent has a decimal only where it matters.
+// percent formats a share, with a decimal below 10 %.
 func percent(share float64) string {
 	if v := 100 * share; v > 0 && v < 9.95 {
 		return fmt.Sprintf("%.1f %%", v)

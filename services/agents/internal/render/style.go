@@ -1,5 +1,9 @@
-// Package render draws answers for people at a terminal: rankings, memories, the waterfall of a trace. It returns text
-// and neither prints nor calls anything.
+// Package render draws answers for people at a terminal: rankings, memories, tables, the waterfall of a trace. It returns text
+// and prints nothing.
+//
+// Each drawing is a method of Style, which knows the reader's width and whether there is colour. Text from memories passes
+// three steps: Plain or Lines removes control characters, wrap or fit measures and breaks it in terminal columns, and paint
+// adds colour last, since colour codes have no width.
 package render
 
 import (
@@ -10,7 +14,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
 	"golang.org/x/term"
@@ -23,10 +26,10 @@ const (
 	mostWidth = 140
 )
 
-// Style is how to draw for one reader.
+// Style has the properties of the output that drawings depend on.
 type Style struct {
 	Colour   bool
-	Terminal bool // tables are made to fit
+	Terminal bool // tables are shortened to fit
 	Width    int  // in columns; 0 means 80
 }
 
@@ -40,7 +43,7 @@ const (
 	Never  Palette = "never"
 )
 
-// StyleOf suits what is written to: colour and the terminal's width on a terminal, neither elsewhere.
+// StyleOf returns the style for an output: with the width of a terminal, or of 80 columns elsewhere.
 func StyleOf(out io.Writer, palette Palette) Style {
 	file, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -70,7 +73,7 @@ func (s Style) paint(code, text string) string {
 // Bold is for headings.
 func (s Style) Bold(text string) string { return s.paint("1", text) }
 
-// Dim is for what can be skipped.
+// Dim is for details.
 func (s Style) Dim(text string) string { return s.paint("2", text) }
 
 // Good is green.
@@ -82,18 +85,18 @@ func (s Style) Warn(text string) string { return s.paint("33", text) }
 // Bad is red.
 func (s Style) Bad(text string) string { return s.paint("31", text) }
 
-// Plain makes text of others safe to print: without the control characters that could steer a terminal, and with runs of
-// white space as one space.
+// Plain makes foreign text safe to print in one line. It removes control characters, which could steer a terminal, and turns
+// each run of white space into one space.
 func Plain(text string) string {
 	return strings.Join(strings.Fields(Lines(text)), " ")
 }
 
-// Lines is Plain, but for the white space: it keeps lines and what they begin with.
+// Lines makes foreign text safe to print, like Plain, but keeps lines and indentation.
 func Lines(text string) string {
 	return strings.Map(visible, text)
 }
 
-// visible is the character to print in place of one: a space for what would steer a terminal, -1 for nothing.
+// visible returns the safe character for another: a space for a control character, -1 for a bidirectional control.
 func visible(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t':
@@ -106,8 +109,8 @@ func visible(r rune) rune {
 	return r
 }
 
-// wrap breaks text at spaces into at most n lines of the given width, the last one ending in an ellipsis if text is left
-// over. 0 lines means as many as it takes.
+// wrap breaks text at spaces into at most n lines of the given width. If text is left over, the last line ends in an
+// ellipsis. For n = 0 there is no limit.
 func wrap(text string, width, n int) (lines []string) {
 	text = Plain(text)
 	for _, l := range wrapped(text, width, n) {
@@ -120,17 +123,17 @@ func wrap(text string, width, n int) (lines []string) {
 	return lines
 }
 
-// line is a part of a text, with an ellipsis after it if more follows that is not shown.
+// line is the place of a line in a text.
 type line struct {
 	span
-	more bool
+	more bool // an ellipsis follows: the rest of the text is not shown
 }
 
-// wrapped is wrap for text that is plain already: where its lines are.
+// wrapped returns the places of the lines that wrap makes of a plain text.
 func wrapped(text string, width, n int) (lines []line) {
 	for from := 0; from < len(text); {
 		rest := text[from:]
-		cut := within(rest, width) // a word longer than the line is broken
+		cut := within(rest, width) // breaks a word that is longer than the line
 		if cut == len(rest) {
 			return append(lines, line{span: span{from, len(text)}})
 		}
@@ -157,28 +160,13 @@ func fit(text string, width int) string {
 	return text + strings.Repeat(" ", width-columns(text))
 }
 
-// columns is how many columns of a terminal text takes: two for each character of East Asia.
+// columns returns the number of terminal columns of a text. East Asian characters take two each.
 func columns(text string) int {
-	if ascii(text) {
-		return len(text)
-	}
 	return uniseg.StringWidth(text)
 }
 
-func ascii(text string) bool {
-	for i := range len(text) {
-		if text[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
-}
-
-// within is how many bytes of text, in whole characters, take width columns at most; the first character's at least.
+// within returns how many bytes of text, in whole characters, fit into width columns. It is at least the first character.
 func within(text string, width int) int {
-	if ascii(text[:min(len(text), width+1)]) {
-		return min(len(text), max(width, 1))
-	}
 	n, taken, state := 0, 0, -1
 	for rest := text; rest != ""; {
 		var character string
@@ -192,13 +180,13 @@ func within(text string, width int) int {
 	return n
 }
 
-// Paragraph is text wrapped to the style's width.
+// Paragraph wraps text to the style's width.
 func (s Style) Paragraph(text string) string {
 	return strings.Join(wrap(text, s.width(), 0), "\n") + "\n"
 }
 
-// Hanging is text to be written behind indent columns: on a terminal the lines that fit, all but the first indented;
-// elsewhere one line.
+// Hanging returns the lines of a text that begins at column indent. On a terminal it wraps the text and indents all lines but
+// the first. Elsewhere it returns one line.
 func (s Style) Hanging(text string, indent int) []string {
 	if !s.Terminal {
 		return []string{Plain(text)}
@@ -210,7 +198,7 @@ func (s Style) Hanging(text string, indent int) []string {
 	return lines
 }
 
-// Duration is a time span with the precision that people compare.
+// Duration formats a time span with about three digits.
 func Duration(d time.Duration) string {
 	switch {
 	case d >= time.Minute:

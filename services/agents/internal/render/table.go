@@ -1,21 +1,20 @@
 package render
 
-import (
-	"strings"
+import "strings"
+
+const (
+	// columnGap is the number of spaces between two columns.
+	columnGap = 2
+	// leastColumn is the smallest width that a column is shortened to.
+	leastColumn = 8
 )
 
-// columnGap is between two columns.
-const columnGap = 2
-
-// leastColumn is what a column keeps that gives way to others.
-const leastColumn = 8
-
-// Column is one of a table's.
+// Column describes a column of a table.
 type Column struct {
 	Name  string
-	Right bool                // numbers end at the right
-	Gives bool                // it is shortened if the table is wider than the terminal
-	Paint func(string) string // may be nil; gets the padded text
+	Right bool                // aligned to the right, as numbers are
+	Gives bool                // shortened if the table is wider than the terminal
+	Paint func(string) string // colours the padded text; may be nil
 }
 
 // Table is rows of short texts below the names of their columns.
@@ -32,7 +31,7 @@ func (t *Table) Add(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// Table draws a table. On a terminal it is as wide as that at most; elsewhere nothing is shortened.
+// Table draws a table. On a terminal it shortens cells until the table fits. Elsewhere it shortens nothing.
 func (s Style) Table(t Table) string {
 	widths := make([]int, len(t.Columns))
 	for i, column := range t.Columns {
@@ -49,19 +48,14 @@ func (s Style) Table(t Table) string {
 	for i, column := range t.Columns {
 		header[i] = column.Name
 	}
-	b.WriteString(s.Bold(strings.TrimRight(row(t, widths, header, nil), " ")) + "\n")
+	b.WriteString(s.Bold(row(t, widths, header, false)) + "\n")
 	for _, cells := range t.rows {
-		b.WriteString(strings.TrimRight(row(t, widths, cells, func(i int, text string) string {
-			if paint := t.Columns[i].Paint; paint != nil {
-				return paint(text)
-			}
-			return text
-		}), " ") + "\n")
+		b.WriteString(row(t, widths, cells, true) + "\n")
 	}
 	return b.String()
 }
 
-func row(t Table, widths []int, cells []string, paint func(int, string) string) string {
+func row(t Table, widths []int, cells []string, painted bool) string {
 	parts := make([]string, len(cells))
 	for i, text := range cells {
 		if missing := widths[i] - columns(text); t.Columns[i].Right && missing > 0 {
@@ -71,15 +65,15 @@ func row(t Table, widths []int, cells []string, paint func(int, string) string) 
 		if i == len(cells)-1 {
 			text = strings.TrimRight(text, " ")
 		}
-		if paint != nil {
-			text = paint(i, text)
+		if paint := t.Columns[i].Paint; painted && paint != nil {
+			text = paint(text)
 		}
 		parts[i] = text
 	}
-	return strings.Join(parts, strings.Repeat(" ", columnGap))
+	return strings.TrimRight(strings.Join(parts, strings.Repeat(" ", columnGap)), " ")
 }
 
-// narrow takes from the widest of the columns that give way until the table fits, or nothing is left to take.
+// narrow takes one column at a time from the widest that gives, until the table fits or no column can give more.
 func (s Style) narrow(t Table, widths []int) {
 	total := columnGap * (len(widths) - 1)
 	for _, w := range widths {

@@ -11,8 +11,8 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// Waterfall draws the spans of one trace as a tree with a bar for each. A span whose parent was not recorded hangs below
-// the root.
+// Waterfall draws the spans of one trace as a tree with a bar for each. A span whose parent was not recorded is drawn as a
+// child of the root.
 func (s Style) Waterfall(spans []*triskelev1.Span) string {
 	if len(spans) == 0 {
 		return "no spans were recorded\n"
@@ -79,7 +79,7 @@ func (w *waterfall) draw(span *triskelev1.Span, depth int) {
 	}
 }
 
-// barOf is at least one column long, so that every span can be seen.
+// barOf returns the bar of a span. It is at least one column long, so that every span is visible.
 func (w *waterfall) barOf(offset, took time.Duration) string {
 	if w.total <= 0 {
 		return "━"
@@ -90,7 +90,7 @@ func (w *waterfall) barOf(offset, took time.Duration) string {
 	return strings.Repeat(" ", from) + strings.Repeat("━", to-from)
 }
 
-// detail is what the project's own attributes say of a search.
+// detail returns the state, hits and budget of a search, from the project's own attributes.
 func detail(attributes map[string]string) string {
 	var parts []string
 	if state := attributes["triskele.state"]; state != "" {

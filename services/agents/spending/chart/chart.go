@@ -1,4 +1,4 @@
-// Package chart draws line charts for reports, as SVG that needs nothing else.
+// Package chart draws line charts for reports, as SVG without scripts or other files. The same chart gives the same text.
 package chart
 
 import (
@@ -23,7 +23,7 @@ type Chart struct {
 type Axis struct {
 	Label string
 	Log   bool
-	Ticks []float64 // 0 or more; none means as many as fit
+	Ticks []float64 // nil means round numbers around the values
 }
 
 // Series is a line.
@@ -31,18 +31,18 @@ type Series struct {
 	Name   string
 	Points []Point
 	Dashed bool
-	Colour int // of the palette; lines that belong together have the same
+	Colour int // index into the palette, modulo its length
 }
 
 // Point is in the units of the axes.
 type Point struct{ X, Y float64 }
 
-// palette can be told apart by those who see colours differently too (Okabe and Ito, Color Universal Design, 2008).
+// palette is safe for colour-blind readers (Okabe and Ito, Color Universal Design, 2008).
 var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"}
 
 const left, top, bottom = 64, 16, 48
 
-// SVG draws the chart. It is the same text for the same chart.
+// SVG draws the chart. It returns an empty string for a chart without points.
 func (c Chart) SVG() string {
 	width, height := cmp.Or(c.Width, 720), cmp.Or(c.Height, 400)
 	right := width - cmp.Or(c.LegendSize, 170)
@@ -72,7 +72,7 @@ func (c Chart) SVG() string {
 	fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", (left+right)/2, height-10, html.EscapeString(c.X.Label))
 	fmt.Fprintf(&b, `<text transform="translate(14 %d) rotate(-90)" text-anchor="middle">%s</text>`+"\n", (top+height-bottom)/2, html.EscapeString(c.Y.Label))
 
-	// Names stand where their lines end, moved apart where these come together.
+	// A name stands where its line ends. Names that would overlap are moved apart.
 	type name struct {
 		at     float64
 		series int
@@ -99,7 +99,7 @@ func (c Chart) SVG() string {
 			names[i].at = max(names[i].at, names[i-1].at+14)
 		}
 	}
-	for i := range names { // those that would come below the axis move up
+	for i := range names { // names below the axis move up
 		names[i].at = min(names[i].at, float64(height-bottom-14*(len(names)-1-i)))
 		s := c.Series[names[i].series]
 		fmt.Fprintf(&b, `<text x="%d" y="%.1f" fill="%s">%s</text>`+"\n", right+8, names[i].at, s.colour(), html.EscapeString(s.Name))
@@ -108,7 +108,7 @@ func (c Chart) SVG() string {
 	return b.String()
 }
 
-// Stack is one SVG with charts below each other, each under its title.
+// Stack draws charts below each other in one SVG, each under its title.
 func Stack(titles []string, charts []Chart) string {
 	const title = 32
 	var parts strings.Builder
@@ -127,7 +127,7 @@ func Stack(titles []string, charts []Chart) string {
 
 func (s Series) colour() string { return palette[s.Colour%len(palette)] }
 
-// scale maps values on an axis to pixels.
+// scale returns the function that maps values on the axis to pixels between from and to.
 func (a Axis) scale(values []float64, from, to float64) func(float64) float64 {
 	position := func(v float64) float64 {
 		if a.Log {
@@ -144,7 +144,7 @@ func (a Axis) scale(values []float64, from, to float64) func(float64) float64 {
 	}
 }
 
-// ticks are round numbers around the values, or those that were given.
+// ticks returns the axis's Ticks, or round numbers around the values.
 func (a Axis) ticks(values []float64) []float64 {
 	if len(a.Ticks) > 0 {
 		return a.Ticks
@@ -170,5 +170,5 @@ func (a Axis) ticks(values []float64) []float64 {
 	return ticks
 }
 
-// number is short and free of rounding noise.
+// number formats a value with at most six decimals.
 func number(v float64) string { return fmt.Sprintf("%g", math.Round(v*1e6)/1e6) }

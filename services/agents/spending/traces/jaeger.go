@@ -16,7 +16,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// jaegerTraces is an answer of Jaeger's HTTP API, the one that its own page uses. Times are in microseconds.
+// jaegerTraces is an answer of the HTTP API that Jaeger's own page uses. Times are in microseconds.
 type jaegerTraces struct {
 	Data []struct {
 		TraceID   string       `json:"traceID"`
@@ -47,7 +47,7 @@ type jaegerTag struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// Jaeger returns the traces with a recall that a Jaeger has. base is the URL of its page.
+// Jaeger returns the traces in a Jaeger that have a recall. base is the URL of its page.
 func Jaeger(ctx context.Context, base string, q Query) ([]otlp.Trace, error) {
 	found, err := getJSON[jaegerTraces](ctx, q, base, "api/traces", url.Values{
 		"service": {q.Service}, "operation": {searchName}, "limit": {strconv.Itoa(q.Limit)},
@@ -71,12 +71,12 @@ func Jaeger(ctx context.Context, base string, q Query) ([]otlp.Trace, error) {
 	return c.traces, nil
 }
 
-// longest is more than a span takes, and little enough to compute with.
+// longest bounds the duration of a span, in microseconds, so that computations do not overflow.
 const longest = int64(24 * time.Hour / time.Microsecond)
 
 func (s jaegerSpan) message(service string) (*triskelev1.Span, error) {
 	if s.SpanID == "" || s.Start < 0 || s.Start > time.Unix(1<<33, 0).UnixMicro() || s.Duration < 0 || s.Duration > longest {
-		return nil, fmt.Errorf("a span of Jaeger's, %.40q, begins at %d µs and takes %d, which cannot be", s.SpanID, s.Start, s.Duration)
+		return nil, fmt.Errorf("span %.40q from Jaeger is not valid: it begins at %d µs and takes %d µs", s.SpanID, s.Start, s.Duration)
 	}
 	out := &triskelev1.Span{
 		Id: s.SpanID, Name: s.Name, Service: service, Start: timestamppb.New(time.UnixMicro(s.Start)),
@@ -98,7 +98,7 @@ func (s jaegerSpan) message(service string) (*triskelev1.Span, error) {
 	return out, nil
 }
 
-// getJSON asks for a path below base and reads the answer.
+// getJSON reads a value from a path below base.
 func getJSON[T any](ctx context.Context, q Query, base, path string, values url.Values) (out T, err error) {
 	body, err := q.get(ctx, base, path, values)
 	if err != nil {
@@ -106,7 +106,7 @@ func getJSON[T any](ctx context.Context, q Query, base, path string, values url.
 	}
 	defer func() { _ = body.Close() }()
 	if err := json.NewDecoder(body).Decode(&out); err != nil {
-		return out, fmt.Errorf("%s/%s does not answer as expected: %w", strings.TrimSuffix(base, "/"), path, err)
+		return out, fmt.Errorf("%s/%s: the answer is not the expected JSON: %w", strings.TrimSuffix(base, "/"), path, err)
 	}
 	return out, nil
 }

@@ -1,9 +1,8 @@
-// Package traces fetches recorded traces from where an operator has them: a collector's file, Jaeger, Tempo, or a gateway
-// that remembers its recent recalls.
+// Package traces fetches recorded traces from a collector's file, from Jaeger, from Tempo, or from a gateway, which keeps its
+// recent recalls. All four give the same type: OTLP traces with the spans of package triskelev1.
 package traces
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,29 +10,29 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/triskele/triskele/fuser/traces/otlp"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
 const (
-	maxSpans = 2_000_000 // of all traces, which are kept in memory
-	maxBody  = 1 << 30   // bytes of one answer
-	atATime  = 8         // requests to Tempo, which gives one trace each
+	maxSpans    = 2_000_000 // of all traces, which are kept in memory
+	maxBody     = 1 << 30   // bytes of one answer
+	concurrency = 8         // requests to Tempo, each for one trace
 )
 
 // Query says which traces to fetch.
 type Query struct {
-	Service  string // of the gateway
+	Service  string // the gateway's name in the traces
 	From, To time.Time
 	Limit    int         // traces at most
-	Header   http.Header // sent along: a tenant, a token
+	Header   http.Header // of each request, such as a tenant or a token
 }
 
-// collection is traces in the making.
+// collection groups spans by trace.
 type collection struct {
 	traces []otlp.Trace
 	at     map[string]int // by id
@@ -42,7 +41,7 @@ type collection struct {
 
 func (c *collection) add(id string, span *triskelev1.Span) error {
 	if c.spans++; c.spans > maxSpans {
-		return fmt.Errorf("more than %d spans are not read at once: ask for less", maxSpans)
+		return fmt.Errorf("the traces have more than %d spans: ask for fewer traces", maxSpans)
 	}
 	i, known := c.at[id]
 	if !known {
@@ -57,27 +56,22 @@ func (c *collection) add(id string, span *triskelev1.Span) error {
 	return nil
 }
 
-// Read reads OTLP's JSON, such as the lines of a collector's file exporter. The spans of a trace may be anywhere in it.
+// Read reads OTLP JSON, such as the lines of a collector's file exporter. The spans of a trace may be in any order.
 func Read(r io.Reader) ([]otlp.Trace, error) {
 	var c collection
 	err := otlp.Decode(r, c.add)
 	return c.traces, err
 }
 
-// Recent returns the recalls that a gateway remembers. base is the URL of its admin port.
+// Recent returns the recent recalls of a gateway. base is the URL of its admin port.
 func Recent(ctx context.Context, base string, q Query) ([]otlp.Trace, error) {
-	body, err := q.get(ctx, base, "api/traces", url.Values{"limit": {strconv.Itoa(q.Limit)}})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = body.Close() }()
-	return Read(body)
+	return q.read(ctx, base, "api/traces", url.Values{"limit": {strconv.Itoa(q.Limit)}})
 }
 
-// searchName is what the gateway calls the span of a recall.
+// searchName is the name of the gateway's span of a recall.
 const searchName = "search_memory"
 
-// Tempo returns the traces with a recall that a Tempo has. base is the URL of its query API.
+// Tempo returns the traces in a Tempo that have a recall. base is the URL of its query API.
 func Tempo(ctx context.Context, base string, q Query) ([]otlp.Trace, error) {
 	found, err := getJSON[struct {
 		Traces []struct {
@@ -90,32 +84,24 @@ func Tempo(ctx context.Context, base string, q Query) ([]otlp.Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var (
-		parts = make([][]otlp.Trace, len(found.Traces))
-		next  atomic.Int64
-		wg    sync.WaitGroup
-	)
-	for range min(atATime, len(parts)) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(parts) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				var err error
-				if parts[i], err = tempoTrace(ctx, base, q, found.Traces[i].TraceID); err != nil {
-					cancel(err)
-				}
-			}
+	parts := make([][]otlp.Trace, len(found.Traces))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(concurrency)
+	for i, trace := range found.Traces {
+		group.Go(func() (err error) {
+			parts[i], err = q.read(ctx, base, "api/traces/"+url.PathEscape(trace.TraceID), nil)
+			return err
 		})
 	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if err := group.Wait(); err != nil {
+		return nil, err
 	}
 	return slices.Concat(parts...), nil
 }
 
-func tempoTrace(ctx context.Context, base string, q Query, id string) ([]otlp.Trace, error) {
-	body, err := q.get(ctx, base, "api/traces/"+url.PathEscape(id), nil)
+// read reads OTLP JSON from a path below base.
+func (q Query) read(ctx context.Context, base, path string, values url.Values) ([]otlp.Trace, error) {
+	body, err := q.get(ctx, base, path, values)
 	if err != nil {
 		return nil, err
 	}
@@ -123,11 +109,11 @@ func tempoTrace(ctx context.Context, base string, q Query, id string) ([]otlp.Tr
 	return Read(body)
 }
 
-// get asks for a path below base.
+// get sends a GET request for a path below base. The caller closes the body.
 func (q Query) get(ctx context.Context, base, path string, values url.Values) (io.ReadCloser, error) {
 	at, err := url.Parse(base)
 	if err != nil || at.Host == "" {
-		return nil, fmt.Errorf("%q is no URL such as http://127.0.0.1:16686", base)
+		return nil, fmt.Errorf("%q is not a URL such as http://127.0.0.1:16686", base)
 	}
 	at = at.JoinPath(path)
 	at.RawQuery = values.Encode()
@@ -140,7 +126,8 @@ func (q Query) get(ctx context.Context, base, path string, values url.Values) (i
 	}
 	req.Header.Set("Accept", "application/json")
 	client := http.Client{CheckRedirect: func(to *http.Request, _ []*http.Request) error {
-		return fmt.Errorf("it wants to be asked at %s instead", to.URL.Redacted()) // headers are for the one that was named
+		// The headers are meant for the named server alone.
+		return fmt.Errorf("it redirects to %s: name that URL instead", to.URL.Redacted())
 	}}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -152,7 +139,7 @@ func (q Query) get(ctx context.Context, base, path string, values url.Values) (i
 	}
 	if resp.StatusCode != http.StatusOK {
 		_ = resp.Body.Close()
-		return nil, fmt.Errorf("%s answers %s", at.Redacted(), cmp.Or(resp.Status, "nothing"))
+		return nil, fmt.Errorf("%s answers %s", at.Redacted(), resp.Status)
 	}
 	return struct {
 		io.Reader

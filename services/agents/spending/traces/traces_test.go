@@ -134,11 +134,11 @@ func TestErrorsSayWhoAnsweredWhat(t *testing.T) {
 		source
 		base string
 	}{
-		"/api/traces does not answer as expected": {traces.Jaeger, base},
+		"/api/traces: the answer is not the expected JSON": {traces.Jaeger, base},
 		"404 Not Found": {traces.Tempo, base},
 		"document 1":    {traces.Recent, base},
 		"--header":      {traces.Recent, closed.URL},
-		"is no URL":     {traces.Jaeger, "localhost"},
+		"is not a URL":  {traces.Jaeger, "localhost"},
 	} {
 		if _, err := try.source(t.Context(), try.base, query); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -147,7 +147,7 @@ func TestErrorsSayWhoAnsweredWhat(t *testing.T) {
 	elsewhere := serve(t, map[string]string{"/api/traces": jaegerAnswer}, nil)
 	moved := httptest.NewServer(http.RedirectHandler(elsewhere+"/api/traces", http.StatusFound))
 	defer moved.Close()
-	if _, err := traces.Jaeger(t.Context(), moved.URL, query); err == nil || !strings.Contains(err.Error(), "wants to be asked at") {
+	if _, err := traces.Jaeger(t.Context(), moved.URL, query); err == nil || !strings.Contains(err.Error(), "redirects to") {
 		t.Errorf("followed a redirection with its headers: %v", err)
 	}
 }

@@ -1,6 +1,11 @@
-// Package chat asks chat models behind OpenAI-compatible servers for one JSON object at a time. It sends nothing but what
-// it is given, to the one server that is configured, no faster than it is told to, and its errors quote neither question
-// nor answer.
+// Package chat asks a chat model behind an OpenAI-compatible server for one JSON object at a time. The process is:
+//
+//  1. Wait blocks until the rate limit allows a request. If that takes long, it returns queue.ErrPaused.
+//  2. Ask sends instructions, data and the JSON schema of the answer. A server that refuses the schema gets the same question
+//     without it, then and from then on.
+//  3. Object cuts the JSON object out of the answer, for models that write more than the object.
+//
+// Requests go to the configured server alone. Errors quote neither the question nor the answer.
 package chat
 
 import (
@@ -8,9 +13,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,55 +29,55 @@ import (
 )
 
 const (
-	// maxResponse bounds what is read of an answer: several times the largest one that is accepted.
+	// maxResponse bounds a response in bytes: several times the largest answer that is accepted.
 	maxResponse = 1 << 20
-	// maxHold is the longest that the server may ask to be left alone, in one go.
+	// maxHold bounds one pause that the server asks for.
 	maxHold = 10 * time.Minute
-	// maxWait is how long a question waits its turn before its task goes back to the queue.
+	// maxWait bounds the time a question waits for the rate limit. Then its task goes back to the queue.
 	maxWait = time.Minute
-	// maxTimeout bounds a request, so that the queue's worker can have the outcome of it.
+	// maxTimeout bounds a request. It is shorter than the time that a queue's worker gives an indexer.
 	maxTimeout = 90 * time.Second
-	// Those of a configuration that does not say.
+	// Defaults of a configuration.
 	defaultPerMinute = 30
 	defaultTimeout   = 30 * time.Second
-	// bytesPerToken turns bytes into tokens where a server does not count them.
+	// bytesPerToken estimates tokens if the server does not count them.
 	bytesPerToken = 4
 )
 
-// Config says whom to ask. Zero PerMinute is 30, zero Timeout 30 s.
+// Config describes a model and its server. A zero PerMinute means 30, and a zero Timeout 30 s.
 type Config struct {
-	For       string // who asks, for messages: "the curator"
+	For       string // the user of the model, for messages: "the curator"
 	URL       string
 	Model     string
 	Key       string
-	KeyFile   string // holds the key, if set
-	PerMinute int
+	KeyFile   string // a file with the key, used instead of Key if set
+	PerMinute int    // requests
 	Timeout   time.Duration
 }
 
-// Failure is an error whose words are our own, so that logs and the queue can show them: neither the server, which may
-// quote its input, nor a memory has a say in them.
+// Failure is an error with a text of our own, so that logs and the queue can show it. It quotes neither a memory nor the
+// server, which may quote its input.
 type Failure struct {
 	Words    string
-	Hopeless bool // asking many times more is not worth its price
+	Hopeless bool // a retry would probably fail again
 }
 
 func (f *Failure) Error() string { return f.Words }
 
-// Public is for the queue.
+// Public returns the text that the queue may store.
 func (f *Failure) Public() string { return f.Words }
 
 // Is implements errors.Is.
 func (f *Failure) Is(target error) bool { return f.Hopeless && target == queue.ErrHopeless }
 
-// Model is a chat model behind a server, https://platform.openai.com/docs/api-reference/chat. It may be used concurrently.
+// Model is a chat model behind a server, https://platform.openai.com/docs/api-reference/chat. It is safe for concurrent use.
 type Model struct {
-	who     string // whose model it is
+	who     string // Config.For
 	name    string
 	server  *endpoint.Endpoint
 	timeout time.Duration
-	pace    pace
-	// plain is set once the server has refused a request for its options and taken the same one without.
+	limiter rateLimiter
+	// plain is set once the server has refused a request with options and accepted the same request without.
 	plain atomic.Bool
 }
 
@@ -106,20 +113,20 @@ func New(config Config) (*Model, error) {
 	}
 	return &Model{
 		who: config.For, name: config.Model, server: server, timeout: config.Timeout,
-		pace: pace{every: time.Minute / time.Duration(config.PerMinute)},
+		limiter: rateLimiter{every: time.Minute / time.Duration(config.PerMinute)},
 	}, nil
 }
 
-// Name is what the server calls the model.
+// Name returns the server's name for the model.
 func (m *Model) Name() string { return m.name }
 
-// Wait returns when a question may be asked: with queue.ErrPaused if that is not soon, or with ctx's error.
-func (m *Model) Wait(ctx context.Context) error { return m.pace.wait(ctx) }
+// Wait returns nil when the rate limit allows a question, queue.ErrPaused if it will not soon, or ctx's error.
+func (m *Model) Wait(ctx context.Context) error { return m.limiter.wait(ctx) }
 
-// failed is a failure in words about the model.
+// failed returns a failure that may be temporary.
 func (m *Model) failed(words string) error { return &Failure{Words: m.who + "'s model: " + words} }
 
-// Wrong is a failure about an answer, which the same question would probably get again.
+// Wrong returns a hopeless failure, for an answer that the same question would probably get again.
 func (m *Model) Wrong(format string, args ...any) error {
 	return &Failure{m.who + "'s model: " + fmt.Sprintf(format, args...), true}
 }
@@ -131,7 +138,7 @@ type message struct {
 	Refusal string `json:"refusal,omitempty"` // instead of content
 }
 
-// request is the body of a chat completion. The pointers are options that some servers do not know.
+// request is the body of a chat completion. The pointers are options that some servers do not support.
 type request struct {
 	Model          string          `json:"model"`
 	Messages       []message       `json:"messages"`
@@ -148,20 +155,20 @@ type responseFormat struct {
 	} `json:"json_schema"`
 }
 
-// Question is what is asked: instructions, data, and the JSON schema of the answer, for servers that know schemas.
+// Question has instructions, data, and the JSON schema of the answer for servers that support schemas.
 type Question struct {
 	Instructions, Data string
 	Name               string // of the schema
 	Schema             map[string]any
 }
 
-// Answer is what the model said, as it said it, and what that cost.
+// Answer is the model's answer, unchanged, and its cost.
 type Answer struct {
 	Text   string
-	Tokens int // of question and answer; a guess by their length if the server does not count
+	Tokens int // of question and answer; estimated by their length if the server does not count
 }
 
-// Ask asks once; a server that does not know schemas is asked again without. Wait comes first.
+// Ask sends a question. Call Wait first. If the server refuses the schema, Ask waits again and sends the question without it.
 func (m *Model) Ask(ctx context.Context, q Question) (Answer, error) {
 	plain := request{Model: m.name, Messages: []message{{Role: "system", Content: q.Instructions}, {Role: "user", Content: q.Data}}}
 	req := plain
@@ -174,7 +181,7 @@ func (m *Model) Ask(ctx context.Context, q Question) (Answer, error) {
 	}
 	said, err := m.complete(ctx, req)
 	if errors.Is(err, errRefused) && !m.plain.Load() {
-		if err := m.pace.wait(ctx); err != nil {
+		if err := m.limiter.wait(ctx); err != nil {
 			return Answer{}, err
 		}
 		if said, err = m.complete(ctx, plain); err == nil {
@@ -187,11 +194,44 @@ func (m *Model) Ask(ctx context.Context, q Question) (Answer, error) {
 	return said, err
 }
 
-// Tokens guesses how many tokens so many bytes are.
+// Tokens estimates the number of tokens in a text of so many bytes.
 func Tokens(bytes int) int { return bytes / bytesPerToken }
 
-// Object returns the JSON object of an answer: models that do not know schemas may think aloud first, or put a fence
-// around it.
+// Cut returns at most n bytes of a text, without breaking a character. The text is valid UTF-8.
+func Cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "")
+}
+
+// Data returns a value as JSON for a question. It keeps <, > and & as they are, which encoding/json escapes by default.
+func Data(value any) (string, error) {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return text.String(), err
+}
+
+// ObjectSchema returns the JSON schema of an object that must have these properties and no others.
+func ObjectSchema(properties map[string]any) map[string]any {
+	return map[string]any{
+		"type": "object", "additionalProperties": false, "properties": properties, "required": slices.Sorted(maps.Keys(properties)),
+	}
+}
+
+// NumberSchema returns the JSON schema of a whole number from first to last.
+func NumberSchema(first, last int) map[string]any {
+	var numbers []int
+	for n := first; n <= last; n++ {
+		numbers = append(numbers, n)
+	}
+	return map[string]any{"type": "integer", "enum": numbers}
+}
+
+// Object returns the JSON object of an answer. Without a schema, models may write their reasoning first, or put the object
+// into a code fence.
 func Object(text string) string {
 	if _, after, ok := strings.Cut(text, "</think>"); ok {
 		text = after
@@ -203,7 +243,7 @@ func Object(text string) string {
 	return text
 }
 
-// complete sends one request and returns what the model said.
+// complete sends one request and returns the model's answer.
 func (m *Model) complete(ctx context.Context, body request) (Answer, error) {
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -231,7 +271,7 @@ func (m *Model) complete(ctx context.Context, body request) (Answer, error) {
 		} `json:"usage"`
 	}
 	if json.Unmarshal(answered, &completion) != nil || len(completion.Choices) != 1 {
-		return Answer{}, m.Wrong("its response is no chat completion with one choice")
+		return Answer{}, m.Wrong("its response is not a chat completion with one choice")
 	}
 	choice := completion.Choices[0]
 	if choice.Message.Refusal != "" {
@@ -247,10 +287,10 @@ func (m *Model) complete(ctx context.Context, body request) (Answer, error) {
 	return Answer{choice.Message.Content, tokens}, nil
 }
 
-// errRefused: the server found fault with the request itself.
+// errRefused means that the server does not accept the request itself.
 var errRefused = errors.New("refused")
 
-// refusal is what an answer other than 200 means.
+// refusal returns the error for a status other than 200, and delays requests if the server asks for that.
 func (m *Model) refusal(status *endpoint.StatusError) error {
 	switch status.Code {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
@@ -258,18 +298,18 @@ func (m *Model) refusal(status *endpoint.StatusError) error {
 	case http.StatusRequestEntityTooLarge:
 		return m.Wrong("the request is too large for it")
 	}
-	m.pace.hold(min(status.After, maxHold))
+	m.limiter.delay(min(status.After, maxHold))
 	return m.failed(status.Error())
 }
 
-// unreachable says how a request failed, without the transport's words: these may quote what the server sent.
+// unreachable returns the error for a failed request. It leaves out the transport's text, which may quote the server.
 func (m *Model) unreachable(err error) error {
 	why := "the connection broke"
 	var unresolved *net.DNSError
 	var slow net.Error
 	switch {
 	case errors.Is(err, endpoint.ErrWithdrawn):
-		why = "was not asked: a memory changed before its text was sent"
+		why = "not asked, because a memory changed before its text was sent"
 	case errors.As(err, &unresolved):
 		why = "its server's name cannot be resolved"
 	case errors.As(err, &slow) && slow.Timeout():
@@ -280,23 +320,23 @@ func (m *Model) unreachable(err error) error {
 	return m.failed(why)
 }
 
-// pace keeps requests apart.
-type pace struct {
-	every time.Duration // between two requests
+// rateLimiter allows one request per interval. Package rate lacks delay.
+type rateLimiter struct {
+	every time.Duration
 	mu    sync.Mutex
-	next  time.Time // no request before
+	next  time.Time // the earliest time of the next request
 }
 
-// wait returns when a request may be sent; with queue.ErrPaused if that is not soon, or with ctx's error.
-func (p *pace) wait(ctx context.Context) error {
+// wait returns nil when a request may be sent, queue.ErrPaused if that is more than maxWait away, or ctx's error.
+func (l *rateLimiter) wait(ctx context.Context) error {
 	for {
-		p.mu.Lock()
+		l.mu.Lock()
 		now := time.Now()
-		left := p.next.Sub(now)
+		left := l.next.Sub(now)
 		if left <= 0 {
-			p.next = now.Add(p.every)
+			l.next = now.Add(l.every)
 		}
-		p.mu.Unlock()
+		l.mu.Unlock()
 		switch {
 		case left <= 0:
 			return nil
@@ -311,11 +351,11 @@ func (p *pace) wait(ctx context.Context) error {
 	}
 }
 
-// hold keeps requests back for so long.
-func (p *pace) hold(d time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if until := time.Now().Add(d); until.After(p.next) {
-		p.next = until
+// delay allows no request for this long.
+func (l *rateLimiter) delay(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if until := time.Now().Add(d); until.After(l.next) {
+		l.next = until
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Pace is what keeps requests apart.
-type Pace = pace
+// RateLimiter is rateLimiter.
+type RateLimiter = rateLimiter
 
-// NewPace returns a pace of one request every so long.
-func NewPace(every time.Duration) *Pace { return &pace{every: every} }
+// NewRateLimiter returns a limiter that allows one request per interval.
+func NewRateLimiter(every time.Duration) *RateLimiter { return &rateLimiter{every: every} }
 
-// Wait and Hold are wait and hold.
-func (p *pace) Wait(ctx context.Context) error { return p.wait(ctx) }
-func (p *pace) Hold(d time.Duration)           { p.hold(d) }
+// Wait and Delay are wait and delay.
+func (l *rateLimiter) Wait(ctx context.Context) error { return l.wait(ctx) }
+func (l *rateLimiter) Delay(d time.Duration)          { l.delay(d) }
