@@ -1,12 +1,12 @@
 package rpc
 
 import (
-	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
