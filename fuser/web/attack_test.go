@@ -49,13 +49,13 @@ func TestAttack(t *testing.T) {
 		says       string
 		most       int // MiB that may be allocated for each
 	}{
-		"a stranger's import":             {"/v1/memories:import", "application/json", list(`{"memories":[`, "{}", 5<<20, "]}"), 0, false, "401", 2},
-		"a stranger's memory":             {"/v1/memories", "application/json", list(`{"content":"`, "x", mib/2, `"}`), 0, false, "401", 2},
-		"a stranger's frame, stalled":     {recall, web1, frame(96*mib, 16*mib), 97 * mib, false, "grpc-status: 16", 2},
-		"a stranger's import, stalled":    {importing, web1, frame(15*mib, 8*mib), 97 * mib, false, "grpc-status: 16", 2},
-		"a stranger's text frame":         {importing, webText, []byte(strings.Repeat("A", 16*mib)), 97 * mib, false, "ncnBjLXN0YXR1czogMTY", 2},
-		"a stranger's health check":       {"/grpc.health.v1.Health/Check", web1, frame(96*mib, 16*mib), 97 * mib, false, "grpc-status: 8", 2},
-		"a large frame":                   {recall, web1, frame(96*mib, 16*mib), 97 * mib, true, "grpc-status: 8", 2},
+		"a stranger's import":             {"/v1/memories:import", "application/json", list(`{"memories":[`, "{}", 5<<20, "]}"), 0, false, "401", 4},
+		"a stranger's memory":             {"/v1/memories", "application/json", list(`{"content":"`, "x", mib/2, `"}`), 0, false, "401", 4},
+		"a stranger's frame, stalled":     {recall, web1, frame(96*mib, 16*mib), 97 * mib, false, "grpc-status: 16", 4},
+		"a stranger's import, stalled":    {importing, web1, frame(15*mib, 8*mib), 97 * mib, false, "grpc-status: 16", 4},
+		"a stranger's text frame":         {importing, webText, []byte(strings.Repeat("A", 16*mib)), 97 * mib, false, "ncnBjLXN0YXR1czogMTY", 4},
+		"a stranger's health check":       {"/grpc.health.v1.Health/Check", web1, frame(96*mib, 16*mib), 97 * mib, false, "grpc-status: 8", 4},
+		"a large frame":                   {recall, web1, frame(96*mib, 16*mib), 97 * mib, true, "grpc-status: 8", 4},
 		"a large query":                   {"/v1/recall", "application/json", list(`{"query":"`, "x", 8<<20, `"}`), 0, true, "413", 4},
 		"a recall of much":                {"/v1/recall", "application/json", list(`{"filter":{"metadata":{"a":[`, "{}", 160_000, "]}}}"), 0, true, "429", 4},
 		"an import of memories":           {"/v1/memories:import", "application/json", list(`{"memories":[`, "{}", 5<<20, "]}"), 0, true, "too many values", 96},
