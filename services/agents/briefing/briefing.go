@@ -82,7 +82,7 @@ func New(resp *triskelev1.RecallResponse, options Options) Briefing {
 			continue
 		}
 		sketch := shingles.Of(m.GetTitle() + "\n" + m.GetContent())
-		if slices.ContainsFunc(seen, func(s shingles.Sketch) bool { return s.To(sketch) >= nearDuplicate }) {
+		if slices.ContainsFunc(seen, func(s shingles.Sketch) bool { return s.Similarity(sketch) >= nearDuplicate }) {
 			b.Repeated++
 			continue
 		}

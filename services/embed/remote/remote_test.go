@@ -494,7 +494,7 @@ func TestNewRefuses(t *testing.T) {
 // TestPanicIsTheBatchs: the batches of a list are embedded beside each other, and one that panics fails the list alone.
 func TestPanicIsTheBatchs(t *testing.T) {
 	e := newEmbedder(t, Config{Provider: "openai", URL: "http://127.0.0.1:1"})
-	e.shape.request = func(Config, kind, []string) any { panic("secret") }
+	e.provider.request = func(Config, kind, []string) any { panic("secret") }
 	_, err := e.EmbedDocuments(t.Context(), []string{"a text"})
 	var caught *panics.Error
 	if !errors.As(err, &caught) || strings.Contains(err.Error(), "secret") {
