@@ -109,13 +109,11 @@ func FuzzNetwork(f *testing.F) {
 		}
 		view := &View{n, map[int64]string{conceptID("x"): "x"}}
 		view.Stats()
-		view.Degrees()
 		view.Triples()
 		for _, name := range []string{"x", "heron crane"} {
 			view.Concept(name)
 			view.Neighbours(name)
 			view.Path(name, "heron")
-			view.Reach(name)
 		}
 		if err := errors.Join(view.DOT(io.Discard), view.GraphML(io.Discard)); err != nil {
 			t.Error(err)

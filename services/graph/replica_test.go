@@ -61,7 +61,7 @@ func memories(t *testing.T, r *replicas, namespace string) int {
 // TestPanicWhileCatchingUp: a graph that cannot be read without a panic is searched otherwise until it changes.
 func TestPanicWhileCatchingUp(t *testing.T) {
 	s := &scripted{at: state{epoch: 1, version: 2}}
-	r := newReplicas(reader{source: s}, 1000)
+	r := newReplicas(reader{source: s}, 1000, 0.5)
 	if got := memories(t, r, "n"); got != 2 {
 		t.Errorf("got %d memories, want 2", got)
 	}
@@ -80,7 +80,7 @@ func TestPanicWhileCatchingUp(t *testing.T) {
 // TestInventedNamespacesLeaveNoReplica: only what has a graph is kept, and only as long.
 func TestInventedNamespacesLeaveNoReplica(t *testing.T) {
 	s := &scripted{at: state{epoch: 1, version: 2}}
-	r := newReplicas(reader{source: s}, 1000)
+	r := newReplicas(reader{source: s}, 1000, 0.5)
 	memories(t, r, "n")
 	for i := range 1000 {
 		if got := memories(t, r, fmt.Sprint("invented ", i)); got != 0 {
@@ -102,7 +102,7 @@ func TestInventedNamespacesLeaveNoReplica(t *testing.T) {
 // TestSmallReplicasCount: many small graphs are forgotten as a large one would be.
 func TestSmallReplicasCount(t *testing.T) {
 	s := &everywhere{scripted{at: state{epoch: 1, version: 1}}}
-	r := newReplicas(reader{source: s}, 1000)
+	r := newReplicas(reader{source: s}, 1000, 0.5)
 	for i := range 100 {
 		memories(t, r, fmt.Sprint(i))
 	}
@@ -119,7 +119,7 @@ func (s *everywhere) state(context.Context, string) (state, error) { return s.at
 // TestStaleReadLoadsNothing: a state that is older than the replica, read before somebody caught up or from a standby, is there.
 func TestStaleReadLoadsNothing(t *testing.T) {
 	s := &scripted{at: state{epoch: 1, version: 5}}
-	r := newReplicas(reader{source: s}, 1000)
+	r := newReplicas(reader{source: s}, 1000, 0.5)
 	for _, x := range []struct {
 		at       state
 		memories int
