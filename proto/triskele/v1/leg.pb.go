@@ -220,8 +220,6 @@ const (
 	Scorer_SCORER_BM25 Scorer = 1
 	// PostgreSQL's ts_rank: memories with all terms first, those with any if these are too few.
 	Scorer_SCORER_TS_RANK Scorer = 2
-	// Okapi BM25 by PostgreSQL's extension pg_textsearch, in a namespace that has an index of it.
-	Scorer_SCORER_TEXTSEARCH Scorer = 3
 )
 
 // Enum value maps for Scorer.
@@ -230,13 +228,11 @@ var (
 		0: "SCORER_UNSPECIFIED",
 		1: "SCORER_BM25",
 		2: "SCORER_TS_RANK",
-		3: "SCORER_TEXTSEARCH",
 	}
 	Scorer_value = map[string]int32{
 		"SCORER_UNSPECIFIED": 0,
 		"SCORER_BM25":        1,
 		"SCORER_TS_RANK":     2,
-		"SCORER_TEXTSEARCH":  3,
 	}
 )
 
@@ -1259,12 +1255,11 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\tTraversal\x12\x19\n" +
 	"\x15TRAVERSAL_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13TRAVERSAL_HOP_DECAY\x10\x01\x12\x16\n" +
-	"\x12TRAVERSAL_PAGERANK\x10\x02*\\\n" +
+	"\x12TRAVERSAL_PAGERANK\x10\x02*^\n" +
 	"\x06Scorer\x12\x16\n" +
 	"\x12SCORER_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vSCORER_BM25\x10\x01\x12\x12\n" +
-	"\x0eSCORER_TS_RANK\x10\x02\x12\x15\n" +
-	"\x11SCORER_TEXTSEARCH\x10\x032\xf9\x01\n" +
+	"\x0eSCORER_TS_RANK\x10\x02\"\x04\b\x03\x10\x03*\x11SCORER_TEXTSEARCH2\xf9\x01\n" +
 	"\n" +
 	"LegService\x12A\n" +
 	"\x06Search\x12\x1a.triskele.v1.SearchRequest\x1a\x1b.triskele.v1.SearchResponse\x12M\n" +
