@@ -95,7 +95,6 @@ var libraries = map[string]string{
 	"github.com/grpc-ecosystem/grpc-gateway/v2": "answers to callers over HTTP; what it logs to standard error quotes nothing: TestHTTPLogsNoTexts reads it",
 	"github.com/hashicorp/golang-lru/v2":        "no",
 	"github.com/jackc/pgx/v5":                   "the database",
-	"github.com/klauspost/compress":             "no",
 	"github.com/sony/gobreaker/v2":              "no",
 	"github.com/pgvector/pgvector-go":           "no",
 	"github.com/pressly/goose/v3":               "the database",
