@@ -97,7 +97,6 @@ var libraries = map[string]string{
 	"github.com/hashicorp/golang-lru/v2":        "no",
 	"github.com/maypok86/otter/v2":              "logs a panic of its own to standard error, without keys and values",
 	"github.com/jackc/pgx/v5":                   "the database",
-	"github.com/klauspost/compress":             "no",
 	"github.com/sony/gobreaker/v2":              "no",
 	"github.com/pgvector/pgvector-go":           "no",
 	"github.com/pressly/goose/v3":               "the database",
