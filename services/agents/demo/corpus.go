@@ -32,7 +32,7 @@ var (
 const Namespace = "demo"
 
 // idSpace is the namespace of the UUIDs that are made from the corpus's keys.
-var idSpace = uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://github.com/triskele/triskele/services/agents/demo"))
+var idSpace = uuid.NewSHA1(uuid.NameSpaceURL, []byte("https://github.com/triskele/triskele/services/demo"))
 
 // ID returns the memory id of a key of the corpus.
 func ID(key string) string { return uuid.NewSHA1(idSpace, []byte(key)).String() }
