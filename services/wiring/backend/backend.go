@@ -57,7 +57,8 @@ type Backend interface {
 	Ping(ctx context.Context) error
 	// Version names the engine and its extensions, each with its version.
 	Version(ctx context.Context) (string, error)
-	// Examine looks for what is wrong with the database. It reads every memory's key, and needs all tables.
+	// Examine looks for what is wrong with the database. It reads every memory's key, writes some 1 MB that it takes back, and
+	// needs all tables.
 	Examine(ctx context.Context) (Examination, error)
 	// Migrate, Plan, Status and Check are the functions of package schema.
 	Migrate(ctx context.Context, tell ...func(schema.Step)) ([]schema.Step, error)
