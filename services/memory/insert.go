@@ -96,7 +96,7 @@ func planInsert(records []record.Record, find func(namespace string, ids []uuid.
 	return plan, nil
 }
 
-// older orders records as an export does.
+// older is the order of exports.
 func older(a, b record.Record) bool {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), slices.Compare(a.ID[:], b.ID[:])) < 0
 }

@@ -179,8 +179,8 @@ func hasCode(err error, codes ...string) bool {
 	return false
 }
 
-// Live returns a condition on the memory.memories row called alias: it matches the filter, is not expired, and not
-// superseded unless the filter allows that.
+// Live returns a condition on the memory.memories row called alias: it matches the filter, is not expired, and
+// superseded only if asked for.
 func Live(f record.Filter, alias string, args *Args) string {
 	where := fmt.Sprintf("(%[1]s.expires_at IS NULL OR %[1]s.expires_at > now())", alias)
 	if !f.IncludeSuperseded {

@@ -162,8 +162,8 @@ func ID(id uuid.UUID) any {
 	return id[:]
 }
 
-// Live returns a condition on the memories row called alias: it matches the filter, is not expired, and not
-// superseded unless the filter allows that.
+// Live returns a condition on the memories row called alias: it matches the filter, is not expired, and superseded
+// only if asked for.
 func Live(f record.Filter, alias string, args *Args) string {
 	where := fmt.Sprintf("(%[1]s.expires_at IS NULL OR %[1]s.expires_at > %[2]s)", alias, args.Add(time.Now().UnixMicro()))
 	if !f.IncludeSuperseded {
