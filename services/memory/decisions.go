@@ -41,7 +41,7 @@ type Seen struct {
 	Revision int64
 }
 
-// undecodable is the error for a row scanned up to d. The cause may quote the row.
+// undecodable is the error for a row scanned up to d. It omits the cause's text.
 func undecodable(d Decision, cause error) error {
 	if d.ID == uuid.Nil {
 		return cause // nothing was scanned
@@ -70,8 +70,8 @@ type Decision struct {
 	memoryAfter, targetAfter int64
 }
 
-// Decisions applies and records a curator's verdicts, so that they can be reverted. A decision is deleted with either
-// of its memories, and keeps no text of a memory that turned sensitive.
+// Decisions applies and records a curator's verdicts, so that they can be reverted. A decision is deleted when either
+// of its memories is forgotten or turns sensitive.
 type Decisions interface {
 	// SetCuration switches the queueing of new and changed memories for CurationQueue. Off empties it.
 	SetCuration(ctx context.Context, on bool) error

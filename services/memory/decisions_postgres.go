@@ -14,7 +14,7 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// decisionColumns are the columns of memory.curation_decisions in the order of decisionTargets, for a row called d.
+// decisionColumns are the columns of memory.curation_decisions that scanDecision reads, for a row called d.
 const decisionColumns = `d.namespace, d.id, d.memory_id, d.memory_revision, d.target_id, d.target_revision, d.action,
 	d.memory_after, d.target_after, d.content_before, d.content_after, d.model, d.decided_at, d.reverted_at`
 

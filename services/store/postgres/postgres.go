@@ -138,8 +138,7 @@ func IsTimeout(err error) bool {
 // IsRetryable reports whether a transaction failed only because of concurrent ones.
 func IsRetryable(err error) bool { return hasCode(err, "40001", "40P01") }
 
-// Wrap marks an error of the server's disk or resources as one of package trouble's. A standby's is none: see
-// IsUnreachable.
+// Wrap marks errors of the server's disk or resources as package trouble's. A standby's are not: see IsUnreachable.
 func Wrap(err error) error {
 	of := map[string]error{
 		"53000": trouble.Short, "53100": trouble.Full, "53200": trouble.Short, "53400": trouble.Short, "58030": trouble.Disk,

@@ -40,7 +40,7 @@ type Task struct {
 // Status counts tasks of one index.
 type Status struct {
 	Pending int64
-	Dead    int64         // dead tasks
+	Dead    int64         // retried no more, unless by Care.Retry
 	Lag     time.Duration // age of the oldest pending task
 }
 

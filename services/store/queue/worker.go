@@ -23,7 +23,7 @@ import (
 
 const (
 	// maxAttempts is the least number of attempts before a task becomes dead. A task younger than patience becomes
-	// dead only if the fault is its own: an embedder may be down for hours.
+	// dead only if the fault is its own: see fail.
 	maxAttempts = 10
 	patience    = 24 * time.Hour
 	maxBackoff  = 5 * time.Minute

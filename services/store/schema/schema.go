@@ -106,7 +106,7 @@ func Status(ctx context.Context, db *sql.DB, engine Engine) ([]Step, error) {
 	return released.status(ctx, db, engine)
 }
 
-// Plan returns the steps that Up would run, in order, without changes. It fails if the database is too new.
+// Plan returns the steps that Up would run, in order. It fails if the database is too new or too old.
 func Plan(ctx context.Context, db *sql.DB, engine Engine) ([]Planned, error) {
 	return released.plan(ctx, db, engine)
 }
