@@ -13,26 +13,26 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// CurationQueue is the name under which the queue holds the memories that a curator has yet to judge.
+// CurationQueue is the queue's index name for memories that a curator has yet to judge.
 const CurationQueue = "curation"
 
 // Errors of Decisions, besides those of Store.
 var (
-	// ErrDecided: this revision of the memory has been judged already, or a decision made it.
+	// ErrDecided: this revision of the memory was judged already, or a decision created it.
 	ErrDecided = errors.New("decided already")
 	// ErrReverted: the decision has been reverted already.
 	ErrReverted = errors.New("reverted already")
 )
 
-// Action is what can be done about a new memory. None deletes anything.
+// Action is a curator's action. No action deletes anything.
 type Action string
 
 // The actions.
 const (
-	ActionAdd       Action = "add"       // nothing: it says something new
-	ActionUpdate    Action = "update"    // an older memory, the target, is rewritten, and supersedes it
-	ActionSupersede Action = "supersede" // it supersedes the target
-	ActionNoop      Action = "noop"      // the target supersedes it
+	ActionAdd       Action = "add"       // nothing changes: the memory is new information
+	ActionUpdate    Action = "update"    // an older memory, the target, is rewritten and supersedes the new one
+	ActionSupersede Action = "supersede" // the new memory supersedes the target
+	ActionNoop      Action = "noop"      // the target supersedes the new memory
 )
 
 // Seen is a memory at the revision that was judged.
@@ -41,64 +41,64 @@ type Seen struct {
 	Revision int64
 }
 
-// undecodable is the error for a row that was read as far as d. The cause may quote it.
+// undecodable is the error for a row scanned up to d. It omits the cause's text.
 func undecodable(d Decision, cause error) error {
 	if d.ID == uuid.Nil {
-		return cause // reading had not begun
+		return cause // nothing was scanned
 	}
 	return fmt.Errorf("decision %s in %s cannot be decoded (%T)", d.ID, d.Namespace, cause)
 }
 
-// Verdict is what a curator thinks should be done about a memory.
+// Verdict is a curator's judgement of a memory.
 type Verdict struct {
 	Namespace string
 	Memory    Seen
 	Action    Action
 	Target    Seen   // the older memory; zero for ActionAdd
-	Content   string // what the target is to say, for ActionUpdate
-	Model     string // that decided; empty if none was asked
+	Content   string // new content of the target, for ActionUpdate
+	Model     string // that decided; empty without a model
 }
 
-// Decision is a verdict that has been carried out.
+// Decision is an applied verdict.
 type Decision struct {
 	ID uuid.UUID
 	Verdict
-	Before     string // the target's content as it was, for ActionUpdate; it and Content are empty once reverted
+	Before     string // the target's old content, for ActionUpdate; it and Content are empty once reverted
 	DecidedAt  time.Time
-	RevertedAt time.Time // zero unless it was reverted
-	// The revisions that the decision, or its reversal, made; 0 of a memory that it left alone.
+	RevertedAt time.Time // zero unless reverted
+	// The revisions that the decision or its reversal made; 0 for a memory that it did not change.
 	memoryAfter, targetAfter int64
 }
 
-// Decisions carries out what a curator decides and remembers it, so that it can be undone. A decision holds nothing of a
-// memory that has been forgotten or turned sensitive: it goes with either of its two memories.
+// Decisions applies and records a curator's verdicts, so that they can be reverted. A decision is deleted when either
+// of its memories is forgotten or turns sensitive.
 type Decisions interface {
-	// SetCuration switches on or off that new and changed memories are put into CurationQueue. Off empties it.
+	// SetCuration switches the queueing of new and changed memories for CurationQueue. Off empties it.
 	SetCuration(ctx context.Context, on bool) error
-	// Curation says which it is.
+	// Curation returns the switch.
 	Curation(ctx context.Context) (bool, error)
-	// Decided says whether a memory needs no judgement at a revision, because it had one or a decision made it.
+	// Decided reports whether a memory's revision was judged already, or made by a decision.
 	Decided(ctx context.Context, namespace string, memory Seen) (bool, error)
-	// Decide carries out and records a verdict in one transaction, which puts nothing into CurationQueue. ErrDecided;
-	// ErrNotFound or ErrRevision if one of the memories is no longer as it was judged, or must not be touched.
+	// Decide applies and records a verdict in one transaction, which adds nothing to CurationQueue. ErrDecided;
+	// ErrNotFound or ErrRevision if a memory has changed since it was judged, or is not Curatable.
 	Decide(ctx context.Context, v Verdict) (Decision, error)
-	// ListDecisions returns up to n decisions after the cursor, newest first; about is one of the memories concerned, or
-	// uuid.Nil for all.
+	// ListDecisions returns up to n decisions after the cursor, newest first. They concern the memory about, or any
+	// if it is uuid.Nil.
 	ListDecisions(ctx context.Context, namespace string, about uuid.UUID, after Cursor, n int) ([]Decision, error)
-	// RevertDecision makes what a decision changed as it was, at a new revision, and returns the memories concerned too.
-	// ErrNotFound, ErrReverted; ErrRevision if a memory that the decision changed has changed since.
+	// RevertDecision restores what a decision changed, at a new revision, and returns the memories too. ErrNotFound,
+	// ErrReverted; ErrRevision if a memory that the decision changed has changed since.
 	RevertDecision(ctx context.Context, namespace string, id uuid.UUID) (Decision, []record.Record, error)
 }
 
-// Curatable says whether a curator may see and change a memory. One that expires is left alone: what it says must
+// Curatable reports whether a curator may see and change a memory. One that expires is left alone: its content must
 // neither outlive it nor end with it.
 func Curatable(r record.Record) bool {
 	return !r.Sensitive && r.SupersededBy == uuid.Nil && r.ExpiresAt.IsZero()
 }
 
-// decisionRows is what the rules of decisions need of an engine's transaction.
+// decisionRows is an engine's transaction, as the rules of decisions use it.
 type decisionRows interface {
-	// settled returns the newest revision of a memory that was judged, or made by a decision or its reversal; 0 for none.
+	// settled returns a memory's newest revision that was judged, or made by a decision or a reversal; 0 for none.
 	settled(ctx context.Context, namespace string, id uuid.UUID) (int64, error)
 	// decision returns a decision; ErrNotFound.
 	decision(ctx context.Context, namespace string, id uuid.UUID) (Decision, error)
@@ -106,10 +106,10 @@ type decisionRows interface {
 	addDecision(ctx context.Context, d Decision) error
 	// setDecision stores a decision's RevertedAt, its texts, and the revisions that the reversal made.
 	setDecision(ctx context.Context, d Decision) error
-	// rewrites returns the updates that have not been reverted of all memories that were rewritten from one of ids, by
-	// target, the newest of each first. Until the transaction ends there can be no other.
+	// rewrites returns the unreverted updates of all memories that were rewritten from one of ids, by target, newest
+	// first. No other can be added until the transaction ends.
 	rewrites(ctx context.Context, namespace string, ids []uuid.UUID) ([]Decision, error)
-	// unqueue takes a record out of CurationQueue if only the write that made this revision put it there.
+	// unqueue removes a record from CurationQueue if only the write of this revision enqueued it.
 	unqueue(ctx context.Context, r record.Record) error
 }
 
@@ -144,7 +144,7 @@ func decide(ctx context.Context, tx transaction, v Verdict) (Decision, error) {
 		changeMemory = func(r *record.Record) { r.SupersededBy = target.ID }
 		changeTarget = func(r *record.Record) { r.Content = v.Content }
 	case ActionSupersede:
-		if memory.Supersedes == uuid.Nil { // else its author has said what it replaces
+		if memory.Supersedes == uuid.Nil { // else its author chose what it replaces
 			changeMemory = func(r *record.Record) { r.Supersedes = target.ID }
 		}
 		changeTarget = func(r *record.Record) { r.SupersededBy = memory.ID }
@@ -160,7 +160,7 @@ func decide(ctx context.Context, tx transaction, v Verdict) (Decision, error) {
 	return d, tx.addDecision(ctx, d)
 }
 
-// both returns the memories of a verdict as they are, kept from changing. Without a target the second is zero.
+// both returns and locks the current memories of a verdict. Without a target the second is zero.
 func both(ctx context.Context, tx transaction, v Verdict) (memory, target record.Record, err error) {
 	wanted := map[uuid.UUID]*record.Record{v.Memory.ID: &memory}
 	ids := []uuid.UUID{v.Memory.ID}
@@ -168,7 +168,7 @@ func both(ctx context.Context, tx transaction, v Verdict) (memory, target record
 		wanted[v.Target.ID] = &target
 		ids = append(ids, v.Target.ID)
 	}
-	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) // as Forget locks them
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) // the lock order of Forget
 	for _, id := range ids {
 		if *wanted[id], err = tx.current(ctx, v.Namespace, id); err != nil {
 			return memory, target, err
@@ -177,8 +177,8 @@ func both(ctx context.Context, tx transaction, v Verdict) (memory, target record
 	return memory, target, nil
 }
 
-// rewrite changes a record on behalf of a curator, who is not to judge the outcome, and returns its new revision: 0 if
-// change is nil, which leaves the record alone.
+// rewrite changes a record for a curator without enqueueing it for curation. It returns the new revision: 0 if change
+// is nil, which means no change.
 func rewrite(ctx context.Context, tx transaction, r record.Record, change func(*record.Record)) (int64, record.Record, error) {
 	if change == nil {
 		return 0, r, nil
@@ -203,7 +203,7 @@ func revert(ctx context.Context, tx transaction, namespace string, id uuid.UUID)
 	if err != nil {
 		return Decision{}, nil, err
 	}
-	d, err = tx.decision(ctx, namespace, id) // as it is now that nobody else can change it
+	d, err = tx.decision(ctx, namespace, id) // read again under the locks
 	switch {
 	case err != nil:
 		return Decision{}, nil, err
@@ -215,7 +215,7 @@ func revert(ctx context.Context, tx transaction, namespace string, id uuid.UUID)
 	return undo(ctx, tx, d, memory, target)
 }
 
-// undo takes back what a decision did to its memories and returns it and them as they are then.
+// undo reverts a decision's changes and returns it and its memories.
 func undo(ctx context.Context, tx transaction, d Decision, memory, target record.Record) (Decision, []record.Record, error) {
 	var changeMemory, changeTarget func(*record.Record)
 	if d.memoryAfter != 0 {
@@ -244,13 +244,13 @@ func undo(ctx context.Context, tx transaction, d Decision, memory, target record
 		return Decision{}, nil, err
 	}
 	d.RevertedAt = record.Now()
-	d.Before, d.Content = "", "" // of no more use, and perhaps written from a memory that will be forgotten
+	d.Before, d.Content = "", "" // no longer needed, and may quote a memory that will be forgotten
 	return d, []record.Record{memory, target}, tx.setDecision(ctx, d)
 }
 
-// withdraw takes the text of memories that are about to be forgotten or turn sensitive out of those that a curator has
-// rewritten from them, and from these in turn. Later rewrites of the same memory build on it and are undone with it. A
-// memory whose author has changed its content since is the author's, and stays.
+// withdraw undoes rewrites that used memories about to be forgotten or made sensitive, and rewrites that used those
+// in turn. Later rewrites of the same memory build on them and are undone too. A memory that its author has edited
+// since stays as it is.
 func withdraw(ctx context.Context, tx transaction, namespace string, ids []uuid.UUID) error {
 	rewrites, err := tx.rewrites(ctx, namespace, ids)
 	if err != nil {
@@ -272,7 +272,7 @@ func withdraw(ctx context.Context, tx transaction, namespace string, ids []uuid.
 	return nil
 }
 
-// withdrawFrom undoes what was decided to rewrite one memory, newest first.
+// withdrawFrom undoes the rewrites of one memory, newest first.
 func withdrawFrom(ctx context.Context, tx transaction, namespace string, id uuid.UUID, rewrites []Decision) error {
 	if err := withdraw(ctx, tx, namespace, []uuid.UUID{id}); err != nil {
 		return err

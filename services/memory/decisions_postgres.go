@@ -14,7 +14,7 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// decisionColumns are the columns of memory.curation_decisions in the order of decisionTargets, for a row called d.
+// decisionColumns are the columns of memory.curation_decisions that scanDecision reads, for a row called d.
 const decisionColumns = `d.namespace, d.id, d.memory_id, d.memory_revision, d.target_id, d.target_revision, d.action,
 	d.memory_after, d.target_after, d.content_before, d.content_after, d.model, d.decided_at, d.reverted_at`
 
@@ -36,7 +36,7 @@ func scanDecision(row pgx.CollectableRow) (Decision, error) {
 
 // SetCuration implements Decisions.
 func (s *Postgres) SetCuration(ctx context.Context, on bool) error {
-	statement := `DELETE FROM memory.indexes WHERE name = $1 AND NOT sensitive` // its tasks go by foreign key
+	statement := `DELETE FROM memory.indexes WHERE name = $1 AND NOT sensitive` // a foreign key deletes its tasks
 	if on {
 		statement = `INSERT INTO memory.indexes (name, sensitive) VALUES ($1, false) ON CONFLICT DO NOTHING`
 	}
@@ -50,7 +50,7 @@ func (s *Postgres) Curation(ctx context.Context) (on bool, err error) {
 	return on, err
 }
 
-// settledPostgres gives the newest revision of memory $2 in namespace $1 that needs no judgement.
+// settledPostgres selects the newest judged revision of memory $2 in namespace $1.
 const settledPostgres = `SELECT coalesce(max(greatest(memory_revision, memory_after)), 0) FROM memory.curation_decisions WHERE namespace = $1 AND memory_id = $2`
 
 // Decided implements Decisions.
@@ -132,7 +132,7 @@ func (tx postgresTx) setDecision(ctx context.Context, d Decision) error {
 }
 
 func (tx postgresTx) rewrites(ctx context.Context, namespace string, ids []uuid.UUID) ([]Decision, error) {
-	// The locks first: who rewrites has both memories locked, so what is read afterwards is all there is.
+	// Lock first: a rewrite locks both memories, so the rows read afterwards are complete.
 	if _, err := postgres.In(tx, namespace).Exec(ctx, `SELECT FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE`, namespace, ids); err != nil {
 		return nil, err
 	}

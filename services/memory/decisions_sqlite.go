@@ -12,7 +12,7 @@ import (
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
-// queryDecisions returns the decisions of a statement that selects decisionColumns.
+// queryDecisions returns the decisions of a statement over decisionColumns.
 func queryDecisions(ctx context.Context, db queryer, statement string, args ...any) ([]Decision, error) {
 	rows, err := db.QueryContext(ctx, statement, args...)
 	if err != nil {
@@ -36,7 +36,7 @@ func queryDecisions(ctx context.Context, db queryer, statement string, args ...a
 
 // SetCuration implements Decisions.
 func (s *SQLite) SetCuration(ctx context.Context, on bool) error {
-	statement := `DELETE FROM indexes WHERE name = ? AND NOT sensitive` // its tasks go by foreign key
+	statement := `DELETE FROM indexes WHERE name = ? AND NOT sensitive` // a foreign key deletes its tasks
 	if on {
 		statement = `INSERT INTO indexes (name, sensitive) VALUES (?, 0) ON CONFLICT DO NOTHING`
 	}
@@ -50,7 +50,7 @@ func (s *SQLite) Curation(ctx context.Context) (on bool, err error) {
 	return on, err
 }
 
-// settledSQLite gives the newest revision of a memory that needs no judgement.
+// settledSQLite selects the newest judged revision of a memory.
 const settledSQLite = `SELECT coalesce(max(max(memory_revision, memory_after)), 0) FROM curation_decisions WHERE namespace = ? AND memory_id = ?`
 
 // Decided implements Decisions.

@@ -18,29 +18,29 @@ import (
 )
 
 const (
-	// exportPage is how many memories are read at a time, and exportBytes about how large a message of them is.
+	// exportPage is how many memories are read at a time, and exportBytes the approximate size of a message.
 	exportPage, exportBytes = 100, 256 << 10
-	// maxExports bounds the exports that run at a time, and maxExportsOf those of one tenant: of the namespaces whose names
-	// have the same first part.
+	// maxExports limits concurrent exports, and maxExportsOf those of one tenant. The tenant is the first part of a
+	// namespace's name.
 	maxExports, maxExportsOf = 8, 3
-	// maxPages bounds the pages that are read at a time, and so the connections that exports keep from others.
+	// maxPages limits concurrent page reads, and so the connections that exports use.
 	maxPages = 2
 )
 
-// exports counts what runs.
+// exports counts running exports.
 type exports struct {
 	pages chan struct{}
 
 	mu  sync.Mutex
 	all int
-	of  map[string]int // by tenant; without those that have none
+	of  map[string]int // by tenant, if not 0
 }
 
 func newExports() *exports {
 	return &exports{pages: make(chan struct{}, maxPages), of: map[string]int{}}
 }
 
-// begin admits an export or says RESOURCE_EXHAUSTED.
+// begin admits an export or returns RESOURCE_EXHAUSTED.
 func (e *exports) begin(namespace string) (end func(), err error) {
 	tenant, _, _ := strings.Cut(namespace, "/")
 	e.mu.Lock()
@@ -60,8 +60,8 @@ func (e *exports) begin(namespace string) (end func(), err error) {
 	}, nil
 }
 
-// Export implements triskelev1.MemoryServiceServer. Nothing of the database is held while a message is sent: the receiver decides
-// how long that takes.
+// Export implements triskelev1.MemoryServiceServer. It holds no database resources while it sends: a receiver may be
+// slow.
 func (s *Server) Export(req *triskelev1.ExportRequest, stream grpc.ServerStreamingServer[triskelev1.ExportResponse]) error {
 	end, err := s.exports.begin(req.GetNamespace())
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Server) Export(req *triskelev1.ExportRequest, stream grpc.ServerStreami
 	}
 }
 
-// fit says how many memories go into a message: at least one.
+// fit returns how many memories a message takes: at least one.
 func fit(memories []*triskelev1.Memory) int {
 	bytes := 0
 	for i, m := range memories {

@@ -10,20 +10,20 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// insertPlan says which of the records given to Insert are to be stored.
+// insertPlan tells which records of an Insert must be stored.
 type insertPlan struct {
 	fresh  []record.Record // to be stored
-	places []place         // for each record given
+	places []place         // one per record
 }
 
-// place is where a record given to Insert is found.
+// place is the location of a record of an Insert.
 type place struct {
-	fresh int           // in insertPlan.fresh, if it or its twin is stored now; else -1
+	fresh int           // index in insertPlan.fresh if it or its duplicate is stored now, else -1
 	held  record.Record // as stored earlier
-	first bool          // not the twin of one before it
+	first bool          // not a duplicate of an earlier one
 }
 
-// outcome returns a result for each record given, once the fresh ones are as they were stored.
+// outcome returns the result of each record, once the fresh ones are stored.
 func (p insertPlan) outcome() []Inserted {
 	results := make([]Inserted, len(p.places))
 	for i, at := range p.places {
@@ -34,9 +34,9 @@ func (p insertPlan) outcome() []Inserted {
 	return results
 }
 
-// planInsert tells records that are new from those that are there already, in the store or earlier among records
-// themselves. find returns the stored records of a namespace that hold any of the ids or idempotency keys, and those that
-// supersede any of the ids: a record that comes after its replacement is superseded from the start.
+// planInsert separates new records from those that exist, in the store or earlier in the list. find returns a
+// namespace's stored records with any of the ids or idempotency keys, and the successors of the ids. A record whose
+// successor is stored before it is superseded from the start.
 func planInsert(records []record.Record, find func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error)) (insertPlan, error) {
 	type keyName struct{ namespace, key string }
 	type idName struct {
@@ -96,7 +96,7 @@ func planInsert(records []record.Record, find func(namespace string, ids []uuid.
 	return plan, nil
 }
 
-// older is the order of an export.
+// older is the order of exports.
 func older(a, b record.Record) bool {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), slices.Compare(a.ID[:], b.ID[:])) < 0
 }

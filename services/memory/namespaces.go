@@ -16,62 +16,61 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// ErrNamespaceTaken says that there is a namespace of the new name already.
+// ErrNamespaceTaken: a namespace has the new name already.
 var ErrNamespaceTaken = errors.New("namespace exists already")
 
-// Namespace is what is known of a namespace without looking into it.
+// Namespace describes a namespace without reading its memories.
 type Namespace struct {
 	Name      string
 	CreatedAt time.Time
 	Revision  Revision // empty in a list
 }
 
-// Revision is the state of a namespace's memories. Two that are the same stand for the same memories, but for what expires;
-// they have no order.
+// Revision is the state of a namespace's memories. Equal tokens mean equal memories, except for expiry; tokens have
+// no order.
 type Revision struct {
 	Token string
-	// Indexed says that no derived index has anything left to do for this state, but what it has given up on.
+	// Indexed says that no derived index has pending tasks; dead ones do not count.
 	Indexed bool
 }
 
-// Statistics counts the memories of a namespace. One that is both superseded and expired counts as superseded.
+// Statistics counts a namespace's memories. A memory both superseded and expired counts as superseded.
 type Statistics struct {
 	Live, Superseded, Expired int64
-	Sensitive                 int64 // of any state
+	Sensitive                 int64 // in any state
 	Bytes                     int64 // of texts, lists and metadata
 	Indexes                   []IndexLag
 }
 
-// IndexLag says how far a derived index is behind the memories of a namespace.
+// IndexLag tells how far a derived index lags behind a namespace's memories.
 type IndexLag struct {
 	Index         string
 	Pending, Dead int64
-	Lag           time.Duration // since the oldest pending task was enqueued
+	Lag           time.Duration // age of the oldest pending task
 }
 
-// Namespaces keeps the namespaces. What it changes it changes in one transaction.
+// Namespaces keeps the namespaces. Each change is one transaction.
 type Namespaces interface {
-	// Namespace returns one by its name with its revision, without reading its memories; ErrNotFound when nothing was ever
+	// Namespace returns a namespace with its revision, without reading its memories; ErrNotFound if nothing was ever
 	// stored in it.
 	Namespace(ctx context.Context, name string) (Namespace, error)
-	// ListNamespaces returns up to n whose names begin with prefix and come after another name, in the order of bytes.
+	// ListNamespaces returns up to n namespaces with a prefix, after the given name, in byte order.
 	ListNamespaces(ctx context.Context, prefix, after string, n int) ([]Namespace, error)
-	// Statistics reads a whole namespace; one that there is not counts as empty.
+	// Statistics reads a whole namespace; an unknown one is empty.
 	Statistics(ctx context.Context, name string) (Statistics, error)
-	// RenameNamespace moves everything in a namespace, and everything derived from it, to a new name and returns how many
-	// memories that were. A memory that is stored under the old name at the same time either moves too, or comes after and
-	// makes a new namespace of the old name. ErrNotFound, ErrNamespaceTaken.
+	// RenameNamespace moves a namespace with all derived data to a new name and returns how many memories it has. A
+	// memory stored under the old name at the same time moves too, or creates a new namespace of the old name.
+	// ErrNotFound, ErrNamespaceTaken.
 	RenameNamespace(ctx context.Context, from, to string) (int64, error)
-	// DeleteNamespace removes a namespace with everything in it and everything derived from that, and returns how many
-	// memories there were. Without such a namespace there are none.
+	// DeleteNamespace removes a namespace with all its memories and derived data, and returns how many memories there
+	// were: 0 for an unknown namespace.
 	DeleteNamespace(ctx context.Context, name string) (int64, error)
 }
 
-// pastPrefix comes after every name that begins with prefix and before all others that do, since names are of ASCII
-// characters below DEL.
+// pastPrefix returns a bound after every name with the prefix and before all later names. Names are ASCII below DEL.
 func pastPrefix(prefix string) string { return prefix + "\x7f" }
 
-// revisionToken tells the state of a namespace from that of an earlier one of the same name.
+// revisionToken includes the creation time: a namespace may be deleted and created again.
 func revisionToken(created time.Time, changes string) string {
 	return strconv.FormatInt(created.UnixMicro(), 36) + "-" + changes
 }

@@ -69,7 +69,7 @@ func (s *Postgres) Statistics(ctx context.Context, name string) (Statistics, err
 	return st, err
 }
 
-// RenameNamespace implements Namespaces. Each track's triggers take its rows along.
+// RenameNamespace implements Namespaces. Triggers of each track rename its rows.
 func (s *Postgres) RenameNamespace(ctx context.Context, from, to string) (moved int64, err error) {
 	err = s.write(ctx, func(tx postgresTx) error {
 		if moved, err = tx.seize(ctx, from); err != nil {
@@ -88,7 +88,7 @@ func (s *Postgres) RenameNamespace(ctx context.Context, from, to string) (moved 
 	return moved, err
 }
 
-// DeleteNamespace implements Namespaces. Each track's triggers delete its rows.
+// DeleteNamespace implements Namespaces. Triggers of each track delete its rows.
 func (s *Postgres) DeleteNamespace(ctx context.Context, name string) (forgotten int64, err error) {
 	err = s.write(ctx, func(tx postgresTx) error {
 		if forgotten, err = tx.seize(ctx, name); err != nil {
@@ -103,9 +103,9 @@ func (s *Postgres) DeleteNamespace(ctx context.Context, name string) (forgotten 
 	return forgotten, err
 }
 
-// seize waits for those who are storing memories in a namespace, keeps others from it until the transaction ends, and
-// returns how many memories there are; ErrNotFound. A foreign key is what others wait at: the checks of this
-// transaction's own are put off until all tables have followed.
+// seize waits for writers of a namespace, locks it until the transaction ends, and returns its number of memories;
+// ErrNotFound. Other writers block at a foreign key. This transaction defers its own checks of that key until all
+// tables are changed.
 func (tx postgresTx) seize(ctx context.Context, name string) (memories int64, err error) {
 	var found string
 	err = postgres.In(tx, postgres.AllNamespaces).QueryRow(ctx, `SELECT name FROM memory.namespaces WHERE name = $1 FOR UPDATE`, name).Scan(&found)

@@ -83,7 +83,7 @@ func (s *SQLite) Statistics(ctx context.Context, name string) (Statistics, error
 	return st, rows.Err()
 }
 
-// RenameNamespace implements Namespaces. Each track's triggers take its rows along.
+// RenameNamespace implements Namespaces. Triggers of each track rename its rows.
 func (s *SQLite) RenameNamespace(ctx context.Context, from, to string) (moved int64, err error) {
 	err = s.write(ctx, func(tx sqliteTx) error {
 		var known, taken bool
@@ -104,7 +104,7 @@ func (s *SQLite) RenameNamespace(ctx context.Context, from, to string) (moved in
 	return moved, err
 }
 
-// DeleteNamespace implements Namespaces. Each track's triggers delete its rows.
+// DeleteNamespace implements Namespaces. Triggers of each track delete its rows.
 func (s *SQLite) DeleteNamespace(ctx context.Context, name string) (forgotten int64, err error) {
 	err = s.write(ctx, func(tx sqliteTx) error {
 		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM memories WHERE namespace = ?`, name).Scan(&forgotten); err != nil {

@@ -16,31 +16,31 @@ import (
 	"github.com/triskele/triskele/services/store/trouble"
 )
 
-// txAttempts is how often a transaction is tried that fails only because of others beside it.
+// txAttempts limits the attempts of a transaction that conflicts with concurrent ones.
 const txAttempts = 5
 
-// PostgresIndex is an index kept in the record's own transaction. Rows of forgotten records go by foreign key.
+// PostgresIndex is an index kept in the record's own transaction. Foreign keys delete rows of forgotten records.
 type PostgresIndex interface {
 	// Put adds or replaces the records' entries.
 	Put(ctx context.Context, tx pgx.Tx, records []record.Record) error
-	// Forget removes what is left of records of a namespace whose rows are gone.
+	// Forget removes the remains of deleted records of a namespace.
 	Forget(ctx context.Context, tx pgx.Tx, namespace string) error
-	// Matches returns where the words of a query are in each record of a namespace.
+	// Matches returns the places of a query's words in each record of a namespace.
 	Matches(ctx context.Context, db postgres.Batcher, namespace, query string, records []record.Record) ([]record.Matches, error)
 }
 
 // Postgres keeps records in PostgreSQL.
 type Postgres struct {
-	// Standby is where the contents of recalls are read while the database cannot be reached; nil for nowhere. Set it
-	// before the first call.
+	// Standby, if not nil, serves reads of contents while the primary cannot be reached. Set it before the first
+	// call.
 	Standby *postgres.Standby
 
-	// Last is told the outcome of writes; set another one before the first call to share it.
+	// Last records the outcome of writes; replace it before the first call to share one.
 	Last *trouble.Last
 
 	pool   *pgxpool.Pool
 	inline PostgresIndex
-	// lockTime is how long a write waits for each lock.
+	// lockTime is the lock_timeout of a write.
 	lockTime time.Duration
 }
 
@@ -59,8 +59,8 @@ type postgresTx struct {
 
 var _ transaction = postgresTx{}
 
-// write runs fn in a transaction, again if it lost against one beside it: one that stored the same key, say, or took away
-// the namespace between its creation and the first memory.
+// write runs fn in a transaction, and retries it after a conflict: another one stored the same key, for example, or
+// deleted the namespace before its first memory.
 func (s *Postgres) write(ctx context.Context, fn func(postgresTx) error) error {
 	begin := pgx.TxOptions{BeginQuery: fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", s.lockTime.Milliseconds())} // in one round trip
 	var err error
@@ -75,25 +75,25 @@ func (s *Postgres) write(ctx context.Context, fn func(postgresTx) error) error {
 	return err
 }
 
-// wrap marks a write's error as what it means to callers.
+// wrap translates a write's error for callers.
 func (s *Postgres) wrap(ctx context.Context, err error) error {
 	switch {
 	case postgres.IsLockTimeout(err):
 		return fmt.Errorf("%w: %w", ErrLocked, err)
-	case postgres.IsReadOnly(err) && s.primary(ctx): // as hosted servers are made when their disk fills up
+	case postgres.IsReadOnly(err) && s.primary(ctx): // hosted servers become read-only when their disk is full
 		return fmt.Errorf("%w: %w", trouble.ReadOnly, err)
 	}
 	return postgres.Wrap(unreachable(err))
 }
 
-// primary says whether the server says that it is no standby.
+// primary reports whether the server is known to be no standby.
 func (s *Postgres) primary(ctx context.Context) bool {
 	var standby bool
 	err := s.pool.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
 	return err == nil && !standby
 }
 
-// unreachable marks an error that says so.
+// unreachable marks connection errors.
 func unreachable(err error) error {
 	if postgres.IsUnreachable(err) {
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
@@ -166,7 +166,7 @@ func createNamespaces(ctx context.Context, tx pgx.Tx, records []record.Record) e
 	return err
 }
 
-// scope is what a transaction about these namespaces says to postgres.In.
+// scope returns the namespace that postgres.In gets for these namespaces.
 func scope(namespaces []string) string {
 	if len(namespaces) == 1 {
 		return namespaces[0]
@@ -174,7 +174,7 @@ func scope(namespaces []string) string {
 	return postgres.AllNamespaces
 }
 
-// columns returns a record's values in the order of postgres.RecordColumns; what is unset becomes NULL.
+// columns returns a record's values in the order of postgres.RecordColumns; unset ones are NULL.
 func columns(r record.Record) []any {
 	metadata := r.Metadata
 	if metadata == nil {
@@ -187,7 +187,7 @@ func columns(r record.Record) []any {
 	}
 }
 
-// list makes an empty list of nil, which would be stored as null.
+// list returns an empty list for nil, which would be stored as null.
 func list[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -204,7 +204,7 @@ func orNull[T comparable](v T) *T {
 	return &v
 }
 
-// index brings the inline index up to date and enqueues the derived ones.
+// index updates the inline index and enqueues the derived ones.
 func (tx postgresTx) index(ctx context.Context, records []record.Record) error {
 	if err := tx.inline.Put(ctx, tx.Tx, records); err != nil {
 		return fmt.Errorf("lexical index: %w", err)
@@ -270,7 +270,7 @@ func (tx postgresTx) forget(ctx context.Context, namespace string, ids []uuid.UU
 	if err := closeChains(ctx, tx, namespace, ids); err != nil {
 		return 0, err
 	}
-	// What superseded a forgotten memory supersedes nothing any more; derived rows go by foreign key.
+	// The successor of a forgotten memory supersedes nothing any more; foreign keys delete derived rows.
 	if _, err := postgres.In(tx, namespace).Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
 		return 0, err
 	}
@@ -342,7 +342,7 @@ func (s *Postgres) Get(ctx context.Context, namespace string, ids []uuid.UUID) (
 	return records, err
 }
 
-// read calls fn with the database and, while that cannot be reached, with its standby.
+// read calls fn with the primary, or with the standby while the primary is unreachable.
 func (s *Postgres) read(fn func(*pgxpool.Pool) error) error {
 	if !s.Standby.Alone() {
 		if err := fn(s.pool); s.Standby == nil || !postgres.IsUnreachable(err) {
@@ -411,7 +411,7 @@ func (s *Postgres) Scan(ctx context.Context, namespace string, batch int, fn fun
 	})
 }
 
-// snapshot runs fn in a transaction that sees one moment throughout.
+// snapshot runs fn in a read-only transaction on one snapshot.
 func (s *Postgres) snapshot(ctx context.Context, fn func(pgx.Tx) error) error {
 	return unreachable(pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn))
 }

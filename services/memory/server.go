@@ -24,11 +24,11 @@ import (
 
 const (
 	defaultPageSize = 100
-	// maxReturnedIDs keeps the answer to an import well below the largest message.
+	// maxReturnedIDs keeps an import's response well below the largest message.
 	maxReturnedIDs = 50_000
 )
 
-// Server serves a Store as MemoryService. Declared bounds have been checked before a call gets here.
+// Server serves a Store as MemoryService. An interceptor has checked the declared bounds of requests.
 type Server struct {
 	triskelev1.UnimplementedMemoryServiceServer
 	store   Store
@@ -36,13 +36,13 @@ type Server struct {
 	limits  limits
 }
 
-// limits are how long the store may work on one call, whatever the caller's deadline, so that no lock and no connection is held
-// for good.
+// limits are the timeouts of the store's work on a call, whatever the caller's deadline. They bound how long locks
+// and connections are held.
 type limits struct {
-	call  time.Duration // about single memories, and for a page of many
-	batch time.Duration // for a message of an import, and for counting all of a namespace
+	call  time.Duration // for single memories and pages
+	batch time.Duration // for a message of an import, and for a namespace's statistics
 	whole time.Duration // for renaming or deleting a namespace
-	send  time.Duration // for the receiver of an export to take a message
+	send  time.Duration // for the receiver to take a message of an export
 }
 
 // NewServer returns a server over a store.
@@ -74,7 +74,7 @@ func (s *Server) Remember(ctx context.Context, req *triskelev1.RememberRequest) 
 	return &triskelev1.RememberResponse{Memory: m, Stored: inserted[0].New, RevisionToken: token(inserted[0].Record)}, nil
 }
 
-// token is what a caller of recall may ask for to see records of one namespace at their revisions.
+// token returns the revision token with which a recall sees these records; all are of one namespace.
 func token(records ...record.Record) string {
 	t := revision.Token{Namespace: records[0].Namespace}
 	for _, r := range records {
@@ -83,7 +83,7 @@ func token(records ...record.Record) string {
 	return t.String()
 }
 
-// newRecord makes a complete record of a client's new memory.
+// newRecord returns a complete record of a client's new memory.
 func newRecord(field string, m *triskelev1.Memory) (record.Record, error) {
 	for name, set := range map[string]bool{
 		"id": m.GetId() != "", "created_at": m.GetCreatedAt() != nil, "updated_at": m.GetUpdatedAt() != nil,
@@ -109,7 +109,7 @@ func fromProto(field string, m *triskelev1.Memory) (record.Record, error) {
 	return r, err
 }
 
-// complete fills in what the server decides when the client has not.
+// complete sets the server's defaults for unset fields.
 func complete(r record.Record) (record.Record, error) {
 	if r.ID == uuid.Nil {
 		id, err := uuid.NewV7()
@@ -128,7 +128,7 @@ func complete(r record.Record) (record.Record, error) {
 	return r, nil
 }
 
-// publicError turns a store's error into what the client may know of it.
+// publicError translates a store's error for clients.
 func publicError(field string, err error) error {
 	var conflict *ConflictError
 	switch {
@@ -144,7 +144,7 @@ func publicError(field string, err error) error {
 	return storeError(err)
 }
 
-// storeError is publicError for what has nothing to do with what was asked.
+// storeError is publicError for errors that do not depend on the request.
 func storeError(err error) error {
 	switch of := trouble.Of(err); {
 	case of == trouble.Full || of == trouble.Short: //nolint:errorlint // Of returns one of them
@@ -159,7 +159,7 @@ func storeError(err error) error {
 	return err
 }
 
-// updatable are the paths an update mask may name, each with the way to take the new value over.
+// updatable maps the paths that an update mask may name to functions that copy the field.
 var updatable = map[string]func(to *record.Record, from record.Record){
 	"content":           func(to *record.Record, from record.Record) { to.Content = from.Content },
 	"title":             func(to *record.Record, from record.Record) { to.Title = from.Title },
@@ -214,7 +214,7 @@ func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (_ *
 	return &triskelev1.UpdateResponse{Memory: m, RevisionToken: token(after)}, nil
 }
 
-// validateRecord checks the declared bounds of a record that was put together here.
+// validateRecord checks the declared bounds of an edited record.
 func validateRecord(r record.Record) error {
 	m, err := record.ToProto(r)
 	if err != nil {
@@ -419,7 +419,7 @@ func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportReque
 	}
 }
 
-// importBatch stores one message's memories, or plans to.
+// importBatch stores or plans one message's memories.
 func (s *Server) importBatch(ctx context.Context, store func(context.Context, []record.Record) ([]Inserted, error), memories []*triskelev1.Memory) (_ []Inserted, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.batch)
 	defer cancel()
@@ -446,7 +446,7 @@ func (s *Server) importBatch(ctx context.Context, store func(context.Context, []
 	return inserted, nil
 }
 
-// batchToken is the token of a batch's writes to the namespace of its last record.
+// batchToken returns the token of a batch's writes to its last record's namespace.
 func batchToken(inserted []Inserted) string {
 	namespace := inserted[len(inserted)-1].Record.Namespace
 	var records []record.Record

@@ -11,7 +11,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
-// Names of operations on records, as OpenTelemetry's conventions for generative AI memory have them.
+// Names of operations, from OpenTelemetry's conventions for generative AI memory.
 const (
 	createMemory = "create_memory"
 	updateMemory = "update_memory"
@@ -19,7 +19,7 @@ const (
 	deleteStore  = "delete_memory_store"
 )
 
-// begin starts the span of an operation on so many records, within the call's, if that is recorded. end takes the outcome.
+// begin starts a span of an operation on a number of records, if the call's span is recorded. end takes the outcome.
 func begin(ctx context.Context, operation string, records int) (_ context.Context, end func(error)) {
 	tracer := trace.SpanFromContext(ctx).TracerProvider().Tracer(telemetry.ScopeName)
 	ctx, span := tracer.Start(ctx, operation, trace.WithAttributes(
@@ -29,7 +29,7 @@ func begin(ctx context.Context, operation string, records int) (_ context.Contex
 	))
 	return ctx, func(err error) {
 		if err != nil {
-			span.SetStatus(codes.Error, status.Code(err).String()) // its words may quote a record
+			span.SetStatus(codes.Error, status.Code(err).String()) // the message may quote a record
 		}
 		span.End()
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
-// SQLiteIndex is an index kept in the record's own transaction. Rows of forgotten records go by foreign key.
+// SQLiteIndex is an index kept in the record's own transaction. Foreign keys delete rows of forgotten records.
 type SQLiteIndex interface {
 	// Put adds or replaces the records' entries.
 	Put(ctx context.Context, tx *sql.Tx, records []record.Record) error
-	// Matches returns where the words of a query are in each record of a namespace.
+	// Matches returns the places of a query's words in each record of a namespace.
 	Matches(ctx context.Context, db *sqlite.DB, namespace, query string, records []record.Record) ([]record.Matches, error)
 }
 
@@ -109,7 +109,7 @@ func planSQLite(ctx context.Context, db queryer, records []record.Record) (inser
 		args := sqlite.Args{namespace}
 		list := idList(&args, ids)
 		const held = `SELECT ` + sqlite.RecordColumns + ` FROM memories m WHERE m.namespace = ?1 AND `
-		// A part for each index: SQLite would read the whole namespace for an OR.
+		// One SELECT per index: SQLite would read the whole namespace for an OR.
 		return query(ctx, db, held+`m.id IN (`+list+`) UNION ALL `+held+`m.supersedes IN (`+list+`)
 			UNION ALL `+held+`m.idempotency_key IN (SELECT value FROM json_each(`+args.AddJSON(keys)+`))`, args...)
 	})
@@ -121,7 +121,7 @@ func (s *SQLite) Plan(ctx context.Context, records []record.Record) ([]Inserted,
 	return plan.outcome(), err
 }
 
-// idList returns placeholders for ids, for an IN. JSON, which serves for texts, cannot carry them: they are blobs.
+// idList returns placeholders of ids for an IN. Ids are blobs, which JSON cannot carry.
 func idList(args *sqlite.Args, ids []uuid.UUID) string {
 	var list []byte
 	for i, id := range ids {
@@ -155,12 +155,12 @@ func sqliteColumns(r record.Record) ([]any, error) {
 	}, nil
 }
 
-// number gives a record the number of the write that is about to happen.
+// number gives a record the next write sequence.
 func (tx sqliteTx) number(ctx context.Context, r *record.Record) error {
 	return tx.QueryRowContext(ctx, `UPDATE write_sequence SET last = last + 1 RETURNING last`).Scan(&r.Sequence)
 }
 
-// index brings the inline index up to date and enqueues the derived ones.
+// index updates the inline index and enqueues the derived ones.
 func (tx sqliteTx) index(ctx context.Context, records []record.Record) error {
 	if err := tx.inline.Put(ctx, tx.Tx, records); err != nil {
 		return fmt.Errorf("lexical index: %w", err)
@@ -177,7 +177,7 @@ func (s *SQLite) Update(ctx context.Context, namespace string, id uuid.UUID, exp
 	return after, err
 }
 
-// current needs no lock: there is one writing connection, and its transaction has begun.
+// current needs no lock: its transaction has the only write connection.
 func (tx sqliteTx) current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error) {
 	found, err := query(ctx, tx, `SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ? AND m.id = ?`, namespace, id[:])
 	switch {
@@ -234,7 +234,7 @@ func (tx sqliteTx) forget(ctx context.Context, namespace string, ids []uuid.UUID
 	}
 	args := sqlite.Args{namespace}
 	list := idList(&args, ids)
-	// What superseded a forgotten memory supersedes nothing any more; derived rows go by foreign key.
+	// The successor of a forgotten memory supersedes nothing any more; foreign keys delete derived rows.
 	if _, err := tx.ExecContext(ctx, `UPDATE memories SET supersedes = NULL WHERE namespace = ?1 AND supersedes IN (`+list+`)`, args...); err != nil {
 		return 0, err
 	}
@@ -370,7 +370,7 @@ func (s *SQLite) Scan(ctx context.Context, namespace string, batch int, fn func(
 	})
 }
 
-// snapshot runs fn in a transaction that sees one moment throughout.
+// snapshot runs fn in a read-only transaction on one snapshot.
 func (s *SQLite) snapshot(ctx context.Context, fn func(*sql.Tx) error) error {
 	tx, err := s.db.Read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// sweepBatch is how many memories one transaction of a sweep removes: few enough that a store with a single writer does
-// not keep others waiting.
+// sweepBatch is how many memories one transaction of a sweep removes. Few are enough that a single writer does not
+// block others for long.
 const sweepBatch = 200
 
-// Sweep says when memories that have expired are removed. Reads leave them out at once; until they are swept, an update
-// of expires_at brings them back.
+// Sweep configures when expired memories are removed. Reads skip them at once. An update of expires_at restores a
+// memory that is not swept yet.
 type Sweep struct {
 	After time.Duration `name:"sweep-after" help:"Remove memories this long after they expired." default:"24h" env:"TRISKELE_SWEEP_AFTER"`
 	Every time.Duration `name:"sweep-every" help:"Look for them this often; 0 never removes any." default:"1h" env:"TRISKELE_SWEEP_EVERY"`
 }
 
-// Run sweeps a store until ctx ends, first at once. Several sweepers of one store do not get into each other's way.
+// Run sweeps a store until ctx ends, first at once. Several processes may sweep one store.
 func (s Sweep) Run(ctx context.Context, store Store, log *slog.Logger) {
 	if s.Every <= 0 {
 		return
@@ -42,9 +42,9 @@ func (s Sweep) Run(ctx context.Context, store Store, log *slog.Logger) {
 	}
 }
 
-// once removes all memories that are to be removed by now, and returns how many it removed.
+// once removes all memories that are due, and returns how many.
 func (s Sweep) once(ctx context.Context, store Store) (swept int64, err error) {
-	before := time.Now().Add(-max(s.After, 0)) // never what has not expired
+	before := time.Now().Add(-max(s.After, 0)) // never unexpired memories
 	for {
 		n, err := store.Sweep(ctx, before, sweepBatch)
 		swept += n

@@ -9,17 +9,17 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// transaction is what the rules of changing records need of an engine.
+// transaction is an engine's transaction, as the rules here use it.
 type transaction interface {
-	// current returns a record and keeps others from changing it until the transaction ends; ErrNotFound.
+	// current returns a record and locks it until the transaction ends; ErrNotFound.
 	current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error)
 	// insert is Store.Insert.
 	insert(ctx context.Context, records []record.Record) ([]Inserted, error)
-	// replace writes a changed record, sets its Sequence and brings its indexes along.
+	// replace writes a changed record, sets its Sequence and updates its indexes.
 	replace(ctx context.Context, r *record.Record) error
-	// links returns those of some memories that supersede one and are superseded by one: the links of chains.
+	// links returns those of the memories that have both a predecessor and a successor.
 	links(ctx context.Context, namespace string, ids []uuid.UUID) ([]uuid.UUID, error)
-	// bridge lets what a memory supersedes and what supersedes it point at each other instead of at it.
+	// bridge connects a memory's predecessor and successor with each other instead of with it.
 	bridge(ctx context.Context, namespace string, id uuid.UUID) error
 	decisionRows
 }
@@ -72,16 +72,16 @@ func supersede(ctx context.Context, tx transaction, id uuid.UUID, expected int64
 	}
 	stored = inserted[0].Record
 	switch {
-	case replaced && current.SupersededBy != stored.ID: // if they are equal, an earlier call did this
+	case replaced && current.SupersededBy != stored.ID: // if equal, an earlier call did this
 		return stored, old, ErrSuperseded
-	case !replaced && !inserted[0].New: // stored already, but not to replace this
+	case !replaced && !inserted[0].New: // stored already, but not as this one's replacement
 		return stored, old, &ConflictError{0, stored.ID}
 	}
 	old, err = tx.current(ctx, replacement.Namespace, id)
 	return stored, old, err
 }
 
-// link marks the records that new ones supersede, as far as they are there and nothing else has superseded them.
+// link marks the predecessors of new records as superseded, if they exist and are not superseded yet.
 func link(ctx context.Context, tx transaction, records []record.Record) error {
 	for _, r := range records {
 		if r.Supersedes == uuid.Nil {
@@ -107,8 +107,8 @@ func link(ctx context.Context, tx transaction, records []record.Record) error {
 	return nil
 }
 
-// closeChains keeps what memories that are about to be forgotten stand between connected. The older of the two stays
-// superseded: it is out of date whether or not anybody still knows since when.
+// closeChains connects the predecessors and successors of memories before they are forgotten. A predecessor stays
+// superseded: it is out of date even without the memory between.
 func closeChains(ctx context.Context, tx transaction, namespace string, ids []uuid.UUID) error {
 	links, err := tx.links(ctx, namespace, ids)
 	if err != nil {
@@ -122,18 +122,18 @@ func closeChains(ctx context.Context, tx transaction, namespace string, ids []uu
 	return nil
 }
 
-// revise returns the record as changed, one revision on.
+// revise returns the changed record at the next revision.
 func revise(current record.Record, change func(*record.Record) error) (record.Record, error) {
 	after := current
 	if err := change(&after); err != nil {
 		return record.Record{}, err
 	}
-	after.Revision = current.Revision%record.MaxRevision + 1 // one may be imported with the last number; the first comes after it
+	after.Revision = current.Revision%record.MaxRevision + 1 // an import may have used the last number; continue with 1
 	after.UpdatedAt = record.Now()
 	return after, nil
 }
 
-// scan is Store.Scan, on what returns the batch after a cursor.
+// scan is Store.Scan; newer returns the batch after a cursor.
 func scan(fn func([]record.Record) error, newer func(Cursor) ([]record.Record, error)) error {
 	for after := (Cursor{}); ; {
 		records, err := newer(after)

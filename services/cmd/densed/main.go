@@ -1,4 +1,5 @@
-// Command densed serves the dense leg: search by meaning, over PostgreSQL. It also keeps the leg's index in step with the records.
+// Command densed serves the dense leg: similarity search over PostgreSQL. It also keeps the leg's index in step with
+// the records.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command graphd serves the graph leg: search by the names that memories share, over PostgreSQL. It also keeps the leg's index in
-// step with the records, and has a model read facts out of them, if told which.
+// Command graphd serves the graph leg: search over entities shared by memories, on PostgreSQL. It also keeps the
+// leg's index in step with the records, and extracts facts from them if a model is configured.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command memoryd serves the records: MemoryService over PostgreSQL. It also removes those that expired long ago, and
-// curates new ones, if told with what model.
+// Command memoryd serves the records: MemoryService over PostgreSQL. It also sweeps expired memories, and curates new
+// ones if a model is configured.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 			if err != nil {
 				return daemon.Service{}, err
 			}
-			gateway, err := rpc.Dial(f.Gateway, tel, options...) // connects when it is first called
+			gateway, err := rpc.Dial(f.Gateway, tel, options...) // connects at the first call
 			if err != nil {
 				return daemon.Service{}, err
 			}

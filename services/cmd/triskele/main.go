@@ -1,4 +1,4 @@
-// Command triskele is the one program for people: it runs the services, and talks to them.
+// Command triskele is the command-line program: it runs the services and calls them.
 package main
 
 import (

@@ -11,15 +11,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// AllNamespaces is what a worker says to In when the rows it goes through are of several namespaces. No namespace has
-// this name.
+// AllNamespaces is the namespace given to In when the rows are of several namespaces. No namespace has this name.
 const AllNamespaces = "*"
 
-// namespaceSetting is what the policies of row-level security compare rows with.
+// namespaceSetting is the setting that the row-level policies compare with.
 const namespaceSetting = "triskele.namespace"
 
-// SetNamespace queues the setting that the policies of row-level security compare rows with, for what follows in the
-// transaction. Without it a service's role is refused.
+// SetNamespace queues the setting that the row-level policies read, for the rest of the transaction. Without it the
+// database refuses a service's role.
 func SetNamespace(batch *pgx.Batch, namespace string) {
 	batch.Queue(`SELECT set_config('`+namespaceSetting+`', $1, true)`, namespace)
 }
@@ -29,7 +28,7 @@ type Batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// Scoped runs statements that concern one namespace.
+// Scoped runs statements about one namespace.
 type Scoped struct {
 	db        Batcher
 	namespace string
@@ -37,26 +36,25 @@ type Scoped struct {
 	settings  map[string]string
 }
 
-// In returns db for statements about one namespace, or AllNamespaces. The database's policies then let no other row
-// through, whatever the statement says. It costs no round trip, and holds until the transaction ends: on a pool, the
-// statement's own.
+// In returns db for statements about one namespace, or AllNamespaces. The row-level security policies then hide all
+// other rows. It costs no round trip, and holds until the transaction ends: on a pool, that of each statement.
 func In(db Batcher, namespace string) Scoped { return Scoped{db: db, namespace: namespace} }
 
-// Searching returns s for searches that are one statement each, outside of a transaction: settings hold for it, and as in
-// Search the server stops it when ctx's deadline has passed. That costs one round trip, where a transaction costs four.
+// Searching returns s for searches of one statement each, outside of a transaction. Settings apply to the statement,
+// and the server stops it at ctx's deadline, as in Search. It costs one round trip; a transaction costs four.
 func (s Scoped) Searching(settings map[string]string) Scoped {
 	s.searching, s.settings = true, settings
 	return s
 }
 
-// Send sends statements together, in one round trip, and has their results read as they were queued to be.
+// Send sends statements in one round trip and runs their queued callbacks on the results.
 func (s Scoped) Send(ctx context.Context, statements *pgx.Batch) error {
 	batch := s.batch(ctx)
 	batch.QueuedQueries = append(batch.QueuedQueries, statements.QueuedQueries...)
 	return s.db.SendBatch(ctx, batch).Close()
 }
 
-// batch returns what goes before the statements.
+// batch returns the queries that go first.
 func (s Scoped) batch(ctx context.Context) *pgx.Batch {
 	batch := &pgx.Batch{}
 	if s.searching {
@@ -77,7 +75,7 @@ func (s Scoped) send(ctx context.Context, statement string, args []any) (pgx.Bat
 	return results, nil
 }
 
-// setUp queues what holds for the transaction of a search.
+// setUp queues the settings of a search's transaction.
 func setUp(ctx context.Context, batch *pgx.Batch, namespace string, settings map[string]string) {
 	all := map[string]string{namespaceSetting: namespace}
 	maps.Copy(all, settings)
@@ -87,7 +85,7 @@ func setUp(ctx context.Context, batch *pgx.Batch, namespace string, settings map
 	Configure(batch, all)
 }
 
-// Exec is as pgx's.
+// Exec is like pgx's.
 func (s Scoped) Exec(ctx context.Context, statement string, args ...any) (pgconn.CommandTag, error) {
 	results, err := s.send(ctx, statement, args)
 	if err != nil {
@@ -100,7 +98,7 @@ func (s Scoped) Exec(ctx context.Context, statement string, args ...any) (pgconn
 	return tag, err
 }
 
-// Query is as pgx's.
+// Query is like pgx's.
 func (s Scoped) Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error) {
 	results, err := s.send(ctx, statement, args)
 	if err != nil {
@@ -108,23 +106,23 @@ func (s Scoped) Query(ctx context.Context, statement string, args ...any) (pgx.R
 	}
 	rows, err := results.Query()
 	if err != nil {
-		_ = results.Close() // repeats the error
+		_ = results.Close() // returns the same error
 		return nil, err
 	}
 	return &scopedRows{Rows: rows, results: results}, nil
 }
 
-// QueryRow is as pgx's.
+// QueryRow is like pgx's.
 func (s Scoped) QueryRow(ctx context.Context, statement string, args ...any) pgx.Row {
 	rows, err := s.Query(ctx, statement, args...)
 	return scopedRow{rows, err}
 }
 
-// scopedRows ends the batch with the rows; only then is a statement of its own transaction committed.
+// scopedRows closes the batch with the rows, which commits the transaction of a single statement.
 type scopedRows struct {
 	pgx.Rows
 	results pgx.BatchResults
-	err     error // of the end
+	err     error // of closing the batch
 }
 
 func (r *scopedRows) Next() bool {

@@ -1,5 +1,12 @@
-// Package postgres opens connection pools, runs searches inside their caller's budget, and translates records and
-// filters for PostgreSQL. It knows no service's tables but the filter columns of memory.memories.
+// Package postgres is the access to PostgreSQL that all services share. A typical search works as follows:
+//  1. Open makes a pool. connected prepares each connection: id and vector types, and a check for clients that are
+//     gone.
+//  2. In or Search sets the namespace for row-level security, and statement_timeout from the caller's deadline.
+//  3. Live and Matches turn a record.Filter into SQL conditions; ScanRecord reads rows into records.
+//  4. Functions such as IsTimeout and Wrap classify the server's errors, so that no driver type leaves the stores.
+//
+// A Standby redirects searches to hot standbys. The package knows no service's tables but the filter columns of
+// memory.memories.
 package postgres
 
 import (
@@ -26,16 +33,16 @@ import (
 )
 
 // Open returns a pool for a connection string in URL or keyword form. The service's name shows in pg_stat_activity.
-// It does not wait for the server.
+// Open does not wait for the server.
 func Open(ctx context.Context, url string, tel *telemetry.Service) (*pgxpool.Pool, error) {
 	return open(ctx, url, tel, tel.Name, nil)
 }
 
-// open is Open with a name for the pool's metrics and a look at each connection before it is used.
+// open is Open with a name for metrics and a hook before each use of a connection.
 func open(ctx context.Context, url string, tel *telemetry.Service, name string, prepare func(context.Context, *pgx.Conn) (bool, error)) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		// The cause repeats the connection string, password and all.
+		// The cause quotes the connection string with its password.
 		return nil, errors.New("the PostgreSQL connection string is not valid")
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "triskele-" + tel.Name
@@ -52,17 +59,17 @@ func open(ctx context.Context, url string, tel *telemetry.Service, name string, 
 	if err != nil {
 		return nil, err
 	}
-	// How full the pool is, and how long callers wait for a connection.
+	// Metrics: the pool's size and the waits for a connection.
 	return pool, otelpgx.RecordStats(pool, otelpgx.WithStatsMeterProvider(tel.MeterProvider),
 		otelpgx.WithStatsAttributes(attribute.String("db.client.connection.pool.name", name)))
 }
 
-// goneAfter is how soon the server notices, while it works on a statement, that its client is no longer there.
+// goneAfter is how soon the server notices, during a statement, that its client is gone.
 const goneAfter = 500 * time.Millisecond
 
-// connected readies a connection. A statement whose cancellation was lost ends with its connection, even where no
-// statement_timeout holds yet: while pgx prepares it, which waits for locks as well. Ids travel as sixteen bytes instead of as
-// text, and vector types are made known; before the extension is installed there are none.
+// connected prepares a connection. The connection check ends a statement whose cancellation was lost, also while pgx
+// prepares it, when no statement_timeout applies yet. Ids travel as sixteen bytes instead of text. Vector types are
+// registered if the extension is installed.
 func connected(ctx context.Context, conn *pgx.Conn) error {
 	pgxuuid.Register(conn.TypeMap())
 	var vectors bool
@@ -76,8 +83,8 @@ func connected(ctx context.Context, conn *pgx.Conn) error {
 	return pgvector.RegisterTypes(ctx, conn)
 }
 
-// Timeline is an SQL expression for the number of the history of writes that the server is on. A failover begins a new one, and so
-// does a restore; what was lost then, numbers of transactions among it, may be given out again. A standby follows with what it replays.
+// Timeline is an SQL expression for the server's timeline id. A failover or a restore begins a new timeline;
+// transaction numbers lost by it may be used again. A standby has the timeline of the WAL that it replays.
 const Timeline = `CASE WHEN pg_is_in_recovery()
 	THEN (SELECT greatest(c.timeline_id, r.min_recovery_end_timeline)::bigint FROM pg_control_checkpoint() c, pg_control_recovery() r)
 	ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END`
@@ -85,7 +92,7 @@ const Timeline = `CASE WHEN pg_is_in_recovery()
 // SQL returns a database/sql handle over the pool, for the migration tool. Close it before the pool.
 func SQL(pool *pgxpool.Pool) *sql.DB { return stdlib.OpenDBFromPool(pool) }
 
-// Args collects the arguments of a statement while its text is put together.
+// Args collects the arguments of a statement while its text is built.
 type Args []any
 
 // Add appends an argument and returns its placeholder.
@@ -103,14 +110,14 @@ func Configure(batch *pgx.Batch, settings map[string]string) {
 	batch.Queue("SELECT set_config(name, value, true) FROM unnest($1::text[], $2::text[]) AS s (name, value)", names, values)
 }
 
-// Search runs fn in a read-only transaction about one namespace, as In, that sees one state of the database throughout. When
-// ctx ends, the running statement is cancelled; should the cancellation be lost, the server itself stops any statement that
-// runs for longer than was left of ctx's deadline at the start, and soon after its client has hung up. Extra settings hold for the transaction.
+// Search runs fn in a read-only transaction about one namespace, as In, on one snapshot of the database. The running
+// statement is cancelled when ctx ends. If the cancellation is lost, the server stops each statement after the time
+// that ctx had left at the start, or soon after its client is gone. Extra settings apply to the transaction.
 func Search(ctx context.Context, pool *pgxpool.Pool, namespace string, settings map[string]string, fn func(pgx.Tx) error) error {
 	return SearchAfter(ctx, pool, namespace, settings, func(*pgx.Batch) {}, fn)
 }
 
-// SearchAfter is Search with statements, queued by first, that go out with the settings and are done before fn begins.
+// SearchAfter is Search with statements, queued by first, that go out with the settings and end before fn begins.
 func SearchAfter(ctx context.Context, pool *pgxpool.Pool, namespace string, settings map[string]string, first func(*pgx.Batch), fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
@@ -123,15 +130,15 @@ func SearchAfter(ctx context.Context, pool *pgxpool.Pool, namespace string, sett
 	})
 }
 
-// IsTimeout says whether an error is the server's statement timeout or the end of the caller's own deadline.
+// IsTimeout reports whether an error is the server's statement timeout or the caller's expired deadline.
 func IsTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || hasCode(err, "57014")
 }
 
-// IsRetryable says whether a transaction failed only because of others running beside it.
+// IsRetryable reports whether a transaction failed only because of concurrent ones.
 func IsRetryable(err error) bool { return hasCode(err, "40001", "40P01") }
 
-// Wrap marks an error of the server's disk or resources as a trouble. A standby is none, though it is read-only: see IsUnreachable.
+// Wrap marks errors of the server's disk or resources as package trouble's. A standby's are not: see IsUnreachable.
 func Wrap(err error) error {
 	of := map[string]error{
 		"53000": trouble.Short, "53100": trouble.Full, "53200": trouble.Short, "53400": trouble.Short, "58030": trouble.Disk,
@@ -143,19 +150,19 @@ func Wrap(err error) error {
 	return err
 }
 
-// IsReadOnly says whether a transaction must not write: its server is a standby, or is configured so.
+// IsReadOnly reports whether the transaction was read-only, on a standby or by configuration.
 func IsReadOnly(err error) bool { return hasCode(err, "25006") }
 
-// IsForbidden says whether the role lacks a privilege.
+// IsForbidden reports whether the role lacks a privilege.
 func IsForbidden(err error) bool { return hasCode(err, "42501") }
 
-// IsLockTimeout says whether a statement waited longer for a lock than lock_timeout allows.
+// IsLockTimeout reports whether a statement waited for a lock longer than lock_timeout.
 func IsLockTimeout(err error) bool { return hasCode(err, "55P03") }
 
-// IsUniqueViolation says whether a row was there already.
+// IsUniqueViolation reports whether a row existed already.
 func IsUniqueViolation(err error) bool { return hasCode(err, "23505") }
 
-// IsForeignKeyViolation says whether a row that another one refers to was not there, or no longer.
+// IsForeignKeyViolation reports whether a referenced row does not exist.
 func IsForeignKeyViolation(err error) bool { return hasCode(err, "23503") }
 
 func hasCode(err error, codes ...string) bool {
@@ -171,8 +178,8 @@ func hasCode(err error, codes ...string) bool {
 	return false
 }
 
-// Live returns a condition on the memory.memories row called alias: it passes the filter and is neither expired nor,
-// unless asked for, superseded.
+// Live returns a condition on the memory.memories row called alias: it matches the filter, is not expired, and
+// superseded only if asked for.
 func Live(f record.Filter, alias string, args *Args) string {
 	where := fmt.Sprintf("(%[1]s.expires_at IS NULL OR %[1]s.expires_at > now())", alias)
 	if !f.IncludeSuperseded {
@@ -241,7 +248,7 @@ func ScanRecordAnd(row pgx.CollectableRow, more ...any) (record.Record, error) {
 	return r, nil
 }
 
-// orZero makes the zero time of NULL.
+// orZero returns the time in UTC, zero for NULL.
 func orZero(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}

@@ -17,23 +17,22 @@ import (
 )
 
 const (
-	// lookEvery is how often the lag of a standby is looked at, and lookTime how long a look may take.
+	// lookEvery is how often the lag of a standby is measured, and lookTime the timeout of a measurement.
 	lookEvery, lookTime = time.Second, time.Second
-	// maxMarks bounds the positions that a standby has yet to replay.
+	// maxMarks limits the positions that await replay.
 	maxMarks = 3600
-	// firstPause and maxPause are how long a connection pauses between two looks at what has been replayed.
+	// firstPause and maxPause bound the pause between two checks of the replayed position.
 	firstPause, maxPause = time.Millisecond, 20 * time.Millisecond
 )
 
-// Standby is where searches read when that is not the database that is written to: its hot standbys. Nil is the database
-// that is written to.
+// Standby is the pool of the database's hot standbys, where searches read. A nil Standby means the primary.
 type Standby struct {
 	primary, pool *pgxpool.Pool
 	lag           atomic.Int64 // nanoseconds
 	alone         atomic.Bool
 }
 
-// OpenStandby returns a pool for the standbys of primary's database. It does not wait for them.
+// OpenStandby returns a Standby of primary's database. It does not wait for the servers.
 func OpenStandby(ctx context.Context, url string, primary *pgxpool.Pool, tel *telemetry.Service) (*Standby, error) {
 	pool, err := open(ctx, url, tel, tel.Name+"-read", awaitReplay)
 	if err != nil {
@@ -49,7 +48,7 @@ func OpenStandby(ctx context.Context, url string, primary *pgxpool.Pool, tel *te
 	return s, err
 }
 
-// Or returns the pool of the standby, primary if there is none.
+// Or returns the pool of the standby, or primary if there is none.
 func (s *Standby) Or(primary *pgxpool.Pool) *pgxpool.Pool {
 	if s == nil {
 		return primary
@@ -64,18 +63,18 @@ func (s *Standby) Close() {
 	}
 }
 
-// position is what connections for a search have to have replayed.
+// position is the WAL position that a search must see.
 type position struct {
 	lsn    string
 	until  time.Time
-	missed atomic.Bool // by one that a search was given
+	missed atomic.Bool // by a connection in use
 }
 
 type positionKey struct{}
 
-// CatchUp returns a context with which each connection to a standby, before it is used, waits until the standby has replayed
-// every write acknowledged before this call, but not past a moment. caughtUp says of those that were used whether all had.
-// A primary that cannot be asked means no.
+// CatchUp returns a context for reads of a standby. Each connection then waits, until at most the given time, for the
+// standby to replay every write acknowledged before this call. caughtUp reports whether all connections used had
+// replayed them. It reports false if the primary does not answer.
 func (s *Standby) CatchUp(ctx context.Context, until time.Time) (_ context.Context, caughtUp func() bool) {
 	if s == nil {
 		return ctx, func() bool { return true }
@@ -83,14 +82,14 @@ func (s *Standby) CatchUp(ctx context.Context, until time.Time) (_ context.Conte
 	asking, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	p := &position{until: until}
-	// What is inserted but not flushed counts: with synchronous_commit off it may have been acknowledged.
+	// The inserted position: with synchronous_commit off, unflushed writes may be acknowledged.
 	if err := s.primary.QueryRow(asking, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&p.lsn); err != nil {
 		return ctx, func() bool { return false }
 	}
 	return context.WithValue(ctx, positionKey{}, p), func() bool { return !p.missed.Load() }
 }
 
-// awaitReplay holds a connection back until its server has replayed what the context asks for.
+// awaitReplay delays a connection until its server has replayed the context's position.
 func awaitReplay(ctx context.Context, conn *pgx.Conn) (usable bool, err error) {
 	p, asked := ctx.Value(positionKey{}).(*position)
 	if !asked {
@@ -98,7 +97,7 @@ func awaitReplay(ctx context.Context, conn *pgx.Conn) (usable bool, err error) {
 	}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		var replayed bool
-		// A standby that was promoted replays no more, and lacks nothing.
+		// A promoted standby replays no more, and lacks nothing.
 		if err := conn.QueryRow(ctx, `SELECT NOT pg_is_in_recovery() OR pg_last_wal_replay_lsn() >= $1::text::pg_lsn`, p.lsn).Scan(&replayed); err != nil {
 			return false, ctx.Err()
 		}
@@ -117,7 +116,7 @@ func awaitReplay(ctx context.Context, conn *pgx.Conn) (usable bool, err error) {
 	}
 }
 
-// StandbyLag says how far the standby is behind the primary; ok is false if there is none.
+// StandbyLag returns how far the standby is behind the primary; ok is false if there is none.
 func (s *Standby) StandbyLag() (lag time.Duration, ok bool) {
 	if s == nil {
 		return 0, false
@@ -125,24 +124,24 @@ func (s *Standby) StandbyLag() (lag time.Duration, ok bool) {
 	return time.Duration(s.lag.Load()), true
 }
 
-// Alone says whether there is a standby and the primary did not answer when it was last asked.
+// Alone reports whether there is a standby and the primary did not answer when last asked.
 func (s *Standby) Alone() bool { return s != nil && s.alone.Load() }
 
-// mark is where the primary was at a time.
+// mark is the primary's position at a time.
 type mark struct {
 	lsn string
 	at  time.Time
 }
 
-// Follow keeps count of the lag until ctx ends. It compares what the standby has replayed with where the primary was and
-// when: the standby's own clock and times of commits cannot tell an idle primary from one that it has lost.
+// Follow measures the lag until ctx ends. It compares the standby's replayed position with the primary's recorded
+// positions. The standby's own clock and commit times cannot tell an idle primary from a lost one.
 func (s *Standby) Follow(ctx context.Context) {
 	if s == nil {
 		return
 	}
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
-	var marks []mark // that are not known to be replayed
+	var marks []mark // not known to be replayed
 	for {
 		marks = s.look(ctx, marks)
 		if len(marks) > 0 {
@@ -178,8 +177,8 @@ func (s *Standby) look(ctx context.Context, marks []mark) []mark {
 	return marks[replayed:]
 }
 
-// IsUnreachable says whether an error is about the way to the server, or about one that is starting, stopping or a standby
-// that cannot be written to, and so likely to pass.
+// IsUnreachable reports whether an error is likely to pass: the connection failed, or the server is starting,
+// stopping or a read-only standby.
 func IsUnreachable(err error) bool {
 	var connect *pgconn.ConnectError
 	var network *net.OpError

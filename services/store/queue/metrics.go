@@ -10,14 +10,14 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-// metrics are what a worker counts. The index is their only label: namespaces are many, and belong to their owners.
+// metrics are a worker's instruments. The index is their only label: namespaces are many and private.
 type metrics struct {
 	index    attribute.KeyValue
 	duration metric.Float64Histogram
 	memories metric.Int64Counter
 }
 
-// measure creates the worker's instruments. stop ends the observation of the list.
+// measure creates the worker's instruments. stop unregisters the gauges of the queue.
 func (w *Worker) measure() (stop func(), err error) {
 	meter := w.Meter
 	if meter == nil {
@@ -42,7 +42,7 @@ func (w *Worker) measure() (stop func(), err error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return func() {}, err
 	}
-	// Every replica reports the same list: a dashboard takes the maximum, not the sum.
+	// Every replica reports the same queue: a dashboard takes the maximum, not the sum.
 	registration, err := meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		total, err := w.Store.Total(ctx, w.Index)
 		if err != nil {

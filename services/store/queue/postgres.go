@@ -13,16 +13,16 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// Postgres is the list of tasks in PostgreSQL.
+// Postgres is the queue in PostgreSQL.
 type Postgres struct{ pool *pgxpool.Pool }
 
 var _ Store = (*Postgres)(nil)
 
-// NewPostgres returns the list of tasks in a database.
+// NewPostgres returns the queue of a database.
 func NewPostgres(pool *pgxpool.Pool) *Postgres { return &Postgres{pool} }
 
-// EnqueuePostgres notes, in the transaction that changes the records, that the indexes have to catch up with them: those
-// that memory.indexes has, and of sensitive records only those that it lets them into.
+// EnqueuePostgres adds the records' tasks in the transaction that changes the records. Table memory.indexes lists the
+// indexes, and which of them take sensitive records.
 func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record) error {
 	n := len(records)
 	namespaces, ids, sensitive := make([]string, n), make([]uuid.UUID, n), make([]bool, n)
@@ -42,8 +42,8 @@ func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record) er
 	return err
 }
 
-// DropPostgres takes a record out of an index's list if only the write that made its revision put it there. It is for a
-// write that is none of the index's business.
+// DropPostgres removes a record's task if only the write that made its revision enqueued it. It is for a write that
+// the index may ignore.
 func DropPostgres(ctx context.Context, tx pgx.Tx, index string, r record.Record) error {
 	_, err := tx.Exec(ctx, `DELETE FROM memory.index_queue WHERE namespace = $1 AND memory_id = $2 AND index_name = $3 AND since = $4`,
 		r.Namespace, r.ID, index, r.Sequence)
@@ -192,7 +192,7 @@ func (q *Postgres) Backlog(ctx context.Context, n int) ([]Backlog, error) {
 	})
 }
 
-// selected is the condition of a Selection, given as the arguments $1 to $3.
+// selected is the condition of a Selection with the arguments $1 to $3.
 const selected = `($1 = '' OR index_name = $1) AND ($2 = '' OR namespace = $2) AND (dead OR NOT $3)`
 
 // List implements Store.

@@ -8,9 +8,9 @@ import (
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 )
 
-// reason is what is kept, logged and shown of an indexer's error. An error may quote what it failed on, as an embedding
-// server's answer or a database's message does, so its own text is never used: only what says by its type that it is no
-// text of a memory. An error that knows better words implements Public() string.
+// reason returns the text of an indexer's error that is stored, logged and shown. An error may quote a memory, as
+// answers of embedding servers and databases do. Only texts that are safe by their type are used. An error offers one
+// with Public() string.
 func reason(err error) string {
 	var public interface{ Public() string }
 	var postgres interface{ SQLState() string }
@@ -32,7 +32,7 @@ func reason(err error) string {
 	return fmt.Sprintf("error of type %T", innermost(err))
 }
 
-// innermost follows the chain of wrapped errors, at each join the first branch.
+// innermost follows the chain of wrapped errors, and the first of each join.
 func innermost(err error) error {
 	for {
 		switch wrapper := err.(type) { //nolint:errorlint // this is what walks the chain

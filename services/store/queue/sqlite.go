@@ -10,12 +10,12 @@ import (
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
-// SQLite is the list of tasks in a SQLite file.
+// SQLite is the queue in a SQLite file.
 type SQLite struct{ db *sqlite.DB }
 
 var _ Store = (*SQLite)(nil)
 
-// NewSQLite returns the list of tasks in a database.
+// NewSQLite returns the queue of a database.
 func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db} }
 
 // EnqueueSQLite is EnqueuePostgres for SQLite.
@@ -48,7 +48,7 @@ func DropSQLite(ctx context.Context, tx *sql.Tx, index string, r record.Record) 
 // Claim implements Store.
 func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error) {
 	now := time.Now()
-	// The reading side first: an idle worker must not take the only writing connection ten times a second.
+	// Read first: an idle worker must not take the only write connection ten times a second.
 	var due bool
 	if err := q.db.Read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM index_queue WHERE index_name = ? AND NOT dead AND not_before <= ?)`,
 		index, now.UnixMicro()).Scan(&due); err != nil || !due {
@@ -212,7 +212,7 @@ func (q *SQLite) Backlog(ctx context.Context, n int) ([]Backlog, error) {
 	return out, rows.Err()
 }
 
-// sqliteSelected is the condition of a Selection, given as the arguments ?1 to ?3.
+// sqliteSelected is the condition of a Selection with the arguments ?1 to ?3.
 const sqliteSelected = `(?1 = '' OR index_name = ?1) AND (?2 = '' OR namespace = ?2) AND (dead OR NOT ?3)`
 
 // List implements Store.

@@ -22,55 +22,54 @@ import (
 )
 
 const (
-	// maxAttempts is how often a memory is tried, at least, before it is given up on. Nothing is given up on within
-	// patience unless its fault is certain, because others went through where it failed: an embedder may be away for hours.
+	// maxAttempts is the least number of attempts before a task becomes dead. A task younger than patience becomes
+	// dead only if the fault is its own: see fail.
 	maxAttempts = 10
 	patience    = 24 * time.Hour
 	maxBackoff  = 5 * time.Minute
-	// lease is how long after a worker's death its tasks are out of reach. A living one extends it at each heartbeat, of
-	// which one may fail. A worker that is stopped for longer finds its work done by another: that costs time, nothing else.
+	// lease is how long the tasks of a crashed worker stay leased. A live worker extends it at each heartbeat; one
+	// heartbeat may fail. After a longer stall another worker repeats the work, which is harmless.
 	lease     = 15 * time.Second
 	heartbeat = lease / 3
-	// callTime bounds one call of the indexer. When the first maxHung memories of a batch have each taken so long, the
-	// rest are not tried one by one.
+	// callTime is the timeout of one call of the indexer. After maxHung timeouts without a success, the rest of a
+	// batch is not tried one by one.
 	callTime = 2 * time.Minute
 	maxHung  = 2
-	// A worker that finds nothing due, and that nobody wakes, sleeps for busyPoll, since writes come in bursts, and then
-	// longer and longer up to idlePoll. pausedPoll is how long it sleeps when its indexer refuses, and maxPause how long at
-	// most when nothing it tries succeeds.
+	// An idle worker sleeps for busyPoll first, since writes come in bursts, then longer, up to idlePoll. It sleeps
+	// for pausedPoll after ErrPaused, and for up to maxPause while all its tasks fail.
 	busyPoll   = 5 * time.Millisecond
 	idlePoll   = 100 * time.Millisecond
 	pausedPoll = time.Second
 	maxPause   = 30 * time.Second
-	// handBack is how long giving tasks back may hold up the end of a worker.
+	// handBack is the timeout for releasing leases, which delays a shutdown.
 	handBack = 2 * time.Second
 )
 
-// Indexer brings a derived index up to date with records of any namespaces. It must be idempotent, must not write over
-// the result of a newer revision, and stores either all of the records or none. It may refuse with ErrPaused. Its context
-// has an endpoint.Guard, so that no server is sent anything once one of the records has turned sensitive or is gone.
+// Indexer brings a derived index up to date with records of any namespaces. It must be idempotent, must not overwrite
+// the result of a newer revision, and stores all of the records or none. It may refuse with ErrPaused. Its context
+// has an endpoint.Guard: no server is sent anything once a record is sensitive or deleted.
 type Indexer interface {
 	Index(ctx context.Context, records []record.Record) error
 }
 
-// Worker works off the tasks of one index.
+// Worker processes the tasks of one index.
 type Worker struct {
 	Index   string
 	Store   Work
 	Indexer Indexer
 	Batch   int // records per call of the indexer
 	Log     *slog.Logger
-	// Wake, if not nil, ends the pause of an idle worker early: a store in the same process signals it after each write.
+	// Wake, if not nil, ends the sleep of an idle worker: a store in the same process signals it after each write.
 	Wake <-chan struct{}
-	// Meter, if not nil, is told about every batch, and asks about the list whenever it is read.
+	// Meter, if not nil, records metrics of each batch and of the queue.
 	Meter metric.Meter
-	// Tracer, if not nil, makes a span of every batch.
+	// Tracer, if not nil, creates a span for every batch.
 	Tracer trace.Tracer
 
 	metrics metrics
 }
 
-// progress is what one step came to.
+// progress is the outcome of one step.
 type progress int
 
 const (
@@ -82,14 +81,14 @@ const (
 
 func (p progress) String() string { return [...]string{"nothing due", "indexed", "stuck", "paused"}[p] }
 
-// Run works until ctx ends. A panic of the indexer is an error of the memories that it was given.
+// Run works until ctx ends. A panic of the indexer counts as a failure of the batch.
 func (w *Worker) Run(ctx context.Context) {
 	stop, err := w.measure()
 	if err != nil {
 		w.Log.ErrorContext(ctx, "metrics of the index worker", "index", w.Index, "error", err.Error())
 	}
 	defer stop()
-	pause := idlePoll // before the next look
+	pause := idlePoll // before the next claim
 	for ctx.Err() == nil {
 		came, err := w.step(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -100,7 +99,7 @@ func (w *Worker) Run(ctx context.Context) {
 		case came == indexed && err == nil:
 			pause = 0
 			continue
-		case came == stuck: // what comes in meanwhile would fare no better
+		case came == stuck: // new tasks would fail too
 			pause, wake = min(2*max(pause, idlePoll), maxPause), nil
 		case came == paused:
 			pause, wake = pausedPoll, nil
@@ -135,7 +134,7 @@ func (w *Worker) step(ctx context.Context) (progress, error) {
 	return came, err
 }
 
-// work indexes a batch that has been claimed.
+// work indexes a claimed batch.
 func (w *Worker) work(ctx context.Context, tasks []Task) (progress, error) {
 	held := w.hold(ctx, tasks)
 	defer held.release(ctx)
@@ -191,14 +190,14 @@ func (w *Worker) work(ctx context.Context, tasks []Task) (progress, error) {
 	return came, nil
 }
 
-// fail puts a task back or gives it up. ownFault says that the index was in order when the task failed.
+// fail retries a task later or makes it dead. ownFault says that the index worked when the task failed.
 func (w *Worker) fail(ctx context.Context, task Task, failure error, ownFault bool) error {
 	attempt, why := task.Attempts+1, reason(failure)
 	dead := attempt >= maxAttempts && (ownFault || errors.Is(failure, ErrHopeless) || time.Since(task.EnqueuedAt) > patience)
 	w.metrics.failed(ctx, dead)
 	w.Log.WarnContext(ctx, "indexing failed", "index", w.Index, "memory", task.Record.ID.String(), "attempt", attempt, "given_up", dead, "reason", why)
 	wait := backoff(task.Attempts)
-	if !ownFault { // when the index works again, they should not be waiting for much longer than it was away
+	if !ownFault { // a recovered index should get its tasks soon
 		wait = min(wait, maxPause)
 	}
 	return w.Store.Fail(ctx, w.Index, task, time.Now().Add(wait), dead, why)
@@ -223,7 +222,7 @@ func (w *Worker) index(ctx context.Context, tasks []Task) error {
 	return err
 }
 
-// backoff doubles from one second to five minutes, with up to half as much again at random so that retries spread out.
+// backoff doubles from one second to five minutes, plus up to 50 % jitter.
 func backoff(attempts int) time.Duration {
 	wait := maxBackoff
 	if attempts < 9 {
@@ -232,7 +231,7 @@ func backoff(attempts int) time.Duration {
 	return wait + rand.N(wait/2)
 }
 
-// holding is a batch whose leases are being extended, so that an indexer may take longer than a lease.
+// holding extends the leases of a batch, so that an indexer may take longer than a lease.
 type holding struct {
 	worker *Worker
 	mu     sync.Mutex
@@ -266,7 +265,7 @@ func (h *holding) extend(ctx context.Context) {
 	}
 }
 
-// settle does what ends the lease of some of the tasks.
+// settle calls end and stops extending the leases of tasks.
 func (h *holding) settle(tasks []Task, end func() error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -281,7 +280,7 @@ func (h *holding) settle(tasks []Task, end func() error) error {
 	return nil
 }
 
-// release gives back what has not been settled, also at the end of the program.
+// release ends the leases of unsettled tasks, also at shutdown.
 func (h *holding) release(ctx context.Context) {
 	h.cancel()
 	<-h.ended

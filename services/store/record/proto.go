@@ -18,15 +18,15 @@ import (
 const (
 	maxMetadataKeys  = 64
 	maxMetadataBytes = 16 << 10
-	maxMetadataDepth = 32 // databases bound it too, at different depths
+	maxMetadataDepth = 32 // databases have limits too, which differ
 )
 
-// FieldError says which field of a message is wrong and what it must be. Handlers turn it into INVALID_ARGUMENT.
+// FieldError names an invalid field of a message and its rule. Handlers turn it into INVALID_ARGUMENT.
 type FieldError struct{ Field, MustBe string }
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.MustBe }
 
-// FromProto converts a message whose declared bounds have been checked, and checks what cannot be declared.
+// FromProto converts a message with valid declared bounds, and checks the other rules.
 func FromProto(m *triskelev1.Memory) (Record, error) {
 	r := Record{
 		Namespace:      m.GetNamespace(),
@@ -124,7 +124,7 @@ func metadataFromProto(s *structpb.Struct) (map[string]any, error) {
 	return metadata, nil
 }
 
-// positive makes 0 of -0, which only some databases keep.
+// positive returns 0 for -0, which only some databases keep.
 func positive(x float64) float64 {
 	if x == 0 {
 		return 0
@@ -132,7 +132,7 @@ func positive(x float64) float64 {
 	return x
 }
 
-// unsign makes every -0 in a JSON value 0 and returns the value.
+// unsign turns every -0 of a JSON value into 0, in place.
 func unsign(value any) any {
 	switch v := value.(type) {
 	case float64:
@@ -149,8 +149,8 @@ func unsign(value any) any {
 	return value
 }
 
-// finite says whether a value has at most so many levels and all its numbers are finite: AsInterface would turn the
-// others into texts.
+// finite reports whether a value has only finite numbers and at most so many levels. AsInterface makes other numbers
+// strings.
 func finite(v *structpb.Value, levels int) bool {
 	switch kind := v.GetKind().(type) {
 	case *structpb.Value_NumberValue:
@@ -196,7 +196,7 @@ func ToProto(r Record) (*triskelev1.Memory, error) {
 	if len(r.Metadata) > 0 {
 		metadata, err := structpb.NewStruct(r.Metadata)
 		if err != nil {
-			return nil, &UndecodableError{r.Namespace, r.ID, "metadata"} // the cause quotes what is not UTF-8
+			return nil, &UndecodableError{r.Namespace, r.ID, "metadata"} // the cause quotes the bad text
 		}
 		m.Metadata = metadata
 	}
@@ -233,7 +233,7 @@ func FilterFromProto(f *triskelev1.Filter) (Filter, error) {
 		return Filter{}, err
 	}
 	for key, value := range f.GetMetadata() {
-		const field = "filter.metadata" // without the key, which may be private: an error's words get into spans
+		const field = "filter.metadata" // without the key: it may be private, and errors get into spans
 		switch v := value.AsInterface().(type) {
 		case string:
 			if strings.ContainsRune(v, 0) {

@@ -1,5 +1,7 @@
-// Package record holds the domain types that the memory service and every leg share: a memory, and the filter that
-// narrows a search. It imports no database driver and no gRPC.
+// Package record holds the domain types that the memory service and every leg share. Record is a memory as it is
+// stored. Filter narrows a search or a listing. FromProto and ToProto convert them from and to messages, and check
+// the bounds that the messages cannot declare. UndecodableError reports a damaged row without quoting it. The package
+// imports no database driver and no gRPC.
 package record
 
 import (
@@ -11,16 +13,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// DefaultImportance is what a memory gets whose writer said nothing about how much it matters.
+// DefaultImportance is the importance of a memory whose author gave none.
 const DefaultImportance = 0.5
 
-// MaxRevision is more than anybody counts up to by changing a memory.
+// MaxRevision is the highest revision of a memory.
 const MaxRevision = 1 << 53
 
-// Span is a part of a text, in bytes; End is the first one after it.
+// Span is a part of a text, in bytes; End is exclusive.
 type Span struct{ Start, End int }
 
-// Matches are the words of a query in a record.
+// Matches are where a query's words are in a record.
 type Matches struct{ Title, Content []Span }
 
 // Record is one memory as it is stored. Times are UTC with microsecond precision; a zero time or uuid.Nil means unset.
@@ -29,7 +31,7 @@ type Record struct {
 	Namespace      string
 	Content        string
 	Title          string
-	Keywords       []string // words the content lacks but a reader might search for
+	Keywords       []string // search words that the content lacks
 	Tags           []string
 	Category       string
 	Metadata       map[string]any // a JSON object
@@ -48,7 +50,7 @@ type Record struct {
 	Sequence       int64 // number of the write that made this revision, from 1; set by the store
 }
 
-// Link is an edge that the author of a memory drew to another one of the same namespace, which need not exist.
+// Link is an edge that the author of a memory drew to another one of the namespace, which need not exist.
 type Link struct {
 	Target   uuid.UUID `json:"target"`
 	Relation string    `json:"relation"`
@@ -66,16 +68,16 @@ type Filter struct {
 	IncludeSuperseded bool
 }
 
-// Narrow says whether the filter has any condition beyond liveness, which decides if a leg should search among the
-// matching memories or check the ones it found.
+// Narrow reports whether the filter has a condition besides liveness. A leg then searches only matching memories,
+// instead of checking its hits.
 func (f Filter) Narrow() bool {
 	return len(f.TagsAny)+len(f.TagsAll)+len(f.Categories)+len(f.Metadata) > 0 || !f.CreatedFrom.IsZero() || !f.CreatedBefore.IsZero()
 }
 
-// Now is the current time at the precision that both stores keep.
+// Now returns the current time at the precision of both stores.
 func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// SameContents says whether two records hold the same memory, whatever the server has added to it since.
+// SameContents reports whether two records have the same contents, ignoring the server's own fields.
 func SameContents(a, b Record) bool {
 	return a.Namespace == b.Namespace && a.Content == b.Content && a.Title == b.Title && a.Category == b.Category &&
 		a.Importance == b.Importance && a.Sensitive == b.Sensitive && a.Source == b.Source && a.IdempotencyKey == b.IdempotencyKey &&

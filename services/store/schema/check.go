@@ -11,19 +11,19 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// release is the release that brought a step: the hundreds of its number. The first two share 0, since the programs of
-// the first did not look.
+// release returns the release of a step: the hundreds of its number. The first two releases share 0, since programs
+// of the first did not check.
 func release(version int64) int64 { return version / 100 }
 
-// tolerable returns an error if the database has steps of a release later than the next one after this program's: steps
-// leave the programs of the release before working, and promise nothing to older ones. It returns one, too, if the database
-// has steps older than all that this program knows: no step leads from there to here.
+// tolerable returns an error if this program cannot work with the database's steps. A step supports programs of the
+// previous release and no older ones. Steps older than all that this program knows are an error too: no step leads on
+// from them.
 func (m migrations) tolerable(steps []Step) error {
 	names, err := fs.Glob(m.files, "*/*/*.sql")
 	if err != nil {
 		return err
 	}
-	var own int64 // of all tracks: not every release has steps for each
+	var own int64 // over all tracks: a release may skip some
 	first := int64(math.MaxInt64)
 	for _, name := range names {
 		version, err := goose.NumericComponent(name)
@@ -72,8 +72,8 @@ func (m migrations) check(ctx context.Context, db *sql.DB, engine Engine) error 
 	return nil
 }
 
-// brokenIndex names an index of the tracks that was begun and not finished, "" if there is none. While somebody
-// migrates, an unfinished one is no fault. Vector indexes are left out: they are built per model, while services serve.
+// brokenIndex returns the name of an invalid index of the tracks, or "". An invalid index is no fault during a
+// migration. Vector indexes are excluded: they are built per model while services run.
 func (m migrations) brokenIndex(ctx context.Context, db *sql.DB) (name string, err error) {
 	err = db.QueryRowContext(ctx, `
 		SELECT coalesce(min(i.indexrelid::regclass::text), '')

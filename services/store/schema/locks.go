@@ -11,30 +11,30 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// Services go on working while somebody migrates, and a statement that waits for a lock holds up everybody who comes after
-// it. So a step waits for a moment only, is rolled back, and lets them pass before it is tried again. It waits the longer the
-// more often it was in vain: autovacuum makes way only for those who wait longer than deadlock_timeout, one second.
+// Services keep working during a migration, and a statement that waits for a lock blocks all later ones. A step
+// therefore waits briefly, is rolled back, and is retried after a pause. Each attempt waits longer: autovacuum yields
+// only to statements that wait longer than deadlock_timeout, one second.
 const (
 	firstLockTimeout = 200 * time.Millisecond
 	maxLockTimeout   = 3 * time.Second
 	firstPause       = 100 * time.Millisecond
 )
 
-// retries bound how often a step is tried, and how long it pauses in between.
+// retries limit the attempts of a step and the pauses between them.
 type retries struct {
 	attempts int
 	maxPause time.Duration
 }
 
-// defaultRetries go on for about four minutes.
+// defaultRetries last about four minutes.
 var defaultRetries = retries{20, 15 * time.Second}
 
-// lockTimeout is how long a statement waits for a lock at the n-th attempt, from 1.
+// lockTimeout returns the lock_timeout of the n-th attempt, from 1.
 func lockTimeout(attempt int) time.Duration {
 	return min(firstLockTimeout<<(attempt-1), maxLockTimeout)
 }
 
-// pause lets others pass after the n-th attempt.
+// pause waits after the n-th attempt.
 func (r retries) pause(ctx context.Context, attempt int) error {
 	wait := min(firstPause<<(attempt-1), r.maxPause)
 	select {
@@ -45,14 +45,13 @@ func (r retries) pause(ctx context.Context, attempt int) error {
 	}
 }
 
-// lacked says whether a step failed only for want of a lock: it waited too long for one, or PostgreSQL chose it, of those that
-// waited for each other's.
+// lacked reports whether a step failed only for want of a lock: by a lock timeout, or as the victim of a deadlock.
 func lacked(err error) bool {
 	var coded interface{ SQLState() string }
 	return errors.As(err, &coded) && (coded.SQLState() == "55P03" || coded.SQLState() == "40P01")
 }
 
-// impatient is a lock on migrating that has what is done under it wait so long for other locks; 0 is for ever.
+// impatient is a migration lock that sets lock_timeout to patience for the statements under it; 0 waits forever.
 type impatient struct {
 	lock.SessionLocker
 	patience time.Duration
@@ -73,7 +72,7 @@ func (i impatient) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
 	return errors.Join(err, i.SessionLocker.SessionUnlock(ctx, conn))
 }
 
-// oldest says whose transaction has been open for longest, which is most often what is in the way; "" if that is not known.
+// oldest describes the oldest open transaction, which is the likeliest lock holder; "" if it is unknown.
 func oldest(ctx context.Context, db *sql.DB) string {
 	var process int
 	var program string

@@ -1,11 +1,15 @@
-// Package schema holds the database definitions of every service as numbered migrations, one track per service and
-// engine, brings a database to them, and says whether a program can work on the one it finds.
+// Package schema holds the database schema of every service as numbered migrations (steps), one track per service and
+// engine. Up migrates a database:
+//  1. It lists the missing steps, and refuses a database that is too old or too new for this program.
+//  2. It applies the steps track by track, in the order of their foreign keys.
+//  3. A step that cannot get a lock in time is rolled back and retried with backoff (PostgreSQL).
+//  4. Check verifies the result. Services call only Check, when they start.
 //
-// The hundreds of a step's number are the release that brings it. Steps are written for programs of the release before
-// to go on working, also while the steps run.
+// The hundreds of a step's number are its release. Programs of the previous release must work during and after a
+// step.
 //
-// A step runs in a transaction unless it says `-- +goose NO TRANSACTION`. One that does must be written so that it can
-// run again after it was interrupted anywhere: what it creates, it first drops if it is there.
+// A step runs in a transaction unless it says `-- +goose NO TRANSACTION`. Such a step must be repeatable after an
+// interruption anywhere: it drops what it creates, if that exists already.
 package schema
 
 import (
@@ -30,7 +34,7 @@ var files embed.FS
 // Engine is a kind of database.
 type Engine string
 
-// The engines there is a schema for.
+// The engines that have a schema.
 const (
 	Postgres Engine = "postgres"
 	SQLite   Engine = "sqlite"
@@ -63,25 +67,25 @@ const (
 	Missing State = "missing"
 	Applied State = "applied"
 	Newer   State = "newer"   // applied by another program and unknown to this one
-	Waiting State = "waiting" // for locks that others hold; it will be tried again
+	Waiting State = "waiting" // for locks of others; it will be retried
 )
 
 // Step is one migration of one track.
 type Step struct {
 	Track   string `json:"track"`
 	Version int64  `json:"version"`
-	Name    string `json:"name"` // of the file; of a newer step its number
+	Name    string `json:"name"` // file name; for a newer step its number
 	State   State  `json:"state"`
 }
 
 // Planned is a step that Up would run.
 type Planned struct {
 	Step
-	Transaction bool   `json:"transaction"` // runs in one, so that it happens as a whole or not at all
+	Transaction bool   `json:"transaction"` // the step is atomic
 	SQL         string `json:"sql"`
 }
 
-// migrations are tracks of steps in a file system as this package's.
+// migrations are tracks of steps in a file system like this package's.
 type migrations struct {
 	files  fs.FS
 	tracks []string
@@ -90,9 +94,9 @@ type migrations struct {
 
 var released = migrations{files, Tracks, defaultRetries}
 
-// Up applies every step that has not been applied and returns those it applied, also when a later one fails. Several
-// may run at once. It does nothing, and fails, if the database is too new or too old for this program, and fails if what it leaves
-// is not what Check accepts. Whoever is to be told, is when a step has been applied, and each time one has to wait.
+// Up applies all missing steps and returns those it applied, also when a later one fails. Several processes may run
+// it at once. It changes nothing and fails if the database is too new or too old for this program. It fails if Check
+// rejects the result. It calls tell for each applied step and for each wait for a lock.
 func Up(ctx context.Context, db *sql.DB, engine Engine, tell ...func(Step)) ([]Step, error) {
 	return released.up(ctx, db, engine, tell...)
 }
@@ -102,13 +106,13 @@ func Status(ctx context.Context, db *sql.DB, engine Engine) ([]Step, error) {
 	return released.status(ctx, db, engine)
 }
 
-// Plan returns what Up would run, in order, without changing anything. It fails if the database is too new.
+// Plan returns the steps that Up would run, in order. It fails if the database is too new or too old.
 func Plan(ctx context.Context, db *sql.DB, engine Engine) ([]Planned, error) {
 	return released.plan(ctx, db, engine)
 }
 
-// Check returns an error unless this program can work on the given tracks, on all when none is given: every step it
-// knows has been applied, others only of the next release, and none was interrupted half-way.
+// Check returns an error unless this program can work on the given tracks, or on all if none is given. All steps that
+// it knows must be applied and complete. Unknown steps must be of the next release.
 func Check(ctx context.Context, db *sql.DB, engine Engine, tracks ...string) error {
 	if len(tracks) == 0 {
 		tracks = Tracks
@@ -157,9 +161,9 @@ func (m migrations) up(ctx context.Context, db *sql.DB, engine Engine, tell ...f
 	return done, m.check(ctx, db, engine)
 }
 
-// apply runs one step. The error is that of its statement.
+// apply runs one step and returns the error of its statement.
 func (m migrations) apply(ctx context.Context, db *sql.DB, engine Engine, step Planned, attempt int) error {
-	var patience time.Duration // for ever
+	var patience time.Duration // no timeout
 	if step.Transaction {
 		patience = lockTimeout(attempt)
 	}
@@ -175,8 +179,8 @@ func (m migrations) apply(ctx context.Context, db *sql.DB, engine Engine, step P
 	return err
 }
 
-// provider returns the migrations of a track, which keeps its own version table. Statements of its steps wait so long for a
-// lock; 0 is for ever.
+// provider returns the migrations of a track, which has its own version table. patience is the lock_timeout of their
+// statements; 0 waits forever.
 func (m migrations) provider(db *sql.DB, engine Engine, track string, patience time.Duration) (*goose.Provider, error) {
 	sub, err := fs.Sub(m.files, track+"/"+string(engine))
 	if err != nil {
@@ -188,7 +192,7 @@ func (m migrations) provider(db *sql.DB, engine Engine, track string, patience t
 	}
 	options := []goose.ProviderOption{goose.WithStore(store), goose.WithLogger(goose.NopLogger())}
 	if engine == Postgres {
-		// Tried, not waited for: a waiting statement would hold a snapshot that CREATE INDEX CONCURRENTLY waits for.
+		// Poll for the lock: a waiting statement would hold a snapshot that CREATE INDEX CONCURRENTLY waits for.
 		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 3600))
 		if err != nil {
 			return nil, err
@@ -202,14 +206,14 @@ func (m migrations) provider(db *sql.DB, engine Engine, track string, patience t
 	return p, nil
 }
 
-// appliedMeanwhile says whether a step that failed here has been applied by another process.
+// appliedMeanwhile reports whether another process has applied a step that failed here.
 func appliedMeanwhile(ctx context.Context, db *sql.DB, engine Engine, track string, version int64) bool {
 	numbers, err := applied(ctx, db, engine, track)
 	return err == nil && slices.Contains(numbers, version)
 }
 
-// onceStore refuses to note a step twice, which rolls its second run back. SQLite has no lock that outlives a
-// transaction: a step may be found missing, then be applied by another process, and only then begin here.
+// onceStore refuses to record a step twice, which rolls back its second run. SQLite has no lock that outlives a
+// transaction: another process may apply a step that this one has found missing.
 type onceStore struct{ database.Store }
 
 // Insert implements database.Store.
@@ -224,7 +228,7 @@ func (s onceStore) Insert(ctx context.Context, db database.DBTxConn, req databas
 	return s.Store.Insert(ctx, db, req)
 }
 
-// versions is the table of the steps that have been applied.
+// versions returns the table of the applied steps.
 func versions(engine Engine, track string) (database.Store, error) {
 	store, err := database.NewStore(engine.dialect(), "schema_version_"+track)
 	if err != nil || engine == Postgres {
@@ -259,7 +263,7 @@ func (m migrations) status(ctx context.Context, db *sql.DB, engine Engine) ([]St
 	return steps, nil
 }
 
-// applied returns the numbers of the steps of a track that have been applied, in order.
+// applied returns the numbers of a track's applied steps, in order.
 func applied(ctx context.Context, db *sql.DB, engine Engine, track string) ([]int64, error) {
 	store, err := versions(engine, track)
 	if err != nil {
@@ -311,7 +315,7 @@ func (m migrations) plan(ctx context.Context, db *sql.DB, engine Engine) ([]Plan
 	return planned, nil
 }
 
-// forward returns the statements of a step's way up, without goose's annotations, and whether they run in a transaction.
+// forward returns the statements of a step's up migration and whether they run in a transaction.
 func forward(text string) (statements string, transaction bool) {
 	transaction = true
 	var kept strings.Builder

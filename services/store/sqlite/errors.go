@@ -10,12 +10,12 @@ import (
 	"github.com/triskele/triskele/services/store/trouble"
 )
 
-// troubles are result codes of writes that fail for what the file is on.
+// troubles maps result codes of failed writes to errors of the disk.
 var troubles = map[int]error{
 	sqlite3.SQLITE_FULL: trouble.Full, sqlite3.SQLITE_READONLY: trouble.ReadOnly, sqlite3.SQLITE_IOERR: trouble.Disk,
 }
 
-// Wrap marks an error of the file's disk as a trouble.
+// Wrap marks an error of the disk as package trouble's.
 func Wrap(err error) error {
 	if of := troubles[code(err)]; of != nil && trouble.Of(err) == nil {
 		return fmt.Errorf("%w: %w", of, err)
@@ -23,10 +23,10 @@ func Wrap(err error) error {
 	return err
 }
 
-// IsBusy says whether somebody else was writing to the file for longer than busy_timeout.
+// IsBusy reports whether another writer held the file for longer than busy_timeout.
 func IsBusy(err error) bool { return code(err) == sqlite3.SQLITE_BUSY }
 
-// code is the primary result code of an error, 0 if it has none.
+// code returns an error's primary result code, or 0.
 func code(err error) int {
 	var of *sqlite.Error
 	if !errors.As(err, &of) {

@@ -7,21 +7,21 @@ import (
 	"sync"
 )
 
-// maxStatements is how many statements a Reader keeps compiled on each of its connections. There are about a hundred, and more
+// maxStatements is how many compiled statements a Reader keeps per connection. There are about a hundred, and more
 // with each combination of filters.
 const maxStatements = 512
 
-// Reader runs queries on the reading connections. It keeps the statements that were used last compiled, which for a search takes
-// as long as to look up a few dozen rows.
+// Reader runs queries on the read connections and keeps the most recently used statements compiled. Compiling a
+// search takes as long as reading a few dozen rows.
 type Reader struct {
 	*sql.DB
 
 	mu       sync.Mutex
 	compiled map[string]*list.Element // of order
-	order    list.List                // of *statement, the last used first
+	order    list.List                // of *statement, most recently used first
 }
 
-// statement is a compiled query. It is closed when it is out of the list and nobody is about to run it.
+// statement is a compiled query. It is closed once it is out of the list and has no users.
 type statement struct {
 	*sql.Stmt
 	query string
@@ -29,7 +29,7 @@ type statement struct {
 	out   bool
 }
 
-// QueryContext is sql.DB's.
+// QueryContext is as sql.DB's.
 func (r *Reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if s := r.take(ctx, query); s != nil {
 		defer r.release(s)
@@ -38,7 +38,7 @@ func (r *Reader) QueryContext(ctx context.Context, query string, args ...any) (*
 	return r.DB.QueryContext(ctx, query, args...)
 }
 
-// QueryRowContext is sql.DB's.
+// QueryRowContext is as sql.DB's.
 func (r *Reader) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	if s := r.take(ctx, query); s != nil {
 		defer r.release(s)
@@ -47,7 +47,7 @@ func (r *Reader) QueryRowContext(ctx context.Context, query string, args ...any)
 	return r.DB.QueryRowContext(ctx, query, args...)
 }
 
-// take returns a query's statement, to be released; nil if it does not compile, which running it will tell.
+// take returns a query's statement, to be released; nil if it does not compile.
 func (r *Reader) take(ctx context.Context, query string) *statement {
 	if s := r.kept(query); s != nil {
 		return s
@@ -72,7 +72,7 @@ func (r *Reader) kept(query string) *statement {
 	return s
 }
 
-// keep puts a statement in the place of the one that was not used for longest. Of two of the same query the later one stays.
+// keep adds a statement, evicting the least recently used one. Of two with the same query the later stays.
 func (r *Reader) keep(s *statement) *statement {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *Reader) keep(s *statement) *statement {
 	return s
 }
 
-// drop takes a statement out of the list.
+// drop removes a statement from the list.
 func (r *Reader) drop(at *list.Element) {
 	s := r.order.Remove(at).(*statement)
 	delete(r.compiled, s.query)
@@ -97,7 +97,7 @@ func (r *Reader) drop(at *list.Element) {
 	}
 }
 
-// release says that a statement runs, or has run: rows that are still being read keep it from being closed.
+// release ends a use of a statement; rows that are still being read keep it open.
 func (r *Reader) release(s *statement) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,5 +1,10 @@
-// Package sqlite opens the embedded database and translates records and filters for it. It knows no service's tables
-// but the filter columns of memories.
+// Package sqlite is the access to the embedded database that all services share.
+//  1. Open opens the file with one write connection and several read connections, in WAL mode.
+//  2. Update runs all writes, one transaction at a time, and remembers errors of the disk.
+//  3. Reads run beside them, with statements that a Reader keeps compiled.
+//  4. Live and Matches turn a record.Filter into SQL conditions; ScanRecord reads rows into records.
+//
+// The package knows no service's tables but the filter columns of memories.
 package sqlite
 
 import (
@@ -24,15 +29,15 @@ import (
 	"github.com/triskele/triskele/services/store/trouble"
 )
 
-// readers is how many searches may read at once; SQLite in WAL mode lets them run beside the one writer.
+// readers is the number of read connections; in WAL mode they run beside the one writer.
 const readers = 8
 
-// DB is one SQLite file: a single connection that writes and several that read, so that no search waits for a writer
-// and no writer for another inside a transaction.
+// DB is one SQLite file with one write connection and several read connections. Readers and the writer do not wait
+// for each other.
 type DB struct {
 	Read  *Reader
 	Write *sql.DB
-	Last  trouble.Last // of what Update did
+	Last  trouble.Last // outcome of Update
 }
 
 // Open opens or creates the file at path, in WAL mode with foreign keys on.
@@ -42,8 +47,8 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 		return nil, err
 	}
 	open := func(name string, connections int, options url.Values) (*sql.DB, error) {
-		// Pragmas bind one connection, so they go into the DSN. FULL flushes each transaction to the disk before it is acknowledged:
-		// with NORMAL the last ones are lost with the power.
+		// Pragmas apply to one connection, so they go into the DSN. FULL flushes each transaction before it is
+		// acknowledged: NORMAL loses the last ones in a power failure.
 		options["_pragma"] = append([]string{
 			"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-65536)",
 			"mmap_size(268435456)", "temp_store(MEMORY)",
@@ -53,7 +58,7 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 			otelsql.WithTracerProvider(tel.Statements),
 			otelsql.WithMeterProvider(tel.MeterProvider),
 			otelsql.WithAttributes(attribute.String("db.system.name", "sqlite")),
-			// Only what belongs to a call is traced, and of that the statements, not the pool's housekeeping.
+			// Trace only statements of a call, not the pool's housekeeping.
 			otelsql.WithSpanOptions(otelsql.SpanOptions{
 				DisableErrSkip: true, OmitConnResetSession: true, OmitConnPrepare: true, OmitRows: true, OmitConnectorConnect: true, DisableQuery: true,
 			}),
@@ -62,7 +67,7 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 		if err != nil {
 			return nil, err
 		}
-		// How full the pool is, and how long callers wait for a connection.
+		// Metrics: the pool's size and the waits for a connection.
 		if _, err := otelsql.RegisterDBStatsMetrics(db, otelsql.WithMeterProvider(tel.MeterProvider),
 			otelsql.WithAttributes(attribute.String("db.client.connection.pool.name", name))); err != nil {
 			return nil, errors.Join(err, db.Close())
@@ -75,7 +80,7 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := write.Ping(); err != nil { // creates the file and switches it to WAL before anyone reads
+	if err := write.Ping(); err != nil { // creates the file and sets WAL before the first read
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, Wrap(err)), write.Close())
 	}
 	read, err := open("read", readers, url.Values{"_pragma": {"query_only(1)"}})
@@ -85,7 +90,7 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 	return &DB{Read: &Reader{DB: read}, Write: write}, nil
 }
 
-// spanName is that of a statement, or of what else is done with a connection.
+// spanName names a span by its statement, or by the method without one.
 func spanName(_ context.Context, method otelsql.Method, statement string) string {
 	if statement == "" {
 		return string(method)
@@ -96,7 +101,7 @@ func spanName(_ context.Context, method otelsql.Method, statement string) string
 // Close closes all connections.
 func (db *DB) Close() error { return errors.Join(db.Read.Close(), db.Write.Close()) }
 
-// Update runs fn in a transaction of the writing connection. An error of the disk is marked as a trouble.
+// Update runs fn in a transaction of the write connection. It marks errors of the disk with Wrap.
 func (db *DB) Update(ctx context.Context, fn func(*sql.Tx) error) error {
 	err := Wrap(db.update(ctx, fn))
 	db.Last.Note(ctx, err)
@@ -108,14 +113,14 @@ func (db *DB) update(ctx context.Context, fn func(*sql.Tx) error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	defer func() { _ = tx.Rollback() }() // a no-op after Commit
 	if err := fn(tx); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
-// Args collects the arguments of a statement while its text is put together.
+// Args collects the arguments of a statement while its text is built.
 type Args []any
 
 // Add appends an argument and returns its placeholder.
@@ -128,12 +133,12 @@ func (a *Args) Add(v any) string {
 func (a *Args) AddJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("sqlite: argument %T is not JSON: %v", v, err)) // only lists of strings and scalars come here
+		panic(fmt.Sprintf("sqlite: argument %T is not JSON: %v", v, err)) // callers pass only lists of strings and scalars
 	}
 	return a.Add(string(text))
 }
 
-// Micros is how a time is stored; the zero time is NULL.
+// Micros returns a stored time; the zero time is NULL.
 func Micros(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -149,7 +154,7 @@ func Time(micros sql.NullInt64) time.Time {
 	return time.UnixMicro(micros.Int64).UTC()
 }
 
-// ID is how an id is stored; uuid.Nil is NULL.
+// ID returns a stored id; uuid.Nil is NULL.
 func ID(id uuid.UUID) any {
 	if id == uuid.Nil {
 		return nil
@@ -157,8 +162,8 @@ func ID(id uuid.UUID) any {
 	return id[:]
 }
 
-// Live returns a condition on the memories row called alias: it passes the filter and is neither expired nor, unless
-// asked for, superseded.
+// Live returns a condition on the memories row called alias: it matches the filter, is not expired, and superseded
+// only if asked for.
 func Live(f record.Filter, alias string, args *Args) string {
 	where := fmt.Sprintf("(%[1]s.expires_at IS NULL OR %[1]s.expires_at > %[2]s)", alias, args.Add(time.Now().UnixMicro()))
 	if !f.IncludeSuperseded {
@@ -186,7 +191,7 @@ func Matches(f record.Filter, alias string, args *Args) string {
 		where += fmt.Sprintf(" AND %s.created_at < %s", alias, args.Add(f.CreatedBefore.UnixMicro()))
 	}
 	for key, value := range f.Metadata {
-		// Compared as JSON, so that the number 1, the string "1" and true stay different.
+		// Compare as JSON: the number 1, the string "1" and true are different.
 		where += fmt.Sprintf(" AND EXISTS (SELECT 1 FROM json_each(%s.metadata) e, json_each(%s) w WHERE e.key = %s AND e.type IN ('true', 'false', 'text', 'integer', 'real') AND e.value = w.value AND (e.type = w.type OR (e.type IN ('integer', 'real') AND w.type IN ('integer', 'real'))))",
 			alias, args.AddJSON([]any{value}), args.Add(key))
 	}
@@ -213,20 +218,20 @@ func ScanRecord(scan func(...any) error, more ...any) (record.Record, error) {
 		&r.Source, &created, &updated, &occurred, &expiry, &supersedes, &supersededBy, &r.Revision, &key, &links, &r.Sequence,
 	}
 	if err := scan(append(targets, more...)...); err != nil {
-		if r.ID != uuid.Nil { // reading had begun, so it is the value of a later column
+		if r.ID != uuid.Nil { // the id was read, so a later column is bad
 			err = &record.UndecodableError{Namespace: r.Namespace, ID: r.ID}
 		}
 		return record.Record{}, err
 	}
 	for _, column := range []struct {
 		name, text string
-		to         any // if it is JSON
+		to         any // nil unless the column is JSON
 	}{
 		{"content", r.Content, nil}, {"title", r.Title, nil}, {"category", r.Category, nil}, {"source", r.Source, nil},
 		{"idempotency_key", key.String, nil}, {"expanded_keywords", keywords, &r.Keywords}, {"tags", tags, &r.Tags},
 		{"metadata", metadata, &r.Metadata}, {"links", links, &r.Links},
 	} {
-		// SQLite keeps any bytes as text.
+		// SQLite accepts any bytes as text.
 		if !utf8.ValidString(column.text) || column.to != nil && json.Unmarshal([]byte(column.text), column.to) != nil {
 			return record.Record{}, &record.UndecodableError{Namespace: r.Namespace, ID: r.ID, Column: column.name}
 		}

@@ -1,5 +1,9 @@
-// Package trouble names what keeps a database from storing anything, whichever engine it is, and remembers the last of it. A
-// store wraps the engine's error in one of these; who serves it tells clients and operators the words. It imports no driver.
+// Package trouble names the conditions in which a database can store nothing, for both engines.
+//  1. A store wraps the engine's error in one of them.
+//  2. The server translates it for clients with Of.
+//  3. Last remembers the latest one, logs its begin and its end, and shows it to operators.
+//
+// The package imports no driver.
 package trouble
 
 import (
@@ -10,7 +14,7 @@ import (
 	"time"
 )
 
-// What can be the matter. Each text is fit for clients.
+// The conditions. Their texts are fit for clients.
 var (
 	Full     = errors.New("the disk of the database is full")
 	ReadOnly = errors.New("the database, or the disk that it is on, is read-only")
@@ -18,7 +22,7 @@ var (
 	Short    = errors.New("the database is short of memory or of another resource that its configuration limits")
 )
 
-// Of returns which of them an error is; nil if it is none.
+// Of returns the condition that an error wraps, or nil.
 func Of(err error) error {
 	for _, known := range []error{Full, ReadOnly, Disk, Short} {
 		if errors.Is(err, known) {
@@ -28,11 +32,11 @@ func Of(err error) error {
 	return nil
 }
 
-// settled is how long after a trouble a write that succeeds is taken as its end. On a full disk some still do: those that need no
-// more room.
+// settled is how long after a trouble a successful write counts as its end. Some writes succeed on a full disk: those
+// that need no more space.
 const settled = time.Minute
 
-// Last is the trouble that writes have lately had. The zero Last is none.
+// Last is the latest trouble of writes. The zero Last is none.
 type Last struct{ noted atomic.Pointer[noted] }
 
 type noted struct {
@@ -40,8 +44,8 @@ type noted struct {
 	at  time.Time
 }
 
-// Note takes the outcome of a write. The first of several that fail in the same way is logged, and the end of the trouble. Errors
-// that are no trouble say nothing about the next write.
+// Note records the outcome of a write. It logs the first of several equal failures, and the end of the trouble. Other
+// errors say nothing about the next write.
 func (l *Last) Note(ctx context.Context, err error) {
 	before := l.noted.Load()
 	switch of := Of(err); {
@@ -55,7 +59,7 @@ func (l *Last) Note(ctx context.Context, err error) {
 	}
 }
 
-// Concern is the trouble as a line for operators, "" for none.
+// Concern returns the trouble as a line for operators, or "".
 func (l *Last) Concern() string {
 	if now := l.noted.Load(); now != nil {
 		return now.err.Error() + ": nothing can be stored"

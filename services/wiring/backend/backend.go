@@ -1,5 +1,11 @@
-// Package backend opens a database and builds every service's store on it. It is the one place that knows both engines
-// and all services; programs pick a backend and take from it what they serve.
+// Package backend opens a database and builds every service's store on it. It is the only package that knows both
+// engines and all services.
+//  1. Open chooses the engine: PostgreSQL for a URL, else a SQLite file. OpenOnStandby adds hot standbys for
+//     searches.
+//  2. A program takes the stores and legs that it serves from the Backend: Memory, Lexical, Dense, Graph.
+//  3. Worker makes the queue workers of the derived indexes. Writes in the same process wake them.
+//  4. Curation and Extraction make the workers that call language models.
+//  5. Examine diagnoses the database for an operator.
 package backend
 
 import (
@@ -19,20 +25,20 @@ import (
 	"github.com/triskele/triskele/services/store/schema"
 )
 
-// Index is a leg whose index is derived from the records by a queue worker.
+// Index is a leg whose index a queue worker derives from the records.
 type Index interface {
 	leg.Searcher
 	leg.AsyncIndex
 	queue.Indexer
 }
 
-// GraphIndex is the graph leg, which people can also look into and add facts to.
+// GraphIndex is the graph leg, which people can also browse and add facts to.
 type GraphIndex interface {
 	Index
 	graph.Facts
 	graph.Extractions
 	graph.Viewer
-	// Refresh embeds what lacks vectors of the configured embedder, until there is nothing left or ctx ends.
+	// Refresh embeds entries without vectors of the configured embedder, until all are done or ctx ends.
 	Refresh(ctx context.Context, log *slog.Logger)
 }
 
@@ -40,25 +46,24 @@ type GraphIndex interface {
 type Backend interface {
 	Memory() memory.Store
 	Lexical(config lexical.Config) lexical.Leg
-	// FoldLexical keeps the lexical index in good order until ctx ends; where that needs no work it returns at once.
+	// FoldLexical maintains the lexical index until ctx ends; without need for that it returns at once.
 	FoldLexical(ctx context.Context, log *slog.Logger)
-	// Dense fails if the database's vectors are of another model than the embedder's.
+	// Dense fails if the database's vectors are of another model.
 	Dense(ctx context.Context, embedder embed.Embedder, config dense.Config) (Index, error)
 	Graph(config graph.Config) GraphIndex
-	// Models cares for the embedding models whose vectors the database has.
+	// Models manages the embedding models whose vectors the database has.
 	Models() *dense.Models
 	// Worker returns the queue worker of a derived index.
 	Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker
-	// Queue is the list of what the derived indexes have to catch up with.
+	// Queue is the queue of the derived indexes' tasks.
 	Queue() queue.Store
-	// Concern says what kept the last write from the disk, "" if nothing did. Recalls go on meanwhile.
+	// Concern returns what prevented the last write, "" if nothing did. Recalls continue meanwhile.
 	Concern() string
-	// Ping says whether the database answers.
+	// Ping fails if the database does not answer.
 	Ping(ctx context.Context) error
-	// Version names the engine and its extensions, each with its version.
+	// Version names the engine and its extensions with their versions.
 	Version(ctx context.Context) (string, error)
-	// Examine looks for what is wrong with the database. It reads every memory's key, writes some 1 MB that it takes back, and
-	// needs all tables.
+	// Examine diagnoses the database. It reads every memory's key, and needs all tables.
 	Examine(ctx context.Context) (Examination, error)
 	// Migrate, Plan, Status and Check are the functions of package schema.
 	Migrate(ctx context.Context, tell ...func(schema.Step)) ([]schema.Step, error)
@@ -76,10 +81,10 @@ func Open(ctx context.Context, url, path string, tel *telemetry.Service) (Backen
 	return OpenSQLite(path, tel)
 }
 
-// batch is how many records an index worker takes at a time.
+// batch is how many tasks an index worker claims at a time.
 const batch = 64
 
-// wakers ends the pauses of this process's workers.
+// wakers wakes this process's idle workers.
 type wakers struct {
 	mu       sync.Mutex
 	channels []chan struct{}
@@ -104,8 +109,8 @@ func (w *wakers) wake() {
 	}
 }
 
-// urging is a queue that wakes this process's workers when somebody waits for an index: on PostgreSQL they would notice a
-// write of another process only when they look next.
+// urging is a queue that wakes this process's workers when a caller waits for an index. On PostgreSQL they notice
+// writes of other processes only at their next claim.
 type urging struct {
 	queue.Store
 	wake func()
@@ -120,7 +125,7 @@ func (u urging) Knows(ctx context.Context, index, namespace string, sequence int
 	return knows, gaveUp, err
 }
 
-// WaitReady pings the database until it answers or ctx ends, and says so when that takes long.
+// WaitReady pings the database until it answers or ctx ends, and logs each failure.
 func WaitReady(ctx context.Context, b Backend, log *slog.Logger) error {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)

@@ -12,9 +12,9 @@ import (
 	"github.com/triskele/triskele/services/memory"
 )
 
-// Curation returns what curates the memories of a database until its context ends; neighbours are found through the
-// gateway. A configuration that names a server switches curation on in the database. One that names none leaves it as it
-// is, so that one process of several may be without, and what is returned does nothing.
+// Curation returns the curation worker of a database; it finds neighbours through the gateway. A configuration with a
+// model server switches curation on in the database. One without leaves the switch alone, so that one process of
+// several may have no model; the returned function then does nothing.
 func Curation(ctx context.Context, b Backend, config curator.Config, gateway grpc.ClientConnInterface, tel *telemetry.Service, log *slog.Logger) (func(context.Context), error) {
 	store := b.Memory()
 	if config.URL == "" {
@@ -32,6 +32,6 @@ func Curation(ctx context.Context, b Backend, config curator.Config, gateway grp
 		return nil, err
 	}
 	worker := b.Worker(memory.CurationQueue, c, log)
-	worker.Batch = 1 // a memory is judged in the light of what was decided about the one before
+	worker.Batch = 1 // each judgement depends on the decision before it
 	return worker.Run, nil
 }

@@ -18,35 +18,35 @@ import (
 	"github.com/triskele/triskele/services/store/trouble"
 )
 
-// Examination is what a look at the database itself has found, for an operator.
+// Examination is the result of Examine, for an operator.
 type Examination struct {
-	TooOld []string      // the server or an extension, each with what is needed
-	Clock  time.Duration // how far the database's clock is ahead of this host's, to half of what asking took
-	Damage []string      // what the engine finds wrong with its own file
-	// Trouble is what keeps the database from storing anything, one of package trouble's errors; nil if a write went well that was
-	// taken back.
+	TooOld []string      // the server or an extension, with the needed version
+	Clock  time.Duration // the database's clock minus this host's, to half of the round trip
+	Damage []string      // faults that the engine finds in its own file
+	// Trouble is one of package trouble's errors if the database can store nothing. It is nil if a trial write
+	// succeeded, which is rolled back.
 	Trouble error
-	// Free is how many bytes the disk of the file has left; -1 if that cannot be told.
+	// Free is how many bytes the disk of the file has left; -1 if unknown.
 	Free    int64
-	Invalid []string // indexes that were begun and not finished, as psql names them
-	// NoVectorIndex says that the active model's vectors have no finished HNSW index.
+	Invalid []string // unfinished indexes, as psql names them
+	// NoVectorIndex is true if the active model's vectors have no finished HNSW index.
 	NoVectorIndex bool
-	// WordlessIn and MiscountedIn are namespaces with memories that the lexical index lacks, and with statistics that
-	// do not add up; up to ten each.
+	// WordlessIn are namespaces with memories missing from the lexical index. MiscountedIn are those with wrong
+	// statistics. Both list up to ten.
 	WordlessIn, MiscountedIn []string
-	// Vectorless counts memories that may be embedded, have no vector of the active model, and do not wait for one.
+	// Vectorless counts memories that may be embedded, lack a vector of the active model, and have no task.
 	Vectorless int64
-	IsStandby  bool // the database is a standby itself
+	IsStandby  bool // the database itself is a standby
 	Standbys   []Standby
 }
 
 // Standby is a server that follows the database.
 type Standby struct {
 	Name, State string        // as in pg_stat_replication
-	Lag         time.Duration // of what it has replayed
+	Lag         time.Duration // of the replayed WAL
 }
 
-// Least versions that have what the services use: halfvec's index and iterative scans came with pgvector 0.8.
+// Minimum versions: pgvector 0.8 has the index for halfvec and iterative scans.
 const (
 	minServer   = 15
 	minPgvector = "0.8"
@@ -63,7 +63,7 @@ func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
 		return e, err
 	}
 	e.Clock = now.Sub(asked.Add(time.Since(asked) / 2))
-	e.Free = -1 // of whatever disk the server is on
+	e.Free = -1 // the server's disk is unknown
 	if !e.IsStandby {
 		if e.Trouble, err = b.tryWriting(ctx); err != nil {
 			return e, err
@@ -84,7 +84,7 @@ func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
 			*into, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		}
 	}
-	// A building model's index over all partitions is not valid before those of the partitions are.
+	// A building model's partitioned index is invalid until its partitions' indexes are valid.
 	names(&e.Invalid, `SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 		WHERE NOT (i.indisvalid AND i.indisready) AND c.relnamespace::regnamespace::text IN ('memory', 'lexical', 'dense', 'graph')
 			AND NOT EXISTS (SELECT FROM dense.models m WHERE m.status = 'building' AND c.relname LIKE 'vectors%\_near\_' || m.id) ORDER BY 1`)
@@ -108,7 +108,7 @@ func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
 		Scan(&e.Vectorless, &e.NoVectorIndex); err != nil {
 		return e, err
 	}
-	// Who may not see the others sees their names alone, and no state.
+	// A role without the privilege for it sees only names, no state.
 	rows, err := b.pool.Query(ctx, `SELECT coalesce(application_name, ''), coalesce(state, ''), coalesce(replay_lag, '0') FROM pg_stat_replication ORDER BY 1`)
 	if err != nil {
 		return e, err
@@ -117,7 +117,7 @@ func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
 	return e, err
 }
 
-// tryWriting writes some 1 MB, which needs room on the disk, and takes it back.
+// tryWriting writes about 1 MB, which needs disk space, and rolls back.
 func (b *Postgres) tryWriting(ctx context.Context) (found, err error) {
 	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `CREATE TEMP TABLE triskele_probe AS SELECT md5(i::text) FROM generate_series(1, 16000) i`); err != nil {
@@ -126,7 +126,7 @@ func (b *Postgres) tryWriting(ctx context.Context) (found, err error) {
 		return errTakeBack
 	})
 	switch err = postgres.Wrap(err); {
-	case errors.Is(err, errTakeBack), postgres.IsForbidden(err): // a role without TEMP can tell nothing
+	case errors.Is(err, errTakeBack), postgres.IsForbidden(err): // a role without TEMP cannot try
 		return nil, nil
 	case postgres.IsReadOnly(err):
 		return trouble.ReadOnly, nil
@@ -136,10 +136,10 @@ func (b *Postgres) tryWriting(ctx context.Context) (found, err error) {
 	return nil, err
 }
 
-// errTakeBack ends a transaction that is not to be kept.
+// errTakeBack rolls back a trial transaction.
 var errTakeBack = errors.New("take back what was written")
 
-// olderThan compares the first two numbers of versions; a version that is none is older.
+// olderThan compares major and minor versions; an unparsable version is older.
 func olderThan(version, least string) bool {
 	var major, minor, leastMajor, leastMinor int
 	_, _ = fmt.Sscanf(version, "%d.%d", &major, &minor)
@@ -147,7 +147,7 @@ func olderThan(version, least string) bool {
 	return major < leastMajor || major == leastMajor && minor < leastMinor
 }
 
-// tryWriting changes a row and takes that back, which reaches no disk, and writes 1 MB beside the file, which does.
+// tryWriting changes a row and rolls back, which reaches no disk. It also writes 1 MB beside the file, which does.
 func (b *SQLite) tryWriting(ctx context.Context) (found, err error) {
 	err = b.db.Update(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE write_sequence SET last = last`); err != nil {
@@ -158,7 +158,7 @@ func (b *SQLite) tryWriting(ctx context.Context) (found, err error) {
 	switch {
 	case trouble.Of(err) != nil:
 		return trouble.Of(err), nil
-	case !errors.Is(err, errTakeBack) && !sqlite.IsBusy(err): // who is busy writing can write
+	case !errors.Is(err, errTakeBack) && !sqlite.IsBusy(err): // a busy writer shows that writes work
 		return nil, err
 	}
 	file, err := os.CreateTemp(filepath.Dir(b.path), ".triskele-probe-*")
@@ -167,7 +167,7 @@ func (b *SQLite) tryWriting(ctx context.Context) (found, err error) {
 		err = errors.Join(err, file.Sync(), file.Close(), os.Remove(file.Name()))
 	}
 	switch {
-	case err == nil, errors.Is(err, os.ErrPermission): // the file itself could be written
+	case err == nil, errors.Is(err, os.ErrPermission): // the database file was writable
 		return nil, nil
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return trouble.Full, nil
@@ -177,7 +177,7 @@ func (b *SQLite) tryWriting(ctx context.Context) (found, err error) {
 	return trouble.Disk, nil
 }
 
-// Examine implements Backend. The file's clock is this host's.
+// Examine implements Backend. Clock is 0: it is the host's clock.
 func (b *SQLite) Examine(ctx context.Context) (e Examination, err error) {
 	texts := func(into *[]string, statement string) {
 		if err != nil {
@@ -203,7 +203,7 @@ func (b *SQLite) Examine(ctx context.Context) (e Examination, err error) {
 	e.Free = free(filepath.Dir(b.path))
 	texts(&e.Damage, `PRAGMA quick_check(5)`)
 	if e.Damage = slices.DeleteFunc(e.Damage, func(text string) bool { return text == "ok" }); len(e.Damage) > 0 {
-		return e, nil // what is asked below may fail of it
+		return e, nil // later queries may fail on damage
 	}
 	texts(&e.WordlessIn, `SELECT DISTINCT m.namespace FROM memories m
 		WHERE NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`)

@@ -9,8 +9,8 @@ import (
 	"github.com/triskele/triskele/services/llm/extractor"
 )
 
-// Extraction returns what has a model read memories for the graph until its context ends. It is switched on in the database
-// as Curation is.
+// Extraction returns the worker that extracts facts from memories with a model. A configuration switches it on as in
+// Curation.
 func Extraction(ctx context.Context, b Backend, index GraphIndex, config extractor.Config, tel *telemetry.Service, log *slog.Logger) (func(context.Context), error) {
 	if config.URL == "" {
 		on, err := index.Extraction(ctx)

@@ -2,5 +2,5 @@
 
 package backend
 
-// free is -1: it cannot be told.
+// free returns -1: unknown.
 func free(string) int64 { return -1 }

@@ -4,7 +4,7 @@ package backend
 
 import "golang.org/x/sys/unix"
 
-// free is how many bytes a folder's disk has left for its owner; -1 if that cannot be told.
+// free returns the bytes that a folder's disk has left for its owner; -1 if unknown.
 func free(folder string) int64 {
 	var st unix.Statfs_t
 	if unix.Statfs(folder, &st) != nil {

@@ -24,17 +24,17 @@ import (
 // Postgres is a PostgreSQL database with pgvector.
 type Postgres struct {
 	pool *pgxpool.Pool
-	// Standby is where searches read, nil for the database itself.
+	// Standby serves searches; nil for the primary.
 	Standby *postgres.Standby
 	tasks   queue.Store
-	last    trouble.Last // of what memory stores wrote
+	last    trouble.Last // of the memory stores' writes
 	wakers  wakers
 	tel     *telemetry.Service
 }
 
 var _ Backend = (*Postgres)(nil)
 
-// OpenOnStandby is OpenPostgres for services that search in a hot standby of the database, at read; "" is for none.
+// OpenOnStandby is OpenPostgres for services that search in a hot standby, at URL read; "" for none.
 func OpenOnStandby(ctx context.Context, url, read string, tel *telemetry.Service) (*Postgres, error) {
 	b, err := OpenPostgres(ctx, url, tel)
 	if err != nil || read == "" {
@@ -103,7 +103,7 @@ func (b *Postgres) Worker(name string, indexer queue.Indexer, log *slog.Logger) 
 // Queue implements Backend.
 func (b *Postgres) Queue() queue.Store { return b.tasks }
 
-// Ping implements Backend. With a standby it is that which has to answer: searches go on without the primary.
+// Ping implements Backend. It pings the standby if there is one: searches work without the primary.
 func (b *Postgres) Ping(ctx context.Context) error { return b.Standby.Or(b.pool).Ping(ctx) }
 
 // Version implements Backend.
@@ -122,7 +122,7 @@ func (b *Postgres) withSQL(fn func(*sql.DB) error) error {
 // Migrate implements Backend.
 func (b *Postgres) Migrate(ctx context.Context, tell ...func(schema.Step)) (steps []schema.Step, err error) {
 	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Up(ctx, db, schema.Postgres, tell...); return err })
-	b.pool.Reset() // connections made before the vector extension do not know its types
+	b.pool.Reset() // older connections do not know the vector extension's types
 	return steps, err
 }
 

@@ -1,5 +1,8 @@
-// Package daemon runs a service on PostgreSQL as a program of its own: it waits for the database, checks the schema and
-// ties health to both.
+// Package daemon runs one service on PostgreSQL as a program. Main works as follows:
+//  1. It parses the flags, opens the database (and its standby) and waits until it answers.
+//  2. It checks that the schema has the tracks that the service needs.
+//  3. It builds the service, and starts its background work and the server.
+//  4. Health follows the database until the context ends; then the server drains and the work ends.
 package daemon
 
 import (
@@ -21,27 +24,27 @@ import (
 	"github.com/triskele/triskele/services/wiring/backend"
 )
 
-// gatewayName is what the gateway's certificate names it: with TLS, services take calls from nobody else.
+// gatewayName is the name in the gateway's certificate: with TLS, services accept only calls from it.
 const gatewayName = "fuser"
 
 type flags struct {
 	program.Flags
-	kong.Plugins        // flags of the one service
+	kong.Plugins        // flags of the service
 	Postgres     string `help:"PostgreSQL connection URL." required:"" env:"TRISKELE_POSTGRES" placeholder:"URL" group:"Database:"`
 	PostgresRead string `name:"postgres-read" help:"Connection URL of a hot standby of the database, to search in; what is written still goes to --postgres." env:"TRISKELE_POSTGRES_READ" placeholder:"URL" group:"Database:"`
 }
 
-// Service is what a program builds on the database.
+// Service is the service that a program runs.
 type Service struct {
 	Register func(server *rpc.Server)
-	Work     map[string]func(ctx context.Context) // what runs beside the server until ctx ends, by a name for the log
+	Work     map[string]func(ctx context.Context) // background work until ctx ends, by a name for the log
 }
 
-// Build makes the service on an open database whose schema has been checked. peers is for calls to other services.
+// Build makes the service on an open database with a checked schema. peers is for calls to other services.
 type Build func(ctx context.Context, b backend.Backend, peers auth.TLS, tel *telemetry.Service, log *slog.Logger) (Service, error)
 
-// Main runs a service as program.Main does. name is the service's, listen its default address, and track the schema
-// track it owns. own are pointers to structs of flags that only this service has.
+// Main runs a service as program.Main does. listen is the default address, track the service's own schema track. own
+// are pointers to structs of the service's own flags.
 func Main(name, description, listen, track string, build Build, own ...any) {
 	f := flags{Plugins: own}
 	program.Main(name, description, &f, &f.Flags, kong.Vars{"listen": listen, "tls_clients": gatewayName},
@@ -57,7 +60,7 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 	}
 	defer func() { _ = b.Close() }()
 	if err := backend.WaitReady(ctx, b, log); err != nil {
-		return nil // told to stop while waiting
+		return nil // stopped while waiting
 	}
 	if err := b.Check(ctx, schema.Needs(track)...); err != nil {
 		return err

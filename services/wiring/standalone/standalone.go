@@ -1,5 +1,11 @@
-// Package standalone runs all five services in one process: the same servers, interceptors, deadlines and error mapping
-// as in a deployment, joined by in-memory connections instead of TCP.
+// Package standalone runs all five services in one process. They are the same servers, interceptors, deadlines and
+// error mapping as in a deployment, joined by in-memory connections. Start works as follows:
+//  1. It opens the database and migrates it, or only checks the schema with AskOnly.
+//  2. It starts the index workers and the other background work.
+//  3. It starts a server per leg and one for memories, each on an in-memory listener.
+//  4. It connects the gateway to them and serves it in memory (Conn). Serve adds a network listener.
+//
+// Close ends everything and closes the database last.
 package standalone
 
 import (
@@ -38,7 +44,7 @@ import (
 // pipeBytes is the buffer of an in-memory connection.
 const pipeBytes = 1 << 20
 
-// Config says what to run.
+// Config configures a System.
 type Config struct {
 	Postgres string // connection URL; empty means SQLite
 	SQLite   string // path of the file
@@ -46,16 +52,15 @@ type Config struct {
 	Fallback embed.Embedder // of the same model, for queries when Embedder fails; may be nil
 	Lexical  lexical.Config
 	Dense    dense.Config
-	Gateway  gateway.Config // its legs are this process's own; without legs it has the default ones
+	Gateway  gateway.Config // the legs are in this process; nil Legs means the default ones
 	Graph    graph.Config   // the zero value is the default
-	Curator  curator.Config // without a URL nothing is curated
-	// Extractor reads facts out of memories; without a URL nothing is read.
+	Curator  curator.Config // without a URL curation is not run
+	// Extractor extracts facts from memories; without a URL it is not run.
 	Extractor extractor.Config
-	Sweep     memory.Sweep // of expired memories; the zero value never removes any
-	// AskOnly is for a process that asks something and is gone: the database is opened as it is, and nothing works in the
-	// background.
+	Sweep     memory.Sweep // of expired memories; the zero value never sweeps
+	// AskOnly is for short-lived callers: the database is not migrated, and there is no background work.
 	AskOnly bool
-	// Delay, if not nil, is asked before each search how long to hold it up: a fault to practise with.
+	// Delay, if not nil, returns a delay for each search of a leg: a fault to test with.
 	Delay func(leg string) time.Duration
 }
 
@@ -63,7 +68,7 @@ type Config struct {
 type System struct {
 	Backend backend.Backend
 	Conn    *grpc.ClientConn // to the gateway, in memory
-	// Legs are the legs themselves, by name, for those who measure them past the gateway.
+	// Legs are clients of the legs by name, for measurements without the gateway.
 	Legs    map[string]triskelev1.LegServiceClient
 	gateway *rpc.Server // the one in memory
 	outside func(*rpc.Server, net.Listener) error
@@ -208,7 +213,7 @@ func (s *System) serve(ctx context.Context, server *rpc.Server, name string, tel
 	return conn, nil
 }
 
-// delay holds searches up; one whose caller gives up meanwhile ends.
+// delay delays searches, and ends those that their callers cancel.
 func delay(name string, of func(string) time.Duration) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		if of != nil {
@@ -224,12 +229,12 @@ func delay(name string, of func(string) time.Duration) grpc.UnaryServerIntercept
 	}
 }
 
-// Serve serves the gateway with a server of the caller's too, which knows whom to let in, until the system is closed.
+// Serve also serves the gateway on the caller's server, which authenticates callers, until the system is closed.
 func (s *System) Serve(server *rpc.Server, listener net.Listener) error {
 	return s.outside(server, listener)
 }
 
-// Kill stops a leg at once, as a crash would.
+// Kill stops a leg at once, like a crash.
 func (s *System) Kill(leg string) error {
 	server, ok := s.legs[leg]
 	if !ok {
@@ -239,7 +244,7 @@ func (s *System) Kill(leg string) error {
 	return nil
 }
 
-// Close stops everything, running calls last, and closes the database.
+// Close stops all services and closes the database.
 func (s *System) Close() error {
 	s.stop()
 	var errs []error
@@ -248,7 +253,7 @@ func (s *System) Close() error {
 	}
 	s.running.Wait()
 	if len(s.closers) > 0 {
-		errs = append(errs, s.closers[0]()) // the database, which the services use until they have ended
+		errs = append(errs, s.closers[0]()) // the database; services use it until they end
 	}
 	return errors.Join(errs...)
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/triskele/triskele/services/memory"
 )
 
-// Client serves the fixture's memories until the test ends and returns a client of the server.
+// Client serves the fixture's memories until the test ends and returns a client.
 func (f *Fixture) Client(t testing.TB) triskelev1.MemoryServiceClient {
 	t.Helper()
 	return f.ClientOf(t, Log())
 }
 
-// ClientOf is as Client; the server writes to a log.
+// ClientOf is Client with a log for the server.
 func (f *Fixture) ClientOf(t testing.TB, log *slog.Logger) triskelev1.MemoryServiceClient {
 	t.Helper()
 	server := rpc.NewServer(f.Tel, log)

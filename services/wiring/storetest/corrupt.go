@@ -9,11 +9,11 @@ import (
 	"github.com/triskele/triskele/services/store/schema"
 )
 
-// Damage is a way for a stored memory to become unreadable: what is assigned to columns of its row on each engine, and
-// the column that an error then names, if it can.
+// Damage makes a stored memory unreadable: the SQL assignments for each engine, and the column that the error then
+// names, if any.
 type Damage struct{ Column, Postgres, SQLite string }
 
-// Damages are the kinds of damage that the databases themselves let happen.
+// Damages are the kinds of damage that the databases allow.
 var Damages = []Damage{
 	{"tags", `tags = ARRAY['fine', NULL]`, `tags = '["fine", {"a": 1}]'`},
 	{"links", `links = '[{"target": "nobody"}]'`, `links = '[{"target": "nobody"}]'`},
@@ -23,7 +23,7 @@ var Damages = []Damage{
 	{"content", ``, `content = CAST(x'fffe' AS TEXT)`},
 }
 
-// Of returns the assignments for an engine, "" if the damage cannot happen there.
+// Of returns the assignments for an engine, "" if it prevents the damage.
 func (d Damage) Of(engine schema.Engine) string {
 	if engine == schema.Postgres {
 		return d.Postgres
@@ -31,7 +31,7 @@ func (d Damage) Of(engine schema.Engine) string {
 	return d.SQLite
 }
 
-// Corrupt changes a memory behind the stores' back, and behind the constraints' where the engine allows that.
+// Corrupt changes a memory past the store, and past the constraints if the engine allows that.
 func (f *Fixture) Corrupt(t testing.TB, id uuid.UUID, assignments string) {
 	t.Helper()
 	ctx := context.Background()

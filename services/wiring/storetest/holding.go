@@ -13,8 +13,8 @@ import (
 	"github.com/triskele/triskele/services/store/schema"
 )
 
-// Holding returns the tables, of whatever service, with a row that holds a text: a word, a name or an id in any column.
-// Of a full-text index, which keeps no texts, it asks whether it finds the text.
+// Holding returns the tables of all services in which a row contains a text: a word, a name or an id. A full-text
+// index keeps no texts: Holding searches it instead.
 func (f *Fixture) Holding(t testing.TB, text string) []string {
 	t.Helper()
 	search := f.holdingSQLite

@@ -1,5 +1,6 @@
 // Package storetest runs a test once on each engine, on a fresh database with the whole schema and the real memory
-// store.
+// store. Run calls a test with a Fixture per engine. PostgreSQL databases are copies of pgtest's template; SQLite
+// files are copies of one migrated file. Insert, Drain, Corrupt and Holding are steps of such tests.
 package storetest
 
 import (
@@ -26,7 +27,7 @@ import (
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
-// Fixture is a database and the stores every service shares. Of Pool and DB only the engine's own is set.
+// Fixture is a database and the shared stores. Only the engine's own of Pool and DB is set.
 type Fixture struct {
 	Engine schema.Engine
 	Pool   *pgxpool.Pool
@@ -63,8 +64,8 @@ func Postgres(t testing.TB) *Fixture {
 	}
 }
 
-// migrated is a database file with the whole schema, which every fixture starts from: migrating takes far longer than
-// copying what comes of it.
+// migrated is the content of a SQLite file with the whole schema. Fixtures copy it, which is much faster than
+// migrating.
 var migrated = sync.OnceValues(func() (_ []byte, err error) {
 	folder, err := os.MkdirTemp("", "storetest")
 	if err != nil {
@@ -81,7 +82,7 @@ var migrated = sync.OnceValues(func() (_ []byte, err error) {
 		return nil, err
 	}
 	_, err = schema.Up(context.Background(), db.Write, schema.SQLite)
-	if err = errors.Join(err, db.Close()); err != nil { // closing writes everything into the one file
+	if err = errors.Join(err, db.Close()); err != nil { // closing checkpoints the WAL into the file
 		return nil, err
 	}
 	return os.ReadFile(file)
@@ -166,7 +167,7 @@ func (f *Fixture) Drain(t testing.TB, index string, indexer queue.Indexer) {
 	}
 }
 
-// Log keeps errors only, which a test that fails shows.
+// Log logs only errors, to standard error.
 func Log() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }

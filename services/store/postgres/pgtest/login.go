@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Login creates a user with the role of a service, as an operator does, and returns the connection URL of the database
-// for it. The user is dropped when the test ends.
+// Login creates a user with the role of a service, as an operator does, and returns a connection URL with its name.
+// The user is dropped when the test ends.
 func Login(t testing.TB, database, service string) string {
 	t.Helper()
 	name, password := "t_"+service+"_"+uuid.New().String(), uuid.New().String()

@@ -1,4 +1,9 @@
 // Package pgtest gives each test a PostgreSQL database of its own.
+//  1. The first test of a schema version migrates a template database; it stays on the server for later runs.
+//  2. New copies the template for each test, which takes a fraction of a migration's time.
+//  3. The database is dropped when the test ends.
+//
+// Tests fail if the server is not configured; they do not skip.
 package pgtest
 
 import (
@@ -13,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Variable names the environment variable with the connection URL of a server the tests may create databases on.
+// Variable is the environment variable with the URL of a server on which tests may create databases.
 const Variable = "TRISKELE_TEST_POSTGRES"
 
 // New creates a database with the whole schema and returns its connection URL. It is dropped when the test ends.
@@ -28,7 +33,7 @@ func Empty(t testing.TB) string {
 	return create(t, "")
 }
 
-// server is the connection URL of the server. Its absence fails the test: a skip would look like a pass.
+// server returns the connection URL of the server. A missing one fails the test: a skip looks like a pass.
 func server(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv(Variable)
@@ -47,7 +52,7 @@ func create(t testing.TB, options string) string {
 	return named(t, name)
 }
 
-// execute runs a statement on a connection of its own: between two of them a test may have the server crash.
+// execute runs a statement on a new connection: a test may crash the server between two statements.
 func execute(t testing.TB, database, statement string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

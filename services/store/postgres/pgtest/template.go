@@ -16,17 +16,17 @@ import (
 	"github.com/triskele/triskele/services/store/schema"
 )
 
-// templateLock names, among the server's advisory locks, the one of whoever makes a template.
+// templateLock is the key of the advisory lock for making a template.
 const templateLock = 0x7465_6d70_6c61_7465
 
-// templates are the names of this process's templates by server, once it knows that the server has them.
+// templates are the names of the templates known to exist, by server.
 var templates = struct {
 	sync.Mutex
 	names map[string]string
 }{names: map[string]string{}}
 
-// migrated returns the name of a database that has the whole schema and nothing in it. Copying it takes a small part of
-// the time that migrating an empty one does. It stays on the server, for whoever has the same migrations.
+// migrated returns the name of an empty database with the whole schema. A copy takes a small part of the time of a
+// migration. It stays on the server for all tests with the same migrations.
 func migrated(t testing.TB) string {
 	t.Helper()
 	templates.Lock()
@@ -43,7 +43,7 @@ func migrated(t testing.TB) string {
 }
 
 func makeTemplate(ctx context.Context, t testing.TB) (string, error) {
-	// A transaction has the lock, not a session: a pooler between them gives that to others.
+	// The lock belongs to a transaction: a pooler may give a session's lock to others.
 	lock, err := pgx.Connect(ctx, server(t))
 	if err != nil {
 		return "", err
@@ -73,7 +73,7 @@ func makeTemplate(ctx context.Context, t testing.TB) (string, error) {
 	}); err != nil {
 		return "", err
 	}
-	// It is marked as a template only when it is whole.
+	// Only a complete database is marked as a template.
 	var whole bool
 	if err := admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)`, name).Scan(&whole); err != nil || whole {
 		return name, err
