@@ -3,7 +3,7 @@
 //  1. Main parses the command line, the environment and the configuration file with kong.
 //  2. It makes the log, and a context that SIGINT or SIGTERM ends.
 //  3. observed starts telemetry and the server for operators, and calls the service's Run.
-//  4. Telemetry is flushed under a deadline of its own, and the program exits with a code of exits.
+//  4. Telemetry is flushed under a deadline of its own, and the program exits with a code from exits.
 package program
 
 import (

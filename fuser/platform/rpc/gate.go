@@ -18,7 +18,7 @@ import (
 // it. It is not asked about health checks and reflection.
 type Gate func(ctx context.Context, method string) (Call, error)
 
-// Operate stands for a method: a gate allows it to operators, who see calls in all namespaces.
+// Operate is the method that a gate must allow before operators see the calls in all namespaces.
 const Operate = "operate"
 
 // Call is an admitted call.
