@@ -1,6 +1,11 @@
-// Package page is the gateway's page for operators: it asks a recall and shows how its answer came about, how the legs do
-// against their budgets, recent slow and degraded recalls, and how far the indexes are behind. It needs no network beside the
-// gateway, and a browser runs nothing but what is embedded here.
+// Package page serves the gateway's page for operators. It runs a recall and shows how its answer came about. It also
+// shows leg latencies against budgets, recent slow and degraded recalls, and the lag of the indexes.
+//
+//  1. A browser loads and runs only the embedded assets; guarded sets the headers for that.
+//  2. recall, namespaces and index call the gateway through a gRPC server in memory, with the browser's token. That
+//     server asks the gate as for any call.
+//  3. live, recalls and traces show recent recalls of all callers, so known asks the gate about all namespaces first.
+//  4. view.go turns spans and statistics into the JSON that the assets draw.
 package page
 
 import (
@@ -46,13 +51,12 @@ type page struct {
 	recent    *recent.Ring
 	recorder  *telemetry.Recorder
 	inside    *rpc.Entrance
-	gate      rpc.Gate // nil if everybody is let in
+	gate      rpc.Gate // nil admits everybody
 }
 
-// Open adds the page to the mux of a server for operators, which keeps other sites' requests out. What the page asks goes to a
-// gRPC server in memory, which knows whom to let in from outer and which serve has serve the gateway. There is one rule: what is shown
-// of texts, queries and recalls is for those whom outer's gate lets in. The page's own files are for everybody, since they ask for the
-// token.
+// Open adds the page to mux, whose server refuses other sites' requests. The page calls a gRPC server in memory,
+// which serve runs with outer's gate. Texts, queries and recalls need a caller that the gate admits. The page's own
+// files do not, since they ask for the token.
 func Open(mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service, log *slog.Logger, serve func(*rpc.Server, net.Listener) error) (closePage func(), err error) {
 	inside, closePage, err := rpc.Inner(outer.Gate(), tel, log, serve, rpc.Traced(tel))
 	if err != nil {
@@ -80,7 +84,7 @@ func (p *page) register(mux *http.ServeMux) {
 	handle("GET /api/index", p.index)
 }
 
-// guarded tells a browser to run and load nothing from elsewhere, and to show the page nowhere else.
+// guarded forbids a browser to load or run anything else, and to show the page in a frame.
 func guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
@@ -96,8 +100,8 @@ func guarded(next http.Handler) http.Handler {
 	})
 }
 
-// known keeps what is of all callers' recalls to those who may know of all namespaces. Everything else is a call to the gateway, which
-// asks by itself.
+// known protects all callers' recalls: the gate must allow all namespaces. Other handlers call the gateway, which
+// asks the gate itself.
 func (p *page) known(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if p.gate != nil {
@@ -115,15 +119,15 @@ func (p *page) known(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// everywhere is a request that is about all namespaces.
+// everywhere is a request about all namespaces.
 type everywhere struct{}
 
-// GetNamespace returns the pattern that no other covers.
+// GetNamespace returns the pattern that only "*" covers.
 func (everywhere) GetNamespace() string { return "*" }
 
-// recall asks what the browser asks, with everything that explains the answer.
+// recall runs the browser's recall and returns all that explains the answer.
 func (p *page) recall(w http.ResponseWriter, r *http.Request) {
-	// A type that no form can send: another site's page would have to ask first whether it may.
+	// Forms cannot send this type, so pages of other sites must ask by CORS first.
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		fail(w, status.Error(codes.InvalidArgument, "the request must be application/json"))
 		return
@@ -167,7 +171,7 @@ func (p *page) recall(w http.ResponseWriter, r *http.Request) {
 	}{text, waterfall(spans)})
 }
 
-// live says how the legs do.
+// live returns how the legs do.
 func (p *page) live(w http.ResponseWriter, r *http.Request) {
 	write(w, liveView(p.recent.Live(time.Now(), number(r, "steps", 90))))
 }
@@ -190,7 +194,7 @@ func (p *page) one(w http.ResponseWriter, r *http.Request) {
 	write(w, waterfall(one.Trace().Spans))
 }
 
-// traces hands the recent recalls out as OTLP, a trace a line.
+// traces returns the recent recalls as OTLP, one trace a line.
 func (p *page) traces(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	for _, one := range p.recent.Recalls(recent.All, number(r, "limit", maxListed)) {
@@ -223,7 +227,7 @@ func (p *page) index(w http.ResponseWriter, r *http.Request) {
 	write(w, indexView(resp))
 }
 
-// shown passes on the token that the browser shows.
+// shown passes on the browser's token.
 func shown(r *http.Request) context.Context {
 	ctx := rpc.From(r)
 	if token := r.Header.Get("Authorization"); token != "" {
@@ -246,7 +250,7 @@ func write(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value) // an error means that the client has gone
 }
 
-// fail answers with what the gateway says is wrong, which is fit for callers.
+// fail answers with the gateway's error, which is fit for callers.
 func fail(w http.ResponseWriter, err error) {
 	message := status.Convert(err).Message()
 	if _, ok := status.FromError(err); !ok && !errors.Is(err, context.Canceled) {

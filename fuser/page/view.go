@@ -11,20 +11,20 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// row is a span in a waterfall. Times are in microseconds after the first.
+// row is a span in a waterfall. Times are in microseconds after the root's start.
 type row struct {
 	Name     string     `json:"name"`
 	Service  string     `json:"service"`
 	Depth    int        `json:"depth"`
 	Start    int64      `json:"start"`
 	Took     int64      `json:"took"`
-	Critical [][2]int64 `json:"critical"` // begin and length of what it adds to the critical path
+	Critical [][2]int64 `json:"critical"` // start and length of its part of the critical path
 	Failed   bool       `json:"failed"`
 	State    string     `json:"state,omitempty"`
 	Reason   string     `json:"reason,omitempty"`
 }
 
-// waterfall is the spans of a trace as a tree, root first. A span whose parent was not recorded hangs below the root.
+// waterfall returns the spans of a trace as a tree, root first. Spans without a recorded parent hang below the root.
 func waterfall(spans []*triskelev1.Span) []row {
 	rows := []row{}
 	if len(spans) == 0 {
@@ -65,7 +65,7 @@ func waterfall(spans []*triskelev1.Span) []row {
 			Critical: path[span], Failed: span.GetFailed(), State: attributes["triskele.state"], Reason: attributes["triskele.reason"],
 		})
 		below := children[span.GetId()]
-		delete(children, span.GetId()) // each once, whatever a broken trace says
+		delete(children, span.GetId()) // each once, even in a broken trace
 		for _, child := range below {
 			draw(child, depth+1)
 		}
@@ -74,7 +74,7 @@ func waterfall(spans []*triskelev1.Span) []row {
 	return rows
 }
 
-// Times in the views are in milliseconds.
+// ms is in milliseconds, as all times in views.
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func stateName(s triskelev1.LegState) string { return strings.TrimPrefix(s.String(), "LEG_STATE_") }

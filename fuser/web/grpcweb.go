@@ -32,7 +32,7 @@ const (
 	trailerFrame = 0x80
 )
 
-// serveGRPCWeb makes the call that a request describes. Messages pass as the bytes they are.
+// serveGRPCWeb makes the call of a request. Messages pass as bytes.
 func serveGRPCWeb(inside *rpc.Entrance, w http.ResponseWriter, r *http.Request) {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	body, out := io.Reader(r.Body), io.Writer(w)
@@ -50,7 +50,7 @@ func serveGRPCWeb(inside *rpc.Entrance, w http.ResponseWriter, r *http.Request) 
 	}
 	w.Header().Set("Content-Type", kind)
 	answers := http.NewResponseController(w)
-	sent := func() { _ = answers.SetReadDeadline(time.Time{}) } // it would end a long answer, too
+	sent := func() { _ = answers.SetReadDeadline(time.Time{}) } // it would cut a long answer
 	err := call(inside, r, body, sent, func(message []byte) error {
 		if err := writeFrame(out, 0, message); err != nil {
 			return err
@@ -60,8 +60,8 @@ func serveGRPCWeb(inside *rpc.Entrance, w http.ResponseWriter, r *http.Request) 
 	_ = writeFrame(out, trailerFrame, trailers(err)) // an error means that the caller has gone
 }
 
-// call has the gate asked, sends the frames of a body, says when that is done, and passes on what is answered. It ends with an error,
-// io.EOF if all is well.
+// call asks the gate, sends the frames of the body, calls sent and passes on the answers. It always returns an error,
+// io.EOF for success.
 func call(inside *rpc.Entrance, r *http.Request, body io.Reader, sent func(), answer func([]byte) error) (err error) {
 	ctx, cancel := context.WithCancel(outgoing(r))
 	defer cancel()
@@ -97,7 +97,7 @@ func call(inside *rpc.Entrance, r *http.Request, body io.Reader, sent func(), an
 		err = stream.SendMsg(message)
 		leave()
 		if err != nil {
-			break // the call has ended: what is received says how
+			break // the call has ended: RecvMsg returns its status
 		}
 	}
 	if err := stream.CloseSend(); err != nil {
@@ -115,7 +115,7 @@ func call(inside *rpc.Entrance, r *http.Request, body io.Reader, sent func(), an
 	}
 }
 
-// outgoing is a request's context with the headers that mean something to the gateway.
+// outgoing is the request's context with the headers that a gateway reads.
 func outgoing(r *http.Request) context.Context {
 	ctx := r.Context()
 	for _, name := range append([]string{"Authorization"}, passed...) {
@@ -126,7 +126,7 @@ func outgoing(r *http.Request) context.Context {
 	return ctx
 }
 
-// readFrame returns the next message, io.EOF if there is none. leave gives back the room it takes.
+// readFrame returns the next message, or io.EOF. leave gives back its room.
 func readFrame(ctx context.Context, inside *rpc.Entrance, method string, body io.Reader) (message []byte, leave func(), err error) {
 	var header [frameHeader]byte
 	if _, err := io.ReadFull(body, header[:]); err != nil {
@@ -161,7 +161,7 @@ func writeFrame(out io.Writer, flags byte, payload []byte) error {
 	return err
 }
 
-// trailers says how a call ended; io.EOF is well.
+// trailers encodes a call's end; io.EOF is success.
 func trailers(err error) []byte {
 	if errors.Is(err, io.EOF) {
 		return []byte("grpc-status: 0\r\n")
@@ -175,7 +175,7 @@ func trailers(err error) []byte {
 	return out.Bytes()
 }
 
-// percent encodes a status message as gRPC does: bytes that are not printable ASCII, and the percent sign.
+// percent encodes a status message as gRPC does. It escapes "%" and all but printable ASCII.
 func percent(text string) string {
 	var out strings.Builder
 	for i := range len(text) {
@@ -188,7 +188,7 @@ func percent(text string) string {
 	return out.String()
 }
 
-// parseTimeout reads a time as gRPC writes it: at most 8 digits and a unit.
+// parseTimeout parses a grpc-timeout: at most 8 digits and a unit.
 func parseTimeout(text string) (time.Duration, error) {
 	units := map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond}
 	last := len(text) - 1
@@ -200,7 +200,7 @@ func parseTimeout(text string) (time.Duration, error) {
 	return time.Duration(min(n, uint64(24*365*time.Hour/unit))) * unit, nil
 }
 
-// base64Writer writes what it is given in base64, each time by itself.
+// base64Writer encodes each write in base64 by itself.
 type base64Writer struct{ out io.Writer }
 
 // Write implements io.Writer.
@@ -211,7 +211,7 @@ func (b base64Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// unread is a codec of messages that nobody looks into.
+// unread is a codec that passes messages as bytes.
 type unread struct{}
 
 // Marshal implements encoding.CodecV2.

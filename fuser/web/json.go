@@ -33,16 +33,16 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// passed are the headers that mean something to the gateway. The token's is passed by the library.
+// passed are the headers that a gateway reads. The library passes the token's.
 var passed = []string{"Traceparent", "Tracestate", "Baggage"}
 
-// marshaler has JSON as the commands and exports of the project have it: the names of the .proto files.
+// marshaler writes JSON as the project's commands and exports do, with the names of the .proto files.
 var marshaler = quiet{&runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}, UnmarshalOptions: reader}}
 
-// reader takes messages that are nested as deep as the contract allows.
+// reader accepts messages nested as deep as the contract allows.
 var reader = protojson.UnmarshalOptions{RecursionLimit: 128}
 
-// quiet does not quote a stream that it cannot decode, since the library would log that.
+// quiet quotes nothing in its errors of a stream, since the library logs them.
 type quiet struct{ *runtime.JSONPb }
 
 // NewDecoder implements runtime.Marshaler.
@@ -53,12 +53,12 @@ func (q quiet) NewDecoder(r io.Reader) runtime.Decoder {
 	return q.JSONPb.NewDecoder(r)
 }
 
-// batches is the body of an import, the only stream: objects, of which one at a time is decoded.
+// batches is the body of an import, the only stream. It decodes one object at a time.
 type batches struct {
 	io.ReadCloser        // empty
-	rest          []byte // of the text
+	rest          []byte // to be decoded
 	number        int    // of the last object
-	leave         func() // the room of the last object
+	leave         func() // frees the last object's room
 	decoded       func(int) (leave func(), err error)
 }
 
@@ -85,13 +85,13 @@ func (b *batches) next(message proto.Message) error {
 
 const importMethod = triskelev1.MemoryService_Import_FullMethodName
 
-// What values of JSON take once they are decoded: an object may be a memory, anything else is a place in a list.
+// Estimated bytes of decoded JSON values: an object may be a memory, others take a place in a list.
 const (
 	objectCost = 512
 	valueCost  = 64
 )
 
-// object returns the first object of a text, all of the text if there is no end to it, and estimates how many bytes it takes once it is decoded.
+// object returns the first object of a text, or all of a text without an end. cost estimates its bytes once decoded.
 func object(text []byte) (first []byte, cost int) {
 	quoted, depth := false, 0
 	for i := 0; i < len(text); i++ {
@@ -115,7 +115,7 @@ func object(text []byte) (first []byte, cost int) {
 	return text, cost + len(text)
 }
 
-// newJSON answers requests with JSON by calls over a connection.
+// newJSON answers JSON requests by calls over a connection.
 func newJSON(ctx context.Context, inside *rpc.Entrance) (http.Handler, error) {
 	methods, err := methodsOf(openAPI)
 	if err != nil {
@@ -154,8 +154,8 @@ func route(method, path string) string {
 	return strings.ToUpper(method) + " " + variable.ReplaceAllString(path, "{}")
 }
 
-// methodsOf are the gRPC methods by route, as the document has them: an operation is called as its method, with a number if the
-// method has several.
+// methodsOf returns the gRPC methods by route. An operation of the OpenAPI document has its method's name, with a
+// number if there are several.
 func methodsOf(document []byte) (map[string]string, error) {
 	var parsed struct {
 		Paths map[string]map[string]struct{ OperationID string }
@@ -185,7 +185,7 @@ func methodsOf(document []byte) (map[string]string, error) {
 	return methods, nil
 }
 
-// admit has the gate asked, and then reads the body, which has to be JSON and nothing more.
+// admit asks the gate, then reads the body, which must be JSON and nothing more.
 func admit(inside *rpc.Entrance, method string, w http.ResponseWriter, r *http.Request, next func(*http.Request)) {
 	ctx, err := inside.Admit(r.Context(), method)
 	if err != nil {
@@ -202,7 +202,7 @@ func admit(inside *rpc.Entrance, method string, w http.ResponseWriter, r *http.R
 		next(r)
 		return
 	}
-	// A type that no form can send: a page of another site would have to ask first whether it may.
+	// Forms cannot send this type, so pages of other sites must ask by CORS first.
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		refuse(w, http.StatusUnsupportedMediaType, errors.New("the body must be JSON, with the header Content-Type: application/json"))
 		return
@@ -256,12 +256,12 @@ func admit(inside *rpc.Entrance, method string, w http.ResponseWriter, r *http.R
 	next(r)
 }
 
-// read says that a request has been read. The time for that would end a long answer, too.
+// read ends a request's read deadline, which would cut a long answer.
 func read(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
-// someFound says 404 if none of the memories that were asked for exists: with one id, that is what callers of HTTP look at.
+// someFound returns 404 if none of the requested memories exists, as HTTP callers with one id expect.
 func someFound(_ context.Context, _ http.ResponseWriter, resp proto.Message) error {
 	if got, ok := resp.(*triskelev1.GetResponse); ok && len(got.GetMemories()) == 0 {
 		return status.Error(codes.NotFound, "ids: no such memory")
@@ -269,7 +269,7 @@ func someFound(_ context.Context, _ http.ResponseWriter, resp proto.Message) err
 	return nil
 }
 
-// strict takes parameters from a URL, and refuses those that a method does not have.
+// strict parses URL parameters and refuses those that a method lacks.
 type strict struct{ runtime.DefaultQueryParser }
 
 // Parse implements runtime.QueryParameterParser.
@@ -282,7 +282,7 @@ func (s strict) Parse(message proto.Message, values url.Values, taken *utilities
 	return s.DefaultQueryParser.Parse(message, values, taken)
 }
 
-// hasField says whether a message has a field of this path.
+// hasField reports whether a message has a field of this path.
 func hasField(message protoreflect.MessageDescriptor, path string) bool {
 	name, rest, nested := strings.Cut(path, ".")
 	field := message.Fields().ByName(protoreflect.Name(name))
@@ -295,7 +295,7 @@ func hasField(message protoreflect.MessageDescriptor, path string) bool {
 	return field.Message() != nil && !field.IsMap() && hasField(field.Message(), rest)
 }
 
-// misrouted answers requests to which no method belongs.
+// misrouted answers requests without a method.
 func misrouted(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
 	err := errors.New("there is nothing here: /openapi.json lists what there is")
 	if code == http.StatusMethodNotAllowed {
@@ -304,14 +304,14 @@ func misrouted(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w ht
 	refuse(w, code, err)
 }
 
-// fail answers with a gRPC status: its code as one of HTTP, and the whole as JSON.
+// fail answers with a gRPC status: its code as an HTTP code, and the whole as JSON.
 func fail(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, _ *http.Request, err error) {
-	var own interface{ GRPCStatus() *status.Status } // without what the library has to say about it
+	var own interface{ GRPCStatus() *status.Status } // without the library's own text
 	if errors.As(err, &own) {
 		err = own.GRPCStatus().Err()
 	}
 	given := status.Convert(err).Proto()
-	// What a parser says begins with its name, and white space that varies.
+	// A parser's error begins with its name, and with white space that varies.
 	given.Message = strings.TrimPrefix(strings.ReplaceAll(given.GetMessage(), "\u00a0", " "), "proto: ")
 	st := status.Convert(rpc.Ended(ctx, status.ErrorProto(given))).Proto()
 	if codes.Code(st.GetCode()) == codes.Unauthenticated {
@@ -327,7 +327,7 @@ func fail(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.
 
 const quoted = 200 // bytes of an error that may quote its caller
 
-// refuse answers a request that became no call.
+// refuse answers a request that is no call.
 func refuse(w http.ResponseWriter, code int, err error) {
 	kind := codes.InvalidArgument
 	switch code {
@@ -344,7 +344,7 @@ func refuse(w http.ResponseWriter, code int, err error) {
 func write(w http.ResponseWriter, code int, st *spb.Status) {
 	st.Message = strings.ToValidUTF8(st.GetMessage(), "\uFFFD") // it may quote the caller
 	text, err := marshaler.Marshal(st)
-	if err != nil { // details of a kind that this program does not know
+	if err != nil { // details of an unknown type
 		code, text = http.StatusInternalServerError, []byte(`{"code": 13, "message": "internal error", "details": []}`)
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -1,6 +1,13 @@
-// Package web serves a gateway's gRPC services to callers that speak HTTP/1.1, on the same port: as JSON under paths that
-// proto/http.yaml lists, and as gRPC-Web. Each request becomes a call to the gateway's own server, so that tokens, rates, checks,
-// deadlines, spans and the audit log are those of gRPC. It knows no service but by the code generated from the contract.
+// Package web serves a gateway's gRPC services over HTTP/1.1 on the same port, as JSON and as gRPC-Web.
+//
+//  1. The gRPC server's muxer hands over the HTTP/1.1 connections, see rpc.Server.HTTP.
+//  2. newHandler refuses pages of other origins, and adds the peer and the token to the context.
+//  3. serveGRPCWeb passes gRPC-Web messages on as bytes. grpc-gateway handles JSON, by the routes of proto/http.yaml.
+//  4. Both ask the gate before they read the body, and read it within the method's limits.
+//  5. Each request becomes a call to a gRPC server in memory. So auth, rate limits, validation, deadlines, spans and
+//     the audit log are those of gRPC.
+//
+// It knows services only by the code generated from the contract.
 package web
 
 import (
@@ -40,8 +47,8 @@ type Flags struct {
 //go:embed openapi.json
 var openAPI []byte
 
-// Open serves what outer serves to callers of HTTP, until ctx ends. serve has a server serve the gateway on a listener. address is
-// what outer listens on. Closing waits for running requests. Call it before outer runs.
+// Open serves outer's services over HTTP until ctx ends. serve runs the gateway on a listener. address is outer's.
+// closeWeb waits for running requests. Call Open before outer runs.
 func Open(ctx context.Context, flags Flags, outer *rpc.Server, address net.Addr, tel *telemetry.Service, log *slog.Logger, serve func(*rpc.Server, net.Listener) error) (closeWeb func(), err error) {
 	if !flags.HTTP {
 		return func() {}, nil
@@ -86,8 +93,8 @@ func Open(ctx context.Context, flags Flags, outer *rpc.Server, address net.Addr,
 	}, nil
 }
 
-// hurried ends the connections of callers that stop reading, who would keep theirs and an answer for good. A deadline for the whole
-// answer would end exports that take long, too.
+// hurried closes connections whose callers stop reading. They would hold the connection and an answer for ever. A
+// deadline for the whole answer would cut long exports.
 func hurried(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inTime := hurriedWriter{w, http.NewResponseController(w)}
@@ -119,7 +126,7 @@ func (w hurriedWriter) Write(p []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w hurriedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// newHandler answers requests by calls over a connection. Pages may send them from these origins only.
+// newHandler answers requests by calls over a connection. It refuses pages of other origins.
 func newHandler(ctx context.Context, inside *rpc.Entrance, origins []string) (http.Handler, error) {
 	json, err := newJSON(ctx, inside)
 	if err != nil {

@@ -1,6 +1,10 @@
-// Package admin is the HTTP server for who runs a program: metrics for Prometheus, health, and the pages that the program
-// adds, which ask by themselves who may see them. Metrics and health have no authentication, so it listens on loopback unless told otherwise, and keeps out what a browser on the same
-// machine may be tricked into sending. It knows no service.
+// Package admin is a program's HTTP server for operators: metrics for Prometheus, health, and pages that the program
+// adds. It knows no service.
+//
+//  1. Listen opens the address. It must be loopback unless the flags allow others, since metrics and health have no
+//     authentication.
+//  2. Health adds GET /healthz, and the program registers its pages. Each page does its own auth.
+//  3. Start serves. It refuses requests from pages of other sites, and on loopback those for other hosts.
 package admin
 
 import (
@@ -23,13 +27,13 @@ const (
 	maxHeader  = 64 << 10        // bytes
 )
 
-// Flags say where to listen. The variable "admin" holds the default address.
+// Flags are the address to listen on. The variable "admin" is its default.
 type Flags struct {
 	Address     string `name:"admin" help:"Address to serve metrics, health and pages for operators on, over HTTP; \"off\" for none." default:"${admin}" env:"TRISKELE_ADMIN" placeholder:"HOST:PORT"`
 	AllowRemote bool   `name:"admin-allow-remote" help:"Serve operators on an address other machines can reach: anybody there can see metrics and pages." env:"TRISKELE_ADMIN_ALLOW_REMOTE"`
 }
 
-// Beside is the default address of a server for operators, given that of a program's service: the port is 10 higher.
+// Beside returns the default address for operators: the service's, with a port higher by 10.
 func Beside(service string) string {
 	host, port, err := net.SplitHostPort(service)
 	if n, wrong := strconv.Atoi(port); err == nil && wrong == nil {
@@ -38,18 +42,18 @@ func Beside(service string) string {
 	return "off"
 }
 
-// On says whether there is anything to serve.
+// On reports whether there is anything to serve.
 func (f Flags) On() bool { return f.Address != "" && f.Address != "off" }
 
-// Server is an operator's server. Handlers may be registered on its mux at any time, before Start and after.
+// Server is a server for operators. Handlers may be registered on its mux at any time.
 type Server struct {
 	*http.ServeMux
 	listener net.Listener
 	log      *slog.Logger
 }
 
-// Listen opens the address, which is refused if other machines can reach it unless the flags allow that. metrics answers
-// GET /metrics, and GET /livez is 200 as long as the program answers at all. If the flags say "off", the server has a mux and listens nowhere.
+// Listen opens the address. It refuses one that other machines can reach, unless the flags allow it. metrics answers
+// GET /metrics, and GET /livez is always 200. With "off" the server has a mux and listens nowhere.
 func Listen(flags Flags, metrics http.Handler, log *slog.Logger) (*Server, error) {
 	s := &Server{ServeMux: http.NewServeMux(), log: log}
 	if !flags.On() {
@@ -67,8 +71,8 @@ func Listen(flags Flags, metrics http.Handler, log *slog.Logger) (*Server, error
 	return s, nil
 }
 
-// Health registers GET /healthz, which is 200 while serving says so and 503 else. A line follows for each of the concerns, which do not
-// change that: no pod should be taken away for what its successor would have, too.
+// Health registers GET /healthz: 200 while serving is true, else 503. Each concern adds a line and leaves the code: a
+// pod's successor would have the same concern.
 func (s *Server) Health(serving func() bool, concerns func() []string) {
 	s.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answer, code := "serving\n", http.StatusOK

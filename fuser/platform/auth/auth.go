@@ -15,7 +15,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
-// Access says who besides services may call, and what is kept of it. The zero value lets everybody in.
+// Access is about callers other than services, and the audit log. The zero value admits everybody.
 type Access struct {
 	Tokens    string  `help:"JSON file of tokens, as \"triskele token\" writes it: callers must show one. It is read again when it changes." env:"TRISKELE_TOKENS" placeholder:"FILE"`
 	OIDC      OIDC    `embed:""`
@@ -24,8 +24,8 @@ type Access struct {
 	Audit     string  `help:"Append a line of JSON for every write and every refusal to this file, or to standard error if it is \"-\"." env:"TRISKELE_AUDIT" placeholder:"FILE"`
 }
 
-// Listener says where a program serves and to whom. Embed it; the variable "listen" holds the default address and
-// "tls_clients" the names of those who call.
+// Listener configures where a program serves, and for which callers. Embed it. The variables "listen" and
+// "tls_clients" are the defaults of the address and of the callers' names.
 type Listener struct {
 	Listen      string   `help:"Address to serve on." default:"${listen}" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
 	AllowRemote bool     `help:"Serve on an address other machines can reach, although callers are not known or calls not encrypted." env:"TRISKELE_ALLOW_REMOTE"`
@@ -33,8 +33,8 @@ type Listener struct {
 	Clients     []string `name:"tls-clients" help:"With --tls-cert: DNS names and URIs, one of which a caller's certificate must have. Without any, callers need no certificate." default:"${tls_clients}" env:"TRISKELE_TLS_CLIENTS" placeholder:"NAME"`
 }
 
-// Open opens the listener and a server that lets in whom it should: services by their certificates or, with tokens, whoever
-// shows one. An address that other machines can reach needs both encryption and one of these, or AllowRemote.
+// Open opens the listener and a server with a gate: for tokens if configured, else for certificates. An address that
+// other machines can reach needs TLS and a gate, or AllowRemote.
 func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) (*rpc.Server, net.Listener, error) {
 	byName := l.TLS.Cert != "" && len(l.Clients) > 0
 	config, err := l.TLS.server(byName)
@@ -64,16 +64,16 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 	return server, listener, err
 }
 
-// Door is where callers come in that speak another protocol than gRPC.
+// Door is a listener for callers of other protocols than gRPC.
 type Door struct {
-	net.Listener // with connections that are encrypted, if there is a certificate
-	// Gate knows by the incoming metadata of a call what was shown; it is nil if everybody is let in.
+	net.Listener // of TLS connections if there is a certificate
+	// Gate decides by a call's incoming metadata; nil admits everybody.
 	Gate rpc.Gate
-	// Caller says what a token allows, or that it is not good; it is nil if everybody is let in. The error is a gRPC status.
+	// Caller verifies a token; it is nil if everybody is admitted. Its error is a gRPC status.
 	Caller func(ctx context.Context, token string) (Token, error)
 }
 
-// OpenHTTP is Open for a server of HTTP, whose callers show tokens and no certificates.
+// OpenHTTP is Open for an HTTP server, whose callers show tokens and no certificates.
 func (l Listener) OpenHTTP(access Access, tel *telemetry.Service, log *slog.Logger) (*Door, error) {
 	config, err := l.TLS.server(false)
 	if err != nil {
@@ -97,7 +97,7 @@ func (l Listener) OpenHTTP(access Access, tel *telemetry.Service, log *slog.Logg
 	return door, nil
 }
 
-// listen opens the address. guarded says that calls are encrypted and callers known.
+// listen opens the address. guarded means that calls are encrypted and callers known.
 func (l Listener) listen(guarded bool, log *slog.Logger) (net.Listener, error) {
 	listener, err := rpc.Listen(l.Listen, l.AllowRemote || guarded)
 	if errors.Is(err, rpc.ErrNotLoopback) {
@@ -112,7 +112,7 @@ func (l Listener) listen(guarded bool, log *slog.Logger) (net.Listener, error) {
 	return listener, nil
 }
 
-// open returns what lets in whoever shows a token, nil if nobody has to.
+// open returns the gate for tokens, nil if none are configured.
 func (a Access) open(reload time.Duration, tel *telemetry.Service, log *slog.Logger) (*byToken, error) {
 	if a.Tokens == "" && a.OIDC.Issuer == "" {
 		return nil, nil
@@ -138,7 +138,7 @@ func (a Access) open(reload time.Duration, tel *telemetry.Service, log *slog.Log
 	return g, nil
 }
 
-// openAudit opens the log of writes and refusals, one that keeps nothing if path is empty.
+// openAudit opens the log of writes and refusals. An empty path discards it.
 func openAudit(path string) (*slog.Logger, error) {
 	var out io.Writer = os.Stderr
 	switch path {

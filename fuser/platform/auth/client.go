@@ -10,15 +10,14 @@ import (
 	"github.com/triskele/triskele/proto/client"
 )
 
-// Bearer is the token that a program shows to a gateway.
+// Bearer is the token that a program sends to a gateway.
 type Bearer struct {
 	TokenFile string `help:"File with the token to show to the gateway; otherwise that in TRISKELE_TOKEN, if any." env:"TRISKELE_TOKEN_FILE" placeholder:"FILE"`
-	// Token is for the environment: others can see a command line.
+	// Token is set by the environment only: others can see flags.
 	Token string `hidden:"" env:"TRISKELE_TOKEN" secret:""`
 }
 
-// Dial returns what a connection to target needs to be encrypted and to show the token. A token is sent in plain text to
-// this machine only.
+// Dial returns the dial options for TLS and the token. A token is sent in plain text to this machine only.
 func (b Bearer) Dial(t TLS, target string) ([]grpc.DialOption, error) {
 	creds, err := t.Client()
 	if err != nil {

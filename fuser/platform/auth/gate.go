@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// mostCounted bounds the namespaces of one call of which it is remembered that they were counted; beyond, they count again.
+	// mostCounted bounds the namespaces of a call that are remembered as counted. Beyond it they count again.
 	mostCounted = 1000
-	// mostLogged bounds the namespaces in a line of the audit log. Others are in their number only.
+	// mostLogged bounds the namespaces in an audit line, which has the number of all.
 	mostLogged = 16
-	// maxCaller bounds the names of a certificate in a line of the log, in bytes.
+	// maxCaller bounds a certificate's names in a log line, in bytes.
 	maxCaller = 200
-	// maxShown bounds what is looked at as a token, in bytes: those of issuers have some thousand at most.
+	// maxShown bounds a token, in bytes. Tokens of issuers have a few thousand.
 	maxShown = 16 << 10
 )
 
-// refuse logs a denial, without anything of the request's texts, and passes it on.
+// refuse logs a denial, without texts of the request, and returns err.
 func refuse(audit *slog.Logger, ctx context.Context, method, caller string, err error) error {
 	audit.WarnContext(ctx, "denied", "method", method, "caller", caller, "peer", address(ctx), "code", status.Code(err).String(), "reason", status.Convert(err).Message())
 	return err
@@ -42,7 +42,7 @@ func address(ctx context.Context) string {
 	return ""
 }
 
-// byCertificate lets calls in whose certificate has one of the names: what services ask of each other.
+// byCertificate admits calls whose certificate has one of the names. Services call each other so.
 func byCertificate(names []string, audit *slog.Logger) rpc.Gate {
 	return func(ctx context.Context, method string) (rpc.Call, error) {
 		for _, name := range certified(ctx) {
@@ -55,7 +55,7 @@ func byCertificate(names []string, audit *slog.Logger) rpc.Gate {
 	}
 }
 
-// certified are the names in the caller's certificate, which has been verified, or none.
+// certified returns the names in the caller's verified certificate, or nil.
 func certified(ctx context.Context) []string {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -73,10 +73,10 @@ func certified(ctx context.Context) []string {
 	return names
 }
 
-// byToken lets calls in that show a token, and to what the token allows.
+// byToken is the gate that verifies tokens and applies their limits.
 type byToken struct {
-	tokens *watched // nil if there are none of our own
-	issuer *issuer  // nil if nobody signs any
+	tokens *watched // nil without a tokens file
+	issuer *issuer  // nil without an issuer
 	rates  *limits  // of calls
 	quotas *limits  // of memories stored
 	audit  *slog.Logger
@@ -99,7 +99,7 @@ func (g *byToken) admit(ctx context.Context, method string) (rpc.Call, error) {
 	return &call{gate: g, ctx: ctx, method: method, token: token, scope: scope}, nil
 }
 
-// caller is for callers who come in without a call of their own.
+// caller verifies a token without a gRPC call.
 func (g *byToken) caller(ctx context.Context, shown string) (Token, error) {
 	token, err := g.verify(ctx, shown)
 	if err != nil {
@@ -108,7 +108,7 @@ func (g *byToken) caller(ctx context.Context, shown string) (Token, error) {
 	return token, nil
 }
 
-// verify says what a token allows: one of ours, or one that the issuer signed.
+// verify returns the token: from the issuer if it signed it, else from the file.
 func (g *byToken) verify(ctx context.Context, shown string) (Token, error) {
 	if len(shown) > maxShown {
 		return Token{}, status.Error(codes.Unauthenticated, errUnknownToken.Error())
@@ -127,7 +127,7 @@ func (g *byToken) verify(ctx context.Context, shown string) (Token, error) {
 	return token, nil
 }
 
-// bearer is the token that a call shows.
+// bearer returns the bearer token of a call.
 func bearer(ctx context.Context) (string, bool) {
 	values := metadata.ValueFromIncomingContext(ctx, "authorization")
 	if len(values) != 1 {
@@ -137,20 +137,20 @@ func bearer(ctx context.Context) (string, bool) {
 	return token, ok && strings.EqualFold(scheme, "bearer") && token != ""
 }
 
-// call is one that has shown a token.
+// call is an admitted call with its token.
 type call struct {
 	gate    *byToken
 	ctx     context.Context
 	method  string
 	token   Token
 	scope   Scope
-	counted map[string]struct{} // the last namespaces of its messages
-	named   []string            // the first of them, for the log
+	counted map[string]struct{} // namespaces counted before
+	named   []string            // the first mostLogged of them
 	count   int                 // of all
 	denied  bool
 }
 
-// Allow implements rpc.Call. Nothing is counted for a message unless all of it is allowed.
+// Allow implements rpc.Call. It counts nothing unless all namespaces are allowed.
 func (c *call) Allow(message any) error {
 	names := namespaces(message)
 	for _, namespace := range names {
@@ -158,12 +158,12 @@ func (c *call) Allow(message any) error {
 			return c.refuse(status.Errorf(codes.PermissionDenied, "the token does not allow %q in a namespace of this call", c.scope))
 		}
 	}
-	if len(names) == 0 { // a list of namespaces counts as a call in one without a name
+	if len(names) == 0 { // ListNamespaces counts in the namespace ""
 		return c.take(c.gate.rates, "", 1)
 	}
 	for _, namespace := range names {
 		if !c.first(namespace) {
-			continue // one call counts once
+			continue // counted before
 		}
 		if err := c.take(c.gate.rates, namespace, 1); err != nil {
 			return err
@@ -177,7 +177,7 @@ func (c *call) Allow(message any) error {
 	return nil
 }
 
-// first notes a namespace and says whether the call had not named it before.
+// first notes a namespace and reports whether it is new to the call.
 func (c *call) first(namespace string) bool {
 	if _, ok := c.counted[namespace]; ok {
 		return false
@@ -212,7 +212,7 @@ func (c *call) refuse(err error) error {
 	return refuse(c.gate.audit, c.ctx, c.method, c.token.ID, err)
 }
 
-// Done implements rpc.Call: writes are logged with their outcome.
+// Done implements rpc.Call. It logs writes with their outcome.
 func (c *call) Done(err error) {
 	if c.denied || !writes(c.method) {
 		return

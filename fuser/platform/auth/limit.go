@@ -13,60 +13,60 @@ import (
 )
 
 const (
-	// burstTime is how much of its rate a caller may use at once after a pause.
+	// burstTime is the time whose calls may come at once after a pause.
 	burstTime = 2 * time.Second
 	day       = 24 * time.Hour
-	// mostNamespaces bounds the namespaces of a token that have a bucket each, and mostBuckets those of all tokens, which are
-	// some 30 MB. The namespaces of a token beyond share one.
+	// mostNamespaces bounds the buckets of a token, and mostBuckets those of all tokens, some 30 MB. Further
+	// namespaces of a token share one.
 	mostNamespaces = 10_000
 	mostBuckets    = 100_000
-	// mostTokens bounds the tokens, of which an issuer may sign any number. Those beyond share one.
+	// mostTokens bounds the tokens, since an issuer may sign any number. Further ones act as one token.
 	mostTokens = 20_000
-	// between is the time from one search for full buckets to the next.
+	// between is the least time between two searches for full buckets.
 	between = time.Second
 )
 
-// limits hold each token to a rate, namespace by namespace: a token bucket each. A bucket is forgotten only when it is full, which
-// is what a new one is. So no caller gets a fresh bucket by naming others, neither for itself nor for other tokens.
+// limits are rate limiters, with a token bucket for each token and namespace. Only full buckets are forgotten, since
+// a new one is full. So no caller gets a fresh bucket by naming other namespaces.
 type limits struct {
-	amount float64             // in a period, for tokens without one of their own; 0 is no limit
-	own    func(Token) float64 // a token's own, 0 if it has none
+	amount float64             // in a period, if a token has none of its own; 0 is no limit
+	own    func(Token) float64 // a token's own amount, or 0
 	period time.Duration
-	burst  time.Duration // what may be used at once is the amount of this time
-	what   string        // the token does too much of, with a verb for the amount
+	burst  time.Duration // the amount of this time may come at once
+	what   string        // of the error, with a verb for the amount
 
 	mu      sync.Mutex // of what follows
 	tokens  map[holder]*buckets
-	kept    int // buckets of namespaces, of all tokens
+	kept    int // buckets of namespaces, all tokens
 	cleared time.Time
 }
 
-// holder is a token with what it may do in a namespace, which may change.
+// holder is a token with its amount, which may change.
 type holder struct {
 	token  string
 	amount float64
 }
 
-// buckets are a token's.
+// buckets are of a token.
 type buckets struct {
 	namespaces map[string]*rate.Limiter
-	rest       *rate.Limiter // of the namespaces for which there is no room
+	rest       *rate.Limiter // shared by further namespaces
 }
 
-// newRates limits calls a second.
+// newRates limits calls per second.
 func newRates(amount float64) *limits {
 	return &limits{amount: amount, own: func(t Token) float64 { return t.Rate }, period: time.Second, burst: burstTime,
 		what: "makes more than %g calls a second", tokens: map[holder]*buckets{}}
 }
 
-// newQuotas limits memories stored a day.
+// newQuotas limits memories stored per day.
 func newQuotas(amount float64) *limits {
 	return &limits{amount: amount, own: func(t Token) float64 { return t.Quota }, period: day, burst: day,
 		what: "stores more than its quota of %g memories a day", tokens: map[holder]*buckets{}}
 }
 
-// take counts n. What is too much is RESOURCE_EXHAUSTED, with the time after which to try again, unless n is too much at
-// any time.
+// take takes n from a bucket. RESOURCE_EXHAUSTED means too little is left. It says when to try again, unless n
+// exceeds the burst.
 func (l *limits) take(token Token, namespace string, n int) error {
 	amount := l.amount
 	if own := l.own(token); own > 0 {
@@ -90,7 +90,7 @@ func (l *limits) take(token Token, namespace string, n int) error {
 	return st.Err()
 }
 
-// reserve takes n out of a bucket if they are there, and else says when they will be, if ever.
+// reserve takes n from a bucket, or returns the time to wait. ever is false if n exceeds the burst.
 func (l *limits) reserve(by holder, namespace string, n int, now time.Time) (wait time.Duration, ever bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +101,7 @@ func (l *limits) reserve(by holder, namespace string, n int, now time.Time) (wai
 	return wait, reservation.OK()
 }
 
-// bucket returns that of a token's namespace.
+// bucket returns the bucket of a token's namespace.
 func (l *limits) bucket(by holder, namespace string, now time.Time) *rate.Limiter {
 	of := l.tokens[by]
 	if of != nil && of.namespaces[namespace] != nil {

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// defaultNames is the size of a page of namespaces if the caller does not say.
+	// defaultNames is the page size if the caller sets none.
 	defaultNames = 100
-	// mostListings is how many lists a page is made of at most. A page that would need more is short, and another one follows.
+	// mostListings bounds the lists of a page. A page that needs more is short, and another follows.
 	mostListings = 64
 )
 
-// list answers ListNamespaces for a token that is good for some namespaces only. The token's patterns, in the order of names and
-// without those that another one covers, are intervals that do not overlap: a page is made of a list of each, one after the
-// other. So no name is read that the caller may not know, and none is in the token of the next page.
+// list answers ListNamespaces for a token of some namespaces only. The token's patterns, sorted and without covered
+// ones, are disjoint intervals of names. A page joins a list of each. So it reads no other namespace, and its page
+// token contains none.
 func (t Token) list(ctx context.Context, req *triskelev1.ListNamespacesRequest, handle grpc.UnaryHandler) (*triskelev1.ListNamespacesResponse, error) {
 	patterns, within := t.within(req.GetPrefix()), ""
 	if page := req.GetPageToken(); page != "" {
@@ -57,8 +57,8 @@ func (t Token) list(ctx context.Context, req *triskelev1.ListNamespacesRequest, 
 	return resp, nil
 }
 
-// within are the token's patterns that may cover a name with this prefix, in the order of names. Sorted, a pattern comes right
-// before those that it covers.
+// within returns the token's patterns that may cover a name with this prefix, sorted. A pattern sorts right before
+// those it covers.
 func (t Token) within(prefix string) (patterns []string) {
 	for _, pattern := range slices.Sorted(slices.Values(t.Namespaces)) {
 		above, wild := strings.CutSuffix(pattern, "*")
@@ -70,12 +70,12 @@ func (t Token) within(prefix string) (patterns []string) {
 	return patterns
 }
 
-// listed asks for the namespaces of one pattern, and returns them with the token of the next page within it.
+// listed returns the namespaces of one pattern, and the token of the next page within it.
 func listed(ctx context.Context, pattern string, req *triskelev1.ListNamespacesRequest, handle grpc.UnaryHandler) (_ []*triskelev1.ListNamespacesResponse_Namespace, next string, err error) {
 	above, wild := strings.CutSuffix(pattern, "*")
-	req.Prefix = max(above, req.GetPrefix()) // one begins with the other
+	req.Prefix = max(above, req.GetPrefix()) // one is a prefix of the other
 	if !wild {
-		req.PageSize = proto.Int32(1) // the name itself comes first of those that begin with it
+		req.PageSize = proto.Int32(1) // the name itself sorts first
 	}
 	answer, err := handle(ctx, req)
 	if err != nil {
@@ -91,5 +91,5 @@ func listed(ctx context.Context, pattern string, req *triskelev1.ListNamespacesR
 	return nil, "", nil
 }
 
-// mark is what the token of a page that begins within a pattern begins with.
+// mark is the prefix of page tokens within a pattern.
 func mark(pattern string) string { return hash(pattern)[:12] }

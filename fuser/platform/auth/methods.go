@@ -5,7 +5,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// scopes say what a token must allow for each method that a gateway serves to callers. One that is not here is refused.
+// scopes are the scopes that a gateway's methods need. Other methods are refused.
 var scopes = map[string]Scope{
 	triskelev1.RecallService_Recall_FullMethodName:          Recall,
 	triskelev1.RecallService_GetIndexStatus_FullMethodName:  Recall,
@@ -26,7 +26,7 @@ var scopes = map[string]Scope{
 	rpc.Operate: Admin,
 }
 
-// writes says whether a method changes anything.
+// writes reports whether a method changes data.
 func writes(method string) bool {
 	return scopes[method] == Write || method == triskelev1.MemoryService_RenameNamespace_FullMethodName || method == triskelev1.MemoryService_DeleteNamespace_FullMethodName
 }
@@ -48,7 +48,7 @@ func stored(request any) map[string]int {
 	return nil
 }
 
-// namespaces are those that a request is about. ListNamespaces is about none: listing says which it may tell of.
+// namespaces returns the namespaces that a request names. ListNamespaces names none: Token.list restricts it.
 func namespaces(request any) []string {
 	switch r := request.(type) {
 	case *triskelev1.RecallRequest:

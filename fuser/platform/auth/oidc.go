@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// issuerTimeout is what a request to the issuer may take; only tokens signed with keys not seen before need one.
+	// issuerTimeout bounds a request to the issuer. Only tokens with a new key need one.
 	issuerTimeout = 5 * time.Second
-	// scopePrefix is what our scopes begin with in a token that is for other services too.
+	// scopePrefix marks our scopes in a token that is for other services, too.
 	scopePrefix = "triskele."
 )
 
-// OIDC says whose signed tokens are accepted (OpenID Connect Core 1.0, section 3.1.3.7). The zero value is nobody's.
+// OIDC is the issuer of accepted JWTs (OpenID Connect Core 1.0, section 3.1.3.7). The zero value is none.
 type OIDC struct {
 	Issuer   string `name:"oidc-issuer" help:"Accept tokens (JWT) that this OpenID Connect issuer signed, with scopes such as triskele.recall in \"scope\" and a list of namespaces in \"triskele_namespaces\"." env:"TRISKELE_OIDC_ISSUER" placeholder:"URL"`
 	Audience string `name:"oidc-audience" help:"Audience that such a token must be for." env:"TRISKELE_OIDC_AUDIENCE" placeholder:"NAME"`
 }
 
-// issuer verifies the tokens of an OpenID Connect issuer. It is asked for its keys when the first token comes, so that a
-// gateway starts without it.
+// issuer verifies the tokens of an OpenID Connect issuer. It fetches the keys for the first token, so that a gateway
+// starts while the issuer is down.
 type issuer struct {
 	config   OIDC
 	client   *http.Client
@@ -50,7 +50,7 @@ func newIssuer(config OIDC) (*issuer, error) {
 	return &issuer{config: config, client: &http.Client{Timeout: issuerTimeout}}, nil
 }
 
-// discover returns a verifier with the issuer's keys, which it renews by itself.
+// discover returns a verifier, which renews the issuer's keys itself.
 func (i *issuer) discover(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	if known := i.verifier.Load(); known != nil {
 		return known, nil

@@ -4,5 +4,5 @@ package auth
 
 import "io/fs"
 
-// keepOwner has nothing to do where a new file's owner comes from its folder.
+// keepOwner does nothing: a new file's owner comes from its folder.
 func keepOwner(_, _ fs.FileInfo, _ func(uid, gid int) error) error { return nil }

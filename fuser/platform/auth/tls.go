@@ -1,5 +1,17 @@
-// Package trust says who may call whom: certificates between services, tokens for agents, and what a token allows. It
-// keeps a record of what was written and refused.
+// Package auth decides which callers a server admits and what each may do. It also keeps an audit log of writes and
+// refusals.
+//
+// A call is decided in these steps:
+//
+//  1. Listener.Open sets up TLS. With names of clients, a caller must have a certificate from the authorities.
+//  2. byCertificate admits a caller whose certificate has one of the names, if tokens are not configured.
+//  3. byToken.admit verifies the bearer token otherwise: one of the tokens file, or a JWT that the OIDC issuer
+//     signed.
+//  4. The token must have the scope that scopes lists for the method.
+//  5. call.Allow checks each message: its namespaces, the token's rate limit and its write quota.
+//  6. The audit log gets refusals at once, and writes with their outcome.
+//
+// The tokens file holds hashes, and is read again when it changes.
 package auth
 
 import (
@@ -17,10 +29,10 @@ import (
 	"google.golang.org/grpc/security/advancedtls"
 )
 
-// SystemRoots, in place of a file of authorities, means those that the system trusts.
+// SystemRoots, in place of a file, means the system's authorities.
 const SystemRoots = "system"
 
-// TLS says which certificate a program has and which it accepts. The zero value is plain text.
+// TLS is a program's certificate and the authorities it accepts. The zero value is plain text.
 type TLS struct {
 	Cert   string        `name:"tls-cert" help:"PEM file of this program's certificate and its chain, to show to others." env:"TRISKELE_TLS_CERT" placeholder:"FILE"`
 	Key    string        `name:"tls-key" help:"PEM file of the certificate's private key." env:"TRISKELE_TLS_KEY" placeholder:"FILE"`
@@ -53,7 +65,7 @@ func (t TLS) check() error {
 	return nil
 }
 
-// server returns the configuration to serve with, nil for plain text. With askClients, a caller must have a certificate.
+// server returns a server's configuration, nil for plain text. With askClients, a caller must have a certificate.
 func (t TLS) server(askClients bool) (*tls.Config, error) {
 	if err := t.check(); err != nil || t.Cert == "" {
 		return nil, err
@@ -80,7 +92,7 @@ func (t TLS) server(askClients bool) (*tls.Config, error) {
 		return nil, err
 	}
 	config.ClientAuth = tls.RequireAndVerifyClientCert
-	config.SessionTicketsDisabled = true // a session that is taken up again would not ask the authorities of then
+	config.SessionTicketsDisabled = true // a resumed session would skip the current authorities
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		material, err := authorities.KeyMaterial(hello.Context())
 		if err != nil {
@@ -93,8 +105,8 @@ func (t TLS) server(askClients bool) (*tls.Config, error) {
 	return config, nil
 }
 
-// Client returns the credentials to call others with: plain text without authorities. A peer must have a certificate from
-// one of them for the name that it is called by.
+// Client returns the credentials for calls, plain text if CA is empty. A peer must have a certificate from one of the
+// authorities for the name it is called by.
 func (t TLS) Client() (credentials.TransportCredentials, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -117,7 +129,7 @@ func (t TLS) Client() (credentials.TransportCredentials, error) {
 	return advancedtls.NewClientCreds(options)
 }
 
-// watch returns what the files hold, as of at most Reload ago. It lasts as long as the program.
+// watch returns the files' contents, at most Reload old. It runs until the program ends.
 func (t TLS) watch(files pemfile.Options) (certprovider.Provider, error) {
 	files.RefreshDuration = t.Reload
 	return pemfile.NewProvider(files)

@@ -24,7 +24,7 @@ import (
 // Scope is a kind of call that a token may allow.
 type Scope string
 
-// What a token may allow. None includes another.
+// The scopes. None includes another.
 const (
 	Recall Scope = "recall" // recall, and the state of the indexes
 	Read   Scope = "read"   // read records one by one, in lists and whole
@@ -32,10 +32,10 @@ const (
 	Admin  Scope = "admin"  // list, rename and delete namespaces
 )
 
-// Scopes are all of them.
+// Scopes are all scopes.
 var Scopes = []Scope{Recall, Read, Write, Admin}
 
-// Token is what is known of a token. The token itself is not: whoever reads the file cannot use it.
+// Token is the record of a token. It has the token's hash only, so no reader of the file can use it.
 type Token struct {
 	ID   string `json:"id"`   // 12 hexadecimal digits; a part of the token
 	Hash string `json:"hash"` // SHA-256 of the token, hexadecimal
@@ -46,9 +46,9 @@ type Token struct {
 	Created    time.Time `json:"created"`
 	Expires    time.Time `json:"expires,omitzero"` // zero: never
 	Revoked    time.Time `json:"revoked,omitzero"` // zero: not
-	// Rate is how many calls a second it may make in one namespace; 0 leaves it to the gateway's default.
+	// Rate is the calls per second in one namespace; 0 is the gateway's default.
 	Rate float64 `json:"rate,omitempty"`
-	// Quota is how many memories a day it may store in one namespace; 0 leaves it to the gateway's default.
+	// Quota is the memories stored per day in one namespace; 0 is the gateway's default.
 	Quota float64 `json:"quota,omitempty"`
 }
 
@@ -64,8 +64,7 @@ var (
 	hashPattern      = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// NewToken returns a token and what is to be kept of it. What it may do is taken from grant: Name, Namespaces, Scopes,
-// Expires, Rate and Quota.
+// NewToken returns a new token and its record. grant gives Name, Namespaces, Scopes, Expires, Rate and Quota.
 func NewToken(grant Token, now time.Time) (secret string, kept Token, err error) {
 	random := make([]byte, idBytes+secretBytes)
 	_, _ = rand.Read(random) // never fails
@@ -118,12 +117,12 @@ func (t Token) State(now time.Time) string {
 	return "active"
 }
 
-// tokensFile is the form of a file of tokens.
+// tokensFile is the JSON of a tokens file.
 type tokensFile struct {
 	Tokens []Token `json:"tokens"`
 }
 
-// ParseTokens reads a file of tokens. An error names the token and the field.
+// ParseTokens parses a tokens file. An error names the token and the field.
 func ParseTokens(text []byte) ([]Token, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -160,16 +159,16 @@ func ReadTokens(path string) ([]Token, error) {
 	return tokens, nil
 }
 
-// ChangeTokens puts what change makes of a file's tokens into their place; they are none if there is no such file. Changes by
-// several processes follow one another, by a lock on a file beside it that ends in ".lock".
+// ChangeTokens replaces a file's tokens by the result of change. A missing file has none. A lock on the file path +
+// ".lock" orders changes by several processes.
 func ChangeTokens(path string, change func([]Token) ([]Token, error)) (err error) {
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if err := lock.Lock(); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if info, statErr := os.Stat(path); statErr == nil { // a lock that root made would keep the owner out
-		made, err := os.Lstat(lock.Path()) // the folder may be the owner's, who must not have root give away what a link leads to
+	if info, statErr := os.Stat(path); statErr == nil { // root's lock would keep the owner out
+		made, err := os.Lstat(lock.Path()) // Lstat: root must not chown the target of a link in the owner's folder
 		if err != nil {
 			return err
 		}
@@ -187,7 +186,7 @@ func ChangeTokens(path string, change func([]Token) ([]Token, error)) (err error
 	return WriteTokens(path, tokens)
 }
 
-// WriteTokens replaces a file of tokens as a whole; nobody but the owner can read a new one.
+// WriteTokens replaces a tokens file atomically. Only the owner can read a new one.
 func WriteTokens(path string, tokens []Token) (err error) {
 	text, err := json.MarshalIndent(tokensFile{tokens}, "", "  ")
 	if err != nil {
@@ -203,7 +202,7 @@ func WriteTokens(path string, tokens []Token) (err error) {
 		}
 	}()
 	_, err = file.Write(append(text, '\n'))
-	if info, statErr := os.Stat(path); statErr == nil { // a gateway that runs as somebody else can still read it
+	if info, statErr := os.Stat(path); statErr == nil { // a gateway of another user can still read it
 		err = errors.Join(err, imitate(file, info))
 	}
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
@@ -221,7 +220,7 @@ func imitate(file *os.File, old fs.FileInfo) error {
 	return errors.Join(keepOwner(old, info, file.Chown), file.Chmod(old.Mode().Perm()))
 }
 
-// verify finds the token that a caller shows.
+// verify returns the record of a caller's token.
 func verify(tokens map[string]Token, shown string, now time.Time) (Token, error) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(shown, tokenPrefix), "_")
 	t, ok := tokens[id]
@@ -236,12 +235,12 @@ func verify(tokens map[string]Token, shown string, now time.Time) (Token, error)
 
 var errUnknownToken = errors.New("the token is not known")
 
-// allows says whether a token may do something in a namespace.
+// allows reports whether a token has a scope in a namespace.
 func (t Token) allows(scope Scope, namespace string) bool {
 	return slices.Contains(t.Scopes, scope) && slices.ContainsFunc(t.Namespaces, func(pattern string) bool { return covers(pattern, namespace) })
 }
 
-// covers says whether a pattern includes a namespace, or every namespace that begins with it if it ends in "/" or is "".
+// covers reports whether a pattern includes a namespace, or all namespaces with a prefix that ends in "/" or is "".
 func covers(pattern, namespace string) bool {
 	above, wild := strings.CutSuffix(pattern, "*")
 	if wild {

@@ -13,12 +13,12 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// complain is the time from one line of the log that says that tokens cannot be read to the next.
+// complain is the least time between two log lines about unreadable tokens.
 const complain = 10 * time.Minute
 
-// watched are the tokens of a file, as of at most a moment ago. A file that can no longer be read or understood changes nothing:
-// callers must not be locked out by a slip of an editor. But a token may be revoked in it, so the log, a metric and the health of
-// the server say so until the file can be read.
+// watched are the tokens of a file, at most every old. The last good ones hold while the file is unreadable or
+// invalid, so that an editor's slip locks no caller out. The log, a metric and the server's health report it, since a
+// revocation may be missed.
 type watched struct {
 	path   string
 	every  time.Duration
@@ -26,18 +26,18 @@ type watched struct {
 	tokens atomic.Pointer[map[string]Token]
 	mu     sync.Mutex // of what follows
 	looked time.Time
-	text   []byte    // that the tokens are from
-	since  time.Time // of the first of the looks that failed; zero if the last one did not
-	said   time.Time // that it failed
+	text   []byte    // of the file
+	since  time.Time // the first failed read; zero if the last one succeeded
+	said   time.Time // last log line
 }
 
-// watch reads the file for the first time.
+// watch reads the file once.
 func watch(path string, every time.Duration, log *slog.Logger) (*watched, error) {
 	w := &watched{path: path, every: every, log: log, looked: time.Now()}
 	return w, w.read()
 }
 
-// read reads all of the file: neither its time nor its size tells for sure whether it has changed, and it is small.
+// read compares the whole file: time and size may miss a change, and it is small.
 func (w *watched) read() error {
 	text, err := os.ReadFile(w.path)
 	if err != nil || w.text != nil && bytes.Equal(text, w.text) {
@@ -56,7 +56,7 @@ func (w *watched) read() error {
 	return nil
 }
 
-// now returns the tokens by id, after a look at the file if the last one is long ago. Others are not held up meanwhile.
+// now returns the tokens by id. One caller reads the file again when that is due; others do not wait.
 func (w *watched) now() map[string]Token {
 	if w.mu.TryLock() {
 		w.look()
@@ -87,7 +87,7 @@ func (w *watched) look() {
 	}
 }
 
-// unread is since when the file cannot be read, after a look if the last one is long ago; zero if it can.
+// unread returns since when the file is unreadable, zero if it is not. It reads the file when due.
 func (w *watched) unread() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +95,7 @@ func (w *watched) unread() time.Time {
 	return w.since
 }
 
-// stale is for how long the file could not be read.
+// stale returns for how long the file was unreadable.
 func (w *watched) stale() time.Duration {
 	since := w.unread()
 	if since.IsZero() {
@@ -104,7 +104,7 @@ func (w *watched) stale() time.Duration {
 	return time.Since(since)
 }
 
-// observe has a metric say for how long the file could not be read.
+// observe registers a metric of stale.
 func (w *watched) observe(meter metric.Meter) error {
 	_, err := meter.Float64ObservableGauge("triskele.tokens.stale", metric.WithUnit("s"),
 		metric.WithDescription("How long the file of tokens could not be read; 0 if it can. Tokens revoked in that time are still good."),
@@ -115,7 +115,7 @@ func (w *watched) observe(meter metric.Meter) error {
 	return err
 }
 
-// concern says what is wrong, if anything is.
+// concern is the problem, or "" for none.
 func (w *watched) concern() string {
 	since := w.unread()
 	if since.IsZero() {

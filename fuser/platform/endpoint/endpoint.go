@@ -1,6 +1,12 @@
-// Package endpoint posts JSON to servers that an operator has named, and to nobody else: it follows no redirect, sends no key
-// over a network in plain text and reads no more than it is told to. Its errors have neither the address nor what the server
-// wrote, which may quote what it was sent. What a failure means, and whether to try again, is for the caller to say.
+// Package endpoint posts JSON to servers that an operator has named.
+//
+//  1. New checks the address: it has no user, password or query. A key needs https, unless the server is local.
+//  2. Guard adds a check to a context: may the text still be sent?
+//  3. Post sends the header, asks the guards, and then sends the body. Each attempt asks again.
+//  4. Post follows no redirect and reads at most limit bytes of the answer.
+//  5. Its errors have neither the address nor the server's text, which may quote the request.
+//
+// The caller decides what a failure means, and whether to retry.
 package endpoint
 
 import (
@@ -24,8 +30,8 @@ type Endpoint struct {
 	client *http.Client
 }
 
-// New checks an address and sends nothing. The key is sent as a bearer token if it is not empty. idle is how many connections
-// are kept open for the next request; 0 leaves that to net/http.
+// New checks an address and sends nothing. A key that is not empty is sent as a bearer token. idle is how many idle
+// connections are kept; 0 is net/http's default.
 func New(address, key string, idle int) (*Endpoint, error) {
 	server, err := url.Parse(strings.TrimRight(address, "/"))
 	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" || server.User != nil || server.RawQuery != "" {
@@ -46,7 +52,7 @@ func New(address, key string, idle int) (*Endpoint, error) {
 	return e, nil
 }
 
-// Local says whether the server is on this machine.
+// Local reports whether the server is on this machine.
 func (e *Endpoint) Local() bool {
 	ip := net.ParseIP(e.URL.Hostname())
 	return e.URL.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
@@ -55,16 +61,16 @@ func (e *Endpoint) Local() bool {
 // StatusError is an answer with a status other than 200.
 type StatusError struct {
 	Code  int
-	After time.Duration // what the server asks to be left alone for; 0 if it does not
+	After time.Duration // from the header Retry-After, or 0
 }
 
 func (e *StatusError) Error() string { return "HTTP status " + strconv.Itoa(e.Code) }
 
-// ErrTooLong is an answer beyond the limit.
+// ErrTooLong means an answer beyond the limit.
 var ErrTooLong = errors.New("the answer is too long")
 
-// Post sends a body to a path below the server's address and returns the answer, of at most limit bytes, and its header.
-// Errors are a *StatusError, ErrTooLong, ErrWithdrawn, the guards' or the transport's.
+// Post sends a body to a path below the server's address. It returns the answer, of at most limit bytes, and its
+// header. Errors are a *StatusError, ErrTooLong, ErrWithdrawn, a guard's or the transport's.
 func (e *Endpoint) Post(ctx context.Context, path string, body []byte, limit int64) ([]byte, http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {
@@ -82,7 +88,7 @@ func (e *Endpoint) Post(ctx context.Context, path string, body []byte, limit int
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		// What is left unread closes the connection; a short answer is read so that it can be used again.
+		// A short answer is read, so that its connection can be used again. Unread bytes close it.
 		_, _ = io.CopyN(io.Discard, resp.Body, 4096)
 		return nil, nil, &StatusError{resp.StatusCode, retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	}
@@ -105,8 +111,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// retryAfter reads the header of this name, in seconds or as a date (RFC 9110, section 10.2.3); 0 if it is neither, or a time
-// that has passed.
+// retryAfter parses Retry-After, in seconds or as a date (RFC 9110, section 10.2.3). It returns 0 for anything else,
+// or a time that has passed.
 func retryAfter(header string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second

@@ -7,19 +7,19 @@ import (
 	"net/http"
 )
 
-// ErrWithdrawn is the error of a request that a guard has not let pass.
+// ErrWithdrawn means that a guard refused a request.
 var ErrWithdrawn = errors.New("the text may not be sent any more")
 
 type guardKey struct{}
 
-// guards are one, and those that were there before.
+// guards is a linked list of guards, newest first.
 type guards struct {
 	before *guards
 	may    func(context.Context) (bool, error)
 }
 
-// Guard returns a context whose requests ask, right before what they say leaves this process, whether it still may: when
-// there is a connection, and anew at each attempt. The guards that ctx has are asked too.
+// Guard returns a context with one more guard. Each attempt of a request asks all guards of its context, once it has
+// a connection and before it sends its body.
 func Guard(ctx context.Context, may func(context.Context) (bool, error)) context.Context {
 	return context.WithValue(ctx, guardKey{}, &guards{guardsOf(ctx), may})
 }
@@ -29,8 +29,7 @@ func guardsOf(ctx context.Context) *guards {
 	return g
 }
 
-// guard has nothing of a request's body read before the guards of its context have let it pass. By then the server has the
-// header.
+// guard delays reading a request's body until the guards of its context allow it. The server has the header by then.
 func guard(req *http.Request) {
 	ctx, get := req.Context(), req.GetBody
 	if guardsOf(ctx) == nil {

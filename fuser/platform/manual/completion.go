@@ -8,10 +8,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Shells are those that Completion knows.
+// Shells are the supported shells.
 var Shells = []string{"bash", "zsh", "fish"}
 
-// Completion is a script that completes commands, flags, the values of those that have a choice, and names of files.
+// Completion returns a script that completes commands, flags, choices and file names.
 func Completion(shell string, model *kong.Application) string {
 	switch shell {
 	case "zsh":
@@ -25,13 +25,13 @@ func Completion(shell string, model *kong.Application) string {
 // quoted is text as one word of any of the shells.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// command is the path of a section without the program's name.
+// command is a section's path without the program's name.
 func (s section) command() string {
 	_, command, _ := strings.Cut(s.path, " ")
 	return command
 }
 
-// commands are the paths of a program's commands as words, each after a prefix.
+// commands are the quoted paths of all commands, each after a prefix.
 func commands(all []section, prefix string) (words []string) {
 	for _, s := range all[1:] {
 		words = append(words, quoted(prefix+s.command()))
@@ -39,7 +39,7 @@ func commands(all []section, prefix string) (words []string) {
 	return words
 }
 
-// commandNames are the names of the commands directly below.
+// commandNames are the visible commands directly below.
 func (s section) commandNames() (names []string) {
 	for _, child := range s.Children {
 		if !child.Hidden {
@@ -49,7 +49,7 @@ func (s section) commandNames() (names []string) {
 	return names
 }
 
-// all are the section's flags, and those of the sections above it.
+// all are the section's flags and those of the sections above it.
 func (s section) all() (flags []*kong.Flag) {
 	for _, level := range s.AllFlags(true) {
 		flags = append(flags, level...)
@@ -114,7 +114,7 @@ complete -F _%[1]s %[1]s
 	return b.String()
 }
 
-// bashValue says what completes a value, otherwise if nothing does.
+// bashValue is the code that completes a value, or otherwise.
 func bashValue(v *kong.Value, placeholder, otherwise string) string {
 	switch k := kind(v, placeholder); {
 	case choices(v) != nil:
@@ -203,12 +203,12 @@ if [[ ${zsh_eval_context[-1]} == loadautofunc ]]; then _%[1]s "$@"; else compdef
 	return b.String()
 }
 
-// zshText is text in a specification of _arguments.
+// zshText escapes text for _arguments.
 func zshText(text string) string {
 	return strings.NewReplacer(`\`, `\\`, ":", `\:`, "[", `\[`, "]", `\]`).Replace(text)
 }
 
-// quotedInside is a description within double brackets.
+// quotedInside quotes a description in a ((…)) list.
 func quotedInside(text string) string {
 	return `"` + strings.NewReplacer(`"`, `\"`, "`", "\\`", "$", `\$`).Replace(text) + `"`
 }
@@ -276,7 +276,7 @@ complete -c %[1]s -f
 	return b.String()
 }
 
-// fishText is a text as one word of fish, in whose quotes a backslash may stand before a quote or another.
+// fishText is a text as one word of fish, whose quotes take \\ and \'.
 func fishText(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
 }
@@ -284,7 +284,7 @@ func fishText(text string) string {
 // quotedFish is a path within quotes.
 func quotedFish(path string) string { return `"` + path + `"` }
 
-// fishValue says what completes a flag's value, otherwise if nothing does.
+// fishValue is the options that complete a flag's value, or otherwise.
 func fishValue(v *kong.Value, placeholder, otherwise string) string {
 	switch k := kind(v, placeholder); {
 	case choices(v) != nil:

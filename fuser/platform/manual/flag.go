@@ -7,11 +7,11 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Flag is for programs without commands of their own for it: it prints the manual page ("man"), the reference ("markdown") or a
-// shell's completion script, and exits. The Program has to be bound.
+// Flag prints the manual page ("man"), the reference ("markdown") or a shell's completion script, and exits. It is
+// for programs without commands for it. Bind the Program.
 type Flag string
 
-// BeforeReset implements kong's interface: it comes before anything is checked.
+// BeforeReset implements kong's interface. It runs before any check.
 func (Flag) BeforeReset(ctx *kong.Context, trace *kong.Path, p Program) error {
 	var text string
 	switch form := string(ctx.FlagValue(trace.Flag).(Flag)); {

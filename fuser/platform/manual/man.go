@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Man is the manual page in the language of man(7), of a section of the manual: 1 is for commands, 8 for services.
+// Man returns the page in man(7) for a section of the manual: 1 is for commands, 8 for services.
 func (p Program) Man(model *kong.Application, of int) string {
 	all := sections(model)
 	common := shared(all)
@@ -79,7 +79,7 @@ func manFlags(b *strings.Builder, flags []*kong.Flag) {
 	}
 }
 
-// manText writes paragraphs; lines that are indented stay as they are.
+// manText writes paragraphs. Indented lines stay as they are.
 func manText(b *strings.Builder, text string) {
 	for paragraph := range strings.SplitSeq(text, "\n\n") {
 		switch {
@@ -96,7 +96,7 @@ func manText(b *strings.Builder, text string) {
 	}
 }
 
-// roff makes text safe: no line of it is a request, and hyphens are those of command lines.
+// roff escapes text: no line is a request, and hyphens are those of commands.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n", " ").Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

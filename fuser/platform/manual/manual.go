@@ -1,5 +1,11 @@
-// Package manual writes what there is to read about a program's command line: manual page, Markdown reference and completion
-// scripts, all from the model that kong parses by and prints its help from.
+// Package manual writes the documentation of a program's command line: manual page, Markdown reference and completion
+// scripts.
+//
+//  1. The source is kong's model of the program, which kong parses by and prints its help from. Program adds what the
+//     model lacks.
+//  2. sections lists the program and its visible commands, and groups their flags by heading.
+//  3. shared finds the groups that several commands have. Man and Markdown explain them once.
+//  4. Man, Markdown and Completion write the texts. Flag prints them for programs without commands.
 package manual
 
 import (
@@ -11,7 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Program is what the model does not say.
+// Program is what kong's model lacks.
 type Program struct {
 	Name        string
 	Description string // a paragraph; its first sentence is a summary
@@ -41,7 +47,7 @@ type section struct {
 	depth int    // 0 for the program
 }
 
-// sections are the program and all its commands that are not hidden, each before those below it.
+// sections are the program and its visible commands, parents first.
 func sections(model *kong.Application) (out []section) {
 	var walk func(*kong.Node, string, int)
 	walk = func(node *kong.Node, path string, depth int) {
@@ -56,7 +62,7 @@ func sections(model *kong.Application) (out []section) {
 	return out
 }
 
-// usage is how a command is called.
+// usage is the usage line of a command.
 func (s section) usage() string {
 	text := s.path
 	for _, flag := range s.flags() {
@@ -76,18 +82,18 @@ func (s section) usage() string {
 	return text
 }
 
-// flags are the command's own that are not hidden.
+// flags are the command's own visible flags.
 func (s section) flags() []*kong.Flag {
 	return slices.DeleteFunc(slices.Clone(s.Flags), func(f *kong.Flag) bool { return f.Hidden })
 }
 
-// group is some flags of a command, under a heading unless that is "".
+// group is a command's flags under one heading, "" for none.
 type group struct {
 	title string
 	flags []*kong.Flag
 }
 
-// groups are the command's flags, those without a heading first.
+// groups are the command's flags by heading, those without one first.
 func (s section) groups() (out []group) {
 	out = append(out, group{})
 	for _, flag := range s.flags() {
@@ -105,7 +111,7 @@ func (s section) groups() (out []group) {
 	return out
 }
 
-// text is what a group says, to compare it by.
+// text identifies a group.
 func (g group) text() string {
 	var b strings.Builder
 	b.WriteString(g.title)
@@ -115,7 +121,7 @@ func (g group) text() string {
 	return b.String()
 }
 
-// shared are the groups that several commands have, word for word, each once: they are explained once.
+// shared returns the groups that several commands have, word for word, each once.
 func shared(all []section) (out []group) {
 	count := map[string]int{}
 	for _, s := range all {
@@ -129,16 +135,16 @@ func shared(all []section) (out []group) {
 	return out
 }
 
-// in says whether a group is among others.
+// in reports whether a group is among others.
 func (g group) in(others []group) bool {
 	text := g.text()
 	return slices.ContainsFunc(others, func(other group) bool { return other.text() == text })
 }
 
-// help is a value's help with the environment variables it is read from.
+// help is a value's help with its environment variables.
 func help(v *kong.Value) string { return kong.DefaultHelpValueFormatter(v) }
 
-// choices are the values that a flag or an argument may have, or none if there are more.
+// choices are the values of an enumeration, nil for others.
 func choices(v *kong.Value) []string {
 	if v.Enum == "" {
 		return nil
@@ -146,7 +152,7 @@ func choices(v *kong.Value) []string {
 	return slices.DeleteFunc(v.EnumSlice(), func(s string) bool { return s == "" })
 }
 
-// kind is what a value names: "file", "dir", or "" for something else.
+// kind is what a value names: "file", "dir", or "" for others.
 func kind(v *kong.Value, placeholder string) string {
 	switch {
 	case placeholder == "DIR":
@@ -157,10 +163,10 @@ func kind(v *kong.Value, placeholder string) string {
 	return ""
 }
 
-// takesValue says whether something follows the flag.
+// takesValue reports whether a flag has a value.
 func takesValue(flag *kong.Flag) bool { return !flag.IsBool() && !flag.IsCounter() }
 
-// argument stands for an argument, in brackets if it may be left out.
+// argument is an argument's placeholder, in brackets if optional.
 func argument(arg *kong.Value) string {
 	text := strings.ToUpper(arg.Name)
 	if arg.IsCumulative() {
@@ -172,7 +178,7 @@ func argument(arg *kong.Value) string {
 	return text
 }
 
-// placeholder stands for a flag's value.
+// placeholder is that of a flag's value.
 func placeholder(flag *kong.Flag) string {
 	return cmp.Or(strings.Join(choices(flag.Value), "|"), flag.PlaceHolder, strings.ToUpper(flag.Name))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Markdown is the reference of a program: a heading of the second level with one of the third for each command.
+// Markdown returns a program's reference, with a third-level heading for each command.
 func (p Program) Markdown(model *kong.Application) string {
 	all := sections(model)
 	common := shared(all)
@@ -48,7 +48,7 @@ func (p Program) Markdown(model *kong.Application) string {
 	return b.String()
 }
 
-// heading is that of a group that several commands share. Of groups with one title, those after the first have a number.
+// heading is the heading of a shared group. Groups after the first of one title have a number.
 func (p Program) heading(common []group, g group) string {
 	heading := "Flags of several commands of " + p.Name + ": " + g.title
 	n := 0
@@ -66,7 +66,7 @@ func (p Program) heading(common []group, g group) string {
 	return heading
 }
 
-// anchor is what a heading is called in links.
+// anchor is a heading's anchor in links.
 func anchor(heading string) string {
 	return strings.NewReplacer(" ", "-", ":", "", "(", "", ")", "", ",", "").Replace(strings.ToLower(heading))
 }
@@ -92,7 +92,7 @@ func markdownFlags(b *strings.Builder, g group) {
 	b.WriteString("\n")
 }
 
-// prose keeps a text from being taken for markup; paragraphs and indented lines stay.
+// prose escapes markup. Paragraphs and indented lines stay.
 func prose(text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -108,12 +108,12 @@ func escape(text string) string {
 	return strings.NewReplacer("<", "&lt;", "*", `\*`, "_", `\_`, "[", `\[`).Replace(text)
 }
 
-// cell is a text for a table.
+// cell escapes a text for a table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(escape(text))
 }
 
-// code is a text of a table as it is typed.
+// code is a table's text as code.
 func code(text string) string {
 	if text == "" {
 		return ""

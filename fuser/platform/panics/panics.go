@@ -1,8 +1,11 @@
-// Package panics keeps a panic in one task from ending the process. gRPC and HTTP servers recover in each call, but a goroutine
-// that works beside the calls has to do so itself. Catch runs one task, and Keep runs one that goes on until it is told to end.
+// Package panics keeps a panic in one task from ending the process. gRPC and HTTP servers recover in each call. A
+// goroutine beside the calls has to do so itself.
 //
-// The value of a panic may quote the text of a memory. Only its type is logged, the words of a runtime error, and the stack,
-// which has addresses in place of arguments.
+//  1. Catch runs one task. A panic is logged, counted and returned as an *Error.
+//  2. Keep runs a task until it returns. After a panic it runs the task again, with backoff.
+//
+// The value of a panic may quote the text of a memory. So the log gets only its type, the text of a runtime error,
+// and the stack, which has addresses in place of arguments.
 package panics
 
 import (
@@ -15,7 +18,7 @@ import (
 	"time"
 )
 
-// leastPause and mostPause bound how long Keep waits after a panic before it begins again.
+// leastPause and mostPause bound Keep's pause after a panic.
 const leastPause, mostPause = time.Second, time.Minute
 
 // Error is a panic that was caught. Its text is fit for logs and operators.
@@ -23,16 +26,16 @@ type Error struct{ cause string }
 
 func (e *Error) Error() string { return "panic (" + e.cause + "); the log has its stack" }
 
-// Public says that the text may be kept and shown, see services/store/queue.
+// Public marks the text as fit to keep and show, see services/store/queue.
 func (e *Error) Public() string { return e.Error() }
 
 var count atomic.Int64
 
-// Count is how many panics this process has caught.
+// Count returns how many panics this process caught.
 func Count() int64 { return count.Load() }
 
-// Catch runs a task and returns its error. A panic is an *Error, which is logged under the task's name and counted. Without a log
-// of its own, nil, it goes to slog's default.
+// Catch runs a task and returns its error. A panic is logged under name, counted and returned as an *Error. A nil log
+// is slog's default.
 func Catch(ctx context.Context, log *slog.Logger, name string, task func() error) (err error) {
 	defer func() {
 		value := recover()
@@ -50,7 +53,7 @@ func Catch(ctx context.Context, log *slog.Logger, name string, task func() error
 	return task()
 }
 
-// cause is what may be said of a panic's value.
+// cause is the part of a panic's value to log.
 func cause(value any) string {
 	if err, ok := value.(runtime.Error); ok {
 		return err.Error() // has types and numbers only
@@ -58,7 +61,7 @@ func cause(value any) string {
 	return fmt.Sprintf("%T", value)
 }
 
-// Keep runs a task that returns when ctx ends, or when it is done. After a panic it begins the task again.
+// Keep runs a task until it returns, which it must when ctx ends. After a panic it runs it again.
 func Keep(ctx context.Context, log *slog.Logger, name string, task func(context.Context)) {
 	pause := leastPause
 	for {

@@ -1,5 +1,9 @@
-// Package program is the frame of a service's own program: command line and environment, log, telemetry, signals and
-// exit codes. It knows no service.
+// Package program is the main function of a service's own program. It knows no service.
+//
+//  1. Main parses the command line, the environment and the configuration file with kong.
+//  2. It makes the log, and a context that SIGINT or SIGTERM ends.
+//  3. observed starts telemetry and the server for operators, and calls the service's Run.
+//  4. Telemetry is flushed under a deadline of its own, and the program exits with a code from exits.
 package program
 
 import (
@@ -27,10 +31,10 @@ var exits = []manual.Exit{
 	{Code: 2, Meaning: "Wrong usage: the command line, a variable or the configuration file."},
 }
 
-// flushTime is what telemetry gets to send the rest when the program ends.
+// flushTime bounds the flush of telemetry when the program ends.
 const flushTime = 5 * time.Second
 
-// Flags are what every service can be told. Embed them; the variables are trust.Listener's.
+// Flags are every service's flags. Embed them; the variables are auth.Listener's.
 type Flags struct {
 	settings.Source
 	ShowConfig bool             `help:"Print the settings and where each comes from, secrets masked, and exit."`
@@ -42,12 +46,12 @@ type Flags struct {
 	Version    kong.VersionFlag `help:"Print the version and exit."`
 }
 
-// Run is what a program does, until it is done or ctx ends. What operators may see it registers with admin.
+// Run runs a service until it is done or ctx ends. It registers its pages for operators with admin.
 type Run func(ctx context.Context, tel *telemetry.Service, admin *admin.Server, log *slog.Logger) error
 
-// Main reads the command line into flags, a struct that embeds common, calls run until it returns or SIGINT or SIGTERM
-// ends its context, and exits: 0 after an orderly stop, 1 on failure, 2 if the command line is wrong. name is the
-// service's; its program is called name + "d". vars has the service's default address as "listen".
+// Main reads the command line into flags, a struct that embeds common, and calls run. SIGINT or SIGTERM ends run's
+// context. The exit code is 0 after an orderly stop, 1 on failure and 2 on wrong usage. The program is called name +
+// "d". vars has its default address as "listen".
 func Main(name, description string, flags any, common *Flags, vars kong.Vars, run Run) {
 	vars = maps.Clone(vars)
 	vars["version"] = telemetry.Version()
@@ -59,7 +63,7 @@ func Main(name, description string, flags any, common *Flags, vars kong.Vars, ru
 		return
 	}
 	log := slog.New(telemetry.Traced(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: common.LogLevel}))).With("service", name)
-	slog.SetDefault(log) // for what has no log of its own
+	slog.SetDefault(log) // for code without a log
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := observed(ctx, name, common, log, run); err != nil {
@@ -68,7 +72,7 @@ func Main(name, description string, flags any, common *Flags, vars kong.Vars, ru
 	}
 }
 
-// exit ends the program with 2 for a wrong command line, where kong would say 80.
+// exit ends the program with 2 on wrong usage, in place of kong's 80.
 func exit(code int) {
 	if code != 0 {
 		code = 2
@@ -76,8 +80,8 @@ func exit(code int) {
 	os.Exit(code)
 }
 
-// observed calls run with telemetry, which is flushed afterwards under a deadline of its own, and with a server for
-// operators beside it.
+// observed calls run with telemetry and a server for operators. Telemetry is flushed afterwards under its own
+// deadline.
 func observed(ctx context.Context, name string, common *Flags, log *slog.Logger, run Run) error {
 	options := []telemetry.Option{telemetry.Keeping(common.Keep)}
 	if common.Admin.On() {

@@ -1,4 +1,4 @@
-// Package revision has the tokens by which a caller asks for an answer that knows of a write it made.
+// Package revision has tokens for writes. A caller sends one to get an answer that includes its own write.
 package revision
 
 import (
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Token names a write to a namespace. Writes are numbered by the database; one that began after another was acknowledged
-// has the higher number, so a token also stands for every write that its holder had seen acknowledged before.
+// Token names a write to a namespace. The database numbers writes. A write that began after another was acknowledged
+// has the higher number. So a token includes all writes acknowledged before.
 type Token struct {
 	Namespace string
 	Sequence  int64 // from 1; 0 is before every write
@@ -17,7 +17,7 @@ type Token struct {
 // version lets the form change, for instance to carry a replica's position as well.
 const version = "1"
 
-// String is the form that callers keep. It is opaque to them.
+// String returns the form for callers, to whom it is opaque.
 func (t Token) String() string {
 	return version + ":" + strconv.FormatInt(t.Sequence, 36) + ":" + t.Namespace
 }

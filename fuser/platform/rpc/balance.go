@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// balancerName is our policy's in a service config.
+	// balancerName is the policy's name in a service config.
 	balancerName = "triskele_round_robin"
-	// resolveEvery is how often a name is looked up again: nobody announces a pod that has come.
+	// resolveEvery is the interval of DNS look-ups, which find new pods.
 	resolveEvery = 3 * time.Second
 )
 
-// serviceConfig spreads calls over all addresses a name resolves to, with a headless service its pods, as long as they say
-// that they are serving. What only reads is asked once more, and so of another address, if the first is gone.
+// serviceConfig spreads calls over all serving addresses of a name, such as the pods of a headless service. Methods
+// that only read are retried once after UNAVAILABLE, usually at another address.
 const serviceConfig = `{
 	"loadBalancingConfig": [{"` + balancerName + `": {}}],
 	"healthCheckConfig": {"serviceName": ""},
@@ -49,8 +49,8 @@ func init() {
 	dns.SetMinResolutionInterval(resolveEvery)
 }
 
-// builder makes balancers that go round the addresses that are ready, and pass over for a while those whose calls keep
-// failing. gRPC's own policy for that comes with its xDS client only.
+// builder makes round-robin balancers over the ready addresses. They skip an address while its circuit breaker is
+// open. gRPC's own policy for that comes only with its xDS client.
 type builder struct{}
 
 func (builder) Name() string { return balancerName }
@@ -61,7 +61,7 @@ func (builder) Build(cc balancer.ClientConn, options balancer.BuildOptions) bala
 	return b
 }
 
-// roundRobin has a connection for each address, made by its embedded balancer, whose picker it replaces.
+// roundRobin replaces the picker of its embedded balancer, which has a connection for each address.
 type roundRobin struct {
 	balancer.Balancer
 	balancer.ClientConn
@@ -131,10 +131,10 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		}
 		return result, nil
 	}
-	return p.endpoints[first%n].picker.Pick(info) // they all fail: then none is worse than another
+	return p.endpoints[first%n].picker.Pick(info) // all circuit breakers are open: try one
 }
 
-// resultOf tells an address's circuit breaker how a call ended.
+// resultOf is a call's outcome for its circuit breaker.
 func resultOf(err error) resilience.Result {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss:
@@ -145,7 +145,7 @@ func resultOf(err error) resilience.Result {
 	return resilience.Success
 }
 
-// refreshing resolves names again and again, where gRPC does so only when it loses a connection.
+// refreshing resolves names every resolveEvery. gRPC does so only when it loses a connection.
 type refreshing struct{ resolver.Builder }
 
 // Build implements resolver.Builder.

@@ -8,11 +8,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// maxNesting is how deep messages may be, since the sender chooses that. The contract allows 32 levels of metadata, each of which
-// takes three of messages.
+// maxNesting bounds the depth of messages. The contract allows 32 levels of metadata, of three messages each.
 const maxNesting = 128
 
-// decode says INVALID_ARGUMENT if the bytes are no such message.
+// decode returns INVALID_ARGUMENT if the bytes are no such message.
 func decode(data []byte, message proto.Message) error {
 	if (proto.UnmarshalOptions{RecursionLimit: maxNesting}).Unmarshal(data, message) == nil {
 		return nil
@@ -20,14 +19,14 @@ func decode(data []byte, message proto.Message) error {
 	return status.Error(codes.InvalidArgument, "the request is not a valid protobuf message, or one that is nested too deeply")
 }
 
-// What values take beside their texts: a message for each of its fields, set or not, and any value for its place in a list.
+// Estimated bytes beside texts: for a message, for each field of its type, and for each value sent.
 const (
 	messageCost = 48
 	fieldCost   = 20
 	valueCost   = 32
 )
 
-// cost estimates how many bytes an encoded message takes once it is decoded, as far down as the decoder goes.
+// cost estimates the bytes of an encoded message once it is decoded, down to depth levels.
 func cost(data []byte, descriptor protoreflect.MessageDescriptor, depth int) int {
 	total := messageCost + fieldCost*descriptor.Fields().Len() + len(data)
 	for len(data) > 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
-// Dial prepares a connection to target, in gRPC's name syntax. It does not wait for it: a peer that is down fails calls,
-// and is used again within a second or so of coming back.
+// Dial prepares a connection to target, in gRPC's name syntax, and does not wait for it. Calls fail while the peer is
+// down, and succeed again about a second after it is back.
 func Dial(target string, tel *telemetry.Service, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	options := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// doors are a server's credentials. They encrypt, if there is a configuration for it, and give away connections that speak
-// HTTP/1.1, if somebody takes them: over TLS the protocol is agreed upon by ALPN, in plain text gRPC begins with a preface.
-// After that nothing stands between gRPC and its connection.
+// doors are a server's transport credentials and its protocol muxer. ServerHandshake does TLS if config is set. It
+// then sends HTTP/1.1 connections to http, if set. ALPN tells the protocol over TLS, and the HTTP/2 preface in plain
+// text.
 type doors struct {
 	config  *tls.Config // nil for plain text
 	http    chan net.Conn
@@ -29,7 +29,7 @@ func newDoors() *doors {
 	return d
 }
 
-// preface is what HTTP/2 connections begin with, as far as no method of HTTP/1.1 does.
+// preface is the start of HTTP/2 connections. No method of HTTP/1.1 starts with it.
 const preface = "PRI"
 
 // ServerHandshake implements credentials.TransportCredentials.
@@ -41,7 +41,7 @@ func (d *doors) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 	if a, ok := raw.(*accepted); ok {
 		conn = a.Conn
 	}
-	defer context.AfterFunc(d.closing, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })() // browsers connect long before they ask
+	defer context.AfterFunc(d.closing, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })() // idle browsers must not delay it
 	var info credentials.AuthInfo
 	var speaksHTTP2 bool
 	if d.config != nil {
@@ -72,7 +72,7 @@ func (d *doors) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 	return nil, nil, errors.New("the connection does not speak HTTP/2")
 }
 
-// give hands a connection over.
+// give hands a connection to HTTP.
 func (d *doors) give(a *accepted, conn net.Conn) error {
 	a.given.Store(true)
 	if err := a.Conn.SetDeadline(time.Time{}); err != nil {
@@ -100,10 +100,10 @@ func (d *doors) ClientHandshake(context.Context, string, net.Conn) (net.Conn, cr
 	return nil, nil, errors.New("only servers have doors")
 }
 
-// begun is a connection of which the beginning has been read.
+// begun is a connection whose first bytes have been read.
 type begun struct {
 	net.Conn
-	head []byte // that has not been read again
+	head []byte // read ahead, to be read again
 }
 
 // Read implements net.Conn.
@@ -116,7 +116,7 @@ func (b *begun) Read(p []byte) (int, error) {
 	return b.Conn.Read(p)
 }
 
-// accepting is gRPC's listener when connections may be given away.
+// accepting is gRPC's listener if HTTP/1.1 is served, too.
 type accepting struct{ net.Listener }
 
 // Accept implements net.Listener.
@@ -128,7 +128,7 @@ func (l accepting) Accept() (net.Conn, error) {
 	return &accepted{Conn: conn}, nil
 }
 
-// accepted is a connection that may be given away. gRPC then lifts its own deadline nevertheless, when it is another's to set.
+// accepted is a connection that may be handed over. gRPC clears its deadline even then, which SetDeadline ignores.
 type accepted struct {
 	net.Conn
 	given atomic.Bool
@@ -142,7 +142,7 @@ func (a *accepted) SetDeadline(t time.Time) error {
 	return a.Conn.SetDeadline(t)
 }
 
-// given is a listener of the connections that were given away.
+// given is the listener of the HTTP/1.1 connections.
 type given struct{ *doors }
 
 // Accept implements net.Listener.
@@ -161,5 +161,5 @@ func (g given) Close() error {
 	return nil
 }
 
-// Addr implements net.Listener. It is not known: the connections have theirs.
+// Addr implements net.Listener. The connections have the real address.
 func (g given) Addr() net.Addr { return &net.TCPAddr{} }

@@ -35,8 +35,8 @@ func invalid(violations []*errdetails.BadRequest_FieldViolation) error {
 	return st.Err()
 }
 
-// FromViolations turns what protovalidate found in the message called field ("" for a whole request) into an
-// INVALID_ARGUMENT error; another error, or none, is returned as it is.
+// FromViolations turns protovalidate's violations into an INVALID_ARGUMENT error. field names the message, "" for the
+// request. Another error, or nil, is returned unchanged.
 func FromViolations(field string, err error) error {
 	var found *protovalidate.ValidationError
 	if !errors.As(err, &found) || len(found.Violations) == 0 {
@@ -48,7 +48,7 @@ func FromViolations(field string, err error) error {
 	out := make([]*errdetails.BadRequest_FieldViolation, 0, len(found.Violations))
 	for _, v := range found.Violations {
 		for _, element := range v.Proto.GetField().GetElements() {
-			if element.GetStringKey() != "" { // of a map: it may be private, and an error's words get into spans
+			if element.GetStringKey() != "" { // a map's key may be private, and error texts get into spans
 				element.Subscript = nil
 			}
 		}
@@ -62,10 +62,11 @@ func FromViolations(field string, err error) error {
 }
 
 const (
-	// quoted is how long an error may be that is its caller's fault, since it may quote what was sent; explained is for the others.
+	// quoted bounds the text of an error by the caller's fault, which may quote the request. explained bounds the
+	// others.
 	quoted    = 200 // bytes
 	explained = 1000
-	// named is how many violations are named.
+	// named bounds the violations in an error.
 	named = 16
 )
 
@@ -75,9 +76,9 @@ var (
 	errCanceled = status.Error(codes.Canceled, "the call was cancelled")
 )
 
-// Ended is how a call ended, as its caller is told: nil, or a gRPC status that leaks nothing and is not long. Only a bare gRPC status
-// passes: one wrapped in another error would send that error's whole text along. What ends because the deadline passes says so,
-// whichever part of the way has noticed it first.
+// Ended turns a call's error into one for the caller: nil, or a short gRPC status that leaks nothing. Only a bare
+// status passes, since a wrapped one would send the whole text of its wrapper. CANCELLED and internal errors after
+// the deadline become DEADLINE_EXCEEDED.
 func Ended(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -101,7 +102,7 @@ func Ended(ctx context.Context, err error) error {
 	return errInternal
 }
 
-// passed says whether a context's deadline has passed, even if its timer has yet to fire.
+// passed reports whether a deadline has passed, even if its timer has not fired yet.
 func passed(ctx context.Context) bool {
 	at, ok := ctx.Deadline()
 	return ok && !time.Now().Before(at) || errors.Is(ctx.Err(), context.DeadlineExceeded)
@@ -118,7 +119,7 @@ func short(st *status.Status) error {
 	for _, detail := range st.Details() {
 		message, ok := detail.(protoadapt.MessageV1)
 		if !ok {
-			continue // of a kind that this program does not know
+			continue // of an unknown type
 		}
 		if bad, ok := detail.(*errdetails.BadRequest); ok {
 			first := &errdetails.BadRequest{}
@@ -134,7 +135,7 @@ func short(st *status.Status) error {
 	return out.Err()
 }
 
-// Cut shortens a text to so many bytes at most, and a sign that there was more.
+// Cut shortens a text to at most most bytes, and then appends "…".
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text

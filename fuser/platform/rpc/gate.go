@@ -14,24 +14,24 @@ import (
 	"github.com/triskele/triskele/fuser/platform/panics"
 )
 
-// Gate is asked to let a call in, before anything of it is read. An error goes to the caller as it is, so that it has to be
-// a gRPC status. Health checks and reflection pass without being asked about.
+// Gate admits or refuses a call before any message is read. Its error must be a gRPC status, since the caller gets
+// it. It is not asked about health checks and reflection.
 type Gate func(ctx context.Context, method string) (Call, error)
 
-// Operate is the method that a gate is asked about where operators are shown what callers of all namespaces did.
+// Operate is the method that a gate must allow before operators see the calls in all namespaces.
 const Operate = "operate"
 
-// Call is one that was let in.
+// Call is an admitted call.
 type Call interface {
-	// Allow is asked about each message that the caller sends, once it keeps to the contract. An error is as a gate's.
+	// Allow decides on each valid message that the caller sends. Its error must be a gRPC status.
 	Allow(message any) error
-	// Answer has a request that was allowed answered by handle, and returns what of the answer the caller may see.
+	// Answer runs handle on an allowed request and returns the part of the answer that the caller may see.
 	Answer(ctx context.Context, request any, handle grpc.UnaryHandler) (any, error)
-	// Done is told the outcome.
+	// Done gets the outcome.
 	Done(err error)
 }
 
-// registrar puts what every method needs around it: the gate, the intake of requests, and the outcome, panics included.
+// registrar wraps every method in the gate, the intake of requests, panic recovery and error mapping.
 type registrar struct {
 	*grpc.Server
 	gate Gate // may be nil
@@ -69,7 +69,7 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 	r.Server.RegisterService(&wrapped, service)
 }
 
-// answered has a call's Answer around what handles a request that was allowed.
+// answered wraps the handler of a request in call.Answer.
 func answered(call Call, interceptor grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		answer := func(ctx context.Context, req any) (any, error) { return call.Answer(ctx, req, handler) }
@@ -80,7 +80,7 @@ func answered(call Call, interceptor grpc.UnaryServerInterceptor) grpc.UnaryServ
 	}
 }
 
-// pass has a call made if the gate lets it in.
+// pass runs handle if the gate admits the call.
 func (r *registrar) pass(ctx context.Context, method string, single bool, handle func(*intake) error) (err error) {
 	var call Call = Anything{}
 	if r.gate != nil && !open(method) {
@@ -97,24 +97,24 @@ func (r *registrar) pass(ctx context.Context, method string, single bool, handle
 	return err
 }
 
-// outcome is what the caller is told. What it may not know goes to the log.
+// outcome returns the error for the caller and logs the cause of an internal one.
 func (r *registrar) outcome(ctx context.Context, method string, err error) error {
 	out := Ended(ctx, err)
-	var panicked *panics.Error // which is in the log already
+	var panicked *panics.Error // already in the log
 	if status.Code(out) == codes.Internal && !errors.As(err, &panicked) {
 		r.log.ErrorContext(ctx, "call failed", "method", method, "error", err.Error())
 	}
 	return out
 }
 
-// unknown answers calls to methods that nobody has registered.
+// unknown answers calls to unregistered methods.
 func unknown(_ any, stream grpc.ServerStream) error {
 	called, _ := grpc.MethodFromServerStream(stream)
 	service, method := path.Split(called)
 	return Ended(stream.Context(), status.Errorf(codes.Unimplemented, "unknown method %s for service %s", method, strings.Trim(service, "/")))
 }
 
-// Anything is a Call that may do anything.
+// Anything is a Call without restrictions.
 type Anything struct{}
 
 // Allow implements Call.

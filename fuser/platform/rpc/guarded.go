@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Guarded has a gate asked about every call over conn, as a server would: what the caller has shown is the context's incoming
-// metadata. Streams are refused.
+// Guarded asks gate about every call over conn, as a server would. The gate reads the context's incoming metadata.
+// Streams are refused.
 func Guarded(conn grpc.ClientConnInterface, gate Gate) grpc.ClientConnInterface {
 	return guarded{conn, gate}
 }
@@ -34,7 +34,7 @@ func (g guarded) Invoke(ctx context.Context, method string, request, reply any, 
 		return err
 	}
 	answer, err := call.Answer(ctx, request, func(ctx context.Context, request any) (any, error) {
-		one := reply.(proto.Message).ProtoReflect().New().Interface() // a call may be answered in several parts
+		one := reply.(proto.Message).ProtoReflect().New().Interface() // Answer may run this several times
 		return one, g.ClientConnInterface.Invoke(ctx, method, request, one, opts...)
 	})
 	if err != nil {

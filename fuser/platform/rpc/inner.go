@@ -20,18 +20,17 @@ import (
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
 
-const pipeBytes = 1 << 20 // of a connection in memory
+const pipeBytes = 1 << 20 // buffer of a connection
 
-// Entrance is a connection to a server in memory, where callers come in that speak other protocols than gRPC.
+// Entrance is a connection to a server in memory, for callers of other protocols than gRPC.
 type Entrance struct {
 	*grpc.ClientConn
-	// Room is for the messages that callers send, beside the server's own.
+	// Room bounds callers' messages, beside the server's own Room.
 	*Room
 	gate Gate
 }
 
-// Admit asks the gate about a call before anything of it is read. The call is made with the context that is returned, and is not
-// asked about again.
+// Admit asks the gate about a call before its messages are read. A call with the returned context does not ask again.
 func (e *Entrance) Admit(ctx context.Context, method string) (context.Context, error) {
 	if e.gate == nil || open(method) {
 		return ctx, nil
@@ -45,9 +44,9 @@ func (e *Entrance) Admit(ctx context.Context, method string) (context.Context, e
 
 type admittedKey struct{}
 
-// Inner returns a connection to a server in memory, for what a program offers in other protocols than gRPC. Everything is checked as
-// a call from elsewhere: gate, which may be nil, is asked, and knows a call's peer to be that of the context on the client's side,
-// see From. serve registers services and serves until the listener is closed, which closing does.
+// Inner returns a connection to a server in memory, for callers of other protocols than gRPC. Calls pass all checks
+// of a server. gate may be nil; it sees the peer of the client's context, see From. serve registers services and
+// serves until closeInner closes the listener.
 func Inner(gate Gate, tel *telemetry.Service, log *slog.Logger, serve func(*Server, net.Listener) error, more ...grpc.DialOption) (entrance *Entrance, closeInner func(), err error) {
 	listener := bufconn.Listen(pipeBytes)
 	callers := &callers{}
@@ -65,7 +64,7 @@ func Inner(gate Gate, tel *telemetry.Service, log *slog.Logger, serve func(*Serv
 	if err != nil {
 		return nil, nil, err
 	}
-	// All callers have one connection, and the edge bounds what their headers have.
+	// All callers share one connection, and the edge bounds their headers.
 	inner := NewServer(tel, log, grpc.MaxConcurrentStreams(math.MaxUint32), grpc.MaxHeaderListSize(pipeBytes))
 	if gate != nil {
 		inner.Admit(func(ctx context.Context, method string) (Call, error) {
@@ -82,7 +81,7 @@ func Inner(gate Gate, tel *telemetry.Service, log *slog.Logger, serve func(*Serv
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = serve(inner, listener) // ends with the listener, or with the program
+		_ = serve(inner, listener) // ends when the listener is closed
 	}()
 	return &Entrance{conn, newRoom(), gate}, func() {
 		_ = conn.Close()
@@ -91,15 +90,15 @@ func Inner(gate Gate, tel *telemetry.Service, log *slog.Logger, serve func(*Serv
 	}, nil
 }
 
-// callers are those of running calls, by the number that a call carries: only the number travels.
+// callers are the callers of running calls, by the number in a call's metadata.
 type callers struct {
 	last    atomic.Uint64
 	running sync.Map
 }
 
 type caller struct {
-	peer     *peer.Peer // nil if it is not known
-	admitted Call       // nil unless the gate was asked
+	peer     *peer.Peer // nil if unknown
+	admitted Call       // nil unless admitted before
 }
 
 const callerKey = "triskele-caller"
@@ -126,7 +125,7 @@ func (c *callers) of(ctx context.Context) caller {
 	return caller{}
 }
 
-// From returns the context of an HTTP request with its sender as the peer, and the token that was shown, as a gate looks for them.
+// From returns an HTTP request's context with the peer and token where a gate looks for them.
 func From(r *http.Request) context.Context {
 	p := &peer.Peer{Addr: remote(r.RemoteAddr)}
 	if r.TLS != nil {

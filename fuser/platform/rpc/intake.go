@@ -15,18 +15,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// messageTime is how long a large message may take to arrive, since it holds room that others wait for.
+// messageTime bounds the arrival of a large message, since it holds room that others wait for.
 const messageTime = time.Minute
 
-// wire is a stream of grpc-go below the frames of messages. The library's own way to receive has one limit for all methods, and
-// decompresses. It does not promise these methods: without them every call fails.
+// wire is a grpc-go stream below message framing. The library's receive has one limit for all methods, and
+// decompresses. These methods are no stable API: every call fails without them.
 type wire interface {
 	ReadMessageHeader(header []byte) error
 	Read(n int) (mem.BufferSlice, error)
 }
 
-// intake receives the messages of one call that was let in. Each is checked before it takes memory:
-// its length before it is read, its cost before it is decoded. Then come the contract's rules, then what the caller may do.
+// intake receives the messages of an admitted call. It checks the length before reading and the cost before decoding.
+// It then validates the message and asks Call.Allow.
 type intake struct {
 	ctx    context.Context
 	method string
@@ -65,7 +65,7 @@ func (in *intake) next(message any) error {
 	return in.call.Allow(message)
 }
 
-// close gives back what the last message held.
+// close gives back the last message's room.
 func (in *intake) close() {
 	for _, leave := range in.leave {
 		leave()
@@ -104,7 +104,7 @@ func (in *intake) read(stream wire) (mem.BufferSlice, error) {
 		err  error
 	}
 	done := make(chan received, 1)
-	go func() { // which ends with the call at the latest
+	go func() { // ends with the call at the latest
 		data, err := stream.Read(n)
 		done <- received{data, err}
 	}()
@@ -118,7 +118,7 @@ func (in *intake) read(stream wire) (mem.BufferSlice, error) {
 	}
 }
 
-// decode checks what a message costs, decodes it, and holds it to the rules of the contract.
+// decode checks the cost of a message, decodes and validates it.
 func (in *intake) decode(data mem.BufferSlice, message proto.Message) error {
 	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	data.Free()
@@ -138,8 +138,8 @@ func (in *intake) decode(data mem.BufferSlice, message proto.Message) error {
 	return validate(message)
 }
 
-// maxExplained is how large a request may be, in bytes, of which every violation is named: of a larger one that is the first,
-// because looking for more of them in a hundred thousand elements takes seconds, and more memory than the request.
+// maxExplained is the largest request, in bytes, whose violations are all named. Larger ones get the first only.
+// Finding all in a hundred thousand elements takes seconds, and more memory than the request.
 const maxExplained = 4 << 10
 
 func validate(message proto.Message) error {

@@ -11,9 +11,9 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// limits are the bytes that one message of a method may have, whichever protocol brings it. They lie above the largest message that
-// the contract allows, as protobuf and as JSON with the usual escapes, so that a field that is too long is refused by its name. Only
-// an import's lies below: a thousand memories of 64 KiB each have to come in several messages.
+// limits are the most bytes of one message of a method, in any protocol. They exceed the largest valid message, as
+// protobuf and as JSON with the usual escapes. So validation names a field that is too long. Import's is lower: a
+// thousand memories of 64 KiB come in several messages.
 var limits = map[string]int{
 	triskelev1.RecallService_Recall_FullMethodName:    512 << 10, // query 32 KiB, vector 16 KiB, filter, legs
 	triskelev1.LegService_Search_FullMethodName:       512 << 10, // the same, and 1,000 seeds
@@ -30,7 +30,7 @@ var limits = map[string]int{
 // otherBytes is for all other methods, health checks and reflection among them: names, ids and numbers.
 const otherBytes = 16 << 10
 
-// MaxBytes is how large a message may be that a caller sends to a method.
+// MaxBytes is the most bytes of a message to a method.
 func MaxBytes(method string) int {
 	if n, ok := limits[method]; ok {
 		return n
@@ -38,7 +38,7 @@ func MaxBytes(method string) int {
 	return otherBytes
 }
 
-// MaxCost is how much memory a message may take once it is decoded, as estimated beforehand: what is empty takes little to send.
+// MaxCost is the most memory of a decoded message, as estimated beforehand: empty values are cheap to send.
 func MaxCost(method string) int { return 4 * MaxBytes(method) }
 
 // TooLarge refuses a message that is beyond MaxBytes.
@@ -51,33 +51,32 @@ func TooCostly() error {
 	return status.Error(codes.ResourceExhausted, "the message has too many values: send them in several messages")
 }
 
-// open says whether a method is for everybody: health checks and reflection.
+// open reports whether a method needs no gate: health checks and reflection.
 func open(method string) bool { return strings.HasPrefix(method, "/grpc.") }
 
-// What large messages may take in memory at a time, for each server: the bytes that were sent, twice while they are put together, and
-// what they became. A gateway has three servers: for gRPC, and for HTTP one at the edge and one within. All in use, that is
-// 3 * (2 * 16 + 64) = 288 MiB, which fits the 512 MiB of deploy/kubernetes beside the 100 MiB of a gateway at rest. Calls that find no
-// room wait.
+// Bytes of large messages in memory at a time, for each server. Sent bytes count twice while they are put together. A
+// gateway has three servers: for gRPC, for HTTP at the edge, and for HTTP within. All in use, that is 3 * (2 * 16 +
+// 64) = 288 MiB. It fits the 512 MiB of deploy/kubernetes beside 100 MiB at rest. Calls wait for room.
 const (
 	sentBytes    = 16 << 20
 	decodedBytes = 64 << 20
-	// largeBytes is what counts as large. As much of a call is received before anybody reads it.
+	// largeBytes is the most that needs no room. gRPC receives as much of a call before it is read.
 	largeBytes = 64 << 10
 )
 
-// Room is what large messages share.
+// Room is for large messages.
 type Room struct{ sent, decoded *semaphore.Weighted }
 
 func newRoom() *Room {
 	return &Room{semaphore.NewWeighted(sentBytes), semaphore.NewWeighted(decodedBytes)}
 }
 
-// Sent waits for room for a message that is about to be read. leave gives it back.
+// Sent waits for room for an encoded message of n bytes. leave gives it back.
 func (r *Room) Sent(ctx context.Context, n int) (leave func(), err error) {
 	return enter(ctx, r.sent, n)
 }
 
-// Decoded waits for room for what a message becomes, which may hold room for what was sent. leave gives it back.
+// Decoded waits for room for a decoded message of n bytes. Its caller may hold room from Sent. leave gives it back.
 func (r *Room) Decoded(ctx context.Context, n int) (leave func(), err error) {
 	return enter(ctx, r.decoded, n)
 }

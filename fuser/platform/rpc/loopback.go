@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// Loopback refuses requests that ask for a host other than loopback. A page from elsewhere may have
-// a name of its own resolve to this machine (DNS rebinding), and a browser would then let it read the answers.
+// Loopback refuses requests to a host other than loopback. It stops DNS rebinding, by which a foreign page resolves
+// its name to this machine and reads the answers.
 func Loopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// CompileRules compiles the rules of all requests that the server's services take: else the first call of each kind would
-// wait for its own, a recall for ten milliseconds or more. A program that ends after one call has no use for it.
+// CompileRules compiles the validation rules of all requests of the server's services. Otherwise the first call of
+// each kind waits for it, ten milliseconds or more. A program that ends after one call needs none.
 func (s *Server) CompileRules() {
 	for name := range s.GetServiceInfo() {
 		found, _ := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
@@ -17,7 +17,7 @@ func (s *Server) CompileRules() {
 		}
 		for i := range service.Methods().Len() {
 			if request, err := protoregistry.GlobalTypes.FindMessageByName(service.Methods().Get(i).Input().FullName()); err == nil {
-				_ = protovalidate.Validate(request.New().Interface()) // compiles, whatever comes of an empty message
+				_ = protovalidate.Validate(request.New().Interface()) // compiles the rules
 			}
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// SendTime is how long a receiver may take to make room for the next message of a stream. A laptop that went to sleep never does.
+// SendTime bounds how long a receiver may block the next message of a stream. A sleeping laptop blocks for ever.
 const SendTime = 30 * time.Second
 
-// SendInTime sends a message of a stream. If the receiver makes no room for it in time, the error is DEADLINE_EXCEEDED, and the
-// handler has to return: that ends the stream and with it the send.
+// SendInTime sends a message of a stream. The error is DEADLINE_EXCEEDED if the receiver takes none within limit. The
+// handler must then return, which ends the stream and the send.
 func SendInTime[T any](send func(*T) error, message *T, limit time.Duration) error {
 	sent := make(chan error, 1)
 	go func() { sent <- send(message) }()

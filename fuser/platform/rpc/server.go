@@ -1,5 +1,16 @@
-// Package rpc is the gRPC scaffolding that every server and client of the project shares: validation, error mapping,
-// panics, health, reflection, telemetry, listeners and dialling. It knows no service and imports no database driver.
+// Package rpc is the gRPC base of every server and client of the project. It imports no service and no database
+// driver.
+//
+// A call passes through a Server in these steps:
+//
+//  1. The muxer (doors) does the TLS handshake and hands HTTP/1.1 connections to the listener of Server.HTTP.
+//  2. The registrar asks the Gate, which admits or refuses the call by its method and metadata.
+//  3. The intake reads each message within its limits of bytes and memory, decodes it and validates it.
+//  4. Call.Allow decides on the message. The handler then runs under Call.Answer, and panics are caught.
+//  5. Ended turns the handler's error into a gRPC status that is safe for the caller. Call.Done gets the outcome.
+//
+// Dial is the client's side: round robin over a name's addresses with health checks, a circuit breaker each and one
+// retry. Inner is a Server in memory for callers of other protocols.
 package rpc
 
 import (
@@ -26,23 +37,23 @@ import (
 )
 
 const (
-	// maxAnswer is what a client reads at most: above the largest answer.
+	// maxAnswer bounds an answer that a client reads, in bytes.
 	maxAnswer = 96 << 20
-	// maxStreams is how many calls a connection may have running, and maxHeader the bytes of a call's metadata. Tokens of an
-	// issuer have a few thousand.
+	// maxStreams bounds the concurrent calls of a connection, and maxHeader the bytes of a call's metadata. Tokens
+	// of an issuer have a few thousand.
 	maxStreams = 250
 	maxHeader  = 32 << 10
-	// streamWindow is what a call may send before it is read, and connWindow what all calls of a connection may have on their way.
+	// streamWindow bounds the unread bytes of a call, and connWindow those of all calls of a connection.
 	streamWindow = 64 << 10
 	connWindow   = 1 << 20
-	// handshakeTime is for TLS and the settings of HTTP/2.
+	// handshakeTime is for TLS and the HTTP/2 settings.
 	handshakeTime = 10 * time.Second
-	// drainTime is how long running calls may take to end at shutdown: longer than the greatest budget of a recall.
+	// drainTime bounds running calls at shutdown. It exceeds the greatest budget of a recall.
 	drainTime = 15 * time.Second
 )
 
-// Server is a gRPC server with health and reflection. It starts as NOT_SERVING; call Ready, or Watch to tie its health
-// to that of what it depends on.
+// Server is a gRPC server with health and reflection. It starts as NOT_SERVING. Ready sets SERVING, and Watch ties
+// health to a check.
 type Server struct {
 	*registrar
 	health *health.Server
@@ -56,7 +67,7 @@ type Server struct {
 func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOption) *Server {
 	doors := newDoors()
 	var s *Server
-	known := sync.OnceValue(func() map[string]bool { return methods(s) }) // once it serves, all are registered
+	known := sync.OnceValue(func() map[string]bool { return methods(s) }) // all are registered before it serves
 	options := append([]grpc.ServerOption{
 		grpc.Creds(doors),
 		grpc.MaxConcurrentStreams(maxStreams),
@@ -71,7 +82,7 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 			otelgrpc.WithPropagators(tel.Propagator),
 			otelgrpc.WithFilter(filters.All(filters.Not(filters.HealthCheck()), func(info *stats.RPCTagInfo) bool { return known()[info.FullMethodName] })),
 		)),
-		// Whoever is gone, or sleeps, gives up what its calls hold.
+		// Drops dead and sleeping peers, with all their calls hold.
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 5 * time.Minute, Time: 30 * time.Second, Timeout: 15 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, more...)
@@ -82,8 +93,8 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 	return s
 }
 
-// methods returns the full names of those that a server has. Others stay out of telemetry: gRPC answers a call of one without an
-// end for its span, which would be held for ever, and the name is whatever a stranger says.
+// methods returns the full names of the server's methods. Telemetry leaves others out: gRPC never ends the span of a
+// call to an unknown method, and the caller chooses its name.
 func methods(s *Server) map[string]bool {
 	names := map[string]bool{}
 	for service, info := range s.GetServiceInfo() {
@@ -94,21 +105,21 @@ func methods(s *Server) map[string]bool {
 	return names
 }
 
-// Admit has gate asked about every call from now on; without one, everybody is let in.
+// Admit sets the gate for all further calls; nil admits everybody.
 func (s *Server) Admit(gate Gate) { s.gate = gate }
 
 // Gate is what Admit was given.
 func (s *Server) Gate() Gate { return s.gate }
 
-// Encrypt has the server speak TLS only, with this configuration, which it takes over. Call it before Run.
+// Encrypt makes the server speak TLS only and takes ownership of config. Call it before Run.
 func (s *Server) Encrypt(config *tls.Config) {
 	config.NextProtos = []string{"h2"}
 	s.doors.config = config
 }
 
-// HTTP returns a listener of the connections that speak HTTP/1.1, which are refused otherwise, encrypted if the server's are:
-// *tls.Conn after the handshake. Who offers both protocols, as browsers do, gets HTTP/1.1. It is closed with the server. Call it
-// after Encrypt and before Run.
+// HTTP returns a listener of the HTTP/1.1 connections, each a *tls.Conn after its handshake if the server speaks TLS.
+// Without it they are refused. Clients that offer both protocols, as browsers do, get HTTP/1.1. It is closed with the
+// server. Call it after Encrypt and before Run.
 func (s *Server) HTTP() net.Listener {
 	s.doors.http = make(chan net.Conn)
 	if s.doors.config != nil {
@@ -117,7 +128,7 @@ func (s *Server) HTTP() net.Listener {
 	return given{s.doors}
 }
 
-// Ready turns health to SERVING, for the whole server and each of its services.
+// Ready sets health to SERVING, for the server and each of its services.
 func (s *Server) Ready() {
 	s.setAll(healthpb.HealthCheckResponse_SERVING)
 }
@@ -128,10 +139,10 @@ func (s *Server) Serving() bool {
 	return err == nil && resp.GetStatus() == healthpb.HealthCheckResponse_SERVING
 }
 
-// Concern has Concerns ask reason, which says what is wrong although the server serves, or nothing. Call it before Run.
+// Concern adds a reason to Concerns. reason returns a problem, or "" for none. Call it before Run.
 func (s *Server) Concern(reason func() string) { s.concerns = append(s.concerns, reason) }
 
-// Concerns are what is wrong although the server serves.
+// Concerns returns the problems of a server that serves.
 func (s *Server) Concerns() (all []string) {
 	for _, reason := range s.concerns {
 		if text := reason(); text != "" {
@@ -148,8 +159,8 @@ func (s *Server) setAll(status healthpb.HealthCheckResponse_ServingStatus) {
 	}
 }
 
-// Watch keeps health equal to the outcome of check, which it calls once before it returns and then every interval until
-// ctx ends.
+// Watch sets health by the outcome of check. It calls check once before it returns, then every interval until ctx
+// ends.
 func (s *Server) Watch(ctx context.Context, interval time.Duration, check func(context.Context) error) {
 	healthy := false
 	update := func() {
@@ -181,7 +192,7 @@ func (s *Server) Watch(ctx context.Context, interval time.Duration, check func(c
 	}()
 }
 
-// Run serves until ctx ends, then says NOT_SERVING, lets running calls finish and returns.
+// Run serves until ctx ends, then sets NOT_SERVING, lets running calls finish and returns.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -209,8 +220,8 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 // ErrNotLoopback refuses an address that other machines can reach.
 var ErrNotLoopback = errors.New("is not loopback, so that other machines could reach it")
 
-// Listen opens a TCP listener. An address that other machines can reach is ErrNotLoopback unless remote is set: because calls
-// are encrypted and callers known, or because the operator wants it so.
+// Listen opens a TCP listener. An address that other machines can reach is ErrNotLoopback unless remote is set. Set
+// it if calls are encrypted and callers known, or if the operator wants it.
 func Listen(address string, remote bool) (net.Listener, error) {
 	resolved, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {

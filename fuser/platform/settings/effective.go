@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Setting is what a flag of a command is set to.
+// Setting is the value of a command's flag.
 type Setting struct {
 	Command string `json:"command,omitempty"` // "curation list"; "" for the program itself or several commands
 	Flag    string `json:"flag"`              // without hyphens before it
@@ -20,8 +20,8 @@ type Setting struct {
 	Where   string `json:"where,omitempty"`   // the variable, or the file and its line
 }
 
-// Effective returns the settings of a command, its own and those of the commands above it. Only ctx's own command can
-// have any from the command line.
+// Effective returns the settings of a command and of those above it. Only ctx's own command has any from the command
+// line.
 func (s *Source) Effective(ctx *kong.Context, node *kong.Node) (out []Setting) {
 	for _, flags := range node.AllFlags(false) {
 		for _, flag := range flags {
@@ -58,7 +58,7 @@ func (s *Source) effective(ctx *kong.Context, node *kong.Node, flag *kong.Flag) 
 	return one
 }
 
-// given is what the command line says of a flag.
+// given is a flag's value on the command line.
 func given(ctx *kong.Context, flag *kong.Flag) string {
 	switch value := ctx.FlagValue(flag).(type) {
 	case []byte:
@@ -78,7 +78,7 @@ var (
 	passwordField = regexp.MustCompile(`(?i)\b((?:sslpassword|password|passwd|token|secret|api_?key|key)=)('[^']*'|[^&\s]+)`)
 )
 
-// masked is a value without secrets: flags that hold nothing else have the tag `secret:""`, and URLs may hold a password.
+// masked is a value without secrets: flags with the tag `secret:""` hold one, and URLs may hold a password.
 func masked(flag *kong.Flag, value string) string {
 	if flag.Tag.Has("secret") && value != "" {
 		return mask
@@ -86,7 +86,7 @@ func masked(flag *kong.Flag, value string) string {
 	return passwordField.ReplaceAllString(passwordInURL.ReplaceAllString(value, "${1}"+mask+"@"), "${1}"+mask)
 }
 
-// Write draws settings as a table.
+// Write prints settings as a table.
 func Write(out io.Writer, settings []Setting) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "SETTING\tVALUE\tFROM")

@@ -2,7 +2,7 @@ package settings
 
 import "unicode/utf8"
 
-// nearest is the name that a mistyped one is closest to, or "" if none is close.
+// nearest returns the name closest to a mistyped one, or "" if none is close.
 func nearest(typed string, names map[string]bool) (best string) {
 	least := max(utf8.RuneCountInString(typed)/3, 2) + 1
 	for name := range names {
@@ -13,8 +13,8 @@ func nearest(typed string, names map[string]bool) (best string) {
 	return best
 }
 
-// distance is the number of letters to insert, remove, replace or swap with their neighbour to make one name of the other
-// (Damerau, Communications of the ACM 7(3), 1964; without changes between two that were swapped).
+// distance counts the letters to insert, remove, replace or swap with a neighbour to turn a into b. See Damerau,
+// Communications of the ACM 7(3), 1964; here nothing changes between two swapped letters.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	rows := make([][]int, len(x)+1)

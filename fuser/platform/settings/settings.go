@@ -1,5 +1,12 @@
-// Package settings lets a program's settings come from a file, too, with one precedence for all programs: a flag, else an
-// environment variable, else the file, else the default. It also says what they are and where each came from.
+// Package settings lets a program's settings come from a YAML file, too. The precedence in all programs is: flag,
+// environment variable, file, default.
+//
+//  1. A program embeds Source in its flags. BeforeResolve reads the file that --config names, else the first
+//     candidate that exists.
+//  2. check refuses unknown keys and suggests the nearest name.
+//  3. kong calls Resolve for flags that the command line does not set. Resolve finds the value in the command's
+//     section of the file, else at the top.
+//  4. Effective lists each setting with its source. It masks secrets.
 package settings
 
 import (
@@ -19,24 +26,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// off is the name of no file.
+// off means no file.
 const off = "off"
 
-// envPrefix is what the project's environment variables begin with. A key at the top of a file is a variable's name without
-// it, in lower case and with hyphens, and holds for every flag that reads the variable.
+// envPrefix starts the project's environment variables. A key at the top of a file is a variable's name without it,
+// in lower case and with hyphens. It sets every flag that reads the variable.
 const envPrefix = "TRISKELE_"
 
-// unsettable are flags that ask for something else than the program's work.
+// unsettable are flags that no file sets: they are not about the work.
 var unsettable = []string{"help", "version", "config", "show-config", "manual"}
 
-// Source is the file that settings come from. Embed it, without a name, in the struct of a program's flags.
+// Source is the settings file. Embed it, without a name, in a program's flags.
 type Source struct {
 	Config string `help:"Configuration file, or \"off\" for none. If not given: triskele/PROGRAM.yaml in ~/.config, or the platform's own such folder, else in /etc." env:"TRISKELE_CONFIG" placeholder:"FILE"`
 
 	file *file
 }
 
-// BeforeResolve implements kong's interface: it reads the file and refuses keys that are none.
+// BeforeResolve implements kong's interface. It reads the file and refuses unknown keys.
 func (s *Source) BeforeResolve(ctx *kong.Context) error {
 	path := ""
 	for _, flag := range ctx.Model.Flags {
@@ -64,7 +71,7 @@ func (s *Source) File() string {
 	return s.file.path
 }
 
-// Candidates are the files of which the first that exists is read if none is named.
+// Candidates are the default paths of the file. The first that exists is read.
 func Candidates(program string) (paths []string) {
 	if folder, err := os.UserConfigDir(); err == nil {
 		paths = append(paths, filepath.Join(folder, "triskele", program+".yaml"))
@@ -75,13 +82,13 @@ func Candidates(program string) (paths []string) {
 	return paths
 }
 
-// file is one that has been read. It implements kong.Resolver.
+// file is a parsed file. It implements kong.Resolver.
 type file struct {
 	path string
 	root *yaml.Node // a mapping
 }
 
-// open reads the file of that path, or the first candidate that exists if path is empty. Without any it returns nil.
+// open parses the file at path, or the first candidate that exists if path is empty. It returns nil for none.
 func open(path string, candidates []string) (*file, error) {
 	switch path {
 	case off:
@@ -131,7 +138,7 @@ func (f *file) wrong(at *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %s", f.path, at.Line, fmt.Sprintf(format, args...))
 }
 
-// check refuses keys of a mapping that are neither a flag of the command, nor a command below it, nor, at the top, a variable.
+// check refuses a key that is no flag of the command, no command below it and, at the top, no variable.
 func (f *file) check(node *kong.Node, mapping *yaml.Node) error {
 	known := map[string]bool{}
 	for _, flag := range node.Flags {
@@ -180,7 +187,7 @@ func (f *file) check(node *kong.Node, mapping *yaml.Node) error {
 
 func settable(flag *kong.Flag) bool { return !slices.Contains(unsettable, flag.Name) }
 
-// keys are what a flag is called at the top of a file, after its environment variables.
+// keys are a flag's names at the top of a file, from its environment variables.
 func keys(flag *kong.Flag) (out []string) {
 	for _, env := range flag.Tag.Envs {
 		if name, ours := strings.CutPrefix(env, envPrefix); ours {
@@ -190,7 +197,7 @@ func keys(flag *kong.Flag) (out []string) {
 	return out
 }
 
-// variable is the environment variable that sets a flag, if one does.
+// variable returns the environment variable that sets a flag.
 func variable(flag *kong.Flag) (name, value string, ok bool) {
 	for _, name := range flag.Tag.Envs {
 		if value, ok := os.LookupEnv(name); ok {
@@ -203,7 +210,7 @@ func variable(flag *kong.Flag) (name, value string, ok bool) {
 // Validate implements kong.Resolver. The file has been checked by then.
 func (*file) Validate(*kong.Application) error { return nil }
 
-// Resolve implements kong.Resolver: the text that an environment variable would have, unless there is one.
+// Resolve implements kong.Resolver. It returns the file's text, unless a variable sets the flag.
 func (f *file) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any, error) {
 	if _, _, given := variable(flag); given || !settable(flag) {
 		return nil, nil
@@ -216,20 +223,20 @@ func (f *file) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (any
 	if err != nil {
 		return nil, err
 	}
-	// A value that cannot be is refused here, where its line is known.
+	// An invalid value is refused here, where its line is known.
 	set := flag.Set
 	err = flag.Parse(kong.Scan().PushTyped(text, kong.FlagValueToken), reflect.New(flag.Target.Type()).Elem())
 	flag.Set = set
 	if err != nil {
 		if inner := errors.Unwrap(err); inner != nil {
-			err = inner // without the name of the flag, which kong adds again
+			err = inner // without the flag's name, which kong adds again
 		}
 		return nil, f.wrong(value, "%v", err)
 	}
 	return text, nil
 }
 
-// find is the value for a flag of a command: the one in the command's own section, else that at the top.
+// find returns a flag's value in the command's own section, else at the top.
 func (f *file) find(node *kong.Node, flag *kong.Flag) *yaml.Node {
 	section := f.root
 	for _, name := range names(node) {
@@ -248,7 +255,7 @@ func (f *file) find(node *kong.Node, flag *kong.Flag) *yaml.Node {
 	return nil
 }
 
-// names are those of the commands down to a node.
+// names returns the commands down to a node.
 func names(node *kong.Node) (out []string) {
 	for ; node != nil && node.Parent != nil; node = node.Parent {
 		out = append([]string{node.Name}, out...)
@@ -268,7 +275,7 @@ func entry(mapping *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// text is a value as an environment variable has it: lists and maps in one line, with the flag's separator.
+// text is a value as in an environment variable. Lists and maps are one line, with the flag's separator.
 func (f *file) text(flag *kong.Flag, value *yaml.Node) (string, error) {
 	scalar := func(n *yaml.Node) (string, error) {
 		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {

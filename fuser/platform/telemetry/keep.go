@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// maxHeldTraces bounds how many traces are held at a time; of more, nothing is.
+	// maxHeldTraces bounds the traces held at a time; others are not held.
 	maxHeldTraces = 4096
-	// maxSpansPerTrace bounds what is held of one trace; further spans are left out.
+	// maxSpansPerTrace bounds the spans held of one trace; others are dropped.
 	maxSpansPerTrace = 1024
 )
 
-// Keep says which traces are exported although the sampler left them out. A command line has it as flags.
+// Keep selects traces to export although the sampler left them out. Embed it in a program's flags.
 type Keep struct {
 	Slow time.Duration `name:"trace-slow" help:"Export the trace of a recall that fails, is degraded or takes at least this long, whatever OTEL_TRACES_SAMPLER leaves out; 0 leaves it to the sampler." default:"250ms" env:"TRISKELE_TRACE_SLOW"`
 }
 
-// Keeping has the process export more traces than its sampler says.
+// Keeping makes the process export more traces than its sampler.
 func Keeping(k Keep) Option { return func(p *Process) { p.keep = k } }
 
-// wanted says whether there is anything to keep: who says always_off wants no traces.
+// wanted reports whether to keep any traces; always_off means none.
 func (k Keep) wanted() bool {
 	return k.Slow > 0 && !strings.HasSuffix(os.Getenv(samplerVariable), "always_off")
 }
@@ -38,8 +38,8 @@ func (k Keep) wanted() bool {
 // samplerVariable is the standard variable that names a sampler.
 const samplerVariable = "OTEL_TRACES_SAMPLER"
 
-// samplerFromEnvironment is the sampler that the standard variables ask for; by default every trace that its caller has not
-// left out is sampled.
+// samplerFromEnvironment returns the sampler that the standard variables name. The default samples every trace that
+// its caller sampled or began here.
 func samplerFromEnvironment() (sdktrace.Sampler, error) {
 	ratio := 1.
 	if argument := os.Getenv(samplerVariable + "_ARG"); argument != "" {
@@ -66,7 +66,7 @@ func samplerFromEnvironment() (sdktrace.Sampler, error) {
 	}
 }
 
-// recording has what its sampler leaves out recorded nevertheless, but not marked as sampled.
+// recording records what its sampler drops, but does not mark it as sampled.
 type recording struct{ sdktrace.Sampler }
 
 func (r recording) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
@@ -77,9 +77,9 @@ func (r recording) ShouldSample(p sdktrace.SamplingParameters) sdktrace.Sampling
 	return result
 }
 
-// keeper holds the spans that the sampler left out until no span of their trace is open in this process. Then it exports
-// them if one of them says that the trace is worth it, and forgets them else. Sampled spans pass. It knows only this process's
-// part of a trace: what other processes did of it, they decide by the same rule.
+// keeper holds unsampled spans until no span of their trace is open in this process. It then exports them if one of
+// them is worth it, and else drops them. Sampled spans pass. Other processes decide on their part of the trace by the
+// same rule.
 type keeper struct {
 	slow     time.Duration
 	exporter sdktrace.SpanProcessor
@@ -87,7 +87,7 @@ type keeper struct {
 	traces   map[trace.TraceID]*held
 }
 
-// held is what this process has done of a trace.
+// held is this process's part of a trace.
 type held struct {
 	open  int
 	spans []sdktrace.ReadOnlySpan
@@ -151,8 +151,8 @@ func (k *keeper) end(span sdktrace.ReadOnlySpan) []sdktrace.ReadOnlySpan {
 	return h.spans
 }
 
-// worth says whether a span alone is a reason to keep its trace: one of our own that failed, or of a recall or a leg's part in
-// one that is degraded or slow.
+// worth reports whether a span makes its trace worth exporting. It must be one of ours, and failed, degraded, or a
+// slow recall or leg.
 func (k *keeper) worth(span sdktrace.ReadOnlySpan) bool {
 	if span.InstrumentationScope().Name != ScopeName {
 		return false
@@ -172,13 +172,13 @@ func (k *keeper) worth(span sdktrace.ReadOnlySpan) bool {
 	return degraded || recall && span.EndTime().Sub(span.StartTime()) >= k.slow
 }
 
-// Shutdown implements sdktrace.SpanProcessor. What is still held is lost, and the exporter is closed by who made it.
+// Shutdown implements sdktrace.SpanProcessor. It drops held spans and leaves the exporter open.
 func (*keeper) Shutdown(context.Context) error { return nil }
 
 // ForceFlush implements sdktrace.SpanProcessor.
 func (k *keeper) ForceFlush(ctx context.Context) error { return k.exporter.ForceFlush(ctx) }
 
-// sampled is a span that was not sampled, for exporters that take sampled ones only.
+// sampled marks a span as sampled, for exporters that take no others.
 type sampled struct{ sdktrace.ReadOnlySpan }
 
 // SpanContext implements sdktrace.ReadOnlySpan.

@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Traced has a log say in each line of which trace it is, where there is one.
+// Traced adds the context's trace and span ids to each line of a log.
 func Traced(log slog.Handler) slog.Handler { return traced{log} }
 
 type traced struct{ slog.Handler }

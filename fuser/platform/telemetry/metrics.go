@@ -19,14 +19,14 @@ import (
 	"github.com/triskele/triskele/fuser/platform/panics"
 )
 
-// Scraped has Process.Metrics serve the metrics of all services of the process.
+// Scraped makes Process.Metrics serve the metrics of all services.
 func Scraped(p *Process) {
 	p.registry = prometheus.NewRegistry()
 	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
-// Metrics serves the metrics of all services in Prometheus's formats, each with its service's name as label service_name;
-// nothing without the option Scraped. Exemplars, which lead from a histogram's bucket to a trace, are in OpenMetrics only.
+// Metrics serves the metrics of all services in Prometheus's formats, with the label service_name. It answers 404
+// without the option Scraped. Exemplars, which link a histogram's bucket to a trace, are in OpenMetrics only.
 func (p *Process) Metrics() http.Handler {
 	if p.registry == nil {
 		return http.NotFoundHandler()
@@ -34,10 +34,10 @@ func (p *Process) Metrics() http.Handler {
 	return promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, ErrorHandling: promhttp.ContinueOnError})
 }
 
-// pushed says whether metrics are exported besides. Prometheus, which pulls, is served by Metrics.
+// pushed reports whether metrics are exported. Metrics serves Prometheus, which pulls.
 func pushed() bool { return wanted("METRICS") && os.Getenv("OTEL_METRICS_EXPORTER") != "prometheus" }
 
-// readers returns what reads the metrics of one more service; a reader cannot serve two. What fails costs metrics only.
+// readers returns the metric readers of one more service: services cannot share one. An error costs metrics only.
 func (p *Process) readers() (out []sdkmetric.Reader) {
 	reader, err := p.pushing, error(nil)
 	if p.pushing = nil; reader == nil && pushed() {
@@ -60,7 +60,7 @@ func (p *Process) readers() (out []sdkmetric.Reader) {
 	return out
 }
 
-// countPanics reports the panics of the whole process, so that one of its services has to.
+// countPanics reports the panics of the whole process. One service has to do it.
 func countPanics(provider metric.MeterProvider) {
 	if _, err := provider.Meter(ScopeName).Int64ObservableCounter("triskele.panics",
 		metric.WithDescription("Panics that were caught, in calls and beside them; the log has their stacks."),

@@ -14,8 +14,8 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// Recorder keeps the finished spans of the traces that somebody in this process watches, so that an answer can carry
-// its own waterfall without a collector. It is safe for concurrent use.
+// Recorder keeps the finished spans of watched traces, so that an answer can carry them without a collector. It is
+// safe for concurrent use.
 type Recorder struct {
 	mu     sync.Mutex
 	traces map[trace.TraceID]*watched
@@ -33,8 +33,8 @@ func NewRecorder() *Recorder {
 	return &Recorder{traces: map[trace.TraceID]*watched{}}
 }
 
-// Watch starts keeping the spans of a trace. Each call must be followed by one call of the returned stop function, which
-// hands over the spans kept so far; services of one process that watch the same trace share them out.
+// Watch starts keeping the spans of a trace. Call stop once: it returns the spans kept so far. Several watchers of
+// one trace each get a part of its spans.
 func (r *Recorder) Watch(id trace.TraceID) (stop func() []*triskelev1.Span) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

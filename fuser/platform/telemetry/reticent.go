@@ -4,15 +4,14 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// spoken are the scopes whose spans may say in words what went wrong: our own, and gRPC's, whose words are those that a
-// client may read.
+// spoken are the scopes whose spans keep their error texts: ours, and gRPC's, whose texts a client may read.
 var spoken = map[string]bool{
 	ScopeName: true,
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc": true,
 }
 
-// reticent hands spans on without the words of others' errors: a database's message may quote what it was given. That there
-// was an error, and its code, stay.
+// reticent drops the error texts of other libraries' spans: a database's message may quote its input. The error's
+// code stays.
 type reticent struct{ sdktrace.SpanProcessor }
 
 func (r reticent) OnEnd(span sdktrace.ReadOnlySpan) {
@@ -22,7 +21,7 @@ func (r reticent) OnEnd(span sdktrace.ReadOnlySpan) {
 	r.SpanProcessor.OnEnd(span)
 }
 
-// wordless is a span without its errors' words.
+// wordless is a span without error texts.
 type wordless struct{ sdktrace.ReadOnlySpan }
 
 // Events implements sdktrace.ReadOnlySpan.

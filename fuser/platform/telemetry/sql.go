@@ -2,11 +2,11 @@ package telemetry
 
 import "strings"
 
-// beforeTable are the words that a table's name follows.
+// beforeTable are the words before a table's name.
 var beforeTable = map[string]bool{"FROM": true, "INTO": true, "UPDATE": true, "JOIN": true, "TABLE": true}
 
-// Summary says of an SQL statement what it does and to which table first, "SELECT memory.memories", and nothing else of it:
-// OpenTelemetry's db.query.summary. It reads no further than that table.
+// Summary returns an SQL statement's operation and first table, "SELECT memory.memories": OpenTelemetry's
+// db.query.summary. It reads no further than that table.
 func Summary(statement string) string {
 	operation, last := "", ""
 	for word := range strings.FieldsSeq(statement) {
@@ -25,7 +25,7 @@ func Summary(statement string) string {
 	return operation
 }
 
-// leadingName is the name, with that of its schema, that a word begins with: "" for a parenthesis or a placeholder.
+// leadingName returns the name, with its schema, that a word begins with, or "".
 func leadingName(word string) string {
 	end := strings.IndexFunc(word, func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' && r != '.' })
 	if end < 0 {

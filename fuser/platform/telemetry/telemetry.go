@@ -1,6 +1,13 @@
-// Package telemetry sets up OpenTelemetry for a process and hands out one tracer provider per service in it. Exporters,
-// sampler and resource follow the standard OTEL_* variables; with none of them set nothing is exported and a trace is
-// recorded only when its caller sampled it.
+// Package telemetry sets up OpenTelemetry for a process, with providers for each of its services.
+//
+//  1. Start makes the exporters and the sampler that the standard OTEL_* variables ask for. Without any, nothing is
+//     exported, and a trace is recorded only if its caller sampled it.
+//  2. Process.Service makes a service's tracer and meter providers, which carry its name.
+//  3. Sampled spans go to the exporter. The keeper holds other spans until their trace ends here. It then exports
+//     failed, degraded and slow traces.
+//  4. reticent drops the error texts of other libraries from exported spans.
+//  5. The Recorder keeps the spans of watched traces, so that an answer can carry them.
+//  6. Metrics are pushed by an exporter, served to Prometheus by Process.Metrics, or both.
 package telemetry
 
 import (
@@ -27,8 +34,8 @@ const ScopeName = "github.com/triskele/triskele"
 // standard carries W3C trace context and baggage between processes.
 var standard = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 
-// sampledOnly passes on only the context of sampled traces. It is for processes that export nothing: their "not sampled"
-// is no decision, and must not keep the servers they call from recording.
+// sampledOnly propagates sampled traces only. It is for processes that export nothing: their "not sampled" must not
+// keep called servers from recording.
 type sampledOnly struct{ propagation.TextMapPropagator }
 
 func (p sampledOnly) Inject(ctx context.Context, carrier propagation.TextMapCarrier) {
@@ -40,23 +47,23 @@ func (p sampledOnly) Inject(ctx context.Context, carrier propagation.TextMapCarr
 // Process holds what the services of one process share.
 type Process struct {
 	recorder *Recorder
-	silent   bool // nothing is exported, and what is recorded is for the callers to say
+	silent   bool // nothing is exported, and callers decide what is recorded
 	sampler  sdktrace.Sampler
 	exporter sdktrace.SpanProcessor // nil if no spans are exported
 	keep     Keep
 	keeper   *keeper              // nil if the sampler alone decides
 	registry *prometheus.Registry // nil if no metrics are served
-	pushing  sdkmetric.Reader     // of the first service, made early so that a wrong setting is an error of Start
+	pushing  sdkmetric.Reader     // for the first service; made early so that Start returns its error
 	mu       sync.Mutex
 	services map[string]*Service
 	shutdown []func(context.Context) error
 }
 
-// Service is the telemetry of one service: every span and metric it records carries its name.
+// Service is the telemetry of one service. Its spans and metrics carry its name.
 type Service struct {
 	Name           string
 	TracerProvider trace.TracerProvider
-	// Statements is for what has many spans: it leaves the decision to the sampler, and holds nothing of what that leaves out.
+	// Statements is for operations with many spans. The sampler alone decides on them, and the keeper holds none.
 	Statements    trace.TracerProvider
 	MeterProvider metric.MeterProvider
 	Propagator    propagation.TextMapPropagator
@@ -98,8 +105,8 @@ func Start(ctx context.Context, options ...Option) (*Process, error) {
 	return p, nil
 }
 
-// wanted says whether the environment asks for a signal. Without a word from it we stay silent, instead of the
-// specification's default of exporting to a collector that is probably not there.
+// wanted reports whether the environment asks for a signal. The default is none. The specification's default exports
+// to a collector that is probably not there.
 func wanted(signal string) bool {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" {
 		return false
@@ -110,7 +117,7 @@ func wanted(signal string) bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != ""
 }
 
-// Service returns the telemetry of the named service, the same one each time.
+// Service returns the telemetry of the named service, made once.
 func (p *Process) Service(name string) *Service {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,7 +187,7 @@ func (p *Process) Shutdown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// unclosable keeps the first provider that shuts down from closing what others export by.
+// unclosable ignores Shutdown, since providers share the exporter.
 type unclosable struct{ sdktrace.SpanProcessor }
 
 func (unclosable) Shutdown(context.Context) error { return nil }

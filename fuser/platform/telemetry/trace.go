@@ -10,8 +10,8 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// Trace runs call under a sampled root span of the given name and returns what recorder kept of the trace, together with
-// the spans that call returned from elsewhere. The connection that call uses must record with recorder too.
+// Trace runs call under a sampled root span. It returns the spans that recorder kept and those that call returned.
+// The connection that call uses must record with recorder, too.
 func Trace(ctx context.Context, recorder *Recorder, name string, call func(context.Context) ([]*triskelev1.Span, error)) ([]*triskelev1.Span, error) {
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(sdktrace.AlwaysSample()),

@@ -2,11 +2,11 @@ package telemetry
 
 import "runtime/debug"
 
-// version and commit are what the linker was told, as the Makefile and deploy/Dockerfile do: with several modules in one
-// repository, Go itself records no commit, and a container is built without the repository.
+// version and commit are set by the linker, see the Makefile and deploy/Dockerfile. Go records no commit for several
+// modules in one repository, nor in a container.
 var version, commit string
 
-// Version is the program's release and commit, as "1.2.0+0123456789ab"; "devel" is no release.
+// Version returns the release and commit, as "1.2.0+0123456789ab". "devel" is no release.
 func Version() string {
 	release := version
 	if info, ok := debug.ReadBuildInfo(); ok && release == "" && info.Main.Version != "(devel)" {

@@ -1,4 +1,12 @@
-// Package critical finds what the time of a trace went by: its critical path.
+// Package criticalpath finds the critical path of a trace: the spans' own work that the whole call waited for.
+//
+// Path walks back from the end of the root:
+//
+//  1. fit clips each child to its parent's time, or moves it there if another service's clock is off.
+//  2. The parent waited for the child that ended last. The time after that is the parent's own work.
+//  3. The child's path is found in the same way.
+//  4. The walk goes on from the child's start, with the children that had ended by then. Those that overlap it ran
+//     beside it.
 package criticalpath
 
 import (
@@ -9,28 +17,25 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// Segment is a stretch of the critical path, during which the whole call waited for one span's own work.
+// Segment is a part of the critical path: the whole call waited for one span's own work.
 type Segment struct {
 	Span  *triskelev1.Span
 	Start time.Duration // after the root began
 	Took  time.Duration
 }
 
-// rounding is how far apart two times of one clock may be that were one: Jaeger keeps whole microseconds.
+// rounding is the most that equal times of one clock differ by: Jaeger keeps whole microseconds.
 const rounding = 10 * time.Microsecond
 
-// Path returns the critical path of the spans below root, in the order of time. Its segments cover root's time without a
-// gap, so they add up to its duration: had one of them been shorter, so would the whole.
+// Path returns the critical path of the spans below root, in the order of time. Its segments cover root's time
+// without a gap. If one of them were shorter, the whole would be, too.
 //
-// It is found from the end, as by CRISP (Zhang et al., CRISP: Critical Path Analysis of Large-Scale Microservice
-// Architectures, USENIX ATC 2022). From the end of a span, the last of its children to have ended is what it waited for; the
-// time between is the span's own. That child's path is found in the same way, and the search goes on from the child's
-// beginning with the children that had ended by then. Those that overlap with a child on the path ran beside it and cost
-// nothing.
+// The algorithm is CRISP (Zhang et al., CRISP: Critical Path Analysis of Large-Scale Microservice Architectures,
+// USENIX ATC 2022).
 //
-// Two things keep it true where traces are not ideal. A child that outlives its parent in the same service was not waited
-// for, and is left out. What another service recorded may be off by the difference of two clocks: such a child is cut to its
-// parent's time, or, if it lies wholly outside, moved in first with all that is below it.
+// A child that outlives its parent in the same service was not waited for, and is left out. A child in another
+// service may be off by the difference of two clocks. It is clipped to its parent's time. If it lies wholly outside,
+// it is moved first with all its descendants.
 func Path(root *triskelev1.Span, spans []*triskelev1.Span) []Segment {
 	w := walker{origin: root.GetStart().AsTime(), children: map[string][]*triskelev1.Span{}}
 	for _, span := range spans {
@@ -43,7 +48,7 @@ func Path(root *triskelev1.Span, spans []*triskelev1.Span) []Segment {
 	return w.path
 }
 
-// stretch of time, after the root began.
+// stretch is an interval after the root's start.
 type stretch struct{ from, to time.Duration }
 
 type walker struct {
@@ -52,7 +57,7 @@ type walker struct {
 	path     []Segment // from the end
 }
 
-// walk appends the path of a span that has this stretch after its clock was moved.
+// walk appends the path of a span in this interval, whose clock was moved.
 func (w *walker) walk(span *triskelev1.Span, at stretch, moved time.Duration) {
 	type child struct {
 		*triskelev1.Span
@@ -67,7 +72,7 @@ func (w *walker) walk(span *triskelev1.Span, at stretch, moved time.Duration) {
 			children = append(children, child{c, s, moved + delta})
 		}
 	}
-	delete(w.children, span.GetId()) // no span is its own descendant, whatever a broken trace says
+	delete(w.children, span.GetId()) // no span is its own descendant, even in a broken trace
 	slices.SortFunc(children, func(a, b child) int {
 		return cmp.Or(cmp.Compare(b.to, a.to), cmp.Compare(a.from, b.from), cmp.Compare(a.GetId(), b.GetId()))
 	})
@@ -89,7 +94,7 @@ func (w *walker) own(span *triskelev1.Span, s stretch) {
 	}
 }
 
-// fit brings a child's stretch into its parent's and says by how much it was moved for that, and whether the parent waited.
+// fit clips or moves a child's interval into its parent's. It returns the shift, and whether the parent waited.
 func fit(s, parent stretch, sameClock bool) (_ stretch, moved time.Duration, waited bool) {
 	if sameClock && s.to > parent.to+rounding {
 		return s, 0, false

@@ -1,5 +1,10 @@
-// Package otlp reads and writes traces in the JSON form of OpenTelemetry's protocol, as far as a waterfall needs it: what a
-// collector's file exporter writes, what Tempo returns, and what the gateway hands out of its memory of recent recalls.
+// Package otlp reads and writes traces in OTLP's JSON, as far as a waterfall needs them.
+//
+//  1. Decode reads what a collector's file exporter writes, and what Tempo returns, one document after another.
+//  2. Each span becomes a triskelev1.Span with its service's name; attributes become text.
+//  3. Encode writes a trace as one line, for the gateway's recent recalls.
+//
+// The UnmarshalJSON methods accept OTLP's own JSON and protobuf's JSON, which Tempo uses.
 package otlp
 
 import (
@@ -28,8 +33,8 @@ type Trace struct {
 	Spans []*triskelev1.Span
 }
 
-// document is an ExportTraceServiceRequest, or a trace as Tempo returns it: in its first API the resources are called
-// batches, in its second there is a trace around them.
+// document is an ExportTraceServiceRequest, or a trace as Tempo returns it. Tempo's first API calls the resources
+// batches, and its second wraps them in a trace.
 type document struct {
 	ResourceSpans []resourceSpans `json:"resourceSpans,omitempty"`
 	Batches       []resourceSpans `json:"batches,omitempty"`
@@ -71,8 +76,8 @@ type attribute struct {
 
 const serviceName = "service.name"
 
-// Decode reads one document after the other, white space or nothing between them, and calls add for each span. A text that
-// is none, an id or a time that cannot be, and an error of add end it.
+// Decode reads documents, with or without white space between them, and calls add for each span. The first error ends
+// it: invalid JSON, an invalid id or time, or add's.
 func Decode(r io.Reader, add func(traceID string, span *triskelev1.Span) error) error {
 	decoder := json.NewDecoder(r)
 	for n := 1; ; n++ {
@@ -154,7 +159,7 @@ func Encode(w io.Writer, t Trace) error {
 	return json.NewEncoder(w).Encode(d)
 }
 
-// id is a trace's or a span's in lower-case hex. OTLP has it in hex, protobuf's own JSON form, which Tempo uses, in base64.
+// id is a trace's or a span's in lower-case hex. OTLP has hex, and protobuf's JSON, which Tempo uses, base64.
 type id string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -185,7 +190,7 @@ func (i *id) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// nanos is a time since 1970, as text because JSON's numbers do not hold it.
+// nanos is a time since 1970, a string in JSON, whose numbers are too short.
 type nanos int64
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -214,7 +219,7 @@ func (c *code) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// value of an attribute, as text. Lists and objects are left as JSON.
+// value is an attribute's value as text. Lists and objects stay JSON.
 type value string
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -12,17 +12,17 @@ import (
 const (
 	// Step is the resolution of the history.
 	Step  = 10 * time.Second
-	steps = 90 // that are kept: a quarter of an hour
-	// bins of a histogram. Each is 2^(1/8) times as wide as the one below, so that a percentile is off by 5 % at most.
+	steps = 90 // kept, a quarter of an hour
+	// bins of a histogram. Each is 2^(1/8) times as wide as the one below, so percentiles are off by 5 % at most.
 	bins      = 168
 	shortest  = 50 * time.Microsecond
 	perDouble = 8
 )
 
-// Whole stands for the recall as a whole among the legs.
+// Whole is the name of all legs together.
 const Whole = ""
 
-// history is how a leg did of late, by step. Old steps are overwritten.
+// history is a leg's recent steps. New ones overwrite the oldest.
 type history struct{ steps [steps]step }
 
 type step struct {
@@ -32,7 +32,7 @@ type step struct {
 	states map[triskelev1.LegState]int
 }
 
-// Live is how a leg did in a stretch of time.
+// Live is a leg's statistics over some time.
 type Live struct {
 	Leg           string // Whole for all of them together
 	Searches      int
@@ -59,13 +59,13 @@ func (g *Ring) observe(r *Recall) {
 		}
 		s := &h.steps[number%steps]
 		if s.number > number {
-			return // it took longer than the history goes back
+			return // the history holds a newer step
 		}
 		if s.number != number {
 			*s = step{number: number, states: map[triskelev1.LegState]int{}}
 		}
 		s.states[state]++
-		if state != triskelev1.LegState_LEG_STATE_SKIPPED { // one that was not asked took no time
+		if state != triskelev1.LegState_LEG_STATE_SKIPPED { // a skipped leg took no time
 			s.counts[bin(took)]++
 			s.budget += budget
 		}
@@ -83,7 +83,7 @@ func (g *Ring) observe(r *Recall) {
 	}
 }
 
-// Live returns how each leg did in the last steps until now, by name, the whole first.
+// Live returns each leg's statistics over the last steps until now, by name, Whole first.
 func (g *Ring) Live(now time.Time, last int) []Live {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -133,7 +133,7 @@ func searches(counts *[bins]uint32) (n int) {
 	return n
 }
 
-// percentile is the middle of the bin that it falls into, by the nearest rank; 0 for none.
+// percentile returns the middle of the bin of the nearest rank; 0 for none.
 func percentile(counts *[bins]uint32, percent int) time.Duration {
 	rank := (percent*searches(counts) + 99) / 100
 	for i, seen := 0, 0; i < bins; i++ {

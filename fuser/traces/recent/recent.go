@@ -1,5 +1,10 @@
-// Package recent remembers the last recalls of a gateway: when they were, what each leg did, how long everything took. It
-// knows no text, and its memory is bounded whatever comes.
+// Package recent keeps the last recalls of a gateway in bounded memory: their times, and what each leg did. It holds
+// no texts.
+//
+//  1. Add puts a recall among all recalls, and among the notable ones if it is degraded or failed.
+//  2. A recall is slow if it takes longer than the 95th percentile, which is updated every resort recalls.
+//  3. hold drops the oldest recorded spans beyond mostSpans. Recall.Trace then makes an outline from the numbers.
+//  4. observe adds the recall to the history of each leg, which Live sums up.
 package recent
 
 import (
@@ -14,10 +19,10 @@ const (
 	most        = 2048   // recalls
 	mostNotable = 256    // degraded and failed ones, and as many slow ones
 	mostSpans   = 20_000 // recorded spans of all of them
-	resort      = 256    // recalls after which what is slow is worked out anew
+	resort      = 256    // recalls between updates of what is slow
 )
 
-// Recall is one that is over.
+// Recall is a finished recall.
 type Recall struct {
 	ID           uint64 // of this process, from 1; set by Add
 	TraceID      string // 32 lower-case hex digits
@@ -26,10 +31,10 @@ type Recall struct {
 	Hits         int
 	Degraded     string // why, in a sentence; "" if it is not
 	Failed       string // gRPC code; "" if it was answered
-	Remembered   bool   // an answer given before
+	Remembered   bool   // a cached answer
 	Legs         []Leg
 	Stages       []Stage
-	// Spans are those of its trace that this process recorded, nil if it was not sampled.
+	// Spans are the trace's spans of this process, nil if it was not sampled.
 	Spans []*triskelev1.Span
 }
 
@@ -41,29 +46,29 @@ type Leg struct {
 	Start                 time.Duration // after the recall
 	Budget, Spent, Queued time.Duration
 	Hits                  int
-	Spare                 bool // not waited for: it made no difference
+	Spare                 bool // not waited for: it was unneeded
 }
 
-// Stage is something else that a recall waits for.
+// Stage is another part of a recall.
 type Stage struct {
 	Name        string
 	Start, Took time.Duration
 }
 
-// Ring keeps them. It is safe for concurrent use.
+// Ring keeps recalls. It is safe for concurrent use.
 type Ring struct {
 	mu      sync.Mutex
 	added   uint64
 	all     circle
 	notable circle // degraded or failed
 	slow    circle
-	limit   time.Duration // what takes longer is slow: 95 of 100 did not, as of the last look; 0 while too few are known
+	limit   time.Duration // slower recalls are slow: the 95th percentile at the last update, 0 before it
 	spans   int
 	holders []*Recall // with Spans, the oldest first
 	history map[string]*history
 }
 
-// circle is the last so many, the oldest overwritten first.
+// circle is the last size recalls; new ones overwrite the oldest.
 type circle struct {
 	recalls []*Recall
 	next    int
@@ -84,7 +89,7 @@ func New() *Ring {
 	return &Ring{all: circle{size: most}, notable: circle{size: mostNotable}, slow: circle{size: mostNotable}, history: map[string]*history{}}
 }
 
-// Add remembers a recall, which belongs to the ring from then on.
+// Add adds a recall, which the ring then owns.
 func (g *Ring) Add(r *Recall) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -104,7 +109,7 @@ func (g *Ring) Add(r *Recall) {
 	g.observe(r)
 }
 
-// hold gives up the spans of the oldest when there are too many. What is left of such a recall is its outline.
+// hold drops the spans of the oldest recalls if there are too many. Their outlines stay.
 func (g *Ring) hold(r *Recall) {
 	if len(r.Spans) == 0 {
 		return
@@ -129,7 +134,7 @@ func (g *Ring) replace(old, by *Recall) {
 	}
 }
 
-// usual is the time that 95 of 100 recalls took at most.
+// usual returns the 95th percentile of the times.
 func (g *Ring) usual() time.Duration {
 	times := make([]time.Duration, len(g.all.recalls))
 	for i, r := range g.all.recalls {
@@ -139,17 +144,17 @@ func (g *Ring) usual() time.Duration {
 	return times[len(times)*95/100]
 }
 
-// Kind is a choice of recalls.
+// Kind selects recalls.
 type Kind string
 
-// The kinds: every recall, degraded and failed ones, and those slower than 95 of 100 before them.
+// The kinds: every recall, degraded and failed ones, and slow ones.
 const (
 	All      Kind = "all"
 	Degraded Kind = "degraded"
 	Slow     Kind = "slow"
 )
 
-// Recalls returns the last recalls of a kind, newest first, at most limit. Nobody may change them.
+// Recalls returns the last recalls of a kind, newest first, at most limit. Do not change them.
 func (g *Ring) Recalls(kind Kind, limit int) []*Recall {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -165,7 +170,7 @@ func (g *Ring) Recalls(kind Kind, limit int) []*Recall {
 	return out[:min(len(out), limit)]
 }
 
-// Recall returns one by its id, nil if it is not remembered any more.
+// Recall returns the recall with an id, nil if it is gone.
 func (g *Ring) Recall(id uint64) *Recall {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,11 +13,10 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// service is what the gateway calls itself in an outline.
+// service is the gateway's name in an outline.
 const service = "fuser"
 
-// Trace returns the spans that were recorded of a recall, or an outline that says the same of the gateway and its legs, under
-// the same names.
+// Trace returns a recall's recorded spans, or else an outline of the gateway and its legs under the same names.
 func (r *Recall) Trace() otlp.Trace {
 	if len(r.Spans) > 0 {
 		return otlp.Trace{ID: r.TraceID, Spans: r.Spans}
@@ -54,7 +53,7 @@ func (r *Recall) Trace() otlp.Trace {
 	return out
 }
 
-// spanID is one that no other recall of this process has.
+// spanID is unique among this process's recalls.
 func (r *Recall) spanID(n int) string { return fmt.Sprintf("%012x%04x", r.ID, n&0xffff) }
 
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }

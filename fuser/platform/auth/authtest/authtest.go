@@ -1,4 +1,4 @@
-// Package trusttest makes certificates for tests.
+// Package authtest makes certificates and signed tokens for tests.
 package authtest
 
 import (
@@ -26,7 +26,7 @@ type Authority struct {
 	issued      int64
 }
 
-// NewAuthority returns one of its own kind, with its file in a temporary folder.
+// NewAuthority returns a new authority, with its file in a temporary folder.
 func NewAuthority(t *testing.T) *Authority {
 	t.Helper()
 	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem")}
@@ -47,7 +47,7 @@ func NewAuthority(t *testing.T) *Authority {
 	return a
 }
 
-// Issue returns how a program is told of a certificate for 127.0.0.1 and a name, made just now, and of its authority.
+// Issue returns the TLS flags for a fresh certificate for 127.0.0.1 and name, and its authority.
 func (a *Authority) Issue(t *testing.T, name string) auth.TLS {
 	t.Helper()
 	folder := t.TempDir()
@@ -56,7 +56,7 @@ func (a *Authority) Issue(t *testing.T, name string) auth.TLS {
 	return tls
 }
 
-// Renew replaces the certificate with another, which is good for the time given.
+// Renew replaces the certificate by one that is valid for the given time.
 func (a *Authority) Renew(t *testing.T, tls auth.TLS, name string, valid time.Duration) {
 	t.Helper()
 	a.issued++

@@ -18,7 +18,7 @@ type Issuer struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewIssuer returns one that answers on loopback until the test ends.
+// NewIssuer returns an issuer on loopback that serves until the test ends.
 func NewIssuer(t *testing.T) *Issuer {
 	t.Helper()
 	p := &Issuer{key: key(t)}
@@ -45,7 +45,7 @@ func NewIssuer(t *testing.T) *Issuer {
 	return p
 }
 
-// Sign makes a token of the claims.
+// Sign returns a JWT of the claims.
 func (p *Issuer) Sign(t *testing.T, claims map[string]any) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: p.key, KeyID: "1"}}, nil)

@@ -1,4 +1,4 @@
-// Package rpctest has a name server for tests.
+// Package rpctest provides a DNS server for tests.
 package rpctest
 
 import (
@@ -11,14 +11,14 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Names is a name server that gives a name several addresses, as that of a cluster does for a headless service.
+// Names is a DNS server that gives a name several addresses, as a cluster does for a headless service.
 type Names struct {
 	address   string
 	mu        sync.Mutex
 	addresses map[string][][4]byte
 }
 
-// ServeNames answers on a loopback socket of its own until the test ends. It knows no name yet.
+// ServeNames answers on a loopback socket until the test ends. It starts without names.
 func ServeNames(t *testing.T) *Names {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -31,12 +31,12 @@ func ServeNames(t *testing.T) *Names {
 	return n
 }
 
-// Target is how a client has to dial a name, in gRPC's syntax, to be answered here.
+// Target returns the gRPC target of a name that this server resolves.
 func (n *Names) Target(name string, port int) string {
 	return fmt.Sprintf("dns://%s/%s:%d", n.address, name, port)
 }
 
-// Set gives a name the addresses 127.0.0.last from now on.
+// Set replaces a name's addresses by 127.0.0.last.
 func (n *Names) Set(name string, last ...byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
