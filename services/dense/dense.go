@@ -112,7 +112,7 @@ func embedQuery(ctx context.Context, embedder embed.Embedder, text string) (vect
 	return vector, reason, err
 }
 
-// notEmbedded returns the error for a query without a vector.
+// notEmbedded is the error of a query without a vector.
 func notEmbedded(cause error) error {
 	if errors.Is(cause, querypath.ErrNoTime) {
 		return &leg.UnableError{Reason: querypath.ErrNoTime.Error(), Cause: cause}
@@ -156,7 +156,7 @@ func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vec
 	return vector, reason, nil
 }
 
-// found returns a result without hits. reason is queryVector's.
+// found makes a result without hits. reason is queryVector's.
 func found(q leg.Query, model embed.Model, vector []float32, reason string) leg.Result {
 	result := leg.Result{Reason: reason, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}
 	if reason != "" {
@@ -233,7 +233,7 @@ func text(r record.Record) string {
 	return r.Title + "\n" + r.Content
 }
 
-// status returns the index's status.
+// status is the index's status.
 func status(model embed.Model, tasks queue.Status, indexed, excluded int64) leg.Status {
 	return leg.Status{
 		Indexed: indexed, Excluded: excluded, Pending: tasks.Pending, Dead: tasks.Dead, Lag: tasks.Lag, Model: model.String(),

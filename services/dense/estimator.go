@@ -16,7 +16,7 @@ type estimator struct {
 	step   float32 // the step's size for a query of length 1
 }
 
-// planeWords is the number of words that estimateAVX2 compares at once.
+// planeWords is the words that estimateAVX2 compares at once.
 const planeWords = 4
 
 // steps are the candidates for steps per root mean square of the query's components. The one with the least error is

@@ -20,7 +20,7 @@ func prepared(vector []float32) []float32 {
 	return query
 }
 
-// moved converts a half-precision number, divided by halfScale.
+// moved returns a half-precision number / halfScale.
 func moved(half uint16) float32 {
 	return math.Float32frombits(uint32(int32(int16(half))<<13) & 0x8fffe000)
 }

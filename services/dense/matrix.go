@@ -112,7 +112,7 @@ func newRanking(candidates []candidate) ranking {
 	return r
 }
 
-// eligible reports whether the best candidate reaches the minimum score.
+// eligible reports whether the best candidate reaches the minimum.
 func (r ranking) eligible(q leg.Query) bool {
 	return len(r) > 0 && (q.MinScore == nil || fromUnits(r[0].score) >= *q.MinScore)
 }

@@ -96,7 +96,7 @@ func (p postgresModels) start(ctx context.Context, reads *pgxpool.Pool, configur
 		return 0, err
 	}
 	if ok && sameSpace(active.Model, configured) && active.Model.Local == configured.Local {
-		indexed := false // a release before this one made no index
+		indexed := false // the previous release made no index
 		if err := reads.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, fmt.Sprintf("dense.vectors_near_%d", active.ID)).Scan(&indexed); err != nil || indexed {
 			return active.ID, err
 		}
@@ -259,7 +259,7 @@ func (p postgresModels) namespaces(ctx context.Context) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// lackingPostgres selects memories model $1 lacks.
+// lackingPostgres selects what model $1 lacks.
 const lackingPostgres = `FROM memory.memories m
 	WHERE EXISTS (SELECT FROM dense.model_rows r WHERE r.model_id = $1 AND r.sensitive = m.sensitive)
 		AND NOT EXISTS (SELECT FROM dense.vectors v

@@ -204,7 +204,7 @@ func (s sqliteModels) namespaces(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// lackingSQLite selects memories model ?1 lacks.
+// lackingSQLite selects what model ?1 lacks.
 const lackingSQLite = `FROM memories m
 	WHERE EXISTS (SELECT 1 FROM dense_model_rows r WHERE r.model_id = ?1 AND r.sensitive = m.sensitive)
 		AND NOT EXISTS (SELECT 1 FROM dense_vectors v

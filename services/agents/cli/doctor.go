@@ -197,7 +197,7 @@ func checkRecall(ctx context.Context, s *session, namespace string, found *findi
 	checkBudgets(resp, found)
 }
 
-// checkBudgets reports a leg with a larger budget than the recall. Its late hits would be wasted.
+// checkBudgets reports a leg or contents budget above the recall's. Late results would be wasted.
 func checkBudgets(resp *triskelev1.RecallResponse, found *findings) {
 	whole, largest, of := resp.GetBudget().AsDuration(), resp.GetContents().GetBudget().AsDuration(), "the contents"
 	for _, leg := range resp.GetLegs() {
