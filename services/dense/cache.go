@@ -9,27 +9,27 @@ import (
 	"github.com/triskele/triskele/fuser/platform/panics"
 )
 
-// cache keeps matrices by namespace. Its zero value is empty.
+// cache holds matrices by namespace. The zero value is empty.
 type cache struct {
 	mu      sync.Mutex
 	entries map[string]*entry
-	recent  list.List // of *entry, the one used last in front
+	recent  list.List // of *entry, most recently used first
 }
 
-// entry is the matrix of a namespace.
+// entry is a namespace's matrix.
 type entry struct {
 	namespace string
 	element   *list.Element
-	turn      chan struct{} // holds a token while someone brings the matrix up to date; unlike a mutex, waiting for it can end
-	matrix    matrix        // guarded by cache.mu, as what follows
+	turn      chan struct{} // a mutex that allows waiting with a context; its holder updates the matrix
+	matrix    matrix        // guarded by cache.mu, like the fields below
 
-	// Where searches can do without the matrix:
-	spent   time.Duration // by searches that had to
-	reading bool          // somebody is at it
-	failed  time.Time     // when it could not be read
+	// For searches without the matrix:
+	spent   time.Duration // total time of these searches
+	reading bool          // a read is in progress
+	failed  time.Time     // time of the last failed read
 }
 
-// use returns the entry of a namespace and its matrix.
+// use returns a namespace's entry and matrix.
 func (c *cache) use(namespace string) (*entry, matrix) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +46,7 @@ func (c *cache) use(namespace string) (*entry, matrix) {
 	return e, e.matrix
 }
 
-// put sets an entry's matrix and drops the namespaces used least recently until the rest fits.
+// put sets an entry's matrix and evicts least recently used namespaces above maxBytes.
 func (c *cache) put(e *entry, m matrix, maxBytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *cache) put(e *entry, m matrix, maxBytes int64) {
 	}
 }
 
-// drop forgets a namespace.
+// drop evicts a namespace.
 func (c *cache) drop(namespace string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,14 +77,14 @@ func (c *cache) remove(e *entry) {
 	delete(c.entries, e.namespace)
 }
 
-// view returns the matrix of an entry.
+// view returns an entry's matrix.
 func (c *cache) view(e *entry) matrix {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return e.matrix
 }
 
-// find returns the entry of a namespace and its matrix; nil if it has none.
+// find returns a namespace's entry and matrix, or nil.
 func (c *cache) find(namespace string) (*entry, matrix) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,9 +96,9 @@ func (c *cache) find(namespace string) (*entry, matrix) {
 	return e, e.matrix
 }
 
-// spend notes what a search without a namespace's matrix took, and calls read beside the caller as soon as they have taken more
-// together than reading will. So it costs at most twice what it would if one knew how often the namespace will be searched
-// ("ski rental"; Karlin et al., "Competitive Snoopy Caching", Algorithmica 1988).
+// spend adds the time of a search without the matrix. It starts read in the background once the total exceeds the estimated
+// time of reading. The cost is at most twice that of a perfect choice ("ski rental"; Karlin et al., "Competitive Snoopy
+// Caching", Algorithmica 1988).
 func (c *cache) spend(namespace string, took, reading time.Duration, read func(*entry) error) {
 	e, _ := c.use(namespace)
 	c.mu.Lock()
@@ -110,7 +110,7 @@ func (c *cache) spend(namespace string, took, reading time.Duration, read func(*
 	}
 }
 
-// read calls read beside the caller, unless that is being done for the entry or has failed in the last keepFor.
+// read starts read in the background, unless it is in progress or failed within keepFor.
 func (c *cache) read(e *entry, read func(*entry) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +129,7 @@ func (c *cache) read(e *entry, read func(*entry) error) {
 	}()
 }
 
-// saw sets an entry's snapshot to a later one in which nothing is new, unless it is no longer the one that was compared with.
+// saw advances an entry's snapshot from compared to later, if no other search has changed it.
 func (c *cache) saw(e *entry, compared, later string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

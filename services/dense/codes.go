@@ -12,23 +12,23 @@ import (
 	"github.com/x448/float16"
 )
 
-// A code is two bits per component of a vector. The first is set where the component is not negative: vectors that differ in
-// few of these point the same way (Charikar, "Similarity Estimation Techniques from Rounding Algorithms", STOC 2002).
-// With the second, a component is one of four numbers: -3/2, -1/2, 1/2 or 3/2 times the vector's span.
+// A code quantizes each component of a vector to two bits. The first bits are signs: vectors with few differing signs have
+// similar directions (Charikar, "Similarity Estimation Techniques from Rounding Algorithms", STOC 2002).
+// With both bits, a component is -3/2, -1/2, 1/2 or 3/2 times the vector's span.
 
 const (
-	// blockRows is how many codes, and scoreRows how many vectors, are compared between looks at the clock.
+	// blockRows codes or scoreRows vectors are compared between checks of the deadline.
 	blockRows = 1 << 16
 	scoreRows = 256
-	// sampleOf is how many rows there are for each that says what score the best begin with; a prime, because few things repeat after that.
+	// sampleOf is the sampling interval for the score bound. It is prime, because few patterns repeat at a prime.
 	sampleOf = 13
 )
 
-// codeWords is the length of the first bits, and of the second bits, of a code.
+// codeWords is the number of words of a code's first bits, or second bits.
 func codeWords(dimensions int) int { return (dimensions + 63) / 64 }
 
-// appendCode appends the two bits of each component of a vector. The span fits the first components, as many as queries
-// have, such that estimates are right on average (the scaling of Gao and Long, "RaBitQ", SIGMOD 2024).
+// appendCode appends a vector's code. The span is fitted to the first queried components, so that estimates are
+// unbiased (the scaling of Gao and Long, "RaBitQ", SIGMOD 2024).
 func appendCode(signs, sizes []uint64, halves []uint16, queried int) (outSigns, outSizes []uint64, span float32) {
 	var squares, product float64
 	for _, half := range halves[:queried] {
@@ -61,7 +61,7 @@ func appendCode(signs, sizes []uint64, halves []uint16, queried int) (outSigns, 
 	return signs, sizes, span
 }
 
-// appendHalves appends a vector as dense_vectors keeps it, and returns what makes its length 1.
+// appendHalves appends a stored vector. It returns the factor for unit length.
 func appendHalves(halves []uint16, stored []byte, dimensions int) (out []uint16, scale float32, err error) {
 	if len(stored) != 2*dimensions {
 		return halves, 0, fmt.Errorf("a stored vector has %d bytes, not %d", len(stored), 2*dimensions)
@@ -79,15 +79,14 @@ func appendHalves(halves []uint16, stored []byte, dimensions int) (out []uint16,
 	return halves, float32(1 / math.Sqrt(squares)), nil
 }
 
-// scratch is what a search works in.
+// scratch holds a search's buffers.
 type scratch struct {
 	products   []float32
 	candidates []candidate
 }
 
-// likely returns the rows whose codes say that they are among the nearest, n of them at most, in any order: of those with the
-// best estimates by the first bits, the ones with the best by both. It considers the given rows, or all if they are nil, as
-// far as it gets before the moment until, and says how many.
+// likely returns at most n rows with the best estimates, unordered. It ranks all rows by their first bits, and the best of
+// these by both bits. rows nil means all rows. It stops at until and returns how many rows it considered.
 func (m matrix) likely(ctx context.Context, s *scratch, query []float32, rows []int32, n int, until time.Time) (likely []candidate, considered int, err error) {
 	total := len(m.ids)
 	if rows != nil {
@@ -117,7 +116,7 @@ func (m matrix) likely(ctx context.Context, s *scratch, query []float32, rows []
 	}
 	products := s.products[:considered]
 	s.candidates = slices.Grow(s.candidates[:0], considered)
-	// Of one row in sampleOf, as many are above the bound as it takes for bySigns of all, about.
+	// Estimate from a sample the bound that about bySigns rows exceed.
 	bySigns, bound, perStep := signsPerLikely*n, float32(math.Inf(-1)), e.step*scoreUnits
 	if sample := s.candidates; bySigns < considered/2 {
 		for i := 0; i < considered; i += sampleOf {
@@ -126,7 +125,7 @@ func (m matrix) likely(ctx context.Context, s *scratch, query []float32, rows []
 		bound = float32(worst(keepBest(sample, bySigns/sampleOf))) / perStep
 	}
 	candidates := above(s.candidates, products, rows, bound, perStep)
-	if len(candidates) < n { // the sample was not like the rest
+	if len(candidates) < n { // the sample was not representative
 		candidates = above(s.candidates, products, rows, float32(math.Inf(-1)), perStep)
 	}
 	var bySizes [1]float32
@@ -138,12 +137,12 @@ func (m matrix) likely(ctx context.Context, s *scratch, query []float32, rows []
 	return keepBest(candidates, n), considered, nil
 }
 
-// above appends the rows whose products are not below the bound; to has room for all.
+// above appends the rows with products of at least bound; to needs room for all.
 func above(to []candidate, products []float32, rows []int32, bound, perStep float32) []candidate {
 	to = to[:len(products)]
 	n := 0
 	for i, product := range products {
-		to[n].row = int32(i) // is written over unless it stays; a branch would often be taken wrongly
+		to[n].row = int32(i) // overwritten unless kept; a branch would often be mispredicted
 		if product >= bound {
 			n++
 		}
@@ -159,7 +158,7 @@ func above(to []candidate, products []float32, rows []int32, bound, perStep floa
 	return to
 }
 
-// worst is the least score of candidates, of which there must be some.
+// worst is the least score; candidates must not be empty.
 func worst(candidates []candidate) int32 {
 	least := candidates[0].score
 	for _, c := range candidates {
@@ -168,7 +167,7 @@ func worst(candidates []candidate) int32 {
 	return least
 }
 
-// keepBest moves the n candidates that score best to the front, in any order, and returns them (Hoare, "Algorithm 65: Find",
+// keepBest returns the n best candidates, unordered, by moving them to the front (Hoare, "Algorithm 65: Find",
 // CACM 1961).
 func keepBest(candidates []candidate, n int) []candidate {
 	if n >= len(candidates) {

@@ -1,6 +1,16 @@
-// Package dense finds memories whose vectors are close to the query's. Postgres and SQLite are its two stores: each
-// indexes records and searches them. Both keep vectors in half precision and score with the cosine of what they keep,
-// so they rank alike.
+// Package dense finds memories whose vectors are similar to the query's. Postgres and SQLite are its two stores.
+//
+// Index embeds records in batches and stores their vectors at unit length in half precision. Searches score by cosine
+// similarity of the stored vectors, rounded alike, so both stores rank alike.
+//
+// The general process for a query is:
+//  1. Embed the query, unless it has a vector of the model (queryVector).
+//  2. Read the namespace's vectors into memory, or add the new ones (cache.go, matrix.go).
+//  3. Estimate the similarities of quantization codes by popcount (codes.go, estimator.go).
+//  4. Rescore the best candidates exactly and drop those that are not live or fail the filter (scan.go).
+//
+// A namespace that is not in memory is searched in the database: through an HNSW index on PostgreSQL, by a scan on SQLite.
+// Models changes the embedding model while both stores serve (models.go, reembed.go).
 package dense
 
 import (
@@ -24,26 +34,26 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// indexName is what the queue calls this index.
+// indexName names this index in the queue.
 const indexName = "dense"
 
-// maxDimensions is how many an HNSW index of halfvec takes.
+// maxDimensions is the limit of an HNSW index on halfvec.
 const maxDimensions = 4000
 
-// scoreUnits is how many units of score make 1. Scores are rounded to whole units: beyond, vectors that are equally close
-// differ by the order of summation alone, which must not decide between them.
+// scoreUnits is the number of score units in 1. Scores are rounded to units, so that the order of summation does
+// not decide between equal vectors.
 const scoreUnits = 1_000_000
 
-// Config is what a user may set, as flags of a program.
+// Config is the settings of an operator, as flags.
 type Config struct {
-	// VectorMemory bounds the memory in MiB that vectors are kept in; 0 is 512. The namespace used least recently goes first.
-	// On SQLite, of one that does not fit alone only the codes are kept, an eighth of the whole, and the vectors that these say
-	// are likely are read in each search; if not even they fit, all vectors are read. On PostgreSQL such a one is searched through
-	// its index.
+	// VectorMemory bounds the memory for vectors in MiB; 0 is 512. The least recently used namespace is evicted first.
+	// On SQLite, a namespace that does not fit keeps only its codes, an eighth of the size. Each search then reads the
+	// likely vectors. Without room for codes it reads all vectors. On PostgreSQL, a namespace that does not fit uses its
+	// index.
 	VectorMemory int64 `help:"MiB of memory for vectors. What does not fit is searched in the database." default:"512" env:"TRISKELE_VECTOR_MEMORY" placeholder:"MIB"`
 }
 
-// Validate says what is wrong with it.
+// Validate checks the limits.
 func (c Config) Validate() error {
 	if c.VectorMemory < 1 {
 		return errors.New("--vector-memory must be 1 MiB or more")
@@ -63,7 +73,7 @@ func checkModel(m embed.Model) error {
 
 var errNotFinite = errors.New("the vector has components that are not finite")
 
-// unit scales a vector to length 1 and rounds it to half precision. It returns nil for the zero vector.
+// unit scales a vector to length 1 and rounds it to half precision. It returns nil for a zero vector.
 func unit(vector []float32) ([]float32, error) {
 	var squares float64
 	for _, x := range vector {
@@ -83,9 +93,9 @@ func unit(vector []float32) ([]float32, error) {
 	return rounded, nil
 }
 
-// fallingBack is an embedder with a second one of the same model.
+// fallingBack is an embedder with a fallback of the same model.
 type fallingBack interface {
-	// EmbedQueryOrFallBack is EmbedQuery, and says whether the second embedder had to step in.
+	// EmbedQueryOrFallBack is EmbedQuery and reports whether the fallback was used.
 	EmbedQueryOrFallBack(ctx context.Context, text string) (vector []float32, fellBack bool, err error)
 }
 
@@ -102,7 +112,7 @@ func embedQuery(ctx context.Context, embedder embed.Embedder, text string) (vect
 	return vector, reason, err
 }
 
-// notEmbedded says why there is no vector to search with.
+// notEmbedded is the error of a query without a vector.
 func notEmbedded(cause error) error {
 	if errors.Is(cause, querypath.ErrNoTime) {
 		return &leg.UnableError{Reason: querypath.ErrNoTime.Error(), Cause: cause}
@@ -110,8 +120,8 @@ func notEmbedded(cause error) error {
 	return &leg.UnableError{Reason: "the query could not be embedded: the embedder failed", Cause: cause}
 }
 
-// queryVector returns the vector to search with, as unit makes it; nil and the reason if there is none. With a vector, a
-// reason says why it is from the fallback embedder.
+// queryVector returns the query's vector in unit form, or nil and the reason. A reason with a vector means that the
+// fallback embedder made it.
 func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vector []float32, reason string, err error) {
 	model := embedder.Model()
 	switch {
@@ -146,7 +156,7 @@ func queryVector(ctx context.Context, embedder embed.Embedder, q leg.Query) (vec
 	return vector, reason, nil
 }
 
-// found is a result without hits yet. reason is queryVector's.
+// found makes a result without hits. reason is queryVector's.
 func found(q leg.Query, model embed.Model, vector []float32, reason string) leg.Result {
 	result := leg.Result{Reason: reason, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}
 	if reason != "" {
@@ -158,12 +168,12 @@ func found(q leg.Query, model embed.Model, vector []float32, reason string) leg.
 	return result
 }
 
-// abstain is the result of a search without a vector.
+// abstain returns the result without a vector.
 func abstain(reason string) leg.Result {
 	return leg.Result{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Reason: reason, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}
 }
 
-// embedding is the vector of a revision of a memory, as unit makes it; nil if the text has none.
+// embedding is a memory revision's unit vector, nil for an empty text.
 type embedding struct {
 	namespace string
 	id        uuid.UUID
@@ -172,8 +182,8 @@ type embedding struct {
 	vector    []float32
 }
 
-// embedRecords embeds records in one call, sensitive ones only if they are allowed and the model is local. They are
-// ordered by key, so that transactions that write the same rows take their locks in the same order.
+// embedRecords embeds records in one call. Sensitive ones need permission and a local model. The result is sorted by
+// key, so that transactions lock rows in the same order.
 func embedRecords(ctx context.Context, embedder embed.Embedder, records []record.Record, sensitive bool) ([]embedding, error) {
 	model := embedder.Model()
 	embeddings := make([]embedding, 0, len(records))
@@ -214,8 +224,8 @@ func embedRecords(ctx context.Context, embedder embed.Embedder, records []record
 	return embeddings, nil
 }
 
-// text is what is embedded of a record: what its author wrote. Keywords serve searching by words; in a vector they would
-// blur what the text is about.
+// text is the embedded text of a record: title and content. Keywords serve the lexical search and would blur
+// the vector.
 func text(r record.Record) string {
 	if r.Title == "" {
 		return r.Content
@@ -223,14 +233,14 @@ func text(r record.Record) string {
 	return r.Title + "\n" + r.Content
 }
 
-// status says how far the index is.
+// status is the index's status.
 func status(model embed.Model, tasks queue.Status, indexed, excluded int64) leg.Status {
 	return leg.Status{
 		Indexed: indexed, Excluded: excluded, Pending: tasks.Pending, Dead: tasks.Dead, Lag: tasks.Lag, Model: model.String(),
 	}
 }
 
-// aboveMinScore cuts hits that are ordered by score where they fall below the query's minimum.
+// aboveMinScore cuts sorted hits at the query's minimum score.
 func aboveMinScore(hits []leg.Hit, q leg.Query) []leg.Hit {
 	if q.MinScore == nil {
 		return hits
@@ -243,13 +253,13 @@ func aboveMinScore(hits []leg.Hit, q leg.Query) []leg.Hit {
 	return hits
 }
 
-// compareHits orders hits as they are returned.
+// compareHits is the order of results.
 func compareHits(a, b leg.Hit) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Importance, a.Importance), b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
-// share returns the moment when a part of the time that is left until ctx's deadline has passed; the zero time if there
-// is no deadline.
+// share returns the time when a part, 0 to 1, of ctx's remaining time has passed. It is zero without a
+// deadline.
 func share(ctx context.Context, part float64) time.Time {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -259,5 +269,5 @@ func share(ctx context.Context, part float64) time.Time {
 	return now.Add(time.Duration(float64(deadline.Sub(now)) * part))
 }
 
-// passed says whether a moment that share returned has come.
+// passed reports whether a time from share has passed.
 func passed(moment time.Time) bool { return !moment.IsZero() && !time.Now().Before(moment) }

@@ -5,25 +5,25 @@ import (
 	"math/bits"
 )
 
-// estimator is a query whose components are rounded to 0, 1, 3, 5 or 7 steps, with their signs. A sum of these steps, each with the
-// sign that a code's bit stands for, is a matter of counting bits (Gao and Long, "RaBitQ", SIGMOD 2024, section 3.3).
+// estimator is a query quantized to 0, 1, 3, 5 or 7 steps per component, with signs. Its inner product with a code
+// takes only popcounts (Gao and Long, "RaBitQ", SIGMOD 2024, section 3.3).
 type estimator struct {
-	words int // of a code's first bits
-	// Of each component there is a bit in each of four planes, one after another and each filled up to a multiple of planeWords
-	// words: the first bit of the query's code, whether it counts at all, and whether 2 and 4 are added to the 1 that it then has.
+	words int // per code, first bits
+	// planes are four bit planes, each padded to a multiple of planeWords words: the sign, whether the component is not 0, and
+	// whether 2 and 4 are added to its 1 step.
 	planes []uint64
-	all    int32   // the sum by a code of the same first bits
-	step   float32 // of a query of length 1
+	all    int32   // the sum for a code with equal signs
+	step   float32 // the step's size for a query of length 1
 }
 
-// planeWords is how many words estimateAVX2 compares at once.
+// planeWords is the words that estimateAVX2 compares at once.
 const planeWords = 4
 
-// steps are how many there may be in the root mean square of a query's components. Those are taken that leave the least
-// error: many for a query of like components, few for one with some that are much larger than the rest.
+// steps are the candidates for steps per root mean square of the query's components. The one with the least error is
+// taken: many for even components, few for a few large ones.
 var steps = [...]float64{2.8, 1.8, 0.9}
 
-// newEstimator returns the estimator of a prepared query.
+// newEstimator quantizes a prepared query.
 func newEstimator(query []float32) estimator {
 	var squares float64
 	counted := 0
@@ -65,7 +65,7 @@ func newEstimator(query []float32) estimator {
 	return e
 }
 
-// rounded is how many steps stand for a number of them.
+// rounded quantizes a number of steps.
 func rounded(steps float32) int32 {
 	switch {
 	case steps < 0.5:
@@ -77,14 +77,14 @@ func rounded(steps float32) int32 {
 	}
 }
 
-// estimate sets products to the sums of the query's steps with the signs that the bits of codes stand for, times their spans; as many
-// as there are spans, of codes that follow one another. What comes of the first bits and half of what comes of the second, times the
-// query's step, is an estimate of the product with the vector.
+// estimate sets products to the inner products of the query's steps with consecutive codes, times their spans. There are
+// len(spans) codes. The products of the first bits plus half of those of the second, times the step, estimate the inner
+// product with the vector.
 func (e *estimator) estimate(codes []uint64, spans, products []float32) {
 	if len(spans) == 0 {
 		return
 	}
-	_, _ = codes[len(spans)*e.words-1], products[len(spans)-1] // the assembly does not look
+	_, _ = codes[len(spans)*e.words-1], products[len(spans)-1] // bounds check for the assembly
 	switch fastest {
 	case avx512:
 		estimateAVX512(&codes[0], len(spans), e.words, &e.planes[0], e.all, &spans[0], &products[0])
@@ -95,7 +95,7 @@ func (e *estimator) estimate(codes []uint64, spans, products []float32) {
 	}
 }
 
-// scalarEstimate is estimate without vector instructions.
+// scalarEstimate is estimate in portable Go.
 func (e *estimator) scalarEstimate(codes []uint64, spans, products []float32) {
 	stride := len(e.planes) / 4
 	signs, ones, twos, fours := e.planes[:e.words], e.planes[stride:][:e.words], e.planes[2*stride:][:e.words], e.planes[3*stride:][:e.words]

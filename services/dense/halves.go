@@ -2,11 +2,11 @@ package dense
 
 import "math"
 
-// halfScale is what a half-precision number is too small by if its bits are moved to where single precision has them: the
-// exponents' biases differ by 112.
+// halfScale restores a half-precision number whose bits were moved to single precision: the exponents' biases differ
+// by 112.
 const halfScale = 0x1p112
 
-// prepared is a query's vector for comparing: scaled to length 1 in single precision, and then by halfScale.
+// prepared scales a query to length 1 in single precision, then by halfScale.
 func prepared(vector []float32) []float32 {
 	var squares float64
 	for _, x := range vector {
@@ -20,16 +20,16 @@ func prepared(vector []float32) []float32 {
 	return query
 }
 
-// moved is a half-precision number divided by halfScale.
+// moved returns a half-precision number / halfScale.
 func moved(half uint16) float32 {
 	return math.Float32frombits(uint32(int32(int16(half))<<13) & 0x8fffe000)
 }
 
-// dotLanes is how many sums an inner product is added up in, of each of which every so many components are. So it is the
-// same to the last bit whichever instructions add it up.
+// dotLanes is the number of partial sums of an inner product. All instruction sets use the same lanes, so results are
+// equal to the last bit.
 const dotLanes = 8
 
-// halfDot is the inner product of a prepared query and a vector in half precision.
+// halfDot is the inner product of a prepared query and a half-precision vector.
 func halfDot(query []float32, halves []uint16) float32 {
 	n := len(query) / dotLanes * dotLanes
 	var dot float32
@@ -47,7 +47,7 @@ func halfDot(query []float32, halves []uint16) float32 {
 	return dot
 }
 
-// scalarDot is halfDot without vector instructions, for whole lanes. Products are rounded before they are added, as these do.
+// scalarDot is halfDot of whole lanes in portable Go. It rounds products before adding, as the assembly does.
 func scalarDot(query []float32, halves []uint16) float32 {
 	var s0, s1, s2, s3, s4, s5, s6, s7 float32
 	for len(query) >= dotLanes && len(halves) >= dotLanes {

@@ -1,6 +1,6 @@
 package dense
 
-// instructions are a kind of them that vectors are compared with. All give the same to the last bit.
+// instructions is an instruction set for comparing vectors. Results are equal to the last bit.
 type instructions int
 
 const (
@@ -9,5 +9,5 @@ const (
 	avx512
 )
 
-// fastest are the instructions in use, the best that the processor has.
+// fastest is the processor's best instruction set.
 var fastest = available()

@@ -12,17 +12,17 @@ func available() instructions {
 	return scalar
 }
 
-// estimateAVX2 is estimator.estimate for rows codes of so many words.
+// estimateAVX2 is estimator.estimate of rows codes with words words.
 //
 //go:noescape
 func estimateAVX2(codes *uint64, rows, words int, planes *uint64, all int32, spans, products *float32)
 
-// estimateAVX512 is estimateAVX2 with an instruction that counts bits.
+// estimateAVX512 is estimateAVX2 with a popcount instruction.
 //
 //go:noescape
 func estimateAVX512(codes *uint64, rows, words int, planes *uint64, all int32, spans, products *float32)
 
-// dotAVX2 is scalarDot of n components, which must be whole lanes.
+// dotAVX2 is scalarDot of n components, a multiple of dotLanes.
 //
 //go:noescape
 func dotAVX2(query *float32, halves *uint16, n int) float32

@@ -10,52 +10,52 @@ import (
 	"github.com/triskele/triskele/services/leg"
 )
 
-// matrix is a view of the vectors of one namespace and model, in the order of their ids. A view does not change: what is
-// added later lies behind its end.
+// matrix holds the vectors of one namespace and model by id. It is an immutable view: later vectors are appended behind
+// its end.
 type matrix struct {
-	ids    []int64   // of SQLite's vectors; on PostgreSQL the transactions that wrote them
-	signs  []uint64  // the first bits of each vector's code
-	sizes  []uint64  // the second bits
-	spans  []float32 // the span of each code
-	halves []uint16  // its components in half precision; none if there is only room for the codes
-	scales []float32 // what makes its length 1; none without halves
-	readTo int64     // every vector with an id up to this has been read, on SQLite
+	ids    []int64   // SQLite's vector ids; on PostgreSQL the writing transactions
+	signs  []uint64  // first bits of the codes
+	sizes  []uint64  // second bits
+	spans  []float32 // spans of the codes
+	halves []uint16  // half-precision components; nil if only the codes fit
+	scales []float32 // factors for unit length; nil without halves
+	readTo int64     // all vectors up to this id are included (SQLite)
 
 	// On PostgreSQL:
 	memories []uuid.UUID
-	seenIn             // every vector that is visible in the snapshot has been read; none if it is empty
-	readAt   time.Time // since when deleted vectors may be among the others
+	seenIn             // all vectors visible in this snapshot are included; empty if none
+	readAt   time.Time // time of the read; later deletions are not applied
 }
 
-// seenIn is a moment of a PostgreSQL database. Snapshots of different timelines cannot be compared.
+// seenIn is a snapshot of a PostgreSQL timeline. Timelines are not comparable.
 type seenIn struct {
 	timeline int64
 	snapshot string
 }
 
-// codeBytes is the memory that a number of codes takes.
+// codeBytes is the memory of codes.
 func codeBytes(vectors int64, dimensions int) int64 {
 	return vectors * int64(8+4+2*8*codeWords(dimensions))
 }
 
-// matrixBytes is the memory that a number of vectors takes, with their codes.
+// matrixBytes is the memory of vectors and their codes.
 func matrixBytes(vectors int64, dimensions int) int64 {
 	return codeBytes(vectors, dimensions) + vectors*int64(4+2*dimensions)
 }
 
-// bytes is the memory that the matrix takes.
+// bytes is the matrix's memory.
 func (m matrix) bytes() int64 {
 	return int64(8*cap(m.ids) + 8*cap(m.signs) + 8*cap(m.sizes) + 4*cap(m.spans) + 2*cap(m.halves) + 4*cap(m.scales) + 16*cap(m.memories))
 }
 
-// add appends the code of a vector.
+// add appends a vector's code.
 func (m *matrix) add(id int64, halves []uint16, queried int) {
 	var span float32
 	m.signs, m.sizes, span = appendCode(m.signs, m.sizes, halves, queried)
 	m.ids, m.spans = append(m.ids, id), append(m.spans, span)
 }
 
-// rows returns the rows that ids, which ascend, are in.
+// rows returns the rows of ascending ids.
 func (m matrix) rows(ids []int64) []int32 {
 	rows := make([]int32, 0, len(ids))
 	for row, id := range m.ids {
@@ -72,8 +72,8 @@ func (m matrix) rows(ids []int64) []int32 {
 	return rows
 }
 
-// score replaces estimates by scores, of all candidates or of those that it gets to before the moment until, and returns
-// the latter. query is prepared.
+// score replaces estimates by exact scores and returns the candidates scored before until. query must be
+// prepared.
 func (m matrix) score(ctx context.Context, candidates []candidate, query []float32, until time.Time) ([]candidate, error) {
 	for i := range candidates {
 		if i%scoreRows == 0 && i > 0 {
@@ -90,7 +90,7 @@ func (m matrix) score(ctx context.Context, candidates []candidate, query []float
 	return candidates, nil
 }
 
-// toUnits rounds a cosine to whole units of score.
+// toUnits rounds a cosine to score units.
 func toUnits(cosine float32) int32 { return int32(math.RoundToEven(float64(cosine) * scoreUnits)) }
 
 // fromUnits is the inverse of toUnits.
@@ -99,11 +99,11 @@ func fromUnits(score int32) float64 { return float64(score) / scoreUnits }
 // candidate is a row and its score in units.
 type candidate struct{ score, row int32 }
 
-// ranking is a binary heap of candidates, the best at the top: it costs little to fill and gives out, in order, as many
-// as turn out to be needed.
+// ranking is a binary max-heap of candidates. It is cheap to build and pops only as many as are
+// needed.
 type ranking []candidate
 
-// newRanking takes over the candidates.
+// newRanking reuses the slice.
 func newRanking(candidates []candidate) ranking {
 	r := ranking(candidates)
 	for i := len(r)/2 - 1; i >= 0; i-- {
@@ -112,7 +112,7 @@ func newRanking(candidates []candidate) ranking {
 	return r
 }
 
-// eligible says whether there is a candidate left that scores enough.
+// eligible reports whether the best candidate reaches the minimum.
 func (r ranking) eligible(q leg.Query) bool {
 	return len(r) > 0 && (q.MinScore == nil || fromUnits(r[0].score) >= *q.MinScore)
 }
@@ -144,7 +144,7 @@ func (r ranking) sink(i int) {
 	}
 }
 
-// newMatrix returns an empty matrix with room for a number of vectors, with their components or with codes only.
+// newMatrix returns an empty matrix with capacity for vectors, or only codes if not whole.
 func newMatrix(vectors, dimensions int, whole bool) matrix {
 	words := vectors * codeWords(dimensions)
 	m := matrix{ids: make([]int64, 0, vectors), signs: make([]uint64, 0, words), sizes: make([]uint64, 0, words), spans: make([]float32, 0, vectors)}

@@ -16,80 +16,80 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// Status is what a model's vectors are for.
+// Status is the use of a model's vectors.
 type Status string
 
-// The statuses of a model. One at most is active and one at most is being built.
+// The statuses of a model. At most one is active and at most one building.
 const (
-	Building Status = "building" // by Models.Reembed, to become active
-	Active   Status = "active"   // new and changed memories are embedded with it, and searches use it
-	Retired  Status = "retired"  // not kept up to date; processes configured for it still search with it
+	Building Status = "building" // Models.Reembed is embedding with it
+	Active   Status = "active"   // used for new and changed memories, and for searches
+	Retired  Status = "retired"  // outdated; processes configured for it still search with it
 )
 
-// ModelInfo is a model that a database has vectors of.
+// ModelInfo describes a model of a database.
 type ModelInfo struct {
 	ID        int64
 	Model     embed.Model
 	Status    Status
-	Sensitive bool // sensitive memories are embedded too
+	Sensitive bool // includes sensitive memories
 	Vectors   int64
 	CreatedAt time.Time
 }
 
-// modelState is what decides whether vectors of a model may be written.
+// modelState decides whether a model's vectors may be written.
 type modelState struct {
 	status    Status // empty if there is no such model
 	sensitive bool
 }
 
-// catalog is what an engine keeps of models and their vectors. What changes models waits for those who are writing
-// vectors and keeps others from starting, so nobody writes under a status that has passed.
+// catalog stores models and their vectors. A change of models waits for writers of vectors and blocks new ones, so no
+// vector is written under an outdated status.
 type catalog interface {
 	list(ctx context.Context) ([]ModelInfo, error)
-	// active returns the active model; false if there is none.
+	// active returns the active model, or false.
 	active(ctx context.Context) (embed.Model, bool, error)
 	state(ctx context.Context, model int64) (modelState, error)
-	// put writes embeddings while the model has the given status, else it returns a *statusError. It leaves out those that
-	// are of an older revision than what is there, and those whose memory is gone, has changed its sensitivity, or is
-	// sensitive where the model may not have such.
+	// put writes embeddings if the model has the given status, else it returns a *statusError. It skips embeddings of
+	// an older revision than stored, of deleted memories, of memories with changed sensitivity, and of sensitive ones
+	// without permission.
 	put(ctx context.Context, model int64, embeddings []embedding, status Status) error
 
 	// alone runs fn unless another process is in it.
 	alone(ctx context.Context, fn func() error) error
-	// build registers a model as building, or finds it building or active. Another that is building is an error.
+	// build registers a model as building, or finds it building or active. It fails if another is building.
 	build(ctx context.Context, model embed.Model) (id int64, status Status, err error)
 	namespaces(ctx context.Context) ([]string, error)
-	// countLacking counts the memories of a namespace that the model should have a vector of and has none, or one of an
-	// older revision. Texts without a vector count too.
+	// countLacking counts a namespace's memories without a current vector of the model. Memories without text to embed
+	// count too.
 	countLacking(ctx context.Context, model int64, namespace string) (int64, error)
-	// lacking returns up to n of them by id, those after a given one.
+	// lacking returns up to n of them with ids above after.
 	lacking(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) ([]record.Record, error)
-	// asSensitive says whether records are as sensitive as they were when they were read.
+	// asSensitive reports whether records still have their sensitivity.
 	asSensitive(ctx context.Context, records []record.Record) (bool, error)
-	// prepare makes a model's vectors fast to search, without keeping others from writing.
+	// prepare indexes a model's vectors without blocking writers.
 	prepare(ctx context.Context, id int64, model embed.Model) error
-	// activate retires the active model, makes the one that is building active, and enqueues what that lacks, all at once.
-	// A model that is not local loses sensitive memories.
+	// activate atomically retires the active model, activates the building one, and enqueues memories without a vector.
+	// A remote model loses sensitive memories.
 	activate(ctx context.Context, model int64) (queued int64, err error)
 
-	// retire ends the building of a model and returns it; false if none is being built.
+	// retire ends the building of a model and returns it, or false.
 	retire(ctx context.Context) (ModelInfo, bool, error)
 	// unprepare undoes prepare.
 	unprepare(ctx context.Context, model int64) error
-	// deleteVectors deletes up to n vectors of a retired model in a namespace, those after a given memory, and returns the
-	// last of them.
+	// deleteVectors deletes up to n vectors of a retired model in a namespace, after a given memory. It returns
+	// the last memory.
 	deleteVectors(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) (last uuid.UUID, deleted int64, err error)
-	// forget removes a retired model that has no vectors.
+	// forget removes a retired model without vectors.
 	forget(ctx context.Context, model int64) error
 
-	// allowSensitive lets the active model and the one that is building, as far as they are local, have vectors of
-	// sensitive memories, and enqueues those. errNotLocal if the active one is not.
+	// allowSensitive lets local active and building models embed sensitive memories, and enqueues these. It returns
+	// errNotLocal if the active model is remote.
 	allowSensitive(ctx context.Context) (queued int64, err error)
-	// forbidSensitive is the inverse: all such vectors and tasks go at once.
+	// forbidSensitive deletes all vectors and tasks of sensitive memories.
 	forbidSensitive(ctx context.Context) (deleted int64, err error)
 }
 
-// statusError says that a model has another status than expected.
+// statusError reports an unexpected status of a model.
 type statusError struct{ status Status }
 
 func (e *statusError) Error() string {
@@ -108,19 +108,19 @@ var (
 		"configure it as before, or forbid sensitive memories with `triskele models embed-sensitive off`")
 )
 
-// sameSpace says whether vectors of two models can be compared.
+// sameSpace reports whether two models' vectors are comparable.
 func sameSpace(a, b embed.Model) bool {
 	a.Local, b.Local = false, false
 	a.QueryDimensions, b.QueryDimensions = 0, 0
 	return a == b
 }
 
-// buildingError says that one change of models at a time is enough.
+// buildingError reports another model in building.
 func buildingError(other embed.Model) error {
 	return fmt.Errorf("%s is being built already: finish that with `triskele reembed` and its --embedder, or give it up with `triskele models cancel`", other)
 }
 
-// modelError says that the configured model is not the one whose vectors are stored.
+// modelError reports that the configured model is not the active one.
 func modelError(active, configured embed.Model) error {
 	stay := "To stay with the present model, give the --embedder that names it"
 	if static.Retired(active) {
@@ -131,7 +131,7 @@ func modelError(active, configured embed.Model) error {
 		active, configured, stay)
 }
 
-// outdated says that a model was active when this process started and another is now.
+// outdated returns the reason why the configured model is no longer active.
 func outdated(ctx context.Context, c catalog, configured embed.Model) (string, error) {
 	active, ok, err := c.active(ctx)
 	if err != nil {
@@ -145,7 +145,7 @@ func outdated(ctx context.Context, c catalog, configured embed.Model) (string, e
 		configured, now), nil
 }
 
-// markOutdated says in a result that the model it was searched with is not the active one.
+// markOutdated marks a result of a model that is not active.
 func markOutdated(ctx context.Context, c catalog, configured embed.Model, found Status, result *leg.Result) error {
 	switch found {
 	case Active:
@@ -166,8 +166,8 @@ func markOutdated(ctx context.Context, c catalog, configured embed.Model, found 
 	return nil
 }
 
-// knows is Follower.Knows for the vectors of a model: those of one that is no longer active are not kept up to date, even
-// if the index is.
+// knows is Follower.Knows for a model's vectors. It gives up if the model is not active, since its vectors are then
+// outdated.
 func knows(ctx context.Context, c catalog, index queue.Follower, model int64, namespace string, sequence int64) (knows, gaveUp bool, err error) {
 	knows, gaveUp, err = index.Knows(ctx, namespace, sequence)
 	if err != nil || !knows {
@@ -178,7 +178,7 @@ func knows(ctx context.Context, c catalog, index queue.Follower, model int64, na
 	return active, !active, err
 }
 
-// index embeds records and writes their vectors, as long as the model is active.
+// index embeds records and stores their vectors while the model is active.
 func index(ctx context.Context, c catalog, embedder embed.Embedder, model int64, records []record.Record) error {
 	state, err := c.state(ctx, model)
 	if err != nil {

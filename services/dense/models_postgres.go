@@ -16,8 +16,8 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// postgresModels is the catalog in dense.models. Services start, ask for a model's state and put vectors under their own
-// role; the rest is for the owner of the tables, whom policies do not bind.
+// postgresModels is the catalog in dense.models. Services only start, read a state and put vectors. The other methods
+// need the tables' owner, who bypasses row policies.
 type postgresModels struct{ pool *pgxpool.Pool }
 
 var _ catalog = postgresModels{}
@@ -25,10 +25,10 @@ var _ catalog = postgresModels{}
 // NewPostgresModels returns the models of a database.
 func NewPostgresModels(pool *pgxpool.Pool) *Models { return &Models{postgresModels{pool}} }
 
-// maxModelAttempts is how often a transaction is tried that fails only because of others running beside it.
+// maxModelAttempts bounds the attempts after conflicts between transactions.
 const maxModelAttempts = 5
 
-// modelColumns are what identifies a model, for scanModel.
+// modelColumns are the columns of scanModel.
 const modelColumns = `id, provider, name, dimensions, document_prefix, query_prefix, local, status`
 
 func scanModel(row interface{ Scan(...any) error }, more ...any) (info ModelInfo, err error) {
@@ -37,7 +37,7 @@ func scanModel(row interface{ Scan(...any) error }, more ...any) (info ModelInfo
 	return info, err
 }
 
-// change runs fn in a transaction that keeps others from writing vectors and from changing models.
+// change runs fn in a transaction that locks models and their vectors.
 func (p postgresModels) change(ctx context.Context, fn func(pgx.Tx) error) error {
 	var err error
 	for range maxModelAttempts {
@@ -58,7 +58,7 @@ type postgresQuerier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// withStatus returns the model that has a status which only one can have; false if none has.
+// withStatus returns the model with a unique status, or false.
 func (postgresModels) withStatus(ctx context.Context, q postgresQuerier, status Status) (ModelInfo, bool, error) {
 	info, err := scanModel(q.QueryRow(ctx, `SELECT `+modelColumns+` FROM dense.models WHERE status = $1`, status))
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -67,7 +67,7 @@ func (postgresModels) withStatus(ctx context.Context, q postgresQuerier, status 
 	return info, err == nil, err
 }
 
-// register writes a model's row with a status and returns its id.
+// register upserts a model with a status and returns its id.
 func (postgresModels) register(ctx context.Context, tx pgx.Tx, m embed.Model, status Status) (id int64, err error) {
 	if !m.Local {
 		var sensitive bool
@@ -88,21 +88,21 @@ func (postgresModels) register(ctx context.Context, tx pgx.Tx, m embed.Model, st
 	return id, err
 }
 
-// start returns the id of the active model if that is the configured one, and makes it so if none is active. What reads gives
-// may be a standby.
+// start returns the active model's id if it is the configured one, and activates that if none is active. reads may be
+// a standby.
 func (p postgresModels) start(ctx context.Context, reads *pgxpool.Pool, configured embed.Model) (id int64, err error) {
 	active, ok, err := p.withStatus(ctx, reads, Active)
 	if err != nil {
 		return 0, err
 	}
 	if ok && sameSpace(active.Model, configured) && active.Model.Local == configured.Local {
-		indexed := false // not by a program of the release before
+		indexed := false // the previous release made no index
 		if err := reads.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, fmt.Sprintf("dense.vectors_near_%d", active.ID)).Scan(&indexed); err != nil || indexed {
 			return active.ID, err
 		}
 	}
 	err = p.change(ctx, func(tx pgx.Tx) error {
-		active, ok, err := p.withStatus(ctx, tx, Active) // two processes that start at once must not both find none
+		active, ok, err := p.withStatus(ctx, tx, Active) // again under the lock, for concurrent starts
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (p postgresModels) start(ctx context.Context, reads *pgxpool.Pool, configur
 	return id, err
 }
 
-// indexed is what of a vector the model's index is over.
+// indexed is the SQL expression of a model's index.
 func indexed(m embed.Model) string {
 	if m.QueryDimensions > 0 {
 		return fmt.Sprintf(`subvector(embedding::halfvec(%d), 1, %[2]d)::halfvec(%[2]d)`, m.Dimensions, m.QueryDimensions)
@@ -126,7 +126,7 @@ func indexed(m embed.Model) string {
 	return fmt.Sprintf(`embedding::halfvec(%d)`, m.Dimensions)
 }
 
-// hnsw is the definition of a model's index, as dense.create_index has it. Searches have to repeat its expression and
+// hnsw is the index definition, as in dense.create_index. Searches must repeat its expression and
 // condition.
 func hnsw(id int64, m embed.Model) string {
 	return fmt.Sprintf(`USING hnsw ((%s) halfvec_ip_ops) WITH (m = 24, ef_construction = 128) WHERE model_id = %d`, indexed(m), id)
@@ -184,9 +184,9 @@ func (p postgresModels) put(ctx context.Context, model int64, embeddings []embed
 				batch.Queue(`DELETE FROM dense.vectors WHERE namespace = $1 AND memory_id = $2 AND model_id = $3 AND revision <= $4`,
 					e.namespace, e.id, model, e.revision)
 			default:
-				// The lock waits for whoever is deleting the memory or changing its sensitivity, and then finds nothing to
-				// insert. The memory may have a newer revision: if its text has changed, that is to be indexed yet and will
-				// replace this.
+				// The lock waits for a concurrent delete or change of sensitivity, and then selects nothing. A newer revision
+				// with changed text is still queued and will replace this
+				// vector.
 				batch.Queue(`
 					INSERT INTO dense.vectors AS v (namespace, memory_id, model_id, sensitive, revision, embedding)
 					SELECT m.namespace, m.id, $3::integer, m.sensitive, $4::bigint, $5::halfvec FROM memory.memories m
@@ -200,11 +200,11 @@ func (p postgresModels) put(ctx context.Context, model int64, embeddings []embed
 	})
 }
 
-// buildingLock names the lock of the process that re-embeds, among the database's advisory locks.
+// buildingLock is the advisory lock of the re-embedding process.
 const buildingLock = 0x7472_6973_6b65_6c65
 
-// alone holds the lock in a transaction, since behind PgBouncer a session is not ours to keep. By the simple protocol, no
-// portal stays open, whose snapshot would keep CREATE INDEX CONCURRENTLY waiting.
+// alone holds the lock in a transaction, because PgBouncer may not keep a session. The simple protocol leaves no portal
+// open: its snapshot would block CREATE INDEX CONCURRENTLY.
 func (p postgresModels) alone(ctx context.Context, fn func() error) error {
 	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		var locked bool
@@ -259,7 +259,7 @@ func (p postgresModels) namespaces(ctx context.Context) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// lackingPostgres selects what a model $1 lacks.
+// lackingPostgres selects what model $1 lacks.
 const lackingPostgres = `FROM memory.memories m
 	WHERE EXISTS (SELECT FROM dense.model_rows r WHERE r.model_id = $1 AND r.sensitive = m.sensitive)
 		AND NOT EXISTS (SELECT FROM dense.vectors v
@@ -279,7 +279,7 @@ func (p postgresModels) lacking(ctx context.Context, model int64, namespace stri
 	return pgx.CollectRows(rows, postgres.ScanRecord)
 }
 
-// prepare builds the index of each partition beside writers, and then joins them to one of the whole table.
+// prepare builds each partition's index concurrently and attaches them to the table's index.
 func (p postgresModels) prepare(ctx context.Context, id int64, model embed.Model) error {
 	if _, err := p.pool.Exec(ctx, fmt.Sprintf(`CREATE INDEX IF NOT EXISTS vectors_near_%d ON ONLY dense.vectors %s`, id, hnsw(id, model))); err != nil {
 		return err
@@ -292,7 +292,7 @@ func (p postgresModels) prepare(ctx context.Context, id int64, model embed.Model
 		if part.attached {
 			continue
 		}
-		if part.broken { // left by one who was stopped
+		if part.broken { // left by an interrupted build
 			if _, err := p.pool.Exec(ctx, `DROP INDEX CONCURRENTLY dense.`+part.index); err != nil {
 				return err
 			}
@@ -309,13 +309,13 @@ func (p postgresModels) prepare(ctx context.Context, id int64, model embed.Model
 	return nil
 }
 
-// part is a partition of dense.vectors and its part of a model's index.
+// part is a partition and its index.
 type part struct {
 	table, index             string
 	exists, broken, attached bool
 }
 
-// parts returns the partitions. One whose index is attached under another name counts as attached.
+// parts returns the partitions. An index attached under another name counts.
 func (p postgresModels) parts(ctx context.Context, model int64) ([]part, error) {
 	rows, err := p.pool.Query(ctx, `
 		SELECT t.relname, t.relname || $1, i.indexrelid IS NOT NULL, coalesce(NOT i.indisvalid, false),
@@ -359,8 +359,8 @@ func (p postgresModels) activate(ctx context.Context, model int64) (queued int64
 	return queued, err
 }
 
-// enqueueLacking enqueues what a model lacks as new requests, so that a worker which has indexed an earlier one for
-// another model does not remove them. The memory comes first, then its task: whoever writes it locks them in this order.
+// enqueueLacking enqueues lacking memories under new sequence numbers, so that a worker finishing an earlier task for another
+// model keeps them. It locks memories before tasks, as writers do.
 func (postgresModels) enqueueLacking(ctx context.Context, tx pgx.Tx, model int64, and string) (int64, error) {
 	tag, err := tx.Exec(ctx, `
 		INSERT INTO memory.index_queue AS q (namespace, memory_id, index_name, sensitive, revision, sequence, since)
@@ -385,7 +385,7 @@ func (p postgresModels) retire(ctx context.Context) (info ModelInfo, ok bool, er
 	return info, ok, err
 }
 
-// unprepare drops the index. It waits for searches that are under way, but not so long that others would pile up.
+// unprepare drops the index. Its lock timeout is short, so that searches do not queue behind it.
 func (p postgresModels) unprepare(ctx context.Context, model int64) error {
 	parts, err := p.parts(ctx, model)
 	if err != nil {
@@ -476,7 +476,7 @@ func (postgresModels) forbid(ctx context.Context, tx pgx.Tx) (int64, error) {
 	}
 	for _, statement := range []string{
 		`DELETE FROM dense.model_rows WHERE sensitive`,
-		`DELETE FROM memory.indexes WHERE name = 'dense' AND sensitive`, // tasks go by foreign key
+		`DELETE FROM memory.indexes WHERE name = 'dense' AND sensitive`, // tasks are deleted by foreign key
 	} {
 		if _, err := tx.Exec(ctx, statement); err != nil {
 			return 0, err

@@ -14,8 +14,8 @@ import (
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
-// sqliteModels is the catalog in dense_models. There is one writer at a time, so a transaction that has begun keeps
-// everybody else from writing vectors.
+// sqliteModels is the catalog in dense_models. SQLite has one writer at a time, so a transaction excludes other
+// writers.
 type sqliteModels struct{ db *sqlite.DB }
 
 var _ catalog = sqliteModels{}
@@ -27,7 +27,7 @@ type sqliteQuerier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// withStatus returns the model that has a status which only one can have; false if none has.
+// withStatus returns the model with a unique status, or false.
 func (sqliteModels) withStatus(ctx context.Context, q sqliteQuerier, status Status) (ModelInfo, bool, error) {
 	info, err := scanModel(q.QueryRowContext(ctx, `SELECT `+modelColumns+` FROM dense_models WHERE status = ?`, status))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -36,7 +36,7 @@ func (sqliteModels) withStatus(ctx context.Context, q sqliteQuerier, status Stat
 	return info, err == nil, err
 }
 
-// register writes a model's row with a status and returns its id.
+// register upserts a model with a status and returns its id.
 func (sqliteModels) register(ctx context.Context, tx *sql.Tx, m embed.Model, status Status) (id int64, err error) {
 	if !m.Local {
 		var sensitive bool
@@ -57,7 +57,7 @@ func (sqliteModels) register(ctx context.Context, tx *sql.Tx, m embed.Model, sta
 	return id, err
 }
 
-// start returns the id of the active model if that is the configured one, and makes it so if none is active.
+// start returns the active model's id if it is the configured one, and activates that if none is active.
 func (s sqliteModels) start(ctx context.Context, configured embed.Model) (id int64, err error) {
 	err = s.db.Update(ctx, func(tx *sql.Tx) error {
 		active, ok, err := s.withStatus(ctx, tx, Active)
@@ -134,8 +134,8 @@ func (s sqliteModels) put(ctx context.Context, model int64, embeddings []embeddi
 	})
 }
 
-// replace writes a memory's vector unless that there is of a newer revision, or the memory is gone or has changed its
-// sensitivity.
+// replace writes a memory's vector, unless a newer one is stored, or the memory is deleted or its sensitivity
+// changed.
 func (sqliteModels) replace(ctx context.Context, tx *sql.Tx, model int64, e embedding) error {
 	var wanted bool
 	if err := tx.QueryRowContext(ctx, `
@@ -153,7 +153,7 @@ func (sqliteModels) replace(ctx context.Context, tx *sql.Tx, model int64, e embe
 	return err
 }
 
-// alone runs fn. Two at once do the same work twice and no harm.
+// alone runs fn. Concurrent runs repeat work without harm.
 func (sqliteModels) alone(_ context.Context, fn func() error) error { return fn() }
 
 func (s sqliteModels) build(ctx context.Context, model embed.Model) (id int64, status Status, err error) {
@@ -204,7 +204,7 @@ func (s sqliteModels) namespaces(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// lackingSQLite selects what a model ?1 lacks.
+// lackingSQLite selects what model ?1 lacks.
 const lackingSQLite = `FROM memories m
 	WHERE EXISTS (SELECT 1 FROM dense_model_rows r WHERE r.model_id = ?1 AND r.sensitive = m.sensitive)
 		AND NOT EXISTS (SELECT 1 FROM dense_vectors v
@@ -230,7 +230,7 @@ func (s sqliteModels) lacking(ctx context.Context, model int64, namespace string
 	return records, err
 }
 
-// prepare has nothing to do: searches compare vectors one by one.
+// prepare does nothing: searches scan the vectors.
 func (sqliteModels) prepare(context.Context, int64, embed.Model) error { return nil }
 
 func (s sqliteModels) activate(ctx context.Context, model int64) (queued int64, err error) {
@@ -259,8 +259,8 @@ func (s sqliteModels) activate(ctx context.Context, model int64) (queued int64, 
 	return queued, err
 }
 
-// enqueueLacking enqueues what a model lacks as new requests, so that a worker which has indexed an earlier one for
-// another model does not remove them.
+// enqueueLacking enqueues lacking memories under new sequence numbers, so that a worker finishing an earlier task for
+// another model keeps them.
 func (sqliteModels) enqueueLacking(ctx context.Context, tx *sql.Tx, model int64, and string) (int64, error) {
 	if _, err := tx.ExecContext(ctx, `UPDATE write_sequence SET last = last + 1`); err != nil {
 		return 0, err
@@ -290,7 +290,7 @@ func (s sqliteModels) retire(ctx context.Context) (info ModelInfo, ok bool, err 
 	return info, ok, err
 }
 
-// unprepare has nothing to do either.
+// unprepare does nothing.
 func (sqliteModels) unprepare(context.Context, int64) error { return nil }
 
 func (s sqliteModels) deleteVectors(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) (last uuid.UUID, deleted int64, err error) {
@@ -300,7 +300,7 @@ func (s sqliteModels) deleteVectors(ctx context.Context, model int64, namespace 
 		return after, 0, err
 	}
 	deleted, err = result.RowsAffected()
-	return after, deleted, err // what is deleted needs no skipping
+	return after, deleted, err // deleted rows need no skipping
 }
 
 func (s sqliteModels) forget(ctx context.Context, model int64) error {
@@ -353,7 +353,7 @@ func (sqliteModels) forbid(ctx context.Context, tx *sql.Tx) (int64, error) {
 	}
 	for _, statement := range []string{
 		`DELETE FROM dense_model_rows WHERE sensitive`,
-		`DELETE FROM indexes WHERE name = 'dense' AND sensitive`, // tasks go by foreign key
+		`DELETE FROM indexes WHERE name = 'dense' AND sensitive`, // tasks are deleted by foreign key
 	} {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return 0, err

@@ -22,41 +22,41 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// How the HNSW index is searched. docs/bench/dense.md has what it finds.
+// Parameters of the HNSW search, measured in docs/bench/dense.md.
 const (
-	// The index looks for efPerHit of the nearest for each hit asked for, minEf at least, where the partition has efPartition
-	// vectors; for more as these grow, by the power efGrowth. pgvector allows maxEf.
+	// ef_search is efPerHit per hit, at least minEf, in a partition of efPartition vectors. It grows with the partition
+	// to the power efGrowth. pgvector's limit is maxEf.
 	efPerHit, minEf, maxEf = 6, 200, 1000
 	efPartition, efGrowth  = 20_000, 0.4
-	// maxScan is how many vectors an index scan goes through at most. To compare more one by one is cheaper.
+	// maxScan bounds the vectors of an index scan. Beyond it, an exact scan is cheaper.
 	maxScan = 20_000
-	// defaultExactUpTo is how many are compared in less time than the index takes, as make bench-dense shows.
+	// defaultExactUpTo vectors are compared exactly faster than by the index (make bench-dense).
 	defaultExactUpTo = 12_000
-	// seenFor is how long a namespace is thought to have as many vectors as were seen, if these were seenFrom or more.
+	// A namespace's size is cached for seenFor if it is seenFrom vectors or more.
 	seenFor, seenFrom = time.Minute, 500
-	// maxSeen bounds the namespaces whose sizes are remembered: those that were searched last.
+	// maxSeen bounds the cached sizes.
 	maxSeen = 4096
 )
 
-// Postgres searches the vectors in dense.vectors: exactly where few come into question, through an HNSW index where many do,
-// and in memory, as SQLite, those of a namespace that has been searched for long enough to make reading it worth while.
+// Postgres searches dense.vectors: exactly for few vectors, through an HNSW index for many. A namespace that has been
+// searched long enough is read into memory and searched there, as on SQLite.
 type Postgres struct {
 	// MaxBytes is Config.VectorMemory in bytes. Set it before the first search.
 	MaxBytes int64
-	// ExactUpTo is how many memories of a namespace, or of those that pass a filter, are compared one by one. Above it
-	// the index answers. Set it before the first search.
+	// ExactUpTo is the number of a namespace's or filter's memories that are compared exactly. Above it the index
+	// is used. Set it before the first search.
 	ExactUpTo int
 
 	queue.Follower
-	*postgres.Standby // to search in
+	*postgres.Standby // for searches
 	pool              *pgxpool.Pool
 	embedder          embed.Embedder
-	model             int64 // of the embedder, in dense.models
+	model             int64 // id in dense.models
 	models            postgresModels
-	seen              *lru.Cache[string, sighting] // of namespaces with seenFrom vectors or more, by name
+	seen              *lru.Cache[string, sighting] // sizes by namespace, from seenFrom vectors
 	cache             cache
 	scratch           sync.Pool       // of *scratch
-	background        context.Context // of reading into memory
+	background        context.Context // bounds reading into memory
 }
 
 var (
@@ -65,9 +65,9 @@ var (
 	_ queue.Indexer  = (*Postgres)(nil)
 )
 
-// NewPostgres returns a store for the embedder's model, which it registers and creates an index for if the database has
-// no active model yet. Another active model is an error. Searches read from the standby; nil is for none. What reads vectors
-// into memory beside searches ends with ctx.
+// NewPostgres returns a store for the embedder's model. It registers and indexes the model if none is active. Another
+// active model is an error. Searches read from the standby, unless it is nil. Reading vectors into memory ends
+// with ctx.
 func NewPostgres(ctx context.Context, pool *pgxpool.Pool, standby *postgres.Standby, embedder embed.Embedder, tasks queue.Store, config Config) (*Postgres, error) {
 	if err := checkModel(embedder.Model()); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func NewPostgres(ctx context.Context, pool *pgxpool.Pool, standby *postgres.Stan
 	}, nil
 }
 
-// Index implements queue.Indexer. It is paused when the model is no longer active.
+// Index implements queue.Indexer. It pauses when the model is not active.
 func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
 	return index(ctx, p.models, p.embedder, p.model, records)
 }
@@ -97,7 +97,7 @@ func (p *Postgres) Knows(ctx context.Context, namespace string, sequence int64) 
 	return knows(ctx, p.models, p.Follower, p.model, namespace, sequence)
 }
 
-// Search implements leg.Searcher. Each way of searching is one round trip.
+// Search implements leg.Searcher. Each kind of search is one round trip.
 func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	vector, reason, err := queryVector(ctx, p.embedder, q)
 	if err != nil {
@@ -124,18 +124,18 @@ func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	return result, markOutdated(ctx, postgresModels{p.Or(p.pool)}, p.embedder.Model(), s.status, &result)
 }
 
-// search is one search.
+// search is one query.
 type search struct {
 	*Postgres
 	q      leg.Query
 	vector []float32
-	// What run learned beside the hits.
+	// Results of run besides the hits.
 	status    Status // of the model
-	compared  int64  // vectors, if exactly
-	partition int64  // vectors in the namespace's partition, about, if compared exactly
+	compared  int64  // vectors compared, if exact
+	partition int64  // approximate vectors in the partition, if exact
 }
 
-// nearest begins with the way that is likely to be the cheapest, and learns from what it finds which is the next.
+// nearest tries the likely cheapest kind of search first and picks the next by its result.
 func (s *search) nearest(ctx context.Context) ([]leg.Hit, error) {
 	if !s.q.Filter.Narrow() {
 		if hits, all, err := s.all(ctx); err != nil || all {
@@ -148,13 +148,13 @@ func (s *search) nearest(ctx context.Context) ([]leg.Hit, error) {
 	if err != nil || len(hits) == s.q.Depth {
 		return hits, err
 	}
-	// Others are nearer that do not pass the filter, are not live, or are of other namespaces in the same partition. As far
-	// as that goes on in the same way, so many have to be looked at:
+	// Nearer vectors fail the filter, are not live, or are of other namespaces in the partition. At the same rate,
+	// so many must be visited:
 	needed := s.q.Depth * ef / max(len(hits), 1)
 	switch {
 	case needed+needed/2 <= maxEf:
 		hits, err = s.approximate(ctx, needed+needed/2, false)
-	default: // few pass, perhaps few enough to compare them all, which misses none
+	default: // few pass, perhaps few enough for an exact search
 		var all bool
 		if hits, all, err = s.exact(ctx, s.ExactUpTo); err != nil || all {
 			return hits, err
@@ -164,17 +164,17 @@ func (s *search) nearest(ctx context.Context) ([]leg.Hit, error) {
 	if err != nil || len(hits) == s.q.Depth {
 		return hits, err
 	}
-	hits, _, err = s.exact(ctx, math.MaxInt32) // what the index finds is not all there is
+	hits, _, err = s.exact(ctx, math.MaxInt32) // the index may miss hits
 	return hits, err
 }
 
-// sighting is how many vectors a namespace had, about, and its partition.
+// sighting is the approximate size of a namespace and its partition.
 type sighting struct {
 	at                 time.Time
 	vectors, partition int64
 }
 
-// sighting returns what the namespace was lately seen to have, if that is known.
+// sighting returns a namespace's recent size, if known.
 func (s *search) sighting() (sighting, bool) {
 	if size, ok := s.seen.Get(s.q.Namespace); ok && time.Since(size.at) < seenFor {
 		return size, true
@@ -182,7 +182,7 @@ func (s *search) sighting() (sighting, bool) {
 	return sighting{}, false
 }
 
-// all compares the query with all vectors of the namespace and says whether it did: not if there are too many.
+// all compares all vectors of the namespace. It returns false if there are too many.
 func (s *search) all(ctx context.Context) (hits []leg.Hit, all bool, err error) {
 	size, known := s.sighting()
 	if known && size.vectors > int64(s.ExactUpTo) {
@@ -199,19 +199,19 @@ func (s *search) all(ctx context.Context) (hits []leg.Hit, all bool, err error) 
 	return hits, all, err
 }
 
-// ef is how many of the nearest the index looks for: the more vectors it has, the more easily it misses some.
+// ef returns ef_search for a partition: larger ones need more for the same recall.
 func (s *search) ef(partition int64) int {
 	growth := math.Pow(max(1, float64(partition)/efPartition), efGrowth)
 	return min(max(int(efPerHit*growth*float64(s.q.Depth)), minEf), maxEf)
 }
 
-// top compares the query with all vectors of the namespace, for half of what exact costs because only the best are looked
-// at again. It says whether these suffice; if not, the hits mean nothing.
+// top compares all vectors of the namespace at half of exact's cost, because it joins only the best. It returns false
+// if these do not suffice; then the hits are invalid.
 func (s *search) top(ctx context.Context) (hits []leg.Hit, suffice bool, err error) {
-	best := 2*s.q.Depth + 8 // some will not be live
+	best := 2*s.q.Depth + 8 // some are not live
 	var args postgres.Args
 	namespace, query, limit := args.Add(s.q.Namespace), args.Add(pgvector.NewHalfVector(s.vector)), args.Add(best)
-	// What scores like the last of the best may be missing among them.
+	// Ties with the last score may be missing.
 	hits, err = s.run(ctx, nil, fmt.Sprintf(`
 		WITH top AS MATERIALIZED (
 			SELECT memory_id, round((1 - (embedding <=> %[1]s::halfvec)) * %[2]d) / %[2]d AS score
@@ -228,8 +228,8 @@ func (s *search) top(ctx context.Context) (hits []leg.Hit, suffice bool, err err
 	return hits, len(hits) == s.q.Depth || s.compared < int64(best), err
 }
 
-// exact compares the query with up to limit memories and says whether those are all that come into question; if not, the
-// hits mean nothing.
+// exact compares up to limit memories. It returns false if there are more; then the
+// hits are invalid.
 func (s *search) exact(ctx context.Context, limit int) (hits []leg.Hit, all bool, err error) {
 	var args postgres.Args
 	namespace, query, depth := args.Add(s.q.Namespace), args.Add(pgvector.NewHalfVector(s.vector)), args.Add(s.q.Depth)
@@ -238,7 +238,7 @@ func (s *search) exact(ctx context.Context, limit int) (hits []leg.Hit, all bool
 	if s.q.Filter.Narrow() {
 		narrow = "JOIN memory.memories m ON m.namespace = v.namespace AND m.id = v.memory_id AND " + live
 	}
-	// Without a filter most memories are live, so only those that rank high are looked up.
+	// Without a filter most memories are live, so join only the best.
 	hits, err = s.run(ctx, nil, fmt.Sprintf(`
 		WITH scored AS MATERIALIZED (
 			SELECT v.memory_id, v.tableoid AS part, round((1 - (v.embedding <=> %[1]s::halfvec)) * %[2]d) / %[2]d AS score
@@ -257,12 +257,12 @@ func (s *search) exact(ctx context.Context, limit int) (hits []leg.Hit, all bool
 	return hits, s.compared <= int64(limit), err
 }
 
-// approximate asks the HNSW index, whose expression and condition the statement has to repeat to the letter. It may find
-// less than there is. With iterate, the index is followed beyond the ef nearest until enough are found.
+// approximate searches the HNSW index. The statement must repeat the index's expression and condition exactly. It may
+// miss hits. With iterate, the scan goes beyond ef until enough are found.
 func (s *search) approximate(ctx context.Context, ef int, iterate bool) ([]leg.Hit, error) {
 	settings := map[string]string{"hnsw.ef_search": strconv.Itoa(ef), "hnsw.iterative_scan": "off", "hnsw.max_scan_tuples": strconv.Itoa(maxScan)}
 	if iterate {
-		settings["hnsw.iterative_scan"] = "relaxed_order" // the order it loses is restored below
+		settings["hnsw.iterative_scan"] = "relaxed_order" // sorted again below
 	}
 	model := s.embedder.Model()
 	compared := s.vector
@@ -286,10 +286,10 @@ func (s *search) approximate(ctx context.Context, ef int, iterate bool) ([]leg.H
 		namespace, s.model, postgres.Live(s.q.Filter, "m", &args), indexed(model), near, args.Add(s.q.Depth), query, scoreUnits), args)
 }
 
-// run runs a search's statement, whose rows begin with the model's status, the number of vectors compared and that in the
-// partition, and end with a hit, or NULLs if there is none.
+// run runs a search statement. Its columns are the model's status, the vectors compared, the vectors in the partition, and
+// a hit, or NULLs without one.
 func (s *search) run(ctx context.Context, settings map[string]string, statement string, args postgres.Args) (hits []leg.Hit, err error) {
-	all := map[string]string{"jit": "off"} // takes longer to compile than the search to run
+	all := map[string]string{"jit": "off"} // compiling takes longer than the search
 	maps.Copy(all, settings)
 	rows, err := postgres.In(s.Or(s.pool), s.q.Namespace).Searching(all).Query(ctx, statement, args...)
 	if err != nil {
@@ -313,7 +313,7 @@ func (s *search) run(ctx context.Context, settings map[string]string, statement 
 	return hits, rows.Err()
 }
 
-// orZero makes the zero value of NULL.
+// orZero returns zero for NULL.
 func orZero[T any](v *T) (value T) {
 	if v != nil {
 		value = *v

@@ -18,24 +18,24 @@ import (
 )
 
 const (
-	// readVector is about what reading a vector into memory takes.
+	// readVector is the approximate time to read a vector.
 	readVector = 10 * time.Microsecond
-	// readingTime bounds the reading of a namespace.
+	// readingTime bounds reading a namespace.
 	readingTime = 2 * time.Minute
-	// keepFor is how old the vectors in memory get until they are read anew and those that have been deleted go.
+	// keepFor is the age at which vectors in memory are read again, to drop deleted ones.
 	keepFor = 10 * time.Minute
-	// keepLeast is how old they get at least: a transaction that writes for long would have a standby's read again and again.
+	// keepLeast is the least age for that. Otherwise a long write transaction would cause repeated reads on a standby.
 	keepLeast = 10 * time.Second
-	// maxNew is how many new vectors a search takes in, and maxRestarts how often it begins anew with them.
+	// maxNew bounds the new vectors a search adds, maxRestarts its restarts with them.
 	maxNew, maxRestarts = 512, 3
-	// maxLookUps is how many of the nearest are looked up under a filter. If more are needed, the index has to answer.
+	// maxLookUps bounds the candidates checked against a filter. Beyond it, the index is used.
 	maxLookUps = 2000
-	// maxDifference is how much less a vector in memory may score than PostgreSQL will say.
+	// maxDifference bounds how far a score in memory is below PostgreSQL's.
 	maxDifference = 3. / scoreUnits
 )
 
-// inMemory searches the vectors in memory and says whether it could: not if they are not there, if many have come since, or
-// if few of the nearest pass the filter. A reason says what cut it short.
+// inMemory searches the vectors in memory. It returns false if they are missing, many are new, or few of the
+// nearest pass the filter. The reason says what cut it short.
 func (s *search) inMemory(ctx context.Context) (hits []leg.Hit, reason string, could bool, err error) {
 	e, m := s.cache.find(s.q.Namespace)
 	if m.snapshot == "" {
@@ -47,14 +47,14 @@ func (s *search) inMemory(ctx context.Context) (hits []leg.Hit, reason string, c
 	work := s.scratch.Get().(*scratch)
 	defer s.scratch.Put(work)
 	query, q := prepared(s.vector), s.q
-	if q.MinScore != nil { // Search has the last word, by PostgreSQL's scores
+	if q.MinScore != nil { // Search applies it to PostgreSQL's scores
 		least := *q.MinScore - maxDifference
 		q.MinScore = &least
 	}
 	for range maxRestarts {
 		db := &inServer{search: s, compared: m.snapshot}
 		hits, reason, err = scan{db, q, query, m, work, share(ctx, 0.5), maxLookUps}.run(ctx)
-		if err == nil && db.snapshot == "" { // none was good enough to be looked up, but a new one may be
+		if err == nil && db.snapshot == "" { // no candidate reached the minimum, but a new one may
 			_, err = db.live(ctx, m, nil)
 		}
 		switch {
@@ -81,13 +81,13 @@ func (s *search) inMemory(ctx context.Context) (hits []leg.Hit, reason string, c
 	return nil, "", false, nil
 }
 
-// InMemory returns how many vectors of a namespace are in memory, deleted ones among them.
+// InMemory returns the number of a namespace's vectors in memory, including deleted ones.
 func (p *Postgres) InMemory(namespace string) int {
 	_, m := p.cache.find(namespace)
 	return len(m.ids)
 }
 
-// earn has the namespace read into memory if searching it without has taken long enough.
+// earn reads the namespace into memory once its searches have taken long enough.
 func (s *search) earn(took time.Duration) {
 	if size, known := s.sighting(); known && matrixBytes(size.vectors, len(s.vector)) <= s.MaxBytes {
 		s.cache.spend(s.q.Namespace, took, time.Duration(size.vectors)*readVector, s.keep)
@@ -102,25 +102,25 @@ var (
 	errLarge = errors.New("there is no room for the vectors")
 )
 
-// inServer is what a scan asks PostgreSQL. Its first question is also which vectors have come since the snapshot that it
-// was compared with.
+// inServer asks PostgreSQL for a scan. Its first request also returns the vectors that are new since the compared
+// snapshot.
 type inServer struct {
 	*search
 	compared string
-	seenIn   // of the first answer
+	seenIn   // at the first request
 	new      []newVector
 }
 
-// newVector is a vector that may not be in memory yet.
+// newVector is a vector that may be missing in memory.
 type newVector struct {
 	memory uuid.UUID
-	change int64 // the transaction that wrote it; 0 is one before these were noted
+	change int64 // the writing transaction; 0 if it was not recorded
 	stored []byte
 }
 
-// vectorsAnd selects vectors beside the timeline and the snapshot in which they are seen and the model's status: one row at least, and those
-// of the namespace $1 for which a condition holds. On a standby one cannot know which transactions are under way, so there the
-// snapshot is that before the oldest.
+// vectorsAnd selects the timeline, the snapshot and the model's status, at least one row, with the vectors of namespace
+// $1 for which a condition holds. A standby does not know the running transactions. There the snapshot
+// ends before the oldest one.
 const vectorsAnd = `
 	SELECT now.timeline, now.snapshot, (SELECT status FROM dense.models WHERE id = %[1]d), v.memory_id, coalesce(v.change, '0'), halfvec_send(v.embedding)
 	FROM (
@@ -128,11 +128,11 @@ const vectorsAnd = `
 			` + postgres.Timeline + ` AS timeline
 	) now LEFT JOIN dense.vectors v ON v.namespace = $1 AND v.model_id = %[1]d AND %[2]s`
 
-// vectorsSince is the condition for those that were not visible in the snapshot $2: a transaction's number is given when it
-// begins to write and seen when it ends.
+// vectorsSince selects those not visible in snapshot $2: a transaction gets its number at its first write and is
+// visible at its end.
 const vectorsSince = `v.change >= pg_snapshot_xmin($2::text::pg_snapshot) AND NOT pg_visible_in_snapshot(v.change, $2::text::pg_snapshot)`
 
-// scanVector reads a row of vectorsAnd; there is a vector in it if stored is not nil, which is valid until the next row.
+// scanVector reads a row of vectorsAnd. v.stored is nil without a vector and valid until the next row.
 func scanVector(rows pgx.Rows) (seen seenIn, status Status, v newVector, err error) {
 	var of *Status
 	var memory pgtype.UUID
@@ -146,15 +146,15 @@ func (db *inServer) score(ctx context.Context, m matrix, candidates []candidate,
 	return m.score(ctx, candidates, query, until)
 }
 
-// allowed leaves it to the index.
+// allowed defers to the index.
 func (db *inServer) allowed(context.Context, matrix) ([]int32, error) { return nil, errFew }
 
-// lookingUp are settings for statements that take less time than planning them: whatever is looked up, the plan is to go by the
-// indexes, and nothing is looked up twice.
+// lookingUp are settings for statements that run faster than they are planned. They force index scans without
+// memoization.
 var lookingUp = map[string]string{"jit": "off", "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_memoize": "off"}
 
-// live returns errNew or errMany if there are new vectors, and errOther if which are new cannot be told. Hits have PostgreSQL's scores, which it adds up in another order than
-// matrix.score, so that all ways of searching give the same ones.
+// live returns errNew or errMany for new vectors, and errOther if new ones cannot be determined. Hits have PostgreSQL's scores,
+// whose summation order differs from matrix.score, so that all kinds of search agree.
 func (db *inServer) live(ctx context.Context, m matrix, candidates []candidate) ([]leg.Hit, error) {
 	batch := &pgx.Batch{}
 	if db.snapshot == "" {
@@ -180,8 +180,8 @@ func (db *inServer) live(ctx context.Context, m matrix, candidates []candidate) 
 	var args postgres.Args
 	namespace, wanted, written, query := args.Add(db.q.Namespace), args.Add(memories), args.Add(changes), args.Add(pgvector.NewHalfVector(db.vector))
 	hits := make([]leg.Hit, 0, len(candidates))
-	// One plan serves all namespaces. Where most are small, it would read the whole of a large one to join it; with OFFSET 0 it has
-	// to look up one row after another, by its key.
+	// One plan serves all namespaces. If most are small, it would scan a large one for the join. OFFSET 0 forces look-ups by
+	// key.
 	batch.Queue(fmt.Sprintf(`
 		SELECT m.id, round((1 - (v.embedding <=> %[4]s::halfvec)) * %[5]d) / %[5]d, m.importance, m.created_at
 		FROM unnest(%[2]s::uuid[], %[3]s::xid8[]) c (memory_id, change)
@@ -215,7 +215,7 @@ func (db *inServer) live(ctx context.Context, m matrix, candidates []candidate) 
 	return hits, nil
 }
 
-// takeIn adds the new vectors that a search has been told of to those in memory.
+// takeIn adds a search's new vectors to those in memory.
 func (s *search) takeIn(ctx context.Context, e *entry, db *inServer) (matrix, error) {
 	select {
 	case e.turn <- struct{}{}:
@@ -228,7 +228,7 @@ func (s *search) takeIn(ctx context.Context, e *entry, db *inServer) (matrix, er
 	for _, v := range db.new {
 		oldest = min(oldest, v.change)
 	}
-	// Another search may have been faster, and snapshots of standbys tell of vectors again.
+	// Another search may have added some, and a standby's snapshots repeat vectors.
 	type key struct {
 		memory uuid.UUID
 		change int64
@@ -269,8 +269,8 @@ func (p *Postgres) add(m *matrix, v newVector) (err error) {
 	return nil
 }
 
-// appendSent is appendHalves for what PostgreSQL sends of a halfvec: two numbers of two bytes, then the components, all with the high
-// byte first.
+// appendSent is appendHalves for PostgreSQL's binary halfvec: two 16-bit numbers, then the components, all
+// big-endian.
 func appendSent(halves []uint16, sent []byte, dimensions int) ([]uint16, float32, error) {
 	if len(sent) != 4+2*dimensions {
 		return halves, 0, fmt.Errorf("a stored vector has %d bytes, not %d", len(sent)-4, 2*dimensions)
@@ -281,7 +281,7 @@ func appendSent(halves []uint16, sent []byte, dimensions int) ([]uint16, float32
 	return appendHalves(halves, sent[4:], dimensions)
 }
 
-// keep reads a namespace's vectors into memory. errLarge if there is no room for them.
+// keep reads a namespace's vectors into memory. It returns errLarge above MaxBytes.
 func (p *Postgres) keep(e *entry) error {
 	ctx, cancel := context.WithTimeout(p.background, readingTime)
 	defer cancel()
@@ -289,7 +289,7 @@ func (p *Postgres) keep(e *entry) error {
 	if err != nil {
 		return err
 	}
-	if len(m.ids) == 0 { // they have been deleted, perhaps with the namespace
+	if len(m.ids) == 0 { // all were deleted
 		p.cache.drop(e.namespace)
 		return nil
 	}

@@ -13,35 +13,35 @@ import (
 )
 
 const (
-	// buildBatch is how many memories are embedded and written at a time, deleteBatch how many vectors are deleted.
+	// buildBatch is the number of memories per batch, deleteBatch of vectors per deletion.
 	buildBatch, deleteBatch = 128, 2000
-	// maxPasses is how often memories are looked through for those written meanwhile. What is left is enqueued.
+	// maxPasses bounds the passes for memories written meanwhile. The rest is enqueued.
 	maxPasses = 5
 )
 
-// Models cares for the embedding models of a database.
+// Models manages a database's embedding models.
 type Models struct{ catalog catalog }
 
-// List returns the models that there are vectors of, oldest first.
+// List returns all models, oldest first.
 func (m *Models) List(ctx context.Context) ([]ModelInfo, error) { return m.catalog.list(ctx) }
 
-// Progress is how far a change of models is.
+// Progress is that of a model change.
 type Progress struct {
 	Done, Total int64
-	Indexing    bool // all vectors are there, and the database indexes them
+	Indexing    bool // all vectors are stored, the database indexes them
 }
 
-// Reembedded is the outcome of Reembed.
+// Reembedded is Reembed's result.
 type Reembedded struct {
 	Active   embed.Model
-	Switched bool  // false if the model was active already
+	Switched bool  // false if the model was already active
 	Embedded int64 // memories
-	Queued   int64 // memories that were left to the worker of the dense index
+	Queued   int64 // memories left to the dense index's worker
 }
 
-// Reembed makes the embedder's model the active one. It embeds every memory that lacks a current vector of it, beside the
-// active model, and then switches. It may be stopped at any moment and continues when called again. If the model is
-// active already it embeds what is lacking. At most perSecond memories are embedded a second, 0 for as fast as can be.
+// Reembed activates the embedder's model. It embeds every memory without a current vector while the active model serves,
+// and then switches. It can be interrupted and resumed. If the model is already active, it embeds the missing
+// vectors. perSecond bounds the memories per second; 0 means no limit.
 func (m *Models) Reembed(ctx context.Context, embedder embed.Embedder, perSecond int, report func(Progress)) (done Reembedded, err error) {
 	done.Active = embedder.Model()
 	if err := checkModel(done.Active); err != nil {
@@ -71,7 +71,7 @@ func (m *Models) Reembed(ctx context.Context, embedder embed.Embedder, perSecond
 	return done, err
 }
 
-// building is one run of Reembed.
+// building is a run of Reembed.
 type building struct {
 	catalog   catalog
 	embedder  embed.Embedder
@@ -83,7 +83,7 @@ type building struct {
 	begun     time.Time
 }
 
-// all embeds what is lacking, prepares searching, and embeds what has been written meanwhile.
+// all embeds lacking memories, indexes the vectors, and embeds later writes.
 func (b *building) all(ctx context.Context) error {
 	namespaces, err := b.catalog.namespaces(ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ func (b *building) all(ctx context.Context) error {
 	return nil
 }
 
-// pass looks through all memories once and returns how many it has written vectors of.
+// pass goes through all memories once and returns the vectors written.
 func (b *building) pass(ctx context.Context) (written int64, err error) {
 	namespaces, err := b.catalog.namespaces(ctx)
 	if err != nil {
@@ -134,11 +134,11 @@ func (b *building) pass(ctx context.Context) (written int64, err error) {
 			if len(records) == 0 {
 				break
 			}
-			// Only sensitive memories that the model may have are lacking, and put checks that once more.
+			// lacking returns only sensitive memories that are allowed; put checks again.
 			guarded := endpoint.Guard(ctx, func(ctx context.Context) (bool, error) { return b.catalog.asSensitive(ctx, records) })
 			embeddings, err := embedRecords(guarded, b.embedder, records, true)
 			if errors.Is(err, endpoint.ErrWithdrawn) {
-				continue // with what is lacking now
+				continue // read what is lacking again
 			}
 			if err != nil {
 				return written, err
@@ -163,7 +163,7 @@ func (b *building) pass(ctx context.Context) (written int64, err error) {
 	return written, nil
 }
 
-// rest waits until embedding is not ahead of its rate.
+// rest waits to keep the rate.
 func (b *building) rest(ctx context.Context) error {
 	if b.perSecond == 0 {
 		return nil
@@ -177,7 +177,7 @@ func (b *building) rest(ctx context.Context) error {
 	}
 }
 
-// Cancel stops the building of a model, in whatever process, and removes it; false if none is being built.
+// Cancel stops the building of a model in any process and removes it, or returns false.
 func (m *Models) Cancel(ctx context.Context, report func(Progress)) (ModelInfo, bool, error) {
 	cancelled, ok, err := m.catalog.retire(ctx)
 	if err != nil || !ok {
@@ -186,8 +186,8 @@ func (m *Models) Cancel(ctx context.Context, report func(Progress)) (ModelInfo, 
 	return cancelled, true, m.remove(ctx, []ModelInfo{cancelled}, report)
 }
 
-// Prune removes the retired models with all their vectors and returns them. Processes configured for one of them cannot
-// search any more.
+// Prune removes the retired models with their vectors and returns them. Processes configured for them can no
+// longer search.
 func (m *Models) Prune(ctx context.Context, report func(Progress)) ([]ModelInfo, error) {
 	models, err := m.catalog.list(ctx)
 	if err != nil {
@@ -236,8 +236,8 @@ func (m *Models) remove(ctx context.Context, models []ModelInfo, report func(Pro
 	return nil
 }
 
-// AllowSensitive lets sensitive memories be embedded, which only a local active model may do, and enqueues them. It
-// returns how many.
+// AllowSensitive lets the active model embed sensitive memories, if it is local. It enqueues them and
+// returns their number.
 func (m *Models) AllowSensitive(ctx context.Context) (int64, error) {
 	active, ok, err := m.catalog.active(ctx)
 	if err != nil {
@@ -253,8 +253,8 @@ func (m *Models) AllowSensitive(ctx context.Context) (int64, error) {
 	return queued, err
 }
 
-// ForbidSensitive removes all vectors of sensitive memories and lets none be made any more. It returns how many there
-// were.
+// ForbidSensitive deletes all vectors of sensitive memories and prevents new ones. It returns their
+// number.
 func (m *Models) ForbidSensitive(ctx context.Context) (int64, error) {
 	return m.catalog.forbidSensitive(ctx)
 }

@@ -10,41 +10,41 @@ import (
 	"github.com/triskele/triskele/services/leg"
 )
 
-// How the vectors in memory are searched. docs/bench/dense.md has what is found.
+// Parameters of searches in memory, measured in docs/bench/dense.md.
 const (
-	// Up to exactRows vectors are scored, of more those that are likely to be nearest: likelyPerHit for each hit, minLikely at least,
-	// where there are likelyOf, and more where there are more.
+	// Up to exactRows vectors are all scored. Of more, likelyPerHit per hit are scored, at least minLikely, for likelyOf
+	// vectors; the number grows with the square root of the vectors.
 	exactRows, likelyPerHit, minLikely, likelyOf = 2048, 6, 200, 20_000
-	// signsPerLikely is how many vectors are estimated by the whole of their codes for each likely one.
+	// signsPerLikely is the number of full code estimates per likely vector.
 	signsPerLikely = 10
-	// listShare is how many memories can be checked for a filter in a row while one is looked up.
+	// listShare is how many filter checks in sequence cost as much as one look-up.
 	listShare = 8
 )
 
-// database is what a scan asks of the store that the vectors in memory are from.
+// database is the store behind a scan.
 type database interface {
-	// score replaces estimates by scores, of all candidates or of those that it gets to before the moment until.
+	// score replaces estimates by exact scores and returns the candidates scored before until.
 	score(ctx context.Context, m matrix, candidates []candidate, query []float32, until time.Time) ([]candidate, error)
-	// live returns the candidates, in any order, whose vectors are still stored and whose memories are live and pass the filter.
+	// live returns the candidates, unordered, that are still stored, live, and pass the filter.
 	live(ctx context.Context, m matrix, candidates []candidate) ([]leg.Hit, error)
-	// allowed returns the rows, ascending, whose memories are live and pass the filter.
+	// allowed returns the rows, ascending, that are live and pass the filter.
 	allowed(ctx context.Context, m matrix) ([]int32, error)
 }
 
-// scan is one search of the vectors in memory.
+// scan is one search in memory.
 type scan struct {
 	database
 	q        leg.Query
 	query    []float32 // prepared
 	matrix   matrix
 	work     *scratch
-	until    time.Time // when to stop comparing
-	patience int       // how many candidates are looked up, under a filter, before it is asked which memories pass
+	until    time.Time // deadline of comparing
+	patience int       // bound on candidates looked up under a filter, before allowed is called
 }
 
 // run returns the nearest memories. A reason says what cut it short.
 func (s scan) run(ctx context.Context) (hits []leg.Hit, reason string, err error) {
-	var rows []int32 // that pass the filter; nil is all
+	var rows []int32 // rows that pass the filter; nil means all
 	patience := math.MaxInt
 	if s.q.Filter.Narrow() {
 		patience = s.patience
@@ -57,7 +57,7 @@ func (s scan) run(ctx context.Context) (hits []leg.Hit, reason string, err error
 		}
 		remaining := newRanking(candidates)
 		enough := patience
-		if !all && cut == "" { // more can be had, so there is no use in trying what will not suffice
+		if !all && cut == "" { // more candidates are available, so stop early
 			enough = min(patience, n)
 		}
 		var needed int
@@ -65,11 +65,11 @@ func (s scan) run(ctx context.Context) (hits []leg.Hit, reason string, err error
 			return hits, cut, err
 		}
 		lookUps := needed
-		if s.matrix.halves == nil { // the likely ones are read to be scored
+		if s.matrix.halves == nil { // scoring reads the likely vectors
 			lookUps = likelyFor(needed, total)
 		}
 		switch {
-		case lookUps > patience: // so few of the nearest pass the filter that it is cheaper to see first which memories do
+		case lookUps > patience: // few pass the filter: listing the allowed memories first is cheaper
 			if rows, err = s.allowed(ctx, s.matrix); err != nil {
 				return nil, "", err
 			}
@@ -77,7 +77,7 @@ func (s scan) run(ctx context.Context) (hits []leg.Hit, reason string, err error
 			n = likelyFor(s.q.Depth, len(rows))
 		case all:
 			return hits, "", nil
-		case needed > 2*s.q.Depth && n < likelyFor(needed, total): // many of the nearest are not to be returned
+		case needed > 2*s.q.Depth && n < likelyFor(needed, total): // many candidates were dropped
 			n = likelyFor(needed, total)
 		case len(hits) < s.q.Depth && len(remaining) == 0:
 			n *= 4
@@ -87,13 +87,13 @@ func (s scan) run(ctx context.Context) (hits []leg.Hit, reason string, err error
 	}
 }
 
-// likelyFor is how many likely vectors are scored to find the nearest few of so many.
+// likelyFor is the number of vectors to score exactly for a number of hits.
 func likelyFor(hits, vectors int) int {
 	return int(float64(max(likelyPerHit*hits, minLikely)) * math.Sqrt(max(1, float64(vectors)/likelyOf)))
 }
 
-// compare scores rows, or all if they are nil: each, or the n that are likely to be nearest, in which case it says that
-// those are not all. A reason says what cut it short.
+// compare scores rows, or all if rows is nil. It scores each, or only the n likeliest and returns all = false.
+// The reason says what cut it short.
 func (s scan) compare(ctx context.Context, rows []int32, n int) (candidates []candidate, all bool, cut string, err error) {
 	total := len(s.matrix.ids)
 	if rows != nil {
@@ -128,14 +128,14 @@ func (s scan) compare(ctx context.Context, rows []int32, n int) (candidates []ca
 	return scored, all, cut, err
 }
 
-// best returns the best of the remaining candidates that turn out to be live and to pass the filter, as many as there are
-// to be. It gives up when more than patience would have to be tried for that, and says how many would have to be. Those
-// that score like the last one are tried too, because other things than the score order them.
+// best returns the best remaining candidates that are live and pass the filter, up to the query's depth. It stops when
+// more than patience candidates would be needed, and returns the number needed. Ties with the last score are included,
+// because other fields order them.
 func (s scan) best(ctx context.Context, remaining *ranking, patience int) (hits []leg.Hit, needed int, err error) {
 	var candidates []candidate
 	for tried := 0; len(hits) < s.q.Depth && needed <= patience && remaining.eligible(s.q); {
-		// A few more than are missing, because most namespaces hold some superseded memories, and under a filter as many as it
-		// takes if the rest is like those that were tried; but few hits say little about the rest.
+		// Take a few more than missing, because most namespaces have superseded memories. Under a filter, extrapolate
+		// from the pass rate so far, but not far from few hits.
 		n := max(s.q.Depth-len(hits), needed-tried) + 8 + tried/4
 		if tried > 0 {
 			n = min(n, 4*tried)

@@ -21,9 +21,9 @@ import (
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
-// SQLite searches the vectors in dense_vectors. It compares the query with the codes of a namespace's vectors in memory, then
-// with the likeliest vectors themselves, and asks the database only what has changed since it read them and which of the
-// best may be returned. A namespace is read when it is first searched.
+// SQLite searches dense_vectors. It compares the query with a namespace's codes in memory, then rescores the likeliest
+// vectors. It asks the database only for changes and for the live memories among the best. The first search of a
+// namespace reads it.
 type SQLite struct {
 	// MaxBytes is Config.VectorMemory in bytes. Set it before the first search.
 	MaxBytes int64
@@ -32,7 +32,7 @@ type SQLite struct {
 	db       *sqlite.DB
 	embedder embed.Embedder
 	tasks    queue.Store
-	model    int64 // of the embedder, in dense_models
+	model    int64 // id in dense_models
 	models   sqliteModels
 	cache    cache
 	scratch  sync.Pool // of *scratch
@@ -44,7 +44,7 @@ var (
 	_ queue.Indexer  = (*SQLite)(nil)
 )
 
-// NewSQLite returns a store for the embedder's model, which it registers if the database has no active model yet.
+// NewSQLite returns a store for the embedder's model. It registers the model if none is active.
 // Another active model is an error.
 func NewSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, tasks queue.Store, config Config) (*SQLite, error) {
 	if err := checkModel(embedder.Model()); err != nil {
@@ -61,12 +61,12 @@ func NewSQLite(ctx context.Context, db *sqlite.DB, embedder embed.Embedder, task
 	}, nil
 }
 
-// Index implements queue.Indexer. It is paused when the model is no longer active.
+// Index implements queue.Indexer. It pauses when the model is not active.
 func (s *SQLite) Index(ctx context.Context, records []record.Record) error {
 	return index(ctx, s.models, s.embedder, s.model, records)
 }
 
-// encode returns a vector as dense_vectors keeps it.
+// encode returns a vector's stored form.
 func encode(vector []float32) []byte {
 	b := make([]byte, 0, 2*len(vector))
 	for _, x := range vector {
@@ -83,8 +83,8 @@ func (s *SQLite) Knows(ctx context.Context, namespace string, sequence int64) (k
 	return knows(ctx, s.models, s.Follower, s.model, namespace, sequence)
 }
 
-// Search implements leg.Searcher. Of the time that is left, reading new vectors gets half and comparing half of the
-// rest; what has not been compared by then is not found and the result is TRUNCATED.
+// Search implements leg.Searcher. Reading new vectors gets half of the remaining time, comparing half of the
+// rest. If vectors remain, the result is TRUNCATED.
 func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	vector, reason, err := queryVector(ctx, s.embedder, q)
 	if err != nil {
@@ -125,13 +125,13 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	return result, markOutdated(ctx, s.models, s.embedder.Model(), status, &result)
 }
 
-// inFile is what a scan asks a SQLite file.
+// inFile asks SQLite for a scan.
 type inFile struct {
 	*SQLite
 	q leg.Query
 }
 
-// scan compares the query with the vectors in memory. A reason says what cut it short.
+// scan searches the vectors in memory. The reason says what cut it short.
 func (s *SQLite) scan(ctx context.Context, q leg.Query, query []float32, now state) (hits []leg.Hit, reason string, err error) {
 	m, err := s.refresh(ctx, q.Namespace, now, len(query))
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *SQLite) scan(ctx context.Context, q leg.Query, query []float32, now sta
 	return hits, cmp.Or(cut, reason), err
 }
 
-// score is matrix.score, if need be with vectors read from the file. Those that have been deleted are left out.
+// score is matrix.score, or reads the vectors from the file. It skips deleted ones.
 func (f inFile) score(ctx context.Context, m matrix, candidates []candidate, query []float32, until time.Time) ([]candidate, error) {
 	if m.halves != nil {
 		return m.score(ctx, candidates, query, until)
@@ -217,7 +217,7 @@ func (f inFile) live(ctx context.Context, m matrix, candidates []candidate) ([]l
 func (f inFile) allowed(ctx context.Context, m matrix) ([]int32, error) {
 	var args sqlite.Args
 	namespace := args.Add(f.q.Namespace)
-	// Materialised, for the filter to be checked before vectors are looked up and not after.
+	// Materialized, so that the filter runs before vectors are looked up.
 	rows, err := f.db.Read.QueryContext(ctx, fmt.Sprintf(`
 		WITH passing AS MATERIALIZED (SELECT m.id FROM memories m WHERE m.namespace = %[1]s AND %[2]s)
 		SELECT v.id FROM passing p CROSS JOIN dense_vectors v ON v.namespace = %[1]s AND v.memory_id = p.id AND v.model_id = %[3]s`,
@@ -230,7 +230,7 @@ func (f inFile) allowed(ctx context.Context, m matrix) ([]int32, error) {
 	return m.rows(ids), err
 }
 
-// stream compares the query with vectors as it reads them.
+// stream compares vectors while reading them.
 func (s *SQLite) stream(ctx context.Context, q leg.Query, query []float32) (hits []leg.Hit, reason string, err error) {
 	var args sqlite.Args
 	rows, err := s.db.Read.QueryContext(ctx, fmt.Sprintf(`
@@ -287,10 +287,10 @@ func (s *SQLite) Status(ctx context.Context, namespace string) (leg.Status, erro
 	return status(s.embedder.Model(), tasks, indexed, excluded), err
 }
 
-// errEnough ends a scan of rows early.
+// errEnough stops scanRows early.
 var errEnough = errors.New("enough")
 
-// scanRows calls fn for each row until it returns an error, and closes the rows.
+// scanRows calls fn for each row until an error and closes the rows.
 func scanRows(rows *sql.Rows, fn func() error) error {
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// readRows is how many vectors are read at a time; about two milliseconds.
+// readRows is the number of vectors per read, about two milliseconds.
 const readRows = 512
 
-// refresh returns the vectors of a namespace up to the state now or, if half of the time that ctx leaves does not
-// suffice, as many as have been read. What was read stays for the next search, so a large namespace is ready after some.
+// refresh returns a namespace's vectors up to now. It stops after half of ctx's time and returns what it has read. The
+// next search continues, so a large namespace takes several searches.
 func (s *SQLite) refresh(ctx context.Context, namespace string, now state, dimensions int) (matrix, error) {
 	e, m := s.cache.use(namespace)
 	if m.readTo >= now.lastID && !mostlyDeleted(m, now) {
@@ -32,7 +32,7 @@ func (s *SQLite) refresh(ctx context.Context, namespace string, now state, dimen
 	case <-ctx.Done():
 		return matrix{}, ctx.Err()
 	}
-	m = s.cache.view(e) // as whoever had the turn before left it
+	m = s.cache.view(e) // another search may have changed it
 	if mostlyDeleted(m, now) {
 		var err error
 		if m, err = s.compact(ctx, namespace, m, now, dimensions); err != nil {
@@ -50,13 +50,13 @@ func (s *SQLite) refresh(ctx context.Context, namespace string, now state, dimen
 	return m, nil
 }
 
-// mostlyDeleted says whether a matrix should be compacted. Deleted vectors do no harm until then: they are never
-// returned, because the database no longer knows them.
+// mostlyDeleted reports whether a matrix should be compacted. Deleted vectors are harmless: the database no longer
+// returns them.
 func mostlyDeleted(m matrix, now state) bool {
 	return int64(len(m.ids))-now.vectors > max(1024, int64(len(m.ids))/4)
 }
 
-// compact returns the matrix without the vectors that have been deleted.
+// compact returns the matrix without deleted vectors.
 func (s *SQLite) compact(ctx context.Context, namespace string, m matrix, now state, dimensions int) (matrix, error) {
 	rows, err := s.db.Read.QueryContext(ctx, `SELECT id FROM dense_vectors WHERE namespace = ? AND model_id = ? AND id <= ? ORDER BY id`,
 		namespace, s.model, m.readTo)
@@ -93,7 +93,7 @@ func (s *SQLite) read(ctx context.Context, namespace string, m matrix, now state
 		m = newMatrix(int(now.vectors), dimensions, whole)
 		m.readTo = readTo
 	} else if !whole {
-		m.halves, m.scales = nil, nil // it has outgrown them
+		m.halves, m.scales = nil, nil // they no longer fit
 	}
 	rows, err := s.db.Read.QueryContext(ctx, `
 		SELECT id, embedding FROM dense_vectors WHERE namespace = ? AND model_id = ? AND id > ? ORDER BY id LIMIT ?`,
@@ -127,7 +127,7 @@ func (s *SQLite) read(ctx context.Context, namespace string, m matrix, now state
 		return matrix{}, err
 	}
 	if n < readRows {
-		m.readTo = max(m.readTo, now.lastID) // the vectors in between have been deleted
+		m.readTo = max(m.readTo, now.lastID) // the vectors up to lastID were deleted
 	}
 	return m, nil
 }

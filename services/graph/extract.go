@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// maxDocumentWords is how much of a memory's text is read for names.
+	// maxDocumentWords bounds the words of a text read for names.
 	maxDocumentWords = 2000
-	// maxResolvedWords is the longest run of words of a text that is looked up among the concepts there are.
+	// maxResolvedWords bounds a phrase that is looked up among the known concepts.
 	maxResolvedWords = 5
-	// maxRunWords is the longest run of capitalised words, connectors not counted, that is a name and not a headline.
+	// maxRunWords bounds a name in capitalised words, without connectors. Longer runs are headlines.
 	maxRunWords = 5
-	// maxNameBytes is the longest name; what is longer is data.
+	// maxNameBytes bounds a name. Longer strings are data.
 	maxNameBytes = 256
 )
 
-// How much a memory is about a concept, by where the concept was found in it.
+// Salience of a concept in a memory, by the place of the mention.
 const (
 	salienceTitle    = 1.0
 	salienceTag      = 0.8
@@ -44,20 +44,19 @@ const (
 	KindName    Kind = "name"
 )
 
-// Concept is something a memory is about.
+// Concept is a topic of a memory.
 type Concept struct {
 	Key      string // normal form of Name
 	Name     string
 	Kind     Kind
 	Salience float64 // 0 to 1
-	AliasOf  string  // the Key of the concept that it is another name of, or ""
+	AliasOf  string  // the Key of the concept it is an alias of, or ""
 }
 
-// Extract returns the concepts a memory brings with it, at most 32, the most salient first and then in the order of the
-// text: its title if that is short, tags, keywords, and the names in its text, which are runs of capitalised words,
-// identifiers (ERR_CONN_RESET, heron-db-2), and a speaker in front of a colon. Scripts without capitals have
-// no names to find, but for identifiers. The head of a title (Accel of "Accel - Venture Capital", Heat of "Heat (1995)") and
-// an abbreviation in brackets behind what it abbreviates are other names of the same.
+// Extract returns at most 32 concepts of a memory, most salient first, then in the order of the text. They come from a short
+// title, tags, keywords, and names in the text: capitalised runs, identifiers (ERR_CONN_RESET, heron-db-2) and speakers
+// before a colon. Scripts without capitals have only identifiers. The head of a title (Accel of "Accel - Venture Capital",
+// Heat of "Heat (1995)") is an alias of the title. An abbreviation in brackets is an alias of its long form.
 func Extract(r record.Record) []Concept {
 	var out []Concept
 	seen := map[string]bool{}
@@ -109,9 +108,9 @@ func Extract(r record.Record) []Concept {
 	return out[:min(len(out), maxConcepts)]
 }
 
-// names returns the names among a text's words, some perhaps more than once.
+// names returns the names in a text. Duplicates are possible.
 func names(ws []word) []string {
-	lower := map[string]bool{} // words that also occur in lower case are no names at the start of a sentence
+	lower := map[string]bool{} // lower-case words of the text, which are no names when capitalised at a sentence start
 	for _, w := range ws {
 		if w.raw == w.fold {
 			lower[w.fold] = true
@@ -119,7 +118,7 @@ func names(ws []word) []string {
 	}
 	var out []string
 	var run []word
-	var opens bool // whether the run starts a sentence
+	var opens bool // the run starts a sentence
 	flush := func() {
 		for len(run) > 0 && connectors[run[len(run)-1].fold] {
 			run = run[:len(run)-1]
@@ -171,7 +170,7 @@ func names(ws []word) []string {
 	return out
 }
 
-// joined spells a run as the text does, but for its line breaks.
+// joined spells a run as in the text.
 func joined(run []word) string {
 	var b strings.Builder
 	for i, w := range run {
@@ -183,8 +182,8 @@ func joined(run []word) string {
 	return b.String()
 }
 
-// plausible says whether a capitalised word at the start of a sentence may be a name. In front of a colon it is a
-// speaker's, whatever else the text says in lower case.
+// plausible reports whether a capitalised word at the start of a sentence may be a name. A word before a colon is
+// a speaker, unless it is a common word.
 func plausible(w word, lower map[string]bool) bool {
 	if identifier(w.raw) {
 		return true
@@ -199,7 +198,7 @@ func startsSentence(i int, gap string) bool {
 	return i == 0 || strings.ContainsAny(gap, ".!?:;\n\"“”‘'([*-–—•>#|…")
 }
 
-// abbreviated says whether the full stop after a word may be part of it: Dr. Vale, J. Okafor.
+// abbreviated reports whether a full stop may belong to a word: Dr. Vale, J. Okafor.
 func abbreviated(w word) bool {
 	return honorifics[w.fold] || utf8.RuneCountInString(w.raw) == 1 && capitalised(w.raw)
 }
@@ -209,13 +208,13 @@ func capitalised(w string) bool {
 	return unicode.IsUpper(r) || unicode.IsTitle(r)
 }
 
-// number says whether a word can end a name as its number: Windows 11, Python 3.12.
+// number reports whether a word can be a name's number: Windows 11, Python 3.12.
 func number(w string) bool {
 	return len(w) <= 4 && strings.Trim(w, "0123456789.") == "" && (len(w) < 4 || strings.Contains(w, "."))
 }
 
 var (
-	// opener is the form of adverbs and gerunds.
+	// opener matches adverbs and gerunds.
 	opener = regexp.MustCompile(`(ing|.{3}ally|ently|antly|edly|ously|ively|tely|ctly|ckly|rely|bly)$`)
 
 	quantity = regexp.MustCompile(`^[0-9][0-9.,]*([a-z]{1,3}|-[a-z-]+)$`)           // 20ms, 3rd, 14-day
@@ -226,7 +225,7 @@ var (
 	address  = regexp.MustCompile(`^[^@]+@[^@]+\.[^@]+$`)
 )
 
-// identifier says whether a word is a name by its form alone.
+// identifier reports whether a word's form makes it a name.
 func identifier(w string) bool {
 	if len(w) > maxNameBytes {
 		return false

@@ -12,55 +12,55 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// ExtractionQueue is the queue of memories that a language model is to read.
+// ExtractionQueue holds the memories for the extraction model.
 const ExtractionQueue = "extraction"
 
 const (
-	// sameThing is how near a name must be to a concept to be taken for another name of it, on the way from unlike, 0, to
-	// the name itself, 1.
+	// sameThing is how similar a name must be to a concept to resolve to it. 0 is unlike, 1 is the name
+	// itself.
 	sameThing = 0.9
-	// maxExtractedFacts is how many facts a model may find in a memory.
+	// maxExtractedFacts bounds the facts per memory.
 	maxExtractedFacts = 64
 )
 
-// Extraction is what a model found in a memory.
+// Extraction is a model's output for a memory.
 type Extraction struct {
 	Model  string
-	Tokens int // that it cost
+	Tokens int // cost
 	Facts  []Fact
 }
 
-// Extractions keeps what a language model read out of memories.
+// Extractions stores the output of extraction models.
 type Extractions interface {
-	// SetExtraction switches on or off that new and changed memories are put into ExtractionQueue. Off empties it; facts stay.
+	// SetExtraction switches extraction of new and changed memories. Off empties ExtractionQueue and keeps the facts.
 	SetExtraction(ctx context.Context, on bool) error
-	// Extraction says which it is.
+	// Extraction reads the switch.
 	Extraction(ctx context.Context) (on bool, err error)
-	// EnqueueExtraction puts those memories of a namespace into the queue that no model has read, and counts them.
+	// EnqueueExtraction enqueues a namespace's unread memories and returns their number.
 	EnqueueExtraction(ctx context.Context, namespace string) (int64, error)
-	// Unread returns which of a namespace's memories a model may be shown and has to be: those that are still as given, not
-	// sensitive, not superseded, and not read with this text before.
+	// Unread returns the ids of records that a model may and should read: current revision, not sensitive, not
+	// superseded, and text not read before.
 	Unread(ctx context.Context, namespace string, records []record.Record) ([]uuid.UUID, error)
-	// PutExtraction stores what was found in a memory instead of what was found there before; nothing if the memory has
-	// changed since.
+	// PutExtraction replaces the facts extracted from a memory. It does nothing if the memory has
+	// changed.
 	PutExtraction(ctx context.Context, r record.Record, x Extraction) error
-	// Extracted counts what models have read of a namespace.
+	// Extracted returns a namespace's totals.
 	Extracted(ctx context.Context, namespace string) (Extracted, error)
-	// Resolve returns the concepts that names stand for, by name, as they are written: the concept of that name or, if there
-	// is none, the nearest in meaning if it is very near. A name that stands for nothing known is left out.
+	// Resolve maps names to the names of known concepts: the concept with the same key, else the most
+	// similar one above sameThing. Unresolved names are left out.
 	Resolve(ctx context.Context, namespace string, names []string) (map[string]string, error)
 }
 
-// Extracted is what models have read of a namespace, and what the memories that are still there have cost.
+// Extracted counts memories read by a model, and their token cost.
 type Extracted struct{ Memories, Tokens int64 }
 
-// digest stands for the text of a memory that a model is shown.
+// digest identifies the text that a model reads of a memory.
 func digest(r record.Record) int64 {
 	sum := sha256.Sum256([]byte("extraction " + r.Title + "\x00" + r.Content))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
-// factsOf prepares what was found in a memory, at most maxExtractedFacts.
+// factsOf converts an extraction to at most maxExtractedFacts statements.
 func factsOf(r record.Record, x Extraction) ([]statement, map[int64]Concept, error) {
 	facts := slices.Clone(x.Facts[:min(len(x.Facts), maxExtractedFacts)])
 	for i := range facts {

@@ -82,7 +82,7 @@ func (p *Postgres) PutExtraction(ctx context.Context, r record.Record, x Extract
 	if err != nil || !stored {
 		return err
 	}
-	return p.Index(ctx, []record.Record{r}) // what only the facts before mentioned goes, and what is new gets its vectors
+	return p.Index(ctx, []record.Record{r}) // removes stale mentions and embeds new names
 }
 
 // Extracted implements Extractions.

@@ -99,7 +99,7 @@ func (s *SQLite) PutExtraction(ctx context.Context, r record.Record, x Extractio
 	}); err != nil || !stored {
 		return err
 	}
-	return s.Index(ctx, []record.Record{r}) // what only the facts before mentioned goes, and what is new gets its vectors
+	return s.Index(ctx, []record.Record{r}) // removes stale mentions and embeds new names
 }
 
 // Extracted implements Extractions.

@@ -12,10 +12,10 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// Origin says who stated a fact.
+// Origin is a fact's source.
 type Origin string
 
-// The origins of facts. Those of the text are found again whenever a memory is indexed; the others stay as long as their
+// The origins of facts. Indexing replaces facts from the text. The others last as long as their
 // memory.
 const (
 	OriginText   Origin = "text"
@@ -23,33 +23,33 @@ const (
 	OriginModel  Origin = "model"
 )
 
-// Fact is what a memory says of two things. Names and relation have at most 256 bytes.
+// Fact is a relation stated by a memory. Each text has at most 256 bytes.
 type Fact struct {
 	Memory                    uuid.UUID
 	Subject, Relation, Object string
-	// Single says that the subject has one object at a time for this relation: a newer fact closes this one.
+	// Single means one object at a time: a newer fact closes this one.
 	Single bool
-	// From and To are when it holds. Zero From is when the memory's matter occurred, zero To is open.
+	// From and To bound its validity. Zero From is the memory's own time, zero To is open.
 	From, To time.Time
 }
 
-// Facts takes facts in.
+// Facts stores facts.
 type Facts interface {
-	// PutFacts stores facts of a namespace, replacing those with the same memory, subject, relation and object, and returns
-	// how many it stored: not those of memories that are not there or sensitive. All or none. If the embedder fails the facts
-	// are stored, without vectors.
+	// PutFacts stores facts of a namespace atomically and returns their number. A fact replaces one with the same memory,
+	// subject, relation and object. Facts of missing or sensitive memories are skipped. If the embedder fails, the facts
+	// are stored without vectors.
 	PutFacts(ctx context.Context, namespace string, origin Origin, facts []Fact) (int, error)
 }
 
-// MaxFacts is how many facts one call may store.
+// MaxFacts bounds the facts of a call.
 const MaxFacts = 10_000
 
-// aliasRelations all mean that two names are of the same.
+// aliasRelations are synonyms of AliasRelation.
 var aliasRelations = map[string]bool{
 	AliasRelation: true, "alias": true, "also known as": true, "aka": true, "also called": true, "known as": true, "stands for": true, "same as": true,
 }
 
-// Check says what is wrong with a fact, as a *record.FieldError.
+// Check returns a *record.FieldError for an invalid fact.
 func (f Fact) Check() error {
 	for _, field := range []struct{ name, text string }{{"subject", f.Subject}, {"relation", f.Relation}, {"object", f.Object}} {
 		if len(field.text) > maxNameBytes || Key(field.text) == "" {
@@ -65,7 +65,7 @@ func (f Fact) Check() error {
 	return nil
 }
 
-// relationOf is a relation as it is kept.
+// relationOf normalises a relation.
 func relationOf(text string) string {
 	relation := strings.ToLower(strings.Join(strings.Fields(text), " "))
 	if aliasRelations[relation] {
@@ -74,7 +74,7 @@ func relationOf(text string) string {
 	return relation
 }
 
-// statement is a fact by the ids of its concepts.
+// statement is a fact with concept ids.
 type statement struct {
 	memory         uuid.UUID
 	source, target int64
@@ -83,7 +83,7 @@ type statement struct {
 	from, to       time.Time
 }
 
-// statements prepares facts: concepts by id, each fact once and by memory, those that relate a thing to itself left out.
+// statements converts facts, without duplicates and self-relations, sorted by memory. It also returns their concepts.
 func statements(facts []Fact) (list []statement, concepts map[int64]Concept, err error) {
 	type identity struct {
 		memory         uuid.UUID
@@ -120,7 +120,7 @@ func statements(facts []Fact) (list []statement, concepts map[int64]Concept, err
 	return list, concepts, nil
 }
 
-// memoriesOf returns the memories of statements, each once, ascending.
+// memoriesOf returns the distinct memories, ascending.
 func memoriesOf(list []statement) []uuid.UUID {
 	var out []uuid.UUID
 	for _, s := range list {

@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// nearEnough is the least similarity of a phrase to a name that it may stand for: twice the trigrams they share over all
-	// they have (Dice). One wrong letter in eight is .63.
+	// nearEnough is the least similarity of a phrase and a name: the Dice coefficient of their trigrams. One wrong letter
+	// in eight gives .63.
 	nearEnough = 0.6
-	// maxNear is how many concepts may be linked so, and maxTrigrams how much of a phrase is compared.
+	// maxNear bounds the fuzzy matches, maxTrigrams the trigrams of a phrase.
 	maxNear     = 5
 	maxTrigrams = 64
-	// minNear is the least length of what is compared, in characters: anything shorter is near to too much.
+	// minNear is the least length of a phrase in characters: shorter ones match too much.
 	minNear = 5
 )
 
-// fuzzyIndex finds concepts by the trigrams of their keys. It takes in those that have been named when it is used, which most
-// searches don't.
+// fuzzyIndex finds concepts by the trigrams of their keys. It is built lazily, because most searches do not
+// use it.
 type fuzzyIndex struct {
 	mu       sync.Mutex
-	named    []int32 // since it was used last
+	named    []int32 // concepts named since the last use
 	postings map[string][]int32
-	sizes    []uint8 // how many trigrams a concept has; 0 if it has not been taken in
-	shared   []uint8 // how many of them a phrase has; 0 between phrases
-	sharing  []int32 // the concepts of which it has any
+	sizes    []uint8 // trigrams per concept; 0 means not indexed
+	shared   []uint8 // trigrams shared with the phrase; 0 between phrases
+	sharing  []int32 // concepts with a shared trigram
 }
 
-// trigrams returns the distinct runs of three characters of a text with a space before and after it.
+// trigrams returns the distinct trigrams of a text padded with spaces.
 func trigrams(text string) []string {
 	runes := []rune(" " + text + " ")
 	var out []string
@@ -41,8 +41,8 @@ func trigrams(text string) []string {
 	return slices.Compact(out)
 }
 
-// nearly returns the concepts whose names are nearest to a phrase of the query, for spellings that the index does not
-// know. What has a digit in it must match to the letter: Q3 is not Q2.
+// nearly returns the concepts most similar in spelling to a phrase of the query. Digits must match exactly:
+// Q3 is not Q2.
 func (n *network) nearly(text []word) []weighted {
 	n.fuzzy.mu.Lock()
 	defer n.fuzzy.mu.Unlock()

@@ -1,5 +1,16 @@
-// Package graph finds memories through the names they share: concepts taken from titles, tags, keywords and names in
-// the text, linked when one memory mentions both. It needs no model, and abstains when a query names nothing known.
+// Package graph finds memories through shared concepts: titles, tags, keywords and names in the text.
+//
+// Index extracts a memory's concepts (extract.go), resolves its text against the known ones, and writes mentions, edges
+// and authors' links. Facts come from imports and from a language model (facts.go, extraction.go).
+//
+// The general process for a PageRank search is:
+//  1. Load the namespace's graph into memory, or apply its changes (replica.go, network.go).
+//  2. Link the query to concepts: by name, then by similar spelling, else by similar vectors (link.go, fuzzy.go).
+//  3. Compute personalised PageRank from these concepts and the seeds of the request (pagerank.go).
+//  4. Check the best memories against the filter in the database (search.go).
+//
+// A search by hop decay spreads weights over a fixed number of hops instead: in memory on SQLite, in SQL on PostgreSQL.
+// A search abstains if nothing in the query links.
 package graph
 
 import (
@@ -20,44 +31,44 @@ import (
 )
 
 const (
-	// indexName is what the queue calls this index, model what it is made with.
+	// indexName names the index in the queue, model the model in its status.
 	indexName = "graph"
 	model     = "names"
-	// coMention is the relation of two concepts that one memory mentions.
+	// coMention relates two concepts of one memory.
 	coMention = "co-mention"
-	// maxConcepts bounds the concepts of one memory, maxPaired those of them that are linked with each other.
+	// maxConcepts bounds the concepts of a memory, maxPaired the co-mentioned ones.
 	maxConcepts = 32
 	maxPaired   = 12
-	// maxMentions bounds the memories that one concept of the query brings in: those with the largest ids, which are the
+	// maxMentions bounds the memories per concept of the query. The largest ids are kept, which are the
 	// newest.
 	maxMentions = 1000
-	// startDegree is how many times MaxDegree a concept of the query may be mentioned.
+	// startDegree multiplies MaxDegree for concepts of the query.
 	startDegree = 4
-	// precision is what scores are rounded to before they are compared, so that two orders of summation tie.
+	// precision is the factor for rounding scores, so that summation order does not break ties.
 	precision = 1e12
 )
 
-// Config sets how far and how wide a search goes.
+// Config bounds the depth and width of searches.
 type Config struct {
-	Hops  int     // from the query's concepts; 0 finds only memories that mention one
-	Decay float64 // of a concept's weight with each hop, 0 to 1
-	// MaxDegree is how many memories may mention a concept that is passed through. One with more of them is a hub: it is
-	// reached, and brings in the newest so many of its memories, but it leads no further. A concept of the query may have
-	// four times as many.
+	Hops  int     // from the query's concepts; 0 means no hops
+	Decay float64 // weight factor per hop, 0 to 1
+	// MaxDegree is the largest number of mentions of a concept that passes weight on. A concept with more is a hub: it
+	// only contributes its newest MaxDegree memories. Concepts of the query may have four times as many.
+	// It also bounds an author's links.
 	MaxDegree int
-	Frontier  int // concepts kept after each hop, heaviest first
-	// Traversal is how searches go about it that do not say. On PostgreSQL PageRank falls back to hop decay in the tables
-	// where the namespace's graph is not in memory; the settings above are those of hop decay, but for MaxDegree, which also bounds an author's links.
+	Frontier  int // concepts kept after each hop, by weight
+	// Traversal is the default of searches. On PostgreSQL, PageRank falls back to hop decay in SQL if the namespace's graph
+	// is not in memory. The settings above apply to hop decay, except that MaxDegree bounds links for both.
 	Traversal triskelev1.Traversal
-	// MaxArcs is how many mentions, facts and links are kept in memory, of all namespaces together. A million take about
-	// 100 MB, and vectors count as what they take.
+	// MaxArcs bounds the mentions, facts and links in memory over all namespaces. A million take about 100 MB. Vectors
+	// count by their size.
 	MaxArcs int
-	// Embedder makes vectors of concepts, facts and queries, so that a query links to what it names in other words. It
+	// Embedder makes vectors of concepts, facts and queries, so that a query also links by meaning. It
 	// may be nil.
 	Embedder embed.Embedder
 }
 
-// DefaultConfig returns the settings that are used unless an operator knows better.
+// DefaultConfig returns the default settings.
 func DefaultConfig() Config {
 	return Config{
 		Hops: 2, Decay: 0.5, MaxDegree: 32, Frontier: 32,
@@ -65,13 +76,13 @@ func DefaultConfig() Config {
 	}
 }
 
-// Flags are the settings for operators.
+// Flags are settings for operators.
 type Flags struct {
 	Traversal string `name:"graph-traversal" help:"How the graph leg searches when a request doesn't say: pagerank or hop-decay." enum:"pagerank,hop-decay" default:"pagerank" env:"TRISKELE_GRAPH_TRAVERSAL"`
 	MaxArcs   int    `name:"graph-max-arcs" help:"How many mentions, facts and links pagerank keeps in memory, of all namespaces together; a million take about 100 MB." default:"5000000" env:"TRISKELE_GRAPH_MAX_ARCS"`
 }
 
-// Config is the configuration with these settings.
+// Config returns the defaults with these settings.
 func (f Flags) Config() Config {
 	c := DefaultConfig()
 	c.MaxArcs = f.MaxArcs
@@ -81,11 +92,11 @@ func (f Flags) Config() Config {
 	return c
 }
 
-// specificity is how much a concept says that so many memories mention: 0.76 for one, 0.22 for a hundred.
+// specificity weighs a concept by its mentions: 0.76 for one, 0.22 for a hundred.
 func specificity(mentions int64) float64 { return 1 / math.Log(math.E+float64(mentions)) }
 
-// conceptID is the id of a key: its hash, so that looking a concept up takes no look-up. 64 bits of SHA-256 make a
-// collision within a namespace of a million concepts a matter of one in 40 million.
+// conceptID hashes a key to its id, so no look-up is needed. With 64 bits of SHA-256, a collision among a million
+// concepts has a probability of about one in 40 million.
 func conceptID(key string) int64 {
 	sum := sha256.Sum256([]byte(key))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
@@ -97,22 +108,22 @@ type mention struct {
 	salience float64
 }
 
-// edge links two concepts of one memory: a co-mention the smaller id first, an alias with what it stands for.
+// edge links two concepts of a memory. A co-mention has the smaller id first, an alias its source.
 type edge struct {
 	source, target int64
 	relation       string
 	weight         float64
 }
 
-// document is a record on its way into the index.
+// document is a record to be indexed.
 type document struct {
 	record   record.Record
 	concepts []Concept
-	phrases  []phrase // in the text, to be resolved against the concepts there are
+	phrases  []phrase // in the text, to be resolved against known concepts
 }
 
-// documents prepares records by namespace, in the order of their ids and without duplicates, so that concurrent
-// workers take locks in the same order.
+// documents prepares records by namespace, sorted by id and deduplicated, so that concurrent workers take locks in
+// the same order.
 func documents(records []record.Record) (namespaces []string, byNamespace map[string][]document) {
 	sorted := slices.Clone(records)
 	slices.SortFunc(sorted, func(a, b record.Record) int {
@@ -132,7 +143,7 @@ func documents(records []record.Record) (namespaces []string, byNamespace map[st
 	return namespaces, byNamespace
 }
 
-// mentions returns the document's own concepts and the known ones its text names, the most salient first.
+// mentions returns the document's concepts and the known ones in its text, most salient first.
 func (d document) mentions(known map[int64]int64) []mention {
 	var out []mention
 	seen := map[int64]bool{}
@@ -151,11 +162,11 @@ func (d document) mentions(known map[int64]int64) []mention {
 	return out
 }
 
-// edges links the most salient of a document's mentions with each other, and aliases with what they stand for. It is for
-// the tables that are searched: in memory, concepts meet in the memories that mention both. The fewer
-// the mentions are, the more each link says: the weights at one concept add up to at most 1.
+// edges pairs the document's most salient mentions, and aliases with their concepts. Only the SQL search uses the
+// pairs: in memory, concepts meet in shared memories. The weights at one concept add up to at
+// most 1.
 func (d document) edges(mentions []mention) []edge {
-	top := slices.DeleteFunc(slices.Clone(mentions), func(m mention) bool { return m.salience < salienceResolved }) // phrases say too little
+	top := slices.DeleteFunc(slices.Clone(mentions), func(m mention) bool { return m.salience < salienceResolved }) // phrases are too weak
 	top = top[:min(len(top), maxPaired)]
 	var out []edge
 	for i, a := range top {
@@ -166,7 +177,7 @@ func (d document) edges(mentions []mention) []edge {
 	return append(out, d.aliases(mentions)...)
 }
 
-// aliases links other names with what they stand for.
+// aliases links aliases with their concepts.
 func (d document) aliases(mentions []mention) (out []edge) {
 	mentioned := func(id int64) bool {
 		return slices.ContainsFunc(mentions, func(m mention) bool { return m.concept == id })
@@ -179,7 +190,7 @@ func (d document) aliases(mentions []mention) (out []edge) {
 	return out
 }
 
-// validity is the time in which what a record says holds: until it is superseded, as far as anyone knows.
+// validity returns when a record's content is valid. A zero end means until now.
 func validity(r record.Record) (from, to time.Time) {
 	from = r.OccurredAt
 	if from.IsZero() {
@@ -191,18 +202,18 @@ func validity(r record.Record) (from, to time.Time) {
 	return from, to
 }
 
-// Why a search abstained.
+// Reasons to abstain.
 const (
 	reasonNoWords   = "the query has no words to link"
 	reasonNotLinked = "the query names and means nothing that the namespace knows something specific about"
-	// Why a search by PageRank was answered by hop decay.
+	// Reason of a PageRank search that used hop decay.
 	reasonNotInMemory = "the namespace's graph is not in memory yet, or too large for it: searched by hop decay"
-	// Why a search found nothing where only the graph in memory can be searched.
+	// Reason of a search that needs the graph in memory.
 	reasonNotLoaded = "the namespace's graph is not in memory yet, or too large for it (--graph-max-arcs)"
 )
 
-// candidates is how many memories, best first, are checked against the filter: plenty where it only leaves out what has
-// been superseded or has expired.
+// candidates bounds the memories checked against the filter. It is ample for a filter that only drops superseded and
+// expired ones.
 func candidates(q leg.Query) int {
 	if q.Filter.Narrow() {
 		return 5000
@@ -210,7 +221,7 @@ func candidates(q leg.Query) int {
 	return max(8*q.Depth, 256)
 }
 
-// minScore is the least score asked for; scores are never negative.
+// minScore is the query's minimum score; 0 by default.
 func minScore(q leg.Query) float64 {
 	if q.MinScore == nil {
 		return 0

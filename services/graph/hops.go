@@ -11,24 +11,24 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// hopWalk is a search by hop decay in a network. Each of the query's concepts has a weight, and each hop hands a share of
-// it on to the concepts beside: those that a memory mentions too, and the other ends of facts. A memory scores the weights
-// of the concepts that it mentions, and lends some of its score to the memories that an author linked with it.
+// hopWalk searches a network by hop decay. The query's concepts have weights. Each hop passes a share to concepts of the
+// same memories and to the other ends of facts. A memory's score sums its concepts' weights. It lends part of its score
+// to memories linked by authors.
 type hopWalk struct {
 	n      *network
 	config Config
 	time   moment
-	ways   map[way]float64 // what each step brought; nil unless the walk is to be explained
+	ways   map[way]float64 // contribution of each step; nil without explain
 }
 
-// note records a step, for an explanation.
+// note records a step's contribution.
 func (h *hopWalk) note(w way, share float64) {
 	if h.ways != nil {
 		h.ways[w] += share
 	}
 }
 
-// hops searches by hop decay. It returns nil if the query names nothing that is known.
+// hops searches by hop decay. It returns nil if no concept is known.
 func (s *searcher) hops(n *network, q leg.Query, ps []phrase) *ranking {
 	starts := n.starts(ps)
 	if len(starts) == 0 {
@@ -71,7 +71,7 @@ func (s *searcher) hops(n *network, q leg.Query, ps []phrase) *ranking {
 	return r
 }
 
-// starts are the concepts of a query that the network knows.
+// starts returns the query's known concepts.
 func (n *network) starts(ps []phrase) []start {
 	known := map[int64]int64{}
 	for _, p := range ps {
@@ -83,8 +83,8 @@ func (n *network) starts(ps []phrase) []start {
 	return starts
 }
 
-// next returns the concepts one hop from those of the frontier that no more than degree memories mention: the heaviest
-// ones that were not there before.
+// next returns the heaviest unseen concepts one hop from the frontier. Concepts with more than degree mentions pass
+// nothing on.
 func (h *hopWalk) next(frontier map[int32]float64, degree int, seen map[int32]bool) map[int32]float64 {
 	for c := range frontier {
 		seen[c] = true
@@ -126,8 +126,8 @@ func (h *hopWalk) next(frontier map[int32]float64, degree int, seen map[int32]bo
 	return out
 }
 
-// together gives to the other concepts that a memory mentions, if it mentions this one as one of its most salient: the
-// fewer they are, the more each link says. What the memory states of two concepts counts instead.
+// together gives weight to a memory's other salient concepts, if this one is salient too. Fewer concepts give
+// stronger links. A stated fact replaces the co-mention.
 func (h *hopWalk) together(c, memory int32, give func(int32, float64, string, bool)) {
 	var top []arc
 	for _, a := range h.n.memories[memory].mentions {
@@ -150,7 +150,7 @@ func (h *hopWalk) together(c, memory int32, give func(int32, float64, string, bo
 	}
 }
 
-// mentioned adds to the scores of the newest memories that mention concepts, so many of each.
+// mentioned scores the newest memories of each concept, at most bound.
 func (h *hopWalk) mentioned(frontier map[int32]float64, bound int, scores map[int32]float64) {
 	for _, c := range h.inOrder(frontier) {
 		concept := &h.n.concepts[c]
@@ -172,7 +172,7 @@ func (h *hopWalk) mentioned(frontier map[int32]float64, bound int, scores map[in
 	}
 }
 
-// best leaves the best memories in scores, and returns them in order.
+// best keeps the best memories in scores and returns them in order.
 func (h *hopWalk) best(scores map[int32]float64, limit int) []int32 {
 	list := make([]int32, 0, len(scores))
 	for at := range scores {
@@ -187,7 +187,7 @@ func (h *hopWalk) best(scores map[int32]float64, limit int) []int32 {
 	return list[:min(len(list), limit)]
 }
 
-// linked adds to the scores of the memories that authors linked with the best ones.
+// linked adds the shares of memories linked by authors with the best ones.
 func (h *hopWalk) linked(best []int32, scores map[int32]float64) {
 	best = best[:min(len(best), h.config.Frontier)]
 	lent := make([]float64, len(best))
@@ -209,7 +209,7 @@ func (h *hopWalk) linked(best []int32, scores map[int32]float64) {
 	}
 }
 
-// explain gives each memory the way by which most of its score came.
+// explain sets each memory's path to its largest contribution.
 func (h *hopWalk) explain(list []reached) {
 	ways := make([]way, 0, len(h.ways))
 	for w, share := range h.ways {
@@ -225,7 +225,7 @@ func (h *hopWalk) explain(list []reached) {
 	}
 }
 
-// inOrder lists concepts by their ids, so that the same walk adds up to the same.
+// inOrder sorts concepts by id, so that sums are reproducible.
 func (h *hopWalk) inOrder(weights map[int32]float64) []int32 {
 	list := make([]int32, 0, len(weights))
 	for c := range weights {

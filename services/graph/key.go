@@ -12,12 +12,12 @@ import (
 type word struct {
 	raw  string // without possessive or contraction
 	fold string // raw in lower case, without accents
-	gap  string // what stands between the word before and this one
-	next rune   // what follows it, utf8.RuneError at the end
+	gap  string // text between the previous word and this one
+	next rune   // the rune after it, utf8.RuneError at the end
 }
 
-// words splits a text into at most n words. A word is made of letters, digits and marks; hyphens, dots, underscores,
-// apostrophes, @ and & belong to it between those, + and # also at the end (C++, F#).
+// words splits a text into at most n words of letters, digits and marks. Inside a word, hyphens, dots, underscores,
+// apostrophes, @ and & belong to it, at its end also + and # (C++, F#).
 func words(text string, n int) []word {
 	var out []word
 	last := 0
@@ -55,7 +55,7 @@ func inWord(r rune) bool {
 	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || r == '_')
 }
 
-// uncontracted drops a possessive or contracted ending: Maren's, we'll.
+// uncontracted drops a possessive or contraction: Maren's, we'll.
 func uncontracted(w string) string {
 	i := strings.LastIndexAny(w, "'’")
 	if i <= 0 {
@@ -71,14 +71,14 @@ func uncontracted(w string) string {
 
 var letters = strings.NewReplacer("’", "'", "ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ð", "d", "þ", "th", "ı", "i")
 
-// fold makes spellings of one word equal: lower case, no accents.
+// fold normalises a word to lower case without accents.
 func fold(w string) string {
 	w = strings.ToLower(w)
 	if isASCII(w) {
 		return w
 	}
 	decomposed := strings.Map(func(r rune) rune {
-		if r >= 0x300 && r <= 0x36f { // the accents of Latin, Greek and Cyrillic; other scripts' marks make words
+		if r >= 0x300 && r <= 0x36f { // accents of Latin, Greek and Cyrillic; marks of other scripts are part of words
 			return -1
 		}
 		return r
@@ -95,7 +95,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// singular folds simple English plurals. It only has to do the same everywhere, not to be right.
+// singular folds simple English plurals. It must be consistent, not correct.
 func singular(w string) string {
 	if len(w) < 4 || !strings.HasSuffix(w, "s") || strings.IndexFunc(w, func(r rune) bool { return !unicode.IsLetter(r) && r != '-' }) >= 0 {
 		return w
@@ -128,13 +128,13 @@ func key(ws []word) string {
 	return b.String()
 }
 
-// phrase is a run of a text's words that may name a concept.
+// phrase is a run of words that may name a concept.
 type phrase struct {
 	concept    int64
 	start, end int // words, half-open
 }
 
-// phrases returns every run of up to n words that does not consist of stop words alone.
+// phrases returns each run of up to n words that has a word besides stop words.
 func phrases(ws []word, n int) []phrase {
 	var out []phrase
 	for i := range ws {
@@ -149,8 +149,8 @@ func phrases(ws []word, n int) []phrase {
 	return out
 }
 
-// longest returns the phrases that name a known concept, without those inside a longer one, each concept once, in the
-// order of the text.
+// longest returns the phrases that name a known concept, in text order. It drops phrases inside longer ones and
+// repeated concepts.
 func longest(ps []phrase, known map[int64]int64) []phrase {
 	var matched []phrase
 	for _, p := range ps {
@@ -158,8 +158,8 @@ func longest(ps []phrase, known map[int64]int64) []phrase {
 			matched = append(matched, p)
 		}
 	}
-	// Phrases come by start, shorter first: one is contained in another exactly if a later one starts where it does, or
-	// one that started before reaches as far.
+	// Phrases are sorted by start, then length. A phrase is inside another if a later one has the same start, or
+	// an earlier one has reached its end.
 	var out []phrase
 	seen := map[int64]bool{}
 	reach := 0
@@ -179,11 +179,11 @@ func longest(ps []phrase, known map[int64]int64) []phrase {
 	return out
 }
 
-// Key returns the normal form of a name, by which concepts are told apart: lower case, without accents, punctuation and
-// possessive, single spaces, the last word in the singular. It is empty for a name without letters or digits.
+// Key returns the normal form of a name, which identifies a concept: lower case, no accents, punctuation or possessive,
+// single spaces, last word singular. It is empty without letters or digits.
 func Key(name string) string { return key(words(name, maxDocumentWords)) }
 
-// Mentions says whether a text has all words of a name, as keys spell them.
+// Mentions reports whether a text has all words of a name, normalised.
 func Mentions(text, name string) bool {
 	said := map[string]bool{}
 	for _, w := range words(text, maxDocumentWords) {

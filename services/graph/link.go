@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// maxQueryWords is how much of a query is linked, maxNameWords how long a concept's name can be.
+	// maxQueryWords bounds the linked words of a query, maxNameWords the words of a name.
 	maxQueryWords = 256
 	maxNameWords  = 8
-	// maxStarts is how many concepts a search starts from, the most specific ones.
+	// maxStarts bounds the concepts a search starts from.
 	maxStarts = 16
-	// hubFloor is how many memories may mention a concept before it can be a hub, and hubShare the part of the
-	// namespace's memories, one in so many, that makes it one. Counting stops at hubCount memories.
+	// A concept is a hub if more than max(hubFloor, memories/hubShare) memories mention it. Counting stops at hubCount
+	// memories.
 	hubFloor = 50
 	hubShare = 5
 	hubCount = hubShare * maxMentions
-	// AliasRelation is that of an edge from another name of a concept to the concept. Naming either names both.
+	// AliasRelation links an alias to its concept. Naming either names both.
 	AliasRelation = "alias of"
-	// maxMeant is how many concepts and how many facts a query links to in meaning, nearConcept and nearFact how near they
-	// must be, on the way from unlike, 0, to the same, 1. evidenceShare is what a fact's evidence weighs beside the fact's ends.
+	// maxMeant bounds the concepts and the facts linked by meaning. nearConcept and nearFact are their least similarities:
+	// 0 is unlike, 1 the same. evidenceShare is the weight of a fact's evidence relative to its ends.
 	maxMeant      = 5
 	nearConcept   = 0.7
 	nearFact      = 0.35
@@ -42,9 +42,9 @@ func conceptIDs(ps []phrase) []int64 {
 	return slices.Compact(ids)
 }
 
-// link picks the concepts to start from among the known ones, given as mentions by id. A concept that more than a fifth
-// of the namespace's memories mention says little; it links only if nothing else does. memories counts the namespace's
-// memories, up to hubCount; it is called only if a concept might be such a hub.
+// link picks start concepts among the known ones (mentions by id). A hub, which more than a fifth of the namespace's
+// memories mention, links only if nothing else does. memories counts the namespace's memories, up to hubCount; link
+// calls it only for a possible hub.
 func link(ps []phrase, known map[int64]int64, memories func() (int64, error)) ([]start, error) {
 	var starts []start
 	suspect := false
@@ -68,16 +68,15 @@ func link(ps []phrase, known map[int64]int64, memories func() (int64, error)) ([
 	return starts[:min(len(starts), maxStarts)], nil
 }
 
-// weighted is a concept of a network to start from.
+// weighted is a start concept with its weight.
 type weighted struct {
 	concept int32
 	weight  float64
 }
 
-// link picks the concepts to start from: those that a query names, if one of them is specific: the title of a memory,
-// mentioned by no other, or part of a fact. Names that several memories drop by the way lead to too much that has nothing
-// to do with the query. A single word that was only found in a text may have begun a sentence there: one that the query writes
-// in lower case starts nothing beside what somebody has said is an entity.
+// link picks the concepts that a query names, if one of them is specific: a title, mentioned by a single memory, or part
+// of a fact. Other names lead to too many unrelated memories. A single word found only in texts may have started a
+// sentence there. It is dropped if the query has it in lower case and also names an entity.
 func (n *network) link(text []word, ps []phrase, t moment) []weighted {
 	starts := n.named(text, ps, t)
 	specific := func(w weighted) bool {
@@ -97,14 +96,14 @@ func (n *network) link(text []word, ps []phrase, t moment) []weighted {
 	return starts
 }
 
-// ordinary says whether a word is written like one that is no name.
+// ordinary reports whether a word looks like no name.
 func ordinary(raw string) bool {
 	return strings.ToLower(raw) == raw && !strings.ContainsAny(raw, "0123456789")
 }
 
-// coverage is the share of a query's words, stop words outside of names not counted, with which it names those of its starts
-// that a memory has for its title. What it asks about is then in the graph, rather than in its words. The words of a name that
-// several memories mention count less, by its specificity: it is rather a subject than a thing.
+// coverage is the share of a query's words inside names that are titles of memories, 0 to 1. Stop words outside of
+// names are ignored. A high coverage means that the graph knows the subject. Names with several mentions count less,
+// by their specificity.
 func (n *network) coverage(text []word, ps []phrase, starts []weighted) float64 {
 	known := map[int64]int64{}
 	for _, w := range starts {
@@ -112,7 +111,7 @@ func (n *network) coverage(text []word, ps []phrase, starts []weighted) float64 
 			known[n.concepts[w.concept].id] = int64(len(n.concepts[w.concept].mentions))
 		}
 	}
-	names := make([]float64, len(text)) // by word: the specificity of the name that it is part of
+	names := make([]float64, len(text)) // by word: the specificity of its name
 	for _, p := range longest(ps, known) {
 		for i := p.start; i < p.end; i++ {
 			names[i] = max(names[i], specificity(known[p.concept])/specificity(1))
@@ -128,15 +127,15 @@ func (n *network) coverage(text []word, ps []phrase, starts []weighted) float64 
 	return named / float64(max(all, 1))
 }
 
-// named returns the concepts of the network that a query names: exactly or, if there is none, nearly. Each brings its
-// other names along. Hubs link only if nothing else does, and then only those with a memory of which they are the title.
+// named returns the concepts that a query names, by exact key or else by similar spelling, with their aliases. A hub
+// is included only if it is the title of a memory.
 func (n *network) named(text []word, ps []phrase, t moment) []weighted {
 	var out []weighted
 	starts := n.starts(ps)
 	for _, s := range starts {
 		at := n.concept[s.concept]
 		if s.mentions > int64(n.hub()) && !n.hasPage(at) {
-			continue // everything is about it, and so it says nothing
+			continue // a hub is too unspecific
 		}
 		out = append(out, weighted{at, specificity(s.mentions)})
 	}
@@ -160,8 +159,8 @@ func (n *network) named(text []word, ps []phrase, t moment) []weighted {
 	return out
 }
 
-// meant returns the concepts and facts that are nearest to a query in meaning, as nodes to start from with their weights.
-// A fact is worth what it is about and its evidence.
+// meant returns start nodes for the concepts and facts most similar to the query, with weights. A fact adds weight
+// to its ends and its evidence.
 func (n *network) meant(means meaning, t moment) map[node]float64 {
 	out := map[node]float64{}
 	mentioned := func(row int32) bool {
@@ -188,10 +187,10 @@ func (n *network) meant(means meaning, t moment) map[node]float64 {
 	return out
 }
 
-// byID orders concepts by what does not depend on the order in which they came.
+// byID orders concepts by id, independent of insertion order.
 func (n *network) byID(a, b int32) int { return cmp.Compare(n.concepts[a].id, n.concepts[b].id) }
 
-// byFact does so with facts.
+// byFact does so for facts.
 func (n *network) byFact(a, b int32) int {
 	at := func(row int32) *factRow {
 		r := n.said.stated[row][0]
@@ -201,23 +200,23 @@ func (n *network) byFact(a, b int32) int {
 	return cmp.Or(cmp.Compare(f.Source, g.Source), cmp.Compare(f.Target, g.Target), cmp.Compare(f.Relation, g.Relation))
 }
 
-// hub is how many memories may mention a concept that leads on.
+// hub is the most mentions of a concept that is no hub.
 func (n *network) hub() int { return max(hubFloor, len(n.memory)/hubShare) }
 
-// hasFact says whether a concept is part of a fact that holds.
+// hasFact reports whether a concept has a current fact.
 func (n *network) hasFact(concept int32, t moment) bool {
 	return slices.ContainsFunc(n.concepts[concept].facts, func(r factRef) bool {
 		return n.memories[r.memory].Facts[r.fact].Relation != AliasRelation && n.holds(r, t)
 	})
 }
 
-// entity says whether somebody has said that a concept is one: it is a title, a tag or a keyword, or part of a fact. A name
-// that was only found in a text may be any string, like Q3.
+// entity reports whether a concept is a title, tag, keyword, or part of a fact. A name only found in texts may be
+// any string, like Q3.
 func (n *network) entity(concept int32, t moment) bool {
 	return n.hasFact(concept, t) || slices.ContainsFunc(n.concepts[concept].mentions, func(a arc) bool { return a.salience >= salienceTag })
 }
 
-// hasPage says whether a concept is the title of a memory.
+// hasPage reports whether a concept is a title.
 func (n *network) hasPage(concept int32) bool {
 	return slices.ContainsFunc(n.concepts[concept].mentions, func(a arc) bool { return a.salience >= salienceTitle })
 }

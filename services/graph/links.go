@@ -9,8 +9,8 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// endKey stands for a memory at the far end of a link: 64 bits of the hash of its id. A link outlives the memory it points
-// to, and must not tell which one that was.
+// endKey hashes a memory's id for the far end of a link. A link outlives its target and must not reveal the deleted
+// id.
 func endKey(memory uuid.UUID) int64 {
 	sum := sha256.Sum256(append([]byte("memory "), memory[:]...))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
@@ -22,7 +22,7 @@ type authorLink struct {
 	relation string
 }
 
-// authorLinks returns a record's links to other memories, each once.
+// authorLinks returns a record's distinct links.
 func authorLinks(r record.Record) []authorLink {
 	var out []authorLink
 	seen := map[authorLink]bool{}

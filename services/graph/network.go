@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// network is the graph of one namespace in memory: a sparse matrix kept by rows, so that a changed memory changes its own
-// row and those of what it mentions, and no others. It is what the tables say at version, whatever the order in which the
-// memories came.
+// network is a namespace's graph in memory: a sparse matrix by rows. A changed memory changes only its own row and
+// those of its concepts. The network equals the tables at a version, independent of the order of
+// changes.
 type network struct {
 	at state
 
@@ -18,17 +18,17 @@ type network struct {
 	memory    map[uuid.UUID]int32
 	ends      map[int64]int32   // memories by endKey
 	linkers   map[int64][]int32 // memories that link to an endKey, ascending
-	free      []int32           // places in memories of those that are gone
+	free      []int32           // free places in memories
 	concepts  []conceptNode
 	concept   map[int64]int32
-	arcs      int // mentions, facts and links, and as many as the vectors take the memory of
+	arcs      int // mentions, facts and links, plus the vectors in units of arcs
 	fuzzy     fuzzyIndex
-	meanings  space // of concepts, by their places
+	meanings  space // vectors of concepts, by place
 	said      statedSpace
-	relations map[string]string // one copy of each
+	relations map[string]string // interned strings
 }
 
-// memoryNode is what one memory says.
+// memoryNode is a memory's row.
 type memoryNode struct {
 	memoryRows
 	key      int64 // an endKey
@@ -36,13 +36,13 @@ type memoryNode struct {
 	mentions []arc
 }
 
-// arc is a mention, seen from either end.
+// arc is a mention, from either end.
 type arc struct {
 	to       int32 // place of the concept, or of the memory
 	salience float32
 }
 
-// conceptNode is a row of the matrix. A concept that nobody mentions any more keeps its place, without a key.
+// conceptNode is a concept's row. Without mentions it keeps its place but loses its key.
 type conceptNode struct {
 	id          int64
 	key         string
@@ -54,33 +54,33 @@ type conceptNode struct {
 // factRef is a fact of a memory.
 type factRef struct{ memory, fact int32 }
 
-// memoryRows are what the tables have of a memory.
+// memoryRows are a memory's table rows.
 type memoryRows struct {
 	ID       uuid.UUID
-	From, To int64 // the time in which it is live, in microseconds; To is 0 if it is now
-	Expires  int64 // 0 is never
+	From, To int64 // validity in microseconds; To 0 is open
+	Expires  int64 // 0 means never
 	Mentions []mention
 	Facts    []factRow
 	Links    []authorLink
 }
 
-// factRow is an edge that somebody stated, as opposed to a co-mention.
+// factRow is a stated edge, not a co-mention.
 type factRow struct {
 	Source, Target int64
 	Relation       string
-	Single         bool  // the source has one target at a time
-	From, To       int64 // microseconds; To is 0 if it holds
-	Vector         code  // of the network's model; nil if there is none, or a row has it
-	source, target int32 // the places of Source and Target in a network
+	Single         bool  // one target at a time
+	From, To       int64 // microseconds; To 0 is open
+	Vector         code  // of the network's model; nil if it has none or a row has it
+	source, target int32 // places of Source and Target
 }
 
-// fact names what a fact says, whoever states it.
+// fact identifies a fact without its evidence.
 type fact struct {
 	source, target int64
 	relation       string
 }
 
-// statedSpace holds the vectors of facts, each once however many memories state it.
+// statedSpace holds one vector per distinct fact.
 type statedSpace struct {
 	space
 	rows   map[fact]int32
@@ -88,7 +88,7 @@ type statedSpace struct {
 	free   []int32
 }
 
-// newNetwork returns an empty network for vectors of so many dimensions; 0 is for none.
+// newNetwork returns an empty network for vectors of dims dimensions; 0 means none.
 func newNetwork(dims int) *network {
 	return &network{
 		memory: map[uuid.UUID]int32{}, ends: map[int64]int32{}, linkers: map[int64][]int32{}, concept: map[int64]int32{},
@@ -96,7 +96,7 @@ func newNetwork(dims int) *network {
 	}
 }
 
-// put adds a memory or replaces what it says.
+// put adds or replaces a memory.
 func (n *network) put(rows memoryRows) {
 	n.drop(rows.ID)
 	at := int32(len(n.memories))
@@ -115,7 +115,7 @@ func (n *network) put(rows memoryRows) {
 		}
 		row.specificity = specificity(int64(len(row.mentions)))
 	}
-	node.Mentions = nil // they are arcs now
+	node.Mentions = nil // replaced by arcs
 	for i := range node.Facts {
 		f := &node.Facts[i]
 		if same, known := n.relations[f.Relation]; known {
@@ -151,7 +151,7 @@ func (n *network) drop(id uuid.UUID) {
 		}
 		row.specificity = specificity(int64(len(row.mentions)))
 		if len(row.mentions) == 0 {
-			row.key = "" // it may be somebody's private text
+			row.key = "" // it may be private text
 			n.forget(a.to)
 		}
 	}
@@ -189,8 +189,8 @@ func (n *network) conceptAt(id int64) int32 {
 	return at
 }
 
-// unnamed returns the ids of mentioned concepts whose key is not known yet, and of those that changed memories mention and
-// that have no vector yet.
+// unnamed returns the ids of mentioned concepts without a key, and of concepts in changed memories without
+// a vector.
 func (n *network) unnamed(changed []memoryRows) []int64 {
 	var ids []int64
 	for i := range n.concepts {
@@ -212,7 +212,7 @@ func (n *network) unnamed(changed []memoryRows) []int64 {
 	return slices.Compact(ids)
 }
 
-// name gives a concept its key and its vector, if it has one.
+// name sets a concept's key and vector.
 func (n *network) name(id int64, is conceptText) {
 	at, known := n.concept[id]
 	if !known || len(n.concepts[at].mentions) == 0 {
@@ -227,7 +227,7 @@ func (n *network) name(id int64, is conceptText) {
 	}
 }
 
-// forget takes a concept's vector away.
+// forget removes a concept's vector.
 func (n *network) forget(concept int32) {
 	if n.meanings.has(concept) {
 		n.meanings.clear(concept)
@@ -235,7 +235,7 @@ func (n *network) forget(concept int32) {
 	}
 }
 
-// state takes a fact's vector in, if it has one.
+// state adds a fact's statement and its vector.
 func (n *network) state(r factRef, f *factRow) {
 	vector, of := f.Vector, fact{f.Source, f.Target, f.Relation}
 	f.Vector = nil
@@ -259,7 +259,7 @@ func (n *network) state(r factRef, f *factRow) {
 	n.said.stated[row] = append(n.said.stated[row], r)
 }
 
-// unstate takes it away with the last memory that states the fact.
+// unstate removes a statement, and the vector with the last one.
 func (n *network) unstate(r factRef, f *factRow) {
 	of := fact{f.Source, f.Target, f.Relation}
 	row, known := n.said.rows[of]
@@ -275,7 +275,7 @@ func (n *network) unstate(r factRef, f *factRow) {
 	}
 }
 
-// keep drops all memories but the given ones.
+// keep drops all other memories.
 func (n *network) keep(ids []uuid.UUID) {
 	left := make(map[uuid.UUID]bool, len(ids))
 	for _, id := range ids {
@@ -290,7 +290,7 @@ func (n *network) keep(ids []uuid.UUID) {
 
 func byPlace(a arc, at int32) int { return cmp.Compare(a.to, at) }
 
-// insert puts v into an ascending list that lacks it.
+// insert adds v to an ascending list once.
 func insert(list []int32, v int32) []int32 {
 	at, found := slices.BinarySearch(list, v)
 	if found {
@@ -299,7 +299,7 @@ func insert(list []int32, v int32) []int32 {
 	return slices.Insert(list, at, v)
 }
 
-// remove takes v out of an ascending list.
+// remove deletes v from an ascending list.
 func remove(list []int32, v int32) []int32 {
 	at, found := slices.BinarySearch(list, v)
 	if !found {
@@ -308,13 +308,13 @@ func remove(list []int32, v int32) []int32 {
 	return slices.Delete(list, at, at+1)
 }
 
-// moment is the time that a search asks about.
+// moment is the time of a search.
 type moment struct {
 	at         int64 // microseconds; 0 is now
-	superseded bool  // what has been superseded counts too
+	superseded bool  // include superseded memories
 }
 
-// momentOf is the moment of a search; the zero time is now.
+// momentOf returns a search's moment; zero asOf is now.
 func momentOf(asOf time.Time, superseded bool) moment {
 	if asOf.IsZero() {
 		return moment{superseded: superseded}
@@ -322,7 +322,7 @@ func momentOf(asOf time.Time, superseded bool) moment {
 	return moment{asOf.UnixMicro(), superseded}
 }
 
-// within says whether a span of time includes the moment.
+// within reports whether a span has the moment.
 func (t moment) within(from, to int64) bool {
 	if t.at == 0 {
 		return to == 0
@@ -330,7 +330,7 @@ func (t moment) within(from, to int64) bool {
 	return from <= t.at && (to == 0 || to > t.at)
 }
 
-// live says whether a memory can be found and led through.
+// live reports whether a memory takes part in a search.
 func (n *network) live(memory int32, t moment) bool {
 	m := &n.memories[memory]
 	if !m.alive || t.superseded && t.at == 0 {
@@ -339,8 +339,8 @@ func (n *network) live(memory int32, t moment) bool {
 	return t.within(m.From, m.To) || t.superseded && m.From <= t.at
 }
 
-// holds says whether a fact holds at a moment: its evidence is live, it has begun and not ended, and no newer fact of a
-// relation with one target at a time says otherwise.
+// holds reports whether a fact is valid at a moment: its evidence is live, the moment is inside its span, and no newer
+// fact has closed it.
 func (n *network) holds(r factRef, t moment) bool {
 	m := &n.memories[r.memory]
 	f := &m.Facts[r.fact]
@@ -351,7 +351,7 @@ func (n *network) holds(r factRef, t moment) bool {
 	return !closed
 }
 
-// closing returns the fact that has closed a fact by then: the one that came first after it.
+// closing returns the earliest later fact that has closed a fact.
 func (n *network) closing(r factRef, t moment) (by factRef, closed bool) {
 	f := &n.memories[r.memory].Facts[r.fact]
 	if !f.Single {
@@ -371,10 +371,10 @@ func (n *network) closing(r factRef, t moment) (by factRef, closed bool) {
 	return by, closed
 }
 
-// stale is outdated, unless what has been superseded is wanted too.
+// stale is outdated, unless superseded memories are wanted.
 func (n *network) stale(memory int32, t moment) bool { return !t.superseded && n.outdated(memory, t) }
 
-// after says whether fact a began after fact b; of two that began together, the newer memory's.
+// after reports whether fact a began after b. The newer memory breaks ties.
 func (n *network) after(a, b factRef) bool {
 	x, y := &n.memories[a.memory], &n.memories[b.memory]
 	if f, g := x.Facts[a.fact].From, y.Facts[b.fact].From; f != g {
@@ -383,7 +383,7 @@ func (n *network) after(a, b factRef) bool {
 	return slices.Compare(x.ID[:], y.ID[:]) > 0
 }
 
-// outdated says whether a memory states facts and none of them holds any more.
+// outdated reports whether a memory has facts and none is valid.
 func (n *network) outdated(memory int32, t moment) bool {
 	facts := n.memories[memory].Facts
 	for i := range facts {

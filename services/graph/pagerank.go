@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// damping is how much of a node's mass goes on; the rest stays. HippoRAG 2 (Gutiérrez et al., 2025) has 0.5 too.
+	// damping is the share of a node's mass that is passed on, as in HippoRAG 2 (Gutiérrez et al., 2025).
 	damping = 0.5
-	// seedWeight is what the best memory among a search's seeds weighs, beside concepts of the query that weigh 1 together.
-	// The same paper gives passages 0.05 of their score. maxSeeds is how many of the best take part: together they weigh less
-	// than the query's concepts.
+	// seedWeight is the mass of the best seed memory. The query's concepts have 1 together. The HippoRAG 2 paper gives
+	// passages 0.05 of their score. maxSeeds bounds the seeds, so that together they weigh less than the
+	// concepts.
 	seedWeight = 0.05
 	maxSeeds   = 10
-	// minMass is the least mass that is pushed on, maxArcs how many arcs one search crosses.
+	// minMass is the least residual to push, maxArcs bounds the arcs of a search.
 	minMass = 5e-5
 	maxArcs = 200_000
-	// namedRelation is how much more a fact weighs whose relation the query names.
+	// namedRelation is the weight of facts with a relation in the query.
 	namedRelation = 4
 )
 
-// node is a memory or a concept of a network, by its place there.
+// node is a memory or a concept, by its place in a network.
 type node int32
 
 func memoryAt(i int32) node      { return node(i << 1) }
@@ -32,33 +32,33 @@ func (v node) isConcept() bool { return v&1 == 1 }
 func (v node) place() int32    { return int32(v >> 1) }
 
 // walker computes personalised PageRank by forward push (Andersen, Chung, Lang: "Local graph partitioning using PageRank
-// vectors", FOCS 2006), level by level, so that the order of the rows has no say in the result. The work depends on the
-// mass that is spread, not on the size of the graph.
+// vectors", FOCS 2006). It works level by level, so that the order of rows does not change the result. The work depends
+// on the mass, not on the size of the graph.
 //
-// From a concept mass goes, in equal shares, to the memories that it is the title of, to all that mention it, and over the
-// facts it is part of: half to the other end, half to the evidence. From a memory it goes, in equal shares, to the concepts
-// it mentions, by salience and specificity, and over the links of authors. Concepts of a single memory lead nowhere, and
-// those of too many memories are reached but lead no further, unless the query names them.
+// A concept splits its mass equally between the memories it is the title of, all memories that mention it, and its facts.
+// A fact passes half to its other end and half to its evidence. A memory splits its mass equally between its concepts,
+// by salience and specificity, and its authors' links. Concepts of a single memory and hubs are skipped.
+// Hubs pass nothing on, unless the query names them.
 type walker struct {
 	n        *network
 	time     moment
-	named    func(relation string) bool // whether the query names a relation
-	least    int                        // a concept that fewer memories mention is not gone to
-	hub      int                        // a concept that more memories mention is a hub
+	named    func(relation string) bool // reports whether the query names a relation
+	least    int                        // memories skip concepts with fewer mentions
+	hub      int                        // concepts with more mentions are hubs
 	starts   map[node]bool
 	explain  bool
 	maxLinks int
 
 	*scratch
-	from  map[node]hop // the way in, by which most of the mass came when the node was first reached; only to explain
+	from  map[node]hop // the hop with the most mass when a node was first reached; only to explain
 	level int32
 	arcs  int
 }
 
-// scratch is what a walk writes on. Walks take turns in using it.
+// scratch holds a walk's buffers. It is pooled.
 type scratch struct {
 	visits     []visit  // by node
-	answers    []answer // by memory: whether it is passable
+	answers    []answer // by memory: passable or not
 	touched    []node
 	next       []node // reached in this level, each once
 	mass       []float64
@@ -66,19 +66,19 @@ type scratch struct {
 	facts      []weightedFact
 }
 
-// weightedFact is a fact that holds, with what it weighs.
+// weightedFact is a valid fact with its weight.
 type weightedFact struct {
 	factRef
 	weight float64
 }
 
-// visit is what a walk knows of a node.
+// visit is a node's state.
 type visit struct {
 	score, residual float64
 	reached         int32 // the level that reached it last
 }
 
-// answer is what has been found out so far.
+// answer is a cached yes or no.
 type answer uint8
 
 const (
@@ -89,7 +89,7 @@ const (
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// begin gives the walker clean arrays, which end takes back.
+// begin takes clean buffers; end returns them.
 func (w *walker) begin() {
 	w.scratch = scratches.Get().(*scratch)
 	if n := 2 * max(len(w.n.memories), len(w.n.concepts)); len(w.visits) < n {
@@ -113,17 +113,17 @@ func (w *walker) end() {
 	w.scratch = nil
 }
 
-// start makes a node one to begin with.
+// start adds mass to a start node.
 func (w *walker) start(v node, mass float64) {
 	w.touched = append(w.touched, v)
-	w.visits[v].reached = -1 // by no level
+	w.visits[v].reached = -1 // before any level
 	w.visits[v].residual += mass
 	if w.explain {
 		w.from[v] = hop{before: v}
 	}
 }
 
-// hop is the way to a node from the one before.
+// hop is a step to a node.
 type hop struct {
 	before node
 	via    string // a relation
@@ -131,7 +131,7 @@ type hop struct {
 	level  int32
 }
 
-// relations of steps that are no facts.
+// Relations of steps without a fact.
 const (
 	viaMention = "mentioned in"
 	viaTitle   = "title of"
@@ -139,12 +139,12 @@ const (
 	viaLinked  = "linked from"
 )
 
-// inverse is a relation seen from its other end.
+// inverse names a relation from its other end.
 func inverse(relation string) string { return "is " + relation + " of" }
 
-// run spreads the seeds' mass, 1 in total, and leaves the scores of all nodes touched in w.visits.
+// run pushes the seeds' mass, scaled to 1, and leaves the nodes' scores in w.visits.
 func (w *walker) run(seeds map[node]float64) {
-	frontier := slices.Sorted(maps.Keys(seeds)) // in order, so that the same seeds add up to the same
+	frontier := slices.Sorted(maps.Keys(seeds)) // sorted, for reproducible sums
 	var total float64
 	for _, v := range frontier {
 		total += seeds[v]
@@ -255,7 +255,7 @@ func (w *walker) spreadConcept(v node, mass float64) {
 	}
 }
 
-// passable says whether a memory can be found and led through, and states something that holds.
+// passable reports whether a memory is live and not stale.
 func (w *walker) passable(memory int32) bool {
 	known := &w.answers[memory]
 	if *known == unasked {
@@ -299,14 +299,14 @@ func (w *walker) spreadMemory(v node, mass float64) {
 	}
 }
 
-// neighbour is the other end of an author's link in either direction.
+// neighbour is a memory linked by an author.
 type neighbour struct {
 	memory int32
 	via    string
 }
 
-// links returns the live memories that a memory links to or is linked from, until it is called again; none if they are too
-// many to say anything.
+// links returns the live memories linked with a memory in either direction, valid until the next call. It is
+// empty above maxLinks.
 func (w *walker) links(memory int32) []neighbour {
 	m := &w.n.memories[memory]
 	linkers := w.n.linkers[m.key]
@@ -328,7 +328,7 @@ func (w *walker) links(memory int32) []neighbour {
 	return out
 }
 
-// present is 1 for what there is some of.
+// present is 1 for amount > 0, else 0.
 func present(amount float64) float64 {
 	if amount > 0 {
 		return 1
@@ -336,10 +336,10 @@ func present(amount float64) float64 {
 	return 0
 }
 
-// relationsNamed returns whether a query names a relation: each of its words that says anything begins like a word of the
-// query, as "founder" and "founded by" do.
+// relationsNamed returns whether a query names a relation. Each word of it but stop words must share its stem with a
+// word of the query.
 func relationsNamed(query []word) func(relation string) bool {
-	const stem = 5 // letters that two forms of a word share
+	const stem = 5 // common prefix, as in "founder" and "founded"
 	known := map[string]bool{}
 	return func(relation string) bool {
 		named, seen := known[relation]

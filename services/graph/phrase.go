@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// titleEnd is what comes behind the name in a title: a tagline, a subtitle or a disambiguation.
+// titleEnd matches the separator of a tagline, a subtitle or a disambiguation.
 var titleEnd = regexp.MustCompile(`\s+[-–—|]\s+|:\s+|\s+\(`)
 
-// titleHead returns the name at the head of a title that says more, or "".
+// titleHead returns the name before titleEnd, or "".
 func titleHead(title string) string {
 	at := titleEnd.FindStringIndex(title)
 	if at == nil {
@@ -23,10 +23,10 @@ func titleHead(title string) string {
 	return head
 }
 
-// abbreviation is a short form in brackets behind its long form: American Psychological Association (APA).
+// abbreviation is a short form in brackets: American Psychological Association (APA).
 type abbreviation struct{ full, short string }
 
-// abbreviations returns those of which the letters are the initials of the words before, connectors left out or not.
+// abbreviations finds short forms that match the initials before them, with or without connectors.
 func abbreviations(ws []word) []abbreviation {
 	var out []abbreviation
 	for i, w := range ws {
@@ -47,7 +47,7 @@ func abbreviations(ws []word) []abbreviation {
 	return out
 }
 
-// initialsOf returns the initials of all words, and of those that are no connectors, in upper case.
+// initialsOf returns the upper-case initials of all words, and those without connectors.
 func initialsOf(ws []word) [2]string {
 	var all, content strings.Builder
 	for _, w := range ws {
@@ -60,9 +60,9 @@ func initialsOf(ws []word) [2]string {
 	return [2]string{all.String(), content.String()}
 }
 
-// nounPhrases returns the runs of exactly two or three words in lower case that stand between stop words, common words and
-// punctuation, the way RAKE finds them (Rose et al., "Automatic keyword extraction from individual documents", 2010). They are
-// concepts once a second memory has them.
+// nounPhrases returns runs of two or three lower-case words between stop words, common words and punctuation, as
+// RAKE does (Rose et al., "Automatic keyword extraction from individual documents", 2010). They become concepts
+// with a second memory.
 func nounPhrases(ws []word) []string {
 	var out []string
 	var run []word

@@ -17,7 +17,7 @@ import (
 	"github.com/triskele/triskele/services/store/record"
 )
 
-// maxIndexAttempts is how often a batch is tried that fails only because of others running beside it.
+// maxIndexAttempts bounds the attempts after conflicts between transactions.
 const maxIndexAttempts = 5
 
 // Postgres is the graph in PostgreSQL.
@@ -34,7 +34,7 @@ var (
 	_ queue.Indexer  = (*Postgres)(nil)
 )
 
-// NewPostgres returns the graph in a database; the queue is asked for what is pending.
+// NewPostgres returns the graph of a database; q reports pending tasks.
 func NewPostgres(pool *pgxpool.Pool, q queue.Store, cfg Config) *Postgres {
 	p := &Postgres{Follower: queue.Follow(q, indexName), pool: pool}
 	p.searcher = newSearcher(p, p, cfg)
@@ -47,7 +47,7 @@ func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
 	var err error
 	for range maxIndexAttempts {
 		err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-			// All rows of memories before the first lock of a namespace: whoever forgets a memory comes in this order too.
+			// Lock all memories before the first namespace: forgetting a memory uses the same order.
 			for _, ns := range namespaces {
 				var err error
 				if documents[ns], err = lockCurrent(ctx, tx, ns, documents[ns]); err != nil {
@@ -71,8 +71,8 @@ func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
 	return p.embedAll(ctx, namespaces, documents)
 }
 
-// lockCurrent locks the rows of the documents' memories against changes and returns those documents whose memory still
-// has their revision and is not sensitive.
+// lockCurrent locks the documents' memories and returns the documents that are current and not
+// sensitive.
 func lockCurrent(ctx context.Context, tx pgx.Tx, namespace string, docs []document) ([]document, error) {
 	ids := make([]uuid.UUID, len(docs))
 	for i, d := range docs {
@@ -96,7 +96,7 @@ func lockCurrent(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 	return slices.DeleteFunc(slices.Clone(docs), func(d document) bool { return current[d.record.ID] != d.record.Revision }), nil
 }
 
-// putPostgres replaces what the graph knows from the documents, all of one namespace.
+// putPostgres replaces the documents of one namespace.
 func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []document) error {
 	if len(docs) == 0 {
 		return nil
@@ -209,7 +209,7 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 	return tx.SendBatch(ctx, batch).Close()
 }
 
-// nextVersionPostgres counts a change of a namespace's graph, which the transaction has locked.
+// nextVersionPostgres increments the graph's version in a locked namespace.
 func nextVersionPostgres(ctx context.Context, tx pgx.Tx, namespace string) (version int64, err error) {
 	err = tx.QueryRow(ctx, `
 		INSERT INTO graph.versions AS v (namespace, version, removed) VALUES ($1, 1, 0)
@@ -225,7 +225,7 @@ func optional(t time.Time) *time.Time {
 	return &t
 }
 
-// knownPostgres returns how many memories mention each of the given concepts that exist.
+// knownPostgres returns the mentions of each known concept, by id.
 func knownPostgres(ctx context.Context, tx pgx.Tx, namespace string, ids []int64) (map[int64]int64, error) {
 	rows, err := tx.Query(ctx, "SELECT id, mentions FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)", namespace, ids)
 	if err != nil {
@@ -240,7 +240,7 @@ func knownPostgres(ctx context.Context, tx pgx.Tx, namespace string, ids []int64
 	return known, err
 }
 
-// planning are settings for a walk: compiling the statement takes a hundred times as long as running it.
+// planning turns off JIT: compilation takes a hundred times as long as the walk.
 var planning = map[string]string{"jit": "off"}
 
 // walk implements store.
@@ -262,7 +262,7 @@ func (p *Postgres) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg
 	return result, paths, err
 }
 
-// startsPostgres picks the concepts of a query to start from.
+// startsPostgres picks the query's start concepts.
 func startsPostgres(ctx context.Context, tx pgx.Tx, namespace string, phrases []phrase) ([]start, error) {
 	known, err := knownPostgres(ctx, tx, namespace, conceptIDs(phrases))
 	if err != nil {
@@ -289,9 +289,9 @@ func (p *Postgres) hops(ctx context.Context, tx pgx.Tx, q leg.Query, starts []st
 	})
 }
 
-// hopDecay spreads weight from the starts along the edges that hold, a whole hop per step of the recursion, and scores the
-// memories that mention what it reached. A concept counts at the first hop that reaches it. The best of these memories
-// pass part of their scores on along the links of their authors, in either direction.
+// hopDecay returns the SQL of a hop-decay search. Each recursion is a hop along valid edges. A concept counts at its
+// first hop. Memories score by their reached concepts. The best pass part of their scores along authors' links, in
+// either direction.
 func (p *Postgres) hopDecay(q leg.Query, starts []start, args *postgres.Args) (tables string, in placeholders) {
 	ids, weights := make([]int64, len(starts)), make([]float64, len(starts))
 	for i, s := range starts {
@@ -386,7 +386,7 @@ func (p *Postgres) hopDecay(q leg.Query, starts []start, args *postgres.Args) (t
 		)`, placeholders{namespace, decay, degree, startDegree, holds}
 }
 
-// livePostgres is postgres.Live, or the same as of the query's time.
+// livePostgres is postgres.Live at the query's time.
 func livePostgres(q leg.Query, f record.Filter, args *postgres.Args) string {
 	f.IncludeSuperseded = q.Filter.IncludeSuperseded
 	if q.AsOf.IsZero() {
@@ -400,7 +400,7 @@ func livePostgres(q leg.Query, f record.Filter, args *postgres.Args) string {
 	return where + postgres.Matches(f, "m", args)
 }
 
-// holdsPostgres is a condition on the edge called e: it holds at the query's time, and nothing newer has closed it.
+// holdsPostgres is the condition that edge e is valid at the query's time and not closed.
 func holdsPostgres(q leg.Query, namespace string, args *postgres.Args) string {
 	holds := func(alias string) string { return alias + ".valid_to IS NULL" }
 	if !q.AsOf.IsZero() {
@@ -415,7 +415,7 @@ func holdsPostgres(q leg.Query, namespace string, args *postgres.Args) string {
 			AND (n.valid_from, n.memory_id) > (e.valid_from, e.memory_id) AND ` + holds("n") + `))`
 }
 
-// currentPostgres is a condition on the memory called m: it states no facts, or one of them holds.
+// currentPostgres is the condition that memory m has no facts or a valid one.
 func currentPostgres(q leg.Query, namespace, holds string) string {
 	if q.Filter.IncludeSuperseded {
 		return "true"

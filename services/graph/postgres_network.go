@@ -13,7 +13,7 @@ import (
 
 var _ store = (*Postgres)(nil)
 
-// statePostgres selects a state. Versions that a failover has lost are given again, so a new timeline is a new epoch.
+// statePostgres selects a state. A failover can repeat versions, so the timeline is part of the epoch.
 const statePostgres = "SELECT epoch # (" + postgres.Timeline + "), version, removed FROM graph.versions WHERE namespace = $1"
 
 // state implements source.
@@ -50,7 +50,7 @@ func (p *Postgres) changes(ctx context.Context, namespace, model string, after i
 		}); err != nil {
 			return err
 		}
-		// A memory that has come since the first statement is of a later version.
+		// Memories added after the first statement have a later version.
 		each := func(statement string, targets []any, add func(*memoryRows), more ...any) error {
 			rows, err := tx.Query(ctx, statement, append([]any{namespace, after}, more...)...)
 			if err != nil {
@@ -123,7 +123,7 @@ func (p *Postgres) texts(ctx context.Context, namespace, model string, ids []int
 	return out, err
 }
 
-// pick implements store, in one round trip.
+// pick implements store in one round trip.
 func (p *Postgres) pick(ctx context.Context, q leg.Query, ids []uuid.UUID) (at state, hits []leg.Hit, err error) {
 	var args postgres.Args
 	batch := &pgx.Batch{}

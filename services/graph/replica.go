@@ -12,39 +12,39 @@ import (
 )
 
 const (
-	// loadTime bounds the reading of a namespace's graph, whoever waits for it.
+	// loadTime bounds loading a namespace's graph.
 	loadTime = time.Minute
-	// replicaArcs is how many arcs a replica takes the memory of besides its own.
+	// replicaArcs is a replica's fixed memory in units of arcs.
 	replicaArcs = 40
 )
 
-// state says what a copy of a namespace's graph was made from; see the table of versions. The zero state is that of a
-// namespace without a graph.
+// state is the version of a namespace's graph in the tables. The zero state means that the namespace has no
+// graph.
 type state struct{ epoch, version, removed int64 }
 
-// covers says whether a copy made from state s has all that another state has. One may be asked for that is older than the copy:
-// somebody has caught up since it was read, or it was read from a standby.
+// covers reports whether a copy at s includes other. other may be older if another search has caught up or a standby
+// answered.
 func (s state) covers(other state) bool { return s.epoch == other.epoch && s.version >= other.version }
 
-// source is where networks are read from.
+// source reads graphs from tables.
 type source interface {
 	state(ctx context.Context, namespace string) (state, error)
-	// changes returns the memories of the graph that changed after a version; after 0 that is all. Facts have their vectors
-	// of the model, if it is not empty.
+	// changes returns the memories changed after a version; 0 returns all. Facts have the vectors of model, unless
+	// it is empty.
 	changes(ctx context.Context, namespace, model string, after int64) ([]memoryRows, error)
-	// memories returns the ids of all memories of the graph.
+	// memories returns the ids of all memories.
 	memories(ctx context.Context, namespace string) ([]uuid.UUID, error)
-	// texts returns what is known of concepts, with vectors of the model; those that are gone are left out.
+	// texts returns the concepts that still exist, with vectors of the model.
 	texts(ctx context.Context, namespace, model string, ids []int64) (map[int64]conceptText, error)
 }
 
-// conceptText is a concept's name, its normal form and, if it has one, its vector.
+// conceptText is a concept's key, name and optional vector.
 type conceptText struct {
 	key, name string
 	vector    code
 }
 
-// reader reads networks of a model, or of none.
+// reader reads networks for a model or none.
 type reader struct {
 	source
 	model string
@@ -53,12 +53,12 @@ type reader struct {
 
 var errTooLarge = errors.New("the namespace's graph has too many arcs to be kept in memory")
 
-// replicas are the networks of the namespaces that were searched last. Each catches up with its tables before it is used.
+// replicas caches networks of namespaces, least recently used out first. Each catches up before use.
 type replicas struct {
 	reader
-	maxArcs int      // of all networks together
-	share   float64  // of a search's time that it waits for the reading
-	none    *network // of every namespace without a graph: names that somebody makes up leave nothing behind
+	maxArcs int      // over all networks
+	share   float64  // of a search's time, to wait for loading
+	none    *network // shared by namespaces without a graph, so that made-up names use no memory
 
 	mu     sync.Mutex
 	all    map[string]*replica
@@ -74,16 +74,16 @@ type replica struct {
 	arcs     int
 	used     int64
 	at       state         // of network
-	catching chan struct{} // closed when the catching up under way has ended; nil if there is none
-	err      error         // how the last one ended
+	catching chan struct{} // closed after the current catch-up; nil if there is none
+	err      error         // of the last catch-up
 }
 
 func newReplicas(r reader, maxArcs int, share float64) *replicas {
 	return &replicas{reader: r, maxArcs: maxArcs, share: share, none: newNetwork(r.dims), all: map[string]*replica{}, unfits: map[string]state{}}
 }
 
-// last calls fn with the network of a namespace as it was left, and returns the state that was; false if there is none, or it
-// is changing.
+// last calls fn with a namespace's cached network, however old, and returns its state. It returns false if none is cached or
+// it is locked.
 func (r *replicas) last(namespace string, fn func(*network)) (state, bool) {
 	r.mu.Lock()
 	rep := r.all[namespace]
@@ -100,8 +100,8 @@ func (r *replicas) last(namespace string, fn func(*network)) (state, bool) {
 	return rep.network.at, true
 }
 
-// with calls fn with the network of a namespace as the tables are now, and says whether it could: not if the network is too
-// large, or cannot catch up in time.
+// with calls fn with a namespace's current network. It returns false if the network is too large or cannot catch up
+// in time.
 func (r *replicas) with(ctx context.Context, namespace string, fn func(*network)) (bool, error) {
 	wait, cancel := ctx, context.CancelFunc(func() {})
 	if deadline, ok := ctx.Deadline(); ok {
@@ -130,7 +130,7 @@ func (r *replicas) with(ctx context.Context, namespace string, fn func(*network)
 				return true, nil
 			}
 			rep.mu.RUnlock()
-			continue // somebody has seen a newer state
+			continue // another search has seen a newer state
 		}
 		select {
 		case <-wait.Done():
@@ -149,8 +149,8 @@ func (r *replicas) with(ctx context.Context, namespace string, fn func(*network)
 	}
 }
 
-// get returns the replica of a namespace, nil if it is known not to fit, and the catching up to wait for, nil if it is
-// where it should be.
+// get returns a namespace's replica and its catch-up in progress, if any. The replica is nil if it is known not
+// to fit.
 func (r *replicas) get(namespace string, now state) (*replica, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,7 +171,7 @@ func (r *replicas) get(namespace string, now state) (*replica, <-chan struct{}) 
 	return rep, rep.catching
 }
 
-// forget drops the replica of a namespace whose graph is gone, unless it is catching up: then the next search does.
+// forget drops the replica of a namespace without a graph, unless it is catching up.
 func (r *replicas) forget(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,7 +182,7 @@ func (r *replicas) forget(namespace string) {
 	delete(r.unfits, namespace)
 }
 
-// catchUp brings a replica to a state, or to a later one. A graph that makes it panic is one that does not fit, until it changes.
+// catchUp brings a replica to a state. A panic marks the graph as too large until it changes.
 func (r *replicas) catchUp(namespace string, rep *replica, to state) {
 	ctx, cancel := context.WithTimeout(context.Background(), loadTime)
 	defer cancel()
@@ -216,7 +216,7 @@ func (r *replicas) catchUp(namespace string, rep *replica, to state) {
 	r.evict(namespace)
 }
 
-// bring applies to a replica's network what it lacks of a state.
+// bring updates a replica's network to a state.
 func (r *replicas) bring(ctx context.Context, namespace string, rep *replica, to state) error {
 	rep.mu.RLock()
 	network, at := rep.network, rep.network.at
@@ -233,7 +233,7 @@ func (r *replicas) bring(ctx context.Context, namespace string, rep *replica, to
 	}
 	rep.mu.Lock()
 	defer rep.mu.Unlock()
-	rep.network = newNetwork(r.dims) // stays if not all can be applied
+	rep.network = newNetwork(r.dims) // kept if the update fails
 	if err := update.apply(ctx, network, r.reader, namespace); err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (r *replicas) bring(ctx context.Context, namespace string, rep *replica, to
 	return nil
 }
 
-// evict forgets what was not used for longest until the rest fits; never what is in use just now.
+// evict drops the least recently used replicas over the limit, except those in use.
 func (r *replicas) evict(current string) {
 	for r.inUse > r.maxArcs {
 		oldest := ""
@@ -259,7 +259,7 @@ func (r *replicas) evict(current string) {
 	}
 }
 
-// update is what a network lacks.
+// update is the missing changes.
 type update struct {
 	changed []memoryRows
 	removed bool

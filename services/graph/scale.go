@@ -7,20 +7,20 @@ import (
 	"sync"
 )
 
-// samples are short statements that have nothing in common.
+// samples are unrelated short statements.
 var samples = []string{
 	"Maria Lindqvist founded the bakery", "The database listens on port 5432", "Oslo is the capital of Norway",
 	"Vitamin D is made in the skin", "The meeting was moved to Thursday", "His brother plays the cello",
 }
 
-// scale is what a model's cosines mean: one model calls 0.4 the same and another calls it strangers. A query is not embedded
-// as a document is, so that even the same text can be far from 1.
+// scale calibrates a model's cosines: 0.4 means similar in one model and unrelated in another. Queries are embedded
+// differently from documents, so even the same text may be far from 1.
 type scale struct {
-	unlike float64 // of texts that have nothing in common
-	same   float64 // of a text and itself
+	unlike float64 // mean cosine of unrelated texts
+	same   float64 // mean cosine of a text and itself
 }
 
-// at is the cosine that is so far on the way from unlike, 0, to the same, 1.
+// at converts a share, 0 unlike to 1 same, to a cosine.
 func (s scale) at(share float64) float64 { return s.unlike + share*(s.same-s.unlike) }
 
 // share is the inverse of at.
@@ -31,7 +31,7 @@ func (s scale) share(cosine float64) float64 {
 	return (cosine - s.unlike) / (s.same - s.unlike)
 }
 
-// calibration measures an embedder's scale when it is first needed.
+// calibration measures an embedder's scale once, on first use.
 type calibration struct {
 	mu    sync.Mutex
 	done  bool
@@ -80,7 +80,7 @@ func (s *searcher) bothWays(ctx context.Context, texts []string) (asked, told []
 	return asked, told, err
 }
 
-// cosine is 0 if one has no direction, or they are of different models.
+// cosine is 0 if a vector is empty or the dimensions differ.
 func cosine(a, b code) float64 {
 	if len(a) != len(b) || len(a) == 0 {
 		return 0

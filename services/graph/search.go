@@ -15,25 +15,25 @@ import (
 	"github.com/triskele/triskele/services/leg"
 )
 
-// store is what a search needs of an engine.
+// store is the engine of a search.
 type store interface {
 	source
-	// pick returns the memories among the given ones that a query may find, without scores and in no order, and the state
-	// that the namespace's graph was in before they were read.
+	// pick returns the memories among ids that pass the query's filter, unscored and unordered. The state is from
+	// before the read.
 	pick(ctx context.Context, q leg.Query, ids []uuid.UUID) (state, []leg.Hit, error)
 	vectorStore
 }
 
-// tableWalker searches by hop decay in the tables; phrases are those of the query. If that is to be explained, it returns the
-// way to each hit.
+// tableWalker searches by hop decay in SQL. With q.Explain it also returns the path of
+// each hit.
 type tableWalker interface {
 	walk(ctx context.Context, q leg.Query, phrases []phrase) (leg.Result, [][]waypoint, error)
 }
 
-// searcher searches a store's graph in either way.
+// searcher searches by PageRank or hop decay.
 type searcher struct {
 	store       store
-	tables      tableWalker // nil for an engine that searches in memory only
+	tables      tableWalker // nil if the engine searches only in memory
 	config      Config
 	replicas    *replicas
 	calibration *calibration
@@ -44,7 +44,7 @@ func newSearcher(s store, tables tableWalker, config Config) searcher {
 	if r.model != "" {
 		r.dims = config.Embedder.Model().Dimensions
 	}
-	share := 0.5 // of a search's time, to load the graph in; the tables answer in the rest
+	share := 0.5 // share of a search's time for loading; the SQL search gets the rest
 	if tables == nil {
 		share = 0.9
 	}
@@ -80,7 +80,7 @@ func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 	return result, err
 }
 
-// hopDecay searches the network by hop decay. A search by PageRank comes here if the network is not in memory.
+// hopDecay searches the network by hop decay. It returns TRUNCATED for a PageRank search without a network.
 func (s *searcher) hopDecay(ctx context.Context, q leg.Query, traversal triskelev1.Traversal, ps []phrase) (leg.Result, error) {
 	var found *ranking
 	if traversal == triskelev1.Traversal_TRAVERSAL_HOP_DECAY {
@@ -96,8 +96,8 @@ func (s *searcher) hopDecay(ctx context.Context, q leg.Query, traversal triskele
 	return leg.Result{State: triskelev1.LegState_LEG_STATE_TRUNCATED, Reason: reasonNotLoaded, ScoreKind: scoreKind(traversal)}, nil
 }
 
-// pageRank searches the network, and says whether it could. Most searches find the graph as the one before left it, so they
-// walk first and learn with the hits' rows whether it has changed. Only a query whose names link to nothing is embedded.
+// pageRank searches the network and reports whether it could. It walks the cached network first, and repeats if the state
+// read with the hits shows a change. Only a query without linked names is embedded.
 func (s *searcher) pageRank(ctx context.Context, q leg.Query, text []word, ps []phrase) (leg.Result, bool, error) {
 	var found *ranking
 	var means meaning
@@ -115,7 +115,7 @@ func (s *searcher) pageRank(ctx context.Context, q leg.Query, text []word, ps []
 			return result, true, err
 		}
 	}
-	means = embed() // what linked may be gone
+	means = embed() // linked names may be gone
 	ready, err := s.replicas.with(ctx, q.Namespace, walk)
 	if !ready || err != nil {
 		return leg.Result{}, false, err
@@ -124,32 +124,32 @@ func (s *searcher) pageRank(ctx context.Context, q leg.Query, text []word, ps []
 	return result, true, err
 }
 
-// ranking is what a walk through a network found: memories, best first, that are still to pass the filter.
+// ranking lists a walk's memories, best first, before the filter.
 type ranking struct {
 	list []reached
-	// coverage says how much of the query names things that memories are about.
+	// coverage is the share of the query inside titles.
 	coverage float64
 }
 
-// reached is a memory that a walk came to.
+// reached is a memory with its score.
 type reached struct {
 	id    uuid.UUID
 	score float64
-	match int        // how many entities that the query names it mentions
-	path  []waypoint // if it is to be explained
+	match int        // number of the query's entities that it mentions
+	path  []waypoint // with explain
 }
 
-// rounded is what scores are compared by.
+// rounded makes scores comparable.
 func rounded(score float64) int64 { return int64(math.Round(score * precision)) }
 
-// waypoint is a stop of a path, by its place outside of the network.
+// waypoint is a stop of a path.
 type waypoint struct {
 	relation string
 	concept  int64
 	memory   uuid.UUID // uuid.Nil for a concept
 }
 
-// rank walks from the concepts that the query names or, if it names none, from what is nearest in meaning, and from the
+// rank walks from the concepts that the query names, else from the most similar concepts and facts, and from the
 // seeds. It returns nil if nothing links.
 func (s *searcher) rank(n *network, q leg.Query, text []word, ps []phrase, means meaning) *ranking {
 	time := momentOf(q.AsOf, q.Filter.IncludeSuperseded)
@@ -170,7 +170,7 @@ func (s *searcher) rank(n *network, q leg.Query, text []word, ps []phrase, means
 	for _, c := range starts {
 		total += c.weight
 	}
-	for _, v := range slices.Sorted(maps.Keys(meant)) { // in order, so that the same add up to the same
+	for _, v := range slices.Sorted(maps.Keys(meant)) { // sorted, for reproducible sums
 		total += meant[v]
 	}
 	for _, c := range starts {
@@ -195,7 +195,7 @@ func (s *searcher) rank(n *network, q leg.Query, text []word, ps []phrase, means
 	return found
 }
 
-// seedWeights scales the scores of the best seeds to 0 .. seedWeight, the worst of all seeds given being 0.
+// seedWeights scales the best seeds' scores to 0 .. seedWeight; the worst given seed is 0.
 func seedWeights(seeds []leg.Seed) map[uuid.UUID]float64 {
 	if len(seeds) == 0 {
 		return nil
@@ -214,8 +214,8 @@ func seedWeights(seeds []leg.Seed) map[uuid.UUID]float64 {
 	return out
 }
 
-// evenPages gives memories of the same title, where the query names it, the best one's score: a name does not say which of them
-// is meant, and of those that score the same the newest comes first.
+// evenPages raises memories with the same named title to the best one's score. The name is ambiguous, so importance and
+// then recency decide.
 func (w *walker) evenPages() {
 	for _, v := range slices.Sorted(maps.Keys(w.starts)) {
 		var pages []node
@@ -232,7 +232,7 @@ func (w *walker) evenPages() {
 	}
 }
 
-// ranking lists the memories reached, as many as are checked against the filter.
+// ranking lists the best memories, up to candidates.
 func (w *walker) ranking(q leg.Query) *ranking {
 	type scored struct {
 		at  int32
@@ -243,7 +243,7 @@ func (w *walker) ranking(q leg.Query) *ranking {
 	}
 	var list []scored
 	limit := candidates(q)
-	least := int64(math.MinInt64) // what a memory needs to be among them
+	least := int64(math.MinInt64) // least score to be listed
 	for _, v := range w.touched {
 		if v.isConcept() {
 			continue
@@ -276,7 +276,7 @@ func (w *walker) ranking(q leg.Query) *ranking {
 	return r
 }
 
-// path returns the way by which most of a node's mass first came, from a start to the node.
+// path returns the hops from a start to a node, by the most mass on first reach.
 func (w *walker) path(v node) []waypoint {
 	var out []waypoint
 	for {
@@ -297,8 +297,8 @@ func (w *walker) path(v node) []waypoint {
 	return out
 }
 
-// hits turns a ranking into an answer: what passes the filter, in the order of the scores. It says in which state the
-// namespace's graph is by now.
+// hits filters a ranking, sorts it and returns the result. It also returns the graph's current
+// state.
 func (s *searcher) hits(ctx context.Context, q leg.Query, r *ranking, traversal triskelev1.Traversal) (state, leg.Result, error) {
 	if r == nil {
 		now, err := s.store.state(ctx, q.Namespace)
@@ -345,8 +345,8 @@ func (s *searcher) hits(ctx context.Context, q leg.Query, r *ranking, traversal 
 	return now, result, err
 }
 
-// enough is how many of a list to look up at first: twice what the query wants and those with the last one's score, whose
-// order the rows decide; all, if the filter may leave out most.
+// enough is how many memories to look up first: twice the query's depth, plus ties with the last score. A narrow filter
+// needs all.
 func enough(list []reached, q leg.Query) int {
 	if q.Filter.Narrow() {
 		return len(list)
@@ -358,7 +358,7 @@ func enough(list []reached, q leg.Query) int {
 	return n
 }
 
-// steps are ways with the names of the concepts on them.
+// steps adds the concepts' names to paths.
 func (s *searcher) steps(ctx context.Context, namespace string, paths [][]waypoint) ([][]leg.Step, error) {
 	var ids []int64
 	for _, path := range paths {

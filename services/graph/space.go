@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// rescored is how many rows, nearest by their signs, are compared in full.
+	// rescored is the number of rows for exact rescoring.
 	rescored = 512
-	// arcBytes is what an arc of a network takes in memory, about.
+	// arcBytes is the approximate memory of an arc.
 	arcBytes = 100
 )
 
-// code is a vector by a byte for each dimension, which is all that a cosine of two hundredths wants. Its length is lost.
+// code is a vector quantized to a byte per dimension, without its length. Its cosines are exact to about 0.02.
 type code []int8
 
-// encode rounds a vector; the empty code stands for the zero vector.
+// encode quantizes a vector; the empty code is the zero vector.
 func encode(vector []float32) code {
 	var most float64
 	for _, x := range vector {
@@ -49,7 +49,7 @@ func toCode(stored []byte) code {
 	return out
 }
 
-// space holds vectors of one model by row, some rows without.
+// space holds one model's vectors by row, with gaps.
 type space struct {
 	dims  int
 	signs []uint64 // a bit for each dimension
@@ -59,12 +59,12 @@ type space struct {
 
 func (s *space) words() int { return (s.dims + 63) / 64 }
 
-// rowArcs is how many arcs a row takes the memory of.
+// rowArcs is a row's memory in units of arcs.
 func (s *space) rowArcs() int { return (s.dims + 8*s.words() + 4 + arcBytes - 1) / arcBytes }
 
 func (s *space) has(row int32) bool { return int(row) < len(s.norms) && s.norms[row] > 0 }
 
-// set gives a row a vector, and says whether it could: not if the vector has other dimensions, or none.
+// set stores a row's vector. It returns false for other dimensions or a zero vector.
 func (s *space) set(row int32, vector code) bool {
 	if s.dims == 0 || len(vector) != s.dims {
 		return false
@@ -86,15 +86,15 @@ func (s *space) clear(row int32) {
 	}
 }
 
-// near is a row and its cosine to what was asked about.
+// near is a row with its cosine similarity.
 type near struct {
 	row    int32
 	cosine float64
 }
 
-// nearest returns the rows with at least a cosine to a vector, nearest first and equally near ones in the given order, that
-// pass a check, at most n. Of many rows it compares in full those with the most signs in common (Charikar, "Similarity estimation techniques from rounding
-// algorithms", STOC 2002), so that it can miss one.
+// nearest returns at most n rows that pass a check and have at least the cosine least, best first, ties by order.
+// It rescores exactly only the rows with the fewest differing signs (Charikar, "Similarity estimation techniques from
+// rounding algorithms", STOC 2002), so it can miss a row.
 func (s *space) nearest(vector code, n int, least float64, pass func(row int32) bool, order func(a, b int32) int) []near {
 	if s.dims == 0 || len(vector) != s.dims || len(s.norms) == 0 {
 		return nil
@@ -133,7 +133,7 @@ func (s *space) nearest(vector code, n int, least float64, pass func(row int32) 
 	return out[:min(len(out), n)]
 }
 
-// sketch writes a vector's signs.
+// sketch writes the sign bits.
 func sketch(into []uint64, vector code) {
 	clear(into)
 	for i, x := range vector {
@@ -143,7 +143,7 @@ func sketch(into []uint64, vector code) {
 	}
 }
 
-// dot is the inner product. The partial sums do not wait for one another.
+// dot is the inner product. Independent partial sums allow parallelism.
 func dot(a, b []int8) int32 {
 	var s0, s1, s2, s3 int32
 	for len(a) >= 4 && len(b) >= 4 {

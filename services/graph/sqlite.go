@@ -24,7 +24,7 @@ var (
 	_ queue.Indexer  = (*SQLite)(nil)
 )
 
-// NewSQLite returns the graph in a database; the queue is asked for what is pending.
+// NewSQLite returns the graph of a database; q reports pending tasks.
 func NewSQLite(db *sqlite.DB, q queue.Store, cfg Config) *SQLite {
 	s := &SQLite{Follower: queue.Follow(q, indexName), db: db, queue: q}
 	s.searcher = newSearcher(s, nil, cfg)
@@ -47,8 +47,8 @@ func (s *SQLite) Index(ctx context.Context, records []record.Record) error {
 	return s.embedAll(ctx, namespaces, documents)
 }
 
-// putSQLite replaces what the graph knows from the documents, all of one namespace, leaving out those whose memory has
-// changed since or is sensitive.
+// putSQLite replaces the documents of one namespace. It skips documents that are outdated or
+// sensitive.
 func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []document) error {
 	var current []document
 	var phrases []phrase
@@ -90,7 +90,7 @@ func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []documen
 	return nil
 }
 
-// nextVersionSQLite counts a change of a namespace's graph.
+// nextVersionSQLite increments the graph's version.
 func nextVersionSQLite(ctx context.Context, tx *sql.Tx, namespace string) (version int64, err error) {
 	err = tx.QueryRowContext(ctx, `
 		INSERT INTO graph_versions (namespace, version, removed) VALUES (?, 1, 0)
@@ -155,7 +155,7 @@ func putDocument(ctx context.Context, tx *sql.Tx, d document, mentions []mention
 	return nil
 }
 
-// knownSQLite returns how many memories mention each of the given concepts that exist.
+// knownSQLite returns the mentions of each known concept, by id.
 func knownSQLite(ctx context.Context, tx *sql.Tx, namespace string, ids []int64) (map[int64]int64, error) {
 	var args sqlite.Args
 	rows, err := tx.QueryContext(ctx, `
@@ -176,7 +176,7 @@ func knownSQLite(ctx context.Context, tx *sql.Tx, namespace string, ids []int64)
 	return known, rows.Err()
 }
 
-// liveSQLite is sqlite.Live, or the same as of the query's time.
+// liveSQLite is sqlite.Live at the query's time.
 func liveSQLite(q leg.Query, f record.Filter, args *sqlite.Args) string {
 	f.IncludeSuperseded = q.Filter.IncludeSuperseded
 	if q.AsOf.IsZero() {

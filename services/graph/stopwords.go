@@ -12,13 +12,13 @@ func set(lists ...string) map[string]bool {
 	return m
 }
 
-// connectors hold a name together: Bank of Aldermouth, Vincent van Gogh, Lord of the Rings.
+// connectors join parts of a name: Bank of Aldermouth, Vincent van Gogh, Lord of the Rings.
 var connectors = set("of van von der den de del della di da do dos das du la le el al bin ibn ter ten zu the")
 
-// honorifics stand in front of a name and are no part of it.
+// honorifics precede a name and are not part of it.
 var honorifics = set("mr mrs ms dr prof st sr jr")
 
-// stopWords name nothing, whatever their case. Weekdays and months are among them: they would link everything.
+// stopWords are never names. Weekdays and months would link everything.
 var stopWords = set(`
 	a an the this that these those
 	i me my mine myself you your yours yourself he him his himself she her hers herself it its itself

@@ -14,34 +14,34 @@ import (
 )
 
 const (
-	// embedBatch is how many memories' names and facts are embedded together, maxTexts how many of these in one call.
+	// embedBatch is the number of memories per batch, maxTexts the texts per call.
 	embedBatch = 64
 	maxTexts   = 512
-	// embedShare is the part of a search's time that the query's embedding may take.
+	// embedShare is the share of a search's time for embedding the query.
 	embedShare = 0.4
-	// embedRetry is how long refreshing waits after the embedder has failed.
+	// embedRetry is the pause after the embedder failed.
 	embedRetry = 30 * time.Second
 )
 
-// unembedded is a concept, or a fact if target is set, that lacks a vector of the model.
+// unembedded is a concept or, with a relation, a fact without a vector.
 type unembedded struct {
 	concept        int64 // or a fact's source
 	target         int64
 	relation, text string
 }
 
-// vectorStore is where vectors are kept.
+// vectorStore stores vectors.
 type vectorStore interface {
-	// unembedded returns what memories mention and state that lacks a vector of a model, each once. Phrases are left out:
-	// they say too little.
+	// unembedded returns the distinct concepts and facts of memories without a vector of model. It leaves out phrases,
+	// which are too weak.
 	unembedded(ctx context.Context, namespace, model string, memories []uuid.UUID) ([]unembedded, error)
-	// putVectors stores vectors, as of, and changes the memories' version. What has gone meanwhile is left out.
+	// putVectors stores vectors of concepts and facts and bumps the memories' version. It skips deleted ones.
 	putVectors(ctx context.Context, namespace, model string, memories []uuid.UUID, of []unembedded, vectors []code) error
-	// namespaces returns those that have a graph.
+	// namespaces returns those with a graph.
 	namespaces(ctx context.Context) ([]string, error)
 }
 
-// modelName is the identity of the vectors' space, or "" without an embedder.
+// modelName identifies the vector space; "" without an embedder.
 func (c Config) modelName() string {
 	if c.Embedder == nil {
 		return ""
@@ -49,8 +49,8 @@ func (c Config) modelName() string {
 	return c.Embedder.Model().String()
 }
 
-// embed gives the names and facts of memories vectors of the configured model. The texts are read from the tables, where
-// nothing of a sensitive memory is, and are not sent once they are no longer there.
+// embed makes vectors for the names and facts of memories. It reads the texts from the tables, which have none of
+// sensitive memories, and sends only texts that still exist.
 func (s *searcher) embed(ctx context.Context, namespace string, memories []uuid.UUID) error {
 	if s.config.Embedder == nil || len(memories) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (s *searcher) embed(ctx context.Context, namespace string, memories []uuid.
 	return s.store.putVectors(ctx, namespace, s.config.modelName(), memories, list, codes)
 }
 
-// embedTexts returns the vectors of texts that have their prefix.
+// embedTexts embeds texts that have the prefix already.
 func (s *searcher) embedTexts(ctx context.Context, texts []string) ([]code, error) {
 	model := s.config.Embedder.Model()
 	vectors, err := s.config.Embedder.EmbedDocuments(ctx, texts)
@@ -113,8 +113,8 @@ func (s *searcher) embedAll(ctx context.Context, namespaces []string, documents 
 	return nil
 }
 
-// Refresh embeds, in the background, what has no vector of the configured model: what was stored by a program that knows
-// no vectors, or under another model. It returns when it is done, or ctx ends.
+// Refresh embeds concepts and facts without a vector of the configured model. It retries after errors and returns
+// when it is done or ctx ends.
 func (s *searcher) Refresh(ctx context.Context, log *slog.Logger) {
 	if s.config.Embedder == nil {
 		return
@@ -152,13 +152,13 @@ func (s *searcher) refresh(ctx context.Context) error {
 	return nil
 }
 
-// meaning is what a query is linked by besides names: its vector, and what cosines to it mean.
+// meaning is a query's vector with its model's scale.
 type meaning struct {
 	vector code // nil if there is none
 	scale
 }
 
-// meaningOf returns a query's meaning. A search goes without if the embedder fails or takes too long: names link without it.
+// meaningOf embeds a query. It returns no vector if the embedder fails or is late: names link without it.
 func (s *searcher) meaningOf(ctx context.Context, q leg.Query) meaning {
 	if s.config.Embedder == nil {
 		return meaning{}

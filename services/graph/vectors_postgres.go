@@ -50,7 +50,7 @@ func (p *Postgres) putVectors(ctx context.Context, namespace, model string, memo
 	}
 	for range maxIndexAttempts {
 		err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-			// The same order of locks as in Index.
+			// Same lock order as in Index.
 			if _, err := postgres.In(tx, namespace).Exec(ctx,
 				"SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) AND NOT sensitive ORDER BY id FOR SHARE", namespace, memories); err != nil {
 				return err

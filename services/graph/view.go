@@ -18,13 +18,13 @@ import (
 	"github.com/triskele/triskele/services/leg"
 )
 
-// Viewer lets people look into graphs.
+// Viewer opens graphs for inspection.
 type Viewer interface {
-	// View reads the graph of a namespace as it is now.
+	// View reads a namespace's current graph.
 	View(ctx context.Context, namespace string) (*View, error)
 }
 
-// View is the graph of a namespace at one moment, in memory.
+// View is a snapshot of a namespace's graph.
 type View struct {
 	network *network
 	names   map[int64]string
@@ -57,16 +57,16 @@ func (s *searcher) View(ctx context.Context, namespace string) (*View, error) {
 	return &View{n, names}, err
 }
 
-// Stats are counts of what a graph has.
+// Stats are counts of a graph.
 type Stats struct {
 	Memories   int `json:"memories"`
 	Concepts   int `json:"concepts"`
 	Mentions   int `json:"mentions"`
 	Facts      int `json:"facts"`
 	Links      int `json:"links"`
-	Singletons int `json:"singletons"` // concepts of one memory, which lead nowhere
-	Hubs       int `json:"hubs"`       // concepts of so many that they lead nowhere
-	Vectors    int `json:"vectors"`    // of concepts and facts, of the model that is configured
+	Singletons int `json:"singletons"` // concepts with one mention; they pass nothing on
+	Hubs       int `json:"hubs"`       // concepts with too many mentions; they pass nothing on
+	Vectors    int `json:"vectors"`    // of concepts and facts, for the configured model
 }
 
 // Stats counts.
@@ -104,17 +104,17 @@ type Statement struct {
 	Object   string    `json:"object"`
 	Memory   uuid.UUID `json:"memory"`
 	From     time.Time `json:"from"`
-	To       time.Time `json:"to,omitzero"`        // zero: it holds
-	ClosedBy uuid.UUID `json:"closed_by,omitzero"` // the memory whose fact closed it, if one did
-	Single   bool      `json:"single,omitempty"`   // the subject has one object at a time
-	StatedTo time.Time `json:"stated_to,omitzero"` // when its source says that it ended
+	To       time.Time `json:"to,omitzero"`        // zero if valid
+	ClosedBy uuid.UUID `json:"closed_by,omitzero"` // the memory with the closing fact, if any
+	Single   bool      `json:"single,omitempty"`   // one object at a time
+	StatedTo time.Time `json:"stated_to,omitzero"` // end given by its source
 }
 
-// ConceptView is what a graph knows of a concept.
+// ConceptView describes a concept.
 type ConceptView struct {
 	Name     string      `json:"name"`
-	Memories []uuid.UUID `json:"memories"` // that mention it, ascending
-	Pages    []uuid.UUID `json:"pages"`    // of these, those that it is the title of
+	Memories []uuid.UUID `json:"memories"` // mentions, ascending
+	Pages    []uuid.UUID `json:"pages"`    // memories with this title
 	Aliases  []string    `json:"aliases"`
 	Facts    []Statement `json:"facts"` // by time
 }
@@ -189,7 +189,7 @@ type Neighbour struct {
 	Facts    []string `json:"facts"`    // relations that hold between the two
 }
 
-// Neighbours returns the concepts next to one, those with facts first, then by how many memories mention both.
+// Neighbours returns the adjacent concepts, most facts first, then most shared memories.
 func (v *View) Neighbours(name string) []Neighbour {
 	at, known := v.network.concept[conceptID(Key(name))]
 	if !known {
@@ -232,8 +232,8 @@ func (v *View) Neighbours(name string) []Neighbour {
 	return out
 }
 
-// Path returns the shortest way from one concept to another along mentions, facts that hold and authors' links; of several
-// one of them. It is empty if there is none, or a name is no concept.
+// Path returns a shortest path between two concepts along mentions, valid facts and authors' links. It is empty if
+// there is none or a name is unknown.
 func (v *View) Path(from, to string) []leg.Step {
 	start, known := v.network.concept[conceptID(Key(from))]
 	end, known2 := v.network.concept[conceptID(Key(to))]
@@ -252,7 +252,7 @@ func (v *View) Path(from, to string) []leg.Step {
 	return steps
 }
 
-// shortest is a breadth-first search over the arcs that mass takes.
+// shortest is a breadth-first search over the walker's arcs.
 func (w *walker) shortest(from, to node) []waypoint {
 	w.begin()
 	defer w.end()
@@ -285,7 +285,7 @@ func (v *View) Triples() []Statement {
 	return out
 }
 
-// pairs calls fn with every two memories and concepts that belong together, ordered, and then with every fact that holds.
+// pairs calls mention for each memory's concepts and then fact for each valid fact, in order.
 func (v *View) pairs(mention func(memory uuid.UUID, concept int64, salience float32), fact func(s Statement, source, target int64)) {
 	for _, id := range slices.SortedFunc(maps.Keys(v.network.memory), compareIDs) {
 		m := &v.network.memories[v.network.memory[id]]
@@ -315,7 +315,7 @@ func (v *View) conceptIDs() []int64 {
 	return ids
 }
 
-// DOT writes the graph for Graphviz: concepts, memories by their ids, mentions and facts that hold.
+// DOT writes concepts, memory ids, mentions and valid facts for Graphviz.
 func (v *View) DOT(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("digraph memories {\n")

@@ -9,20 +9,20 @@ import (
 	"github.com/triskele/triskele/services/leg"
 )
 
-// viaTogether is the step between two concepts that a memory mentions both.
+// viaTogether relates two co-mentioned concepts.
 const viaTogether = "mentioned with"
 
-// placeholders are what the statement of a walk by hop decay and the one that explains it have in common.
+// placeholders are shared by the hop-decay search and its explanation.
 type placeholders struct{ namespace, decay, degree, startDegree, holds string }
 
-// way is a step that a walk by hop decay took, from a concept or a memory to a concept of the next hop or a memory. Where a
-// memory is uuid.Nil, it is a concept.
+// way is a step of a hop-decay walk, from a concept or memory to a concept or memory. A nil memory means
+// a concept.
 type way struct {
 	concept, fromConcept int64
 	memory, fromMemory   uuid.UUID
 	relation             string
 	back                 bool    // against the relation's direction
-	share                float64 // of the score or weight of where it leads
+	share                float64 // contribution to the target's score or weight
 }
 
 // via names the step.
@@ -38,14 +38,14 @@ func (w way) via() string {
 	return w.relation
 }
 
-// better orders ways to the same place by what they brought there.
+// better orders ways by their contribution.
 func (w way) better(other way) bool {
 	return cmp.Or(cmp.Compare(rounded(other.share), rounded(w.share)), cmp.Compare(w.fromConcept, other.fromConcept),
 		compareIDs(w.fromMemory, other.fromMemory), cmp.Compare(w.via(), other.via())) < 0
 }
 
-// routes returns the way to each memory by which most of its score came, from a concept of the query on; none to one that the
-// walk did not come to.
+// routes returns each memory's path with the largest contributions, from a concept of the query. Unreached memories
+// have none.
 func routes(ways []way, memories []uuid.UUID) [][]waypoint {
 	concepts, mentioned, reached := map[int64]way{}, map[uuid.UUID]way{}, map[uuid.UUID]way{}
 	for _, w := range ways {
@@ -88,7 +88,7 @@ func idsOf(hits []leg.Hit) []uuid.UUID {
 	return ids
 }
 
-// keep remembers the best way to a place.
+// keep stores the best way to a place.
 func keep[K comparable](best map[K]way, to K, w way) {
 	if known, ok := best[to]; !ok || w.better(known) {
 		best[to] = w

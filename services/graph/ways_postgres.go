@@ -10,7 +10,7 @@ import (
 	"github.com/triskele/triskele/services/store/postgres"
 )
 
-// paths walks once more and returns how the walk came to memories.
+// paths repeats the walk and returns the paths to memories.
 func (p *Postgres) paths(ctx context.Context, tx pgx.Tx, q leg.Query, starts []start, memories []uuid.UUID) ([][]waypoint, error) {
 	var args postgres.Args
 	tables, in := p.hopDecay(q, starts, &args)

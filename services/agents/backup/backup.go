@@ -1,6 +1,13 @@
-// Package backup writes all namespaces of a database into one file that can be verified as a whole, and restores it into
-// any other database of either engine. Memories come back as they were: ids, times, revisions, supersession and what is
-// sensitive. Indexes are built anew; curation decisions and facts of the graph are not part of it.
+// Package backup writes all namespaces of a database to one checksummed file and restores it into either engine.
+//
+// The file is JSON lines:
+//  1. The first line has the format version.
+//  2. Each namespace is a line with its name and its lexical settings, if they are not the defaults.
+//  3. Its memories follow, one a line, with ids, times, revisions, supersession and sensitivity.
+//  4. The last line has the counts and the SHA-256 of all lines before it.
+//
+// Restore verifies the whole file before it stores anything. The services rebuild the indexes. A backup does not have
+// the curator's decisions or the graph's facts.
 package backup
 
 import (
@@ -25,22 +32,22 @@ import (
 )
 
 const (
-	// format is the version of the file, in its first line.
+	// format is the file's version.
 	format = 1
-	// batch is how many memories are read and stored at a time.
+	// batch is the number of memories per read and write.
 	batch = 500
-	// maxLine bounds a line: the largest memory, with every character escaped, is well below it.
+	// maxLine bounds a line in bytes. The largest memory is well below it, even fully escaped.
 	maxLine = 4 << 20
 )
 
-// Store is what is backed up.
+// Store holds the memories.
 type Store interface {
 	ListNamespaces(ctx context.Context, prefix, after string, n int) ([]memory.Namespace, error)
 	Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error
 	Insert(ctx context.Context, records []record.Record) ([]memory.Inserted, error)
 }
 
-// Settings are those of namespaces for searching by words.
+// Settings keeps the lexical settings of namespaces.
 type Settings interface {
 	Settings(ctx context.Context, namespace string) (lexical.Settings, error)
 	Set(ctx context.Context, namespace string, s lexical.Settings) error
@@ -56,7 +63,7 @@ type line struct {
 
 type namespace struct {
 	Name     string            `json:"name"`
-	Settings *lexical.Settings `json:"settings,omitempty"` // if they are not the default ones
+	Settings *lexical.Settings `json:"settings,omitempty"` // nil means the default
 }
 
 // end is the last line.
@@ -65,20 +72,20 @@ type end struct {
 	SHA256 string `json:"sha256"` // of all lines before, in hexadecimal
 }
 
-// Contents says how much a file holds.
+// Contents counts the items of a file.
 type Contents struct {
 	Namespaces int64 `json:"namespaces"`
 	Memories   int64 `json:"memories"`
 }
 
-// Write backs a database up while it is in use. Of each namespace it has one moment, at which every write acknowledged before
-// the call is there; the moments of two namespaces differ.
+// Write backs up a database that is in use. Each namespace is a snapshot with all writes acknowledged before the call.
+// Snapshots of two namespaces differ in time.
 func Write(ctx context.Context, store Store, settings Settings, out io.Writer) (Contents, error) {
 	w := &writer{out: bufio.NewWriter(out), sum: sha256.New()}
 	w.put(line{Backup: format})
 	var contents Contents
 	written := map[string]bool{}
-	for range 2 { // the second time for those that were renamed meanwhile, to a name whose turn was over
+	for range 2 { // the second pass catches namespaces renamed meanwhile
 		for after := ""; ; {
 			list, err := store.ListNamespaces(ctx, "", after, batch)
 			if err != nil {
@@ -149,7 +156,7 @@ func (w *writer) namespace(ctx context.Context, store Store, settings Settings, 
 	})
 }
 
-// DamagedError says where a file is not as it was written.
+// DamagedError says where a file differs from a backup.
 type DamagedError struct {
 	Line int // from 1
 	What string
@@ -159,13 +166,13 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the backup is damaged in line %d: %s", e.Line, e.What)
 }
 
-// Verify reads a whole file and returns what it holds; a *DamagedError if it is not to the byte what Write wrote.
+// Verify reads a whole file and counts its items. A file that is not a backup returns a *DamagedError.
 func Verify(in io.Reader) (Contents, error) {
 	return read(in, func(*namespace, *record.Record) error { return nil })
 }
 
-// Restore verifies a file and then stores what it holds. Memories that are there already, the same to the letter, are left
-// as they are, so that a restore can be repeated; one of the same id that differs ends it with a *memory.ConflictError.
+// Restore verifies a file and stores its memories. Identical memories in the store are left alone, so Restore can be repeated.
+// A different memory with the same id returns a *memory.ConflictError.
 func Restore(ctx context.Context, store Store, settings Settings, in io.ReadSeeker) (Contents, error) {
 	if contents, err := Verify(in); err != nil {
 		return contents, err
@@ -202,7 +209,7 @@ func Restore(ctx context.Context, store Store, settings Settings, in io.ReadSeek
 	return contents, errors.Join(err, flush())
 }
 
-// read calls fn with each namespace, followed by its memories.
+// read calls fn with each namespace, then its memories.
 func read(in io.Reader, fn func(*namespace, *record.Record) error) (Contents, error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)

@@ -88,7 +88,7 @@ func holding(c backup.Contents) string {
 	return fmt.Sprintf("%s of %s", render.Count(c.Memories, "memory", "memories"), render.Count(c.Namespaces, "namespace", "namespaces"))
 }
 
-// withMigrated opens a database that has this program's schema for the length of fn.
+// withMigrated opens a database that has this program's schema and calls fn.
 func withMigrated(ctx context.Context, env *Env, database databaseFlags, fn func(backend.Backend) error) error {
 	t, err := database.target(env)
 	if err != nil {

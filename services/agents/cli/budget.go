@@ -33,7 +33,7 @@ type budgetCmd struct {
 	SVG     bool              `help:"Print the plot." xor:"form"`
 }
 
-// Validate refuses what cannot be.
+// Validate checks the ranges.
 func (c *budgetCmd) Validate() error {
 	if c.Limit < 1 {
 		return errors.New("--limit must be 1 or more")
@@ -49,7 +49,7 @@ func (c *budgetCmd) Validate() error {
 	return nil
 }
 
-// Run reads, computes and draws.
+// Run prints the report.
 func (c *budgetCmd) Run(ctx context.Context, env *Env) error {
 	rule := spending.Rule{}
 	for _, text := range c.Leg {
@@ -91,7 +91,7 @@ func (c *budgetCmd) Run(ctx context.Context, env *Env) error {
 	return env.print(env.style().Spending(report))
 }
 
-// read fetches the traces and says in words from where.
+// read fetches the traces and names their source.
 func (c *budgetCmd) read(ctx context.Context, env *Env) (_ []otlp.Trace, source string, err error) {
 	q := traces.Query{Service: c.Service, From: env.Now().Add(-c.Last), To: env.Now(), Limit: c.Limit, Header: http.Header{}}
 	for name, value := range c.Header {

@@ -1,5 +1,12 @@
-// Package cli is the command-line program triskele: one small struct per command. Commands talk to a gateway over gRPC,
-// except those that run one (up, demo, eval) or care for a database (migrate, doctor).
+// Package cli is the command-line program triskele. Each command is a small struct of kong flags with a Run method.
+//
+// The general process for a command line is:
+//  1. Run parses the arguments, the environment and the configuration file into the struct commands.
+//  2. kong calls Validate of each selected flag group, then Run of the selected command.
+//  3. Most commands call a gateway over gRPC with gatewayFlags.with or .call.
+//  4. Commands about the database itself (migrate, models, queue, graph) open it with databaseFlags.
+//  5. mcp and hook use storeFlags: a gateway if one is named, else a system in this process.
+//  6. Run maps the error to a message on standard error and an exit code.
 package cli
 
 import (
@@ -31,7 +38,7 @@ const (
 	exitPartly  = 3
 )
 
-// about is the program and its exit codes, for help, manual page and reference.
+// about describes the program for help, manual page and reference.
 var about = manual.Program{
 	Name:        "triskele",
 	Description: `A recall service for agents: remembers short texts and finds the ones that matter. Start it with "triskele up".`,
@@ -43,18 +50,18 @@ var about = manual.Program{
 	},
 }
 
-// Env is what the program has of its surroundings.
+// Env is the program's environment.
 type Env struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(string) string
 	Now      func() time.Time
-	Started  time.Time // when the process was
+	Started  time.Time // start time of the process
 
-	palette render.Palette // what --color says
+	palette render.Palette // value of --color
 }
 
-// style suits standard output.
+// style is standard output's.
 func (e *Env) style() render.Style { return e.styleOf(e.Out) }
 
 func (e *Env) styleOf(out io.Writer) render.Style {
@@ -65,7 +72,7 @@ func (e *Env) styleOf(out io.Writer) render.Style {
 	return render.StyleOf(out, palette)
 }
 
-// print writes text that has been drawn to standard output.
+// print writes rendered text to standard output.
 func (e *Env) print(text string) error {
 	_, err := io.WriteString(e.Out, text)
 	return err
@@ -115,7 +122,7 @@ type versionCmd struct{}
 // Run prints the version.
 func (versionCmd) Run(env *Env) error { return env.print(telemetry.Version() + "\n") }
 
-// newParser reads command lines into root.
+// newParser makes a parser that fills root.
 func newParser(root *commands, options ...kong.Option) (*kong.Kong, error) {
 	return kong.New(root, append(options,
 		kong.Name(about.Name), kong.Description(about.Help()),
@@ -124,7 +131,7 @@ func newParser(root *commands, options ...kong.Option) (*kong.Kong, error) {
 	)...)
 }
 
-// Run executes one command line, without the program's name, and returns the code to exit with.
+// Run executes one command line without the program's name. It returns the exit code.
 func Run(ctx context.Context, args []string, env Env) int {
 	exited := -1 // set when kong has printed the help or the version
 	root := &commands{}
@@ -149,7 +156,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 		}
 		_, _ = fmt.Fprintf(env.Err, "error: %v\nSee %s --help\n", err, command)
 		if args[0] == "hook" || command == "triskele hook" {
-			return exitOK // an agent would take any other for a veto on the prompt
+			return exitOK // agents treat other exit codes as a veto on the prompt
 		}
 		return exitUsage
 	}
@@ -164,7 +171,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 	return exitOK
 }
 
-// printJSON writes a message for programs.
+// printJSON writes a message as JSON.
 func (e *Env) printJSON(m proto.Message) error {
 	text, err := render.JSON(m)
 	if err != nil {
@@ -178,7 +185,7 @@ type jsonFlag struct {
 	JSON bool `help:"Print the result as JSON."`
 }
 
-// result prints what a command has to say: to programs, or to people.
+// result prints value as JSON with --json, else text.
 func (f jsonFlag) result(env *Env, value any, text string) error {
 	if f.JSON {
 		return env.printValue(value)
@@ -186,7 +193,7 @@ func (f jsonFlag) result(env *Env, value any, text string) error {
 	return env.print(text)
 }
 
-// printValue is printJSON for what is no message.
+// printValue writes indented JSON.
 func (e *Env) printValue(v any) error {
 	encoder := json.NewEncoder(e.Out)
 	encoder.SetIndent("", "  ")
@@ -194,7 +201,7 @@ func (e *Env) printValue(v any) error {
 	return encoder.Encode(v)
 }
 
-// printLine writes a value of a list as a line of JSON.
+// printLine writes one line of JSON.
 func (e *Env) printLine(v any) error {
 	encoder := json.NewEncoder(e.Out)
 	encoder.SetEscapeHTML(false)

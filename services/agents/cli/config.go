@@ -62,7 +62,7 @@ func (c *configShowCmd) Run(_ context.Context, env *Env, parsed *kong.Context, s
 	return env.print(text + env.style().Table(table))
 }
 
-// child is the command of that name below a node, nil if there is none.
+// child returns the visible command of that name below a node, or nil.
 func child(node *kong.Node, name string) *kong.Node {
 	for _, n := range node.Children {
 		if n.Name == name && !n.Hidden {
@@ -72,7 +72,7 @@ func child(node *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// given are the settings that are not at their defaults, of all commands: one that several take from the same place, once.
+// given returns the settings of all commands that are not defaults. Commands that share a setting list it once.
 func given(source *settings.Source, parsed *kong.Context) (list []settings.Setting) {
 	seen := map[settings.Setting]int{}
 	for _, leaf := range parsed.Model.Leaves(true) {

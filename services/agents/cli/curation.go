@@ -50,7 +50,7 @@ func (c *curationListCmd) Run(ctx context.Context, env *Env) error {
 	return err
 }
 
-// decisions calls fn with the decisions about a memory, or all if that is empty, up to a limit if that is not 0.
+// decisions calls fn with up to limit decisions about a memory. No memory means all, limit 0 means no limit.
 func (g gatewayFlags) decisions(ctx context.Context, namespace, memory string, limit int, fn func(*triskelev1.Decision) error) error {
 	req := &triskelev1.ListDecisionsRequest{Namespace: namespace, MemoryId: memory}
 	for left := limit; ; {
@@ -85,7 +85,7 @@ type curationShowCmd struct {
 	Gateway   gatewayFlags  `embed:""`
 }
 
-// Run draws each decision with its memories.
+// Run prints decisions with their memories.
 func (c *curationShowCmd) Run(ctx context.Context, env *Env) error {
 	shown := false
 	err := c.Gateway.decisions(ctx, c.Namespace.Namespace, c.ID, 0, func(d *triskelev1.Decision) error {
@@ -116,7 +116,7 @@ func (c *curationShowCmd) Run(ctx context.Context, env *Env) error {
 	return err
 }
 
-// printWith writes a decision and the memories that it is about as a line of JSON.
+// printWith writes a decision and its memories as a line of JSON.
 func (e *Env) printWith(d *triskelev1.Decision, memories *triskelev1.GetResponse) error {
 	decision, err := render.JSONLine(d)
 	if err != nil {
@@ -158,7 +158,7 @@ type curationOffCmd struct {
 // Validate implements kong's interface.
 func (c *curationOffCmd) Validate() error { return c.Database.check() }
 
-// Run switches it off. A process that is started with a model switches it on again.
+// Run switches curation off. A process started with a model switches it on again.
 func (c *curationOffCmd) Run(ctx context.Context, env *Env) error {
 	t, err := c.Database.target(env)
 	if err == nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/triskele/triskele/services/wiring/backend"
 )
 
-// databaseFlags say which database to use. Without any of them it is the SQLite file in the platform's data folder.
+// databaseFlags select the database. The default is the SQLite file in the platform's data folder.
 type databaseFlags struct {
 	Store    string `help:"Kind of database: sqlite or postgres; follows from --sqlite and --postgres if not given." enum:",sqlite,postgres" default:"" placeholder:"KIND" group:"Database:"`
 	SQLite   string `name:"sqlite" help:"Path of the SQLite file; the platform's data folder if not given." env:"TRISKELE_SQLITE" placeholder:"PATH" group:"Database:"`
 	Postgres string `help:"PostgreSQL connection URL." env:"TRISKELE_POSTGRES" placeholder:"URL" group:"Database:"`
 }
 
-// check is for the Validate method of commands.
+// check implements Validate for commands.
 func (d databaseFlags) check() error {
 	switch {
 	case d.Store == "postgres" && d.Postgres == "":
@@ -30,7 +30,7 @@ func (d databaseFlags) check() error {
 	return nil
 }
 
-// given says whether a database was named at all.
+// given reports whether a database was named.
 func (d databaseFlags) given() bool { return d.Store != "" || d.SQLite != "" || d.Postgres != "" }
 
 // target is a database to open: a URL, or the path of a file.
@@ -47,7 +47,7 @@ func (d databaseFlags) target(env *Env) (target, error) {
 	return target{path: filepath.Join(folder, "triskele.db")}, err
 }
 
-// DataFolder is where a program keeps its data by the convention of the platform.
+// DataFolder returns the platform's folder for the program's data.
 func DataFolder(goos string, getenv func(string) string) (string, error) {
 	under := func(variable string, rest ...string) (string, error) {
 		if base := getenv(variable); filepath.IsAbs(base) {
@@ -74,7 +74,7 @@ func (t target) String() string {
 	return t.path
 }
 
-// create makes sure that a file exists which only its owner can read. SQLite gives the files beside it the same mode.
+// create makes a file that only its owner can read. SQLite gives its side files the same mode.
 func (t target) create() error {
 	if t.url != "" {
 		return nil
@@ -89,7 +89,7 @@ func (t target) create() error {
 	return file.Close()
 }
 
-// exists is an error if there is no such file.
+// exists fails if the file is missing.
 func (t target) exists() error {
 	if t.url != "" {
 		return nil
@@ -100,7 +100,7 @@ func (t target) exists() error {
 	return nil
 }
 
-// with opens the database for the length of fn.
+// with calls fn with the opened database.
 func (t target) with(ctx context.Context, fn func(backend.Backend) error) (err error) {
 	process, err := telemetry.Start(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ type demoCmd struct {
 	Embedder open.Flags `embed:"" group:"Embedder:"`
 }
 
-// Run shows the demo; it fails if something it claims does not hold.
+// Run prints the demo. It fails if one of its claims does not hold.
 func (c *demoCmd) Run(ctx context.Context, env *Env) error {
 	embedder, _, err := c.Embedder.Open(env.Getenv)
 	if err != nil {

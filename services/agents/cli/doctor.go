@@ -40,7 +40,7 @@ func (*doctorCmd) Help() string {
 // Validate implements kong's interface.
 func (c *doctorCmd) Validate() error { return c.Database.check() }
 
-// verdict is how a check came out.
+// verdict is a check's result.
 type verdict string
 
 const (
@@ -49,7 +49,7 @@ const (
 	fail verdict = "fail"
 )
 
-// finding is the outcome of one check.
+// finding describes one check.
 type finding struct {
 	Check   string  `json:"check"`
 	Verdict verdict `json:"verdict"`
@@ -62,7 +62,7 @@ func (f *findings) add(v verdict, check, detail string, args ...any) {
 	*f = append(*f, finding{check, v, fmt.Sprintf(detail, args...)})
 }
 
-// Run checks, prints what it found, and fails if a check did.
+// Run prints all findings. It fails if a check failed.
 func (c *doctorCmd) Run(ctx context.Context, env *Env) error {
 	var found findings
 	if err := c.Gateway.call(ctx, func(ctx context.Context, s *session) error { return c.gateway(ctx, s, &found) }); err != nil {
@@ -102,7 +102,7 @@ func (c *doctorCmd) print(env *Env, found findings) error {
 	return nil
 }
 
-// gateway checks what can be seen through the gateway. An error means that it cannot be asked at all.
+// gateway runs the checks through the gateway. An error means that the gateway did not answer.
 func (c *doctorCmd) gateway(ctx context.Context, s *session, found *findings) error {
 	start := time.Now()
 	var gateway peer.Peer
@@ -168,11 +168,11 @@ func checkIndex(leg *triskelev1.LegIndexStatus, found *findings) {
 	found.add(v, name, "%s", detail)
 }
 
-// checkRecall asks one query and reports what each leg did.
+// checkRecall runs one query and reports each leg.
 func checkRecall(ctx context.Context, s *session, namespace string, found *findings) {
 	resp, err := s.Recalls.Recall(ctx, &triskelev1.RecallRequest{Namespaces: []string{namespace}, Query: "does recall work", IdsOnly: true, Budget: durationpb.New(time.Second)})
 	switch {
-	case status.Code(err) == codes.InvalidArgument: // the namespace is unknown, which has been said
+	case status.Code(err) == codes.InvalidArgument: // unknown namespace, already reported
 		return
 	case err != nil:
 		found.add(fail, "recall", "%s", message(ctx, err))
@@ -197,7 +197,7 @@ func checkRecall(ctx context.Context, s *session, namespace string, found *findi
 	checkBudgets(resp, found)
 }
 
-// checkBudgets reports a part whose budget is not inside the recall's: it would go on working for nobody.
+// checkBudgets reports a leg or contents budget above the recall's. Late results would be wasted.
 func checkBudgets(resp *triskelev1.RecallResponse, found *findings) {
 	whole, largest, of := resp.GetBudget().AsDuration(), resp.GetContents().GetBudget().AsDuration(), "the contents"
 	for _, leg := range resp.GetLegs() {
@@ -212,7 +212,7 @@ func checkBudgets(resp *triskelev1.RecallResponse, found *findings) {
 	found.add(ok, "budgets", "a recall had %s, and %s the most of it: %s", render.Duration(whole), of, render.Duration(largest))
 }
 
-// database checks the database without the gateway.
+// database checks the database directly.
 func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
 	t, err := c.Database.target(env)
 	if err == nil {
@@ -239,7 +239,7 @@ func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
 		}
 		if err := b.Check(ctx); err != nil {
 			found.add(fail, "schema", "%s", err.Error())
-			return nil // tables that are read below may be missing
+			return nil // later checks may need missing tables
 		}
 		found.add(ok, "schema", "all %d migrations applied", len(steps))
 		examined, err := b.Examine(ctx)
@@ -269,13 +269,13 @@ func (c *doctorCmd) database(ctx context.Context, env *Env, found *findings) {
 }
 
 const (
-	// worstShown is how many indexes of namespaces are named, the worst first.
+	// worstShown is how many backlogs are listed, worst first.
 	worstShown = 5
-	// longLag is how long a memory may wait for an index before something must be wrong: its worker does not run, say.
+	// longLag is the lag that suggests a fault, such as a stopped worker.
 	longLag = 10 * time.Minute
 )
 
-// checkBacklog reports the indexes that have something to catch up with.
+// checkBacklog reports indexes that lag behind.
 func checkBacklog(backlog []queue.Backlog, found *findings) {
 	if len(backlog) == 0 {
 		found.add(ok, "queue", "all indexes of all namespaces are up to date")
@@ -296,7 +296,7 @@ func checkBacklog(backlog []queue.Backlog, found *findings) {
 	}
 }
 
-// checkModels reports what a change of the embedding model has left to do.
+// checkModels reports unfinished steps of a model change.
 func checkModels(models []dense.ModelInfo, found *findings) {
 	for _, m := range models {
 		vectors := render.Count(m.Vectors, "vector", "vectors")
@@ -311,7 +311,7 @@ func checkModels(models []dense.ModelInfo, found *findings) {
 	}
 }
 
-// checkMode warns of a file that others on the machine can read.
+// checkMode warns of a file that other users can read.
 func checkMode(t target, found *findings) {
 	if t.url != "" || runtime.GOOS == "windows" {
 		return

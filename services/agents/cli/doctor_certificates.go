@@ -10,11 +10,11 @@ import (
 	"github.com/triskele/triskele/services/agents/internal/render"
 )
 
-// soonExpired is how long before its end a certificate is reported.
+// soonExpired is how long before expiry the doctor warns.
 const soonExpired = 14 * 24 * time.Hour
 
-// checkCertificates looks at the files that were named: do key and certificate belong together, do they still hold, and
-// are they from the authority.
+// checkCertificates checks that the key matches the certificate, that the certificate is valid, and that the authority
+// signed it.
 func checkCertificates(files auth.TLS, now time.Time, found *findings) {
 	var roots *x509.CertPool
 	if files.CA != "" && files.CA != auth.SystemRoots {
@@ -49,7 +49,7 @@ func checkCertificates(files auth.TLS, now time.Time, found *findings) {
 	if roots == nil {
 		return
 	}
-	// Whether it has expired has been said: the chain is tried as of when it was issued.
+	// Verify at the time of issue: checkExpiry already reported expiry.
 	if _, err := chain[0].Verify(x509.VerifyOptions{
 		Roots: roots, Intermediates: between, CurrentTime: chain[0].NotBefore.Add(time.Second), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	}); err != nil {
@@ -57,7 +57,7 @@ func checkCertificates(files auth.TLS, now time.Time, found *findings) {
 	}
 }
 
-// checkExpiry reports when the first of a chain expires.
+// checkExpiry reports the earliest expiry in a chain.
 func checkExpiry(name string, chain []*x509.Certificate, now time.Time, found *findings) {
 	if len(chain) == 0 {
 		return

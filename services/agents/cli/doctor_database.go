@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// A clock that is off by skewShown decides which of two memories is newer; by skewBad, what has expired as well.
+	// Skew above skewShown can misorder memories. Skew above skewBad also affects expiry.
 	skewShown, skewBad = time.Second, time.Minute
-	// longStandbyLag is how far a standby may be behind before somebody should look.
+	// longStandbyLag is the standby lag that causes a warning.
 	longStandbyLag = 30 * time.Second
-	// littleRoom is how much a busy file may grow by within hours.
+	// littleRoom is about what a busy file grows by in hours.
 	littleRoom = 256 << 20
 )
 
-// checkExamined reports what the database has found out about itself.
+// checkExamined reports the database's self-examination.
 func checkExamined(e backend.Examination, server bool, found *findings) {
 	if len(e.TooOld) > 0 {
 		found.add(fail, "versions", "%s: upgrade the server, then its extensions with ALTER EXTENSION ... UPDATE", strings.Join(e.TooOld, "; "))
@@ -55,7 +55,7 @@ func checkExamined(e backend.Examination, server bool, found *findings) {
 	}
 }
 
-// checkRoom reports whether anything can be stored, and for how long still.
+// checkRoom reports whether the disk has room for writes.
 func checkRoom(e backend.Examination, found *findings) {
 	switch {
 	case errors.Is(e.Trouble, trouble.Full):

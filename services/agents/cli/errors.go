@@ -12,8 +12,8 @@ import (
 	"github.com/triskele/triskele/services/agents/internal/render"
 )
 
-// message is an error as people read it: a gRPC status loses its wrapping, and violations beyond the first, which is in
-// the message already, are listed below it.
+// message formats an error for people. It strips the wrapping of a gRPC status. It lists field violations after the first,
+// which the message already has.
 func message(ctx context.Context, err error) string {
 	if ctx.Err() != nil {
 		return "interrupted"
@@ -25,7 +25,7 @@ func message(ctx context.Context, err error) string {
 	var remote interface{ GRPCStatus() *status.Status }
 	text := err.Error()
 	if errors.As(err, &remote) {
-		// What was wrapped around the status stays, its "rpc error: code = ..." goes.
+		// Keep the text around the status, drop its "rpc error: code = ...".
 		inner := remote.GRPCStatus()
 		text = strings.ReplaceAll(text, inner.String(), inner.Message())
 		text = strings.ReplaceAll(text, inner.Err().Error(), inner.Message())

@@ -30,7 +30,7 @@ type evalCmd struct {
 	Concurrency int        `help:"Recalls at a time; latencies should be taken with 1." default:"1"`
 }
 
-// Validate refuses combinations that contradict each other.
+// Validate refuses contradictory flags.
 func (c *evalCmd) Validate() error {
 	if c.Store == "postgres" && c.Postgres == "" {
 		return errors.New("--store postgres needs --postgres URL")
@@ -68,7 +68,7 @@ func (c *evalCmd) command() string {
 	return strings.Join(parts, " ")
 }
 
-// Run measures and says where the report is.
+// Run measures and prints the report.
 func (c *evalCmd) Run(ctx context.Context, env *Env) error {
 	embedder, fallback, err := c.Embedder.Open(env.Getenv)
 	if err != nil {

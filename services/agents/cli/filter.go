@@ -8,7 +8,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// filterFlags narrow a recall or a listing.
+// filterFlags narrow a recall or a list.
 type filterFlags struct {
 	Tag               []string `help:"Only memories with one of these tags." placeholder:"TAG" group:"Which memories:"`
 	TagsAll           []string `help:"Only memories with all of these tags." placeholder:"TAG" group:"Which memories:"`

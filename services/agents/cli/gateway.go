@@ -15,10 +15,10 @@ import (
 	"github.com/triskele/triskele/proto/client"
 )
 
-// flushTime is what the telemetry gets to be sent in when a command ends.
+// flushTime bounds the last export of telemetry.
 const flushTime = 2 * time.Second
 
-// gatewayFlags say which gateway a command calls.
+// gatewayFlags select the gateway.
 type gatewayFlags struct {
 	Address string        `help:"Address of the gateway, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT" group:"Gateway:"`
 	Timeout time.Duration `help:"Give up on a call after this long." default:"30s" group:"Gateway:"`
@@ -31,14 +31,14 @@ type namespaceFlag struct {
 	Namespace string `short:"n" help:"Namespace." default:"default" env:"TRISKELE_NAMESPACE"`
 }
 
-// session is a connection to a gateway for the length of one command.
+// session is a command's connection to a gateway.
 type session struct {
 	*client.Client
 	recorder *telemetry.Recorder
 }
 
-// with connects, runs a command's calls and closes the connection. A gateway that cannot be reached becomes an error that
-// says what to do.
+// with connects, runs a command's calls and closes the connection. Its errors for an unreachable gateway say what
+// to do.
 func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) error {
 	process, err := telemetry.Start(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) erro
 	return err
 }
 
-// dial connects to a gateway as any program does, and traces the calls.
+// dial connects to a gateway and traces the calls.
 func dial(address string, bearer auth.Bearer, tls auth.TLS, tel *telemetry.Service, more ...client.Option) (*client.Client, error) {
 	options, err := bearer.Dial(tls, address)
 	if err != nil {
@@ -76,14 +76,14 @@ func dial(address string, bearer auth.Bearer, tls auth.TLS, tel *telemetry.Servi
 	return client.Dial(address, append(more, client.WithDialOptions(append(options, rpc.Traced(tel))...))...)
 }
 
-// flush sends in what telemetry is left. A collector that is away must not fail a command.
+// flush exports the remaining telemetry. A missing collector must not fail a command.
 func flush(ctx context.Context, process *telemetry.Process) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer cancel()
 	_ = process.Shutdown(ctx)
 }
 
-// call is with for a single call under the timeout.
+// call runs a single call under the timeout.
 func (g gatewayFlags) call(ctx context.Context, one func(context.Context, *session) error) error {
 	return g.with(ctx, func(s *session) error {
 		limited, cancel := context.WithTimeout(ctx, g.Timeout)

@@ -31,7 +31,7 @@ type graphCmd struct {
 	Extract   graphExtractCmd   `cmd:"" help:"Have the extractor's model read what it has not read, or switch it off."`
 }
 
-// graphFlags say which graph is meant.
+// graphFlags select a graph.
 type graphFlags struct {
 	Namespace string        `short:"n" help:"Namespace." default:"default" env:"TRISKELE_NAMESPACE"`
 	Database  databaseFlags `embed:""`
@@ -152,7 +152,7 @@ type graphPathCmd struct {
 	graphFlags
 }
 
-// Run shows the way.
+// Run shows a path.
 func (c *graphPathCmd) Run(ctx context.Context, env *Env) error {
 	return c.view(ctx, env, func(v *graph.View) error {
 		steps := v.Path(c.From, c.To)
@@ -197,7 +197,7 @@ func (c *graphStatsCmd) Run(ctx context.Context, env *Env) error {
 		s := v.Stats()
 		return c.result(env, struct {
 			graph.Stats
-			Read   int64 `json:"read"` // memories, by a model
+			Read   int64 `json:"read"` // memories read by a model
 			Tokens int64 `json:"tokens"`
 		}{s, read.Memories, read.Tokens}, fmt.Sprintf("memories %10d\nconcepts %10d, %d of one memory, %d of too many to lead on\nmentions %10d\nfacts    %10d\nlinks    %10d\nvectors  %10d\nread     %10d by a model, for %d tokens\n",
 			s.Memories, s.Concepts, s.Singletons, s.Hubs, s.Mentions, s.Facts, s.Links, s.Vectors, read.Memories, read.Tokens))
@@ -290,10 +290,10 @@ func (*graphImportCmd) Help() string {
 	return `A line is {"memory": ID, "subject": TEXT, "relation": TEXT, "object": TEXT}, where the memory is the evidence, with "single", "valid_from" and "valid_to" if known. The relation "alias of" makes two names one. Facts of memories that are not there or sensitive are left out. Importing again changes nothing.`
 }
 
-// maxTriple bounds a line of triples.
+// maxTriple bounds a line in bytes.
 const maxTriple = 8 << 10
 
-// Run imports triples, all of a batch or none.
+// Run imports triples, each batch atomically.
 func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
 	var in io.Reader = env.In
 	if c.File != "-" {
@@ -347,7 +347,7 @@ func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// lines calls fn with each line that is not blank.
+// lines calls fn with each non-blank line.
 func lines(in io.Reader, longest int, fn func(number int, line []byte) error) error {
 	scanner := bufio.NewScanner(in)
 	scanner.Buffer(nil, longest)

@@ -41,11 +41,10 @@ func (c *hookCmd) Validate() error {
 	return c.Store.Database.check()
 }
 
-// leaving is the part of its time, one in so many, that the hook keeps for what no deadline reaches: the system's starting and
-// ending of the process.
+// leaving is the divisor for the reserved share of the hook's time. No deadline covers the start and exit of the process.
 const leaving = 10
 
-// Run never fails: agents take a hook's failure for a veto on the prompt.
+// Run never fails: agents treat a failed hook as a veto on the prompt.
 func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 	ctx, cancel := context.WithDeadline(ctx, env.Started.Add(c.Within-c.Within/leaving))
 	defer cancel()
@@ -59,7 +58,7 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 	return nil
 }
 
-// recaller is the gateway's service without its call options.
+// recaller hides the call options of the gateway's client.
 type recaller struct {
 	client triskelev1.RecallServiceClient
 }
@@ -69,7 +68,7 @@ func (r recaller) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	return r.client.Recall(ctx, req)
 }
 
-// open connects for the length of the process, which has no time for orderly ends: nothing is written, telemetry is lost.
+// open connects until the process exits. It skips an orderly shutdown: nothing is written, telemetry is lost.
 func (c *hookCmd) open(ctx context.Context, env *Env) (hook.Recaller, error) {
 	process, err := telemetry.Start(ctx)
 	if err != nil {

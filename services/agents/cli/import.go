@@ -50,12 +50,12 @@ func (c *importCmd) Validate() error {
 	return nil
 }
 
-// skippedError ends an import that is complete but for what could not be imported.
+// skippedError ends a complete import that skipped some items.
 type skippedError struct{ n int64 }
 
 func (e *skippedError) Error() string { return fmt.Sprintf("%d could not be imported", e.n) }
 
-// Run imports and says what became of everything.
+// Run imports and prints a report.
 func (c *importCmd) Run(ctx context.Context, env *Env) error {
 	source, closeSource, err := c.source(ctx, env)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *importCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// source opens what is to be imported.
+// source opens the import's source.
 func (c *importCmd) source(ctx context.Context, env *Env) (importer.Source, func() error, error) {
 	nothing := func() error { return nil }
 	namespace := c.Namespace
@@ -109,7 +109,7 @@ func (c *importCmd) source(ctx context.Context, env *Env) (importer.Source, func
 	}
 	switch c.From {
 	case "markdown":
-		root, err := os.OpenRoot(c.File) // links must not lead out of it
+		root, err := os.OpenRoot(c.File) // links must not lead outside
 		if err != nil {
 			return nil, nil, err
 		}
@@ -144,7 +144,7 @@ func (c *importCmd) source(ctx context.Context, env *Env) (importer.Source, func
 	return source, nothing, nil
 }
 
-// journal is where the position of this import is kept, or nothing.
+// journal returns the file for this import's position, or "".
 func (c *importCmd) journal(env *Env) string {
 	if !c.Resume || c.DryRun || c.File == "-" {
 		return ""
@@ -166,7 +166,7 @@ func (c *importCmd) journal(env *Env) string {
 	return filepath.Join(folder, "import", fmt.Sprintf("%x.jsonl", sha256.Sum256([]byte(of))))
 }
 
-// stateFolder is where a program keeps what lasts between two runs, by the convention of the platform.
+// stateFolder returns the platform's folder for state between runs.
 func stateFolder(goos string, getenv func(string) string) (string, error) {
 	if goos != "windows" && goos != "darwin" {
 		if base := getenv("XDG_STATE_HOME"); filepath.IsAbs(base) {
@@ -183,7 +183,7 @@ func (c *importCmd) show(env *Env, report *importer.Report) error {
 	if c.JSON {
 		return report.WriteJSON(env.Out)
 	}
-	return env.print(render.Lines(report.String())) // it names files, rows and links
+	return env.print(render.Lines(report.String())) // the report has untrusted names
 }
 
 func (c *importCmd) write(report *importer.Report) error {

@@ -28,7 +28,7 @@ type lexicalSettingsCmd struct {
 // Validate implements kong's interface.
 func (c *lexicalSettingsCmd) Validate() error { return c.Database.check() }
 
-// Run makes the changes asked for and shows the settings.
+// Run applies the given changes and prints the settings.
 func (c *lexicalSettingsCmd) Run(ctx context.Context, env *Env) error {
 	return withLexical(ctx, env, c.Database, func(leg lexical.Leg) error {
 		settings, err := leg.Settings(ctx, c.Namespace)
@@ -54,7 +54,7 @@ func (c *lexicalSettingsCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// override sets a value that was given.
+// override sets value if one was given.
 func override[T any](value *T, given *T) {
 	if given != nil {
 		*value = *given
@@ -74,7 +74,7 @@ func (c *lexicalReindexCmd) Run(ctx context.Context, env *Env) error {
 	return withLexical(ctx, env, c.Database, func(leg lexical.Leg) error { return leg.Reindex(ctx, c.Namespace) })
 }
 
-// withLexical opens a database that has the lexical index for the length of fn.
+// withLexical opens a database that has the lexical schema and calls fn.
 func withLexical(ctx context.Context, env *Env, database databaseFlags, fn func(lexical.Leg) error) error {
 	t, err := database.target(env)
 	if err != nil {

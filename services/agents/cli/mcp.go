@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// sessionIdle is how long a session over HTTP is kept for a client that has gone silent.
+	// sessionIdle is the timeout of an idle HTTP session.
 	sessionIdle = time.Hour
-	// headerTime is how long a client may take to say what it wants, and drainTime how long its call may go on at the end.
+	// headerTime bounds reading a request's headers. drainTime bounds running calls at shutdown.
 	headerTime = 10 * time.Second
 	drainTime  = 5 * time.Second
 )
@@ -66,7 +66,7 @@ func (c *mcpCmd) Validate() error {
 	return c.Store.Database.check()
 }
 
-// Run serves until the client closes its end or ctx ends.
+// Run serves until the client disconnects or ctx ends.
 func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	process, err := telemetry.Start(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer flush(ctx, process)
 	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
-	slog.SetDefault(log) // for what has no log of its own
+	slog.SetDefault(log) // for libraries without a logger
 	door, err := c.open(process.Service("triskele"), log)
 	if err != nil {
 		return err
@@ -99,17 +99,17 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	err = server.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(env.In), Writer: unclosed{env.Out}})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
-		return nil // both are how a session ends
+		return nil // both end a session
 	}
 	return err
 }
 
-// unclosed is standard output, which the protocol may not close.
+// unclosed wraps standard output, which must stay open.
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// open opens the address to serve on, if there is one, by the rules of all listeners.
+// open opens the listener for --listen, or returns nil without it.
 func (c *mcpCmd) open(tel *telemetry.Service, log *slog.Logger) (*auth.Door, error) {
 	if c.Listen == "" {
 		return nil, nil
@@ -117,12 +117,12 @@ func (c *mcpCmd) open(tel *telemetry.Service, log *slog.Logger) (*auth.Door, err
 	return auth.Listener{Listen: c.Listen, AllowRemote: c.AllowRemote, TLS: c.Store.TLS}.OpenHTTP(c.Access, tel, log)
 }
 
-// serve answers over HTTP until ctx ends.
+// serve serves HTTP until ctx ends.
 func (c *mcpCmd) serve(ctx context.Context, env *Env, door *auth.Door, server *mcp.Server, log *slog.Logger) error {
 	var handler http.Handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{
 			SessionTimeout: sessionIdle, Logger: log,
-			DisableLocalhostProtection: len(c.AllowHost) > 0, // it knows localhost only; knownHost stays
+			DisableLocalhostProtection: len(c.AllowHost) > 0, // it allows only localhost; knownHost still checks
 		})
 	if door.Caller != nil {
 		server.AddReceivingMiddleware(shown)
@@ -155,7 +155,7 @@ func (c *mcpCmd) serve(ctx context.Context, env *Env, door *auth.Door, server *m
 	return err
 }
 
-// closing ends the streams on which clients wait for news when ctx does. Calls may go on.
+// closing ends the clients' event streams (GET) with ctx. Other calls may go on.
 func closing(ctx context.Context, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -168,7 +168,7 @@ func closing(ctx context.Context, next http.Handler) http.Handler {
 	})
 }
 
-// known asks for a token before anything else. A session belongs to the token that it was begun with.
+// known authenticates every request. A session belongs to its first token.
 func known(door *auth.Door, next http.Handler) http.Handler {
 	verify := func(_ context.Context, token string, r *http.Request) (*sdkauth.TokenInfo, error) {
 		ctx := rpc.From(r)
@@ -185,12 +185,12 @@ func known(door *auth.Door, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("WWW-Authenticate", "Bearer") // unless it is let in
+		w.Header().Set("WWW-Authenticate", "Bearer") // removed once authenticated
 		required.ServeHTTP(w, r)
 	})
 }
 
-// shown has the calls that a request leads to carry what it has shown, for the gate.
+// shown passes a request's token and peer to its calls, for the gate.
 func shown(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil {
@@ -203,8 +203,8 @@ func shown(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// knownHost refuses requests for a name that nobody said is ours: a web page whose name is made to lead here (DNS rebinding)
-// cannot ask by an address.
+// knownHost refuses host names that are not allowed, against DNS rebinding. Addresses are allowed: a web page
+// cannot rebind them.
 func (c *mcpCmd) knownHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

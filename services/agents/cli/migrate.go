@@ -16,10 +16,10 @@ type migrateCmd struct {
 	Plan   migratePlanCmd   `cmd:"" help:"Print the SQL that up would run, and change nothing."`
 }
 
-// migrateHelp is shown below the flags of what looks and changes nothing.
+// migrateHelp is the help of read-only subcommands.
 const migrateHelp = "Exit codes: 0 nothing is missing, 1 failure, 2 wrong usage, 3 migrations are missing."
 
-// errMissing: there are steps to apply. It has an exit code of its own.
+// errMissing has its own exit code.
 var errMissing = errors.New("migrations are missing: run `triskele migrate up`")
 
 type migrateUpCmd struct {
@@ -35,7 +35,7 @@ func (*migrateUpCmd) Help() string {
 // Validate implements kong's interface.
 func (c *migrateUpCmd) Validate() error { return c.Database.check() }
 
-// Run applies what is missing and says so step by step.
+// Run applies missing migrations and prints each.
 func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
 	t, err := c.Database.target(env)
 	if err != nil {
@@ -121,7 +121,7 @@ func (*migratePlanCmd) Help() string { return migrateHelp }
 // Validate implements kong's interface.
 func (c *migratePlanCmd) Validate() error { return c.Database.check() }
 
-// Run prints what is missing as SQL.
+// Run prints the plan as SQL.
 func (c *migratePlanCmd) Run(ctx context.Context, env *Env) error {
 	t, err := c.Database.target(env)
 	if err != nil {

@@ -102,7 +102,7 @@ func (c *pruneModelsCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// removed prints the models that are gone, or in words that there are none.
+// removed prints the removed models, or none if there are none.
 func (f jsonFlag) removed(env *Env, models []dense.ModelInfo, none string) error {
 	if f.JSON {
 		return printModels(env, models)
@@ -156,7 +156,7 @@ func (*embedSensitiveCmd) Help() string {
 // Validate implements kong's interface.
 func (c *embedSensitiveCmd) Validate() error { return c.Database.check() }
 
-// Run permits or forbids.
+// Run sets the switch.
 func (c *embedSensitiveCmd) Run(ctx context.Context, env *Env) error {
 	return c.Database.models(ctx, env, func(models *dense.Models) error {
 		if c.Switch == "off" {

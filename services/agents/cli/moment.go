@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// moment is a point in time as people give it: a date (UTC), a time, or a distance from now.
+// moment is a date (UTC), a time, or a duration relative to now.
 type moment struct {
 	at       time.Time
 	distance time.Duration
@@ -40,7 +40,7 @@ func (m *moment) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ago is the moment with a distance counted back from now.
+// ago returns the time; a duration counts back from now.
 func (m moment) ago(now time.Time) time.Time {
 	if m.at.IsZero() {
 		return now.Add(-m.distance)
@@ -48,7 +48,7 @@ func (m moment) ago(now time.Time) time.Time {
 	return m.at
 }
 
-// ahead is the moment with a distance counted forward from now.
+// ahead returns the time; a duration counts from now.
 func (m moment) ahead(now time.Time) time.Time {
 	if m.at.IsZero() {
 		return now.Add(m.distance)

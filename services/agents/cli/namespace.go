@@ -86,7 +86,7 @@ type namespaceRenameCmd struct {
 	Gateway gatewayFlags `embed:""`
 }
 
-// Run renames, for as long as it takes: a large namespace needs longer than single answers.
+// Run renames without a deadline, because a large namespace takes long.
 func (c *namespaceRenameCmd) Run(ctx context.Context, env *Env) error {
 	return c.Gateway.with(ctx, func(s *session) error {
 		resp, err := s.Memories.RenameNamespace(ctx, &triskelev1.RenameNamespaceRequest{Namespace: c.Name, NewName: c.NewName})
@@ -107,7 +107,7 @@ type namespaceDeleteCmd struct {
 	Gateway gatewayFlags `embed:""`
 }
 
-// Run deletes, for as long as it takes, once the name has been typed again.
+// Run deletes without a deadline, once the name is confirmed.
 func (c *namespaceDeleteCmd) Run(ctx context.Context, env *Env) error {
 	if !c.Yes {
 		if err := c.confirm(env); err != nil {

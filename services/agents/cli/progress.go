@@ -12,23 +12,23 @@ import (
 	"github.com/triskele/triskele/services/agents/internal/render"
 )
 
-// reportEvery is how often progress is told where no bar can be drawn.
+// reportEvery is the interval of progress lines without a bar.
 const reportEvery = 5 * time.Second
 
-// progress shows on standard error how far a transfer is: a bar on a terminal, a line now and then elsewhere. It counts
-// the bytes written to it.
+// progress reports a transfer on standard error: a bar on a terminal, else a line now and then. It counts the
+// bytes written to it.
 type progress struct {
 	env  *Env
 	bar  *progressbar.ProgressBar // nil if there is no terminal
 	last time.Time
 }
 
-// newProgress starts to show a transfer of size bytes or other things, -1 if that is unknown.
+// newProgress starts a transfer of size bytes or items, -1 if unknown.
 func newProgress(env *Env, size int64, bytes bool, what string) *progress {
 	return newBar(env, size, what, progressbar.OptionShowBytes(bytes))
 }
 
-// newCount starts to show the handling of a number of memories, with their rate and the time that is left.
+// newCount starts a count of memories with their rate and remaining time.
 func newCount(env *Env, what string) *progress {
 	return newBar(env, -1, what, progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("memories"),
 		progressbar.OptionSetPredictTime(true))
@@ -43,7 +43,7 @@ func newBar(env *Env, size int64, what string, options ...progressbar.Option) *p
 	return p
 }
 
-// counted tells that done of total have been handled since begun.
+// counted reports that done of total are finished since begun.
 func (p *progress) counted(begun time.Time, done, total int64) {
 	if p.bar != nil {
 		p.bar.ChangeMax64(total)
@@ -62,22 +62,22 @@ var _ io.Writer = (*progress)(nil)
 // Write implements io.Writer.
 func (p *progress) Write(data []byte) (int, error) {
 	if p.bar != nil {
-		_ = p.bar.Add(len(data)) // a bar that cannot be drawn is no reason to stop
+		_ = p.bar.Add(len(data)) // drawing errors do not stop the transfer
 	}
 	return len(data), nil
 }
 
-// reached tells how far of the size the transfer is.
+// reached sets the transfer's position.
 func (p *progress) reached(done int64) {
 	if p.bar != nil {
 		_ = p.bar.Set64(done)
 	}
 }
 
-// stored tells of memories transferred so far.
+// stored reports the memories stored so far.
 func (p *progress) stored(memories int64) { p.tell(fmt.Sprintf("%d memories", memories)) }
 
-// waiting tells of memories that are yet to be indexed.
+// waiting reports the memories not yet indexed.
 func (p *progress) waiting(pending int64) { p.tell(fmt.Sprintf("%d memories to be indexed", pending)) }
 
 func (p *progress) tell(what string) {

@@ -16,7 +16,7 @@ type queueCmd struct {
 	Retry queueRetryCmd `cmd:"" help:"Let the indexes try again what they have given up on."`
 }
 
-// selectionFlags say which tasks are meant.
+// selectionFlags select tasks.
 type selectionFlags struct {
 	Index     string        `help:"Only this index." placeholder:"INDEX"`
 	Namespace string        `short:"n" help:"Only this namespace."`
@@ -52,7 +52,7 @@ func (c *queueListCmd) Validate() error {
 	return c.Database.check()
 }
 
-// Run lists tasks: what they are for and how they fare, never what the memory says.
+// Run lists tasks without the content of their memories.
 func (c *queueListCmd) Run(ctx context.Context, env *Env) error {
 	return c.with(ctx, env, func(q queue.Care) error {
 		entries, err := q.List(ctx, queue.Selection{Index: c.Index, Namespace: c.Namespace, Dead: c.Dead}, c.Limit)

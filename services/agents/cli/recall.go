@@ -48,7 +48,7 @@ var missPolicies = map[string]triskelev1.MissPolicy{
 	"answer": triskelev1.MissPolicy_MISS_POLICY_ANSWER, "fail": triskelev1.MissPolicy_MISS_POLICY_FAIL,
 }
 
-// Validate refuses combinations that contradict each other.
+// Validate refuses contradictory flags.
 func (c *recallCmd) Validate() error {
 	switch {
 	case c.Budget <= 0:
@@ -115,7 +115,7 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 	return req
 }
 
-// Run asks and draws the answer.
+// Run prints the answer.
 func (c *recallCmd) Run(ctx context.Context, env *Env) error {
 	query, err := env.text(c.Query)
 	if err != nil {

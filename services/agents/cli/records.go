@@ -19,7 +19,7 @@ type getCmd struct {
 	Gateway   gatewayFlags  `embed:""`
 }
 
-// Run shows the memories; one that does not exist is an error after the others have been shown.
+// Run prints the memories. A missing memory is an error after the others are printed.
 func (c *getCmd) Run(ctx context.Context, env *Env) error {
 	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
 		resp, err := s.Memories.Get(ctx, &triskelev1.GetRequest{Namespace: c.Namespace.Namespace, Ids: c.IDs})
@@ -47,7 +47,7 @@ func (c *getCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// pageSize is how many memories one call lists at most.
+// pageSize bounds the memories of one call.
 const pageSize = 500
 
 type listCmd struct {
@@ -58,7 +58,7 @@ type listCmd struct {
 	Gateway   gatewayFlags  `embed:""`
 }
 
-// Run lists page by page, each within the timeout.
+// Run lists page by page with a timeout each.
 func (c *listCmd) Run(ctx context.Context, env *Env) error {
 	size := int32(pageSize)
 	if c.Limit > 0 {
@@ -102,7 +102,7 @@ type forgetCmd struct {
 	Gateway   gatewayFlags  `embed:""`
 }
 
-// Run removes the memories and says how many there were.
+// Run removes the memories and prints their number.
 func (c *forgetCmd) Run(ctx context.Context, env *Env) error {
 	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
 		resp, err := s.Memories.Forget(ctx, &triskelev1.ForgetRequest{Namespace: c.Namespace.Namespace, Ids: c.IDs})
@@ -163,7 +163,7 @@ type updateCmd struct {
 	Gateway    gatewayFlags  `embed:""`
 }
 
-// Run changes the fields that were given.
+// Run changes the given fields.
 func (c *updateCmd) Run(ctx context.Context, env *Env) error {
 	m := &triskelev1.Memory{Tags: c.Tag, ExpandedKeywords: c.Keyword, Importance: c.Importance}
 	paths := c.Clear
@@ -210,7 +210,7 @@ func (c *updateCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// Validate refuses a call that would change nothing or contradicts itself.
+// Validate refuses empty and contradictory changes.
 func (c *updateCmd) Validate() error {
 	given := map[string]bool{
 		"title": c.Title != nil, "tags": len(c.Tag) > 0, "category": c.Category != nil, "expanded_keywords": len(c.Keyword) > 0,

@@ -32,7 +32,7 @@ func (c *reembedCmd) Validate() error {
 	return c.Database.check()
 }
 
-// Run embeds and switches.
+// Run changes the model.
 func (c *reembedCmd) Run(ctx context.Context, env *Env) error {
 	embedder, _, err := c.Embedder.Open(env.Getenv)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *reembedCmd) Run(ctx context.Context, env *Env) error {
 	})
 }
 
-// models runs fn on the models of a database that exists and has the schema for it.
+// models calls fn with the models of an existing database that has the schema.
 func (d databaseFlags) models(ctx context.Context, env *Env, fn func(*dense.Models) error) error {
 	t, err := d.target(env)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// memoryFlags are what can be said of a new memory beside its text.
+// memoryFlags are the fields of a new memory except its text.
 type memoryFlags struct {
 	Title          string   `help:"Title."`
 	Tag            []string `help:"Tags." placeholder:"TAG"`
@@ -40,10 +40,10 @@ func (f memoryFlags) memory(namespace, content string, now time.Time) *triskelev
 	return m
 }
 
-// maxText is more than a memory may hold; the server says so of what is longer than it may be.
+// maxText is larger than any memory, so that the server reports an oversized text.
 const maxText = 1 << 20
 
-// text is the argument itself, or standard input for "-", without the line end that most programs put last.
+// text returns the argument, or standard input for "-" without trailing line ends.
 func (e *Env) text(argument string) (string, error) {
 	if argument != "-" {
 		return argument, nil

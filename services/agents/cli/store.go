@@ -17,7 +17,7 @@ import (
 	"github.com/triskele/triskele/services/wiring/standalone"
 )
 
-// storeFlags say where the memories are for a command that can do without a gateway.
+// storeFlags select a gateway or, without one, a database.
 type storeFlags struct {
 	Address  string        `help:"Address of a gateway to ask. Without one the command opens the database itself, which may be in use by others." env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT" group:"Gateway, instead of the database:"`
 	Bearer   auth.Bearer   `embed:"" group:"Gateway, instead of the database:"`
@@ -26,13 +26,13 @@ type storeFlags struct {
 	Embedder open.Flags    `embed:"" group:"Embedder:"`
 }
 
-// open returns a connection to the gateway, one of this process's own if none is named. A process that only asks changes
-// nothing in the database, not even its schema.
+// open connects to the named gateway, or starts a system in this process. With askOnly it changes nothing in
+// the database, not even its schema.
 func (f storeFlags) open(ctx context.Context, env *Env, process *telemetry.Process, askOnly bool, log *slog.Logger) (_ *grpc.ClientConn, stop func() error, err error) {
 	if f.Address != "" {
 		var more []client.Option
 		if askOnly {
-			more = append(more, client.WithDialOptions(grpc.WithDisableRetry())) // there is no time for a second try
+			more = append(more, client.WithDialOptions(grpc.WithDisableRetry())) // no time for retries
 		}
 		c, err := dial(f.Address, f.Bearer, f.TLS, process.Service("triskele"), more...)
 		if err != nil {

@@ -17,7 +17,7 @@ type tokenCmd struct {
 	Revoke tokenRevokeCmd `cmd:"" help:"Have a token refused from now on."`
 }
 
-// tokensFlag says which file of tokens a command works on. Gateways look at theirs every ten seconds.
+// tokensFlag selects the file of tokens. Gateways check theirs every ten seconds.
 type tokensFlag struct {
 	Tokens string `help:"File of tokens, which gateways are given with the same flag." default:"tokens.json" env:"TRISKELE_TOKENS" placeholder:"FILE"`
 }
@@ -33,7 +33,7 @@ type tokenCreateCmd struct {
 	JSON      bool       `help:"Print the token and what is kept of it as JSON."`
 }
 
-// Run prints the token after it has been kept, so that no token is out that nobody knows.
+// Run stores the token before it prints it, so that a printed token always works.
 func (c *tokenCreateCmd) Run(env *Env) error {
 	now := env.Now()
 	grant := auth.Token{Name: c.Name, Namespaces: c.Namespace, Rate: c.Rate, Quota: c.Quota}
@@ -67,7 +67,7 @@ type tokenListCmd struct {
 	JSON bool       `help:"Print each token's entry as a line of JSON."`
 }
 
-// Run lists the tokens, those made last at the end.
+// Run lists the tokens, newest last.
 func (c *tokenListCmd) Run(env *Env) error {
 	tokens, err := auth.ReadTokens(c.File.Tokens)
 	if err != nil {
@@ -107,7 +107,7 @@ type tokenRevokeCmd struct {
 	JSON bool       `help:"Print the token's entry as JSON."`
 }
 
-// Run keeps the entry, so that the list and the audit log go on saying whose it was.
+// Run keeps the entry, so that the list and the audit log can still name the token.
 func (c *tokenRevokeCmd) Run(env *Env) error {
 	if _, err := os.Stat(c.File.Tokens); err != nil {
 		return err

@@ -54,7 +54,7 @@ func (c *upCmd) Validate() error {
 	return errors.Join(c.Dense.Validate(), c.Database.check())
 }
 
-// Run serves until ctx ends, which is an orderly stop.
+// Run serves until ctx ends.
 func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	t, err := c.Database.target(env)
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer flush(ctx, process)
 	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
-	slog.SetDefault(log) // for what has no log of its own
+	slog.SetDefault(log) // for libraries without a logger
 	server, listener, err := c.Listener.Open(c.Access, process.Service("fuser"), log)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s is in use already, perhaps by another `triskele up`: stop that one, or choose another address with --listen", c.Listener.Listen)
