@@ -63,7 +63,8 @@ type Backend interface {
 	Ping(ctx context.Context) error
 	// Version names the engine and its extensions with their versions.
 	Version(ctx context.Context) (string, error)
-	// Examine diagnoses the database. It reads every memory's key, and needs all tables.
+	// Examine diagnoses the database. It reads every key, writes about 1 MB in a transaction that it rolls back, and needs all
+	// tables.
 	Examine(ctx context.Context) (Examination, error)
 	// Migrate, Plan, Status and Check are the functions of package schema.
 	Migrate(ctx context.Context, tell ...func(schema.Step)) ([]schema.Step, error)
