@@ -81,7 +81,7 @@ func (s *Postgres) wrap(ctx context.Context, err error) error {
 	case postgres.IsLockTimeout(err):
 		return fmt.Errorf("%w: %w", ErrLocked, err)
 	case postgres.IsReadOnly(err) && s.primary(ctx): // hosted servers become read-only when their disk is full
-		return fmt.Errorf("%w: %w", trouble.ReadOnly, err)
+		return fmt.Errorf("%w: %w", trouble.ErrReadOnly, err)
 	}
 	return postgres.Wrap(unreachable(err))
 }

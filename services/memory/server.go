@@ -147,7 +147,7 @@ func publicError(field string, err error) error {
 // storeError is publicError for errors that do not depend on the request.
 func storeError(err error) error {
 	switch of := trouble.Of(err); {
-	case of == trouble.Full || of == trouble.Short: //nolint:errorlint // Of returns one of them
+	case of == trouble.ErrFull || of == trouble.ErrShort: //nolint:errorlint // Of returns one of them
 		return status.Errorf(codes.ResourceExhausted, "%v: nothing can be stored until it has room again; recall goes on", of)
 	case of != nil:
 		return status.Errorf(codes.FailedPrecondition, "%v: nothing can be stored until that is mended; recall goes on", of)

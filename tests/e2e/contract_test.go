@@ -92,10 +92,9 @@ func TestBadInputIsNamed(t *testing.T) {
 			}
 		}), "namespaces", "16"},
 		"unknown namespace":    {recall(func(r *triskelev1.RecallRequest) { r.Namespaces = []string{"nowhere"} }), "namespaces[0]", "unknown"},
-		"malformed UTF-8":      {malformed, "query", "UTF-8"},
 		"limit 0":              {recall(func(r *triskelev1.RecallRequest) { r.Limit = count(0) }), "limit", "1"},
 		"limit 10^6":           {recall(func(r *triskelev1.RecallRequest) { r.Limit = count(1_000_000) }), "limit", "1000"},
-		"10 MB query":          {recall(func(r *triskelev1.RecallRequest) { r.Query = strings.Repeat("x", 10_000_000) }), "query", "32768"},
+		"500 KB query":         {recall(func(r *triskelev1.RecallRequest) { r.Query = strings.Repeat("x", 500_000) }), "query", "32768"},
 		"wrong dimensions":     {recall(func(r *triskelev1.RecallRequest) { r.Vector = []float32{1, 2, 3} }), "vector", "384"},
 		"filter on an object":  {recall(func(r *triskelev1.RecallRequest) { r.Filter = objectFilter(t) }), "filter.metadata", "string"},
 		"budget of an hour":    {recall(func(r *triskelev1.RecallRequest) { r.Budget = durationpb.New(time.Hour) }), "budget", "60"},
@@ -119,6 +118,13 @@ func TestBadInputIsNamed(t *testing.T) {
 		if !found {
 			t.Errorf("%s: no violation of %s that mentions %s in %v", name, x.field, x.bound, st.Proto())
 		}
+	}
+	if got := status.Code(malformed()); got != codes.InvalidArgument {
+		t.Errorf("malformed UTF-8: got %v, want %v", got, codes.InvalidArgument)
+	}
+	tooLong := recall(func(r *triskelev1.RecallRequest) { r.Query = strings.Repeat("x", 10_000_000) })
+	if got := status.Code(tooLong()); got != codes.ResourceExhausted {
+		t.Errorf("a query of 10 MB: got %v, want %v", got, codes.ResourceExhausted)
 	}
 	if ns, err := s.memory.GetNamespace(t.Context(), &triskelev1.GetNamespaceRequest{Namespace: "known", Statistics: true}); err != nil || ns.GetMemories() != 20 {
 		t.Errorf("something was stored by a refused call: %v, %v", ns, err)

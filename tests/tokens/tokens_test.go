@@ -24,8 +24,8 @@ func texts(t *testing.T) map[string]string {
 	}
 	return map[string]string{
 		"prose":  read("CONTRIBUTING.md"),
-		"code":   read("services", "briefing", "briefing.go"),
-		"JSON":   read("services", "golden", "testdata", "station.jsonl"),
+		"code":   read("services", "agents", "briefing", "briefing.go"),
+		"JSON":   read("services", "wiring", "golden", "testdata", "station.jsonl"),
 		"tables": read("docs", "bench", "dense.md"),
 		"German": "Der Hafenkran wird jedes Frühjahr von zwei Technikern gewartet: Sie schmieren die Lager und wechseln das Drahtseil. Am Freitagabend bemerkte der Bereitschaftsdienst, dass der Druck der dritten Pumpe ständig fällt, und hielt sie zur Überprüfung an.",
 		"French": "La grue du port est entretenue chaque printemps par deux techniciens, qui graissent les paliers et remplacent le câble. Vendredi soir, l'équipe de garde a remarqué que la pression de la troisième pompe baissait sans cesse et l'a arrêtée pour contrôle.",

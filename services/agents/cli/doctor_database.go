@@ -58,7 +58,7 @@ func checkExamined(e backend.Examination, server bool, found *findings) {
 // checkRoom reports whether the disk has room for writes.
 func checkRoom(e backend.Examination, found *findings) {
 	switch {
-	case errors.Is(e.Trouble, trouble.Full):
+	case errors.Is(e.Trouble, trouble.ErrFull):
 		found.add(fail, "disk", "%s: nothing can be stored, recall goes on; make room, or move the database to a larger disk", e.Trouble)
 	case e.Trouble != nil:
 		found.add(fail, "disk", "%s: nothing can be stored, recall goes on; the system's log and the database's have the cause", e.Trouble)

@@ -141,7 +141,7 @@ func IsRetryable(err error) bool { return hasCode(err, "40001", "40P01") }
 // Wrap marks errors of the server's disk or resources as package trouble's. A standby's are not: see IsUnreachable.
 func Wrap(err error) error {
 	of := map[string]error{
-		"53000": trouble.Short, "53100": trouble.Full, "53200": trouble.Short, "53400": trouble.Short, "58030": trouble.Disk,
+		"53000": trouble.ErrShort, "53100": trouble.ErrFull, "53200": trouble.ErrShort, "53400": trouble.ErrShort, "58030": trouble.ErrDisk,
 	}
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && of[pgErr.Code] != nil {

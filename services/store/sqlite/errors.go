@@ -12,7 +12,7 @@ import (
 
 // troubles maps result codes of failed writes to errors of the disk.
 var troubles = map[int]error{
-	sqlite3.SQLITE_FULL: trouble.Full, sqlite3.SQLITE_READONLY: trouble.ReadOnly, sqlite3.SQLITE_IOERR: trouble.Disk,
+	sqlite3.SQLITE_FULL: trouble.ErrFull, sqlite3.SQLITE_READONLY: trouble.ErrReadOnly, sqlite3.SQLITE_IOERR: trouble.ErrDisk,
 }
 
 // Wrap marks an error of the disk as package trouble's.

@@ -16,15 +16,15 @@ import (
 
 // The conditions. Their texts are fit for clients.
 var (
-	Full     = errors.New("the disk of the database is full")
-	ReadOnly = errors.New("the database, or the disk that it is on, is read-only")
-	Disk     = errors.New("the disk of the database fails")
-	Short    = errors.New("the database is short of memory or of another resource that its configuration limits")
+	ErrFull     = errors.New("the disk of the database is full")
+	ErrReadOnly = errors.New("the database, or the disk that it is on, is read-only")
+	ErrDisk     = errors.New("the disk of the database fails")
+	ErrShort    = errors.New("the database is short of memory or of another resource that its configuration limits")
 )
 
 // Of returns the condition that an error wraps, or nil.
 func Of(err error) error {
-	for _, known := range []error{Full, ReadOnly, Disk, Short} {
+	for _, known := range []error{ErrFull, ErrReadOnly, ErrDisk, ErrShort} {
 		if errors.Is(err, known) {
 			return known
 		}

@@ -20,7 +20,7 @@ func TestLast(t *testing.T) { // not parallel: it reads the default log
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
 	synctest.Test(t, func(t *testing.T) {
-		full := fmt.Errorf("store: %w", fmt.Errorf("%w: the engine's words", trouble.Full))
+		full := fmt.Errorf("store: %w", fmt.Errorf("%w: the engine's words", trouble.ErrFull))
 		const concern = "the disk of the database is full: nothing can be stored"
 		var last trouble.Last
 		for i, step := range []struct {

@@ -129,7 +129,7 @@ func (b *Postgres) tryWriting(ctx context.Context) (found, err error) {
 	case errors.Is(err, errTakeBack), postgres.IsForbidden(err): // a role without TEMP cannot try
 		return nil, nil
 	case postgres.IsReadOnly(err):
-		return trouble.ReadOnly, nil
+		return trouble.ErrReadOnly, nil
 	case trouble.Of(err) != nil:
 		return trouble.Of(err), nil
 	}
@@ -170,11 +170,11 @@ func (b *SQLite) tryWriting(ctx context.Context) (found, err error) {
 	case err == nil, errors.Is(err, os.ErrPermission): // the database file was writable
 		return nil, nil
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return trouble.Full, nil
+		return trouble.ErrFull, nil
 	case errors.Is(err, syscall.EROFS):
-		return trouble.ReadOnly, nil
+		return trouble.ErrReadOnly, nil
 	}
-	return trouble.Disk, nil
+	return trouble.ErrDisk, nil
 }
 
 // Examine implements Backend. Clock is 0: it is the host's clock.

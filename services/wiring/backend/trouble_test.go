@@ -54,11 +54,11 @@ func TestExamineTriesToWrite(t *testing.T) {
 			want       error
 		}{
 			"well":      {nil, nil},
-			"read-only": {[]string{`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$`}, trouble.ReadOnly},
+			"read-only": {[]string{`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$`}, trouble.ErrReadOnly},
 			"full": {[]string{
 				`CREATE FUNCTION no_room() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'No space left on device' USING ERRCODE = 'disk_full'; END $$`,
 				`CREATE EVENT TRIGGER no_room ON ddl_command_start WHEN TAG IN ('CREATE TABLE AS') EXECUTE FUNCTION no_room()`,
-			}, trouble.Full},
+			}, trouble.ErrFull},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -121,8 +121,8 @@ func concerned(t *testing.T, b backend.Backend, want string) {
 		t.Errorf("before: got %q, want none", got)
 	}
 	_, err := b.Memory().Insert(t.Context(), []record.Record{storetest.Record("n", strings.Repeat("more words ", 5000), nil)})
-	if !errors.Is(err, trouble.Full) {
-		t.Fatalf("got %v, want %v", err, trouble.Full)
+	if !errors.Is(err, trouble.ErrFull) {
+		t.Fatalf("got %v, want %v", err, trouble.ErrFull)
 	}
 	if got := b.Concern(); got != want {
 		t.Errorf("got %q, want %q", got, want)
