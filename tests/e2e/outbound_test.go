@@ -44,7 +44,7 @@ var covered = map[string]string{
 	"fuser/platform/program: os.Stderr":                     "logs of the daemons: TestCanary reads them at the level debug",
 	"fuser/platform/program: slog.NewJSONHandler":           "the same",
 	"fuser/platform/rpc: grpc.NewClient":                    "connections between the services, which carry texts to who may have them; TestCanary reads what models and collectors get",
-	"fuser/platform/panics: slog.Default":                   "where a panic was, without its value: TestPanic reads it",
+	"fuser/platform/panics: slog.Default":                   "where a panic was, without its value: TestCatch reads it",
 	"services/wiring/backend: os.CreateTemp":                "an empty file beside the SQLite file, to see whether the disk takes it; removed at once",
 	"fuser/platform/rpc: net.Listen":                        "the services' own address: what callers get are answers, and errors, which TestCanary reads",
 	"fuser/platform/endpoint: http.Client":                  "posts what it is given to one server: who gives it something is listed here, too",
