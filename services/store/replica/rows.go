@@ -1,0 +1,249 @@
+package replica
+
+import (
+	"encoding/json"
+	"math/bits"
+	"slices"
+	"strconv"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/google/uuid"
+)
+
+// Rows are the memories of a namespace by row number: what filters and orders hits. A memory keeps its row as long as it
+// exists; the row of a deleted memory is used again. The slices have one length, Len. Legs read them and never change them.
+type Rows struct {
+	IDs        []uuid.UUID
+	Importance []float64
+	Created    []int64 // microseconds since 1970, as all times here
+	From       []int64 // when the content began to hold: when it occurred, else when it was created
+	To         []int64 // when another memory superseded it; 0 if none did
+	Expires    []int64 // 0 means never
+
+	row     map[uuid.UUID]uint32
+	free    []uint32
+	present bitset // rows in use
+	current bitset // of these, not superseded
+	mortal  int    // rows that expire
+
+	// A label is a tag, a category, or a metadata value of a key that a filter has asked for.
+	labels map[string]uint32
+	bitmap []*roaring.Bitmap // by label; nil for an unused one
+	unused []uint32          // labels
+	of     [][]uint32        // labels by row
+	keys   map[string]bool   // metadata keys that filters have asked for
+}
+
+// Memory is what the database has of a memory for Rows.
+type Memory struct {
+	ID         uuid.UUID
+	Importance float64
+	Created    int64
+	From, To   int64
+	Expires    int64
+	Tags       []string
+	Category   string
+	Metadata   map[string]any // of keys that filters have asked for
+}
+
+// NewRows returns the rows of an empty namespace. Only followers and tests change rows.
+func NewRows() *Rows {
+	return &Rows{row: map[uuid.UUID]uint32{}, labels: map[string]uint32{}, keys: map[string]bool{}}
+}
+
+// Len is the number of rows, including those of deleted memories.
+func (r *Rows) Len() int { return len(r.IDs) }
+
+// Count is the number of memories.
+func (r *Rows) Count() int { return len(r.row) }
+
+// Row returns the row of a memory.
+func (r *Rows) Row(id uuid.UUID) (row uint32, known bool) {
+	row, known = r.row[id]
+	return row, known
+}
+
+// Put adds or replaces a memory and returns its row.
+func (r *Rows) Put(m Memory) uint32 {
+	row, known := r.row[m.ID]
+	switch last := len(r.free) - 1; {
+	case known:
+		r.unlabel(row)
+		if r.Expires[row] > 0 {
+			r.mortal--
+		}
+	case last >= 0:
+		row, r.free = r.free[last], r.free[:last]
+	default:
+		row = uint32(len(r.IDs))
+		r.IDs, r.Importance, r.Created = append(r.IDs, uuid.Nil), append(r.Importance, 0), append(r.Created, 0)
+		r.From, r.To, r.Expires = append(r.From, 0), append(r.To, 0), append(r.Expires, 0)
+		r.of = append(r.of, nil)
+		r.present, r.current = r.present.grow(row), r.current.grow(row)
+	}
+	r.row[m.ID] = row
+	r.IDs[row], r.Importance[row], r.Created[row], r.From[row], r.To[row], r.Expires[row] = m.ID, m.Importance, m.Created, m.From, m.To, m.Expires
+	r.present.set(row)
+	r.current.put(row, m.To == 0)
+	if m.Expires > 0 {
+		r.mortal++
+	}
+	for _, tag := range m.Tags {
+		r.label(row, tagLabel(tag))
+	}
+	if m.Category != "" {
+		r.label(row, categoryLabel(m.Category))
+	}
+	for key, value := range m.Metadata {
+		if name := metadataLabel(key, value); name != "" {
+			r.label(row, name)
+		}
+	}
+	return row
+}
+
+// Drop removes the memory of a row.
+func (r *Rows) Drop(row uint32) {
+	r.unlabel(row)
+	if r.Expires[row] > 0 {
+		r.mortal--
+	}
+	delete(r.row, r.IDs[row])
+	r.IDs[row] = uuid.Nil
+	r.present.clear(row)
+	r.current.clear(row)
+	r.free = append(r.free, row)
+}
+
+func (r *Rows) label(row uint32, name string) {
+	label, known := r.labels[name]
+	if !known {
+		if last := len(r.unused) - 1; last >= 0 {
+			label, r.unused = r.unused[last], r.unused[:last]
+		} else {
+			label = uint32(len(r.bitmap))
+			r.bitmap = append(r.bitmap, nil)
+		}
+		r.labels[name], r.bitmap[label] = label, roaring.New()
+	}
+	if r.bitmap[label].CheckedAdd(row) {
+		r.of[row] = append(r.of[row], label)
+	}
+}
+
+// unlabel removes a row's labels. The name of a label without rows goes too: it may be private.
+func (r *Rows) unlabel(row uint32) {
+	for _, label := range r.of[row] {
+		r.bitmap[label].Remove(row)
+		if r.bitmap[label].IsEmpty() {
+			r.bitmap[label] = nil
+			r.unused = append(r.unused, label)
+		}
+	}
+	r.of[row] = nil
+	if len(r.unused) > 64 && len(r.unused) > len(r.bitmap)/2 {
+		r.forgetLabels()
+	}
+}
+
+// forgetLabels removes the names of unused labels.
+func (r *Rows) forgetLabels() {
+	for name, label := range r.labels {
+		if r.bitmap[label] == nil {
+			delete(r.labels, name)
+		}
+	}
+}
+
+// Names of labels.
+func tagLabel(tag string) string           { return "t" + tag }
+func categoryLabel(category string) string { return "c" + category }
+
+// metadataLabel names a metadata value, which is a string, a number or a boolean; "" for any other.
+func metadataLabel(key string, value any) string {
+	name := "m" + strconv.Itoa(len(key)) + ":" + key
+	switch v := value.(type) {
+	case string:
+		return name + "s" + v
+	case bool:
+		return name + "b" + strconv.FormatBool(v)
+	case float64:
+		return name + "n" + strconv.FormatFloat(v, 'g', -1, 64)
+	case json.Number:
+		number, err := v.Float64()
+		if err != nil {
+			return ""
+		}
+		return metadataLabel(key, number)
+	}
+	return ""
+}
+
+// bytes is about the memory of the rows.
+func (r *Rows) bytes() int64 {
+	n := int64(len(r.IDs)) * (16 + 5*8 + 24 + 8 + 32)
+	for _, b := range r.bitmap {
+		if b != nil {
+			n += int64(b.GetSizeInBytes()) + 160
+		}
+	}
+	return n
+}
+
+// bitset is a set of rows, one bit each.
+type bitset []uint64
+
+func (b bitset) has(row uint32) bool { return int(row>>6) < len(b) && b[row>>6]>>(row&63)&1 == 1 }
+func (b bitset) set(row uint32)      { b[row>>6] |= 1 << (row & 63) }
+func (b bitset) clear(row uint32)    { b[row>>6] &^= 1 << (row & 63) }
+
+func (b bitset) put(row uint32, in bool) {
+	if in {
+		b.set(row)
+	} else {
+		b.clear(row)
+	}
+}
+
+// grow returns a set with room for a row.
+func (b bitset) grow(row uint32) bitset {
+	for int(row>>6) >= len(b) {
+		b = append(b, 0)
+	}
+	return b
+}
+
+func (b bitset) count() (n int) {
+	for _, word := range b {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// appendRows appends the rows in the set, ascending.
+func (b bitset) appendRows(to []uint32) []uint32 {
+	for i, word := range b {
+		for ; word != 0; word &= word - 1 {
+			to = append(to, uint32(i<<6+bits.TrailingZeros64(word)))
+		}
+	}
+	return to
+}
+
+// and keeps the rows that are also in the union of bitmaps. scratch has the length of b.
+func (b bitset) and(scratch bitset, union []*roaring.Bitmap) {
+	union = slices.DeleteFunc(union, func(m *roaring.Bitmap) bool { return m == nil })
+	switch len(union) {
+	case 0:
+		clear(b)
+		return
+	case 1:
+	default:
+		union = []*roaring.Bitmap{roaring.FastOr(union...)}
+	}
+	clear(scratch)
+	union[0].WriteDenseTo(scratch)
+	for i := range b {
+		b[i] &= scratch[i]
+	}
+}

@@ -1,0 +1,157 @@
+package replica
+
+import (
+	"sync"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/triskele/triskele/services/store/record"
+)
+
+// Selection are the rows that a search may return: those of live memories that pass its filter. It is valid as long as its
+// View.
+type Selection struct {
+	rows       *Rows
+	base       bitset // without a narrow filter
+	passing    bitset // with one
+	time       int64  // when memories must be live
+	past       bool   // time is not now
+	superseded bool   // superseded memories are live
+	listed     []uint32
+}
+
+// bitsets has buffers.
+var bitsets = sync.Pool{New: func() any { return new(bitset) }}
+
+func takeBitset(n int) bitset {
+	b := *bitsets.Get().(*bitset)
+	if cap(b) < n {
+		return make(bitset, n)
+	}
+	return b[:n]
+}
+
+func releaseBitset(b bitset) { bitsets.Put(&b) }
+
+// Select returns the rows of live memories that pass a filter, at a time; the zero time means now. Keys of the filter's
+// metadata must have been read.
+func (r *Rows) Select(f record.Filter, asOf time.Time) *Selection {
+	s := &Selection{rows: r, base: r.current, time: asOf.UnixMicro(), past: !asOf.IsZero(), superseded: f.IncludeSuperseded}
+	if !s.past {
+		s.time = time.Now().UnixMicro()
+	}
+	if s.past || s.superseded {
+		s.base = r.present
+	}
+	if !f.Narrow() {
+		return s
+	}
+	passing, scratch := takeBitset(len(s.base)), takeBitset(len(s.base))
+	defer releaseBitset(scratch)
+	copy(passing, s.base)
+	for _, tag := range f.TagsAll {
+		passing.and(scratch, r.union(tagLabel(tag)))
+	}
+	if len(f.TagsAny) > 0 {
+		names := make([]string, len(f.TagsAny))
+		for i, tag := range f.TagsAny {
+			names[i] = tagLabel(tag)
+		}
+		passing.and(scratch, r.union(names...))
+	}
+	if len(f.Categories) > 0 {
+		names := make([]string, len(f.Categories))
+		for i, category := range f.Categories {
+			names[i] = categoryLabel(category)
+		}
+		passing.and(scratch, r.union(names...))
+	}
+	for key, value := range f.Metadata {
+		passing.and(scratch, r.union(metadataLabel(key, value)))
+	}
+	if !f.CreatedFrom.IsZero() || !f.CreatedBefore.IsZero() {
+		for _, row := range passing.appendRows(nil) {
+			created := r.Created[row]
+			if !f.CreatedFrom.IsZero() && created < f.CreatedFrom.UnixMicro() || !f.CreatedBefore.IsZero() && created >= f.CreatedBefore.UnixMicro() {
+				passing.clear(row)
+			}
+		}
+	}
+	if s.past || r.mortal > 0 {
+		for _, row := range passing.appendRows(nil) {
+			if !s.live(row) {
+				passing.clear(row)
+			}
+		}
+	}
+	s.passing = passing
+	return s
+}
+
+// union returns the bitmaps of labels.
+func (r *Rows) union(names ...string) []*roaring.Bitmap {
+	found := make([]*roaring.Bitmap, len(names))
+	for i, name := range names {
+		if label, known := r.labels[name]; known {
+			found[i] = r.bitmap[label]
+		}
+	}
+	return found
+}
+
+// live reports whether a row in base has a memory that is live.
+func (s *Selection) live(row uint32) bool {
+	if expires := s.rows.Expires[row]; expires > 0 && expires <= s.time {
+		return false
+	}
+	if !s.past {
+		return true
+	}
+	return s.rows.From[row] <= s.time && (s.superseded || s.rows.To[row] == 0 || s.rows.To[row] > s.time)
+}
+
+// Has reports whether a row is selected.
+func (s *Selection) Has(row uint32) bool {
+	if s.passing != nil {
+		return s.passing.has(row)
+	}
+	return s.base.has(row) && s.live(row)
+}
+
+// Narrow reports whether the filter selects by more than liveness. Then Bits and List are cheap.
+func (s *Selection) Narrow() bool { return s.passing != nil }
+
+// Bits are the selected rows of a narrow selection, a bit each; nil for any other.
+func (s *Selection) Bits() []uint64 { return s.passing }
+
+// List returns the selected rows, ascending.
+func (s *Selection) List() []uint32 {
+	if s.listed != nil {
+		return s.listed
+	}
+	from := s.passing
+	if from == nil {
+		from = s.base
+	}
+	s.listed = from.appendRows(make([]uint32, 0, from.count()))
+	if s.passing == nil && (s.past || s.rows.mortal > 0) {
+		kept := s.listed[:0]
+		for _, row := range s.listed {
+			if s.live(row) {
+				kept = append(kept, row)
+			}
+		}
+		s.listed = kept
+	}
+	return s.listed
+}
+
+// release returns the buffers.
+func (s *Selection) release() {
+	if s.passing != nil {
+		releaseBitset(s.passing)
+		s.passing = nil
+		s.base = nil
+	}
+}

@@ -1,0 +1,98 @@
+package replica
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Tx is a snapshot of the database, of either engine.
+type Tx struct {
+	postgres pgx.Tx
+	sqlite   *sql.Tx
+}
+
+// Statement is a query for each engine, with arguments named $1, $2 and so on. An argument of ids is compared by
+// `= ANY($n)` on PostgreSQL, and on SQLite by `IN (SELECT unhex(value, '-') FROM json_each($n))`.
+type Statement struct{ Postgres, SQLite string }
+
+// Raw is a target for bytes that are valid until the next row. It is nil for NULL.
+type Raw []byte
+
+// Scan implements sql.Scanner.
+func (r *Raw) Scan(from any) error {
+	switch from := from.(type) {
+	case nil:
+		*r = nil
+	case []byte:
+		*r = from
+	case string:
+		*r = Raw(from)
+	default:
+		return fmt.Errorf("a column of type %T is not bytes", from)
+	}
+	return nil
+}
+
+// ScanBytes implements pgtype.BytesScanner.
+func (r *Raw) ScanBytes(from []byte) error {
+	*r = from
+	return nil
+}
+
+// Each runs a query, scans each row into targets and calls fn.
+func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, fn func() error) error {
+	if tx.postgres != nil {
+		rows, err := tx.postgres.Query(ctx, s.Postgres, args...)
+		if err != nil {
+			return err
+		}
+		_, err = pgx.ForEachRow(rows, targets, fn)
+		return err
+	}
+	for i, arg := range args {
+		if ids, ok := arg.([]uuid.UUID); ok {
+			text, err := json.Marshal(ids)
+			if err != nil {
+				return err
+			}
+			args[i] = string(text)
+		}
+	}
+	rows, err := tx.sqlite.QueryContext(ctx, numbered(s.SQLite), args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return err
+		}
+		if err := fn(); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+var numberedStatements sync.Map // of statements with $1 to those with ?1
+
+// numbered writes arguments as SQLite numbers them.
+func numbered(statement string) string {
+	if known, ok := numberedStatements.Load(statement); ok {
+		return known.(string)
+	}
+	out := statement
+	for n := strings.Count(statement, "$"); n > 0; n-- {
+		out = strings.ReplaceAll(out, "$"+strconv.Itoa(n), "?"+strconv.Itoa(n))
+	}
+	numberedStatements.Store(statement, out)
+	return out
+}
