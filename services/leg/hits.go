@@ -1,0 +1,19 @@
+package leg
+
+import (
+	"bytes"
+	"cmp"
+	"time"
+
+	"github.com/triskele/triskele/services/store/replica"
+)
+
+// CompareHits is the order of hits: by score, importance and creation time, each the highest first, then by id.
+func CompareHits(a, b Hit) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Importance, a.Importance), b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
+}
+
+// HitAt returns the memory of a row as a hit.
+func HitAt(rows *replica.Rows, row uint32, score float64) Hit {
+	return Hit{ID: rows.IDs[row], Score: score, Importance: rows.Importance[row], CreatedAt: time.UnixMicro(rows.Created[row]).UTC()}
+}
