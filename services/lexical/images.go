@@ -14,10 +14,9 @@ import (
 
 // images searches the images of namespaces by BM25, for either engine.
 type images struct {
-	set *replica.Set
-	// byRank is the scorer of a namespace without its own, and whether the engine has ts_rank.
-	scorer  triskelev1.Scorer
-	hasRank bool
+	set     *replica.Set
+	scorer  triskelev1.Scorer // of a namespace without its own
+	hasRank bool              // the engine has ts_rank
 	// loadShare is the share of a search's time that loading a namespace may take.
 	loadShare float64
 }
@@ -60,6 +59,7 @@ func (i images) view(ctx context.Context, q leg.Query, fn func(v *replica.View, 
 // search searches by BM25. The error may be one that inSQL knows.
 func (i images) search(ctx context.Context, q leg.Query) (result leg.Result, err error) {
 	failed := i.view(ctx, q, func(v *replica.View, s *bm25) {
+		defer result.From(v)
 		if s == nil {
 			result = abstained(triskelev1.ScoreKind_SCORE_KIND_BM25, noWords)
 			return
@@ -67,7 +67,6 @@ func (i images) search(ctx context.Context, q leg.Query) (result leg.Result, err
 		if result, err = s.search(ctx, q); err != nil {
 			return
 		}
-		describe(&result, v)
 		if !i.hasRank && result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED &&
 			cmp.Or(q.Scorer, s.settings.Scorer) == triskelev1.Scorer_SCORER_TS_RANK {
 			result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, cmp.Or(result.Reason, "ranked by bm25: this store has no ts_rank")
@@ -75,9 +74,6 @@ func (i images) search(ctx context.Context, q leg.Query) (result leg.Result, err
 	})
 	return result, cmp.Or(failed, err)
 }
-
-// describe copies an image's age into a result.
-func describe(*leg.Result, *replica.View) {}
 
 // scores returns the scores of memories that have a document.
 func (i images) scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Score, err error) {

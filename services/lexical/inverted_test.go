@@ -35,7 +35,7 @@ func newImage(s Settings) *image {
 func (m *image) put(r record.Record) {
 	memory := replica.Memory{
 		ID: r.ID, Importance: r.Importance, Created: r.CreatedAt.UnixMicro(), From: r.CreatedAt.UnixMicro(), Tags: r.Tags,
-		Category: r.Category, Metadata: r.Metadata,
+		Category: r.Category,
 	}
 	if r.SupersededBy != uuid.Nil {
 		memory.To = r.UpdatedAt.UnixMicro()
@@ -268,7 +268,7 @@ func TestOracle(t *testing.T) {
 			w := newWriter(uint64(i), 120)
 			m := newImage(s)
 			var ids []uuid.UUID
-			for step := range 1500 {
+			for step := range 800 {
 				switch action := w.IntN(10); {
 				case action < 6 || len(ids) < 5:
 					r := w.record()
@@ -283,7 +283,7 @@ func TestOracle(t *testing.T) {
 					m.drop(ids[at])
 					ids = slices.Delete(ids, at, at+1)
 				}
-				if step%5 == 0 {
+				if step%8 == 0 {
 					q := w.query()
 					if first := m.oracle(q); len(first) > 2 && w.IntN(4) == 0 {
 						q.MinScore = &first[len(first)/2].Score
