@@ -48,12 +48,11 @@ func BenchmarkSearch(b *testing.B) {
 			f := engine.open(b)
 			seed(b, f, 5000)
 			if f.Pool != nil {
-				fold(b, f, "ns")
 				if _, err := f.Pool.Exec(b.Context(), "VACUUM ANALYZE"); err != nil {
 					b.Fatal(err)
 				}
 			}
-			searcher := searcher(f)
+			searcher := searcher(b, f)
 			random := rand.New(rand.NewPCG(3, 4))
 			zipf := rand.NewZipf(random, 1.1, 10, 19999)
 			for b.Loop() {

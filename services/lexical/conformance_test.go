@@ -2,9 +2,12 @@ package lexical_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -26,11 +29,12 @@ var (
 	_ memory.SQLiteIndex   = lexical.SQLiteIndex{}
 )
 
-func searcher(f *storetest.Fixture) lexical.Leg {
+func searcher(t testing.TB, f *storetest.Fixture) lexical.Leg {
+	t.Helper()
 	if f.Engine == schema.SQLite {
-		return lexical.NewSQLite(f.DB)
+		return lexical.NewSQLite(f.DB, f.Images(t))
 	}
-	return lexical.NewPostgres(f.Pool, lexical.DefaultConfig())
+	return lexical.NewPostgres(f.Pool, f.Images(t), lexical.DefaultConfig())
 }
 
 // search returns the result for a text in namespace "ns" with depth 10, changed by edit if that is not nil.
@@ -40,7 +44,7 @@ func search(t testing.TB, f *storetest.Fixture, text string, edit func(*leg.Quer
 	if edit != nil {
 		edit(&q)
 	}
-	result, err := searcher(f).Search(t.Context(), q)
+	result, err := searcher(t, f).Search(t.Context(), q)
 	if err != nil {
 		t.Fatalf("search: %v", err)
 	}
@@ -205,8 +209,8 @@ func TestUpdateReplaces(t *testing.T) {
 		}
 		update(func(r *record.Record) { r.Sensitive = true })
 		c.expect(t, "kingfisher", nil, "note")
-		if got := entries(t, f); got != [2]int{1, 1} {
-			t.Errorf("documents and index entries are %v, want 1 each", got)
+		if got := documents(t, f); got != 1 {
+			t.Errorf("got %d documents, want 1", got)
 		}
 	})
 }
@@ -220,8 +224,8 @@ func TestForget(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.expect(t, "cormorant", nil)
-		if got := entries(t, f); got != [2]int{0, 0} {
-			t.Errorf("documents and index entries are %v, want none", got)
+		if got := documents(t, f); got != 0 {
+			t.Errorf("got %d documents, want none", got)
 		}
 		// The place in the index may be used again.
 		c.add(t, "third", "a bittern", nil)
@@ -230,14 +234,14 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// entries counts the rows of the document table and of the full-text index.
-func entries(t *testing.T, f *storetest.Fixture) (n [2]int) {
+// documents counts the rows of the forward index.
+func documents(t *testing.T, f *storetest.Fixture) (n int) {
 	t.Helper()
 	var err error
 	if f.Engine == schema.Postgres {
-		err = f.Pool.QueryRow(t.Context(), `SELECT count(*), count(tsv) FROM lexical.documents`).Scan(&n[0], &n[1])
+		err = f.Pool.QueryRow(t.Context(), `SELECT count(*) FROM lexical.documents`).Scan(&n)
 	} else {
-		err = f.DB.Read.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM lexical_documents), (SELECT count(*) FROM lexical_fts)`).Scan(&n[0], &n[1])
+		err = f.DB.Read.QueryRowContext(t.Context(), `SELECT count(*) FROM lexical_documents`).Scan(&n)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -460,10 +464,10 @@ func TestDeadline(t *testing.T) {
 		newCorpus(f).add(t, "note", "a plover", nil)
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 		defer cancel()
-		if _, err := searcher(f).Search(ctx, leg.Query{Namespace: "ns", Text: "plover", Depth: 10}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := searcher(t, f).Search(ctx, leg.Query{Namespace: "ns", Text: "plover", Depth: 10}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the error is %v, want context.DeadlineExceeded", err)
 		}
-		if _, err := searcher(f).Search(t.Context(), leg.Query{Namespace: "ns", Text: "plover", Depth: 10}); err != nil {
+		if _, err := searcher(t, f).Search(t.Context(), leg.Query{Namespace: "ns", Text: "plover", Depth: 10}); err != nil {
 			t.Errorf("the next search fails: %v", err)
 		}
 	})
@@ -473,7 +477,7 @@ func TestStatus(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		f.Insert(t, storetest.Record("ns", "one", nil), storetest.Record("ns", "two", func(r *record.Record) { r.Sensitive = true }), storetest.Record("other", "three", nil))
 		for namespace, want := range map[string]int64{"ns": 2, "other": 1, "unknown": 0} {
-			status, err := searcher(f).Status(t.Context(), namespace)
+			status, err := searcher(t, f).Status(t.Context(), namespace)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -532,29 +536,20 @@ func TestIdentifiers(t *testing.T) {
 
 func TestPhrases(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		for _, folded := range []bool{false, true} {
-			c := newCorpus(f)
-			c.add(t, "apart", "the barn and the owl met again, and the barn was red while the owl slept on a branch", nil)
-			c.add(t, "phrase", "long ago there was, among other things on that far hill, an owl of the barn under a tree", nil)
-			for range 20 {
-				c.add(t, "filler", "nothing of the kind was said by any keeper, whatever visitors claimed later about strange night sounds", nil)
-			}
-			if folded && f.Engine == schema.Postgres {
-				fold(t, f, "ns")
-			}
-			c.expect(t, "owl of the barn", nil, "apart", "phrase")
-			c.expect(t, `"owl of the barn"`, nil, "phrase", "apart")
-			c.expect(t, `tell me about the “owl of the barn”`, nil, "phrase", "apart")
-			c.expect(t, `"barn of the owl"`, nil, "apart", "phrase")
-			c.expect(t, `"owl of the barn`, nil, "apart", "phrase")
-			var ids []uuid.UUID
-			for id := range c.names {
-				ids = append(ids, id)
-			}
-			if _, err := f.Memory.Forget(t.Context(), "ns", ids); err != nil {
-				t.Fatal(err)
-			}
+		c := newCorpus(f)
+		c.add(t, "apart", "the barn and the owl met again, and the barn was red while the owl slept on a branch", nil)
+		c.add(t, "phrase", "long ago there was, among other things on that far hill, an owl of the barn under a tree", nil)
+		c.add(t, "chinese", "东京都和大阪府", nil)
+		c.add(t, "chinese apart", "东京和京都", nil)
+		for range 20 {
+			c.add(t, "filler", "nothing of the kind was said by any keeper, whatever visitors claimed later about strange night sounds", nil)
 		}
+		c.expect(t, "owl of the barn", nil, "apart", "phrase")
+		c.expect(t, `"owl of the barn"`, nil, "phrase", "apart")
+		c.expect(t, `tell me about the “owl of the barn”`, nil, "phrase", "apart")
+		c.expect(t, `"barn of the owl"`, nil, "apart", "phrase")
+		c.expect(t, `"owl of the barn`, nil, "apart", "phrase")
+		c.expect(t, `"东京都"`, nil, "chinese", "chinese apart")
 	})
 }
 
@@ -562,10 +557,10 @@ func TestSettings(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		set := func(s lexical.Settings) {
 			t.Helper()
-			if err := searcher(f).Set(t.Context(), "ns", s); err != nil {
+			if err := searcher(t, f).Set(t.Context(), "ns", s); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := searcher(f).Settings(t.Context(), "ns"); got != s || err != nil {
+			if got, err := searcher(t, f).Settings(t.Context(), "ns"); got != s || err != nil {
 				t.Errorf("the settings are %+v and %v, want %+v", got, err, s)
 			}
 		}
@@ -644,11 +639,113 @@ func TestMatches(t *testing.T) {
 		}
 		s := lexical.DefaultSettings()
 		s.Prefix = true
-		if err := searcher(f).Set(t.Context(), "ns", s); err != nil {
+		if err := searcher(t, f).Set(t.Context(), "ns", s); err != nil {
 			t.Fatal(err)
 		}
 		if title, _ := words("dep"); !slices.Equal(title, []string{"Deployers"}) {
 			t.Errorf("a prefix matches %q", title)
+		}
+	})
+}
+
+// TestEqualRanks compares the hits of both engines, to the last digit.
+func TestEqualRanks(t *testing.T) {
+	fixtures := []*storetest.Fixture{storetest.Postgres(t), storetest.SQLite(t)}
+	random := rand.New(rand.NewPCG(5, 6))
+	zipf := rand.NewZipf(random, 1.1, 10, 300)
+	var records []record.Record
+	for range 300 {
+		records = append(records, storetest.Record("ns", text(zipf, 1+random.IntN(20))+" get.user/by-id", func(r *record.Record) {
+			r.Title, r.Category, r.Tags, r.Keywords = text(zipf, random.IntN(3)), text(zipf, random.IntN(2)), []string{text(zipf, 1)}, []string{text(zipf, 2)}
+		}))
+	}
+	for _, f := range fixtures {
+		f.Insert(t, records[:200]...)
+		if _, err := f.Memory.Forget(t.Context(), "ns", []uuid.UUID{records[5].ID, records[100].ID}); err != nil {
+			t.Fatal(err)
+		}
+		f.Insert(t, records[200:]...)
+		random.Shuffle(200, func(i, j int) { records[i], records[j] = records[j], records[i] })
+		slices.SortFunc(records, func(a, b record.Record) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	}
+	for range 50 {
+		query := text(zipf, 1+random.IntN(6)) + ` "` + text(zipf, 2) + `" by-id`
+		edit := func(q *leg.Query) { q.Depth, q.MarkExact = 50, true }
+		if postgres, sqlite := search(t, fixtures[0], query, edit), search(t, fixtures[1], query, edit); !reflect.DeepEqual(postgres.Hits, sqlite.Hits) {
+			t.Fatalf("%q: PostgreSQL has the hits\n%+v, SQLite\n%+v", query, postgres.Hits, sqlite.Hits)
+		}
+	}
+}
+
+// TestReindexAddsWhatIsMissing indexes memories that have no documents. An image sees them.
+func TestReindexAddsWhatIsMissing(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		var records []record.Record
+		for range 250 {
+			records = append(records, storetest.Record("ns", "a grebe", nil))
+		}
+		f.Insert(t, records...)
+		s := searcher(t, f)
+		found := func() int {
+			t.Helper()
+			result, err := s.Search(t.Context(), leg.Query{Namespace: "ns", Text: "grebe", Depth: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(result.Hits)
+		}
+		if f.Engine == schema.Postgres {
+			if _, err := f.Pool.Exec(t.Context(), `DELETE FROM lexical.documents`); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := f.DB.Update(t.Context(), func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(t.Context(), `DELETE FROM lexical_documents`)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := found(); got != 0 {
+			t.Errorf("%d memories without documents are found, want none", got)
+		}
+		if err := s.Reindex(t.Context(), "ns"); err != nil {
+			t.Fatal(err)
+		}
+		if got := found(); got != 250 {
+			t.Errorf("%d memories are found, want 250", got)
+		}
+	})
+}
+
+// TestSettingsReachImages changes the settings of a namespace that is in memory.
+func TestSettingsReachImages(t *testing.T) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		f.Insert(t, storetest.Record("ns", "the grebes and the stork stork", nil))
+		s, other := searcher(t, f), searcher(t, f)
+		found := func(text string) leg.Result {
+			t.Helper()
+			result, err := s.Search(t.Context(), leg.Query{Namespace: "ns", Text: text, Depth: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return result
+		}
+		if got := found("gre"); len(got.Hits) != 0 {
+			t.Errorf("a prefix finds %d hits, want none", len(got.Hits))
+		}
+		before := found("stork").Hits[0].Score
+		settings := lexical.DefaultSettings()
+		settings.Prefix, settings.K1, settings.Language = true, 2, "simple"
+		if err := other.Set(t.Context(), "ns", settings); err != nil {
+			t.Fatal(err)
+		}
+		if got := found("gre"); len(got.Hits) != 1 {
+			t.Errorf("a prefix finds %d hits, want 1", len(got.Hits))
+		}
+		if got := found("grebe which"); len(got.Hits) != 0 {
+			t.Errorf("a stem finds %d hits in a language without stems, want none", len(got.Hits))
+		}
+		if after := found("stork").Hits[0].Score; after == before {
+			t.Errorf("the score is still %v with another k1", after)
 		}
 	})
 }

@@ -3,10 +3,9 @@ package lexical
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/binary"
-	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -14,86 +13,70 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/postgres"
-	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 const (
 	// maxExact bounds the exact matches that are added to the best hits. The latest are taken.
 	maxExact = 8
-	// maxEqual bounds the memories with one text that are looked at. Those with the highest ids are taken.
+	// maxEqual bounds the exact matches that are looked at. The latest are taken.
 	maxEqual = 1000
 )
 
 // hashOf returns a hash of a text that ignores case, accents, punctuation and spacing. It does not depend on the namespace's
-// language. It is nil if the text has no words.
-func hashOf(text string) *int64 {
-	terms := language{}.terms(text)
-	if terms == "" {
-		return nil
+// language. It is 0 if the text has no words.
+func hashOf(text string) uint64 {
+	tokens := language{}.tokens(text)
+	if len(tokens) == 0 {
+		return 0
 	}
-	sum := sha256.Sum256([]byte(terms))
-	hash := int64(binary.BigEndian.Uint64(sum[:]))
-	return &hash
+	words := make([]byte, 0, len(text)+len(tokens))
+	for _, t := range tokens {
+		words = append(append(words, t.term...), ' ')
+	}
+	sum := sha256.Sum256(words)
+	return binary.BigEndian.Uint64(sum[:])
 }
 
-// quoted returns the hashes of a query and of its quoted phrases.
-func quoted(query string) []int64 {
+// quoted returns a query and its quoted phrases by their hashes.
+func quoted(query string) map[uint64]string {
 	texts := []string{query}
 	for _, q := range quotations(query) {
 		texts = append(texts, query[q.start:q.end])
 	}
-	var hashes []int64
+	found := map[uint64]string{}
 	for _, text := range texts[:min(len(texts), 1+maxPhrases)] {
-		if hash := hashOf(text); hash != nil && !slices.Contains(hashes, *hash) {
-			hashes = append(hashes, *hash)
+		if hash := hashOf(text); hash != 0 {
+			found[hash] = text
 		}
 	}
-	return hashes
+	return found
 }
 
-// exactMatches returns the live memories whose title or content has one of the hashes, latest first.
-func (p *Postgres) exactMatches(ctx context.Context, tx pgx.Tx, q leg.Query, hashes []int64) ([]leg.Hit, error) {
-	args := postgres.Args{q.Namespace, hashes, maxEqual}
+// exactMatches returns the live memories whose title or content equals the query or a quoted phrase of it, latest first. Such a
+// memory has all terms of the text.
+func (p *Postgres) exactMatches(ctx context.Context, tx pgx.Tx, q leg.Query, settings Settings) ([]leg.Hit, error) {
+	var alternatives []string
+	var hashes [][]byte
+	for hash, text := range quoted(q.Text) {
+		hashes = append(hashes, binary.BigEndian.AppendUint64(nil, hash))
+		var terms []queryTerm
+		for _, t := range settings.language().tokens(text) {
+			terms = append(terms, queryTerm{term: t.term})
+		}
+		alternatives = append(alternatives, tsquery(terms[:min(len(terms), maxTerms)], " & "))
+	}
+	args := postgres.Args{q.Namespace, hashes, strings.Join(alternatives, " | "), maxEqual}
 	rows, err := tx.Query(ctx, `
 		SELECT m.id, 0::float8, m.importance, m.created_at FROM (
-			SELECT h.memory_id FROM unnest($2::bigint[]) wanted CROSS JOIN LATERAL (
-				SELECT memory_id FROM lexical.hashes WHERE namespace = $1 AND content = wanted ORDER BY memory_id DESC LIMIT $3) h
-			UNION SELECT h.memory_id FROM unnest($2::bigint[]) wanted CROSS JOIN LATERAL (
-				SELECT memory_id FROM lexical.hashes WHERE namespace = $1 AND title = wanted ORDER BY memory_id DESC LIMIT $3) h
-		) h CROSS JOIN LATERAL (
-			SELECT id, importance, created_at FROM memory.memories m WHERE m.namespace = $1 AND m.id = h.memory_id AND `+postgres.Live(q.Filter, "m", &args)+` OFFSET 0
-		) m ORDER BY m.created_at DESC, m.id`, args...)
+			SELECT memory_id FROM lexical.documents WHERE namespace = $1 AND tsv @@ $3::tsquery
+				AND (substring(terms FROM 2 FOR 8) = ANY($2) OR substring(terms FROM 10 FOR 8) = ANY($2)) OFFSET 0
+		) d CROSS JOIN LATERAL (
+			SELECT id, importance, created_at FROM memory.memories m WHERE m.namespace = $1 AND m.id = d.memory_id AND `+postgres.Live(q.Filter, "m", &args)+` OFFSET 0
+		) m ORDER BY m.created_at DESC, m.id LIMIT $4`, args...)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, scanHit)
-}
-
-// exactMatches does the same as on PostgreSQL.
-func (s *SQLite) exactMatches(ctx context.Context, q leg.Query, hashes []int64) ([]leg.Hit, error) {
-	var args sqlite.Args
-	namespace, wanted, limit := args.Add(q.Namespace), args.AddJSON(hashes), args.Add(maxEqual)
-	rows, err := s.db.Read.QueryContext(ctx, fmt.Sprintf(`
-		SELECT m.id, m.importance, m.created_at FROM (
-			SELECT memory_id FROM (SELECT memory_id FROM lexical_hashes WHERE namespace = %[1]s AND content IN (SELECT value FROM json_each(%[2]s)) ORDER BY memory_id DESC LIMIT %[3]s)
-			UNION SELECT memory_id FROM (SELECT memory_id FROM lexical_hashes WHERE namespace = %[1]s AND title IN (SELECT value FROM json_each(%[2]s)) ORDER BY memory_id DESC LIMIT %[3]s)
-		) h CROSS JOIN memories m ON m.namespace = %[1]s AND m.id = h.memory_id
-		WHERE %[4]s ORDER BY m.created_at DESC, m.id`, namespace, wanted, limit, sqlite.Live(q.Filter, "m", &args)), args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	var hits []leg.Hit
-	for rows.Next() {
-		var hit leg.Hit
-		var created sql.NullInt64
-		if err := rows.Scan(&hit.ID, &hit.Importance, &created); err != nil {
-			return nil, err
-		}
-		hit.CreatedAt = sqlite.Time(created)
-		hits = append(hits, hit)
-	}
-	return hits, rows.Err()
 }
 
 // markExact marks the hits that are among the matches. Up to maxExact other matches replace the last hits, the latest matches
@@ -133,10 +116,10 @@ func markExact(q leg.Query, result *leg.Result, matches []leg.Hit, score func(id
 			result.Hits = slices.Delete(result.Hits, i, i+1)
 		}
 	}
-	slices.SortFunc(added, compareHits)
+	slices.SortFunc(added, leg.CompareHits)
 	result.Hits = append(result.Hits, added[:min(len(added), q.Depth-len(result.Hits))]...)
 	if result.ScoreKind == triskelev1.ScoreKind_SCORE_KIND_BM25 { // an added match may outrank the hits of a truncated search
-		slices.SortStableFunc(result.Hits, compareHits)
+		slices.SortStableFunc(result.Hits, leg.CompareHits)
 	}
 	return nil
 }

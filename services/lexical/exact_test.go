@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.opentelemetry.io/otel/trace"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
@@ -119,33 +118,4 @@ func TestExactBeyondTheDepth(t *testing.T) {
 			t.Errorf("%d of 13 exact matches are marked", len(got))
 		}
 	})
-}
-
-// TestSearchPreparesItsQueryOnce: scoring exact matches beyond the depth uses the query that the search has prepared.
-func TestSearchPreparesItsQueryOnce(t *testing.T) {
-	t.Parallel()
-	c := newCorpus(storetest.SQLite(t))
-	c.add(t, "louder", "deploy freeze deploy freeze", nil)
-	c.add(t, "titled", strings.Repeat("nobody may ship on a Friday whatever the reason ", 20), func(r *record.Record) { r.Title = "Deploy freeze" })
-	// Statements have spans only in traces that are sampled.
-	caller := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled, Remote: true})
-	ctx := trace.ContextWithRemoteSpanContext(t.Context(), caller)
-	spans := c.f.Tel.Recorder.Watch(caller.TraceID())
-	result, err := searcher(c.f).Search(ctx, leg.Query{Namespace: "ns", Text: "deploy freeze", Depth: 1, MarkExact: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(result.Hits) != 1 || !result.Hits[0].Exact {
-		t.Errorf("got the hits %+v, want the exact match alone", result.Hits)
-	}
-	var settings, all int
-	for _, span := range spans() {
-		all++
-		if strings.Contains(span.GetName(), "lexical_settings") {
-			settings++
-		}
-	}
-	if settings != 1 {
-		t.Errorf("got %d reads of the settings in %d statements, want 1", settings, all)
-	}
 }

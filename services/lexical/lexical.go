@@ -5,25 +5,22 @@
 //  1. The namespace's settings name its language.
 //  2. language.tokens splits each field of a memory into terms: stemmed words, identifiers whole and in parts, and pairs of
 //     characters in scripts without spaces.
-//  3. The terms go to the full-text index. Hashes of the title and the content are stored to find exact matches.
+//  3. The terms with their positions, and hashes of the title and the content, are stored as one row: the forward index. The
+//     format is the same on both engines (document.go). PostgreSQL also stores a tsvector for ts_rank.
 //
-// Searching (Postgres, SQLite):
+// Following (inverted, a part of the namespace's image in package replica): the rows are loaded once, and then again as they
+// change. The inverted index in memory has the postings of each term, and the forward index to replace and drop memories.
+// Document frequencies and the average length are always exact.
+//
+// Searching (bm25):
 //
 //  1. understand splits the query by the same rules into terms, quoted phrases, and the beginning of the last word.
-//  2. The 64 terms of the highest weight are looked up. Any memory with one of them is a candidate.
-//  3. The scorer ranks candidates: BM25, or PostgreSQL's ts_rank. A phrase counts as one more term.
-//  4. Memories that are not live or do not pass the filter are dropped.
-//  5. Hits whose title or content equals the query, or a phrase of it, are marked as exact if the caller asks for it.
+//  2. The 64 terms of the highest weight are kept. Memories with all words of a phrase are checked for their positions.
+//  3. BM25F ranks all memories with any of the terms that pass the filter (bm25.best). A phrase counts as one more term.
+//  4. Hits whose title or content equals the query, or a phrase of it, are marked as exact if the caller asks for it.
 //
-// The engines differ in these points:
-//
-//   - PostgreSQL takes document frequencies and lengths from the namespace, uses the namespace's k1 and b, and weighs fields
-//     before saturation (BM25F). SQLite's FTS5 takes both from the whole file, has fixed k1 = 1.2 and b = 0.75, and counts an
-//     identifier kept whole as another word.
-//   - Only PostgreSQL has ts_rank, which ignores k1, b, phrases and prefixes. SQLite ranks by BM25 instead and returns the
-//     state FALLBACK.
-//   - In a query, SQLite adds up the weights of an identifier and of its parts. PostgreSQL takes the higher of the two.
-//   - Only PostgreSQL finds a quoted phrase that begins or ends inside an identifier.
+// Both engines rank alike, to the last digit. PostgreSQL ranks by ts_rank in SQL if the request, the namespace or the
+// configuration asks for it, and while a namespace is not in memory (FALLBACK). ts_rank ignores k1, b, phrases and prefixes.
 package lexical
 
 import (
@@ -39,17 +36,11 @@ type Config struct {
 	Scorer triskelev1.Scorer
 	// OrBroadenMinRank is the minimum ts_rank, 0 to 1, of memories with only some of the terms.
 	OrBroadenMinRank float64
-	// MaxPostings bounds the postings that a BM25 search on PostgreSQL reads; 0 means a million. A search beyond it leaves
-	// out the most frequent terms, and its result is TRUNCATED.
-	MaxPostings int64
 }
-
-// defaultMaxPostings postings take some 30 ms to read.
-const defaultMaxPostings = 1_000_000
 
 // DefaultConfig returns the default configuration.
 func DefaultConfig() Config {
-	return Config{Scorer: triskelev1.Scorer_SCORER_BM25, OrBroadenMinRank: 0.01, MaxPostings: defaultMaxPostings}
+	return Config{Scorer: triskelev1.Scorer_SCORER_BM25, OrBroadenMinRank: 0.01}
 }
 
 // ScorerNames are the names of the scorers in flags and settings.

@@ -14,51 +14,38 @@ import (
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 // settingsLock is the key of an advisory lock. Transactions that write a namespace's index share it. A transaction that
 // changes the namespace's settings holds it exclusively, so that no document stays indexed by former settings.
 const settingsLock = `hashtextextended('lexical settings of ' || namespace, 0)`
 
-// PostgresIndex writes the index in the record's own transaction.
+// PostgresIndex writes the forward index in the record's own transaction.
 type PostgresIndex struct{}
 
-// Put adds or replaces the records' entries. It writes documents; a trigger writes the postings.
+// Put adds or replaces the records' documents. A document whose words have not changed is not written.
 func (PostgresIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record) error {
 	n := len(records)
-	namespaces, ids, vectors := make([]string, n), make([]uuid.UUID, n), make([]string, n)
-	contents, titles := make([]*int64, n), make([]*int64, n)
+	namespaces, ids, vectors, terms := make([]string, n), make([]uuid.UUID, n), make([]string, n), make([][]byte, n)
 	for i, r := range records {
-		namespaces[i], ids[i], contents[i], titles[i] = r.Namespace, r.ID, hashOf(r.Content), hashOf(r.Title)
+		namespaces[i], ids[i] = r.Namespace, r.ID
 	}
 	settings, err := lockSettings(ctx, tx, namespaces)
 	if err != nil {
 		return err
 	}
 	for i, r := range records {
-		vectors[i] = settings[r.Namespace].language().tsvector(r)
+		found := settings[r.Namespace].language().occurrences(r)
+		vectors[i], terms[i] = tsvector(found), encode(r, found)
 	}
-	// The order prevents deadlocks of transactions with the same memories. A record whose words have not changed is not
-	// written.
-	batch := &pgx.Batch{}
-	batch.Queue(`
-		INSERT INTO lexical.documents AS d (namespace, memory_id, tsv)
-		SELECT namespace, memory_id, tsv::tsvector FROM unnest($1::text[], $2::uuid[], $3::text[]) AS t (namespace, memory_id, tsv)
+	// The order prevents deadlocks of transactions with the same memories.
+	_, err = tx.Exec(ctx, `
+		INSERT INTO lexical.documents AS d (namespace, memory_id, tsv, terms)
+		SELECT namespace, memory_id, tsv::tsvector, terms FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bytea[]) AS t (namespace, memory_id, tsv, terms)
 		ORDER BY namespace, memory_id
-		ON CONFLICT (namespace, memory_id) DO UPDATE SET tsv = excluded.tsv WHERE d.tsv IS DISTINCT FROM excluded.tsv`,
-		namespaces, ids, vectors)
-	batch.Queue(`
-		INSERT INTO lexical.hashes AS h (namespace, memory_id, content, title)
-		SELECT namespace, memory_id, content, title FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::bigint[]) AS t (namespace, memory_id, content, title)
-		ORDER BY namespace, memory_id
-		ON CONFLICT (namespace, memory_id) DO UPDATE SET content = excluded.content, title = excluded.title
-		WHERE (h.content, h.title) IS DISTINCT FROM (excluded.content, excluded.title)`, namespaces, ids, contents, titles)
-	return tx.SendBatch(ctx, batch).Close()
-}
-
-// Forget removes the words of deleted documents from the blocks, where they would stay until the next fold.
-func (PostgresIndex) Forget(ctx context.Context, tx pgx.Tx, namespace string) error {
-	_, err := postgres.In(tx, namespace).Exec(ctx, `SELECT lexical.fold($1)`, namespace)
+		ON CONFLICT (namespace, memory_id) DO UPDATE SET tsv = excluded.tsv, terms = excluded.terms WHERE d.terms IS DISTINCT FROM excluded.terms`,
+		namespaces, ids, vectors, terms)
 	return err
 }
 
@@ -116,20 +103,19 @@ func (s *Settings) queue(namespace string) func(*pgx.Batch) {
 	}
 }
 
-// Postgres searches by BM25 over blocks of postings, or by ts_rank over weighted tsvectors.
+// Postgres searches images by BM25, or tsvectors by ts_rank.
 type Postgres struct {
 	*postgres.Standby // to read from; set it before the first search
 	pool              *pgxpool.Pool
+	images            images
 	cfg               Config
 }
 
 var _ Leg = (*Postgres)(nil)
 
 // NewPostgres returns the leg for a database.
-func NewPostgres(pool *pgxpool.Pool, cfg Config) *Postgres {
-	cfg.Scorer = cmp.Or(cfg.Scorer, triskelev1.Scorer_SCORER_BM25)
-	cfg.MaxPostings = cmp.Or(cfg.MaxPostings, defaultMaxPostings)
-	return &Postgres{pool: pool, cfg: cfg}
+func NewPostgres(pool *pgxpool.Pool, set *replica.Set, cfg Config) *Postgres {
+	return &Postgres{pool: pool, images: newImages(set, cfg.Scorer, true, 0.25), cfg: cfg}
 }
 
 // planning are the planner's settings for searches. Queries are planned with their values: the best index depends on the
@@ -137,37 +123,37 @@ func NewPostgres(pool *pgxpool.Pool, cfg Config) *Postgres {
 // whole partition, and JIT compilation takes longer than the query.
 var planning = map[string]string{"plan_cache_mode": "force_custom_plan", "enable_seqscan": "off", "jit": "off"}
 
-// scorer returns the scorer of the request, else of the namespace's settings, else of the configuration.
-func (p *Postgres) scorer(q leg.Query, settings Settings) triskelev1.Scorer {
-	return cmp.Or(q.Scorer, settings.Scorer, p.cfg.Scorer)
+// inSQL calls fn in a transaction that searches a namespace, with the namespace's settings.
+func (p *Postgres) inSQL(ctx context.Context, q leg.Query, fn func(pgx.Tx, Settings) error) error {
+	var settings Settings
+	return postgres.SearchAfter(ctx, p.Or(p.pool), q.Namespace, planning, settings.queue(q.Namespace), func(tx pgx.Tx) error { return fn(tx, settings) })
 }
 
-// Search implements leg.Searcher.
+// Search implements leg.Searcher. A namespace that is not in memory is searched by ts_rank instead of BM25, and the state is
+// then FALLBACK.
 func (p *Postgres) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
-	var result leg.Result
-	var settings Settings
-	err := postgres.SearchAfter(ctx, p.Or(p.pool), q.Namespace, planning, settings.queue(q.Namespace), func(tx pgx.Tx) error {
-		search, kind := p.searchByBM25, triskelev1.ScoreKind_SCORE_KIND_BM25
-		if p.scorer(q, settings) == triskelev1.Scorer_SCORER_TS_RANK {
-			search, kind = p.searchByRank, triskelev1.ScoreKind_SCORE_KIND_TS_RANK
-		}
+	result, why := p.images.search(ctx, q)
+	if !inSQL(why) {
+		return result, why
+	}
+	kind := triskelev1.ScoreKind_SCORE_KIND_TS_RANK
+	err := p.inSQL(ctx, q, func(tx pgx.Tx, settings Settings) (err error) {
 		understood := understand(q.Text, settings)
 		if understood.distinct == 0 {
 			result = abstained(kind, noWords)
 			return nil
 		}
-		var err error
-		result, err = search(ctx, tx, q, understood, settings)
+		result, err = p.searchByRank(ctx, tx, q, understood)
 		result.ScoreKind = kind
+		if result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED && cmp.Or(q.Scorer, settings.Scorer, p.cfg.Scorer) != triskelev1.Scorer_SCORER_TS_RANK {
+			result.State, result.Reason = triskelev1.LegState_LEG_STATE_FALLBACK, "ranked by ts_rank: "+why.Error()
+		}
 		if err != nil || !q.MarkExact {
 			return err
 		}
-		matches, err := p.exactMatches(ctx, tx, q, quoted(q.Text))
+		matches, err := p.exactMatches(ctx, tx, q, settings)
 		if err == nil {
-			err = markExact(q, &result, matches, func(ids []uuid.UUID) ([]leg.Score, error) {
-				scores, _, err := p.scores(ctx, tx, q, understood, settings, ids)
-				return scores, err
-			})
+			err = markExact(q, &result, matches, func(ids []uuid.UUID) ([]leg.Score, error) { return p.ranksOf(ctx, tx, q, understood, ids) })
 		}
 		if err != nil && len(result.Hits) > 0 && postgres.IsTimeout(err) {
 			result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, "time ran out before exact matches were marked"

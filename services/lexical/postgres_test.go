@@ -16,6 +16,7 @@ import (
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -56,7 +57,7 @@ func TestBroadeningGate(t *testing.T) {
 	c.add(t, "strong", "twite", nil)                                          // 0.61 / terms
 	query := "twite linnet siskin serin redpoll crossbill bullfinch hawfinch"
 	c.expect(t, query, byRank, "strong")
-	open, err := lexical.NewPostgres(f.Pool, lexical.Config{}).Search(t.Context(), leg.Query{Namespace: "ns", Text: query, Depth: 10, Scorer: triskelev1.Scorer_SCORER_TS_RANK})
+	open, err := lexical.NewPostgres(f.Pool, f.Images(t), lexical.Config{}).Search(t.Context(), leg.Query{Namespace: "ns", Text: query, Depth: 10, Scorer: triskelev1.Scorer_SCORER_TS_RANK})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func traced(t *testing.T, f *storetest.Fixture, tr tracer) *lexical.Postgres {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	return lexical.NewPostgres(pool, lexical.DefaultConfig())
+	return lexical.NewPostgres(pool, f.Images(t), lexical.DefaultConfig())
 }
 
 // TestTruncated ends the time between the two parts of a search.
@@ -159,23 +160,16 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestPlans has the server explain every statement of every shape of search, from rare words to some that all of the corpus
-// has, on folded and fresh postings, with and without statistics: none reads a table from end to end.
+// TestPlans has the server explain every statement of every shape of search by ts_rank, from rare words to some that all of the
+// corpus has, with and without statistics: none reads a table from end to end.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	f := storetest.Postgres(t)
-	settings := lexical.DefaultSettings()
-	settings.Prefix = true
-	if err := searcher(f).Set(t.Context(), "ns", settings); err != nil {
-		t.Fatal(err)
-	}
-	seed(t, f, 1500)
-	fold(t, f, "ns")
-	seed(t, f, 500)
+	seed(t, f, 2000)
 	titled := storetest.Record("ns", "a text of its own", func(r *record.Record) { r.Title = word(1) })
 	f.Insert(t, titled)
 	plans := map[string]int{}
-	tables := []string{"lexical.documents", "lexical.blocks", "lexical.postings", "lexical.removals", "lexical.entries", "lexical.hashes", "memory.memories"}
+	tables := []string{"lexical.documents", "memory.memories"}
 	searcher := traced(t, f, tracer{func(ctx context.Context, conn *pgx.Conn, sql string, args []any) {
 		if strings.HasPrefix(sql, "EXPLAIN") || !slices.ContainsFunc(tables, func(table string) bool { return strings.Contains(sql, table) }) {
 			return
@@ -211,7 +205,6 @@ func TestPlans(t *testing.T) {
 		"exact":       func(q *leg.Query) { q.MarkExact = true },
 		"least score": func(q *leg.Query) { q.MinScore = &least },
 	}
-	scorers := []triskelev1.Scorer{triskelev1.Scorer_SCORER_BM25, triskelev1.Scorer_SCORER_TS_RANK}
 	for _, statistics := range []bool{false, true} {
 		if statistics {
 			if _, err := f.Pool.Exec(t.Context(), "ANALYZE"); err != nil {
@@ -223,24 +216,22 @@ func TestPlans(t *testing.T) {
 			word(2) + " w19", strings.Repeat("many words ", 900) + word(2),
 		} {
 			for name, shape := range shapes {
-				for _, scorer := range scorers {
-					q := leg.Query{Namespace: "ns", Text: text, Depth: 1000, Scorer: scorer}
-					shape(&q)
-					times := 1
-					if name == "filtered" {
-						times = 7 // the server may change to a generic plan after the fifth
-					}
-					for range times {
-						if _, err := searcher.Search(t.Context(), q); err != nil {
-							t.Fatal(err)
-						}
+				q := leg.Query{Namespace: "ns", Text: text, Depth: 1000}
+				byRank(&q)
+				shape(&q)
+				times := 1
+				if name == "filtered" {
+					times = 7 // the server may change to a generic plan after the fifth
+				}
+				for range times {
+					if _, err := searcher.Search(t.Context(), q); err != nil {
+						t.Fatal(err)
 					}
 				}
 			}
-			for _, scorer := range scorers {
-				if _, _, err := searcher.Scores(t.Context(), leg.Query{Namespace: "ns", Text: text, Scorer: scorer}, []uuid.UUID{titled.ID, uuid.New()}); err != nil {
-					t.Fatal(err)
-				}
+			q := leg.Query{Namespace: "ns", Text: text, Scorer: triskelev1.Scorer_SCORER_TS_RANK}
+			if _, _, err := searcher.Scores(t.Context(), q, []uuid.UUID{titled.ID, uuid.New()}); err != nil {
+				t.Fatal(err)
 			}
 		}
 	}
@@ -251,47 +242,28 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// fold folds a namespace's postings.
-func fold(t testing.TB, f *storetest.Fixture, namespace string) {
-	t.Helper()
-	if _, err := f.Pool.Exec(t.Context(), "SELECT lexical.fold($1)", namespace); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestForgettingFolds forgets memories that are in blocks: none of their words is in any table when that is committed,
-// although nobody folds.
-func TestForgettingFolds(t *testing.T) {
+// TestColdNamespace: a namespace that does not fit into memory is searched by ts_rank, and the result says so.
+func TestColdNamespace(t *testing.T) {
 	t.Parallel()
 	f := storetest.Postgres(t)
-	doomed := storetest.Record("ns", "capercaillie wren", nil)
-	f.Insert(t, doomed, storetest.Record("ns", "wren dunlin", nil))
-	fold(t, f, "ns")
-	if before := f.Holding(t, "capercailli"); !slices.ContainsFunc(before, func(table string) bool { return strings.HasPrefix(table, "lexical.blocks") }) {
-		t.Fatalf("only %q know of the memory", before)
+	c := newCorpus(f)
+	c.add(t, "first", "a merlin", nil)
+	c.add(t, "second", "merlin hobby", func(r *record.Record) { r.Title = "Hobby" })
+	config := replica.DefaultConfig()
+	config.Memory = 0
+	cold := lexical.NewPostgres(f.Pool, f.ImagesWith(t, config), lexical.DefaultConfig())
+	result, err := cold.Search(t.Context(), leg.Query{Namespace: "ns", Text: "hobby", Depth: 10, MarkExact: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if n, err := f.Memory.Forget(t.Context(), "ns", []uuid.UUID{doomed.ID}); err != nil || n != 1 {
-		t.Fatalf("forgot %d: %v", n, err)
+	if len(result.Hits) != 1 || !result.Hits[0].Exact || result.ScoreKind != triskelev1.ScoreKind_SCORE_KIND_TS_RANK {
+		t.Errorf("got %+v, want the second memory as an exact match by ts_rank", result)
 	}
-	if left := f.Holding(t, "capercailli"); len(left) > 0 {
-		t.Errorf("%q hold a word of the forgotten memory", left)
+	if result.State != triskelev1.LegState_LEG_STATE_FALLBACK || !strings.Contains(result.Reason, "too large") {
+		t.Errorf("got the state %v and the reason %q, want FALLBACK because it is too large", result.State, result.Reason)
 	}
-	var removals int
-	if err := f.Pool.QueryRow(t.Context(), "SELECT count(*) FROM lexical.removals").Scan(&removals); err != nil || removals > 0 {
-		t.Errorf("%d words are yet to be removed, %v", removals, err)
-	}
-}
-
-// TestCorruptBlockIsAnError spoils the postings of a word.
-func TestCorruptBlockIsAnError(t *testing.T) {
-	t.Parallel()
-	f := storetest.Postgres(t)
-	f.Insert(t, storetest.Record("ns", "wren dunlin", nil))
-	fold(t, f, "ns")
-	if changed, err := f.Pool.Exec(t.Context(), "UPDATE lexical.blocks SET data = substr(data, 1, 5) WHERE term = 'dunlin'"); err != nil || changed.RowsAffected() != 1 {
-		t.Fatalf("%d rows changed, %v", changed.RowsAffected(), err)
-	}
-	if result, err := searcher(f).Search(t.Context(), leg.Query{Namespace: "ns", Text: "dunlin", Depth: 10}); err == nil || !strings.Contains(err.Error(), "block") {
-		t.Errorf("got %+v, %v, want an error about the block", result, err)
+	if scores, kind, err := cold.Scores(t.Context(), leg.Query{Namespace: "ns", Text: "hobby"}, []uuid.UUID{result.Hits[0].ID}); err != nil ||
+		len(scores) != 1 || scores[0].Score != result.Hits[0].Score || kind != result.ScoreKind {
+		t.Errorf("got the scores %v of kind %v and %v, want the search's", scores, kind, err)
 	}
 }

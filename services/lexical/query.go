@@ -116,14 +116,6 @@ func quotations(text string) []span {
 	return found
 }
 
-func (q query) words() []string {
-	words := make([]string, len(q.terms))
-	for i, t := range q.terms {
-		words[i] = t.term
-	}
-	return words
-}
-
 // excess returns the number of uses to subtract from each term of an identifier. The whole and its parts mean the same, so
 // together they must weigh as much as the heavier of the two. rarity is the idf of the terms that occur in the index.
 func (q query) excess(rarity map[string]float64) map[string]float64 {

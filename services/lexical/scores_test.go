@@ -11,7 +11,6 @@ import (
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/store/record"
-	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -20,7 +19,7 @@ func TestScores(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s := lexical.DefaultSettings()
 		s.Prefix = true
-		if err := searcher(f).Set(t.Context(), "ns", s); err != nil {
+		if err := searcher(t, f).Set(t.Context(), "ns", s); err != nil {
 			t.Fatal(err)
 		}
 		random := rand.New(rand.NewPCG(5, 6))
@@ -37,12 +36,8 @@ func TestScores(t *testing.T) {
 			f.Insert(t, records...)
 		}
 		fill()
-		if f.Engine == schema.Postgres {
-			fold(t, f, "ns")
-			if _, err := f.Memory.Update(t.Context(), "ns", ids[0], 0, func(r *record.Record) error { r.Content = word(1) + " changed"; return nil }); err != nil {
-				t.Fatal(err)
-			}
-			fill() // these stay fresh
+		if _, err := f.Memory.Update(t.Context(), "ns", ids[0], 0, func(r *record.Record) error { r.Content = word(1) + " changed"; return nil }); err != nil {
+			t.Fatal(err)
 		}
 		other := storetest.Record("other", word(0), nil)
 		f.Insert(t, other)
@@ -52,7 +47,7 @@ func TestScores(t *testing.T) {
 		for _, query := range queries {
 			for _, scorer := range []triskelev1.Scorer{triskelev1.Scorer_SCORER_BM25, triskelev1.Scorer_SCORER_TS_RANK} {
 				result := search(t, f, query, func(q *leg.Query) { q.Depth, q.Scorer = 1000, scorer })
-				scores, kind, err := searcher(f).(leg.Scorer).Scores(t.Context(), leg.Query{Namespace: "ns", Text: query, Scorer: scorer}, asked)
+				scores, kind, err := searcher(t, f).(leg.Scorer).Scores(t.Context(), leg.Query{Namespace: "ns", Text: query, Scorer: scorer}, asked)
 				if err != nil || kind != result.ScoreKind {
 					t.Fatalf("%q: %v, scores of kind %v, a search's are %v", query, err, kind, result.ScoreKind)
 				}
@@ -67,13 +62,13 @@ func TestScores(t *testing.T) {
 					t.Errorf("%q found nothing", query)
 				}
 				for _, score := range scores {
-					if math.Abs(score.Score-found[score.ID]) > 1e-9 {
+					if score.Score != found[score.ID] {
 						t.Errorf("%q by %v: a memory scores %v, and %v in a search", query, scorer, score.Score, found[score.ID])
 					}
 				}
 			}
 		}
-		if scores, _, err := searcher(f).(leg.Scorer).Scores(t.Context(), leg.Query{Namespace: "ns", Text: "?!"}, ids); err != nil {
+		if scores, _, err := searcher(t, f).(leg.Scorer).Scores(t.Context(), leg.Query{Namespace: "ns", Text: "?!"}, ids); err != nil {
 			t.Errorf("a query without words: %v, %v", scores, err)
 		}
 	})
@@ -82,11 +77,10 @@ func TestScores(t *testing.T) {
 // TestIdentifierWeighsOnce: an identifier is looked for whole and in parts, and counts as the heavier of the two.
 func TestIdentifierWeighsOnce(t *testing.T) {
 	t.Parallel()
-	f := storetest.Postgres(t)
-	c := newCorpus(f)
+	c := newCorpus(storetest.SQLite(t))
 	c.add(t, "whole", "the key-fob of the owl", nil)
 	c.add(t, "other", "nothing of the kind", nil)
-	score := func(query string) float64 { return search(t, f, query, nil).Hits[0].Score }
+	score := func(query string) float64 { return search(t, c.f, query, nil).Hits[0].Score }
 	if whole, parts := score("key-fob"), score("key fob"); math.Abs(whole-parts) > 1e-9 {
 		t.Errorf("an identifier scores %v, its parts %v", whole, parts)
 	}

@@ -33,16 +33,27 @@ func (p *Postgres) Set(ctx context.Context, namespace string, s Settings) error 
 		_, err = tx.Exec(ctx, `INSERT INTO lexical.settings (namespace, language, k1, b, prefix, scorer) VALUES ($1, $2, $3, $4, $5, nullif($6, ''))
 			ON CONFLICT (namespace) DO UPDATE SET language = excluded.language, k1 = excluded.k1, b = excluded.b, prefix = excluded.prefix, scorer = excluded.scorer`,
 			namespace, s.Language, s.K1, s.B, s.Prefix, ScorerName(s.Scorer))
-		return err
+		if err != nil {
+			return err
+		}
+		return p.log(ctx, tx, namespace, uuid.Nil)
 	})
+	p.images.set.Told()
 	if err != nil || s.Language == former.Language {
 		return err
 	}
 	return p.Reindex(ctx, namespace)
 }
 
+// log tells images that memories have changed. They read the namespace's settings with any change; uuid.Nil is no memory.
+func (p *Postgres) log(ctx context.Context, tx pgx.Tx, namespace string, ids ...uuid.UUID) error {
+	_, err := tx.Exec(ctx, `SELECT memory.log_change($1, $2)`, namespace, ids)
+	return err
+}
+
 // Reindex implements Leg.
 func (p *Postgres) Reindex(ctx context.Context, namespace string) error {
+	defer p.images.set.Told()
 	var after uuid.UUID
 	for more := true; more; {
 		err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
@@ -55,10 +66,15 @@ func (p *Postgres) Reindex(ctx context.Context, namespace string) error {
 			if err != nil {
 				return err
 			}
-			if more = len(records) == reindexBatch; len(records) > 0 {
-				after = records[len(records)-1].ID
+			more = len(records) == reindexBatch
+			ids := make([]uuid.UUID, len(records))
+			for i, r := range records {
+				ids[i], after = r.ID, r.ID
 			}
-			return PostgresIndex{}.Put(ctx, tx, records)
+			if err := (PostgresIndex{}).Put(ctx, tx, records); err != nil {
+				return err
+			}
+			return p.log(ctx, tx, namespace, ids...)
 		})
 		if err != nil {
 			return err

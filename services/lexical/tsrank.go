@@ -15,7 +15,7 @@ import (
 // searchByRank ranks by ts_rank over weighted tsvectors. Memories with all terms of the query come first. If they are fewer
 // than the depth, memories with any term follow, if their rank is at least Config.OrBroadenMinRank. Scores compare only
 // within each of the two groups. A query of more than maxTerms terms has the second group alone.
-func (p *Postgres) searchByRank(ctx context.Context, tx pgx.Tx, q leg.Query, understood query, _ Settings) (result leg.Result, err error) {
+func (p *Postgres) searchByRank(ctx context.Context, tx pgx.Tx, q leg.Query, understood query) (result leg.Result, err error) {
 	terms := mostUsed(understood.terms, maxTerms)
 	var all string
 	if understood.distinct == len(terms) {

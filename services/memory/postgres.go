@@ -23,8 +23,6 @@ const txAttempts = 5
 type PostgresIndex interface {
 	// Put adds or replaces the records' entries.
 	Put(ctx context.Context, tx pgx.Tx, records []record.Record) error
-	// Forget removes the remains of deleted records of a namespace.
-	Forget(ctx context.Context, tx pgx.Tx, namespace string) error
 	// Matches returns the places of a query's words in each record of a namespace.
 	Matches(ctx context.Context, db postgres.Batcher, namespace, query string, records []record.Record) ([]record.Matches, error)
 }
@@ -284,13 +282,7 @@ func (tx postgresTx) forget(ctx context.Context, namespace string, ids []uuid.UU
 		DELETE FROM memory.memories m USING (
 			SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE
 		) doomed WHERE m.namespace = $1 AND m.id = doomed.id`, namespace, ids)
-	if err != nil || tag.RowsAffected() == 0 {
-		return 0, err
-	}
-	if err := tx.inline.Forget(ctx, tx.Tx, namespace); err != nil {
-		return 0, fmt.Errorf("lexical index: %w", err)
-	}
-	return tag.RowsAffected(), nil
+	return tag.RowsAffected(), err
 }
 
 func (tx postgresTx) links(ctx context.Context, namespace string, ids []uuid.UUID) ([]uuid.UUID, error) {

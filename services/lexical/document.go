@@ -1,0 +1,204 @@
+package lexical
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/triskele/triskele/services/store/record"
+)
+
+// The words of a memory are stored in one row, the forward index, in this format:
+//
+//   - documentVersion, one byte;
+//   - the hashes of the content and the title (hashOf), 8 bytes each, most significant byte first;
+//   - each term, in the order of their bytes. It begins with a byte: the number of bytes that it shares with the term before
+//     (high half) and the number of the bytes that follow (low half). A half of 15 is continued by an unsigned varint, of
+//     the shared bytes first. The bytes themselves follow, and then the term's occurrences.
+//   - each occurrence, by position: an unsigned varint of the distance from the one before (or from 0), shifted left by 3; two
+//     bits for the field; the lowest bit is set if another occurrence follows.
+const (
+	documentVersion = 1
+	documentHeader  = 1 + 8 + 8
+)
+
+// maxPosition bounds positions, so that sums of positions cannot overflow. No memory has so many words.
+const maxPosition = 1 << 30
+
+var errDocument = errors.New("the words of a memory are not in a known format")
+
+// field is a part of a memory, by weight. BM25F adds up the occurrences of a term by the weights of their fields: A 1, B 0.4,
+// C 0.2 and D 0.1. S. Robertson, H. Zaragoza and M. Taylor, "Simple BM25 extension to multiple weighted fields", CIKM 2004.
+type field byte
+
+const (
+	fieldContent  field = iota // and title; A in a tsvector
+	fieldKeywords              // B
+	fieldTags                  // C
+	// fieldLeast is the category, and the stop words of all fields: they can be found, but hardly add to a memory's length.
+	fieldLeast // D
+)
+
+// fieldTenths are the weights of fields in tenths.
+var fieldTenths = [4]int{10, 4, 2, 1}
+
+// occurrence is a term at a position of a memory.
+type occurrence struct {
+	term     string
+	position int
+	field    field
+}
+
+// occurrences returns a memory's terms with their positions, in the order of terms and then positions.
+func (l language) occurrences(r record.Record) []occurrence {
+	var found []occurrence
+	offset := 0
+	for f, text := range []string{r.Content + "\n" + r.Title, strings.Join(r.Keywords, "\n"), strings.Join(r.Tags, "\n"), r.Category} {
+		tokens := l.tokens(text)
+		for _, t := range tokens {
+			in := field(f)
+			if t.stop {
+				in = fieldLeast
+			}
+			found = append(found, occurrence{t.term, offset + t.position, in})
+		}
+		if len(tokens) > 0 {
+			offset += tokens[len(tokens)-1].position + 2 // a gap of one position, so that no phrase spans two fields
+		}
+	}
+	slices.SortFunc(found, func(a, b occurrence) int {
+		return cmp.Or(cmp.Compare(a.term, b.term), cmp.Compare(a.position, b.position), cmp.Compare(a.field, b.field))
+	})
+	return slices.CompactFunc(found, func(a, b occurrence) bool { return a.term == b.term && a.position == b.position })
+}
+
+// encode returns the row of a memory with the given occurrences.
+func encode(r record.Record, occurrences []occurrence) []byte {
+	row := make([]byte, 0, documentHeader+8*len(occurrences))
+	row = append(row, documentVersion)
+	row = binary.BigEndian.AppendUint64(row, hashOf(r.Content))
+	row = binary.BigEndian.AppendUint64(row, hashOf(r.Title))
+	last := ""
+	for len(occurrences) > 0 {
+		term := occurrences[0].term
+		n := 1
+		for n < len(occurrences) && occurrences[n].term == term {
+			n++
+		}
+		shared := 0
+		for shared < min(len(term), len(last)) && term[shared] == last[shared] {
+			shared++
+		}
+		own := len(term) - shared
+		row = append(row, byte(min(shared, 15)<<4|min(own, 15)))
+		if shared >= 15 {
+			row = binary.AppendUvarint(row, uint64(shared-15))
+		}
+		if own >= 15 {
+			row = binary.AppendUvarint(row, uint64(own-15))
+		}
+		row = append(row, term[shared:]...)
+		position := 0
+		for i, o := range occurrences[:n] {
+			more := 0
+			if i < n-1 {
+				more = 1
+			}
+			row = binary.AppendUvarint(row, uint64((o.position-position)<<3|int(o.field)<<1|more))
+			position = o.position
+		}
+		last, occurrences = term, occurrences[n:]
+	}
+	return row
+}
+
+// document is a decoded row. Its buffers are used again by the next decode.
+type document struct {
+	content, title uint64 // hashes; 0 without words
+	length         int    // in tenths, at most math.MaxUint16
+	terms          []documentTerm
+	names          []byte
+}
+
+type documentTerm struct {
+	from, to    int    // the name's bytes in names
+	occurrences []byte // in the row
+	tf          int    // in tenths, at most math.MaxUint16
+}
+
+func (d *document) name(t documentTerm) []byte { return d.names[t.from:t.to] }
+
+// decode reads a row of the forward index. The document refers to the row's bytes.
+func (d *document) decode(row []byte) error {
+	d.terms, d.names, d.length = d.terms[:0], d.names[:0], 0
+	if len(row) < documentHeader || row[0] != documentVersion {
+		return errDocument
+	}
+	d.content, d.title = binary.BigEndian.Uint64(row[1:]), binary.BigEndian.Uint64(row[9:])
+	last := documentTerm{}
+	for row = row[documentHeader:]; len(row) > 0; {
+		shared, own := int(row[0]>>4), int(row[0]&15)
+		row = row[1:]
+		for _, half := range []*int{&shared, &own} {
+			if *half == 15 {
+				more, n := binary.Uvarint(row)
+				if n <= 0 || more > maxTermBytes {
+					return errDocument
+				}
+				*half, row = 15+int(more), row[n:]
+			}
+		}
+		if shared > last.to-last.from || own == 0 || own > len(row) || shared+own > maxTermBytes {
+			return errDocument
+		}
+		term := documentTerm{from: len(d.names)}
+		d.names = append(append(d.names, d.names[last.from:last.from+shared]...), row[:own]...)
+		term.to = len(d.names)
+		if len(d.terms) > 0 && string(d.name(last)) >= string(d.name(term)) {
+			return errDocument
+		}
+		row = row[own:]
+		var n int
+		if term.tf, n = frequencyIn(row); n <= 0 {
+			return errDocument
+		}
+		term.occurrences, row = row[:n], row[n:]
+		d.length += term.tf
+		term.tf = min(term.tf, math.MaxUint16)
+		d.terms, last = append(d.terms, term), term
+	}
+	d.length = min(d.length, math.MaxUint16)
+	return nil
+}
+
+// frequencyIn returns a term's frequency in tenths, and the size of its occurrences. The size is 0 if they are damaged.
+func frequencyIn(occurrences []byte) (tf, size int) {
+	position := uint64(0)
+	for first, more := true, uint64(1); more == 1; first = false {
+		next, n := binary.Uvarint(occurrences[size:])
+		if n <= 0 || next>>3 > maxPosition || !first && next>>3 == 0 {
+			return 0, 0
+		}
+		if position += next >> 3; position > maxPosition {
+			return 0, 0
+		}
+		tf += fieldTenths[next>>1&3]
+		size, more = size+n, next&1
+	}
+	return tf, size
+}
+
+// appendPositions appends the positions of valid occurrences.
+func appendPositions(to []int32, occurrences []byte) []int32 {
+	position := int32(0)
+	for more := uint64(1); more == 1; {
+		next, n := binary.Uvarint(occurrences)
+		occurrences, more = occurrences[n:], next&1
+		position += int32(next >> 3)
+		to = append(to, position)
+	}
+	return to
+}

@@ -1,0 +1,391 @@
+package lexical
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"log/slog"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/store/replica"
+)
+
+// PartName names the leg's part of a namespace's image.
+const PartName = "lexical"
+
+// inverted is the inverted index of one namespace, with the forward index that it was made from. Row numbers are those of
+// the image. It implements replica.Part.
+type inverted struct {
+	rows     *replica.Rows
+	settings Settings
+
+	numbers map[string]uint32 // of terms
+	terms   []term            // by number
+	unused  []uint32          // numbers without a term
+	emptied []uint32          // numbers whose last posting has gone
+	sorted  []uint32          // all numbers in the order of terms, while Settings.Prefix is set
+
+	forward   []page      // by row / pageRows
+	hashes    [][2]uint64 // of content and title, by row
+	lengths   []uint16    // in tenths, by row
+	documents int64       // rows with a document
+	length    int64       // sum of lengths
+	bytes     int64
+
+	loading bool // postings are appended in any order
+	decoded document
+	keys    []uint64 // scratch
+	encoded []byte   // scratch
+}
+
+// term is a term of the dictionary with its postings, in the order of rows. A posting is the row, shifted left by 8, and the
+// term's frequency in tenths, or manyTenths for that and any higher frequency.
+type term struct {
+	name     string
+	postings []uint32
+	// Bounds of its postings, for pruning. They stay when postings go.
+	maxFrequency, minLength uint16
+}
+
+const (
+	manyTenths = 255
+	// maxRows is the number of rows that postings can name.
+	maxRows = 1 << 24
+	// termBytes is about the memory of a term without its name and its postings.
+	termBytes = 96
+)
+
+func newInverted(rows *replica.Rows) *inverted {
+	return &inverted{rows: rows, settings: DefaultSettings(), numbers: map[string]uint32{}}
+}
+
+// Bytes implements replica.Part.
+func (p *inverted) Bytes() int64 { return p.bytes }
+
+var settingsStatement = replica.Statement{
+	Postgres: `SELECT ` + settingsColumns + ` FROM lexical.settings WHERE namespace = $1`,
+	SQLite:   `SELECT ` + settingsColumns + ` FROM lexical_settings WHERE namespace = $1`,
+}
+
+var documentsStatement = replica.Statement{
+	Postgres: `SELECT memory_id, terms FROM lexical.documents WHERE namespace = $1`,
+	SQLite:   `SELECT memory_id, terms FROM lexical_documents WHERE namespace = $1`,
+}
+
+var changedStatement = replica.Statement{
+	Postgres: documentsStatement.Postgres + ` AND memory_id = ANY($2)`,
+	SQLite:   documentsStatement.SQLite + ` AND memory_id IN (SELECT unhex(value, '-') FROM json_each($2))`,
+}
+
+// Read implements replica.Part. It also reads the namespace's settings.
+func (p *inverted) Read(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID) (apply func(), err error) {
+	if p.rows.Len() > maxRows {
+		return nil, replica.ErrTooLarge
+	}
+	settings := DefaultSettings()
+	var scorer string
+	if err := tx.Each(ctx, settingsStatement, []any{namespace}, []any{&settings.Language, &settings.K1, &settings.B, &settings.Prefix, &scorer}, func() error {
+		settings.Scorer = ScorerByName(scorer)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	var id uuid.UUID
+	var row replica.Raw
+	targets := []any{&id, &row}
+	if ids == nil {
+		p.loading = true
+		err := tx.Each(ctx, documentsStatement, []any{namespace}, targets, func() error {
+			p.put(ctx, id, row)
+			return nil
+		})
+		p.loaded()
+		p.set(settings)
+		return nil, err
+	}
+	read := make(map[uuid.UUID][]byte, len(ids))
+	for _, id := range ids {
+		read[id] = nil
+	}
+	err = tx.Each(ctx, changedStatement, []any{namespace, ids}, targets, func() error {
+		read[id] = bytes.Clone(row)
+		return nil
+	})
+	return func() {
+		p.set(settings)
+		for _, id := range ids {
+			p.put(ctx, id, read[id])
+		}
+	}, err
+}
+
+// put replaces the document of a memory by a row of the forward index. Without a row, or with a damaged one, the memory has no
+// document.
+func (p *inverted) put(ctx context.Context, id uuid.UUID, encoded []byte) {
+	row, known := p.rows.Row(id)
+	if !known || row >= maxRows {
+		return
+	}
+	var err error
+	if encoded != nil {
+		err = p.decoded.decode(encoded)
+	}
+	if err != nil {
+		slog.WarnContext(ctx, "a memory is missing in the lexical index", "memory", id.String(), "error", err.Error())
+	}
+	if encoded == nil || err != nil {
+		p.Drop(row)
+		return
+	}
+	p.replace(row, &p.decoded)
+}
+
+// set takes the namespace's settings over.
+func (p *inverted) set(s Settings) {
+	p.settings = s
+	switch {
+	case !s.Prefix:
+		p.sorted = nil
+	case p.sorted == nil:
+		p.sorted = make([]uint32, 0, len(p.numbers))
+		for _, number := range p.numbers {
+			p.sorted = append(p.sorted, number)
+		}
+		slices.SortFunc(p.sorted, func(a, b uint32) int { return cmp.Compare(p.terms[a].name, p.terms[b].name) })
+	}
+}
+
+// Drop implements replica.Part.
+func (p *inverted) Drop(row uint32) {
+	p.remove(row)
+	p.forget()
+}
+
+// replace replaces the document of a row.
+func (p *inverted) replace(row uint32, d *document) {
+	p.keys = p.keys[:0]
+	for i, t := range d.terms {
+		p.keys = append(p.keys, uint64(p.number(d.name(t)))<<32|uint64(i))
+	}
+	slices.Sort(p.keys)
+	p.encoded = binary.AppendUvarint(p.encoded[:0], uint64(len(d.terms)))
+	last := uint64(0)
+	for _, key := range p.keys {
+		p.encoded = binary.AppendUvarint(p.encoded, key>>32-last)
+		p.encoded = append(p.encoded, d.terms[uint32(key)].occurrences...)
+		last = key >> 32
+	}
+	if !p.grow(row) && p.hashes[row] == [2]uint64{d.content, d.title} && bytes.Equal(p.forwardOf(row), p.encoded) {
+		return
+	}
+	p.remove(row)
+	for _, key := range p.keys {
+		p.insert(uint32(key>>32), row, d.terms[uint32(key)].tf, d.length)
+	}
+	p.forward[row/pageRows].put(row%pageRows, p.encoded)
+	p.bytes += int64(len(p.encoded))
+	p.hashes[row], p.lengths[row] = [2]uint64{d.content, d.title}, uint16(d.length)
+	p.documents++
+	p.length += int64(d.length)
+	p.forget()
+}
+
+// grow makes room for a row. It reports whether the row had none.
+func (p *inverted) grow(row uint32) bool {
+	n := int(row) + 1
+	if n <= len(p.lengths) {
+		return false
+	}
+	p.bytes += int64(n-len(p.lengths)) * (16 + 2 + 4)
+	p.lengths = append(p.lengths, make([]uint16, n-len(p.lengths))...)
+	p.hashes = append(p.hashes, make([][2]uint64, n-len(p.hashes))...)
+	pages := (n + pageRows - 1) / pageRows
+	p.forward = append(p.forward, make([]page, pages-len(p.forward))...)
+	return true
+}
+
+// number returns the number of a term, which gets one if it has none.
+func (p *inverted) number(name []byte) uint32 {
+	if number, known := p.numbers[string(name)]; known {
+		return number
+	}
+	number := uint32(len(p.terms))
+	if last := len(p.unused) - 1; last >= 0 {
+		number, p.unused = p.unused[last], p.unused[:last]
+	} else {
+		p.terms = append(p.terms, term{})
+	}
+	p.terms[number] = term{name: string(name), minLength: 1<<16 - 1}
+	p.numbers[p.terms[number].name] = number
+	p.bytes += termBytes + int64(len(name))
+	if p.sorted != nil {
+		p.sorted = slices.Insert(p.sorted, p.place(p.terms[number].name), number)
+	}
+	return number
+}
+
+// place returns the place of a term in sorted.
+func (p *inverted) place(name string) int {
+	at, _ := slices.BinarySearchFunc(p.sorted, name, func(number uint32, name string) int { return cmp.Compare(p.terms[number].name, name) })
+	return at
+}
+
+// forget removes the terms without postings. Their names may be private.
+func (p *inverted) forget() {
+	for _, number := range p.emptied {
+		t := &p.terms[number]
+		if len(t.postings) > 0 || t.name == "" {
+			continue
+		}
+		if p.sorted != nil {
+			at := p.place(t.name)
+			p.sorted = slices.Delete(p.sorted, at, at+1)
+		}
+		delete(p.numbers, t.name)
+		p.bytes -= termBytes + int64(len(t.name))
+		*t = term{}
+		p.unused = append(p.unused, number)
+	}
+	p.emptied = p.emptied[:0]
+}
+
+// insert adds a posting.
+func (p *inverted) insert(number, row uint32, tf, length int) {
+	t := &p.terms[number]
+	t.maxFrequency, t.minLength = max(t.maxFrequency, uint16(tf)), min(t.minLength, uint16(length))
+	posting := row<<8 | uint32(min(tf, manyTenths))
+	p.bytes += 5 // some room to grow
+	if n := len(t.postings); p.loading || n == 0 || t.postings[n-1] < posting {
+		t.postings = append(t.postings, posting)
+		return
+	}
+	at, _ := slices.BinarySearch(t.postings, row<<8)
+	t.postings = slices.Insert(t.postings, at, posting)
+}
+
+// remove removes a row's document, but not the terms that it leaves without postings.
+func (p *inverted) remove(row uint32) {
+	if !p.has(row) {
+		return
+	}
+	for number := range forwardTerms(p.forwardOf(row)) {
+		t := &p.terms[number]
+		at, _ := slices.BinarySearch(t.postings, row<<8)
+		t.postings = slices.Delete(t.postings, at, at+1)
+		if p.bytes -= 5; len(t.postings) == 0 {
+			p.emptied = append(p.emptied, number)
+		}
+	}
+	p.bytes -= int64(len(p.forwardOf(row)))
+	p.forward[row/pageRows].put(row%pageRows, nil)
+	p.documents--
+	p.length -= int64(p.lengths[row])
+	p.hashes[row], p.lengths[row] = [2]uint64{}, 0
+}
+
+// sharedPostings bounds the lists that share an array after loading. Most terms have few postings.
+const sharedPostings, sharedArray = 64, 1 << 16
+
+// loaded ends the load: it sorts the postings and gives back their room to grow.
+func (p *inverted) loaded() {
+	p.loading = false
+	var array []uint32
+	for i := range p.terms {
+		list := p.terms[i].postings
+		if !slices.IsSorted(list) {
+			slices.Sort(list)
+		}
+		if len(list) > sharedPostings {
+			p.terms[i].postings = slices.Clone(list)
+			continue
+		}
+		if len(array)+len(list) > cap(array) {
+			array = make([]uint32, 0, sharedArray)
+		}
+		from := len(array)
+		array = append(array, list...)
+		p.terms[i].postings = array[from:len(array):len(array)]
+	}
+	for i := range p.forward {
+		p.forward[i].data = slices.Clone(p.forward[i].data)
+	}
+}
+
+// pageRows is the number of rows in a page.
+const pageRows = 64
+
+// page has the forward index of some rows: the number of a row's terms, and for each of them the distance from the number of
+// the term before, and its occurrences as in a document. A row without a document is empty.
+type page struct {
+	data []byte
+	ends [pageRows]uint32
+}
+
+func (p *page) of(row uint32) []byte {
+	from := uint32(0)
+	if row > 0 {
+		from = p.ends[row-1]
+	}
+	return p.data[from:p.ends[row]]
+}
+
+func (p *page) put(row uint32, data []byte) {
+	before := len(p.of(row))
+	end := int(p.ends[row])
+	p.data = slices.Replace(p.data, end-before, end, data...)
+	for i := row; i < pageRows; i++ {
+		p.ends[i] += uint32(len(data) - before)
+	}
+}
+
+func (p *inverted) forwardOf(row uint32) []byte { return p.forward[row/pageRows].of(row % pageRows) }
+
+// has reports whether a row has a document.
+func (p *inverted) has(row uint32) bool {
+	return int(row) < len(p.lengths) && len(p.forwardOf(row)) > 0
+}
+
+// forwardTerms yields the number of each term of a row, with its occurrences.
+func forwardTerms(data []byte) func(yield func(number uint32, occurrences []byte) bool) {
+	return func(yield func(uint32, []byte) bool) {
+		terms, n := binary.Uvarint(data)
+		data = data[n:]
+		number := uint64(0)
+		for ; terms > 0; terms-- {
+			next, n := binary.Uvarint(data)
+			number, data = number+next, data[n:]
+			size := occurrencesSize(data)
+			if !yield(uint32(number), data[:size]) {
+				return
+			}
+			data = data[size:]
+		}
+	}
+}
+
+// occurrencesSize returns the size of valid occurrences.
+func occurrencesSize(data []byte) int {
+	for i := 0; ; {
+		more := data[i] & 1
+		for data[i] >= 0x80 {
+			i++
+		}
+		if i++; more == 0 {
+			return i
+		}
+	}
+}
+
+// frequency returns the exact frequency, in tenths, of a term in a row.
+func (p *inverted) frequency(number, row uint32) int {
+	for at, occurrences := range forwardTerms(p.forwardOf(row)) {
+		if at == number {
+			tf, _ := frequencyIn(occurrences)
+			return min(tf, 1<<16-1)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,133 @@
+package lexical
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+const (
+	// maxPhraseRows bounds the memories with all words of a phrase that are checked for the phrase. The latest are checked.
+	maxPhraseRows = 4096
+	// maxPrefixed bounds the words that a prefix stands for. The first in alphabetical order are taken.
+	maxPrefixed = 32
+)
+
+// phraseWord is a word of a phrase.
+type phraseWord struct {
+	number uint32
+	after  int32 // positions after the first word
+}
+
+// findPhrases puts the query's phrases before its terms. A phrase counts like a term that each memory with the phrase has
+// once.
+func (s *bm25) findPhrases(ctx context.Context) {
+	var phrases []sought
+	for _, phrase := range s.query.phrases {
+		words := s.phraseWords(phrase)
+		if len(words) == 0 {
+			continue
+		}
+		t := sought{phrase: true}
+		for _, row := range s.withAll(words) {
+			if ctx.Err() != nil {
+				break
+			}
+			if s.hasPhrase(row, words) {
+				t.postings = append(t.postings, row<<8)
+			}
+		}
+		t.df = int64(len(t.postings))
+		t.weight = idf(s.documents, t.df)
+		phrases = append(phrases, t)
+	}
+	s.terms = append(phrases, s.terms...)
+}
+
+// phraseWords returns a phrase's words. Stop words are left out and keep only their positions, unless the phrase has no other
+// words. Among terms at one position, it takes the last. It returns nil if no memory has one of the words.
+func (s *bm25) phraseWords(phrase []token) []phraseWord {
+	var words []phraseWord
+	first := 0
+	for _, t := range phraseTokens(phrase) {
+		number, known := s.numbers[t.term]
+		if !known {
+			return nil
+		}
+		if len(words) == 0 {
+			first = t.position
+		}
+		words = append(words, phraseWord{number, int32(t.position - first)})
+	}
+	return words
+}
+
+// phraseTokens returns the tokens that a memory must have for a phrase, one at most for each position.
+func phraseTokens(phrase []token) []token {
+	content := slices.ContainsFunc(phrase, func(t token) bool { return !t.stop })
+	var found []token
+	for i, t := range phrase {
+		if content && t.stop || i+1 < len(phrase) && phrase[i+1].position == t.position {
+			continue
+		}
+		found = append(found, t)
+	}
+	return found
+}
+
+// withAll returns the rows with all of the words, ascending.
+func (s *bm25) withAll(words []phraseWord) []uint32 {
+	lists := make([][]uint32, len(words))
+	for i, w := range words {
+		lists[i] = s.inverted.terms[w.number].postings
+	}
+	slices.SortStableFunc(lists, func(a, b []uint32) int { return cmp.Compare(len(a), len(b)) })
+	var rows []uint32
+	for _, posting := range lists[0] {
+		row, all := posting>>8, true
+		for i := 1; i < len(lists) && all; i++ {
+			lists[i] = lists[i][gallop(lists[i], row<<8):]
+			all = len(lists[i]) > 0 && lists[i][0]>>8 == row
+		}
+		if all {
+			rows = append(rows, row)
+		}
+	}
+	if len(rows) <= maxPhraseRows {
+		return rows
+	}
+	latest := newTop(maxPhraseRows, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(s.rows.Created[b], s.rows.Created[a]), slices.Compare(s.rows.IDs[a][:], s.rows.IDs[b][:]))
+	})
+	for _, row := range rows {
+		latest.add(row)
+	}
+	rows = latest.kept
+	slices.Sort(rows)
+	return rows
+}
+
+// hasPhrase reports whether a row has the words at their distances.
+func (s *bm25) hasPhrase(row uint32, words []phraseWord) bool {
+	if len(words) == 1 {
+		return true
+	}
+	positions := make([][]int32, len(words))
+	for number, occurrences := range forwardTerms(s.forwardOf(row)) {
+		for i, w := range words {
+			if w.number == number {
+				positions[i] = appendPositions(nil, occurrences)
+			}
+		}
+	}
+	for _, first := range positions[0] {
+		all := true
+		for i := 1; i < len(words) && all; i++ {
+			_, all = slices.BinarySearch(positions[i], first+words[i].after)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}

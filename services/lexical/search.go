@@ -1,0 +1,409 @@
+package lexical
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/replica"
+)
+
+// sought is a term or a phrase that is searched for.
+type sought struct {
+	queryTerm
+	number   uint32
+	postings []uint32
+	df       int64
+	weight   float64
+	phrase   bool // each posting adds the weight, whatever its frequency and the document's length
+	// bound is at least what any posting adds.
+	bound float64
+	next  int // the first posting that has not been read
+}
+
+// bm25 is one search of an image by BM25.
+type bm25 struct {
+	*inverted
+	*replica.Selection
+	query query
+	// terms are the phrases, in the order of the query, and then the terms, the rarest first. Scores are summed up in this
+	// order, so that they are the same on both engines, and in searches and Scores.
+	terms      []sought
+	saturation saturation
+	searched   int    // terms that are searched for
+	cut        string // reason why the result is truncated; "" if it is complete
+}
+
+// newBM25 computes the weights of the query's terms and phrases.
+func newBM25(ctx context.Context, p *inverted, selection *replica.Selection, q query) *bm25 {
+	s := &bm25{inverted: p, Selection: selection, query: q}
+	s.expand()
+	s.lookUp()
+	s.findPhrases(ctx)
+	for i := range s.terms {
+		t := &s.terms[i]
+		if t.bound = t.weight; !t.phrase {
+			of := p.terms[t.number]
+			t.bound *= s.saturation.of(int(of.maxFrequency), of.minLength)
+		}
+	}
+	return s
+}
+
+// expand adds the words that begin with the query's last word, if the namespace's settings ask for it: the first in
+// alphabetical order.
+func (s *bm25) expand() {
+	prefix := s.query.prefix
+	if prefix == "" {
+		return
+	}
+	from := s.place(prefix)
+	if number, known := s.numbers[prefix]; known && from < len(s.sorted) && s.sorted[from] == number {
+		from++
+	}
+	for _, number := range s.sorted[from:min(from+maxPrefixed, len(s.sorted))] {
+		name := s.inverted.terms[number].name
+		if !strings.HasPrefix(name, prefix) {
+			return
+		}
+		if !slices.ContainsFunc(s.query.terms, func(t queryTerm) bool { return t.term == name }) {
+			s.query.terms = append(s.query.terms, queryTerm{term: name, uses: 1, prefixed: true})
+			s.query.distinct++
+		}
+	}
+}
+
+// lookUp finds the postings of the terms. It keeps the terms of the highest weight.
+func (s *bm25) lookUp() {
+	var prefixed int64 // all terms of a prefix share one document frequency
+	for _, t := range s.query.terms {
+		number, known := s.numbers[t.term]
+		if !known {
+			continue
+		}
+		postings := s.inverted.terms[number].postings
+		df := int64(len(postings))
+		s.terms = append(s.terms, sought{queryTerm: t, number: number, postings: postings, df: df})
+		if t.prefixed {
+			prefixed += df
+		}
+	}
+	rarity := make(map[string]float64, len(s.terms))
+	for _, t := range s.terms {
+		df := t.df
+		if t.prefixed {
+			df = min(prefixed, s.documents)
+		}
+		rarity[t.term] = idf(s.documents, df)
+	}
+	excess := s.query.excess(rarity)
+	for i, t := range s.terms {
+		s.terms[i].weight = rarity[t.term] * (float64(t.uses) - excess[t.term])
+	}
+	s.searched = len(s.query.terms)
+	if len(s.terms) > maxTerms {
+		slices.SortStableFunc(s.terms, func(a, b sought) int { return cmp.Compare(b.weight, a.weight) })
+		s.terms, s.searched = s.terms[:maxTerms], maxTerms
+	}
+	slices.SortStableFunc(s.terms, func(a, b sought) int { return cmp.Compare(a.df, b.df) })
+	if s.documents > 0 {
+		s.saturation = newSaturation(s.settings, float64(s.length)/float64(s.documents))
+	}
+}
+
+// contribution returns what a posting of a term adds to its row's score.
+func (s *bm25) contribution(t *sought, posting uint32) float64 {
+	if t.phrase {
+		return t.weight
+	}
+	row, tf := posting>>8, int(posting&manyTenths)
+	if tf == manyTenths {
+		tf = s.frequency(t.number, row)
+	}
+	return float64(t.weight * s.saturation.of(tf, s.lengths[row]))
+}
+
+// slack makes up for the rounding of bounds, which are summed up in another order than scores.
+const slack = 1 + 1e-9
+
+const (
+	windowBits = 12
+	windowRows = 1 << windowBits
+)
+
+// window has the scores of consecutive rows.
+type window struct {
+	scores  [windowRows]float64
+	touched [windowRows / 64]uint64 // rows with a score
+}
+
+var windows = sync.Pool{New: func() any { return new(window) }}
+
+// best returns the best hits. This is MaxScore in windows of rows: the postings of the rarest terms are added up window by
+// window. As soon as the other terms together cannot lift a row among the best, they are looked up only for rows that have a
+// score already. H. Turtle and J. Flood, "Query evaluation: strategies and optimizations", 1995.
+func (s *bm25) best(ctx context.Context, q leg.Query) []leg.Hit {
+	if s.fewSelected() {
+		return s.bestOf(q, s.List())
+	}
+	found := newTop(q.Depth, leg.CompareHits)
+	least := 0.0
+	if q.MinScore != nil {
+		least = *q.MinScore
+	}
+	w := windows.Get().(*window)
+	defer windows.Put(w)
+	rest := s.bounds()
+	for essential := len(s.terms); ; {
+		for essential > 0 && rest[essential-1]*slack < least {
+			essential--
+		}
+		first := s.nextRow(essential)
+		if first == math.MaxUint32 {
+			break
+		}
+		if ctx.Err() != nil {
+			s.cut = fmt.Sprintf("time ran out after %d of %d memories", first, s.rows.Len())
+			break
+		}
+		from := first &^ (windowRows - 1)
+		s.addUp(w, s.terms[:essential], from)
+		for i, word := range w.touched {
+			for w.touched[i] = 0; word != 0; word &= word - 1 {
+				at := i<<6 + bits.TrailingZeros64(word)
+				score, row := w.scores[at], from+uint32(at)
+				w.scores[at] = 0
+				if (score+rest[essential])*slack < least || !s.Has(row) {
+					continue
+				}
+				if score = s.raise(score, row, s.terms[essential:]); score > 0 && score >= least {
+					if found.add(leg.HitAt(s.rows, row, score)) {
+						least = max(least, found.worst().Score)
+					}
+				}
+			}
+		}
+	}
+	return found.sorted()
+}
+
+// bounds returns for each term the most that it and the terms after it add to a score.
+func (s *bm25) bounds() []float64 {
+	rest := make([]float64, len(s.terms)+1)
+	for i := len(s.terms) - 1; i >= 0; i-- {
+		rest[i] = rest[i+1] + s.terms[i].bound
+	}
+	return rest
+}
+
+// nextRow returns the lowest row of the unread postings of the first n terms, or math.MaxUint32.
+func (s *bm25) nextRow(n int) uint32 {
+	first := uint32(math.MaxUint32)
+	for _, t := range s.terms[:n] {
+		if t.next < len(t.postings) {
+			first = min(first, t.postings[t.next]>>8)
+		}
+	}
+	return first
+}
+
+// addUp adds up the terms' postings in the window that begins at a row.
+func (s *bm25) addUp(w *window, terms []sought, from uint32) {
+	selected := s.Bits()
+	end := uint64(from+windowRows) << 8
+	for i := range terms {
+		t := &terms[i]
+		for t.next += gallop(t.postings[t.next:], from<<8); t.next < len(t.postings); t.next++ {
+			posting := t.postings[t.next]
+			if uint64(posting) >= end {
+				break
+			}
+			row := posting >> 8
+			if selected != nil && selected[row>>6]>>(row&63)&1 == 0 {
+				continue
+			}
+			at := row % windowRows
+			w.scores[at] += s.contribution(t, posting)
+			w.touched[at>>6] |= 1 << (at & 63)
+		}
+	}
+}
+
+// raise adds the contributions of further terms to a row's score. Rows must come in ascending order.
+func (s *bm25) raise(score float64, row uint32, terms []sought) float64 {
+	for i := range terms {
+		t := &terms[i]
+		t.next += gallop(t.postings[t.next:], row<<8)
+		if t.next < len(t.postings) && t.postings[t.next]>>8 == row {
+			score += s.contribution(t, t.postings[t.next])
+		}
+	}
+	return score
+}
+
+// gallop returns the place of the first posting that is not less than a bound.
+func gallop(postings []uint32, least uint32) int {
+	high := 1
+	for high <= len(postings) && postings[high-1] < least {
+		high *= 2
+	}
+	low := high / 2
+	at, _ := slices.BinarySearch(postings[low:min(high-1, len(postings))], least)
+	return low + at
+}
+
+// fewSelected reports whether looking up each selected row in the postings takes less time than reading the postings.
+func (s *bm25) fewSelected() bool {
+	if !s.Narrow() {
+		return false
+	}
+	selected, postings := 0, 0
+	for _, word := range s.Bits() {
+		selected += bits.OnesCount64(word)
+	}
+	for _, t := range s.terms {
+		postings += len(t.postings)
+	}
+	return selected*len(s.terms)*8 < postings
+}
+
+// bestOf returns the best hits among ascending rows.
+func (s *bm25) bestOf(q leg.Query, rows []uint32) []leg.Hit {
+	found := newTop(q.Depth, leg.CompareHits)
+	for _, row := range rows {
+		if score := s.raise(0, row, s.terms); score > 0 && (q.MinScore == nil || score >= *q.MinScore) {
+			found.add(leg.HitAt(s.rows, row, score))
+		}
+	}
+	return found.sorted()
+}
+
+// scoresOf returns the scores of memories that have a document.
+func (s *bm25) scoresOf(ids []uuid.UUID) []leg.Score {
+	var rows []uint32
+	for _, id := range ids {
+		if row, known := s.rows.Row(id); known && s.has(row) {
+			rows = append(rows, row)
+		}
+	}
+	slices.Sort(rows)
+	for i := range s.terms {
+		s.terms[i].next = 0
+	}
+	scores := make([]leg.Score, len(rows))
+	for i, row := range rows {
+		scores[i] = leg.Score{ID: s.rows.IDs[row], Score: s.raise(0, row, s.terms)}
+	}
+	return scores
+}
+
+// exactMatches returns the selected memories whose title or content equals the query or a quoted phrase of it, latest first.
+// Such a memory has all terms of the text, so only the postings of its rarest term are read.
+func (s *bm25) exactMatches(text string) []leg.Hit {
+	found := newTop(maxEqual, compareLatest)
+	seen := map[uint32]bool{}
+	for hash, text := range quoted(text) {
+		var rarest []uint32
+		for i, t := range s.settings.language().tokens(text) {
+			number, known := s.numbers[t.term]
+			if !known {
+				rarest = nil
+				break
+			}
+			if postings := s.inverted.terms[number].postings; i == 0 || len(postings) < len(rarest) {
+				rarest = postings
+			}
+		}
+		for _, posting := range rarest {
+			row := posting >> 8
+			if h := s.hashes[row]; (h[0] == hash || h[1] == hash) && !seen[row] && s.Has(row) {
+				seen[row] = true
+				found.add(leg.HitAt(s.rows, row, 0))
+			}
+		}
+	}
+	return found.sorted()
+}
+
+// compareLatest orders by creation time, the latest first, and then by id.
+func compareLatest(a, b leg.Hit) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), slices.Compare(a.ID[:], b.ID[:]))
+}
+
+// top keeps the first n of the values that it is given, in an order.
+type top[T any] struct {
+	n       int
+	compare func(a, b T) int
+	kept    []T // a heap once it has n, the last on top
+}
+
+func newTop[T any](n int, compare func(a, b T) int) *top[T] { return &top[T]{n: n, compare: compare} }
+
+// add reports whether n values are kept.
+func (t *top[T]) add(v T) (full bool) {
+	switch {
+	case len(t.kept) < t.n:
+		if t.kept = append(t.kept, v); len(t.kept) == t.n {
+			for i := t.n/2 - 1; i >= 0; i-- {
+				t.sink(i)
+			}
+		}
+	case t.compare(v, t.kept[0]) < 0:
+		t.kept[0] = v
+		t.sink(0)
+	}
+	return len(t.kept) == t.n
+}
+
+// worst is the last of n kept values.
+func (t *top[T]) worst() T { return t.kept[0] }
+
+func (t *top[T]) sorted() []T {
+	slices.SortFunc(t.kept, t.compare)
+	return t.kept
+}
+
+// sink restores the heap's order below its i-th element.
+func (t *top[T]) sink(i int) {
+	for {
+		last := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(t.kept); child++ {
+			if t.compare(t.kept[child], t.kept[last]) > 0 {
+				last = child
+			}
+		}
+		if last == i {
+			return
+		}
+		t.kept[i], t.kept[last] = t.kept[last], t.kept[i]
+		i = last
+	}
+}
+
+// search returns the result of a search by BM25 in an image.
+func (s *bm25) search(ctx context.Context, q leg.Query) (leg.Result, error) {
+	result := leg.Result{ScoreKind: triskelev1.ScoreKind_SCORE_KIND_BM25}
+	if s.searched < s.query.distinct {
+		result.Reason = fmt.Sprintf("searched for %d of the %d terms", s.searched, s.query.distinct)
+	}
+	result.Hits = s.best(ctx, q)
+	if s.cut != "" {
+		if len(result.Hits) == 0 {
+			return leg.Result{}, ctx.Err()
+		}
+		result.State, result.Reason = triskelev1.LegState_LEG_STATE_TRUNCATED, s.cut
+	}
+	if !q.MarkExact {
+		return result, nil
+	}
+	return result, markExact(q, &result, s.exactMatches(q.Text), func(ids []uuid.UUID) ([]leg.Score, error) { return s.scoresOf(ids), nil })
+}
