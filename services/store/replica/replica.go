@@ -1,3 +1,16 @@
+// Package replica keeps copies of namespaces in memory, which follow the database. All legs search in them; the database is
+// the truth. The general process is:
+//
+//  1. A leg registers its Part: what it keeps of each memory beside the Rows that all legs share.
+//  2. A search asks the Set for a View of its namespace. The first one has the namespace's image loaded (load.go).
+//  3. Each change of a memory, its words, its vectors or its graph writes the memory's id into the log, in the same
+//     transaction. Follow polls the log for namespaces in use, and reads changed memories anew (follow.go).
+//  4. The View has a Selection: the rows of live memories that pass the search's filter (selection.go).
+//
+// A change is applied by reading what the database has of a memory now. So changes may be applied twice, and parts may be
+// read from later snapshots than the one that the log is compared with.
+//
+// While the database does not answer, views get older and say so. Images that are too old for the log are loaded anew.
 package replica
 
 import (
@@ -33,6 +46,28 @@ const (
 	Graph   Kind = "g" // its concepts, facts and links
 )
 
+// Config is the settings of an operator, as flags.
+type Config struct {
+	Memory int64         `name:"search-memory" help:"MiB of memory for the namespaces that searches keep in memory. The least recently searched leaves first." default:"2048" env:"TRISKELE_SEARCH_MEMORY" placeholder:"MIB"`
+	MaxAge time.Duration `name:"search-max-age" help:"How old what is in memory may be when it is searched; 0 asks the database before each search." default:"50ms" env:"TRISKELE_SEARCH_MAX_AGE"`
+	// Fresh refuses to answer from memory while the database does not answer.
+	Fresh bool `name:"search-fresh" help:"Fail searches while the database does not answer, instead of searching what is in memory." env:"TRISKELE_SEARCH_FRESH"`
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config { return Config{Memory: 2048, MaxAge: 50 * time.Millisecond} }
+
+// Validate checks the limits.
+func (c Config) Validate() error {
+	if c.Memory < 1 {
+		return errors.New("--search-memory must be 1 MiB or more")
+	}
+	if c.MaxAge < 0 || c.MaxAge > time.Minute {
+		return errors.New("--search-max-age must be from 0 to 1m")
+	}
+	return nil
+}
+
 // Need is what a search needs of a namespace's image.
 type Need struct {
 	Part    string // name of the leg's part
@@ -46,10 +81,9 @@ type View struct {
 	*Rows
 	*Selection
 	Part Part
-	// Age is how old the image may be; Reason says why it is older than Config.MaxAge, which is so only while the database does
-	// not answer.
-	Age    time.Duration
-	Reason string
+	// Age is how old the image may be. Away says why it is older than Config.MaxAge: the database does not answer.
+	Age  time.Duration
+	Away string
 	// Stale reports that the image lacks the write of Need.AtLeast.
 	Stale bool
 	close func()
@@ -57,7 +91,7 @@ type View struct {
 
 // Close ends the use of a view.
 func (v *View) Close() {
-	v.Selection.release()
+	v.release()
 	v.close()
 }
 
@@ -65,17 +99,8 @@ var (
 	// ErrCold is the error for an image that was not loaded in time. Loading goes on.
 	ErrCold = errors.New("the namespace is not in memory yet")
 	// ErrTooLarge is the error for a namespace that does not fit into the memory for images.
-	ErrTooLarge = errors.New("the namespace is too large to be kept in memory")
+	ErrTooLarge = errors.New("the namespace is too large to be kept in memory (--search-memory)")
 )
 
-// Set keeps the images of namespaces and lets them follow the database.
-type Set struct{}
-
-// Register adds a leg's part to the images, before the first search.
-func (s *Set) Register(name string, kind Kind, empty func(*Rows) Part) {}
-
-// View returns the image of a namespace, which follows the database: it is at most Config.MaxAge old. A namespace that is
-// not in memory is loaded; that may take the given share of ctx's time, 0 to 1. The caller must Close the view.
-func (s *Set) View(ctx context.Context, namespace string, need Need, share float64) (*View, error) {
-	return nil, nil
-}
+// away is a View's reason when the database does not answer.
+const away = "the database does not answer: searched what is in memory"

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"encoding/json"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -43,7 +42,7 @@ type Memory struct {
 	Expires    int64
 	Tags       []string
 	Category   string
-	Metadata   map[string]any // of keys that filters have asked for
+	Metadata   []string // labels of metadataLabel, of keys that filters have asked for
 }
 
 // NewRows returns the rows of an empty namespace. Only followers and tests change rows.
@@ -94,10 +93,8 @@ func (r *Rows) Put(m Memory) uint32 {
 	if m.Category != "" {
 		r.label(row, categoryLabel(m.Category))
 	}
-	for key, value := range m.Metadata {
-		if name := metadataLabel(key, value); name != "" {
-			r.label(row, name)
-		}
+	for _, name := range m.Metadata {
+		r.label(row, name)
 	}
 	return row
 }
@@ -169,12 +166,6 @@ func metadataLabel(key string, value any) string {
 		return name + "b" + strconv.FormatBool(v)
 	case float64:
 		return name + "n" + strconv.FormatFloat(v, 'g', -1, 64)
-	case json.Number:
-		number, err := v.Float64()
-		if err != nil {
-			return ""
-		}
-		return metadataLabel(key, number)
 	}
 	return ""
 }

@@ -17,6 +17,7 @@ import (
 type Tx struct {
 	postgres pgx.Tx
 	sqlite   *sql.Tx
+	check    func() error // called now and then while many rows are read; may be nil
 }
 
 // Statement is a query for each engine, with arguments named $1, $2 and so on. An argument of ids is compared by
@@ -49,6 +50,9 @@ func (r *Raw) ScanBytes(from []byte) error {
 
 // Each runs a query, scans each row into targets and calls fn.
 func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, fn func() error) error {
+	if tx.check != nil {
+		fn = checked(tx.check, fn)
+	}
 	if tx.postgres != nil {
 		rows, err := tx.postgres.Query(ctx, s.Postgres, args...)
 		if err != nil {
@@ -95,4 +99,17 @@ func numbered(statement string) string {
 	}
 	numberedStatements.Store(statement, out)
 	return out
+}
+
+// checked calls check before every checkEvery-th call of fn.
+func checked(check, fn func() error) func() error {
+	n := 0
+	return func() error {
+		if n++; n%checkEvery == 0 {
+			if err := check(); err != nil {
+				return err
+			}
+		}
+		return fn()
+	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
@@ -109,6 +110,22 @@ func SQLite(t testing.TB) *Fixture {
 		Memory: memory.NewSQLite(db, lexical.SQLiteIndex{}, func() {}),
 		Queue:  queue.NewSQLite(db),
 	}
+}
+
+// Images returns what searches keep in memory; they ask the database first each time.
+func (f *Fixture) Images(t testing.TB) *replica.Set {
+	config := replica.DefaultConfig()
+	config.MaxAge = 0
+	return f.ImagesWith(t, config)
+}
+
+// ImagesWith is Images with other settings.
+func (f *Fixture) ImagesWith(t testing.TB, config replica.Config) *replica.Set {
+	meter := f.Tel.MeterProvider.Meter(telemetry.ScopeName)
+	if f.Pool != nil {
+		return replica.NewPostgres(t.Context(), f.Pool, nil, config, meter, slog.New(slog.DiscardHandler))
+	}
+	return replica.NewSQLite(t.Context(), f.DB, config, meter, slog.New(slog.DiscardHandler))
 }
 
 // Telemetry returns telemetry that exports nothing.

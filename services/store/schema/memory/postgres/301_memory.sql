@@ -3,7 +3,8 @@ CREATE SCHEMA memory;
 
 CREATE TABLE memory.namespaces (
     name       text PRIMARY KEY,
-    created_at timestamptz NOT NULL DEFAULT now()
+    created_at timestamptz NOT NULL DEFAULT now(),
+    epoch      uuid NOT NULL DEFAULT gen_random_uuid() -- another one is another namespace of the same name
 );
 INSERT INTO memory.namespaces (name) VALUES ('default');
 
@@ -186,7 +187,7 @@ GRANT USAGE ON SCHEMA memory TO triskele_memory, triskele_lexical, triskele_dens
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA memory TO triskele_memory;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA memory TO triskele_memory;
 -- What filters and orders hits, and nothing of what a memory says.
-GRANT SELECT (namespace, id, importance, created_at, expires_at, superseded_by, tags, category, metadata) ON memory.memories TO triskele_lexical;
+GRANT SELECT (namespace, id, importance, created_at, updated_at, occurred_at, expires_at, superseded_by, tags, category, metadata, sequence) ON memory.memories TO triskele_lexical;
 GRANT SELECT, UPDATE (id) ON memory.memories TO triskele_dense, triskele_graph;
 GRANT SELECT, DELETE, UPDATE (not_before, attempts, dead, last_error) ON memory.index_queue TO triskele_dense, triskele_graph;
 GRANT SELECT ON SEQUENCE memory.write_sequence TO triskele_dense, triskele_graph;
@@ -271,7 +272,7 @@ END $$;
 -- +goose StatementBegin
 CREATE FUNCTION memory.beside_memories() RETURNS SETOF regclass LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT c.oid::regclass FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'namespace' AND NOT a.attisdropped
-    WHERE c.relnamespace = 'memory'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.oid <> 'memory.memories'::regclass
+    WHERE c.relnamespace = 'memory'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.oid NOT IN ('memory.memories'::regclass, 'memory.log'::regclass)
 $$;
 -- +goose StatementEnd
 
@@ -300,9 +301,18 @@ BEGIN
         EXECUTE format('DELETE FROM %s WHERE namespace = $1', beside) USING OLD.name;
     END LOOP;
     DELETE FROM memory.memories WHERE namespace = OLD.name;
+    DELETE FROM memory.log WHERE namespace = OLD.name;
     RETURN NULL;
 END $$;
 -- +goose StatementEnd
+-- +goose StatementBegin
+CREATE FUNCTION memory.begin_epoch() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.epoch := gen_random_uuid();
+    RETURN NEW;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER begin_epoch BEFORE UPDATE OF name ON memory.namespaces FOR EACH ROW EXECUTE FUNCTION memory.begin_epoch();
 CREATE TRIGGER follow_1_memory AFTER UPDATE OF name OR DELETE ON memory.namespaces FOR EACH ROW EXECUTE FUNCTION memory.copy_namespace();
 CREATE TRIGGER follow_3_memory AFTER UPDATE OF name OR DELETE ON memory.namespaces FOR EACH ROW EXECUTE FUNCTION memory.empty_namespace();
 
@@ -329,6 +339,41 @@ CREATE TABLE memory.changes_5 PARTITION OF memory.changes FOR VALUES WITH (MODUL
 CREATE TABLE memory.changes_6 PARTITION OF memory.changes FOR VALUES WITH (MODULUS 8, REMAINDER 6);
 CREATE TABLE memory.changes_7 PARTITION OF memory.changes FOR VALUES WITH (MODULUS 8, REMAINDER 7);
 
+-- Which memories changed, for those who keep a copy in memory (package replica): a change is later than a copy if the
+-- copy's snapshot does not see its writer. A row is no more than an id, and is removed minutes later.
+CREATE TABLE memory.log (
+    namespace text   NOT NULL,
+    memory_id uuid   NOT NULL,
+    part      "char" NOT NULL, -- m: the memory and its words, d: its vectors, g: its graph
+    writer    xid8   NOT NULL DEFAULT pg_current_xact_id()
+);
+CREATE INDEX log_by_writer ON memory.log (namespace, writer);
+
+-- For triggers of derived tables; their transition table is called changed. A namespace that is being deleted or renamed is no
+-- longer there by its old name.
+-- +goose StatementBegin
+CREATE FUNCTION memory.log_derived() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO memory.log (namespace, memory_id, part)
+    SELECT DISTINCT c.namespace, c.memory_id, TG_ARGV[0]::"char" FROM changed c JOIN memory.namespaces n ON n.name = c.namespace;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE FUNCTION memory.log_change(changed_in text, ids uuid[]) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    INSERT INTO memory.log (namespace, memory_id, part) SELECT n.name, id, 'm' FROM memory.namespaces n CROSS JOIN unnest(ids) id WHERE n.name = changed_in
+$$;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE FUNCTION memory.prune_log(before xid8) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    DELETE FROM memory.log WHERE writer < before
+$$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION memory.log_derived, memory.log_change, memory.prune_log FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memory.log_change TO triskele_memory;
+GRANT EXECUTE ON FUNCTION memory.prune_log TO triskele_memory, triskele_lexical, triskele_dense, triskele_graph;
+GRANT SELECT ON memory.log, memory.namespaces TO triskele_lexical, triskele_dense, triskele_graph;
+
 -- A namespace that is being deleted or renamed is no longer there by its old name.
 -- +goose StatementBegin
 CREATE FUNCTION memory.note_changes() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
@@ -336,6 +381,7 @@ CREATE FUNCTION memory.note_changes() RETURNS trigger LANGUAGE plpgsql SECURITY 
 DECLARE
     changed_in text;
 BEGIN
+    INSERT INTO memory.log (namespace, memory_id, part) SELECT c.namespace, c.id, 'm' FROM changed c JOIN memory.namespaces n ON n.name = c.namespace;
     FOR changed_in IN SELECT name FROM memory.namespaces WHERE name IN (SELECT namespace FROM changed) LOOP
         CONTINUE WHEN EXISTS (SELECT FROM memory.changes WHERE namespace = changed_in AND writer = pg_current_xact_id());
         UPDATE memory.changes SET writer = pg_current_xact_id() WHERE namespace = changed_in AND lane = (

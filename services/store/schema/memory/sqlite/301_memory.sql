@@ -2,7 +2,8 @@
 CREATE TABLE namespaces (
     name       TEXT PRIMARY KEY,
     created_at INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000000 AS INTEGER)),
-    changes    INTEGER NOT NULL DEFAULT 0 -- of its memories, so far
+    changes    INTEGER NOT NULL DEFAULT 0, -- of its memories, so far
+    epoch      TEXT    NOT NULL DEFAULT (hex(randomblob(16))) -- another one is another namespace of the same name
 ) STRICT, WITHOUT ROWID;
 INSERT INTO namespaces (name) VALUES ('default');
 
@@ -133,6 +134,8 @@ END;
 -- +goose StatementBegin
 CREATE TRIGGER memories_follow AFTER UPDATE OF name ON namespaces
 BEGIN
+    UPDATE namespaces SET epoch = hex(randomblob(16)) WHERE name = NEW.name;
+    DELETE FROM log WHERE namespace = OLD.name;
     UPDATE memories SET namespace = NEW.name WHERE namespace = OLD.name;
     UPDATE index_queue SET namespace = NEW.name WHERE namespace = OLD.name;
 END;
@@ -142,27 +145,51 @@ CREATE TRIGGER memories_go AFTER DELETE ON namespaces
 BEGIN
     DELETE FROM index_queue WHERE namespace = OLD.name;
     DELETE FROM memories WHERE namespace = OLD.name;
+    DELETE FROM log WHERE namespace = OLD.name;
 END;
 -- +goose StatementEnd
 
 CREATE INDEX memories_by_expiry ON memories (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Which memories changed, for those who keep a copy in memory (package replica). Numbers are in the order of commits. A row is no
+-- more than an id; the oldest are removed, up to the floor.
+CREATE TABLE log (
+    seq       INTEGER PRIMARY KEY AUTOINCREMENT,
+    namespace TEXT NOT NULL,
+    memory_id BLOB NOT NULL,
+    part      TEXT NOT NULL -- m: the memory and its words, d: its vectors, g: its graph
+) STRICT;
+CREATE TABLE log_floor (
+    floor INTEGER NOT NULL
+) STRICT;
+INSERT INTO log_floor (floor) VALUES (0);
+-- +goose StatementBegin
+CREATE TRIGGER log_prune AFTER INSERT ON log WHEN NEW.seq % 1000 = 0 AND NEW.seq > 100000
+BEGIN
+    DELETE FROM log WHERE seq <= NEW.seq - 100000;
+    UPDATE log_floor SET floor = NEW.seq - 100000;
+END;
+-- +goose StatementEnd
 
 -- Counts how often the memories of a namespace have changed; see the PostgreSQL track for what it is for.
 -- +goose StatementBegin
 CREATE TRIGGER count_inserted AFTER INSERT ON memories
 BEGIN
     UPDATE namespaces SET changes = changes + 1 WHERE name = NEW.namespace;
+    INSERT INTO log (namespace, memory_id, part) SELECT name, NEW.id, 'm' FROM namespaces WHERE name = NEW.namespace;
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER count_updated AFTER UPDATE ON memories
 BEGIN
     UPDATE namespaces SET changes = changes + 1 WHERE name = NEW.namespace;
+    INSERT INTO log (namespace, memory_id, part) SELECT name, NEW.id, 'm' FROM namespaces WHERE name = NEW.namespace;
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER count_deleted AFTER DELETE ON memories
 BEGIN
     UPDATE namespaces SET changes = changes + 1 WHERE name = OLD.namespace;
+    INSERT INTO log (namespace, memory_id, part) SELECT name, OLD.id, 'm' FROM namespaces WHERE name = OLD.namespace;
 END;
 -- +goose StatementEnd

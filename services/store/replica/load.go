@@ -1,0 +1,145 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/triskele/triskele/fuser/platform/panics"
+)
+
+const (
+	// loadTime bounds loading an image.
+	loadTime = 5 * time.Minute
+	// checkEvery is the number of rows read between two looks at the memory.
+	checkEvery = 1 << 14
+)
+
+var errNoNamespace = errors.New("the namespace does not exist")
+
+// load reads a namespace into an image. A panic counts as a failed load.
+func (s *Set) load(img *image) {
+	ctx, cancel := context.WithTimeout(s.stop, loadTime)
+	defer cancel()
+	var at position
+	start, told := time.Now(), s.told.Load()
+	err := panics.Catch(ctx, s.log, "load a namespace", func() (err error) {
+		select {
+		case s.loads <- struct{}{}:
+			defer func() { <-s.loads }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		start, told = time.Now(), s.told.Load()
+		at, err = s.read(ctx, img)
+		return err
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() {
+		close(img.loading)
+		img.loading = nil
+	}()
+	switch img.err = err; {
+	case err == nil:
+		img.at, img.checked, img.told, img.loaded = at, start, told, true
+		s.weigh(img, img.size())
+	case errors.Is(err, errNoNamespace):
+		s.remove(img)
+	default:
+		img.rows, img.parts = nil, nil
+		img.retry = time.Now().Add(retryLoad)
+		if errors.Is(err, ErrTooLarge) {
+			img.retry = time.Now().Add(retryLarge)
+		} else {
+			s.log.WarnContext(ctx, "cannot load a namespace into memory", "error", err.Error())
+		}
+	}
+}
+
+// read fills an image. The parts are read side by side, each on a snapshot that is later than that of the rows: what changed
+// in between is in the log.
+func (s *Set) read(ctx context.Context, img *image) (at position, err error) {
+	img.rows, img.parts = NewRows(), nil
+	for _, l := range s.legs {
+		img.parts = append(img.parts, l.empty(img.rows))
+	}
+	var rowBytes int64
+	err = s.source.snapshot(ctx, img.namespace, func(tx Tx) error {
+		c, err := s.source.since(ctx, tx, img.namespace, position{})
+		if err != nil {
+			return err
+		}
+		if at = c.now; !c.exists {
+			return errNoNamespace
+		}
+		tx.check = func() error { return s.fits(img.rows.bytes()) }
+		return readMemories(ctx, tx, img.namespace, nil, func(m *Memory, _ int64) { img.rows.Put(*m) })
+	})
+	if err != nil {
+		return at, err
+	}
+	rowBytes = img.rows.bytes()
+	reading, ctx := errgroup.WithContext(ctx)
+	for i, part := range img.parts {
+		reading.Go(func() error {
+			return panics.Catch(ctx, s.log, "load a part of a namespace", func() error {
+				return s.source.snapshot(ctx, img.namespace, func(tx Tx) error {
+					tx.check = func() error { return s.fits(rowBytes + part.Bytes()) }
+					apply, err := part.Read(ctx, tx, img.namespace, nil)
+					if err != nil {
+						return fmt.Errorf("%s: %w", s.legs[i].name, err)
+					}
+					if apply != nil {
+						apply()
+					}
+					return nil
+				})
+			})
+		})
+	}
+	if err := reading.Wait(); err != nil {
+		return at, err
+	}
+	return at, s.fits(img.size())
+}
+
+func (s *Set) fits(bytes int64) error {
+	if bytes > s.bytes {
+		return ErrTooLarge
+	}
+	return nil
+}
+
+// size is about the memory of an image.
+func (img *image) size() int64 {
+	bytes := img.rows.bytes()
+	for _, part := range img.parts {
+		bytes += part.Bytes()
+	}
+	return bytes
+}
+
+// missing returns the keys of a filter's metadata that the rows do not know.
+func (r *Rows) missing(metadata map[string]any) (keys []string) {
+	for key := range metadata {
+		if !r.keys[key] {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func (r *Rows) knows(metadata map[string]any) bool {
+	return len(metadata) == 0 || len(r.missing(metadata)) == 0
+}
+
+// labelled is a value of a metadata key that a memory has.
+type labelled struct {
+	id   uuid.UUID
+	name string
+}

@@ -1,0 +1,81 @@
+package replica
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// selectMemories selects what Rows have of memories. Times are microseconds.
+var selectMemories = Statement{
+	Postgres: `SELECT m.id, m.importance, (extract(epoch FROM m.created_at) * 1000000)::bigint, (extract(epoch FROM coalesce(m.occurred_at, m.created_at)) * 1000000)::bigint,
+		CASE WHEN m.superseded_by IS NULL THEN 0 ELSE (extract(epoch FROM m.updated_at) * 1000000)::bigint END,
+		coalesce((extract(epoch FROM m.expires_at) * 1000000)::bigint, 0), to_json(m.tags)::text, m.category, m.sequence
+		FROM memory.memories m WHERE m.namespace = $1`,
+	SQLite: `SELECT m.id, m.importance, m.created_at, coalesce(m.occurred_at, m.created_at), CASE WHEN m.superseded_by IS NULL THEN 0 ELSE m.updated_at END,
+		coalesce(m.expires_at, 0), m.tags, m.category, m.sequence
+		FROM memories m WHERE m.namespace = $1`,
+}
+
+// selectMetadata selects the scalar values of a metadata key as JSON.
+var selectMetadata = Statement{
+	Postgres: `SELECT m.id, (m.metadata -> $2)::text FROM memory.memories m WHERE m.namespace = $1 AND jsonb_typeof(m.metadata -> $2) IN ('string', 'number', 'boolean')`,
+	SQLite: `SELECT m.id, CASE e.type WHEN 'text' THEN json_quote(e.value) WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(e.value AS TEXT) END
+		FROM memories m, json_each(m.metadata) e WHERE m.namespace = $1 AND e.key = $2 AND e.type IN ('text', 'true', 'false', 'integer', 'real')`,
+}
+
+// among limits a statement to memories.
+func (s Statement) among(n int) Statement {
+	return Statement{
+		Postgres: s.Postgres + fmt.Sprintf(` AND m.id = ANY($%d)`, n),
+		SQLite:   s.SQLite + fmt.Sprintf(` AND m.id IN (SELECT unhex(value, '-') FROM json_each($%d))`, n),
+	}
+}
+
+// readMemories reads memories, all if ids is nil, and calls fn for each with its newest write. The memory is valid until fn
+// returns.
+func readMemories(ctx context.Context, tx Tx, namespace string, ids []uuid.UUID, fn func(m *Memory, sequence int64)) error {
+	var m Memory
+	var tags Raw
+	var sequence int64
+	var list []string
+	statement, args := selectMemories, []any{namespace}
+	if ids != nil {
+		statement, args = statement.among(2), append(args, ids)
+	}
+	return tx.Each(ctx, statement, args,
+		[]any{&m.ID, &m.Importance, &m.Created, &m.From, &m.To, &m.Expires, &tags, &m.Category, &sequence}, func() error {
+			m.Tags = nil
+			if len(tags) > 2 {
+				list = list[:0]
+				if err := json.Unmarshal(tags, &list); err != nil {
+					return fmt.Errorf("tags of memory %s: %w", m.ID, err)
+				}
+				m.Tags = list
+			}
+			fn(&m, sequence)
+			return nil
+		})
+}
+
+// readMetadata reads the values of a metadata key, of all memories if ids is nil.
+func readMetadata(ctx context.Context, tx Tx, namespace, key string, ids []uuid.UUID, fn func(id uuid.UUID, label string)) error {
+	var id uuid.UUID
+	var text string
+	statement, args := selectMetadata, []any{namespace, key}
+	if ids != nil {
+		statement, args = statement.among(3), append(args, ids)
+	}
+	return tx.Each(ctx, statement, args, []any{&id, &text}, func() error {
+		var value any
+		if err := json.Unmarshal([]byte(text), &value); err != nil {
+			return nil //nolint:nilerr // a number beyond float64 equals none that a filter can have
+		}
+		if label := metadataLabel(key, value); label != "" {
+			fn(id, label)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,319 @@
+package replica_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
+	"github.com/triskele/triskele/services/wiring/storetest"
+)
+
+// titles is a part that keeps titles.
+type titles struct {
+	rows *replica.Rows
+	of   map[uint32]string
+}
+
+func (p *titles) Read(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID) (func(), error) {
+	statement := replica.Statement{
+		Postgres: `SELECT id, title FROM memory.memories WHERE namespace = $1`,
+		SQLite:   `SELECT id, title FROM memories WHERE namespace = $1`,
+	}
+	args := []any{namespace}
+	if ids != nil {
+		statement.Postgres += ` AND id = ANY($2)`
+		statement.SQLite += ` AND id IN (SELECT unhex(value, '-') FROM json_each($2))`
+		args = append(args, ids)
+	}
+	read := map[uuid.UUID]string{}
+	var id uuid.UUID
+	var title string
+	err := tx.Each(ctx, statement, args, []any{&id, &title}, func() error {
+		read[id] = title
+		return nil
+	})
+	apply := func() {
+		for id, title := range read {
+			if row, known := p.rows.Row(id); known {
+				p.of[row] = title
+			}
+		}
+	}
+	if ids == nil {
+		apply()
+		return nil, err
+	}
+	return apply, err
+}
+
+func (p *titles) Drop(row uint32) { delete(p.of, row) }
+func (p *titles) Bytes() int64    { return int64(100 * len(p.of)) }
+
+func images(t *testing.T, f *storetest.Fixture, config replica.Config) *replica.Set {
+	set := f.ImagesWith(t, config)
+	set.Register("titles", replica.Records, func(rows *replica.Rows) replica.Part { return &titles{rows, map[uint32]string{}} })
+	return set
+}
+
+func strict() replica.Config { return replica.Config{Memory: 64} }
+
+// search returns the titles of the memories that a filter passes.
+func search(t *testing.T, set *replica.Set, namespace string, filter record.Filter) map[uuid.UUID]string {
+	t.Helper()
+	view, err := set.View(t.Context(), namespace, replica.Need{Part: "titles", Filter: filter}, 1)
+	if err != nil {
+		t.Fatalf("view of %s: %v", namespace, err)
+	}
+	defer view.Close()
+	part, found := view.Part.(*titles), map[uuid.UUID]string{}
+	for row := range uint32(view.Len()) {
+		if has := view.Has(row); has != slices.Contains(view.List(), row) {
+			t.Errorf("row %d: Has and List differ", row)
+		} else if has {
+			found[view.IDs[row]] = part.of[row]
+		}
+	}
+	return found
+}
+
+// list returns the same from the database.
+func list(t *testing.T, f *storetest.Fixture, namespace string, filter record.Filter) map[uuid.UUID]string {
+	t.Helper()
+	page, err := f.Memory.List(t.Context(), namespace, filter, memory.Cursor{}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[uuid.UUID]string{}
+	for _, r := range page {
+		if r.ExpiresAt.IsZero() || r.ExpiresAt.After(time.Now()) {
+			found[r.ID] = r.Title
+		}
+	}
+	return found
+}
+
+func TestImagesFollow(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		set, random := images(t, f, strict()), rand.New(rand.NewPCG(1, 2))
+		known := map[string][]uuid.UUID{}
+		filters := []record.Filter{
+			{}, {IncludeSuperseded: true}, {TagsAny: []string{"a", "b"}}, {TagsAll: []string{"a", "b"}}, {Categories: []string{"x", "none"}},
+			{Metadata: map[string]any{"k": "1"}}, {Metadata: map[string]any{"k": 1.0}}, {Metadata: map[string]any{"k": true}},
+			{CreatedFrom: time.Now().Add(-time.Minute), CreatedBefore: time.Now().Add(time.Hour)}, {TagsAny: []string{"never"}},
+		}
+		for step := range 150 {
+			namespace := fmt.Sprintf("n%d", random.IntN(2))
+			change(t, f, random, namespace, known, step)
+			filter := filters[random.IntN(len(filters))]
+			got, want := search(t, set, namespace, filter), list(t, f, namespace, filter)
+			if !maps.Equal(got, want) {
+				t.Fatalf("step %d, %s, %+v: got %d memories, want %d", step, namespace, filter, len(got), len(want))
+			}
+		}
+	})
+}
+
+// change makes a random change.
+func change(t *testing.T, f *storetest.Fixture, random *rand.Rand, namespace string, known map[string][]uuid.UUID, step int) {
+	t.Helper()
+	ids := known[namespace]
+	one := func() uuid.UUID { return ids[random.IntN(len(ids))] }
+	switch at := random.IntN(10); {
+	case at < 5 || len(ids) == 0:
+		r := storetest.Record(namespace, fmt.Sprint("text ", step), func(r *record.Record) {
+			r.Title = fmt.Sprint("title ", step)
+			r.Tags = []string{"a", "b", "c"}[random.IntN(3):]
+			r.Category = []string{"", "x"}[random.IntN(2)]
+			r.Metadata = map[string]any{"k": []any{"1", 1.0, true, nil}[random.IntN(4)]}
+			if random.IntN(5) == 0 {
+				r.ExpiresAt = time.Now().Add(-time.Hour)
+			}
+		})
+		f.Insert(t, r)
+		known[namespace] = append(ids, r.ID)
+	case at < 7:
+		if _, err := f.Memory.Update(t.Context(), namespace, one(), 0, func(r *record.Record) error {
+			r.Title, r.Tags = fmt.Sprint("again ", step), []string{"b"}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	case at < 8:
+		r := storetest.Record(namespace, fmt.Sprint("new ", step), nil)
+		if _, _, err := f.Memory.Supersede(t.Context(), one(), 0, r); err == nil {
+			known[namespace] = append(ids, r.ID)
+		}
+	case at < 9 || step%3 > 0:
+		id := one()
+		if _, err := f.Memory.Forget(t.Context(), namespace, []uuid.UUID{id}); err != nil {
+			t.Fatal(err)
+		}
+		known[namespace] = slices.DeleteFunc(ids, func(other uuid.UUID) bool { return other == id })
+	case random.IntN(2) == 0:
+		if _, err := f.Memory.DeleteNamespace(t.Context(), namespace); err != nil {
+			t.Fatal(err)
+		}
+		delete(known, namespace)
+	default: // another namespace gets the name
+		other := "spare"
+		r := storetest.Record(other, "other", nil)
+		f.Insert(t, r)
+		if _, err := f.Memory.DeleteNamespace(t.Context(), namespace); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Memory.RenameNamespace(t.Context(), other, namespace); err != nil {
+			t.Fatal(err)
+		}
+		known[namespace] = []uuid.UUID{r.ID}
+	}
+}
+
+func TestImagesFollowWritersOfLongTransactions(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	set := images(t, f, strict())
+	first := storetest.Record("n", "first", nil)
+	f.Insert(t, first)
+	tx, err := f.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err := tx.Exec(t.Context(), `UPDATE memory.memories SET title = 'late' WHERE id = $1`, first.ID); err != nil {
+		t.Fatal(err)
+	}
+	second := storetest.Record("n", "second", nil) // begins later and commits earlier
+	f.Insert(t, second)
+	if got := search(t, set, "n", record.Filter{}); len(got) != 2 || got[first.ID] != first.Title {
+		t.Fatalf("before the commit: %v", got)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := search(t, set, "n", record.Filter{})[first.ID]; got != "late" {
+		t.Errorf("after the commit the title is %q, want late", got)
+	}
+}
+
+func TestLoadingWhileOthersWrite(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		for range 5 {
+			set := images(t, f, strict())
+			var wg sync.WaitGroup
+			for range 2 {
+				wg.Go(func() {
+					for i := range 10 {
+						r := storetest.Record("n", fmt.Sprint(i), func(r *record.Record) { r.Title = "t" })
+						f.Insert(t, r)
+						if i%3 == 0 {
+							if _, err := f.Memory.Forget(t.Context(), "n", []uuid.UUID{r.ID}); err != nil {
+								t.Error(err)
+							}
+						}
+					}
+				})
+			}
+			search(t, set, "n", record.Filter{})
+			wg.Wait()
+			if got, want := search(t, set, "n", record.Filter{}), list(t, f, "n", record.Filter{}); !maps.Equal(got, want) {
+				t.Fatalf("got %d memories, want %d", len(got), len(want))
+			}
+		}
+	})
+}
+
+func TestFollowerKeepsImagesCurrent(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		config := replica.DefaultConfig()
+		set := images(t, f, config)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			set.Follow(ctx)
+		}()
+		defer func() { stop(); <-done }()
+		f.Insert(t, storetest.Record("n", "first", nil))
+		search(t, set, "n", record.Filter{})
+		for i := range 3 {
+			r := storetest.Record("n", fmt.Sprint(i), nil)
+			f.Insert(t, r)
+			for deadline := time.Now().Add(20 * time.Second); ; {
+				if _, there := search(t, set, "n", record.Filter{})[r.ID]; there {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatal("the image does not follow")
+				}
+			}
+		}
+		// What this process has committed is seen at once.
+		r := storetest.Record("n", "told", nil)
+		f.Insert(t, r)
+		set.Told()
+		if _, there := search(t, set, "n", record.Filter{})[r.ID]; !there {
+			t.Error("a search does not see what it was told of")
+		}
+	})
+}
+
+func TestImagesAreBounded(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		set := images(t, f, replica.Config{Memory: 1})
+		var records []record.Record
+		for i := range 1000 {
+			records = append(records, storetest.Record(fmt.Sprintf("n%d", i%4), "x", nil))
+		}
+		f.Insert(t, records...)
+		for i := range 8 {
+			namespace := fmt.Sprintf("n%d", i%4)
+			if got := len(search(t, set, namespace, record.Filter{})); got != 250 {
+				t.Errorf("%s: %d memories, want 250", namespace, got)
+			}
+		}
+		for i := range 100 { // invented names leave nothing
+			search(t, set, fmt.Sprintf("invented-%d", i), record.Filter{})
+		}
+		if n := set.Len(); n > 4 {
+			t.Errorf("%d images are kept, want 4 at most", n)
+		}
+	})
+}
+
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	set := images(t, f, strict())
+	fresh := images(t, f, replica.Config{Memory: 64, Fresh: true})
+	r := storetest.Record("n", "x", func(r *record.Record) { r.Title = "kept" })
+	f.Insert(t, r)
+	for _, s := range []*replica.Set{set, fresh} {
+		search(t, s, "n", record.Filter{})
+	}
+	f.Pool.Close()
+	view, err := set.View(t.Context(), "n", replica.Need{Part: "titles", AtLeast: 1 << 40}, 1)
+	if err != nil {
+		t.Fatalf("without the database: %v", err)
+	}
+	defer view.Close()
+	if view.Away == "" || view.Age == 0 || !view.Stale || len(view.List()) != 1 {
+		t.Errorf("away %q, age %v, stale %t, %d memories", view.Away, view.Age, view.Stale, len(view.List()))
+	}
+	if _, err := fresh.View(t.Context(), "n", replica.Need{Part: "titles"}, 1); err == nil {
+		t.Error("an image that must be fresh was searched without the database")
+	}
+}
