@@ -18,9 +18,8 @@ const blockRows = 1 << 13
 
 // matrix is a replica.Part: the vectors of a namespace for one model, by row number.
 type matrix struct {
-	rows *replica.Rows
-	of   stored
-	// blocks are as long as the highest row with a vector needs.
+	rows   *replica.Rows
+	of     stored
 	blocks []block
 	count  int // rows with a vector
 }
@@ -36,7 +35,7 @@ type stored struct {
 	decode func(halves []uint16, stored []byte, dimensions int) (out []uint16, scale float32, err error)
 }
 
-// block is the vectors of blockRows consecutive rows. A row without a vector has the scale 0.
+// block is the vectors of up to blockRows consecutive rows. A row without a vector has the scale 0.
 type block struct {
 	signs  []uint64  // first bits of the codes
 	sizes  []uint64  // second bits
@@ -84,7 +83,6 @@ func (m *matrix) Read(ctx context.Context, tx replica.Tx, namespace string, ids 
 		})
 	}
 	if ids == nil {
-		m.reserve(m.rows.Len())
 		return nil, each(readAll, []any{namespace, m.of.model}, func(scale float32) {
 			if row, known := m.rows.Row(id); known {
 				m.set(row, halves, scale)
@@ -114,17 +112,19 @@ func (m *matrix) Read(ctx context.Context, tx replica.Tx, namespace string, ids 
 	}, nil
 }
 
-// reserve makes room for the first n rows.
-func (m *matrix) reserve(n int) {
-	for i := 0; i*blockRows < n; i++ {
-		if i == len(m.blocks) {
-			m.blocks = append(m.blocks, block{})
-		}
-		b, rows := &m.blocks[i], min(n-i*blockRows, blockRows)
+// room returns the block of a row and the row's place in it. A new block gets room for the rows that there are.
+func (m *matrix) room(row uint32) (b *block, at int) {
+	i, at := int(row)/blockRows, int(row)%blockRows
+	for len(m.blocks) <= i {
+		m.blocks = append(m.blocks, block{})
+	}
+	if b = &m.blocks[i]; at >= len(b.scales) {
+		rows := min(m.rows.Len()-i*blockRows, blockRows)
 		b.spans, b.scales = lengthened(b.spans, rows), lengthened(b.scales, rows)
 		b.signs, b.sizes = lengthened(b.signs, rows*m.of.words()), lengthened(b.sizes, rows*m.of.words())
 		b.halves = lengthened(b.halves, rows*m.of.dimensions)
 	}
+	return b, at
 }
 
 // lengthened returns a slice with zeros up to a length, if it is shorter. It must never have been longer.
@@ -137,11 +137,8 @@ func lengthened[T any](s []T, length int) []T {
 
 // set adds or replaces the vector of a row.
 func (m *matrix) set(row uint32, halves []uint16, scale float32) {
-	b, at := int(row)/blockRows, int(row)%blockRows
-	if b >= len(m.blocks) || at >= len(m.blocks[b].scales) {
-		m.reserve(int(row) + 1)
-	}
-	to, words := &m.blocks[b], m.of.words()
+	to, at := m.room(row)
+	words := m.of.words()
 	if to.scales[at] == 0 {
 		m.count++
 	}
@@ -152,11 +149,10 @@ func (m *matrix) set(row uint32, halves []uint16, scale float32) {
 
 // Drop implements replica.Part.
 func (m *matrix) Drop(row uint32) {
-	b, at := int(row)/blockRows, int(row)%blockRows
 	if !m.has(row) {
 		return
 	}
-	of, words := &m.blocks[b], m.of.words()
+	of, at, words := &m.blocks[row/blockRows], int(row%blockRows), m.of.words()
 	of.scales[at], of.spans[at] = 0, 0
 	clear(of.signs[at*words : (at+1)*words])
 	clear(of.sizes[at*words : (at+1)*words])
