@@ -325,9 +325,7 @@ func (r *Rows) forgetKeys() {
 	for name, label := range r.labels {
 		if strings.HasPrefix(name, "m") {
 			gone[label] = true
-			delete(r.labels, name)
-			r.bitmap[label] = nil
-			r.unused = append(r.unused, label)
+			r.forgetLabel(label)
 		}
 	}
 	for row := range r.of {

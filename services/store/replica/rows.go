@@ -27,6 +27,7 @@ type Rows struct {
 
 	// A label is a tag, a category, or a metadata value of a key that a filter has asked for.
 	labels map[string]uint32
+	names  []string          // by label; "" for an unused one
 	bitmap []*roaring.Bitmap // by label; nil for an unused one
 	unused []uint32          // labels
 	of     [][]uint32        // labels by row
@@ -119,37 +120,30 @@ func (r *Rows) label(row uint32, name string) {
 			label, r.unused = r.unused[last], r.unused[:last]
 		} else {
 			label = uint32(len(r.bitmap))
-			r.bitmap = append(r.bitmap, nil)
+			r.bitmap, r.names = append(r.bitmap, nil), append(r.names, "")
 		}
-		r.labels[name], r.bitmap[label] = label, roaring.New()
+		r.labels[name], r.names[label], r.bitmap[label] = label, name, roaring.New()
 	}
 	if r.bitmap[label].CheckedAdd(row) {
 		r.of[row] = append(r.of[row], label)
 	}
 }
 
-// unlabel removes a row's labels. The name of a label without rows goes too: it may be private.
+// unlabel removes a row's labels.
 func (r *Rows) unlabel(row uint32) {
 	for _, label := range r.of[row] {
-		r.bitmap[label].Remove(row)
-		if r.bitmap[label].IsEmpty() {
-			r.bitmap[label] = nil
-			r.unused = append(r.unused, label)
+		if r.bitmap[label].Remove(row); r.bitmap[label].IsEmpty() {
+			r.forgetLabel(label)
 		}
 	}
 	r.of[row] = nil
-	if len(r.unused) > 64 && len(r.unused) > len(r.bitmap)/2 {
-		r.forgetLabels()
-	}
 }
 
-// forgetLabels removes the names of unused labels.
-func (r *Rows) forgetLabels() {
-	for name, label := range r.labels {
-		if r.bitmap[label] == nil {
-			delete(r.labels, name)
-		}
-	}
+// forgetLabel removes a label with its name, which may be private.
+func (r *Rows) forgetLabel(label uint32) {
+	delete(r.labels, r.names[label])
+	r.names[label], r.bitmap[label] = "", nil
+	r.unused = append(r.unused, label)
 }
 
 // Names of labels.

@@ -245,6 +245,41 @@ CREATE TRIGGER purge_decisions BEFORE UPDATE OF sensitive ON memory.memories
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.curation_decisions TO triskele_memory;
 
+-- Which memories changed, for those who keep a copy in memory (package replica): a change is later than a copy if the
+-- copy's snapshot does not see its writer. A row is no more than an id, and is removed minutes later.
+CREATE TABLE memory.log (
+    namespace text   NOT NULL,
+    memory_id uuid   NOT NULL,
+    part      "char" NOT NULL, -- m: the memory and its words, d: its vectors, g: its graph
+    writer    xid8   NOT NULL DEFAULT pg_current_xact_id()
+);
+CREATE INDEX log_by_writer ON memory.log (namespace, writer);
+
+-- For triggers of derived tables; their transition table is called changed. A namespace that is being deleted or renamed is no
+-- longer there by its old name.
+-- +goose StatementBegin
+CREATE FUNCTION memory.log_derived() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO memory.log (namespace, memory_id, part)
+    SELECT DISTINCT c.namespace, c.memory_id, TG_ARGV[0]::"char" FROM changed c JOIN memory.namespaces n ON n.name = c.namespace;
+    RETURN NULL;
+END $$;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE FUNCTION memory.log_change(changed_in text, ids uuid[]) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    INSERT INTO memory.log (namespace, memory_id, part) SELECT n.name, id, 'm' FROM memory.namespaces n CROSS JOIN unnest(ids) id WHERE n.name = changed_in
+$$;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE FUNCTION memory.prune_log(before xid8) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    DELETE FROM memory.log WHERE writer < before
+$$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION memory.log_derived, memory.log_change, memory.prune_log FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION memory.log_change TO triskele_memory;
+GRANT EXECUTE ON FUNCTION memory.prune_log TO triskele_memory, triskele_lexical, triskele_dense, triskele_graph;
+GRANT SELECT ON memory.log, memory.namespaces TO triskele_lexical, triskele_dense, triskele_graph;
+
 -- A namespace is renamed by changing its row and forgotten by deleting it. A trigger of each track then brings the
 -- track's rows along, whole tables at a time and not memory by memory. They fire in the order of their names: memories
 -- are copied first and deleted last, with what other tracks derive from them in between. Rows are copied because the
@@ -338,41 +373,6 @@ CREATE TABLE memory.changes_4 PARTITION OF memory.changes FOR VALUES WITH (MODUL
 CREATE TABLE memory.changes_5 PARTITION OF memory.changes FOR VALUES WITH (MODULUS 8, REMAINDER 5);
 CREATE TABLE memory.changes_6 PARTITION OF memory.changes FOR VALUES WITH (MODULUS 8, REMAINDER 6);
 CREATE TABLE memory.changes_7 PARTITION OF memory.changes FOR VALUES WITH (MODULUS 8, REMAINDER 7);
-
--- Which memories changed, for those who keep a copy in memory (package replica): a change is later than a copy if the
--- copy's snapshot does not see its writer. A row is no more than an id, and is removed minutes later.
-CREATE TABLE memory.log (
-    namespace text   NOT NULL,
-    memory_id uuid   NOT NULL,
-    part      "char" NOT NULL, -- m: the memory and its words, d: its vectors, g: its graph
-    writer    xid8   NOT NULL DEFAULT pg_current_xact_id()
-);
-CREATE INDEX log_by_writer ON memory.log (namespace, writer);
-
--- For triggers of derived tables; their transition table is called changed. A namespace that is being deleted or renamed is no
--- longer there by its old name.
--- +goose StatementBegin
-CREATE FUNCTION memory.log_derived() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    INSERT INTO memory.log (namespace, memory_id, part)
-    SELECT DISTINCT c.namespace, c.memory_id, TG_ARGV[0]::"char" FROM changed c JOIN memory.namespaces n ON n.name = c.namespace;
-    RETURN NULL;
-END $$;
--- +goose StatementEnd
--- +goose StatementBegin
-CREATE FUNCTION memory.log_change(changed_in text, ids uuid[]) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    INSERT INTO memory.log (namespace, memory_id, part) SELECT n.name, id, 'm' FROM memory.namespaces n CROSS JOIN unnest(ids) id WHERE n.name = changed_in
-$$;
--- +goose StatementEnd
--- +goose StatementBegin
-CREATE FUNCTION memory.prune_log(before xid8) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    DELETE FROM memory.log WHERE writer < before
-$$;
--- +goose StatementEnd
-REVOKE EXECUTE ON FUNCTION memory.log_derived, memory.log_change, memory.prune_log FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION memory.log_change TO triskele_memory;
-GRANT EXECUTE ON FUNCTION memory.prune_log TO triskele_memory, triskele_lexical, triskele_dense, triskele_graph;
-GRANT SELECT ON memory.log, memory.namespaces TO triskele_lexical, triskele_dense, triskele_graph;
 
 -- A namespace that is being deleted or renamed is no longer there by its old name.
 -- +goose StatementBegin
