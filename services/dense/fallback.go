@@ -36,9 +36,6 @@ const (
 func (p *Postgres) search(ctx context.Context, q leg.Query, vector []float32, cause error) (hits []leg.Hit, err error) {
 	s := search{p, q, vector}
 	tooLarge := errors.Is(cause, replica.ErrTooLarge)
-	if tooLarge {
-		p.index.want(p)
-	}
 	if !tooLarge || q.Filter.Narrow() {
 		if hits, all, err := s.exact(ctx, p.ExactUpTo); err != nil || all {
 			return aboveMinScore(hits, q), err
@@ -48,7 +45,10 @@ func (p *Postgres) search(ctx context.Context, q leg.Query, vector []float32, ca
 	if err != nil {
 		return nil, err
 	}
-	if built {
+	switch {
+	case !built && tooLarge:
+		p.index.want(p)
+	case built:
 		if hits, err = s.approximate(ctx); err != nil || len(hits) == q.Depth {
 			return aboveMinScore(hits, q), err
 		}
@@ -215,20 +215,23 @@ func (x *hnswIndex) want(p *Postgres) {
 	x.building, x.tried = true, time.Now()
 	go func() {
 		err := panics.Catch(x.background, nil, "build a vector index", func() error { return x.build(p) })
-		if err != nil && x.background.Err() == nil {
+		if err != nil && !errors.Is(err, errNotAlone) && x.background.Err() == nil {
 			slog.WarnContext(x.background, "vectors of a namespace that is too large for memory are compared one by one: an index cannot be built; "+
 				"more memory for searches, or `triskele reembed` by the tables' owner, helps", "error", err.Error())
 		}
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.building, x.looked = false, time.Time{}
+		if errors.Is(err, errNotAlone) { // another process builds it
+			x.tried = time.Now().Add(lookForIndex - tryAgain)
+		}
 	}()
 }
 
-// build notes that the model's index is wanted, for this and later models, and builds it.
+// build notes that the active model's index is wanted, for this and later models, and builds it.
 func (x *hnswIndex) build(p *Postgres) error {
 	ctx := x.background
-	if _, err := p.pool.Exec(ctx, `UPDATE dense.models SET indexed = true WHERE id = $1 AND NOT indexed`, p.model); err != nil {
+	if tag, err := p.pool.Exec(ctx, `UPDATE dense.models SET indexed = true WHERE id = $1 AND status = 'active'`, p.model); err != nil || tag.RowsAffected() == 0 {
 		return err
 	}
 	models := postgresModels{p.pool}
