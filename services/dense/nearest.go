@@ -24,6 +24,8 @@ const (
 	listShare = 4
 	// scoreRows vectors are scored between two checks of the deadline.
 	scoreRows = 256
+	// gatherRows codes are copied side by side and then compared at once.
+	gatherRows = 512
 )
 
 // candidate is a row and its score, which is an estimate at first.
@@ -36,6 +38,9 @@ type candidate struct {
 type scratch struct {
 	products   [blockRows]float32
 	candidates []candidate
+	gathered   []uint32 // rows whose codes are in codes
+	codes      []uint64
+	spans      []float32
 }
 
 // comparison is one search of a matrix.
@@ -134,11 +139,13 @@ func (c comparison) likely(ctx context.Context, rows []uint32, n int) (reason st
 		}
 	}
 	c.candidates = keepBest(c.candidates, bySigns)
-	var bySizes [1]float32
-	for i, candidate := range c.candidates {
-		b, at := &c.blocks[candidate.row/blockRows], int(candidate.row%blockRows)
-		e.estimate(b.sizes[at*e.words:(at+1)*e.words], b.spans[at:at+1], bySizes[:])
-		c.candidates[i].score += bySizes[0] / 2
+	for some := range slices.Chunk(c.candidates, gatherRows) {
+		for _, candidate := range some {
+			c.gather(candidate.row, true)
+		}
+		for i, product := range c.estimateGathered(e) {
+			some[i].score += product / 2
+		}
 	}
 	c.candidates = keepBest(c.candidates, n)
 	return reason, nil
@@ -160,16 +167,38 @@ func (c comparison) estimateBlock(e estimator, i int, bound float32) {
 
 // estimateRows is estimateBlock of selected rows.
 func (c comparison) estimateRows(e estimator, rows []uint32, bound float32) {
-	for _, row := range rows {
-		if !c.has(row) {
-			continue
+	for some := range slices.Chunk(rows, gatherRows) {
+		for _, row := range some {
+			if c.has(row) {
+				c.gather(row, false)
+			}
 		}
-		b, at := &c.blocks[row/blockRows], int(row%blockRows)
-		e.estimate(b.signs[at*e.words:(at+1)*e.words], b.spans[at:at+1], c.products[:1])
-		if c.products[0] >= bound {
-			c.candidates = append(c.candidates, candidate{c.products[0], row})
+		gathered := c.gathered
+		for i, product := range c.estimateGathered(e) {
+			if product >= bound {
+				c.candidates = append(c.candidates, candidate{product, gathered[i]})
+			}
 		}
 	}
+}
+
+// gather copies the first or second bits of a row's code to those to compare.
+func (c comparison) gather(row uint32, second bool) {
+	b, at, words := &c.blocks[row/blockRows], int(row%blockRows), c.of.words()
+	from := b.signs
+	if second {
+		from = b.sizes
+	}
+	c.gathered, c.spans = append(c.gathered, row), append(c.spans, b.spans[at])
+	c.codes = append(c.codes, from[at*words:(at+1)*words]...)
+}
+
+// estimateGathered returns the products of gathered codes and ends the gathering. They are valid until the next call.
+func (c comparison) estimateGathered(e estimator) []float32 {
+	products := c.products[:len(c.spans)]
+	e.estimate(c.codes, c.spans, products)
+	c.gathered, c.codes, c.spans = c.gathered[:0], c.codes[:0], c.spans[:0]
+	return products
 }
 
 // scoreAll replaces estimates by exact scores and returns the number of candidates that it scored until the deadline.
