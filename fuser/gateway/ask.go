@@ -136,6 +136,7 @@ func readAnswer(resp *triskelev1.SearchResponse, depth int) (legAnswer, error) {
 	answer := legAnswer{
 		kind: resp.GetScoreKind(), coverage: resp.GetCoverage(), paths: readPaths(resp), spans: resp.GetSpans(),
 		vector: resp.GetVector(), vectorModel: resp.GetVectorModel(), behind: resp.GetBehind(), stale: resp.GetStale(),
+		age: resp.GetAge(), away: resp.GetAway(),
 	}
 	if resp.GetState() == triskelev1.LegState_LEG_STATE_ABSTAINED {
 		return answer, nil

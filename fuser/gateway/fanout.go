@@ -9,6 +9,8 @@ import (
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/platform/resilience"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // search is one leg's part in one recall: one namespace, with the settings that hold there.
@@ -48,8 +50,10 @@ type legAnswer struct {
 	coverage    float64                           // share of the query that the leg understood, 0 to 1
 	vector      []float32                         // the query's, if asked for
 	vectorModel string
-	behind      int64 // memories that the leg's index does not have yet
-	stale       bool  // the leg's index lacks the write of search.atLeast
+	behind      int64                // memories that the leg's index does not have yet
+	stale       bool                 // the leg's index lacks the write of search.atLeast
+	age         *durationpb.Duration // of what the leg searched in memory
+	away        bool                 // the leg's database does not answer
 	spans       []*triskelev1.Span
 	// The following come from complete:
 	others     []fusion.Scored // scores of other legs' hits

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -43,7 +44,7 @@ func reports(outcomes []outcome, scales []fusion.Scale) []*triskelev1.LegReport 
 		out[i] = &triskelev1.LegReport{
 			Leg: o.name, Namespace: o.namespace, State: o.state, Reason: o.reason, Returned: int32(len(a.hits)),
 			Budget: durationpb.New(o.budget), Spent: durationpb.New(o.spent), Weight: weight, Coverage: a.coverage, ScoreKind: a.kind,
-			Behind: a.behind, Stale: a.stale, Completion: a.completion, Queued: durationpb.New(o.queued), Hedged: o.hedged,
+			Behind: a.behind, Stale: a.stale, Age: a.age, Away: a.away, Completion: a.completion, Queued: durationpb.New(o.queued), Hedged: o.hedged,
 		}
 		if len(a.hits) > 0 && len(scales) > 0 {
 			out[i].Normalization = &triskelev1.Normalization{Low: scales[i].Low, High: scales[i].High, ByRank: scales[i].ByRank}
@@ -108,6 +109,10 @@ func degradation(outcomes []outcome, more []string) string {
 	for _, o := range outcomes {
 		if o.answer.stale {
 			parts = append(parts, staleness(o))
+		}
+		if o.answer.away {
+			parts = append(parts, fmt.Sprintf("the %s leg searched what it had in memory %v ago (its database does not answer)",
+				o.name, o.answer.age.AsDuration().Round(100*time.Millisecond)))
 		}
 		if !o.lost() {
 			continue

@@ -29,7 +29,7 @@ type winner struct {
 }
 
 // winners returns the best of the fused order: as many as are returned or reranked. It leaves out memories that were forgotten
-// since the search, and duplicates of better ones. The report is nil if no contents were fetched. lost has a sentence for each
+// since the search, and duplicates of better ones. The report is nil if there was nothing to fetch. lost has a sentence for each
 // namespace whose contents could not be fetched.
 func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) (out []winner, report *triskelev1.ContentsReport, lost []string) {
 	pool := slices.Concat(result.Hits, result.Reserve)
@@ -41,7 +41,6 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 	if r.req.GetExplain() && !r.req.GetIdsOnly() {
 		query = r.req.GetQuery()
 	}
-	fetches := !r.req.GetIdsOnly() || settings.similarity > 0 || settings.reranks(r.req)
 	batch := want
 	if settings.similarity > 0 {
 		batch *= 2
@@ -51,20 +50,17 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 	for len(pool) > 0 && len(out) < want {
 		part := pool[:min(batch, maxFetch, len(pool))]
 		pool = pool[len(part):]
-		var contents map[string]fetched
-		if fetches {
-			if report == nil {
-				report = &triskelev1.ContentsReport{State: triskelev1.LegState_LEG_STATE_OK}
-			}
-			contents = g.contents(ctx, r, part, query, report)
+		if report == nil {
+			report = &triskelev1.ContentsReport{State: triskelev1.LegState_LEG_STATE_OK}
 		}
+		contents := g.contents(ctx, r, part, query, report) // also for ids only: legs may search what has been forgotten since
 		for _, f := range part {
-			of, asked := contents[f.Namespace]
+			of := contents[f.Namespace]
 			if of.reason != "" {
 				failed[f.Namespace] = of.reason
 			}
 			w := winner{Fused: f, rank: rank + 1, memory: of.memories[f.ID], matches: of.matches[f.ID]}
-			if asked && of.reason == "" && w.memory == nil {
+			if of.reason == "" && w.memory == nil {
 				continue // forgotten since the search
 			}
 			rank++

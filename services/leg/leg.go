@@ -38,6 +38,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 const (
@@ -104,6 +105,18 @@ type Result struct {
 	Model     string    // model that made Vector
 	Coverage  float64   // share of the query that the searcher understood, 0 to 1; 0 if it cannot tell
 	Paths     [][]Step  // from the query to each of Hits, if Query.Explain and the searcher has paths
+
+	Age   time.Duration // how old what was searched may be, if it is a copy in memory
+	Away  bool          // the database does not answer, so that the copy gets older
+	Stale bool          // the copy lacks the write of Query.AtLeast
+}
+
+// From says in a result which view it was made of.
+func (r *Result) From(v *replica.View) {
+	r.Age, r.Stale = v.Age, v.Stale
+	if r.Away = v.Away != ""; r.Away && r.Reason == "" {
+		r.Reason = v.Away
+	}
 }
 
 // UnableError is a Searcher's error if a dependency fails, for instance an embedding server. Reason is shown to the caller.
@@ -204,8 +217,12 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 		Coverage:    result.Coverage,
 		Spans:       spans,
 		Behind:      fresh.behind,
-		Stale:       fresh.stale,
+		Stale:       fresh.stale || result.Stale,
+		Away:        result.Away,
 		Spent:       durationpb.New(time.Since(start)),
+	}
+	if result.Age > 0 {
+		resp.Age = durationpb.New(result.Age)
 	}
 	for i, hit := range result.Hits {
 		resp.Hits[i] = &triskelev1.LegHit{

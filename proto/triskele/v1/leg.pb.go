@@ -698,7 +698,11 @@ type SearchResponse struct {
 	// How much of the query the leg has understood, 0 to 1: for the graph leg, the share of its words, stop words aside, with
 	// which it names what a memory has for its title; those of a name that many memories mention count less. 0 from a leg that
 	// cannot tell.
-	Coverage      float64 `protobuf:"fixed64,21,opt,name=coverage,proto3" json:"coverage,omitempty"`
+	Coverage float64 `protobuf:"fixed64,21,opt,name=coverage,proto3" json:"coverage,omitempty"`
+	// How old what was searched may be, in a leg that searches in memory.
+	Age *durationpb.Duration `protobuf:"bytes,22,opt,name=age,proto3" json:"age,omitempty"`
+	// True when the leg's database does not answer, so that what was searched gets older.
+	Away          bool `protobuf:"varint,23,opt,name=away,proto3" json:"away,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -808,6 +812,20 @@ func (x *SearchResponse) GetCoverage() float64 {
 		return x.Coverage
 	}
 	return 0
+}
+
+func (x *SearchResponse) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
+func (x *SearchResponse) GetAway() bool {
+	if x != nil {
+		return x.Away
+	}
+	return false
 }
 
 type ScoreByIdsRequest struct {
@@ -1194,7 +1212,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x14\n" +
 	"\x05exact\x18\x06 \x01(\bR\x05exact\x12)\n" +
 	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\x12\x1a\n" +
-	"\bconcepts\x18\x15 \x01(\x05R\bconcepts\"\x94\x03\n" +
+	"\bconcepts\x18\x15 \x01(\x05R\bconcepts\"\xd5\x03\n" +
 	"\x0eSearchResponse\x12'\n" +
 	"\x04hits\x18\x01 \x03(\v2\x13.triskele.v1.LegHitR\x04hits\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.triskele.v1.LegStateR\x05state\x12\x16\n" +
@@ -1207,7 +1225,9 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x06behind\x18\b \x01(\x03R\x06behind\x12\x14\n" +
 	"\x05stale\x18\t \x01(\bR\x05stale\x12!\n" +
 	"\fvector_model\x18\x14 \x01(\tR\vvectorModel\x12\x1a\n" +
-	"\bcoverage\x18\x15 \x01(\x01R\bcoverage\"\xba\x02\n" +
+	"\bcoverage\x18\x15 \x01(\x01R\bcoverage\x12+\n" +
+	"\x03age\x18\x16 \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x12\n" +
+	"\x04away\x18\x17 \x01(\bR\x04away\"\xba\x02\n" +
 	"\x11ScoreByIdsRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
@@ -1314,22 +1334,23 @@ var file_triskele_v1_leg_proto_depIdxs = []int32{
 	1,  // 9: triskele.v1.SearchResponse.score_kind:type_name -> triskele.v1.ScoreKind
 	16, // 10: triskele.v1.SearchResponse.spent:type_name -> google.protobuf.Duration
 	17, // 11: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
-	3,  // 12: triskele.v1.ScoreByIdsRequest.scorer:type_name -> triskele.v1.Scorer
-	13, // 13: triskele.v1.ScoreByIdsResponse.scores:type_name -> triskele.v1.ScoreByIdsResponse.Score
-	1,  // 14: triskele.v1.ScoreByIdsResponse.score_kind:type_name -> triskele.v1.ScoreKind
-	16, // 15: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
-	16, // 16: triskele.v1.GetIndexStatusResponse.standby_lag:type_name -> google.protobuf.Duration
-	5,  // 17: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
-	9,  // 18: triskele.v1.LegService.ScoreByIds:input_type -> triskele.v1.ScoreByIdsRequest
-	11, // 19: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
-	8,  // 20: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
-	10, // 21: triskele.v1.LegService.ScoreByIds:output_type -> triskele.v1.ScoreByIdsResponse
-	12, // 22: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
-	20, // [20:23] is the sub-list for method output_type
-	17, // [17:20] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	16, // 12: triskele.v1.SearchResponse.age:type_name -> google.protobuf.Duration
+	3,  // 13: triskele.v1.ScoreByIdsRequest.scorer:type_name -> triskele.v1.Scorer
+	13, // 14: triskele.v1.ScoreByIdsResponse.scores:type_name -> triskele.v1.ScoreByIdsResponse.Score
+	1,  // 15: triskele.v1.ScoreByIdsResponse.score_kind:type_name -> triskele.v1.ScoreKind
+	16, // 16: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
+	16, // 17: triskele.v1.GetIndexStatusResponse.standby_lag:type_name -> google.protobuf.Duration
+	5,  // 18: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
+	9,  // 19: triskele.v1.LegService.ScoreByIds:input_type -> triskele.v1.ScoreByIdsRequest
+	11, // 20: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
+	8,  // 21: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
+	10, // 22: triskele.v1.LegService.ScoreByIds:output_type -> triskele.v1.ScoreByIdsResponse
+	12, // 23: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
+	21, // [21:24] is the sub-list for method output_type
+	18, // [18:21] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_leg_proto_init() }

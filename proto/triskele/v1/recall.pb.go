@@ -1798,7 +1798,10 @@ type LegReport struct {
 	// True when a second request was sent because the first was unusually slow.
 	Hedged bool `protobuf:"varint,24,opt,name=hedged,proto3" json:"hedged,omitempty"`
 	// How much of the query the leg has understood; see SearchResponse.
-	Coverage      float64 `protobuf:"fixed64,25,opt,name=coverage,proto3" json:"coverage,omitempty"`
+	Coverage float64 `protobuf:"fixed64,25,opt,name=coverage,proto3" json:"coverage,omitempty"`
+	// How old what the leg searched may be, and whether its database does not answer; see SearchResponse.
+	Age           *durationpb.Duration `protobuf:"bytes,26,opt,name=age,proto3" json:"age,omitempty"`
+	Away          bool                 `protobuf:"varint,27,opt,name=away,proto3" json:"away,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1943,6 +1946,20 @@ func (x *LegReport) GetCoverage() float64 {
 		return x.Coverage
 	}
 	return 0
+}
+
+func (x *LegReport) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
+func (x *LegReport) GetAway() bool {
+	if x != nil {
+		return x.Away
+	}
+	return false
 }
 
 type RecallResponse struct {
@@ -2428,7 +2445,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05asked\x18\x01 \x01(\x05R\x05asked\x12\x16\n" +
 	"\x06scored\x18\x02 \x01(\x05R\x06scored\x12%\n" +
 	"\x0emissing_reason\x18\x03 \x01(\tR\rmissingReason\x12/\n" +
-	"\x05spent\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05spent\"\xe4\x04\n" +
+	"\x05spent\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05spent\"\xa5\x05\n" +
 	"\tLegReport\x12\x10\n" +
 	"\x03leg\x18\x01 \x01(\tR\x03leg\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12+\n" +
@@ -2449,7 +2466,9 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"completion\x121\n" +
 	"\x06queued\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\x06queued\x12\x16\n" +
 	"\x06hedged\x18\x18 \x01(\bR\x06hedged\x12\x1a\n" +
-	"\bcoverage\x18\x19 \x01(\x01R\bcoverage\"\xfb\x04\n" +
+	"\bcoverage\x18\x19 \x01(\x01R\bcoverage\x12+\n" +
+	"\x03age\x18\x1a \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x12\n" +
+	"\x04away\x18\x1b \x01(\bR\x04away\"\xfb\x04\n" +
 	"\x0eRecallResponse\x12$\n" +
 	"\x04hits\x18\x01 \x03(\v2\x10.triskele.v1.HitR\x04hits\x12*\n" +
 	"\x04legs\x18\x02 \x03(\v2\x16.triskele.v1.LegReportR\x04legs\x12\x1a\n" +
@@ -2605,29 +2624,30 @@ var file_triskele_v1_recall_proto_depIdxs = []int32{
 	18, // 46: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
 	19, // 47: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
 	27, // 48: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
-	14, // 49: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	20, // 50: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	4,  // 51: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 52: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	27, // 53: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	27, // 54: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	37, // 55: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	16, // 56: triskele.v1.RecallResponse.rerank:type_name -> triskele.v1.RerankReport
-	27, // 57: triskele.v1.RecallResponse.age:type_name -> google.protobuf.Duration
-	17, // 58: triskele.v1.RecallResponse.contents:type_name -> triskele.v1.ContentsReport
-	38, // 59: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	23, // 60: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	5,  // 61: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 62: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	12, // 63: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	22, // 64: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	21, // 65: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	24, // 66: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	65, // [65:67] is the sub-list for method output_type
-	63, // [63:65] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	27, // 49: triskele.v1.LegReport.age:type_name -> google.protobuf.Duration
+	14, // 50: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	20, // 51: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	4,  // 52: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 53: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	27, // 54: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	27, // 55: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	37, // 56: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	16, // 57: triskele.v1.RecallResponse.rerank:type_name -> triskele.v1.RerankReport
+	27, // 58: triskele.v1.RecallResponse.age:type_name -> google.protobuf.Duration
+	17, // 59: triskele.v1.RecallResponse.contents:type_name -> triskele.v1.ContentsReport
+	38, // 60: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	23, // 61: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 62: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 63: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	12, // 64: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	22, // 65: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	21, // 66: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	24, // 67: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	66, // [66:68] is the sub-list for method output_type
+	64, // [64:66] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
