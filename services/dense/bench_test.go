@@ -9,12 +9,16 @@ import (
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // benchmark searches 20,000 memories and reports the median and the 95th percentile.
 func benchmark(b *testing.B, f *storetest.Fixture) {
-	s := mustOpen(b, f, embed.NewHashed())
+	s, err := openWith(b, f, f.ImagesWith(b, replica.DefaultConfig()), embed.NewHashed())
+	if err != nil {
+		b.Fatal(err)
+	}
 	seed(b, f, "ns", 20000)
 	for name, filter := range map[string]record.Filter{
 		"all": {},

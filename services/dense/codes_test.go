@@ -1,12 +1,10 @@
 package dense
 
 import (
-	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/x448/float16"
 )
@@ -37,7 +35,8 @@ func TestCodesOfStoredVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		queried := max(1, dimensions-1) // as if queries had nothing in the last component
-		signs, sizes, span := appendCode(nil, nil, halves, queried)
+		signs, sizes := make([]uint64, codeWords(dimensions)), make([]uint64, codeWords(dimensions))
+		span := code(signs, sizes, halves, queried)
 		var squares float64
 		for _, x := range vector[:queried] {
 			squares += float64(x) * float64(x)
@@ -155,140 +154,4 @@ func TestEveryHalfIsMoved(t *testing.T) {
 			t.Fatalf("%#x is %v, want %v", bits, got, want)
 		}
 	}
-}
-
-func TestKeepBest(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 3))
-	for range 1000 {
-		candidates := make([]candidate, 1+rng.IntN(40))
-		for i := range candidates {
-			candidates[i] = candidate{rng.Int32N(20), int32(i)}
-		}
-		n := 1 + rng.IntN(len(candidates)+2)
-		kept := keepBest(slices.Clone(candidates), n)
-		byScore := func(a, b candidate) int { return cmp.Compare(b.score, a.score) }
-		slices.SortFunc(kept, byScore)
-		slices.SortFunc(candidates, byScore)
-		rows := map[int32]bool{}
-		for i, c := range kept {
-			if rows[c.row] || c.score != candidates[i].score {
-				t.Fatalf("the best %d of %v are not %v", n, candidates, kept)
-			}
-			rows[c.row] = true
-		}
-		if len(kept) != min(n, len(candidates)) {
-			t.Fatalf("%d kept of %d, want %d", len(kept), len(candidates), n)
-		}
-	}
-}
-
-// TestLikelyAreNearest: among clusters, the likely ones hold nearly all of the nearest; all rows hold the rest.
-func TestLikelyAreNearest(t *testing.T) {
-	const vectors, dimensions, depth = 20_000, 256, 50
-	rng := rand.New(rand.NewPCG(2, 2))
-	m, centres := clusters(t, rng, vectors, dimensions)
-	var work scratch
-	even := make([]int32, 0, vectors/2)
-	for row := int32(0); row < vectors; row += 2 {
-		even = append(even, row)
-	}
-	for name, rows := range map[string][]int32{"all": nil, "half": even} {
-		found, queries := 0, 20
-		for range queries {
-			query, _ := direction(rng, dimensions, centres[rng.IntN(len(centres))])
-			p := prepared(query)
-			every := make([]candidate, 0, vectors)
-			for row := range int32(vectors) {
-				if rows == nil || row%2 == 0 {
-					every = append(every, candidate{row: row})
-				}
-			}
-			every, err := m.score(t.Context(), every, p, time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			slices.SortFunc(every, func(a, b candidate) int { return int(b.score - a.score) })
-			likely, considered, err := m.likely(t.Context(), &work, p, rows, likelyFor(depth, len(every)), time.Time{})
-			if err != nil || considered != len(every) || len(likely) != likelyFor(depth, len(every)) {
-				t.Fatalf("%s: %d likely of %d, %v", name, len(likely), considered, err)
-			}
-			for _, best := range every[:depth] {
-				if slices.ContainsFunc(likely, func(c candidate) bool { return c.row == best.row }) {
-					found++
-				}
-			}
-		}
-		if recall := float64(found) / float64(depth*queries); recall < 0.985 {
-			t.Errorf("%s: %.3f of the nearest are among the likely, want 0.985", name, recall)
-		}
-	}
-}
-
-// TestSampleUnlikeTheRest: there are as many likely ones as asked for even if none but the rows of the sample are near.
-func TestSampleUnlikeTheRest(t *testing.T) {
-	const vectors, dimensions = 20_000, 64
-	rng := rand.New(rand.NewPCG(7, 7))
-	query, _ := direction(rng, dimensions, nil)
-	m := newMatrix(vectors, dimensions, true)
-	for id := range vectors {
-		around := query
-		if id%sampleOf != 0 {
-			around = nil
-		}
-		_, stored := direction(rng, dimensions, around)
-		halves, _, err := appendHalves(m.halves, stored, dimensions)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.halves = halves
-		m.add(int64(id), halves[id*dimensions:], dimensions)
-	}
-	likely, _, err := m.likely(t.Context(), new(scratch), prepared(query), nil, minLikely, time.Time{})
-	if err != nil || len(likely) != minLikely {
-		t.Errorf("%d likely, %v, want %d", len(likely), err, minLikely)
-	}
-}
-
-// clusters are vectors around 200 centres.
-func clusters(t testing.TB, rng *rand.Rand, vectors, dimensions int) (m matrix, centres [][]float32) {
-	m = newMatrix(vectors, dimensions, true)
-	centres = make([][]float32, 200)
-	for i := range centres {
-		centres[i], _ = direction(rng, dimensions, nil)
-	}
-	for id := range vectors {
-		_, stored := direction(rng, dimensions, centres[rng.IntN(len(centres))])
-		halves, scale, err := appendHalves(m.halves, stored, dimensions)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.halves, m.scales = halves, append(m.scales, scale)
-		m.add(int64(id), halves[id*dimensions:], dimensions)
-	}
-	return m, centres
-}
-
-// BenchmarkScan finds and scores the likely ones of 20,000 vectors, with each kind of instructions that the processor has.
-func BenchmarkScan(b *testing.B) {
-	rng := rand.New(rand.NewPCG(6, 6))
-	m, centres := clusters(b, rng, 20_000, 384)
-	var queries [][]float32
-	for range 100 {
-		query, _ := direction(rng, 384, centres[rng.IntN(len(centres))])
-		queries = append(queries, prepared(query))
-	}
-	var work scratch
-	with(func(by instructions) {
-		b.Run([]string{"scalar", "AVX2", "AVX-512"}[by], func(b *testing.B) {
-			for i := 0; b.Loop(); i++ {
-				likely, _, err := m.likely(b.Context(), &work, queries[i%len(queries)], nil, 300, time.Time{})
-				if err == nil {
-					_, err = m.score(b.Context(), likely, queries[i%len(queries)], time.Time{})
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	})
 }

@@ -26,7 +26,7 @@ import (
 
 func TestNearestFirst(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		c.add(t, f, s, "cello", "Ottilie plays the cello on Thursdays", nil)
 		c.add(t, f, s, "sensors", "soil sensors are deployed in Aldermouth", nil)
@@ -49,7 +49,7 @@ func TestNearestFirst(t *testing.T) {
 
 func TestTies(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		ids := []uuid.UUID{uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())}
 		same := func(id uuid.UUID) func(*record.Record) {
@@ -69,7 +69,7 @@ func TestTies(t *testing.T) {
 
 func TestNamespacesAreApart(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		c.add(t, f, s, "mine", "the backup runs at night", nil)
 		c.add(t, f, s, "theirs", "the backup runs at night", func(r *record.Record) { r.Namespace = "other" })
@@ -81,7 +81,7 @@ func TestNamespacesAreApart(t *testing.T) {
 
 func TestUpdateEmbedsAnew(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		old := c.add(t, f, s, "a", "the cello lesson is on Thursday", nil)
 		before := search(t, s, "cello", nil).Hits[0].Score
@@ -122,7 +122,7 @@ func TestUpdateEmbedsAnew(t *testing.T) {
 
 func TestRepeatedIndexing(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		a := c.add(t, f, s, "a", "the cello lesson", nil)
 		b := c.add(t, f, s, "b", "the backup", nil)
@@ -144,7 +144,7 @@ func TestRepeatedIndexing(t *testing.T) {
 
 func TestForgetLeavesNothing(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		gone := c.add(t, f, s, "gone", "the cello lesson is on Thursday", nil)
 		c.add(t, f, s, "kept", "the cello is in the hall", nil)
@@ -185,7 +185,7 @@ func (l *listener) EmbedDocuments(ctx context.Context, texts []string) ([][]floa
 
 func TestSensitiveIsNeverEmbedded(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		heard := &listener{}
 		s, c := mustOpen(t, f, heard), corpus{}
 		secret := c.add(t, f, s, "secret", "canary: the safe opens with 4711", func(r *record.Record) { r.Sensitive = true })
@@ -228,7 +228,7 @@ func TestSensitiveIsNeverEmbedded(t *testing.T) {
 
 func TestDatabaseRefusesSensitiveVectors(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		secret := c.add(t, f, s, "secret", "the safe opens with 4711", func(r *record.Record) { r.Sensitive = true })
 		vector := make([]float32, 256)
@@ -251,7 +251,7 @@ func TestDatabaseRefusesSensitiveVectors(t *testing.T) {
 
 func TestOnlyLiveMemories(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		old := c.add(t, f, s, "old", "the standup is at nine", nil)
 		c.add(t, f, s, "expired", "the standup is at eight this week", func(r *record.Record) { r.ExpiresAt = record.Now().Add(-time.Hour) })
@@ -278,7 +278,7 @@ func TestOnlyLiveMemories(t *testing.T) {
 
 func TestFilters(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		c.add(t, f, s, "a", "backup report a", func(r *record.Record) {
 			r.Tags, r.Category, r.Metadata = []string{"ops", "night"}, "fact", map[string]any{"host": "db1", "n": 1.0, "ok": true}
@@ -314,7 +314,7 @@ func TestFilters(t *testing.T) {
 
 func TestGivenVector(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		c.add(t, f, s, "cello", "the cello lesson", nil)
 		c.add(t, f, s, "backup", "the backup runs at night", nil)
@@ -352,7 +352,7 @@ func TestGivenVector(t *testing.T) {
 
 func TestScoresOfSingleMemories(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		c.add(t, f, s, "cello", "Ottilie plays the cello on Thursdays", nil)
 		c.add(t, f, s, "sensors", "soil sensors are deployed in Aldermouth", nil)
@@ -387,7 +387,7 @@ func TestScoresOfSingleMemories(t *testing.T) {
 
 func TestAbstains(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		c.add(t, f, s, "a", "the cello lesson", nil)
 		c.add(t, f, s, "empty", "…", nil)
@@ -413,7 +413,7 @@ func (failing) EmbedQuery(context.Context, string) ([]float32, error) {
 
 func TestFallbackEmbedder(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		embedder, err := querypath.New(failing{embed.NewHashed()}, embed.NewHashed(), 1<<20, noop.Meter{})
 		if err != nil {
 			t.Fatal(err)
@@ -434,7 +434,7 @@ func TestFallbackEmbedder(t *testing.T) {
 
 func TestMinScore(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		c.add(t, f, s, "both", "soil sensor", nil)
 		c.add(t, f, s, "one", "soil and something else entirely", nil)
@@ -460,11 +460,11 @@ func (i impostor) Model() embed.Model { return i.model }
 
 func TestOneModel(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		mustOpen(t, f, embed.NewHashed())
 		mustOpen(t, f, embed.NewHashed())
 		for _, model := range []embed.Model{{Provider: "ollama", Name: "other", Dimensions: 256}, {Provider: "builtin", Name: "hashed-ngrams-v1", Dimensions: 64}} {
-			_, err := open(f, impostor{model: model})
+			_, err := open(t, f, impostor{model: model})
 			if err == nil {
 				t.Fatal("a second model was accepted")
 			}
@@ -474,10 +474,10 @@ func TestOneModel(t *testing.T) {
 				}
 			}
 		}
-		if _, err := open(f, impostor{model: embed.Model{Provider: "builtin", Name: "static-en-v2", Dimensions: 384}}); err == nil || !strings.Contains(err.Error(), "To stay with the present model, give the --embedder") {
+		if _, err := open(t, f, impostor{model: embed.Model{Provider: "builtin", Name: "static-en-v2", Dimensions: 384}}); err == nil || !strings.Contains(err.Error(), "To stay with the present model, give the --embedder") {
 			t.Errorf("the error %v does not say how to stay with the present model", err)
 		}
-		if _, err := open(f, impostor{model: embed.Model{Provider: "x", Name: "y", Dimensions: 5000}}); err == nil {
+		if _, err := open(t, f, impostor{model: embed.Model{Provider: "x", Name: "y", Dimensions: 5000}}); err == nil {
 			t.Error("5,000 dimensions were accepted")
 		}
 		if n := count(t, f, `SELECT count(*) FROM dense.models`, `SELECT count(*) FROM dense_models`); n != 1 {
@@ -489,9 +489,9 @@ func TestOneModel(t *testing.T) {
 // A built-in model of an earlier release cannot be configured.
 func TestRetiredModel(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		mustOpen(t, f, impostor{model: embed.Model{Provider: "builtin", Name: "static-en-v1", Dimensions: 256}})
-		_, err := open(f, embed.NewHashed())
+		_, err := open(t, f, embed.NewHashed())
 		if err == nil || !strings.Contains(err.Error(), "run `triskele reembed`") || strings.Contains(err.Error(), "--embedder that names it") {
 			t.Errorf("the error is %v", err)
 		}
@@ -500,11 +500,11 @@ func TestRetiredModel(t *testing.T) {
 
 func TestFirstModelIsRegisteredOnce(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		var wg sync.WaitGroup
 		errs := make([]error, 4)
 		for i := range errs {
-			wg.Go(func() { _, errs[i] = open(f, embed.NewHashed()) })
+			wg.Go(func() { _, errs[i] = open(t, f, embed.NewHashed()) })
 		}
 		wg.Wait()
 		if err := errors.Join(errs...); err != nil {
@@ -533,7 +533,7 @@ func (b broken) EmbedQuery(context.Context, string) ([]float32, error) {
 
 func TestBrokenModels(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		infinite := make([]float32, 256)
 		infinite[3] = float32(math.Inf(-1))
 		cause := errors.New("out of order")
@@ -561,7 +561,7 @@ func TestBrokenModels(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		c.add(t, f, s, "a", "indexed", nil)
 		f.Insert(t, storetest.Record("ns", "pending", nil))
@@ -580,7 +580,7 @@ func TestStatus(t *testing.T) {
 
 func TestCancelled(t *testing.T) {
 	t.Parallel()
-	run(t, func(t *testing.T, f *storetest.Fixture) {
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s, c := mustOpen(t, f, embed.NewHashed()), corpus{}
 		c.add(t, f, s, "a", "the cello lesson", nil)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -637,7 +637,7 @@ func TestEnginesAgree(t *testing.T) {
 			t.Fatalf("query %d: %d and %d hits, want %d", i, len(a), len(b), queries[i].Depth)
 		}
 		for j := range a {
-			if a[j].ID != b[j].ID || math.Abs(a[j].Score-b[j].Score) > 1e-5 {
+			if a[j].ID != b[j].ID || a[j].Score != b[j].Score {
 				t.Errorf("query %d: hit %d is %s with %v on PostgreSQL and %s with %v on SQLite", i, j, a[j].ID, a[j].Score, b[j].ID, b[j].Score)
 			}
 		}

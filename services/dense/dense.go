@@ -5,11 +5,13 @@
 //
 // The general process for a query is:
 //  1. Embed the query, unless it has a vector of the model (queryVector).
-//  2. Read the namespace's vectors into memory, or add the new ones (cache.go, matrix.go).
-//  3. Estimate the similarities of quantization codes by popcount (codes.go, estimator.go).
-//  4. Rescore the best candidates exactly and drop those that are not live or fail the filter (scan.go).
+//  2. View the namespace's image, which follows the database (searcher.go, package replica). It has the vectors (matrix.go).
+//  3. Estimate the similarities of quantization codes by popcount (codes.go, estimator.go). A narrow filter is applied first,
+//     any other to the best.
+//  4. Rescore the likeliest vectors exactly (nearest.go).
 //
-// A namespace that is not in memory is searched in the database: through an HNSW index on PostgreSQL, by a scan on SQLite.
+// A namespace that is not in memory is searched in the database on PostgreSQL: exactly, or through an HNSW index once a
+// namespace has been too large for memory (fallback.go).
 // Models changes the embedding model while both stores serve (models.go, reembed.go).
 package dense
 
@@ -43,25 +45,6 @@ const maxDimensions = 4000
 // scoreUnits is the number of score units in 1. Scores are rounded to units, so that the order of summation does
 // not decide between equal vectors.
 const scoreUnits = 1_000_000
-
-// Config is the settings of an operator, as flags.
-type Config struct {
-	// VectorMemory bounds the memory for vectors in MiB; 0 is 512. The least recently used namespace is evicted first.
-	// On SQLite, a namespace that does not fit keeps only its codes, an eighth of the size. Each search then reads the
-	// likely vectors. Without room for codes it reads all vectors. On PostgreSQL, a namespace that does not fit uses its
-	// index.
-	VectorMemory int64 `help:"MiB of memory for vectors. What does not fit is searched in the database." default:"512" env:"TRISKELE_VECTOR_MEMORY" placeholder:"MIB"`
-}
-
-// Validate checks the limits.
-func (c Config) Validate() error {
-	if c.VectorMemory < 1 {
-		return errors.New("--vector-memory must be 1 MiB or more")
-	}
-	return nil
-}
-
-func (c Config) bytes() int64 { return cmp.Or(c.VectorMemory, 512) << 20 }
 
 func checkModel(m embed.Model) error {
 	if m.Provider == "" || m.Name == "" || m.Dimensions < 1 || m.Dimensions > maxDimensions {
@@ -182,7 +165,7 @@ type embedding struct {
 	vector    []float32
 }
 
-// embedRecords embeds records in one call. Sensitive ones need permission and a local model. The result is sorted by
+// embedRecords embeds the newest revision of each record in one call. Sensitive ones need permission and a local model. The result is sorted by
 // key, so that transactions lock rows in the same order.
 func embedRecords(ctx context.Context, embedder embed.Embedder, records []record.Record, sensitive bool) ([]embedding, error) {
 	model := embedder.Model()
@@ -191,7 +174,10 @@ func embedRecords(ctx context.Context, embedder embed.Embedder, records []record
 	records = slices.SortedFunc(slices.Values(records), func(a, b record.Record) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), bytes.Compare(a.ID[:], b.ID[:]), cmp.Compare(a.Revision, b.Revision))
 	})
-	for _, r := range records {
+	for i, r := range records {
+		if i+1 < len(records) && records[i+1].Namespace == r.Namespace && records[i+1].ID == r.ID {
+			continue // a newer revision follows
+		}
 		if r.Sensitive {
 			if !sensitive {
 				continue
@@ -238,24 +224,6 @@ func status(model embed.Model, tasks queue.Status, indexed, excluded int64) leg.
 	return leg.Status{
 		Indexed: indexed, Excluded: excluded, Pending: tasks.Pending, Dead: tasks.Dead, Lag: tasks.Lag, Model: model.String(),
 	}
-}
-
-// aboveMinScore cuts sorted hits at the query's minimum score.
-func aboveMinScore(hits []leg.Hit, q leg.Query) []leg.Hit {
-	if q.MinScore == nil {
-		return hits
-	}
-	for i, hit := range hits {
-		if hit.Score < *q.MinScore {
-			return hits[:i]
-		}
-	}
-	return hits
-}
-
-// compareHits is the order of results.
-func compareHits(a, b leg.Hit) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Importance, a.Importance), b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
 // share returns the time when a part, 0 to 1, of ctx's remaining time has passed. It is zero without a

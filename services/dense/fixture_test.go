@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
@@ -33,46 +33,22 @@ type store interface {
 	queue.Indexer
 }
 
-func open(f *storetest.Fixture, embedder embed.Embedder) (store, error) {
+func open(t testing.TB, f *storetest.Fixture, embedder embed.Embedder) (store, error) {
+	t.Helper()
+	return openWith(t, f, f.Images(t), embedder)
+}
+
+func openWith(t testing.TB, f *storetest.Fixture, images *replica.Set, embedder embed.Embedder) (store, error) {
+	t.Helper()
 	if f.Engine == schema.Postgres {
-		p, err := dense.NewPostgres(context.Background(), f.Pool, nil, embedder, f.Queue, dense.Config{})
-		if _, kept := inMemory.Load(f); kept && err == nil {
-			return keeping{p}, nil
-		}
-		return p, err
+		return dense.NewPostgres(t.Context(), f.Pool, images, nil, embedder, f.Queue)
 	}
-	return dense.NewSQLite(context.Background(), f.DB, embedder, f.Queue, dense.Config{})
-}
-
-// run runs fn on both engines, and on PostgreSQL with all vectors in memory.
-func run(t *testing.T, fn func(t *testing.T, f *storetest.Fixture)) {
-	storetest.Run(t, fn)
-	t.Run("postgres in memory", func(t *testing.T) {
-		t.Parallel()
-		f := storetest.Postgres(t)
-		inMemory.Store(f, true)
-		fn(t, f)
-	})
-}
-
-// inMemory has the fixtures whose vectors are to be in memory.
-var inMemory sync.Map
-
-// keeping is a store that reads a namespace into memory before it is first searched.
-type keeping struct{ *dense.Postgres }
-
-func (k keeping) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
-	if k.InMemory(q.Namespace) == 0 {
-		if err := k.Keep(q.Namespace); err != nil {
-			return leg.Result{}, err
-		}
-	}
-	return k.Postgres.Search(ctx, q)
+	return dense.NewSQLite(t.Context(), f.DB, images, embedder, f.Queue)
 }
 
 func mustOpen(t testing.TB, f *storetest.Fixture, embedder embed.Embedder) store {
 	t.Helper()
-	s, err := open(f, embedder)
+	s, err := open(t, f, embedder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,10 +240,17 @@ func halves(vector []float32) []byte {
 	return b
 }
 
-// forceIndex makes a PostgreSQL store use the HNSW index whatever the size, no memory, and gives up early if tuples is not 0.
-func forceIndex(t testing.TB, f *storetest.Fixture, s store, tuples int) {
+// indexing returns a store without memory, whose index is built. It uses that whatever the size, and gives up early if tuples is
+// not 0.
+func indexing(t testing.TB, f *storetest.Fixture, embedder embed.Embedder, tuples int) *dense.Postgres {
 	t.Helper()
-	s.(*dense.Postgres).ExactUpTo, s.(*dense.Postgres).MaxBytes = 0, 1
+	s := withoutMemory(t, f, embedder)
+	for begun := time.Now(); !indexed(t, f, 1); {
+		search(t, s, "soil", nil)
+		if time.Since(begun) > time.Minute {
+			t.Fatal("the index is not built")
+		}
+	}
 	settings := map[string]int{"enable_sort": 0}
 	if tuples > 0 {
 		settings["hnsw.max_scan_tuples"] = tuples
@@ -296,4 +279,23 @@ func forceIndex(t testing.TB, f *storetest.Fixture, s store, tuples int) {
 			t.Fatal("sessions of before do not end")
 		}
 	}
+	again := withoutMemory(t, f, embedder) // knows of the index at once
+	again.ExactUpTo = 0
+	return again
+}
+
+// withoutMemory returns a store for which each namespace is too large.
+func withoutMemory(t testing.TB, f *storetest.Fixture, embedder embed.Embedder) *dense.Postgres {
+	t.Helper()
+	s, err := openWith(t, f, f.ImagesWith(t, replica.Config{}), embedder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(*dense.Postgres)
+}
+
+// indexed reports whether a model has a finished HNSW index.
+func indexed(t testing.TB, f *storetest.Fixture, model int) bool {
+	t.Helper()
+	return count(t, f, fmt.Sprintf(`SELECT count(*) FROM pg_index WHERE indisvalid AND indexrelid = to_regclass('dense.vectors_near_%d')`, model), "") == 1
 }

@@ -6,6 +6,12 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 // FuzzStoredVector decodes what a database may have in place of a vector, as SQLite keeps it and as PostgreSQL sends it: an error, or
@@ -29,22 +35,21 @@ func FuzzStoredVector(f *testing.F) {
 		if len(halves) != len(before)+dimensions || !(scale > 0) || math.IsInf(float64(scale), 0) {
 			t.Fatalf("got %d components with the scale %v, want %d and a finite one", len(halves)-len(before), scale, dimensions)
 		}
-		m := newMatrix(1, dimensions, true)
-		m.halves, m.scales = append(m.halves, halves[len(before):]...), append(m.scales, scale)
-		m.add(1, m.halves, max(1, dimensions/2))
+		rows := replica.NewRows()
+		m := &matrix{rows: rows, of: stored{dimensions: dimensions, queried: max(1, dimensions/2)}}
+		m.set(rows.Put(replica.Memory{ID: uuid.New()}), halves[len(before):], scale)
 		query := make([]float32, dimensions)
 		for i := range query {
 			query[i] = float32(i%3 - 1)
 		}
 		query[0] = 1
-		query = prepared(query)
-		candidates, considered, err := m.likely(context.Background(), new(scratch), query, nil, 1, time.Time{})
-		if err != nil || len(candidates) != 1 || considered != 1 {
-			t.Fatalf("got %v of %d, %v, want the vector", candidates, considered, err)
+		c := comparison{m, new(scratch), rows.Select(record.Filter{}, time.Time{}), prepared(query), time.Time{}}
+		if reason, err := c.likely(context.Background(), nil, 1); err != nil || reason != "" || len(c.candidates) != 1 {
+			t.Fatalf("got %v, %q, %v, want the vector", c.candidates, reason, err)
 		}
-		scored, err := m.score(context.Background(), candidates, query, time.Time{})
-		if err != nil || len(scored) != 1 || math.Abs(fromUnits(scored[0].score)) > 1.01 {
-			t.Errorf("got %v, %v, want a cosine", scored, err)
+		hits, _, err := c.nearest(context.Background(), leg.Query{Depth: 1})
+		if err != nil || len(hits) != 1 || math.Abs(hits[0].Score) > 1.01 {
+			t.Errorf("got %v, %v, want a cosine", hits, err)
 		}
 	})
 }

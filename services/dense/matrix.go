@@ -2,154 +2,180 @@ package dense
 
 import (
 	"context"
-	"math"
-	"time"
+	"log/slog"
+	"slices"
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
-// matrix holds the vectors of one namespace and model by id. It is an immutable view: later vectors are appended behind
-// its end.
+// part names the vectors in a namespace's image.
+const part = "dense"
+
+// blockRows rows are kept together, and compared between two checks of the deadline.
+const blockRows = 1 << 13
+
+// matrix is a replica.Part: the vectors of a namespace for one model, by row number.
 type matrix struct {
-	ids    []int64   // SQLite's vector ids; on PostgreSQL the writing transactions
+	rows   *replica.Rows
+	of     stored
+	blocks []block
+	count  int // rows with a vector
+}
+
+var _ replica.Part = (*matrix)(nil)
+
+// stored says where and how a database keeps the vectors of a model.
+type stored struct {
+	model      int64
+	dimensions int
+	queried    int // queries are zero in the dimensions from here on
+	// decode appends a vector's components and returns the factor for unit length.
+	decode func(halves []uint16, stored []byte, dimensions int) (out []uint16, scale float32, err error)
+}
+
+// block is the vectors of up to blockRows consecutive rows. A row without a vector has the scale 0.
+type block struct {
 	signs  []uint64  // first bits of the codes
 	sizes  []uint64  // second bits
 	spans  []float32 // spans of the codes
-	halves []uint16  // half-precision components; nil if only the codes fit
-	scales []float32 // factors for unit length; nil without halves
-	readTo int64     // all vectors up to this id are included (SQLite)
-
-	// On PostgreSQL:
-	memories []uuid.UUID
-	seenIn             // all vectors visible in this snapshot are included; empty if none
-	readAt   time.Time // time of the read; later deletions are not applied
+	scales []float32 // factors for unit length
+	halves []uint16  // half-precision components
 }
 
-// seenIn is a snapshot of a PostgreSQL timeline. Timelines are not comparable.
-type seenIn struct {
-	timeline int64
-	snapshot string
+// register lets the images have the vectors of a model.
+func register(images *replica.Set, of stored) {
+	images.Register(part, replica.Vectors, func(rows *replica.Rows) replica.Part { return &matrix{rows: rows, of: of} })
 }
 
-// codeBytes is the memory of codes.
-func codeBytes(vectors int64, dimensions int) int64 {
-	return vectors * int64(8+4+2*8*codeWords(dimensions))
-}
+func (of stored) words() int { return codeWords(of.dimensions) }
 
-// matrixBytes is the memory of vectors and their codes.
-func matrixBytes(vectors int64, dimensions int) int64 {
-	return codeBytes(vectors, dimensions) + vectors*int64(4+2*dimensions)
-}
-
-// bytes is the matrix's memory.
-func (m matrix) bytes() int64 {
-	return int64(8*cap(m.ids) + 8*cap(m.signs) + 8*cap(m.sizes) + 4*cap(m.spans) + 2*cap(m.halves) + 4*cap(m.scales) + 16*cap(m.memories))
-}
-
-// add appends a vector's code.
-func (m *matrix) add(id int64, halves []uint16, queried int) {
-	var span float32
-	m.signs, m.sizes, span = appendCode(m.signs, m.sizes, halves, queried)
-	m.ids, m.spans = append(m.ids, id), append(m.spans, span)
-}
-
-// rows returns the rows of ascending ids.
-func (m matrix) rows(ids []int64) []int32 {
-	rows := make([]int32, 0, len(ids))
-	for row, id := range m.ids {
-		for len(ids) > 0 && ids[0] < id {
-			ids = ids[1:]
-		}
-		if len(ids) == 0 {
-			break
-		}
-		if ids[0] == id {
-			rows = append(rows, int32(row))
-		}
+// readAll and readSome select vectors by namespace and model, and readSome by memories, too.
+var (
+	readAll = replica.Statement{
+		Postgres: `SELECT memory_id, halfvec_send(embedding) FROM dense.vectors WHERE namespace = $1 AND model_id = $2`,
+		SQLite:   `SELECT memory_id, embedding FROM dense_vectors WHERE namespace = $1 AND model_id = $2`,
 	}
-	return rows
-}
+	readSome = replica.Statement{
+		Postgres: readAll.Postgres + ` AND memory_id = ANY ($3)`,
+		SQLite:   readAll.SQLite + ` AND memory_id IN (SELECT unhex(value, '-') FROM json_each($3))`,
+	}
+)
 
-// score replaces estimates by exact scores and returns the candidates scored before until. query must be
-// prepared.
-func (m matrix) score(ctx context.Context, candidates []candidate, query []float32, until time.Time) ([]candidate, error) {
-	for i := range candidates {
-		if i%scoreRows == 0 && i > 0 {
-			if err := ctx.Err(); err != nil {
-				return nil, err
+// Read implements replica.Part. A vector that cannot be decoded is logged and left out.
+func (m *matrix) Read(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID) (apply func(), err error) {
+	var id uuid.UUID
+	var raw replica.Raw
+	var halves []uint16
+	each := func(s replica.Statement, args []any, fn func(scale float32)) error {
+		return tx.Each(ctx, s, args, []any{&id, &raw}, func() error {
+			from := len(halves)
+			var scale float32
+			var err error
+			if halves, scale, err = m.of.decode(halves, raw, m.of.dimensions); err != nil {
+				slog.WarnContext(ctx, "a stored vector is skipped", "memory", id.String(), "error", err.Error())
+				halves = halves[:from]
+				return nil
 			}
-			if passed(until) {
-				return candidates[:i], nil
+			fn(scale)
+			return nil
+		})
+	}
+	if ids == nil {
+		return nil, each(readAll, []any{namespace, m.of.model}, func(scale float32) {
+			if row, known := m.rows.Row(id); known {
+				m.set(row, halves, scale)
+			}
+			halves = halves[:0]
+		})
+	}
+	scales := make(map[uuid.UUID]float32, len(ids)) // in the order of halves
+	order := make([]uuid.UUID, 0, len(ids))
+	if err := each(readSome, []any{namespace, m.of.model, ids}, func(scale float32) {
+		scales[id] = scale
+		order = append(order, id)
+	}); err != nil {
+		return nil, err
+	}
+	return func() {
+		for i, id := range order {
+			if row, known := m.rows.Row(id); known {
+				m.set(row, halves[i*m.of.dimensions:(i+1)*m.of.dimensions], scales[id])
 			}
 		}
-		row := int(candidates[i].row)
-		candidates[i].score = toUnits(halfDot(query, m.halves[row*len(query):(row+1)*len(query)]) * m.scales[row])
-	}
-	return candidates, nil
-}
-
-// toUnits rounds a cosine to score units.
-func toUnits(cosine float32) int32 { return int32(math.RoundToEven(float64(cosine) * scoreUnits)) }
-
-// fromUnits is the inverse of toUnits.
-func fromUnits(score int32) float64 { return float64(score) / scoreUnits }
-
-// candidate is a row and its score in units.
-type candidate struct{ score, row int32 }
-
-// ranking is a binary max-heap of candidates. It is cheap to build and pops only as many as are
-// needed.
-type ranking []candidate
-
-// newRanking reuses the slice.
-func newRanking(candidates []candidate) ranking {
-	r := ranking(candidates)
-	for i := len(r)/2 - 1; i >= 0; i-- {
-		r.sink(i)
-	}
-	return r
-}
-
-// eligible reports whether the best candidate reaches the minimum.
-func (r ranking) eligible(q leg.Query) bool {
-	return len(r) > 0 && (q.MinScore == nil || fromUnits(r[0].score) >= *q.MinScore)
-}
-
-// pop removes and returns the best candidate.
-func (r *ranking) pop() candidate {
-	h := *r
-	best, last := h[0], len(h)-1
-	h[0] = h[last]
-	*r = h[:last]
-	r.sink(0)
-	return best
-}
-
-func (r ranking) sink(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(r) {
-			return
+		for _, id := range ids {
+			if row, known := m.rows.Row(id); known && scales[id] == 0 {
+				m.Drop(row)
+			}
 		}
-		if child+1 < len(r) && r[child+1].score > r[child].score {
-			child++
-		}
-		if r[i].score >= r[child].score {
-			return
-		}
-		r[i], r[child] = r[child], r[i]
-		i = child
-	}
+	}, nil
 }
 
-// newMatrix returns an empty matrix with capacity for vectors, or only codes if not whole.
-func newMatrix(vectors, dimensions int, whole bool) matrix {
-	words := vectors * codeWords(dimensions)
-	m := matrix{ids: make([]int64, 0, vectors), signs: make([]uint64, 0, words), sizes: make([]uint64, 0, words), spans: make([]float32, 0, vectors)}
-	if whole {
-		m.halves, m.scales = make([]uint16, 0, vectors*dimensions), make([]float32, 0, vectors)
+// room returns the block of a row and the row's place in it. A new block gets room for the rows that there are.
+func (m *matrix) room(row uint32) (b *block, at int) {
+	i, at := int(row)/blockRows, int(row)%blockRows
+	for len(m.blocks) <= i {
+		m.blocks = append(m.blocks, block{})
 	}
-	return m
+	if b = &m.blocks[i]; at >= len(b.scales) {
+		rows := min(m.rows.Len()-i*blockRows, blockRows)
+		b.spans, b.scales = lengthened(b.spans, rows), lengthened(b.scales, rows)
+		b.signs, b.sizes = lengthened(b.signs, rows*m.of.words()), lengthened(b.sizes, rows*m.of.words())
+		b.halves = lengthened(b.halves, rows*m.of.dimensions)
+	}
+	return b, at
+}
+
+// lengthened returns a slice with zeros up to a length, if it is shorter. It must never have been longer.
+func lengthened[T any](s []T, length int) []T {
+	if length <= len(s) {
+		return s
+	}
+	return slices.Grow(s, length-len(s))[:length]
+}
+
+// set adds or replaces the vector of a row.
+func (m *matrix) set(row uint32, halves []uint16, scale float32) {
+	to, at := m.room(row)
+	words := m.of.words()
+	if to.scales[at] == 0 {
+		m.count++
+	}
+	to.scales[at] = scale
+	copy(to.halves[at*m.of.dimensions:(at+1)*m.of.dimensions], halves)
+	to.spans[at] = code(to.signs[at*words:(at+1)*words], to.sizes[at*words:(at+1)*words], halves, m.of.queried)
+}
+
+// Drop implements replica.Part.
+func (m *matrix) Drop(row uint32) {
+	if !m.has(row) {
+		return
+	}
+	of, at, words := &m.blocks[row/blockRows], int(row%blockRows), m.of.words()
+	of.scales[at], of.spans[at] = 0, 0
+	clear(of.signs[at*words : (at+1)*words])
+	clear(of.sizes[at*words : (at+1)*words])
+	clear(of.halves[at*m.of.dimensions : (at+1)*m.of.dimensions])
+	m.count--
+}
+
+// has reports whether a row has a vector.
+func (m *matrix) has(row uint32) bool {
+	b, at := int(row)/blockRows, int(row)%blockRows
+	return b < len(m.blocks) && at < len(m.blocks[b].scales) && m.blocks[b].scales[at] != 0
+}
+
+// Bytes implements replica.Part.
+func (m *matrix) Bytes() (n int64) {
+	for _, b := range m.blocks {
+		n += int64(8*cap(b.signs) + 8*cap(b.sizes) + 4*cap(b.spans) + 4*cap(b.scales) + 2*cap(b.halves))
+	}
+	return n
+}
+
+// score is the cosine of a row's vector and a prepared query, in score units.
+func (m *matrix) score(row uint32, query []float32) float32 {
+	b, at := &m.blocks[row/blockRows], int(row%blockRows)
+	return toUnits(halfDot(query, b.halves[at*len(query):(at+1)*len(query)]) * b.scales[at])
 }

@@ -8,10 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/static"
-	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
 )
@@ -49,7 +47,7 @@ type catalog interface {
 	// active returns the active model, or false.
 	active(ctx context.Context) (embed.Model, bool, error)
 	state(ctx context.Context, model int64) (modelState, error)
-	// put writes embeddings if the model has the given status, else it returns a *statusError. It skips embeddings of
+	// put writes embeddings of different memories if the model has the given status, else it returns a *statusError. It skips embeddings of
 	// an older revision than stored, of deleted memories, of memories with changed sensitivity, and of sensitive ones
 	// without permission.
 	put(ctx context.Context, model int64, embeddings []embedding, status Status) error
@@ -66,7 +64,7 @@ type catalog interface {
 	lacking(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) ([]record.Record, error)
 	// asSensitive reports whether records still have their sensitivity.
 	asSensitive(ctx context.Context, records []record.Record) (bool, error)
-	// prepare indexes a model's vectors without blocking writers.
+	// prepare indexes a model's vectors without blocking writers, if an index is wanted.
 	prepare(ctx context.Context, id int64, model embed.Model) error
 	// activate atomically retires the active model, activates the building one, and enqueues memories without a vector.
 	// A remote model loses sensitive memories.
@@ -143,27 +141,6 @@ func outdated(ctx context.Context, c catalog, configured embed.Model) (string, e
 	}
 	return fmt.Sprintf("embedding model %s %s, and its vectors are not kept up to date: restart this process with the --embedder of the active model",
 		configured, now), nil
-}
-
-// markOutdated marks a result of a model that is not active.
-func markOutdated(ctx context.Context, c catalog, configured embed.Model, found Status, result *leg.Result) error {
-	switch found {
-	case Active:
-		return nil
-	case "":
-		return fmt.Errorf("%s: %w", configured, &statusError{})
-	}
-	reason, err := outdated(ctx, c, configured)
-	if err != nil {
-		return err
-	}
-	if result.State == triskelev1.LegState_LEG_STATE_UNSPECIFIED {
-		result.State = triskelev1.LegState_LEG_STATE_FALLBACK
-	} else {
-		reason = result.Reason + "; " + reason
-	}
-	result.Reason = reason
-	return nil
 }
 
 // knows is Follower.Knows for a model's vectors. It gives up if the model is not active, since its vectors are then

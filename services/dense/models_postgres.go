@@ -96,10 +96,7 @@ func (p postgresModels) start(ctx context.Context, reads *pgxpool.Pool, configur
 		return 0, err
 	}
 	if ok && sameSpace(active.Model, configured) && active.Model.Local == configured.Local {
-		indexed := false // the previous release made no index
-		if err := reads.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, fmt.Sprintf("dense.vectors_near_%d", active.ID)).Scan(&indexed); err != nil || indexed {
-			return active.ID, err
-		}
+		return active.ID, nil
 	}
 	err = p.change(ctx, func(tx pgx.Tx) error {
 		active, ok, err := p.withStatus(ctx, tx, Active) // again under the lock, for concurrent starts
@@ -109,10 +106,7 @@ func (p postgresModels) start(ctx context.Context, reads *pgxpool.Pool, configur
 		if ok && !sameSpace(active.Model, configured) {
 			return modelError(active.Model, configured)
 		}
-		if id, err = p.register(ctx, tx, configured, Active); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `SELECT dense.create_index($1, $2)`, id, configured.QueryDimensions)
+		id, err = p.register(ctx, tx, configured, Active)
 		return err
 	})
 	return id, err
@@ -126,8 +120,10 @@ func indexed(m embed.Model) string {
 	return fmt.Sprintf(`embedding::halfvec(%d)`, m.Dimensions)
 }
 
-// hnsw is the index definition, as in dense.create_index. Searches must repeat its expression and
-// condition.
+// hnsw is the index definition. Searches must repeat its expression and condition.
+//
+// Vectors have length 1, so the inner product orders them as the cosine does, and it may leave out components in which
+// queries are zero: among neighbours that differ only there, a search would get lost.
 func hnsw(id int64, m embed.Model) string {
 	return fmt.Sprintf(`USING hnsw ((%s) halfvec_ip_ops) WITH (m = 24, ef_construction = 128) WHERE model_id = %d`, indexed(m), id)
 }
@@ -177,27 +173,51 @@ func (p postgresModels) put(ctx context.Context, model int64, embeddings []embed
 		}
 		batch := &pgx.Batch{}
 		postgres.SetNamespace(batch, postgres.AllNamespaces)
+		var some, none columns
 		for _, e := range embeddings {
 			switch {
 			case e.sensitive && !state.sensitive:
 			case e.vector == nil:
-				batch.Queue(`DELETE FROM dense.vectors WHERE namespace = $1 AND memory_id = $2 AND model_id = $3 AND revision <= $4`,
-					e.namespace, e.id, model, e.revision)
+				none.add(e)
 			default:
-				// The lock waits for a concurrent delete or change of sensitivity, and then selects nothing. A newer revision
-				// with changed text is still queued and will replace this
-				// vector.
-				batch.Queue(`
-					INSERT INTO dense.vectors AS v (namespace, memory_id, model_id, sensitive, revision, embedding)
-					SELECT m.namespace, m.id, $3::integer, m.sensitive, $4::bigint, $5::halfvec FROM memory.memories m
-					WHERE m.namespace = $1 AND m.id = $2 AND m.sensitive = $6 FOR KEY SHARE
-					ON CONFLICT (namespace, memory_id, model_id) DO UPDATE SET revision = excluded.revision, embedding = excluded.embedding
-					WHERE v.revision <= excluded.revision`,
-					e.namespace, e.id, model, e.revision, pgvector.NewHalfVector(e.vector), e.sensitive)
+				some.add(e)
 			}
+		}
+		if len(none.ids) > 0 {
+			batch.Queue(`
+				DELETE FROM dense.vectors v USING unnest($2::text[], $3::uuid[], $4::bigint[]) e (namespace, id, revision)
+				WHERE v.namespace = e.namespace AND v.memory_id = e.id AND v.model_id = $1 AND v.revision <= e.revision`,
+				model, none.namespaces, none.ids, none.revisions)
+		}
+		if len(some.ids) > 0 {
+			// The lock waits for a concurrent delete or change of sensitivity, and then selects nothing. A newer revision with
+			// changed text is still queued and will replace this vector.
+			batch.Queue(`
+				INSERT INTO dense.vectors AS v (namespace, memory_id, model_id, sensitive, revision, embedding)
+				SELECT m.namespace, m.id, $1::integer, m.sensitive, e.revision, e.embedding
+				FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::boolean[], $6::halfvec[]) e (namespace, id, revision, sensitive, embedding)
+				JOIN memory.memories m ON m.namespace = e.namespace AND m.id = e.id AND m.sensitive = e.sensitive
+				ORDER BY m.namespace, m.id FOR KEY SHARE OF m
+				ON CONFLICT (namespace, memory_id, model_id) DO UPDATE SET revision = excluded.revision, embedding = excluded.embedding
+				WHERE v.revision <= excluded.revision`,
+				model, some.namespaces, some.ids, some.revisions, some.sensitive, some.vectors)
 		}
 		return tx.SendBatch(ctx, batch).Close()
 	})
+}
+
+// columns are embeddings as arrays.
+type columns struct {
+	namespaces []string
+	ids        []uuid.UUID
+	revisions  []int64
+	sensitive  []bool
+	vectors    []pgvector.HalfVector
+}
+
+func (c *columns) add(e embedding) {
+	c.namespaces, c.ids, c.revisions = append(c.namespaces, e.namespace), append(c.ids, e.id), append(c.revisions, e.revision)
+	c.sensitive, c.vectors = append(c.sensitive, e.sensitive), append(c.vectors, pgvector.NewHalfVector(e.vector))
 }
 
 // buildingLock is the advisory lock of the re-embedding process.
@@ -236,7 +256,11 @@ func (p postgresModels) build(ctx context.Context, model embed.Model) (id int64,
 		default:
 			status = Building
 		}
-		if id, err = p.register(ctx, tx, model, status); err != nil || !model.Local {
+		if id, err = p.register(ctx, tx, model, status); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE dense.models SET indexed = true WHERE id = $1 AND EXISTS (SELECT FROM dense.models WHERE status = 'active' AND indexed)`,
+			id); err != nil || !model.Local {
 			return err
 		}
 		_, err = tx.Exec(ctx, `
@@ -279,8 +303,13 @@ func (p postgresModels) lacking(ctx context.Context, model int64, namespace stri
 	return pgx.CollectRows(rows, postgres.ScanRecord)
 }
 
-// prepare builds each partition's index concurrently and attaches them to the table's index.
+// prepare builds each partition's index concurrently and attaches them to the table's index. An index is wanted once a
+// namespace was too large for memory.
 func (p postgresModels) prepare(ctx context.Context, id int64, model embed.Model) error {
+	var wanted bool
+	if err := p.pool.QueryRow(ctx, `SELECT indexed FROM dense.models WHERE id = $1`, id).Scan(&wanted); err != nil || !wanted {
+		return err
+	}
 	if _, err := p.pool.Exec(ctx, fmt.Sprintf(`CREATE INDEX IF NOT EXISTS vectors_near_%d ON ONLY dense.vectors %s`, id, hnsw(id, model))); err != nil {
 		return err
 	}
@@ -309,14 +338,14 @@ func (p postgresModels) prepare(ctx context.Context, id int64, model embed.Model
 	return nil
 }
 
-// part is a partition and its index.
-type part struct {
+// partition is one and its index.
+type partition struct {
 	table, index             string
 	exists, broken, attached bool
 }
 
 // parts returns the partitions. An index attached under another name counts.
-func (p postgresModels) parts(ctx context.Context, model int64) ([]part, error) {
+func (p postgresModels) parts(ctx context.Context, model int64) ([]partition, error) {
 	rows, err := p.pool.Query(ctx, `
 		SELECT t.relname, t.relname || $1, i.indexrelid IS NOT NULL, coalesce(NOT i.indisvalid, false),
 			EXISTS (SELECT FROM pg_inherits ti JOIN pg_index x ON x.indexrelid = ti.inhrelid
@@ -327,7 +356,7 @@ func (p postgresModels) parts(ctx context.Context, model int64) ([]part, error) 
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (part part, err error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (part partition, err error) {
 		err = row.Scan(&part.table, &part.index, &part.exists, &part.broken, &part.attached)
 		return part, err
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -75,7 +76,7 @@ func (s sqliteModels) start(ctx context.Context, configured embed.Model) (id int
 
 func (s sqliteModels) list(ctx context.Context) ([]ModelInfo, error) {
 	rows, err := s.db.Read.QueryContext(ctx, `
-		SELECT `+modelColumns+`, created_at, coalesce((SELECT sum(vectors) FROM dense_state WHERE model_id = id), 0),
+		SELECT `+modelColumns+`, created_at, (SELECT count(*) FROM dense_vectors WHERE model_id = dense_models.id),
 			EXISTS (SELECT 1 FROM dense_model_rows WHERE model_id = id AND sensitive)
 		FROM dense_models ORDER BY id`)
 	if err != nil {
@@ -122,35 +123,50 @@ func (s sqliteModels) put(ctx context.Context, model int64, embeddings []embeddi
 		if state.status != status {
 			return &statusError{state.status}
 		}
+		some, none := []sqliteEmbedding{}, []sqliteEmbedding{}
+		var vectors []byte // of some
 		for _, e := range embeddings {
-			if e.sensitive && !state.sensitive {
-				continue
+			row := sqliteEmbedding{e.namespace, e.id, e.revision, e.sensitive}
+			switch {
+			case e.sensitive && !state.sensitive:
+			case e.vector == nil:
+				none = append(none, row)
+			default:
+				some, vectors = append(some, row), append(vectors, encode(e.vector)...)
 			}
-			if err := s.replace(ctx, tx, model, e); err != nil {
+		}
+		if len(none) > 0 {
+			var args sqlite.Args
+			if _, err := tx.ExecContext(ctx, fmt.Sprintf(`
+				DELETE FROM dense_vectors WHERE rowid IN (
+					SELECT v.rowid FROM json_each(%s) e CROSS JOIN dense_vectors v ON v.namespace = e.value ->> 'namespace'
+						AND v.memory_id = unhex(e.value ->> 'id', '-') AND v.model_id = %s AND v.revision <= e.value ->> 'revision')`,
+				args.AddJSON(none), args.Add(model)), args...); err != nil {
 				return err
 			}
 		}
-		return nil
+		if len(some) == 0 {
+			return nil
+		}
+		var args sqlite.Args
+		rows, all, length := args.AddJSON(some), args.Add(vectors), args.Add(len(vectors)/len(some))
+		_, err = tx.ExecContext(ctx, fmt.Sprintf(`
+			INSERT INTO dense_vectors (namespace, memory_id, model_id, sensitive, revision, embedding)
+			SELECT m.namespace, m.id, %[1]s, m.sensitive, e.value ->> 'revision', substr(%[3]s, 1 + e.key * %[4]s, %[4]s)
+			FROM json_each(%[2]s) e CROSS JOIN memories m ON m.namespace = e.value ->> 'namespace' AND m.id = unhex(e.value ->> 'id', '-')
+			WHERE m.sensitive = e.value ->> 'sensitive'
+			ON CONFLICT (namespace, memory_id, model_id) DO UPDATE SET revision = excluded.revision, embedding = excluded.embedding
+			WHERE dense_vectors.revision <= excluded.revision`, args.Add(model), rows, all, length), args...)
+		return err
 	})
 }
 
-// replace writes a memory's vector, unless a newer one is stored, or the memory is deleted or its sensitivity
-// changed.
-func (sqliteModels) replace(ctx context.Context, tx *sql.Tx, model int64, e embedding) error {
-	var wanted bool
-	if err := tx.QueryRowContext(ctx, `
-		SELECT EXISTS (SELECT 1 FROM memories WHERE namespace = ?1 AND id = ?2 AND sensitive = ?5) AND NOT EXISTS (
-			SELECT 1 FROM dense_vectors WHERE namespace = ?1 AND memory_id = ?2 AND model_id = ?3 AND revision > ?4)`,
-		e.namespace, e.id[:], model, e.revision, e.sensitive).Scan(&wanted); err != nil || !wanted {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, `DELETE FROM dense_vectors WHERE namespace = ? AND memory_id = ? AND model_id = ?`,
-		e.namespace, e.id[:], model); err != nil || e.vector == nil {
-		return err
-	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO dense_vectors (namespace, memory_id, model_id, sensitive, revision, embedding) VALUES (?, ?, ?, ?, ?, ?)`,
-		e.namespace, e.id[:], model, e.sensitive, e.revision, encode(e.vector))
-	return err
+// sqliteEmbedding is an embedding without its vector, as JSON.
+type sqliteEmbedding struct {
+	Namespace string    `json:"namespace"`
+	ID        uuid.UUID `json:"id"`
+	Revision  int64     `json:"revision"`
+	Sensitive bool      `json:"sensitive"`
 }
 
 // alone runs fn. Concurrent runs repeat work without harm.
@@ -285,7 +301,7 @@ func (s sqliteModels) retire(ctx context.Context) (info ModelInfo, ok bool, err 
 		if _, err := tx.ExecContext(ctx, `UPDATE dense_models SET status = 'retired' WHERE id = ?`, info.ID); err != nil {
 			return err
 		}
-		return tx.QueryRowContext(ctx, `SELECT coalesce(sum(vectors), 0) FROM dense_state WHERE model_id = ?`, info.ID).Scan(&info.Vectors)
+		return tx.QueryRowContext(ctx, `SELECT count(*) FROM dense_vectors WHERE model_id = ?`, info.ID).Scan(&info.Vectors)
 	})
 	return info, ok, err
 }
@@ -295,7 +311,7 @@ func (sqliteModels) unprepare(context.Context, int64) error { return nil }
 
 func (s sqliteModels) deleteVectors(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) (last uuid.UUID, deleted int64, err error) {
 	result, err := s.db.Write.ExecContext(ctx, `
-		DELETE FROM dense_vectors WHERE id IN (SELECT id FROM dense_vectors WHERE namespace = ? AND model_id = ? LIMIT ?)`, namespace, model, n)
+		DELETE FROM dense_vectors WHERE rowid IN (SELECT rowid FROM dense_vectors WHERE namespace = ? AND model_id = ? LIMIT ?)`, namespace, model, n)
 	if err != nil {
 		return after, 0, err
 	}
@@ -304,13 +320,8 @@ func (s sqliteModels) deleteVectors(ctx context.Context, model int64, namespace 
 }
 
 func (s sqliteModels) forget(ctx context.Context, model int64) error {
-	return s.db.Update(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM dense_models WHERE id = ? AND status = 'retired'`, model); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM dense_state WHERE model_id NOT IN (SELECT id FROM dense_models)`)
-		return err
-	})
+	_, err := s.db.Write.ExecContext(ctx, `DELETE FROM dense_models WHERE id = ? AND status = 'retired'`, model)
+	return err
 }
 
 func (s sqliteModels) allowSensitive(ctx context.Context) (queued int64, err error) {

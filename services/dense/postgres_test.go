@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/record"
@@ -28,19 +27,18 @@ func TestIndexFindsWhatIsNearest(t *testing.T) {
 	t.Parallel()
 	f := storetest.Postgres(t)
 	s := mustOpen(t, f, embed.NewHashed())
-	records := seed(t, f, "ns", 3000)
+	seed(t, f, "ns", 3000)
 	rng := rand.New(rand.NewPCG(3, 3))
 	queries := make([]string, 50)
 	exact := make([][]uuid.UUID, len(queries))
-	s.(*dense.Postgres).ExactUpTo, s.(*dense.Postgres).MaxBytes = len(records), 1
 	for i := range queries {
 		queries[i] = sentence(rng, 6)
 		exact[i] = ids(search(t, s, queries[i], nil).Hits)
 	}
-	forceIndex(t, f, s, 0)
+	through := indexing(t, f, embed.NewHashed(), 0)
 	found := 0
 	for i, text := range queries {
-		hits := search(t, s, text, nil).Hits
+		hits := search(t, through, text, nil).Hits
 		if !slices.IsSortedFunc(hits, func(a, b leg.Hit) int { return int(1e6 * (b.Score - a.Score)) }) {
 			t.Errorf("query %d: not ordered by score", i)
 		}
@@ -57,50 +55,9 @@ func TestIndexFindsWhatIsNearest(t *testing.T) {
 	}
 	// A connection reports what it used when it has ended, which nothing here can wait for.
 	f.Pool.Reset()
-	for begun := time.Now(); count(t, f, `SELECT coalesce(sum(idx_scan), 0) FROM pg_stat_user_indexes WHERE indexrelname LIKE 'vectors_%_embedding_idx'`, "") == 0; {
+	for begun := time.Now(); count(t, f, `SELECT coalesce(sum(idx_scan), 0) FROM pg_stat_user_indexes WHERE indexrelname LIKE 'vectors_%_near_1'`, "") == 0; {
 		if time.Since(begun) > 30*time.Second {
 			t.Fatal("the index was not used")
-		}
-	}
-}
-
-// A namespace that is known to be neither tiny nor large is searched in a way that only looks at the best.
-func TestSearchOfAKnownNamespace(t *testing.T) {
-	t.Parallel()
-	f := storetest.Postgres(t)
-	s := mustOpen(t, f, embed.NewHashed())
-	seed(t, f, "ns", 1000)
-	deep := func(q *leg.Query) { q.Depth = 20 }
-	want := search(t, s, "soil sensor battery", deep).Hits // learns how many there are
-	if hits := search(t, s, "soil sensor battery", deep).Hits; !slices.Equal(hits, want) {
-		t.Errorf("found\n%v, at first\n%v", hits, want)
-	}
-	everything := search(t, s, "soil sensor battery", func(q *leg.Query) { q.Depth = 600 }).Hits
-	for name, gone := range map[string]int{"a few": 5, "nearly all of the best": 45, "more than are looked at": 100} {
-		for _, hit := range everything[:gone] {
-			if _, err := f.Pool.Exec(t.Context(), `UPDATE memory.memories SET expires_at = now() - interval '1 minute' WHERE id = $1`, hit.ID); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if hits := search(t, s, "soil sensor battery", deep).Hits; !slices.Equal(hits, everything[gone:gone+20]) {
-			t.Errorf("%s have expired: found\n%v, want\n%v", name, hits, everything[gone:gone+20])
-		}
-		if _, err := f.Pool.Exec(t.Context(), `UPDATE memory.memories SET expires_at = NULL`); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// Of those that score alike the most important ones are the best, also where they reach beyond what is looked at.
-	if _, err := f.Pool.Exec(t.Context(), `UPDATE dense.vectors SET embedding = (SELECT embedding FROM dense.vectors WHERE memory_id = $1)`, everything[0].ID); err != nil {
-		t.Fatal(err)
-	}
-	for _, hit := range everything[200:220] {
-		if _, err := f.Pool.Exec(t.Context(), `UPDATE memory.memories SET importance = 1 WHERE id = $1`, hit.ID); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, hit := range search(t, s, "soil sensor battery", deep).Hits {
-		if hit.Importance != 1 {
-			t.Errorf("found %s of importance %v, while twenty of importance 1 score alike", hit.ID, hit.Importance)
 		}
 	}
 }
@@ -123,12 +80,12 @@ func TestIndexUnderFilter(t *testing.T) {
 				q.Filter = record.Filter{CreatedFrom: time.Date(2025, 1, 1, 0, 0, 500, 0, time.UTC)}
 			}
 			exact, exactHalf := search(t, s, "soil sensor battery", narrow).Hits, search(t, s, "soil sensor battery", half).Hits
-			forceIndex(t, f, s, tuples)
-			hits := search(t, s, "soil sensor battery", narrow).Hits
-			if !slices.Equal(hits, exact) || len(hits) != len(rare) {
+			through := indexing(t, f, embed.NewHashed(), tuples)
+			hits := search(t, through, "soil sensor battery", narrow).Hits
+			if !slices.Equal(ids(hits), ids(exact)) || len(hits) != len(rare) {
 				t.Errorf("found %d through the index and %d without, want %d alike", len(hits), len(exact), len(rare))
 			}
-			if hits := search(t, s, "soil sensor battery", half).Hits; !slices.Equal(hits, exactHalf) || len(hits) != 10 {
+			if hits := search(t, through, "soil sensor battery", half).Hits; !slices.Equal(ids(hits), ids(exactHalf)) || len(hits) != 10 {
 				t.Errorf("found\n%v through the index and\n%v without", hits, exactHalf)
 			}
 		})
@@ -151,8 +108,8 @@ func TestIndexOfCrowdedPartition(t *testing.T) {
 	seed(t, f, "ns", 40)
 	deep := func(q *leg.Query) { q.Depth = 50 }
 	exact := search(t, s, "soil sensor battery", deep).Hits
-	forceIndex(t, f, s, 200)
-	if hits := search(t, s, "soil sensor battery", deep).Hits; len(hits) != 40 || !slices.Equal(hits, exact) {
+	through := indexing(t, f, embed.NewHashed(), 200)
+	if hits := search(t, through, "soil sensor battery", deep).Hits; len(hits) != 40 || !slices.Equal(ids(hits), ids(exact)) {
 		t.Errorf("found %d through the index and %d without, want 40 alike", len(hits), len(exact))
 	}
 }
@@ -199,19 +156,23 @@ func TestIndexingRacesWithTheRecord(t *testing.T) {
 	}
 }
 
-// A killed reembed may leave an index that is not valid: the next one must not take it for done.
-func TestReembedBuildsTheIndex(t *testing.T) {
+// TestIndexIsBuiltWhereItIsUsed: no model has an index until a namespace is too large for memory. From then on, other models get
+// one, too, whatever a killed reembed has left.
+func TestIndexIsBuiltWhereItIsUsed(t *testing.T) {
 	t.Parallel()
 	f := storetest.Postgres(t)
 	s := mustOpen(t, f, embed.NewHashed())
 	records := seed(t, f, "ns", 500)
-	valid := func() bool {
-		return count(t, f, `SELECT count(*) FROM pg_index WHERE indisvalid AND indexrelid = to_regclass('dense.vectors_near_2')`, "") == 1
+	search(t, s, "soil", nil)
+	if n := count(t, f, `SELECT count(*) FROM pg_indexes WHERE schemaname = 'dense' AND indexdef LIKE '%hnsw%'`, ""); n != 0 {
+		t.Errorf("%d indexes although all is in memory", n)
 	}
+	before := indexing(t, f, embed.NewHashed(), 0)
+
 	died := errors.New("killed")
 	e := &watched{Embedder: small(t), before: func([]string) error { return died }}
-	if _, err := models(f).Reembed(t.Context(), e, 0, ignore); !errors.Is(err, died) || valid() {
-		t.Fatalf("the first attempt: %v, index valid %v", err, valid())
+	if _, err := models(f).Reembed(t.Context(), e, 0, ignore); !errors.Is(err, died) || indexed(t, f, 2) {
+		t.Fatalf("the first attempt: %v, index valid %v", err, indexed(t, f, 2))
 	}
 	for _, statement := range []string{
 		`CREATE INDEX vectors_3_near_2 ON dense.vectors_3 USING hnsw ((embedding::halfvec(128)) halfvec_ip_ops) WITH (m = 16, ef_construction = 64) WHERE model_id = 2`,
@@ -222,15 +183,15 @@ func TestReembedBuildsTheIndex(t *testing.T) {
 		}
 	}
 	reembed(t, f, small(t))
-	if !valid() {
+	if !indexed(t, f, 2) {
 		t.Error("the index is not valid")
 	}
-	after := mustOpen(t, f, small(t))
-	forceIndex(t, f, after, 0)
+	after := withoutMemory(t, f, small(t))
+	after.ExactUpTo = 0
 	if hits := search(t, after, records[0].Content, nil).Hits; len(hits) != 10 || hits[0].ID != records[0].ID {
 		t.Errorf("found %v", hits)
 	}
-	if len(search(t, s, records[0].Content, nil).Hits) != 10 {
+	if len(search(t, before, records[0].Content, nil).Hits) != 10 {
 		t.Error("the retired model finds nothing")
 	}
 	if _, err := models(f).Prune(t.Context(), ignore); err != nil {

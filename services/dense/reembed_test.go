@@ -205,7 +205,7 @@ func TestReembedUnderLoad(t *testing.T) {
 		if got := list(t, f); got != "active 256, building 128" {
 			t.Errorf("after the first attempt the models are %s", got)
 		}
-		if _, err := open(f, small(t)); err == nil || !strings.Contains(err.Error(), "triskele reembed") {
+		if _, err := open(t, f, small(t)); err == nil || !strings.Contains(err.Error(), "triskele reembed") {
 			t.Errorf("a process for a model that is not ready: %v", err)
 		}
 
@@ -222,7 +222,7 @@ func TestReembedUnderLoad(t *testing.T) {
 		if got := list(t, f); got != "retired 256, active 128" {
 			t.Errorf("after the switch the models are %s", got)
 		}
-		if _, err := open(f, embed.NewHashed()); err == nil {
+		if _, err := open(t, f, embed.NewHashed()); err == nil {
 			t.Error("a process for the model before was let in")
 		}
 		after := startProcess(t, f, small(t))
@@ -409,7 +409,7 @@ func TestPrefixesBelongToTheModel(t *testing.T) {
 		c := corpus{}
 		c.add(t, f, mustOpen(t, f, embed.NewHashed()), "a", "the cello lesson", func(r *record.Record) { r.Title = "Thursday" })
 		e := prefixed(embed.NewHashed(), "passage: ", "query: ")
-		if _, err := open(f, e); err == nil || !strings.Contains(err.Error(), `(256 dimensions, prefixes "passage: " and "query: ")`) {
+		if _, err := open(t, f, e); err == nil || !strings.Contains(err.Error(), `(256 dimensions, prefixes "passage: " and "query: ")`) {
 			t.Errorf("other prefixes: %v", err)
 		}
 		reembed(t, f, e)
@@ -477,8 +477,14 @@ func TestCancelAndPrune(t *testing.T) {
 		if got := list(t, f); got != "active 128" || vectors(t, f) != 201 {
 			t.Errorf("after pruning: %s, %d vectors", got, vectors(t, f))
 		}
-		if _, err := s.Search(t.Context(), leg.Query{Namespace: "ns", Text: "cello", Depth: 1}); err == nil || !strings.Contains(err.Error(), "removed") {
-			t.Errorf("searching with a removed model: %v", err)
+		for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) { // noticed within a second
+			_, err := s.Search(t.Context(), leg.Query{Namespace: "ns", Text: "cello", Depth: 1})
+			if err != nil && strings.Contains(err.Error(), "removed") {
+				break
+			}
+			if err != nil || time.Since(begun) > 10*time.Second {
+				t.Fatalf("searching with a removed model: %v", err)
+			}
 		}
 		if removed, err := models(f).Prune(t.Context(), ignore); len(removed) != 0 || err != nil {
 			t.Errorf("pruning again: %v, %v", removed, err)

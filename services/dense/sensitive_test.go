@@ -203,7 +203,7 @@ func TestModelElsewhereNeverGetsSensitiveMemories(t *testing.T) {
 		}
 		here = mustOpen(t, f, embed.NewHashed())
 		allow(t, f)
-		if _, err := open(f, remote(embed.NewHashed())); err == nil || !strings.Contains(err.Error(), "triskele models embed-sensitive off") {
+		if _, err := open(t, f, remote(embed.NewHashed())); err == nil || !strings.Contains(err.Error(), "triskele models embed-sensitive off") {
 			t.Errorf("a process that would send sensitive memories away was let in: %v", err)
 		}
 		if err := there.Index(t.Context(), []record.Record{secret}); !errors.Is(err, queue.ErrPaused) {

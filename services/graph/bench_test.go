@@ -21,6 +21,7 @@ import (
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -121,7 +122,7 @@ func traversal(b *testing.B, f *storetest.Fixture, memories int) map[string]floa
 	}
 	perMemory := time.Since(start) / time.Duration(memories)
 	if f.Pool != nil {
-		if _, err := f.Pool.Exec(b.Context(), "VACUUM ANALYZE memory.memories, graph.concepts, graph.memory_concepts, graph.concept_edges, graph.memory_links, graph.link_ends"); err != nil {
+		if _, err := f.Pool.Exec(b.Context(), "VACUUM ANALYZE memory.memories, graph.concepts, graph.memory_concepts, graph.facts, graph.memory_links, graph.link_ends"); err != nil {
 			b.Fatal(err)
 		}
 		pool, err := postgres.Open(b.Context(), pgtest.Login(b, f.Pool.Config().ConnString(), "graph"), f.Tel)
@@ -129,7 +130,8 @@ func traversal(b *testing.B, f *storetest.Fixture, memories int) map[string]floa
 			b.Fatal(err)
 		}
 		b.Cleanup(pool.Close)
-		searching = graph.NewPostgres(pool, f.Queue, config)
+		images := replica.NewPostgres(b.Context(), pool, nil, replica.DefaultConfig(), f.Tel.MeterProvider.Meter("test"), storetest.Log())
+		searching = graph.NewPostgres(pool, images, f.Queue, config)
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	query := func(traversal triskelev1.Traversal) leg.Query {
@@ -189,6 +191,7 @@ func traversal(b *testing.B, f *storetest.Fixture, memories int) map[string]floa
 				b.Fatal(err)
 			}
 			stats := view.Stats()
+			view.Close()
 			say(float64(stats.Mentions+stats.Facts+stats.Links), "arcs")
 		})
 	}

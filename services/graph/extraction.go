@@ -1,15 +1,17 @@
 package graph
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"maps"
 	"slices"
 
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 // ExtractionQueue holds the memories for the extraction model.
@@ -73,7 +75,7 @@ func factsOf(r record.Record, x Extraction) ([]statement, map[int64]Concept, err
 func (s *searcher) Resolve(ctx context.Context, namespace string, names []string) (map[string]string, error) {
 	found := map[string]int64{}
 	unknown := slices.Clone(names)
-	ready, err := s.replicas.with(ctx, namespace, func(n *network) {
+	ready, err := s.withNetwork(ctx, namespace, func(n *network) {
 		unknown = slices.DeleteFunc(unknown, func(name string) bool {
 			at, known := n.concept[conceptID(Key(name))]
 			if known = known && len(n.concepts[at].mentions) > 0; known {
@@ -94,10 +96,10 @@ func (s *searcher) Resolve(ctx context.Context, namespace string, names []string
 		if err != nil {
 			return nil, err
 		}
-		if _, err := s.replicas.with(ctx, namespace, func(n *network) {
+		if _, err := s.withNetwork(ctx, namespace, func(n *network) {
 			for i, name := range unknown {
 				least := scale.unlike + sameThing*(cosine(asked[i], themselves[i])-scale.unlike)
-				nearest := n.meanings.nearest(asked[i], 1, least, func(row int32) bool {
+				nearest := n.meanings.nearest(asked[i], 1, least, func(row uint32) bool {
 					c := &n.concepts[row]
 					return len(c.mentions) > 0 && digits(c.key) == digits(Key(name))
 				}, n.byID)
@@ -109,20 +111,30 @@ func (s *searcher) Resolve(ctx context.Context, namespace string, names []string
 			return nil, err
 		}
 	}
-	ids := make([]int64, 0, len(found))
-	for _, id := range found {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, cmp.Compare[int64])
-	texts, err := s.store.texts(ctx, namespace, "", slices.Compact(ids))
+	ids := slices.Sorted(maps.Values(found))
+	texts, err := s.store.names(ctx, namespace, slices.Compact(ids))
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]string{}
 	for name, id := range found {
-		if text, there := texts[id]; there {
-			out[name] = text.name
+		if known, there := texts[id]; there {
+			out[name] = known
 		}
 	}
 	return out, nil
+}
+
+// withNetwork calls fn with a namespace's graph. It returns false if the graph is not in memory.
+func (s *searcher) withNetwork(ctx context.Context, namespace string, fn func(*network)) (bool, error) {
+	view, err := s.images.View(ctx, namespace, replica.Need{Part: indexName}, s.share)
+	if errors.Is(err, replica.ErrCold) || errors.Is(err, replica.ErrTooLarge) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer view.Close()
+	fn(view.Part.(*network))
+	return true, nil
 }

@@ -64,7 +64,7 @@ func (p *Postgres) PutExtraction(ctx context.Context, r record.Record, x Extract
 				return err
 			}
 			batch := &pgx.Batch{}
-			batch.Queue("DELETE FROM graph.concept_edges WHERE namespace = $1 AND memory_id = $2 AND origin = 'model'", r.Namespace, r.ID)
+			batch.Queue("DELETE FROM graph.facts WHERE namespace = $1 AND memory_id = $2 AND origin = 'model'", r.Namespace, r.ID)
 			batch.Queue(`
 				INSERT INTO graph.extractions AS x (namespace, memory_id, digest, model, facts, tokens) VALUES ($1, $2, $3, $4, $5, $6)
 				ON CONFLICT (namespace, memory_id) DO UPDATE SET digest = excluded.digest, model = excluded.model, facts = excluded.facts,

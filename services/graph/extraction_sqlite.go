@@ -82,8 +82,7 @@ func (s *SQLite) PutExtraction(ctx context.Context, r record.Record, x Extractio
 			r.Namespace, r.ID[:], r.Revision).Scan(&stored); err != nil || !stored {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `
-			DELETE FROM graph_concept_edges INDEXED BY graph_concept_edges_by_memory WHERE namespace = ? AND memory_id = ? AND origin = 'model'`,
+		if _, err := tx.ExecContext(ctx, `DELETE FROM graph_facts WHERE namespace = ? AND memory_id = ? AND origin = 'model'`,
 			r.Namespace, r.ID[:]); err != nil {
 			return err
 		}

@@ -48,10 +48,6 @@ func putFactsPostgres(ctx context.Context, tx pgx.Tx, namespace string, origin O
 	if _, err := tx.Exec(ctx, "SELECT graph.lock_namespace($1)", namespace); err != nil {
 		return 0, err
 	}
-	version, err := nextVersionPostgres(ctx, tx, namespace)
-	if err != nil {
-		return 0, err
-	}
 	var put struct {
 		ids              []int64
 		keys, names      []string
@@ -82,24 +78,20 @@ func putFactsPostgres(ctx context.Context, tx pgx.Tx, namespace string, origin O
 		INSERT INTO graph.concepts (namespace, id, key, name, kind) SELECT $1, c.*, 'name' FROM unnest($2::bigint[], $3::text[], $4::text[]) AS c
 		ON CONFLICT (namespace, id) DO NOTHING`, namespace, put.ids, put.keys, put.names)
 	batch.Queue(`
-		INSERT INTO graph.memory_concepts (namespace, concept_id, memory_id, salience, revision)
-		SELECT DISTINCT $1, e.concept, m.id, $5::float8, m.revision
+		INSERT INTO graph.memory_concepts (namespace, concept_id, memory_id, salience)
+		SELECT DISTINCT $1, e.concept, e.memory, $5::real
 		FROM unnest($2::uuid[] || $2::uuid[], $3::bigint[] || $4::bigint[]) AS e (memory, concept)
-		JOIN memory.memories m ON m.namespace = $1 AND m.id = e.memory
 		ON CONFLICT (namespace, concept_id, memory_id) DO NOTHING`, namespace, put.memories, put.sources, put.targets, salienceFact)
 	batch.Queue(`
-		INSERT INTO graph.concept_edges AS e (namespace, memory_id, source_id, target_id, relation, single, valid_from, stated_to, valid_to, origin, weight)
-		SELECT $1, m.id, f.source, f.target, f.relation, f.single, coalesce(f.begins, m.occurred_at, m.created_at), f.ends,
-			least(f.ends, CASE WHEN m.superseded_by IS NOT NULL THEN m.updated_at END), $9, 1
+		INSERT INTO graph.facts AS f (namespace, memory_id, source_id, target_id, relation, single, valid_from, valid_to, origin)
+		SELECT $1, m.id, g.source, g.target, g.relation, g.single, coalesce(g.begins, m.occurred_at, m.created_at), g.ends, $9
 		FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::boolean[], $7::timestamptz[], $8::timestamptz[])
-			AS f (memory, source, target, relation, single, begins, ends)
-		JOIN memory.memories m ON m.namespace = $1 AND m.id = f.memory
-		ON CONFLICT (namespace, source_id, target_id, relation, memory_id) DO UPDATE SET origin = excluded.origin, single = excluded.single,
-			valid_from = excluded.valid_from, stated_to = excluded.stated_to, valid_to = excluded.valid_to
-		WHERE NOT (e.origin = 'import' AND excluded.origin = 'model')`,
+			AS g (memory, source, target, relation, single, begins, ends)
+		JOIN memory.memories m ON m.namespace = $1 AND m.id = g.memory
+		ON CONFLICT (namespace, memory_id, source_id, target_id, relation) DO UPDATE SET origin = excluded.origin, single = excluded.single,
+			valid_from = excluded.valid_from, valid_to = excluded.valid_to
+		WHERE NOT (f.origin = 'import' AND excluded.origin = 'model')`,
 		namespace, put.memories, put.sources, put.targets, put.relations, put.single, put.from, put.to, origin)
-	batch.Queue(`
-		INSERT INTO graph.link_ends (namespace, memory_id, key, version) SELECT $1, e.*, $4 FROM unnest($2::uuid[], $3::bigint[]) AS e
-		ON CONFLICT (namespace, memory_id) DO UPDATE SET version = excluded.version`, namespace, memories, put.ends, version)
+	batch.Queue(touchPostgres, namespace, memories, put.ends)
 	return len(list), tx.SendBatch(ctx, batch).Close()
 }

@@ -12,6 +12,7 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 // stream gives out what a fuzzer made, and zeros after its end.
@@ -49,10 +50,7 @@ func (s *stream) vector() code { return toCode([]byte("\x00\x7f\x80\x01\xff")[:s
 
 // memory is what tables may have of a memory, whether or not it makes sense.
 func (s *stream) memory() memoryRows {
-	m := memoryRows{ID: fuzzID(s.few())}
-	if s.byte()%4 == 0 {
-		m.From, m.To = s.int64(), s.int64()
-	}
+	var m memoryRows
 	for range s.byte() % 5 {
 		salience := 0.5
 		if s.byte()%4 == 0 {
@@ -68,7 +66,7 @@ func (s *stream) memory() memoryRows {
 		m.Facts = append(m.Facts, f)
 	}
 	for range s.byte() % 4 {
-		m.Links = append(m.Links, authorLink{target: endKey(fuzzID(s.few())), relation: ""})
+		m.Links = append(m.Links, authorLink{Target: endKey(fuzzID(s.few()))})
 	}
 	return m
 }
@@ -80,7 +78,14 @@ func fuzzID(n int64) uuid.UUID { return uuid.UUID{15: byte(n)} }
 func FuzzNetwork(f *testing.F) {
 	f.Add([]byte("\x00\x01\x01\x02\x01\x01\x01\x02\x01\x01\x01\x01\x01\x01\x04\x02\x01\x02\x01\x03\x01"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		in, n := stream(data), newNetwork(4)
+		in, rows := stream(data), replica.NewRows()
+		n := newNetwork(rows, reader{dims: 4})
+		drop := func(id uuid.UUID) {
+			if row, known := rows.Row(id); known {
+				rows.Drop(row)
+				n.Drop(row)
+			}
+		}
 		s := &searcher{config: DefaultConfig()}
 		for range 32 {
 			if len(in) == 0 {
@@ -88,15 +93,18 @@ func FuzzNetwork(f *testing.F) {
 			}
 			switch in.byte() % 6 {
 			case 0, 1:
-				n.put(in.memory())
-			case 2:
-				n.drop(fuzzID(in.few()))
-			case 3:
-				n.keep([]uuid.UUID{fuzzID(in.few()), fuzzID(in.few())})
-			case 4:
-				for _, id := range n.unnamed([]memoryRows{in.memory()}) {
-					n.name(id, conceptText{key: []string{"", "heron crane", "\xff\xfe", "x"}[in.byte()%4], vector: in.vector()})
+				m := replica.Memory{ID: fuzzID(in.few())}
+				if in.byte()%4 == 0 {
+					m.From, m.To = in.int64(), in.int64()
 				}
+				row := rows.Put(m)
+				n.put(row, m.ID, in.memory())
+			case 2:
+				drop(fuzzID(in.few()))
+			case 3:
+				rows.Put(replica.Memory{ID: fuzzID(in.few())}) // not indexed yet, or no longer superseded
+			case 4:
+				n.name(in.concept(), []string{"", "heron crane", "\xff\xfe", "x"}[in.byte()%4], in.vector())
 			default:
 				text := words("which heron crane is x", maxQueryWords)
 				q := leg.Query{Namespace: "n", Text: "which heron crane is x", Depth: 3, Explain: true, Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK,
@@ -104,10 +112,11 @@ func FuzzNetwork(f *testing.F) {
 				if in.byte()%2 == 0 {
 					q.AsOf = time.UnixMicro(in.int64())
 				}
-				s.rank(n, q, text, phrases(text, maxNameWords), meaning{vector: in.vector()})
+				s.rank(n, q, rows.Select(q.Filter, q.AsOf).Has, text, phrases(text, maxNameWords), meaning{vector: in.vector()})
+				s.hops(n, q, rows.Select(q.Filter, q.AsOf).Has, phrases(text, maxNameWords))
 			}
 		}
-		view := &View{n, map[int64]string{conceptID("x"): "x"}}
+		view := &View{n, map[int64]string{conceptID("x"): "x"}, func() {}}
 		view.Stats()
 		view.Triples()
 		for _, name := range []string{"x", "heron crane"} {
@@ -118,9 +127,12 @@ func FuzzNetwork(f *testing.F) {
 		if err := errors.Join(view.DOT(io.Discard), view.GraphML(io.Discard)); err != nil {
 			t.Error(err)
 		}
-		n.keep(nil)
-		if len(n.memory) != 0 || n.arcs != 0 || len(n.linkers) != 0 || len(n.ends) != 0 {
-			t.Errorf("got %d memories, %d arcs, %d linkers and %d ends of an empty network", len(n.memory), n.arcs, len(n.linkers), len(n.ends))
+		for i := range int64(8) {
+			drop(fuzzID(i))
+		}
+		if n.indexed != 0 || n.size != 0 || len(n.linkers) != 0 || len(n.ends) != 0 || len(n.concept) != 0 || n.fuzzy.entries != 0 {
+			t.Errorf("got %d memories, %d bytes, %d linkers, %d ends, %d concepts and %d trigrams of an empty network",
+				n.indexed, n.size, len(n.linkers), len(n.ends), len(n.concept), n.fuzzy.entries)
 		}
 	})
 }

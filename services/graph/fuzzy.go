@@ -23,12 +23,39 @@ const (
 // use it.
 type fuzzyIndex struct {
 	mu       sync.Mutex
-	named    []int32 // concepts named since the last use
-	postings map[string][]int32
-	sizes    []uint8 // trigrams per concept; 0 means not indexed
-	shared   []uint8 // trigrams shared with the phrase; 0 between phrases
-	sharing  []int32 // concepts with a shared trigram
+	named    []uint32 // concepts named since the last use; unused before the first
+	built    bool
+	postings map[string][]uint32
+	entries  int64
+	sizes    []uint8  // trigrams per concept; 0 means not indexed
+	shared   []uint8  // trigrams shared with the phrase; 0 between phrases
+	sharing  []uint32 // concepts with a shared trigram
 }
+
+// add adds a concept that got its key. remove removes one. Both are called when nobody searches.
+func (f *fuzzyIndex) add(concept uint32) {
+	if f.built {
+		f.named = append(f.named, concept)
+	}
+}
+
+func (f *fuzzyIndex) remove(concept uint32, key string) {
+	if int(concept) >= len(f.sizes) || f.sizes[concept] == 0 {
+		return
+	}
+	f.sizes[concept] = 0
+	for _, g := range trigrams(key) {
+		if left := slices.DeleteFunc(f.postings[g], func(c uint32) bool { return c == concept }); len(left) > 0 {
+			f.postings[g] = left
+		} else {
+			delete(f.postings, g)
+		}
+		f.entries--
+	}
+}
+
+// bytes is about the memory of the index.
+func (f *fuzzyIndex) bytes() int64 { return 5*f.entries + int64(64*len(f.postings)+2*len(f.sizes)) }
 
 // trigrams returns the distinct trigrams of a text padded with spaces.
 func trigrams(text string) []string {
@@ -47,7 +74,7 @@ func (n *network) nearly(text []word) []weighted {
 	n.fuzzy.mu.Lock()
 	defer n.fuzzy.mu.Unlock()
 	n.extendFuzzy()
-	best := map[int32]float64{}
+	best := map[uint32]float64{}
 	for i := range text {
 		for j := i + 1; j <= min(i+maxResolvedWords, len(text)); j++ {
 			if stopWord(text[i].fold) || stopWord(text[j-1].fold) {
@@ -92,23 +119,28 @@ func (n *network) nearly(text []word) []weighted {
 }
 
 func (n *network) extendFuzzy() {
-	if n.fuzzy.postings == nil {
-		n.fuzzy.postings = map[string][]int32{}
+	f := &n.fuzzy
+	missing := len(n.concepts) - len(f.sizes)
+	f.sizes = append(f.sizes, make([]uint8, missing)...)
+	f.shared = append(f.shared, make([]uint8, missing)...)
+	if !f.built {
+		f.built, f.postings = true, map[string][]uint32{}
+		for c := range n.concepts {
+			f.named = append(f.named, uint32(c))
+		}
 	}
-	missing := len(n.concepts) - len(n.fuzzy.sizes)
-	n.fuzzy.sizes = append(n.fuzzy.sizes, make([]uint8, missing)...)
-	n.fuzzy.shared = append(n.fuzzy.shared, make([]uint8, missing)...)
-	for _, c := range n.fuzzy.named {
-		if n.fuzzy.sizes[c] > 0 {
+	for _, c := range f.named {
+		if f.sizes[c] > 0 || n.concepts[c].key == "" {
 			continue
 		}
 		grams := trigrams(n.concepts[c].key)
-		n.fuzzy.sizes[c] = uint8(len(grams))
+		f.sizes[c] = uint8(len(grams))
 		for _, g := range grams {
-			n.fuzzy.postings[g] = append(n.fuzzy.postings[g], c)
+			f.postings[g] = append(f.postings[g], c)
 		}
+		f.entries += int64(len(grams))
 	}
-	n.fuzzy.named = n.fuzzy.named[:0]
+	f.named = f.named[:0]
 }
 
 // digits returns a text's digits.

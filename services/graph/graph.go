@@ -1,16 +1,18 @@
 // Package graph finds memories through shared concepts: titles, tags, keywords and names in the text.
 //
-// Index extracts a memory's concepts (extract.go), resolves its text against the known ones, and writes mentions, edges
+// Index extracts a memory's concepts (extract.go), resolves its text against the known ones, and writes mentions, aliases
 // and authors' links. Facts come from imports and from a language model (facts.go, extraction.go).
 //
-// The general process for a PageRank search is:
-//  1. Load the namespace's graph into memory, or apply its changes (replica.go, network.go).
+// The general process for a search is:
+//  1. Take the namespace's image in memory, which follows the database (package replica). The graph is a part of it
+//     (part.go, network.go).
 //  2. Link the query to concepts: by name, then by similar spelling, else by similar vectors (link.go, fuzzy.go).
-//  3. Compute personalised PageRank from these concepts and the seeds of the request (pagerank.go).
-//  4. Check the best memories against the filter in the database (search.go).
+//  3. Compute personalised PageRank from these concepts and the seeds of the request (pagerank.go), or spread weights over
+//     a fixed number of hops (hops.go).
+//  4. Return the best memories that pass the filter (search.go).
 //
-// A search by hop decay spreads weights over a fixed number of hops instead: in memory on SQLite, in SQL on PostgreSQL.
-// A search abstains if nothing in the query links.
+// If the image is not in memory, PostgreSQL searches by hop decay in SQL (postgres.go). A search abstains if nothing in the
+// query links.
 package graph
 
 import (
@@ -20,8 +22,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/google/uuid"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
@@ -34,7 +34,7 @@ const (
 	// indexName names the index in the queue, model the model in its status.
 	indexName = "graph"
 	model     = "names"
-	// coMention relates two concepts of one memory.
+	// coMention relates two concepts of one memory in paths. It is not stored.
 	coMention = "co-mention"
 	// maxConcepts bounds the concepts of a memory, maxPaired the co-mentioned ones.
 	maxConcepts = 32
@@ -60,9 +60,6 @@ type Config struct {
 	// Traversal is the default of searches. On PostgreSQL, PageRank falls back to hop decay in SQL if the namespace's graph
 	// is not in memory. The settings above apply to hop decay, except that MaxDegree bounds links for both.
 	Traversal triskelev1.Traversal
-	// MaxArcs bounds the mentions, facts and links in memory over all namespaces. A million take about 100 MB. Vectors
-	// count by their size.
-	MaxArcs int
 	// Embedder makes vectors of concepts, facts and queries, so that a query also links by meaning. It
 	// may be nil.
 	Embedder embed.Embedder
@@ -72,20 +69,18 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Hops: 2, Decay: 0.5, MaxDegree: 32, Frontier: 32,
-		Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK, MaxArcs: 5_000_000,
+		Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK,
 	}
 }
 
 // Flags are settings for operators.
 type Flags struct {
 	Traversal string `name:"graph-traversal" help:"How the graph leg searches when a request doesn't say: pagerank or hop-decay." enum:"pagerank,hop-decay" default:"pagerank" env:"TRISKELE_GRAPH_TRAVERSAL"`
-	MaxArcs   int    `name:"graph-max-arcs" help:"How many mentions, facts and links pagerank keeps in memory, of all namespaces together; a million take about 100 MB." default:"5000000" env:"TRISKELE_GRAPH_MAX_ARCS"`
 }
 
 // Config returns the defaults with these settings.
 func (f Flags) Config() Config {
 	c := DefaultConfig()
-	c.MaxArcs = f.MaxArcs
 	if f.Traversal == "hop-decay" {
 		c.Traversal = triskelev1.Traversal_TRAVERSAL_HOP_DECAY
 	}
@@ -106,13 +101,6 @@ func conceptID(key string) int64 {
 type mention struct {
 	concept  int64
 	salience float64
-}
-
-// edge links two concepts of a memory. A co-mention has the smaller id first, an alias its source.
-type edge struct {
-	source, target int64
-	relation       string
-	weight         float64
 }
 
 // document is a record to be indexed.
@@ -143,12 +131,13 @@ func documents(records []record.Record) (namespaces []string, byNamespace map[st
 	return namespaces, byNamespace
 }
 
-// mentions returns the document's concepts and the known ones in its text, most salient first.
-func (d document) mentions(known map[int64]int64) []mention {
+// mentions returns the document's concepts and the known ones in its text, most salient first, and the ends of the
+// memory's facts.
+func (d document) mentions(known map[int64]int64, ends []int64) []mention {
 	var out []mention
 	seen := map[int64]bool{}
 	add := func(id int64, salience float64) {
-		if !seen[id] && len(out) < maxConcepts {
+		if !seen[id] {
 			seen[id] = true
 			out = append(out, mention{id, salience})
 		}
@@ -157,63 +146,46 @@ func (d document) mentions(known map[int64]int64) []mention {
 		add(conceptID(c.Key), c.Salience)
 	}
 	for _, p := range longest(d.phrases, known) {
-		add(p.concept, salienceResolved)
+		if len(out) < maxConcepts {
+			add(p.concept, salienceResolved)
+		}
+	}
+	for _, id := range ends {
+		add(id, salienceFact)
 	}
 	return out
 }
 
-// edges pairs the document's most salient mentions, and aliases with their concepts. Only the SQL search uses the
-// pairs: in memory, concepts meet in shared memories. The weights at one concept add up to at
-// most 1.
-func (d document) edges(mentions []mention) []edge {
-	top := slices.DeleteFunc(slices.Clone(mentions), func(m mention) bool { return m.salience < salienceResolved }) // phrases are too weak
-	top = top[:min(len(top), maxPaired)]
-	var out []edge
-	for i, a := range top {
-		for _, b := range top[i+1:] {
-			out = append(out, edge{min(a.concept, b.concept), max(a.concept, b.concept), coMention, a.salience * b.salience / float64(len(top)-1)})
-		}
-	}
-	return append(out, d.aliases(mentions)...)
-}
+// alias is a short form with its concept.
+type alias struct{ alias, of int64 }
 
-// aliases links aliases with their concepts.
-func (d document) aliases(mentions []mention) (out []edge) {
-	mentioned := func(id int64) bool {
-		return slices.ContainsFunc(mentions, func(m mention) bool { return m.concept == id })
-	}
+func (d document) aliases() (out []alias) {
 	for _, c := range d.concepts {
-		if alias, of := conceptID(c.Key), conceptID(c.AliasOf); c.AliasOf != "" && mentioned(alias) && mentioned(of) {
-			out = append(out, edge{alias, of, AliasRelation, 1})
+		if c.AliasOf != "" && slices.ContainsFunc(d.concepts, func(other Concept) bool { return other.Key == c.AliasOf }) {
+			out = append(out, alias{conceptID(c.Key), conceptID(c.AliasOf)})
 		}
 	}
 	return out
 }
 
-// validity returns when a record's content is valid. A zero end means until now.
-func validity(r record.Record) (from, to time.Time) {
-	from = r.OccurredAt
-	if from.IsZero() {
-		from = r.CreatedAt
+// since returns when a record's content began to hold.
+func since(r record.Record) time.Time {
+	if r.OccurredAt.IsZero() {
+		return r.CreatedAt
 	}
-	if r.SupersededBy != uuid.Nil {
-		to = r.UpdatedAt
-	}
-	return from, to
+	return r.OccurredAt
 }
 
 // Reasons to abstain.
 const (
 	reasonNoWords   = "the query has no words to link"
 	reasonNotLinked = "the query names and means nothing that the namespace knows something specific about"
-	// Reason of a PageRank search that used hop decay.
-	reasonNotInMemory = "the namespace's graph is not in memory yet, or too large for it: searched by hop decay"
-	// Reason of a search that needs the graph in memory.
-	reasonNotLoaded = "the namespace's graph is not in memory yet, or too large for it (--graph-max-arcs)"
+	// Added to the reason why the graph is not in memory.
+	searchedInSQL = ": searched by hop decay in SQL"
 )
 
-// candidates bounds the memories checked against the filter. It is ample for a filter that only drops superseded and
-// expired ones.
+// candidates bounds the memories that hop decay checks against the filter. It is ample for a filter that only drops
+// superseded and expired ones.
 func candidates(q leg.Query) int {
 	if q.Filter.Narrow() {
 		return 5000

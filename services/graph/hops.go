@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 
@@ -29,7 +28,7 @@ func (h *hopWalk) note(w way, share float64) {
 }
 
 // hops searches by hop decay. It returns nil if no concept is known.
-func (s *searcher) hops(n *network, q leg.Query, ps []phrase) *ranking {
+func (s *searcher) hops(n *network, q leg.Query, pass func(row uint32) bool, ps []phrase) *ranking {
 	starts := n.starts(ps)
 	if len(starts) == 0 {
 		return nil
@@ -38,11 +37,11 @@ func (s *searcher) hops(n *network, q leg.Query, ps []phrase) *ranking {
 	if q.Explain {
 		h.ways = map[way]float64{}
 	}
-	frontier := map[int32]float64{}
+	frontier := map[uint32]float64{}
 	for _, c := range starts {
 		frontier[n.concept[c.concept]] = specificity(c.mentions)
 	}
-	scores, seen := map[int32]float64{}, map[int32]bool{}
+	scores, seen := map[uint32]float64{}, map[uint32]bool{}
 	for hop := 0; len(frontier) > 0; hop++ {
 		bound, degree := maxMentions, startDegree*s.config.MaxDegree
 		if hop > 0 {
@@ -54,19 +53,16 @@ func (s *searcher) hops(n *network, q leg.Query, ps []phrase) *ranking {
 		}
 		frontier = h.next(frontier, degree, seen)
 	}
-	best := h.best(scores, candidates(q))
-	h.linked(best, scores)
-	r := &ranking{}
+	h.linked(h.best(scores, candidates(q)), scores)
+	found := newBest(n.rows, q)
 	for at, score := range scores {
-		if h.n.live(at, h.time) && !h.n.stale(at, h.time) {
-			r.list = append(r.list, reached{id: n.memories[at].ID, score: score})
+		if pass(at) && n.live(at, h.time) && !n.stale(at, h.time) {
+			found.add(at, rounded(score))
 		}
 	}
-	slices.SortFunc(r.list, func(a, b reached) int {
-		return cmp.Or(cmp.Compare(rounded(b.score), rounded(a.score)), bytes.Compare(b.id[:], a.id[:]))
-	})
+	r := found.ranking(nil)
 	if q.Explain {
-		h.explain(r.list)
+		r.paths = h.paths(idsOf(r.hits))
 	}
 	return r
 }
@@ -79,23 +75,23 @@ func (n *network) starts(ps []phrase) []start {
 			known[p.concept] = int64(len(n.concepts[at].mentions))
 		}
 	}
-	starts, _ := link(ps, known, func() (int64, error) { return int64(len(n.memory)), nil })
+	starts, _ := link(ps, known, func() (int64, error) { return int64(n.indexed), nil })
 	return starts
 }
 
 // next returns the heaviest unseen concepts one hop from the frontier. Concepts with more than degree mentions pass
 // nothing on.
-func (h *hopWalk) next(frontier map[int32]float64, degree int, seen map[int32]bool) map[int32]float64 {
+func (h *hopWalk) next(frontier map[uint32]float64, degree int, seen map[uint32]bool) map[uint32]float64 {
 	for c := range frontier {
 		seen[c] = true
 	}
-	weights := map[int32]float64{}
+	weights := map[uint32]float64{}
 	for _, c := range h.inOrder(frontier) {
 		concept := &h.n.concepts[c]
 		if len(concept.mentions) > degree {
 			continue
 		}
-		give := func(other int32, weight float64, relation string, back bool) {
+		give := func(other uint32, weight float64, relation string, back bool) {
 			if share := frontier[c] * weight / float64(len(concept.mentions)); !seen[other] {
 				weights[other] += h.config.Decay * share
 				h.note(way{concept: h.n.concepts[other].id, fromConcept: concept.id, relation: relation, back: back}, share)
@@ -118,8 +114,8 @@ func (h *hopWalk) next(frontier map[int32]float64, degree int, seen map[int32]bo
 		}
 	}
 	heaviest := h.inOrder(weights)
-	slices.SortStableFunc(heaviest, func(a, b int32) int { return cmp.Compare(rounded(weights[b]), rounded(weights[a])) })
-	out := map[int32]float64{}
+	slices.SortStableFunc(heaviest, func(a, b uint32) int { return cmp.Compare(rounded(weights[b]), rounded(weights[a])) })
+	out := map[uint32]float64{}
 	for _, c := range heaviest[:min(len(heaviest), h.config.Frontier)] {
 		out[c] = weights[c]
 	}
@@ -128,7 +124,7 @@ func (h *hopWalk) next(frontier map[int32]float64, degree int, seen map[int32]bo
 
 // together gives weight to a memory's other salient concepts, if this one is salient too. Fewer concepts give
 // stronger links. A stated fact replaces the co-mention.
-func (h *hopWalk) together(c, memory int32, give func(int32, float64, string, bool)) {
+func (h *hopWalk) together(c, memory uint32, give func(uint32, float64, string, bool)) {
 	var top []arc
 	for _, a := range h.n.memories[memory].mentions {
 		if a.salience >= salienceResolved {
@@ -151,7 +147,7 @@ func (h *hopWalk) together(c, memory int32, give func(int32, float64, string, bo
 }
 
 // mentioned scores the newest memories of each concept, at most bound.
-func (h *hopWalk) mentioned(frontier map[int32]float64, bound int, scores map[int32]float64) {
+func (h *hopWalk) mentioned(frontier map[uint32]float64, bound int, scores map[uint32]float64) {
 	for _, c := range h.inOrder(frontier) {
 		concept := &h.n.concepts[c]
 		weight := frontier[c] * concept.specificity
@@ -167,18 +163,18 @@ func (h *hopWalk) mentioned(frontier map[int32]float64, bound int, scores map[in
 				via = viaTitle
 			}
 			scores[a.to] += weight * float64(a.salience)
-			h.note(way{memory: h.n.memories[a.to].ID, fromConcept: concept.id, relation: via}, weight*float64(a.salience))
+			h.note(way{memory: h.n.rows.IDs[a.to], fromConcept: concept.id, relation: via}, weight*float64(a.salience))
 		}
 	}
 }
 
 // best keeps the best memories in scores and returns them in order.
-func (h *hopWalk) best(scores map[int32]float64, limit int) []int32 {
-	list := make([]int32, 0, len(scores))
+func (h *hopWalk) best(scores map[uint32]float64, limit int) []uint32 {
+	list := make([]uint32, 0, len(scores))
 	for at := range scores {
 		list = append(list, at)
 	}
-	slices.SortFunc(list, func(a, b int32) int {
+	slices.SortFunc(list, func(a, b uint32) int {
 		return cmp.Or(cmp.Compare(rounded(scores[b]), rounded(scores[a])), -h.compareMemories(a, b))
 	})
 	for _, at := range list[min(len(list), limit):] {
@@ -188,7 +184,7 @@ func (h *hopWalk) best(scores map[int32]float64, limit int) []int32 {
 }
 
 // linked adds the shares of memories linked by authors with the best ones.
-func (h *hopWalk) linked(best []int32, scores map[int32]float64) {
+func (h *hopWalk) linked(best []uint32, scores map[uint32]float64) {
 	best = best[:min(len(best), h.config.Frontier)]
 	lent := make([]float64, len(best))
 	for i, at := range best {
@@ -198,36 +194,38 @@ func (h *hopWalk) linked(best []int32, scores map[int32]float64) {
 	w := walker{n: h.n, time: h.time, maxLinks: h.config.MaxDegree, scratch: &scratch{}}
 	for i, at := range best {
 		m := &h.n.memories[at]
-		if !h.n.live(at, h.time) || m.Expires > 0 && m.Expires <= cmp.Or(h.time.at, now) {
+		if expires := h.n.rows.Expires[at]; !h.n.live(at, h.time) || expires > 0 && expires <= cmp.Or(h.time.at, now) {
 			continue
 		}
 		share := h.config.Decay * lent[i] / float64(len(m.Links)+len(h.n.linkers[m.key]))
 		for _, l := range w.links(at) {
 			scores[l.memory] += share
-			h.note(way{memory: h.n.memories[l.memory].ID, fromMemory: m.ID, relation: l.via}, share)
+			h.note(way{memory: h.n.rows.IDs[l.memory], fromMemory: h.n.rows.IDs[at], relation: l.via}, share)
 		}
 	}
 }
 
-// explain sets each memory's path to its largest contribution.
-func (h *hopWalk) explain(list []reached) {
+// paths returns the path to each memory with the largest contributions.
+func (h *hopWalk) paths(memories []uuid.UUID) [][]waypoint {
 	ways := make([]way, 0, len(h.ways))
 	for w, share := range h.ways {
 		w.share = share
 		ways = append(ways, w)
 	}
-	ids := make([]uuid.UUID, len(list))
-	for i := range list {
-		ids[i] = list[i].id
+	out := routes(ways, memories)
+	for _, path := range out {
+		for i := range path {
+			if stop := &path[i]; stop.memory == uuid.Nil {
+				stop.key = h.n.concepts[h.n.concept[stop.concept]].key
+			}
+		}
 	}
-	for i, path := range routes(ways, ids) {
-		list[i].path = path
-	}
+	return out
 }
 
 // inOrder sorts concepts by id, so that sums are reproducible.
-func (h *hopWalk) inOrder(weights map[int32]float64) []int32 {
-	list := make([]int32, 0, len(weights))
+func (h *hopWalk) inOrder(weights map[uint32]float64) []uint32 {
+	list := make([]uint32, 0, len(weights))
 	for c := range weights {
 		list = append(list, c)
 	}
@@ -235,6 +233,6 @@ func (h *hopWalk) inOrder(weights map[int32]float64) []int32 {
 	return list
 }
 
-func (h *hopWalk) compareMemories(a, b int32) int {
-	return compareIDs(h.n.memories[a].ID, h.n.memories[b].ID)
+func (h *hopWalk) compareMemories(a, b uint32) int {
+	return compareIDs(h.n.rows.IDs[a], h.n.rows.IDs[b])
 }

@@ -70,7 +70,7 @@ func link(ps []phrase, known map[int64]int64, memories func() (int64, error)) ([
 
 // weighted is a start concept with its weight.
 type weighted struct {
-	concept int32
+	concept uint32
 	weight  float64
 }
 
@@ -148,7 +148,7 @@ func (n *network) named(text []word, ps []phrase, t moment) []weighted {
 			if f.Relation != AliasRelation || !n.holds(r, t) {
 				continue
 			}
-			for _, at := range []int32{f.source, f.target} {
+			for _, at := range []uint32{f.source, f.target} {
 				other := weighted{at, w.weight}
 				if !slices.ContainsFunc(out, func(w weighted) bool { return w.concept == other.concept }) && len(out) < 2*maxStarts {
 					out = append(out, other)
@@ -159,28 +159,33 @@ func (n *network) named(text []word, ps []phrase, t moment) []weighted {
 	return out
 }
 
-// meant returns start nodes for the concepts and facts most similar to the query, with weights. A fact adds weight
-// to its ends and its evidence.
-func (n *network) meant(means meaning, t moment) map[node]float64 {
-	out := map[node]float64{}
-	mentioned := func(row int32) bool {
+// seed is a node that a walk starts from, with its weight.
+type seed struct {
+	node
+	weight float64
+}
+
+// meant returns the concepts and facts most similar to the query as seeds, some of them twice. A fact adds weight to its
+// ends and its evidence.
+func (n *network) meant(means meaning, t moment) (out []seed) {
+	mentioned := func(row uint32) bool {
 		mentions := len(n.concepts[row].mentions)
 		return mentions > 0 && mentions <= n.hub()
 	}
 	for _, c := range n.meanings.nearest(means.vector, maxMeant, means.at(nearConcept), mentioned, n.byID) {
-		out[conceptNodeAt(c.row)] += means.share(c.cosine) * n.concepts[c.row].specificity
+		out = append(out, seed{conceptNodeAt(c.row), means.share(c.cosine) * n.concepts[c.row].specificity})
 	}
 	holds := func(r factRef) bool { return n.holds(r, t) }
-	stated := func(row int32) bool { return slices.ContainsFunc(n.said.stated[row], holds) }
+	stated := func(row uint32) bool { return slices.ContainsFunc(n.said.stated[row], holds) }
 	for _, f := range n.said.nearest(means.vector, maxMeant, means.at(nearFact), stated, n.byFact) {
 		of, near := n.said.stated[f.row], means.share(f.cosine)
 		fact := &n.memories[of[0].memory].Facts[of[0].fact]
-		for _, at := range []int32{fact.source, fact.target} {
-			out[conceptNodeAt(at)] += near * n.concepts[at].specificity
+		for _, at := range []uint32{fact.source, fact.target} {
+			out = append(out, seed{conceptNodeAt(at), near * n.concepts[at].specificity})
 		}
 		for _, r := range of {
 			if holds(r) {
-				out[memoryAt(r.memory)] += near * evidenceShare / float64(len(of))
+				out = append(out, seed{memoryAt(r.memory), near * evidenceShare / float64(len(of))})
 			}
 		}
 	}
@@ -188,11 +193,11 @@ func (n *network) meant(means meaning, t moment) map[node]float64 {
 }
 
 // byID orders concepts by id, independent of insertion order.
-func (n *network) byID(a, b int32) int { return cmp.Compare(n.concepts[a].id, n.concepts[b].id) }
+func (n *network) byID(a, b uint32) int { return cmp.Compare(n.concepts[a].id, n.concepts[b].id) }
 
 // byFact does so for facts.
-func (n *network) byFact(a, b int32) int {
-	at := func(row int32) *factRow {
+func (n *network) byFact(a, b uint32) int {
+	at := func(row uint32) *factRow {
 		r := n.said.stated[row][0]
 		return &n.memories[r.memory].Facts[r.fact]
 	}
@@ -201,10 +206,10 @@ func (n *network) byFact(a, b int32) int {
 }
 
 // hub is the most mentions of a concept that is no hub.
-func (n *network) hub() int { return max(hubFloor, len(n.memory)/hubShare) }
+func (n *network) hub() int { return max(hubFloor, n.indexed/hubShare) }
 
 // hasFact reports whether a concept has a current fact.
-func (n *network) hasFact(concept int32, t moment) bool {
+func (n *network) hasFact(concept uint32, t moment) bool {
 	return slices.ContainsFunc(n.concepts[concept].facts, func(r factRef) bool {
 		return n.memories[r.memory].Facts[r.fact].Relation != AliasRelation && n.holds(r, t)
 	})
@@ -212,11 +217,11 @@ func (n *network) hasFact(concept int32, t moment) bool {
 
 // entity reports whether a concept is a title, tag, keyword, or part of a fact. A name only found in texts may be
 // any string, like Q3.
-func (n *network) entity(concept int32, t moment) bool {
+func (n *network) entity(concept uint32, t moment) bool {
 	return n.hasFact(concept, t) || slices.ContainsFunc(n.concepts[concept].mentions, func(a arc) bool { return a.salience >= salienceTag })
 }
 
 // hasPage reports whether a concept is a title.
-func (n *network) hasPage(concept int32) bool {
+func (n *network) hasPage(concept uint32) bool {
 	return slices.ContainsFunc(n.concepts[concept].mentions, func(a arc) bool { return a.salience >= salienceTitle })
 }

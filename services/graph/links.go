@@ -1,8 +1,10 @@
 package graph
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -18,11 +20,11 @@ func endKey(memory uuid.UUID) int64 {
 
 // authorLink is a link of one memory.
 type authorLink struct {
-	target   int64 // an endKey
-	relation string
+	Target   int64  `json:"to"` // an endKey
+	Relation string `json:"as"`
 }
 
-// authorLinks returns a record's distinct links.
+// authorLinks returns a record's distinct links, sorted.
 func authorLinks(r record.Record) []authorLink {
 	var out []authorLink
 	seen := map[authorLink]bool{}
@@ -33,5 +35,8 @@ func authorLinks(r record.Record) []authorLink {
 			out = append(out, link)
 		}
 	}
+	slices.SortFunc(out, func(a, b authorLink) int {
+		return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Relation, b.Relation))
+	})
 	return out
 }

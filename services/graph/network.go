@@ -6,22 +6,25 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/store/replica"
 )
 
-// network is a namespace's graph in memory: a sparse matrix by rows. A changed memory changes only its own row and
-// those of its concepts. The network equals the tables at a version, independent of the order of
-// changes.
+// network is a namespace's graph in memory: a sparse matrix by rows. Memories have the row numbers of an image, concepts
+// have numbers of their own. A changed memory changes only its own row and those of its concepts. The network equals the
+// tables, independent of the order of changes.
 type network struct {
-	at state
+	reader
+	rows *replica.Rows
 
-	memories  []memoryNode
-	memory    map[uuid.UUID]int32
-	ends      map[int64]int32   // memories by endKey
-	linkers   map[int64][]int32 // memories that link to an endKey, ascending
-	free      []int32           // free places in memories
+	memories  []memoryNode       // by row
+	indexed   int                // memories in the graph
+	ends      map[int64]uint32   // memories by endKey
+	linkers   map[int64][]uint32 // memories that link to an endKey, ascending
 	concepts  []conceptNode
-	concept   map[int64]int32
-	arcs      int // mentions, facts and links, plus the vectors in units of arcs
+	concept   map[int64]uint32
+	free      []uint32 // places in concepts
+	size      int64    // bytes of memories, concepts and their arcs
 	fuzzy     fuzzyIndex
 	meanings  space // vectors of concepts, by place
 	said      statedSpace
@@ -30,48 +33,46 @@ type network struct {
 
 // memoryNode is a memory's row.
 type memoryNode struct {
-	memoryRows
 	key      int64 // an endKey
-	alive    bool
-	mentions []arc
+	indexed  bool
+	mentions []arc // by concept id, ascending
+	Facts    []factRow
+	Links    []authorLink
 }
 
 // arc is a mention, from either end.
 type arc struct {
-	to       int32 // place of the concept, or of the memory
+	to       uint32 // place of the concept, or the row of the memory
 	salience float32
 }
 
-// conceptNode is a concept's row. Without mentions it keeps its place but loses its key.
+// conceptNode is a concept's row.
 type conceptNode struct {
 	id          int64
-	key         string
-	mentions    []arc // by memories, ascending
+	key         string // empty for a concept without mentions: it may be private text
+	mentions    []arc  // by row, ascending
 	facts       []factRef
 	specificity float64
 }
 
 // factRef is a fact of a memory.
-type factRef struct{ memory, fact int32 }
+type factRef struct{ memory, fact uint32 }
 
-// memoryRows are a memory's table rows.
+// memoryRows are what the tables have of a memory.
 type memoryRows struct {
-	ID       uuid.UUID
-	From, To int64 // validity in microseconds; To 0 is open
-	Expires  int64 // 0 means never
 	Mentions []mention
 	Facts    []factRow
 	Links    []authorLink
 }
 
-// factRow is a stated edge, not a co-mention.
+// factRow is a stated relation of two concepts.
 type factRow struct {
 	Source, Target int64
 	Relation       string
-	Single         bool  // one target at a time
-	From, To       int64 // microseconds; To 0 is open
-	Vector         code  // of the network's model; nil if it has none or a row has it
-	source, target int32 // places of Source and Target
+	Single         bool   // one target at a time
+	From, To       int64  // microseconds; To 0 is open
+	Vector         code   // of the network's model; nil if it has none or a row has it
+	source, target uint32 // places of Source and Target
 }
 
 // fact identifies a fact without its evidence.
@@ -83,39 +84,57 @@ type fact struct {
 // statedSpace holds one vector per distinct fact.
 type statedSpace struct {
 	space
-	rows   map[fact]int32
+	rows   map[fact]uint32
 	stated [][]factRef // by row
-	free   []int32
+	free   []uint32
 }
 
-// newNetwork returns an empty network for vectors of dims dimensions; 0 means none.
-func newNetwork(dims int) *network {
+// Sizes in bytes, for network.size.
+const (
+	memoryBytes  = 8 + 8 + 3*24 + 24 // with its place in ends
+	conceptBytes = 8 + 16 + 2*24 + 8 + 24 + 16
+	arcBytes     = 2 * 8 // from both ends
+	factBytes    = 96 + 2*8 + 100
+	linkBytes    = 24 + 60
+)
+
+// newNetwork returns the empty network of an image's rows.
+func newNetwork(rows *replica.Rows, r reader) *network {
 	return &network{
-		memory: map[uuid.UUID]int32{}, ends: map[int64]int32{}, linkers: map[int64][]int32{}, concept: map[int64]int32{},
-		relations: map[string]string{}, meanings: space{dims: dims}, said: statedSpace{space: space{dims: dims}, rows: map[fact]int32{}},
+		reader: r, rows: rows, ends: map[int64]uint32{}, linkers: map[int64][]uint32{}, concept: map[int64]uint32{},
+		relations: map[string]string{}, meanings: space{dims: r.dims}, said: statedSpace{space: space{dims: r.dims}, rows: map[fact]uint32{}},
 	}
 }
 
 // put adds or replaces a memory.
-func (n *network) put(rows memoryRows) {
-	n.drop(rows.ID)
-	at := int32(len(n.memories))
-	if last := len(n.free) - 1; last >= 0 {
-		at, n.free = n.free[last], n.free[:last]
-	} else {
-		n.memories = append(n.memories, memoryNode{})
-	}
-	node := memoryNode{memoryRows: rows, key: endKey(rows.ID), alive: true}
+func (n *network) put(row uint32, id uuid.UUID, rows memoryRows) {
+	n.Drop(row)
+	n.room(int(row) + 1)
+	node := &n.memories[row]
+	*node = memoryNode{key: endKey(id), indexed: true, Facts: rows.Facts, Links: rows.Links}
+	slices.SortFunc(rows.Mentions, func(a, b mention) int { return cmp.Compare(a.concept, b.concept) })
 	for _, m := range rows.Mentions {
 		c := n.conceptAt(m.concept)
 		node.mentions = append(node.mentions, arc{c, float32(m.salience)})
-		row := &n.concepts[c]
-		if i, known := slices.BinarySearchFunc(row.mentions, at, byPlace); !known {
-			row.mentions = slices.Insert(row.mentions, i, arc{at, float32(m.salience)})
+		at := &n.concepts[c]
+		if i, known := slices.BinarySearchFunc(at.mentions, row, byPlace); !known {
+			at.mentions = slices.Insert(at.mentions, i, arc{row, float32(m.salience)})
 		}
-		row.specificity = specificity(int64(len(row.mentions)))
+		at.specificity = specificity(int64(len(at.mentions)))
 	}
-	node.Mentions = nil // replaced by arcs
+	n.add(row)
+}
+
+// room makes room for rows below a number.
+func (n *network) room(rows int) {
+	if rows > len(n.memories) {
+		n.memories = slices.Grow(n.memories, rows-len(n.memories))[:rows]
+	}
+}
+
+// add adds the facts and links of a memory, whose node has them.
+func (n *network) add(row uint32) {
+	node := &n.memories[row]
 	for i := range node.Facts {
 		f := &node.Facts[i]
 		if same, known := n.relations[f.Relation]; known {
@@ -124,114 +143,116 @@ func (n *network) put(rows memoryRows) {
 			n.relations[f.Relation] = f.Relation
 		}
 		f.source, f.target = n.conceptAt(f.Source), n.conceptAt(f.Target)
-		for _, c := range []int32{f.source, f.target} {
-			row := &n.concepts[c]
-			row.facts = append(row.facts, factRef{at, int32(i)})
+		for _, c := range []uint32{f.source, f.target} {
+			at := &n.concepts[c]
+			at.facts = append(at.facts, factRef{row, uint32(i)})
 		}
-		n.state(factRef{at, int32(i)}, f)
-	}
-	for _, l := range rows.Links {
-		n.linkers[l.target] = insert(n.linkers[l.target], at)
-	}
-	n.memories[at], n.memory[rows.ID], n.ends[node.key] = node, at, at
-	n.arcs += node.size()
-}
-
-// drop removes a memory, if it is there.
-func (n *network) drop(id uuid.UUID) {
-	at, known := n.memory[id]
-	if !known {
-		return
-	}
-	node := n.memories[at]
-	for _, a := range node.mentions {
-		row := &n.concepts[a.to]
-		if i, known := slices.BinarySearchFunc(row.mentions, at, byPlace); known {
-			row.mentions = slices.Delete(row.mentions, i, i+1)
-		}
-		row.specificity = specificity(int64(len(row.mentions)))
-		if len(row.mentions) == 0 {
-			row.key = "" // it may be private text
-			n.forget(a.to)
-		}
-	}
-	for i := range node.Facts {
-		f := &node.Facts[i]
-		n.unstate(factRef{at, int32(i)}, f)
-		for _, c := range []int32{f.source, f.target} {
-			row := &n.concepts[c]
-			row.facts = slices.DeleteFunc(row.facts, func(r factRef) bool { return r.memory == at })
-		}
+		n.state(factRef{row, uint32(i)}, f)
 	}
 	for _, l := range node.Links {
-		if left := remove(n.linkers[l.target], at); len(left) > 0 {
-			n.linkers[l.target] = left
-		} else {
-			delete(n.linkers, l.target)
-		}
+		n.linkers[l.Target] = insert(n.linkers[l.Target], row)
 	}
-	delete(n.memory, id)
-	delete(n.ends, node.key)
-	n.arcs -= node.size()
-	n.memories[at] = memoryNode{}
-	n.free = append(n.free, at)
+	n.ends[node.key] = row
+	n.indexed++
+	n.size += node.bytes()
 }
 
-func (m *memoryNode) size() int { return len(m.mentions) + len(m.Facts) + len(m.Links) }
-
-func (n *network) conceptAt(id int64) int32 {
-	at, known := n.concept[id]
-	if !known {
-		at = int32(len(n.concepts))
-		n.concepts = append(n.concepts, conceptNode{id: id})
-		n.concept[id] = at
+// Drop implements replica.Part.
+func (n *network) Drop(row uint32) {
+	if int(row) >= len(n.memories) || !n.memories[row].indexed {
+		return
 	}
+	node := n.memories[row]
+	for i := range node.Facts {
+		f := &node.Facts[i]
+		n.unstate(factRef{row, uint32(i)}, f)
+		for _, c := range []uint32{f.source, f.target} {
+			at := &n.concepts[c]
+			at.facts = slices.DeleteFunc(at.facts, func(r factRef) bool { return r.memory == row })
+		}
+	}
+	for _, a := range node.mentions {
+		at := &n.concepts[a.to]
+		if i, known := slices.BinarySearchFunc(at.mentions, row, byPlace); known {
+			at.mentions = slices.Delete(at.mentions, i, i+1)
+		}
+		at.specificity = specificity(int64(len(at.mentions)))
+		n.forget(a.to)
+	}
+	for _, f := range node.Facts {
+		n.forget(f.source)
+		n.forget(f.target)
+	}
+	for _, l := range node.Links {
+		if left := remove(n.linkers[l.Target], row); len(left) > 0 {
+			n.linkers[l.Target] = left
+		} else {
+			delete(n.linkers, l.Target)
+		}
+	}
+	delete(n.ends, node.key)
+	n.indexed--
+	n.size -= node.bytes()
+	n.memories[row] = memoryNode{}
+}
+
+func (m *memoryNode) bytes() int64 {
+	return int64(memoryBytes + len(m.mentions)*arcBytes + len(m.Facts)*factBytes + len(m.Links)*linkBytes)
+}
+
+// Bytes implements replica.Part.
+func (n *network) Bytes() int64 {
+	return n.size + n.fuzzy.bytes() + n.meanings.bytes() + n.said.bytes()
+}
+
+func (n *network) conceptAt(id int64) uint32 {
+	at, known := n.concept[id]
+	if known {
+		return at
+	}
+	if last := len(n.free) - 1; last >= 0 {
+		at, n.free = n.free[last], n.free[:last]
+	} else {
+		at = uint32(len(n.concepts))
+		n.concepts = append(n.concepts, conceptNode{})
+	}
+	n.concepts[at] = conceptNode{id: id}
+	n.concept[id] = at
+	n.size += conceptBytes
 	return at
 }
 
-// unnamed returns the ids of mentioned concepts without a key, and of concepts in changed memories without
-// a vector.
-func (n *network) unnamed(changed []memoryRows) []int64 {
-	var ids []int64
-	for i := range n.concepts {
-		if c := &n.concepts[i]; c.key == "" && len(c.mentions) > 0 {
-			ids = append(ids, c.id)
-		}
-	}
-	if n.meanings.dims == 0 {
-		return ids
-	}
-	for _, rows := range changed {
-		for _, m := range rows.Mentions {
-			if at, known := n.concept[m.concept]; known && n.concepts[at].key != "" && !n.meanings.has(at) {
-				ids = append(ids, m.concept)
-			}
-		}
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
-}
-
 // name sets a concept's key and vector.
-func (n *network) name(id int64, is conceptText) {
+func (n *network) name(id int64, key string, vector code) {
 	at, known := n.concept[id]
 	if !known || len(n.concepts[at].mentions) == 0 {
 		return
 	}
 	if n.concepts[at].key == "" {
-		n.fuzzy.named = append(n.fuzzy.named, at)
+		n.concepts[at].key = key
+		n.size += int64(len(key))
+		n.fuzzy.add(at)
 	}
-	n.concepts[at].key = is.key
-	if had := n.meanings.has(at); n.meanings.set(at, is.vector) && !had {
-		n.arcs += n.meanings.rowArcs()
+	if !n.meanings.set(at, vector) {
+		n.meanings.clear(at)
 	}
 }
 
-// forget removes a concept's vector.
-func (n *network) forget(concept int32) {
-	if n.meanings.has(concept) {
-		n.meanings.clear(concept)
-		n.arcs -= n.meanings.rowArcs()
+// forget removes a concept's name and vector with its last mention, and the concept with its last fact.
+func (n *network) forget(at uint32) {
+	c := &n.concepts[at]
+	if place, known := n.concept[c.id]; !known || place != at || len(c.mentions) > 0 {
+		return
+	}
+	n.fuzzy.remove(at, c.key)
+	n.size -= int64(len(c.key))
+	c.key = ""
+	n.meanings.clear(at)
+	if len(c.facts) == 0 {
+		delete(n.concept, c.id)
+		*c = conceptNode{}
+		n.free = append(n.free, at)
+		n.size -= conceptBytes
 	}
 }
 
@@ -241,7 +262,7 @@ func (n *network) state(r factRef, f *factRow) {
 	f.Vector = nil
 	row, known := n.said.rows[of]
 	if !known {
-		row = int32(len(n.said.stated))
+		row = uint32(len(n.said.stated))
 		if last := len(n.said.free) - 1; last >= 0 {
 			row = n.said.free[last]
 		}
@@ -254,7 +275,6 @@ func (n *network) state(r factRef, f *factRow) {
 			n.said.free = n.said.free[:len(n.said.free)-1]
 		}
 		n.said.rows[of] = row
-		n.arcs += n.said.rowArcs()
 	}
 	n.said.stated[row] = append(n.said.stated[row], r)
 }
@@ -271,27 +291,13 @@ func (n *network) unstate(r factRef, f *factRow) {
 		delete(n.said.rows, of)
 		n.said.clear(row)
 		n.said.free = append(n.said.free, row)
-		n.arcs -= n.said.rowArcs()
 	}
 }
 
-// keep drops all other memories.
-func (n *network) keep(ids []uuid.UUID) {
-	left := make(map[uuid.UUID]bool, len(ids))
-	for _, id := range ids {
-		left[id] = true
-	}
-	for id := range n.memory {
-		if !left[id] {
-			n.drop(id)
-		}
-	}
-}
-
-func byPlace(a arc, at int32) int { return cmp.Compare(a.to, at) }
+func byPlace(a arc, at uint32) int { return cmp.Compare(a.to, at) }
 
 // insert adds v to an ascending list once.
-func insert(list []int32, v int32) []int32 {
+func insert(list []uint32, v uint32) []uint32 {
 	at, found := slices.BinarySearch(list, v)
 	if found {
 		return list
@@ -300,7 +306,7 @@ func insert(list []int32, v int32) []int32 {
 }
 
 // remove deletes v from an ascending list.
-func remove(list []int32, v int32) []int32 {
+func remove(list []uint32, v uint32) []uint32 {
 	at, found := slices.BinarySearch(list, v)
 	if !found {
 		return list
@@ -331,12 +337,12 @@ func (t moment) within(from, to int64) bool {
 }
 
 // live reports whether a memory takes part in a search.
-func (n *network) live(memory int32, t moment) bool {
-	m := &n.memories[memory]
-	if !m.alive || t.superseded && t.at == 0 {
-		return m.alive
+func (n *network) live(memory uint32, t moment) bool {
+	if indexed := n.memories[memory].indexed; !indexed || t.superseded && t.at == 0 {
+		return indexed
 	}
-	return t.within(m.From, m.To) || t.superseded && m.From <= t.at
+	from := n.rows.From[memory]
+	return t.within(from, n.rows.To[memory]) || t.superseded && from <= t.at
 }
 
 // holds reports whether a fact is valid at a moment: its evidence is live, the moment is inside its span, and no newer
@@ -372,22 +378,21 @@ func (n *network) closing(r factRef, t moment) (by factRef, closed bool) {
 }
 
 // stale is outdated, unless superseded memories are wanted.
-func (n *network) stale(memory int32, t moment) bool { return !t.superseded && n.outdated(memory, t) }
+func (n *network) stale(memory uint32, t moment) bool { return !t.superseded && n.outdated(memory, t) }
 
 // after reports whether fact a began after b. The newer memory breaks ties.
 func (n *network) after(a, b factRef) bool {
-	x, y := &n.memories[a.memory], &n.memories[b.memory]
-	if f, g := x.Facts[a.fact].From, y.Facts[b.fact].From; f != g {
+	if f, g := n.memories[a.memory].Facts[a.fact].From, n.memories[b.memory].Facts[b.fact].From; f != g {
 		return f > g
 	}
-	return slices.Compare(x.ID[:], y.ID[:]) > 0
+	return compareIDs(n.rows.IDs[a.memory], n.rows.IDs[b.memory]) > 0
 }
 
 // outdated reports whether a memory has facts and none is valid.
-func (n *network) outdated(memory int32, t moment) bool {
+func (n *network) outdated(memory uint32, t moment) bool {
 	facts := n.memories[memory].Facts
 	for i := range facts {
-		if facts[i].Relation == AliasRelation || n.holds(factRef{memory, int32(i)}, t) {
+		if facts[i].Relation == AliasRelation || n.holds(factRef{memory, uint32(i)}, t) {
 			return false
 		}
 	}

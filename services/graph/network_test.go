@@ -16,6 +16,7 @@ import (
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
@@ -321,16 +322,14 @@ func TestPaths(t *testing.T) {
 	})
 }
 
-// TestPathsOfHops: so does a walk by hop decay, asked for or because the graph does not fit into memory.
+// TestPathsOfHops: so does a walk by hop decay, in memory and in SQL.
 func TestPathsOfHops(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		config := graph.DefaultConfig()
-		traversals := []triskelev1.Traversal{triskelev1.Traversal_TRAVERSAL_HOP_DECAY}
-		if f.Engine == schema.Postgres { // the other engine has no tables to search
-			config.MaxArcs = 1
-			traversals = append(traversals, triskelev1.Traversal_TRAVERSAL_PAGERANK)
+		s := openWith(f, graph.DefaultConfig())
+		searchers := []leg.Searcher{s}
+		if p, ok := s.(*graph.Postgres); ok {
+			searchers = append(searchers, inSQL{p})
 		}
-		s := openWith(f, config)
 		page := storetest.Record(ns, "a page of his own", func(r *record.Record) { r.Title = "Teo" })
 		both := storetest.Record(ns, "yesterday Teo repaired the Kittiwake.", nil)
 		ship := storetest.Record(ns, "it was seen that Kittiwake lies here", nil)
@@ -353,8 +352,8 @@ func TestPathsOfHops(t *testing.T) {
 			owned.ID:  {teo, {Relation: "mentioned in", Memory: owned.ID}},
 			mill.ID:   {teo, {Relation: "is owned by of", Concept: "Aldermouth Mill"}, {Relation: "mentioned in", Memory: mill.ID}},
 		}
-		for _, traversal := range traversals {
-			q := leg.Query{Namespace: ns, Text: "Teo", Depth: 10, Traversal: traversal}
+		for traversal, s := range searchers {
+			q := leg.Query{Namespace: ns, Text: "Teo", Depth: 10, Traversal: triskelev1.Traversal_TRAVERSAL_HOP_DECAY}
 			if plain := search(t, s, q); len(plain.Paths) > 0 {
 				t.Errorf("%v: nobody asked for %+v", traversal, plain.Paths)
 			}
@@ -404,55 +403,29 @@ func TestNetworksAgree(t *testing.T) {
 	}
 	hits := 0
 	for _, other := range [][]leg.Result{results[0][1], results[1][0], results[1][1]} {
-		for i, a := range results[0][0] {
-			b := other[i]
-			if a.State != b.State || len(a.Hits) != len(b.Hits) {
-				t.Fatalf("query %d: %v with %d hits, %v with %d", i, a.State, len(a.Hits), b.State, len(b.Hits))
-			}
-			hits += len(a.Hits)
-			for j := range a.Hits {
-				if x, y := a.Hits[j], b.Hits[j]; x.ID != y.ID || math.Abs(x.Score-y.Score) > 1e-9*x.Score {
-					t.Fatalf("query %d, rank %d: %+v and %+v", i, j+1, x, y)
-				}
-			}
-		}
+		hits += agree(t, results[0][0], other, 0)
 	}
 	if hits < 500 {
 		t.Errorf("only %d hits compared", hits)
 	}
 }
 
-// TestTooLargeForMemory: what does not fit is answered by hop decay in the tables, which says so; SQLite has nothing else to
+// TestTooLargeForMemory: PostgreSQL searches what does not fit by hop decay in SQL, and says so; SQLite has nothing else to
 // search and says that.
 func TestTooLargeForMemory(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		config := graph.DefaultConfig()
-		config.MaxArcs = 3
-		s := openWith(f, config)
-		one := storetest.Record(ns, "We saw Teo in Aldermouth with Orsolya.", nil)
-		f.Insert(t, one)
-		f.Drain(t, "graph", s)
-		if result := search(t, s, ranked("Teo")); result.State != triskelev1.LegState_LEG_STATE_UNSPECIFIED {
-			t.Errorf("three arcs fit: %+v", result)
-		}
-		two := storetest.Record(ns, "We saw Maren in Brackwater.", nil)
-		f.Insert(t, two)
+		s := openIn(f, replica.Config{}, graph.DefaultConfig())
+		f.Insert(t, storetest.Record(ns, "We saw Teo in Aldermouth with Orsolya.", nil))
 		f.Drain(t, "graph", s)
 		for range 2 {
 			result := search(t, s, ranked("Teo"))
 			if f.Engine == schema.SQLite {
-				if result.State != triskelev1.LegState_LEG_STATE_TRUNCATED || len(result.Hits) != 0 || !strings.Contains(result.Reason, "--graph-max-arcs") {
-					t.Errorf("five do not: %+v", result)
+				if result.State != triskelev1.LegState_LEG_STATE_TRUNCATED || len(result.Hits) != 0 || !strings.Contains(result.Reason, "--search-memory") {
+					t.Errorf("%+v", result)
 				}
 			} else if result.State != triskelev1.LegState_LEG_STATE_FALLBACK || len(result.Hits) != 1 || result.ScoreKind != triskelev1.ScoreKind_SCORE_KIND_HOP_DECAY {
-				t.Errorf("five do not: %+v", result)
+				t.Errorf("%+v", result)
 			}
-		}
-		if _, err := f.Memory.Forget(t.Context(), ns, []uuid.UUID{two.ID}); err != nil {
-			t.Fatal(err)
-		}
-		if result := search(t, s, ranked("Teo")); result.State != triskelev1.LegState_LEG_STATE_UNSPECIFIED {
-			t.Errorf("three again: %+v", result)
 		}
 	})
 }

@@ -1,10 +1,15 @@
 package graph
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/leg"
 )
 
 const (
@@ -15,25 +20,32 @@ const (
 	// concepts.
 	seedWeight = 0.05
 	maxSeeds   = 10
+	// unit is the mass of all seeds. Masses are integers, so that sums do not depend on their order: row numbers decide no
+	// rank.
+	unit = 1 << 60
 	// minMass is the least residual to push, maxArcs bounds the arcs of a search.
-	minMass = 5e-5
+	minMass = unit / 20_000
 	maxArcs = 200_000
 	// namedRelation is the weight of facts with a relation in the query.
 	namedRelation = 4
 )
 
 // node is a memory or a concept, by its place in a network.
-type node int32
+type node uint32
 
-func memoryAt(i int32) node      { return node(i << 1) }
-func conceptNodeAt(i int32) node { return node(i<<1 | 1) }
+func memoryAt(i uint32) node      { return node(i << 1) }
+func conceptNodeAt(i uint32) node { return node(i<<1 | 1) }
 
 func (v node) isConcept() bool { return v&1 == 1 }
-func (v node) place() int32    { return int32(v >> 1) }
+func (v node) place() uint32   { return uint32(v >> 1) }
 
 // walker computes personalised PageRank by forward push (Andersen, Chung, Lang: "Local graph partitioning using PageRank
 // vectors", FOCS 2006). It works level by level, so that the order of rows does not change the result. The work depends
 // on the mass, not on the size of the graph.
+//
+// A node with less than minMass keeps it as residual. The scores are lower than exact ones, never higher: over all nodes
+// together by at most damping times the residuals that are left, and each residual is below minMass, which is 1/20,000 of
+// the seeds. Only a walk of more than maxArcs arcs may leave larger ones.
 //
 // A concept splits its mass equally between the memories it is the title of, all memories that mention it, and its facts.
 // A fact passes half to its other end and half to its evidence. A memory splits its mass equally between its concepts,
@@ -61,7 +73,7 @@ type scratch struct {
 	answers    []answer // by memory: passable or not
 	touched    []node
 	next       []node // reached in this level, each once
-	mass       []float64
+	mass       []int64
 	neighbours []neighbour
 	facts      []weightedFact
 }
@@ -74,7 +86,7 @@ type weightedFact struct {
 
 // visit is a node's state.
 type visit struct {
-	score, residual float64
+	score, residual int64
 	reached         int32 // the level that reached it last
 }
 
@@ -114,7 +126,7 @@ func (w *walker) end() {
 }
 
 // start adds mass to a start node.
-func (w *walker) start(v node, mass float64) {
+func (w *walker) start(v node, mass int64) {
 	w.touched = append(w.touched, v)
 	w.visits[v].reached = -1 // before any level
 	w.visits[v].residual += mass
@@ -127,7 +139,7 @@ func (w *walker) start(v node, mass float64) {
 type hop struct {
 	before node
 	via    string // a relation
-	mass   float64
+	mass   int64
 	level  int32
 }
 
@@ -142,15 +154,19 @@ const (
 // inverse names a relation from its other end.
 func inverse(relation string) string { return "is " + relation + " of" }
 
-// run pushes the seeds' mass, scaled to 1, and leaves the nodes' scores in w.visits.
-func (w *walker) run(seeds map[node]float64) {
-	frontier := slices.Sorted(maps.Keys(seeds)) // sorted, for reproducible sums
-	var total float64
-	for _, v := range frontier {
-		total += seeds[v]
+// run pushes the seeds' mass, scaled to unit, and leaves the nodes' scores in w.visits.
+func (w *walker) run(seeds []seed) {
+	const fine = 1 << 40 // seeds are rounded to integers before they are summed
+	of := map[node]int64{}
+	var total int64
+	for _, s := range seeds {
+		weight := int64(s.weight * fine)
+		of[s.node] += weight
+		total += weight
 	}
+	frontier := slices.Sorted(maps.Keys(of))
 	for _, v := range frontier {
-		w.start(v, seeds[v]/total)
+		w.start(v, int64(float64(of[v])/float64(max(total, 1))*unit))
 	}
 	for len(frontier) > 0 && w.arcs < maxArcs {
 		w.level++
@@ -161,8 +177,9 @@ func (w *walker) run(seeds map[node]float64) {
 		}
 		w.next = w.next[:0]
 		for i, v := range frontier {
-			w.visits[v].score += (1 - damping) * w.mass[i]
-			w.spread(v, damping*w.mass[i])
+			passed := int64(damping * float64(w.mass[i]))
+			w.visits[v].score += w.mass[i] - passed
+			w.spread(v, float64(passed))
 		}
 		frontier = frontier[:0]
 		for _, v := range w.next {
@@ -172,13 +189,14 @@ func (w *walker) run(seeds map[node]float64) {
 		}
 	}
 	for _, v := range w.touched {
-		w.visits[v].score += (1 - damping) * w.visits[v].residual
+		w.visits[v].score += int64((1 - damping) * float64(w.visits[v].residual))
 		w.visits[v].residual = 0
 	}
 }
 
-func (w *walker) give(from, to node, mass float64, via string) {
+func (w *walker) give(from, to node, part float64, via string) {
 	w.arcs++
+	mass := int64(part)
 	at := &w.visits[to]
 	if at.reached != w.level {
 		if at.reached == 0 {
@@ -193,7 +211,7 @@ func (w *walker) give(from, to node, mass float64, via string) {
 	}
 }
 
-func (w *walker) trace(from, to node, mass float64, via string) {
+func (w *walker) trace(from, to node, mass int64, via string) {
 	if way, known := w.from[to]; !known || way.level == w.level && mass > way.mass {
 		w.from[to] = hop{from, via, mass, w.level}
 	}
@@ -256,7 +274,7 @@ func (w *walker) spreadConcept(v node, mass float64) {
 }
 
 // passable reports whether a memory is live and not stale.
-func (w *walker) passable(memory int32) bool {
+func (w *walker) passable(memory uint32) bool {
 	known := &w.answers[memory]
 	if *known == unasked {
 		*known = no
@@ -301,13 +319,13 @@ func (w *walker) spreadMemory(v node, mass float64) {
 
 // neighbour is a memory linked by an author.
 type neighbour struct {
-	memory int32
+	memory uint32
 	via    string
 }
 
 // links returns the live memories linked with a memory in either direction, valid until the next call. It is
 // empty above maxLinks.
-func (w *walker) links(memory int32) []neighbour {
+func (w *walker) links(memory uint32) []neighbour {
 	m := &w.n.memories[memory]
 	linkers := w.n.linkers[m.key]
 	if len(m.Links)+len(linkers) > w.maxLinks {
@@ -315,8 +333,8 @@ func (w *walker) links(memory int32) []neighbour {
 	}
 	out := w.neighbours[:0]
 	for _, l := range m.Links {
-		if target, known := w.n.ends[l.target]; known && w.n.live(target, w.time) {
-			out = append(out, neighbour{target, l.relation})
+		if target, known := w.n.ends[l.Target]; known && w.n.live(target, w.time) {
+			out = append(out, neighbour{target, l.Relation})
 		}
 	}
 	for _, from := range linkers {
@@ -360,4 +378,127 @@ func relationsNamed(query []word) func(relation string) bool {
 		known[relation] = named
 		return named
 	}
+}
+
+// rank walks from the concepts that the query names, else from the most similar concepts and facts, and from the
+// seeds. It returns nil if nothing links. Only memories that pass are returned.
+func (s *searcher) rank(n *network, q leg.Query, pass func(row uint32) bool, text []word, ps []phrase, means meaning) *ranking {
+	time := momentOf(q.AsOf, q.Filter.IncludeSuperseded)
+	starts := n.link(text, ps, time)
+	var seeds []seed
+	if len(starts) == 0 {
+		seeds = n.meant(means, time)
+	}
+	if len(starts) == 0 && len(seeds) == 0 {
+		return nil
+	}
+	w := walker{
+		n: n, time: time, named: relationsNamed(text), least: 2, hub: n.hub(), starts: map[node]bool{},
+		explain: q.Explain, maxLinks: s.config.MaxDegree,
+	}
+	for _, c := range starts {
+		v := conceptNodeAt(c.concept)
+		w.starts[v] = true
+		seeds = append(seeds, seed{v, c.weight})
+	}
+	var total float64
+	for _, s := range seeds {
+		total += s.weight
+	}
+	for i := range seeds {
+		seeds[i].weight /= total
+	}
+	for id, weight := range seedWeights(q.Seeds) {
+		if at, known := n.rows.Row(id); known && weight > 0 && n.live(at, time) {
+			seeds = append(seeds, seed{memoryAt(at), weight})
+		}
+	}
+	w.begin()
+	defer w.end()
+	w.run(seeds)
+	w.evenPages()
+	found := w.ranking(q, pass)
+	found.coverage = n.coverage(text, ps, starts)
+	return found
+}
+
+// seedWeights scales the best seeds' scores to 0 .. seedWeight; the worst given seed is 0.
+func seedWeights(seeds []leg.Seed) map[uuid.UUID]float64 {
+	if len(seeds) == 0 {
+		return nil
+	}
+	sorted := slices.SortedFunc(slices.Values(seeds), func(a, b leg.Seed) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), slices.Compare(a.ID[:], b.ID[:]))
+	})
+	high, low := sorted[0].Score, sorted[len(sorted)-1].Score
+	out := map[uuid.UUID]float64{}
+	for _, s := range sorted[:min(len(sorted), maxSeeds)] {
+		out[s.ID] = seedWeight
+		if high > low {
+			out[s.ID] *= (s.Score - low) / (high - low)
+		}
+	}
+	return out
+}
+
+// evenPages raises memories with the same named title to the best one's score. The name is ambiguous, so importance and
+// then recency decide.
+func (w *walker) evenPages() {
+	for _, v := range slices.SortedFunc(maps.Keys(w.starts), func(a, b node) int { return w.n.byID(a.place(), b.place()) }) {
+		var pages []node
+		var best int64
+		for _, a := range w.n.concepts[v.place()].mentions {
+			if page := memoryAt(a.to); a.salience >= salienceTitle && w.passable(a.to) && w.visits[page].score > 0 {
+				pages = append(pages, page)
+				best = max(best, w.visits[page].score)
+			}
+		}
+		for _, page := range pages {
+			w.visits[page].score = best
+		}
+	}
+}
+
+// ranking returns the best memories that pass.
+func (w *walker) ranking(q leg.Query, pass func(row uint32) bool) *ranking {
+	found := newBest(w.n.rows, q)
+	for _, v := range w.touched {
+		if at := v.place(); !v.isConcept() && pass(at) && w.passable(at) {
+			found.add(at, rounded(float64(w.visits[v].score)/unit))
+		}
+	}
+	var path func(row uint32) []waypoint
+	if w.explain {
+		path = func(row uint32) []waypoint { return w.path(memoryAt(row)) }
+	}
+	r := found.ranking(path)
+	for i, s := range found.list {
+		for _, a := range w.n.memories[s.row].mentions {
+			if w.starts[conceptNodeAt(a.to)] && w.n.entity(a.to, w.time) {
+				r.hits[i].Concepts++
+			}
+		}
+	}
+	return r
+}
+
+// path returns the hops from a start to a node, by the most mass on first reach.
+func (w *walker) path(v node) []waypoint {
+	var out []waypoint
+	for {
+		way := w.from[v]
+		stop := waypoint{relation: way.via}
+		if at := v.place(); v.isConcept() {
+			stop.concept, stop.key = w.n.concepts[at].id, w.n.concepts[at].key
+		} else {
+			stop.memory = w.n.rows.IDs[at]
+		}
+		out = append(out, stop)
+		if way.before == v {
+			break
+		}
+		v = way.before
+	}
+	slices.Reverse(out)
+	return out
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 // maxIndexAttempts bounds the attempts after conflicts between transactions.
@@ -34,10 +35,10 @@ var (
 	_ queue.Indexer  = (*Postgres)(nil)
 )
 
-// NewPostgres returns the graph of a database; q reports pending tasks.
-func NewPostgres(pool *pgxpool.Pool, q queue.Store, cfg Config) *Postgres {
+// NewPostgres returns the graph of a database. images get its part; q reports pending tasks.
+func NewPostgres(pool *pgxpool.Pool, images *replica.Set, q queue.Store, cfg Config) *Postgres {
 	p := &Postgres{Follower: queue.Follow(q, indexName), pool: pool}
-	p.searcher = newSearcher(p, p, cfg)
+	p.searcher = newSearcher(p, p, images, readPostgres, cfg)
 	return p
 }
 
@@ -101,12 +102,78 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 	if len(docs) == 0 {
 		return nil
 	}
-	if _, err := postgres.In(tx, namespace).Exec(ctx, "SELECT graph.lock_namespace($1)", namespace); err != nil {
+	known, ends, err := preparePostgres(ctx, tx, namespace, docs)
+	if err != nil {
 		return err
 	}
+	var put struct {
+		memories    []uuid.UUID
+		keys        []int64 // of memories
+		concepts    []int64
+		mentioned   []uuid.UUID
+		saliences   []float32
+		aliases, of []int64
+		evidence    []uuid.UUID
+		from        []time.Time
+		linkers     []uuid.UUID
+		linked      []int64
+		relations   []string
+	}
+	for _, d := range docs {
+		id := d.record.ID
+		put.memories, put.keys = append(put.memories, id), append(put.keys, endKey(id))
+		for _, m := range d.mentions(known, ends[id]) {
+			put.concepts, put.saliences, put.mentioned = append(put.concepts, m.concept), append(put.saliences, float32(m.salience)), append(put.mentioned, id)
+		}
+		for _, a := range d.aliases() {
+			put.aliases, put.of = append(put.aliases, a.alias), append(put.of, a.of)
+			put.evidence, put.from = append(put.evidence, id), append(put.from, since(d.record))
+		}
+		for _, l := range authorLinks(d.record) {
+			put.linkers, put.linked, put.relations = append(put.linkers, id), append(put.linked, l.Target), append(put.relations, l.Relation)
+		}
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(`
+		INSERT INTO graph.memory_concepts AS c (namespace, concept_id, memory_id, salience)
+		SELECT $1, m.* FROM unnest($2::bigint[], $3::uuid[], $4::real[]) AS m
+		ON CONFLICT (namespace, concept_id, memory_id) DO UPDATE SET salience = excluded.salience WHERE c.salience <> excluded.salience`,
+		namespace, put.concepts, put.mentioned, put.saliences)
+	batch.Queue(`
+		DELETE FROM graph.memory_concepts mc WHERE mc.namespace = $1 AND mc.memory_id = ANY($2)
+			AND NOT EXISTS (SELECT FROM unnest($3::bigint[], $4::uuid[]) AS k (concept_id, memory_id) WHERE k.concept_id = mc.concept_id AND k.memory_id = mc.memory_id)`,
+		namespace, put.memories, put.concepts, put.mentioned)
+	if len(put.aliases) > 0 {
+		batch.Queue(`
+			INSERT INTO graph.facts (namespace, source_id, target_id, relation, memory_id, valid_from)
+			SELECT $1, a.source, a.target, '`+AliasRelation+`', a.memory, a.since
+			FROM unnest($2::bigint[], $3::bigint[], $4::uuid[], $5::timestamptz[]) AS a (source, target, memory, since)
+			ON CONFLICT DO NOTHING`, namespace, put.aliases, put.of, put.evidence, put.from)
+	}
+	batch.Queue("DELETE FROM graph.memory_links WHERE namespace = $1 AND source_id = ANY($2)", namespace, put.memories)
+	if len(put.linkers) > 0 {
+		batch.Queue(`
+			INSERT INTO graph.memory_links (namespace, source_id, target_key, relation)
+			SELECT $1, l.* FROM unnest($2::uuid[], $3::bigint[], $4::text[]) AS l`, namespace, put.linkers, put.linked, put.relations)
+	}
+	batch.Queue(touchPostgres, namespace, put.memories, put.keys)
+	return tx.SendBatch(ctx, batch).Close()
+}
+
+// touchPostgres adds memories to the graph. Its triggers log that they have changed.
+const touchPostgres = `
+	INSERT INTO graph.link_ends (namespace, memory_id, key) SELECT $1, e.* FROM unnest($2::uuid[], $3::bigint[]) AS e
+	ON CONFLICT (namespace, memory_id) DO UPDATE SET key = excluded.key`
+
+// preparePostgres locks the namespace's graph, removes the facts that documents no longer state, and adds their concepts. It
+// returns the mentions of each concept that the texts may name, and the ends of the memories' remaining facts.
+func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []document) (known map[int64]int64, ends map[uuid.UUID][]int64, err error) {
 	concepts := map[int64]Concept{}
 	var phrases []phrase
+	var memories []uuid.UUID
+	var digests []int64
 	for _, d := range docs {
+		memories, digests = append(memories, d.record.ID), append(digests, digest(d.record))
 		phrases = append(phrases, d.phrases...)
 		for _, c := range d.concepts {
 			if id := conceptID(c.Key); concepts[id].Key == "" {
@@ -119,102 +186,33 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 	for id, c := range concepts {
 		ids, keys, names, kinds = append(ids, id), append(keys, c.Key), append(names, c.Name), append(kinds, string(c.Kind))
 	}
-	if _, err := tx.Exec(ctx, `
+	batch := &pgx.Batch{}
+	batch.Queue("SELECT graph.lock_namespace($1)", namespace)
+	batch.Queue(`
+		DELETE FROM graph.facts f USING unnest($2::uuid[], $3::bigint[]) AS m (id, digest)
+		WHERE f.namespace = $1 AND f.memory_id = m.id AND (f.origin = 'text' OR f.origin = 'model'
+			AND NOT EXISTS (SELECT FROM graph.extractions x WHERE x.namespace = $1 AND x.memory_id = m.id AND x.digest = m.digest))`,
+		namespace, memories, digests)
+	batch.Queue(`
 		INSERT INTO graph.concepts (namespace, id, key, name, kind)
 		SELECT $1, c.* FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS c
-		ON CONFLICT (namespace, id) DO NOTHING`, namespace, ids, keys, names, kinds); err != nil {
+		ON CONFLICT (namespace, id) DO NOTHING`, namespace, ids, keys, names, kinds)
+	batch.Queue(selectKnown, namespace, conceptIDs(phrases)).Query(func(rows pgx.Rows) (err error) {
+		known, err = collectKnown(rows)
 		return err
-	}
-	known, err := knownPostgres(ctx, tx, namespace, conceptIDs(phrases))
-	if err != nil {
-		return err
-	}
-	version, err := nextVersionPostgres(ctx, tx, namespace)
-	if err != nil {
-		return err
-	}
-
-	var put struct {
-		memories      []uuid.UUID
-		digests       []int64
-		concepts      []int64
-		mentioned     []uuid.UUID
-		revisions     []int64
-		saliences     []float64
-		sources       []int64
-		targets       []int64
-		evidence      []uuid.UUID
-		weights       []float64
-		from          []time.Time
-		to            []*time.Time
-		edgeRelations []string
-		until         []*time.Time // of memories
-		ends          []int64      // of memories
-		linkers       []uuid.UUID
-		linked        []int64
-		relations     []string
-	}
-	for _, d := range docs {
-		put.digests = append(put.digests, digest(d.record))
-		put.memories, put.ends = append(put.memories, d.record.ID), append(put.ends, endKey(d.record.ID))
-		for _, l := range authorLinks(d.record) {
-			put.linkers, put.linked, put.relations = append(put.linkers, d.record.ID), append(put.linked, l.target), append(put.relations, l.relation)
-		}
-		mentions := d.mentions(known)
-		for _, m := range mentions {
-			put.concepts, put.saliences = append(put.concepts, m.concept), append(put.saliences, m.salience)
-			put.mentioned, put.revisions = append(put.mentioned, d.record.ID), append(put.revisions, d.record.Revision)
-		}
-		from, to := validity(d.record)
-		put.until = append(put.until, optional(to))
-		for _, e := range d.edges(mentions) {
-			put.sources, put.targets, put.weights = append(put.sources, e.source), append(put.targets, e.target), append(put.weights, e.weight)
-			put.evidence, put.edgeRelations = append(put.evidence, d.record.ID), append(put.edgeRelations, e.relation)
-			put.from, put.to = append(put.from, from), append(put.to, optional(to))
-		}
-	}
-	batch := &pgx.Batch{}
-	batch.Queue(`
-		DELETE FROM graph.concept_edges e USING unnest($2::uuid[], $3::bigint[]) AS m (id, digest)
-		WHERE e.namespace = $1 AND e.memory_id = m.id AND e.origin = 'model'
-			AND NOT EXISTS (SELECT FROM graph.extractions x WHERE x.namespace = $1 AND x.memory_id = m.id AND x.digest = m.digest)`,
-		namespace, put.memories, put.digests)
-	batch.Queue(`
-		INSERT INTO graph.memory_concepts (namespace, concept_id, memory_id, salience, revision)
-		SELECT $1, m.* FROM unnest($2::bigint[], $3::uuid[], $4::float8[], $5::bigint[]) AS m
-		ON CONFLICT (namespace, concept_id, memory_id) DO UPDATE SET salience = excluded.salience, revision = excluded.revision`,
-		namespace, put.concepts, put.mentioned, put.saliences, put.revisions)
-	batch.Queue(`
-		DELETE FROM graph.memory_concepts mc WHERE mc.namespace = $1 AND mc.memory_id = ANY($2)
-			AND NOT EXISTS (SELECT FROM unnest($3::bigint[], $4::uuid[]) AS k (concept_id, memory_id) WHERE k.concept_id = mc.concept_id AND k.memory_id = mc.memory_id)
-			AND NOT EXISTS (SELECT FROM graph.concept_edges e WHERE e.namespace = $1 AND e.memory_id = mc.memory_id AND e.origin <> 'text' AND mc.concept_id IN (e.source_id, e.target_id))`,
-		namespace, put.memories, put.concepts, put.mentioned)
-	batch.Queue("DELETE FROM graph.concept_edges WHERE namespace = $1 AND memory_id = ANY($2) AND origin = 'text'", namespace, put.memories)
-	batch.Queue(`
-		INSERT INTO graph.concept_edges (namespace, source_id, target_id, relation, memory_id, weight, valid_from, valid_to)
-		SELECT $1, e.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::uuid[], $6::float8[], $7::timestamptz[], $8::timestamptz[]) AS e
-		ON CONFLICT DO NOTHING`,
-		namespace, put.sources, put.targets, put.edgeRelations, put.evidence, put.weights, put.from, put.to)
-	batch.Queue(`
-		UPDATE graph.concept_edges e SET valid_to = least(e.stated_to, m.until)
-		FROM unnest($2::uuid[], $3::timestamptz[]) AS m (id, until)
-		WHERE e.namespace = $1 AND e.memory_id = m.id AND e.origin <> 'text'`, namespace, put.memories, put.until)
-	batch.Queue(`
-		INSERT INTO graph.link_ends (namespace, memory_id, key, version) SELECT $1, e.*, $4 FROM unnest($2::uuid[], $3::bigint[]) AS e
-		ON CONFLICT (namespace, memory_id) DO UPDATE SET version = excluded.version`, namespace, put.memories, put.ends, version)
-	batch.Queue("DELETE FROM graph.memory_links WHERE namespace = $1 AND source_id = ANY($2)", namespace, put.memories)
-	batch.Queue(`
-		INSERT INTO graph.memory_links (namespace, source_id, target_key, relation)
-		SELECT $1, l.* FROM unnest($2::uuid[], $3::bigint[], $4::text[]) AS l`, namespace, put.linkers, put.linked, put.relations)
-	return tx.SendBatch(ctx, batch).Close()
-}
-
-// nextVersionPostgres increments the graph's version in a locked namespace.
-func nextVersionPostgres(ctx context.Context, tx pgx.Tx, namespace string) (version int64, err error) {
-	err = tx.QueryRow(ctx, `
-		INSERT INTO graph.versions AS v (namespace, version, removed) VALUES ($1, 1, 0)
-		ON CONFLICT (namespace) DO UPDATE SET version = v.version + 1 RETURNING version`, namespace).Scan(&version)
-	return version, err
+	})
+	ends = map[uuid.UUID][]int64{}
+	batch.Queue("SELECT memory_id, source_id, target_id FROM graph.facts WHERE namespace = $1 AND memory_id = ANY($2)", namespace, memories).
+		Query(func(rows pgx.Rows) error {
+			var memory uuid.UUID
+			var source, target int64
+			_, err := pgx.ForEachRow(rows, []any{&memory, &source, &target}, func() error {
+				ends[memory] = append(ends[memory], source, target)
+				return nil
+			})
+			return err
+		})
+	return known, ends, tx.SendBatch(ctx, batch).Close()
 }
 
 // optional is nil for the zero time.
@@ -225,15 +223,13 @@ func optional(t time.Time) *time.Time {
 	return &t
 }
 
-// knownPostgres returns the mentions of each known concept, by id.
-func knownPostgres(ctx context.Context, tx pgx.Tx, namespace string, ids []int64) (map[int64]int64, error) {
-	rows, err := tx.Query(ctx, "SELECT id, mentions FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)", namespace, ids)
-	if err != nil {
-		return nil, err
-	}
+const selectKnown = "SELECT id, mentions FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)"
+
+// collectKnown returns the mentions of each known concept, by id.
+func collectKnown(rows pgx.Rows) (map[int64]int64, error) {
 	known := map[int64]int64{}
 	var id, mentions int64
-	_, err = pgx.ForEachRow(rows, []any{&id, &mentions}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&id, &mentions}, func() error {
 		known[id] = mentions
 		return nil
 	})
@@ -264,7 +260,11 @@ func (p *Postgres) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg
 
 // startsPostgres picks the query's start concepts.
 func startsPostgres(ctx context.Context, tx pgx.Tx, namespace string, phrases []phrase) ([]start, error) {
-	known, err := knownPostgres(ctx, tx, namespace, conceptIDs(phrases))
+	rows, err := tx.Query(ctx, selectKnown, namespace, conceptIDs(phrases))
+	if err != nil {
+		return nil, err
+	}
+	known, err := collectKnown(rows)
 	if err != nil {
 		return nil, err
 	}
@@ -313,9 +313,9 @@ func (p *Postgres) hopDecay(q leg.Query, starts []start, args *postgres.Args) (t
 		floor       = args.Add(minScore(q))
 		leading     = livePostgres(q, record.Filter{}, args)
 		live        = livePostgres(q, q.Filter, args)
-		holds       = holdsPostgres(q, namespace, args)
 		depth       = args.Add(q.Depth)
 	)
+	holds, edges := edgesPostgres(q, namespace, args)
 	return `
 		walk (hop, ids, weights, seen) AS (
 			SELECT 0, ` + startIDs + `::bigint[], ` + startW + `::float8[], ` + startIDs + `::bigint[]
@@ -327,13 +327,7 @@ func (p *Postgres) hopDecay(q leg.Query, starts []start, args *postgres.Args) (t
 					FROM unnest(w.ids, w.weights) AS f (id, weight)
 					JOIN graph.concepts c ON c.namespace = ` + namespace + ` AND c.id = f.id
 						AND c.mentions <= ` + degree + `::bigint * CASE w.hop WHEN 0 THEN ` + startDegree + `::bigint ELSE 1 END
-					CROSS JOIN LATERAL (
-						SELECT e.target_id AS other, e.weight FROM graph.concept_edges e
-						WHERE e.namespace = ` + namespace + ` AND e.source_id = f.id AND ` + holds + `
-						UNION ALL
-						SELECT e.source_id, e.weight FROM graph.concept_edges e
-						WHERE e.namespace = ` + namespace + ` AND e.target_id = f.id AND ` + holds + `
-					) e
+					CROSS JOIN LATERAL (` + edges("f.id") + `) e
 					GROUP BY e.other HAVING e.other <> ALL (w.seen)
 					ORDER BY round(` + decay + `::float8 * sum(f.weight * e.weight / c.mentions) * ` + rounding + `::float8) DESC, e.other
 					LIMIT ` + frontier + `
@@ -383,7 +377,7 @@ func (p *Postgres) hopDecay(q leg.Query, starts []start, args *postgres.Args) (t
 			FROM total s JOIN memory.memories m ON m.namespace = ` + namespace + ` AND m.id = s.memory_id
 			WHERE s.score >= ` + floor + `::float8 AND ` + live + ` AND ` + currentPostgres(q, namespace, holds) + `
 			ORDER BY rank LIMIT ` + depth + `
-		)`, placeholders{namespace, decay, degree, startDegree, holds}
+		)`, placeholders{namespace, decay, degree, startDegree, edges}
 }
 
 // livePostgres is postgres.Live at the query's time.
@@ -400,19 +394,51 @@ func livePostgres(q leg.Query, f record.Filter, args *postgres.Args) string {
 	return where + postgres.Matches(f, "m", args)
 }
 
-// holdsPostgres is the condition that edge e is valid at the query's time and not closed.
-func holdsPostgres(q leg.Query, namespace string, args *postgres.Args) string {
-	holds := func(alias string) string { return alias + ".valid_to IS NULL" }
+// edgesPostgres returns the condition that fact e holds at the query's time, and the rows that lead from a concept to others:
+// to the other end of each fact that holds, and to the other salient concepts of the same memories, as hopWalk.together
+// defines it.
+func edgesPostgres(q leg.Query, namespace string, args *postgres.Args) (holds string, edges func(concept string) string) {
+	live := func(memory string) string { return memory + ".superseded_by IS NULL" }
+	within := func(fact string) string { return fact + ".valid_to IS NULL" }
 	if !q.AsOf.IsZero() {
 		at := args.Add(q.AsOf)
-		holds = func(alias string) string {
-			return alias + ".valid_from <= " + at + " AND (" + alias + ".valid_to IS NULL OR " + alias + ".valid_to > " + at + ")"
+		live = func(memory string) string {
+			return "coalesce(" + memory + ".occurred_at, " + memory + ".created_at) <= " + at + " AND (" + memory + ".superseded_by IS NULL OR " + memory + ".updated_at > " + at + ")"
+		}
+		within = func(fact string) string {
+			return fact + ".valid_from <= " + at + " AND (" + fact + ".valid_to IS NULL OR " + fact + ".valid_to > " + at + ")"
 		}
 	}
-	return holds("e") + ` AND NOT (e.single AND EXISTS (
-		SELECT FROM graph.concept_edges n
+	valid := func(fact string) string {
+		return within(fact) + ` AND EXISTS (SELECT FROM memory.memories v WHERE v.namespace = ` + namespace + ` AND v.id = ` + fact + `.memory_id AND ` + live("v") + `)`
+	}
+	holds = valid("e") + ` AND NOT (e.single AND EXISTS (
+		SELECT FROM graph.facts n
 		WHERE n.namespace = ` + namespace + ` AND n.source_id = e.source_id AND n.relation = e.relation AND n.single AND n.target_id <> e.target_id
-			AND (n.valid_from, n.memory_id) > (e.valid_from, e.memory_id) AND ` + holds("n") + `))`
+			AND (n.valid_from, n.memory_id) > (e.valid_from, e.memory_id) AND ` + valid("n") + `))`
+	salient, paired := args.Add(salienceResolved)+"::float8", args.Add(maxPaired)
+	return holds, func(concept string) string {
+		return `
+			SELECT e.target_id AS other, e.relation, false AS back, 1::float8 AS weight FROM graph.facts e
+			WHERE e.namespace = ` + namespace + ` AND e.source_id = ` + concept + ` AND ` + holds + `
+			UNION ALL
+			SELECT e.source_id, e.relation, true, 1 FROM graph.facts e
+			WHERE e.namespace = ` + namespace + ` AND e.target_id = ` + concept + ` AND ` + holds + `
+			UNION ALL
+			SELECT p.concept_id, '` + coMention + `', false, o.salience::float8 * p.salience / nullif(p.together - 1, 0)
+			FROM graph.memory_concepts o
+			JOIN memory.memories v ON v.namespace = ` + namespace + ` AND v.id = o.memory_id AND ` + live("v") + `
+			CROSS JOIN LATERAL (
+				SELECT b.*, count(*) OVER () AS together, bool_or(b.concept_id = ` + concept + `) OVER () AS has FROM (
+					SELECT concept_id, salience FROM graph.memory_concepts
+					WHERE namespace = ` + namespace + ` AND memory_id = o.memory_id AND salience >= ` + salient + `
+					ORDER BY salience DESC, concept_id LIMIT ` + paired + `
+				) b
+			) p
+			WHERE o.namespace = ` + namespace + ` AND o.concept_id = ` + concept + ` AND o.salience >= ` + salient + ` AND p.has AND p.concept_id <> ` + concept + `
+				AND NOT EXISTS (SELECT FROM graph.facts x WHERE x.namespace = ` + namespace + ` AND x.memory_id = o.memory_id
+					AND (x.source_id = ` + concept + ` AND x.target_id = p.concept_id OR x.target_id = ` + concept + ` AND x.source_id = p.concept_id))`
+	}
 }
 
 // currentPostgres is the condition that memory m has no facts or a valid one.
@@ -420,7 +446,7 @@ func currentPostgres(q leg.Query, namespace, holds string) string {
 	if q.Filter.IncludeSuperseded {
 		return "true"
 	}
-	facts := "SELECT FROM graph.concept_edges e WHERE e.namespace = " + namespace + " AND e.memory_id = m.id AND e.relation <> '" + coMention + "'"
+	facts := "SELECT FROM graph.facts e WHERE e.namespace = " + namespace + " AND e.memory_id = m.id"
 	return "(NOT EXISTS (" + facts + ") OR EXISTS (" + facts + " AND (e.relation = '" + AliasRelation + "' OR " + holds + ")))"
 }
 
@@ -428,7 +454,7 @@ func currentPostgres(q leg.Query, namespace, holds string) string {
 func (p *Postgres) Status(ctx context.Context, namespace string) (leg.Status, error) {
 	var indexed, excluded int64
 	if err := postgres.In(p.Or(p.pool), namespace).QueryRow(ctx, `
-		SELECT (SELECT count(DISTINCT memory_id) FROM graph.memory_concepts WHERE namespace = $1),
+		SELECT (SELECT count(*) FROM graph.link_ends WHERE namespace = $1),
 			(SELECT count(*) FROM memory.memories WHERE namespace = $1 AND sensitive)`, namespace).Scan(&indexed, &excluded); err != nil {
 		return leg.Status{}, err
 	}

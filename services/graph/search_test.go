@@ -53,7 +53,7 @@ func TestNamesNeedNoVector(t *testing.T) {
 		gate := tagged("It is painted green.", "harbour gatehouse keepers")
 		index(t, f, s, gate)
 		named, meant := leg.Query{Text: "harbour gatehouse keepers"}, leg.Query{Text: "watchmen entrance port"}
-		found(t, s, named, gate) // which reads the graph, and learns the model's scale
+		found(t, s, meant, gate) // which learns the model's scale
 		for _, tt := range []struct {
 			query leg.Query
 			want  int

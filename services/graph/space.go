@@ -10,8 +10,6 @@ import (
 const (
 	// rescored is the number of rows for exact rescoring.
 	rescored = 512
-	// arcBytes is the approximate memory of an arc.
-	arcBytes = 100
 )
 
 // code is a vector quantized to a byte per dimension, without its length. Its cosines are exact to about 0.02.
@@ -41,12 +39,13 @@ func (c code) bytes() []byte {
 	return out
 }
 
-func toCode(stored []byte) code {
-	out := make(code, len(stored))
-	for i, x := range stored {
-		out[i] = int8(x)
+func toCode(stored []byte) code { return appendCode(make(code, 0, len(stored)), stored) }
+
+func appendCode(to code, stored []byte) code {
+	for _, x := range stored {
+		to = append(to, int8(x))
 	}
-	return out
+	return to
 }
 
 // space holds one model's vectors by row, with gaps.
@@ -59,28 +58,33 @@ type space struct {
 
 func (s *space) words() int { return (s.dims + 63) / 64 }
 
-// rowArcs is a row's memory in units of arcs.
-func (s *space) rowArcs() int { return (s.dims + 8*s.words() + 4 + arcBytes - 1) / arcBytes }
+// bytes is the memory of the vectors.
+func (s *space) bytes() int64 { return int64(len(s.codes) + 8*len(s.signs) + 4*len(s.norms)) }
 
-func (s *space) has(row int32) bool { return int(row) < len(s.norms) && s.norms[row] > 0 }
+// grow makes room for rows below a number.
+func (s *space) grow(rows int) {
+	if more := rows - len(s.norms); s.dims > 0 && more > 0 {
+		s.norms = slices.Grow(s.norms, more)[:rows]
+		s.codes = slices.Grow(s.codes, more*s.dims)[:rows*s.dims]
+		s.signs = slices.Grow(s.signs, more*s.words())[:rows*s.words()]
+	}
+}
+
+func (s *space) has(row uint32) bool { return int(row) < len(s.norms) && s.norms[row] > 0 }
 
 // set stores a row's vector. It returns false for other dimensions or a zero vector.
-func (s *space) set(row int32, vector code) bool {
+func (s *space) set(row uint32, vector code) bool {
 	if s.dims == 0 || len(vector) != s.dims {
 		return false
 	}
-	for int(row) >= len(s.norms) {
-		s.norms = append(s.norms, 0)
-		s.codes = append(s.codes, make([]int8, s.dims)...)
-		s.signs = append(s.signs, make([]uint64, s.words())...)
-	}
+	s.grow(int(row) + 1)
 	copy(s.codes[int(row)*s.dims:], vector)
 	sketch(s.signs[int(row)*s.words():int(row+1)*s.words()], vector)
 	s.norms[row] = float32(math.Sqrt(float64(dot(vector, vector))))
 	return s.norms[row] > 0
 }
 
-func (s *space) clear(row int32) {
+func (s *space) clear(row uint32) {
 	if int(row) < len(s.norms) {
 		s.norms[row] = 0
 	}
@@ -88,14 +92,14 @@ func (s *space) clear(row int32) {
 
 // near is a row with its cosine similarity.
 type near struct {
-	row    int32
+	row    uint32
 	cosine float64
 }
 
 // nearest returns at most n rows that pass a check and have at least the cosine least, best first, ties by order.
 // It rescores exactly only the rows with the fewest differing signs (Charikar, "Similarity estimation techniques from
 // rounding algorithms", STOC 2002), so it can miss a row.
-func (s *space) nearest(vector code, n int, least float64, pass func(row int32) bool, order func(a, b int32) int) []near {
+func (s *space) nearest(vector code, n int, least float64, pass func(row uint32) bool, order func(a, b uint32) int) []near {
 	if s.dims == 0 || len(vector) != s.dims || len(s.norms) == 0 {
 		return nil
 	}
@@ -125,8 +129,8 @@ func (s *space) nearest(vector code, n int, least float64, pass func(row int32) 
 			continue
 		}
 		cosine := float64(dot(vector, s.codes[row*s.dims:(row+1)*s.dims])) / (norm * float64(s.norms[row]))
-		if cosine >= least && pass(int32(row)) {
-			out = append(out, near{int32(row), cosine})
+		if cosine >= least && pass(uint32(row)) {
+			out = append(out, near{uint32(row), cosine})
 		}
 	}
 	slices.SortFunc(out, func(a, b near) int { return cmp.Or(cmp.Compare(b.cosine, a.cosine), order(a.row, b.row)) })

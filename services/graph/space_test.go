@@ -23,16 +23,16 @@ func TestNearest(t *testing.T) {
 	for range 2 {
 		for row := range vectors {
 			vectors[row] = encode(random())
-			if !s.set(int32(row), vectors[row]) {
+			if !s.set(uint32(row), vectors[row]) {
 				t.Fatalf("row %d was not taken in", row)
 			}
 		}
 	}
 	for row := 0; row < rows; row += 7 {
-		s.clear(int32(row))
+		s.clear(uint32(row))
 	}
-	order := func(a, b int32) int { return cmp.Compare(a, b) }
-	odd := func(row int32) bool { return row%2 == 1 }
+	order := func(a, b uint32) int { return cmp.Compare(a, b) }
+	odd := func(row uint32) bool { return row%2 == 1 }
 	hits, agreed := 0, 0
 	for range 50 {
 		of := r.IntN(rows)
@@ -44,13 +44,13 @@ func TestNearest(t *testing.T) {
 		var want []near
 		for row, v := range vectors {
 			if c := cosine(asked, v); row%7 != 0 && row%2 == 1 && c >= .2 {
-				want = append(want, near{int32(row), c})
+				want = append(want, near{uint32(row), c})
 			}
 		}
 		slices.SortFunc(want, func(a, b near) int { return cmp.Or(cmp.Compare(b.cosine, a.cosine), cmp.Compare(a.row, b.row)) })
 		want = want[:min(len(want), 5)]
 		got := s.nearest(asked, 5, .2, odd, order)
-		if of%2 == 1 && of%7 != 0 && (len(got) == 0 || got[0].row != int32(of)) {
+		if of%2 == 1 && of%7 != 0 && (len(got) == 0 || got[0].row != uint32(of)) {
 			t.Errorf("the nearest of all, %d, is missing from %v", of, got)
 		}
 		hits += len(want)

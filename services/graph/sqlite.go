@@ -3,10 +3,16 @@ package graph
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"math"
+	"strconv"
+
+	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
@@ -24,10 +30,10 @@ var (
 	_ queue.Indexer  = (*SQLite)(nil)
 )
 
-// NewSQLite returns the graph of a database; q reports pending tasks.
-func NewSQLite(db *sqlite.DB, q queue.Store, cfg Config) *SQLite {
+// NewSQLite returns the graph of a database. images get its part; q reports pending tasks.
+func NewSQLite(db *sqlite.DB, images *replica.Set, q queue.Store, cfg Config) *SQLite {
 	s := &SQLite{Follower: queue.Follow(q, indexName), db: db, queue: q}
-	s.searcher = newSearcher(s, nil, cfg)
+	s.searcher = newSearcher(s, nil, images, readSQLite, cfg)
 	return s
 }
 
@@ -47,112 +53,163 @@ func (s *SQLite) Index(ctx context.Context, records []record.Record) error {
 	return s.embedAll(ctx, namespaces, documents)
 }
 
-// putSQLite replaces the documents of one namespace. It skips documents that are outdated or
-// sensitive.
+// putSQLite replaces the documents of one namespace. It skips documents that are outdated or sensitive.
 func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []document) error {
-	var current []document
+	docs, err := currentSQLite(ctx, tx, namespace, docs)
+	if err != nil || len(docs) == 0 {
+		return err
+	}
 	var phrases []phrase
-	concepts := [][4]any{} // id, key, name, kind
-	for _, d := range docs {
-		var fresh bool
-		if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM memories WHERE namespace = ? AND id = ? AND revision = ? AND NOT sensitive)",
-			namespace, d.record.ID[:], d.record.Revision).Scan(&fresh); err != nil {
-			return err
-		}
-		if !fresh {
-			continue
-		}
-		current, phrases = append(current, d), append(phrases, d.phrases...)
+	var concepts [][4]any             // id, key, name, kind
+	read := make([][2]any, len(docs)) // memory, digest
+	for i, d := range docs {
+		phrases = append(phrases, d.phrases...)
 		for _, c := range d.concepts {
 			concepts = append(concepts, [4]any{conceptID(c.Key), c.Key, c.Name, c.Kind})
 		}
+		read[i] = [2]any{d.record.ID, digest(d.record)}
 	}
-	var args sqlite.Args
-	if _, err := tx.ExecContext(ctx, `
+	if err := execSQLite(ctx, tx, `
+		DELETE FROM graph_facts WHERE namespace = ?1 AND memory_id IN (SELECT unhex(value ->> 0, '-') FROM json_each(?2)) AND (origin = 'text' OR origin = 'model'
+			AND NOT EXISTS (SELECT 1 FROM graph_extractions x JOIN json_each(?2) j ON x.digest = j.value ->> 1
+				WHERE x.namespace = graph_facts.namespace AND x.memory_id = graph_facts.memory_id AND x.memory_id = unhex(j.value ->> 0, '-')))`, namespace, read); err != nil {
+		return err
+	}
+	if err := execSQLite(ctx, tx, `
 		INSERT INTO graph_concepts (namespace, id, key, name, kind)
-		SELECT `+args.Add(namespace)+`, value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(`+args.AddJSON(concepts)+`) WHERE true
-		ON CONFLICT (namespace, id) DO NOTHING`, args...); err != nil {
+		SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?2) WHERE true
+		ON CONFLICT (namespace, id) DO NOTHING`, namespace, concepts); err != nil {
 		return err
 	}
 	known, err := knownSQLite(ctx, tx, namespace, conceptIDs(phrases))
-	if err != nil || len(current) == 0 {
-		return err
-	}
-	version, err := nextVersionSQLite(ctx, tx, namespace)
 	if err != nil {
 		return err
 	}
-	for _, d := range current {
-		if err := putDocument(ctx, tx, d, d.mentions(known), version); err != nil {
+	ends, err := endsSQLite(ctx, tx, namespace, read)
+	if err != nil {
+		return err
+	}
+	memories := make([][3]any, len(docs)) // id, mentions, links
+	var aliases [][4]any                  // memory, alias, concept, since
+	for i, d := range docs {
+		links, err := json.Marshal(authorLinks(d.record))
+		if err != nil {
 			return err
 		}
+		memories[i] = [3]any{d.record.ID, storedMentions(d.mentions(known, ends[d.record.ID])), string(links)}
+		for _, a := range d.aliases() {
+			aliases = append(aliases, [4]any{d.record.ID, a.alias, a.of, since(d.record).UnixMicro()})
+		}
 	}
-	return nil
+	if err := execSQLite(ctx, tx, `
+		INSERT INTO graph_memories (namespace, memory_id, mentions, links)
+		SELECT ?1, unhex(value ->> 0, '-'), value ->> 1, value ->> 2 FROM json_each(?2) WHERE true
+		ON CONFLICT (namespace, memory_id) DO UPDATE SET mentions = excluded.mentions, links = excluded.links`, namespace, memories); err != nil {
+		return err
+	}
+	return execSQLite(ctx, tx, `
+		INSERT INTO graph_facts (namespace, memory_id, source_id, target_id, relation, valid_from)
+		SELECT ?1, unhex(value ->> 0, '-'), value ->> 1, value ->> 2, '`+AliasRelation+`', value ->> 3 FROM json_each(?2) WHERE true
+		ON CONFLICT DO NOTHING`, namespace, aliases)
 }
 
-// nextVersionSQLite increments the graph's version.
-func nextVersionSQLite(ctx context.Context, tx *sql.Tx, namespace string) (version int64, err error) {
-	err = tx.QueryRowContext(ctx, `
-		INSERT INTO graph_versions (namespace, version, removed) VALUES (?, 1, 0)
-		ON CONFLICT (namespace) DO UPDATE SET version = version + 1 RETURNING version`, namespace).Scan(&version)
-	return version, err
-}
-
-func putDocument(ctx context.Context, tx *sql.Tx, d document, mentions []mention, version int64) error {
-	mentioned := make([][2]any, len(mentions)) // concept, salience
-	for i, m := range mentions {
-		mentioned[i] = [2]any{m.concept, m.salience}
+// execSQLite runs a statement with a namespace, ?1, and a list as JSON, ?2, unless the list is empty.
+func execSQLite[T any](ctx context.Context, tx *sql.Tx, statement, namespace string, list []T) error {
+	if len(list) == 0 {
+		return nil
 	}
-	linked := [][4]any{} // source, target, weight, relation
-	for _, e := range d.aliases(mentions) {
-		linked = append(linked, [4]any{e.source, e.target, e.weight, e.relation})
-	}
-	authored := [][2]any{} // target, relation
-	for _, l := range authorLinks(d.record) {
-		authored = append(authored, [2]any{l.target, l.relation})
-	}
-	from, to := validity(d.record)
 	var args sqlite.Args
-	var (
-		namespace = args.Add(d.record.Namespace)
-		memory    = args.Add(d.record.ID[:])
-		revision  = args.Add(d.record.Revision)
-		concepts  = args.AddJSON(mentioned)
-		pairs     = args.AddJSON(linked)
-		validFrom = args.Add(sqlite.Micros(from))
-		validTo   = args.Add(sqlite.Micros(to))
-		end       = args.Add(endKey(d.record.ID))
-		change    = args.Add(version)
-		links     = args.AddJSON(authored)
-		read      = args.Add(digest(d.record))
-	)
-	for _, statement := range []string{
-		`DELETE FROM graph_concept_edges INDEXED BY graph_concept_edges_by_memory WHERE namespace = ` + namespace + ` AND memory_id = ` + memory + ` AND origin = 'model'
-			AND NOT EXISTS (SELECT 1 FROM graph_extractions x WHERE x.namespace = ` + namespace + ` AND x.memory_id = ` + memory + ` AND x.digest = ` + read + `)`,
-		`INSERT INTO graph_memory_concepts (namespace, concept_id, memory_id, salience, revision)
-			SELECT ` + namespace + `, value ->> 0, ` + memory + `, value ->> 1, ` + revision + ` FROM json_each(` + concepts + `) WHERE true
-			ON CONFLICT (namespace, concept_id, memory_id) DO UPDATE SET salience = excluded.salience, revision = excluded.revision`,
-		`DELETE FROM graph_memory_concepts INDEXED BY graph_memory_concepts_by_memory WHERE namespace = ` + namespace + ` AND memory_id = ` + memory + `
-			AND concept_id NOT IN (SELECT value ->> 0 FROM json_each(` + concepts + `))
-			AND NOT EXISTS (SELECT 1 FROM graph_concept_edges e INDEXED BY graph_concept_edges_by_memory WHERE e.namespace = ` + namespace + `
-				AND e.memory_id = ` + memory + ` AND e.origin <> 'text' AND concept_id IN (e.source_id, e.target_id))`,
-		`DELETE FROM graph_concept_edges INDEXED BY graph_concept_edges_by_memory WHERE namespace = ` + namespace + ` AND memory_id = ` + memory + ` AND origin = 'text'`,
-		`UPDATE graph_concept_edges INDEXED BY graph_concept_edges_by_memory SET valid_to = coalesce(min(stated_to, ` + validTo + `), stated_to, ` + validTo + `)
-			WHERE namespace = ` + namespace + ` AND memory_id = ` + memory + ` AND origin <> 'text'`,
-		`INSERT INTO graph_concept_edges (namespace, source_id, target_id, relation, memory_id, weight, valid_from, valid_to)
-			SELECT ` + namespace + `, value ->> 0, value ->> 1, value ->> 3, ` + memory + `, value ->> 2, ` + validFrom + `, ` + validTo + `
-			FROM json_each(` + pairs + `) WHERE true ON CONFLICT DO NOTHING`,
-		`INSERT INTO graph_link_ends (namespace, memory_id, key, version) VALUES (` + namespace + `, ` + memory + `, ` + end + `, ` + change + `)
-			ON CONFLICT (namespace, memory_id) DO UPDATE SET version = excluded.version`,
-		`DELETE FROM graph_memory_links WHERE namespace = ` + namespace + ` AND source_id = ` + memory,
-		`INSERT INTO graph_memory_links (namespace, source_id, target_key, relation)
-			SELECT ` + namespace + `, ` + memory + `, value ->> 0, value ->> 1 FROM json_each(` + links + `)`,
-	} {
-		if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
-			return err
+	args.Add(namespace)
+	args.AddJSON(list)
+	_, err := tx.ExecContext(ctx, statement, args...)
+	return err
+}
+
+// currentSQLite returns the documents that are current and not sensitive.
+func currentSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []document) ([]document, error) {
+	given := make([][2]any, len(docs)) // id, revision
+	for i, d := range docs {
+		given[i] = [2]any{d.record.ID, d.record.Revision}
+	}
+	var args sqlite.Args
+	ns := args.Add(namespace)
+	rows, err := tx.QueryContext(ctx, `
+		SELECT j.key FROM json_each(`+args.AddJSON(given)+`) j
+		CROSS JOIN memories m ON m.namespace = `+ns+` AND m.id = unhex(j.value ->> 0, '-') AND m.revision = j.value ->> 1 AND NOT m.sensitive
+		ORDER BY j.key`, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var out []document
+	var at int
+	for rows.Next() {
+		if err := rows.Scan(&at); err != nil {
+			return nil, err
+		}
+		out = append(out, docs[at])
+	}
+	return out, rows.Err()
+}
+
+// endsSQLite returns the ends of the facts of memories, which are the first of each pair.
+func endsSQLite(ctx context.Context, tx *sql.Tx, namespace string, memories [][2]any) (map[uuid.UUID][]int64, error) {
+	var args sqlite.Args
+	ns := args.Add(namespace)
+	rows, err := tx.QueryContext(ctx, `
+		SELECT memory_id, source_id, target_id FROM graph_facts
+		WHERE namespace = `+ns+` AND memory_id IN (SELECT unhex(value ->> 0, '-') FROM json_each(`+args.AddJSON(memories)+`))`, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	ends := map[uuid.UUID][]int64{}
+	var id uuid.UUID
+	var source, target int64
+	for rows.Next() {
+		if err := rows.Scan(&id, &source, &target); err != nil {
+			return nil, err
+		}
+		ends[id] = append(ends[id], source, target)
+	}
+	return ends, rows.Err()
+}
+
+// storedMentions is the column graph_memories.mentions: concepts with their salience in hundredths, as JSON.
+func storedMentions(list []mention) string {
+	text := []byte{'['}
+	for i, m := range list {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(append(text, '['), m.concept, 10)
+		text = strconv.AppendInt(append(text, ','), int64(math.Round(m.salience*100)), 10)
+		text = append(text, ']')
+	}
+	return string(append(text, ']'))
+}
+
+// eachMention reads storedMentions. encoding/json takes ten times as long.
+func eachMention(stored []byte, fn func(mention)) {
+	var numbers [2]int64
+	n, negative, inside := 0, false, false
+	for _, b := range stored {
+		switch {
+		case b == '-':
+			negative = true
+		case '0' <= b && b <= '9':
+			numbers[n], inside = numbers[n]*10+int64(b-'0'), true
+		case inside:
+			if negative {
+				numbers[n] = -numbers[n]
+			}
+			if n++; n == len(numbers) {
+				fn(mention{numbers[0], float64(numbers[1]) / 100})
+				numbers, n = [2]int64{}, 0
+			}
+			negative, inside = false, false
 		}
 	}
-	return nil
 }
 
 // knownSQLite returns the mentions of each known concept, by id.
@@ -176,25 +233,11 @@ func knownSQLite(ctx context.Context, tx *sql.Tx, namespace string, ids []int64)
 	return known, rows.Err()
 }
 
-// liveSQLite is sqlite.Live at the query's time.
-func liveSQLite(q leg.Query, f record.Filter, args *sqlite.Args) string {
-	f.IncludeSuperseded = q.Filter.IncludeSuperseded
-	if q.AsOf.IsZero() {
-		return sqlite.Live(f, "m", args)
-	}
-	at := args.Add(q.AsOf.UnixMicro())
-	where := "coalesce(m.occurred_at, m.created_at) <= " + at + " AND (m.expires_at IS NULL OR m.expires_at > " + at + ")"
-	if !f.IncludeSuperseded {
-		where += " AND (m.superseded_by IS NULL OR m.updated_at > " + at + ")"
-	}
-	return where + sqlite.Matches(f, "m", args)
-}
-
 // Status implements leg.Searcher.
 func (s *SQLite) Status(ctx context.Context, namespace string) (leg.Status, error) {
 	var indexed, excluded int64
 	if err := s.db.Read.QueryRowContext(ctx, `
-		SELECT (SELECT count(DISTINCT memory_id) FROM graph_memory_concepts WHERE namespace = ?1),
+		SELECT (SELECT count(*) FROM graph_memories WHERE namespace = ?1),
 			(SELECT count(*) FROM memories WHERE namespace = ?1 AND sensitive)`, namespace).Scan(&indexed, &excluded); err != nil {
 		return leg.Status{}, err
 	}

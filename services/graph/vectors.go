@@ -35,10 +35,14 @@ type vectorStore interface {
 	// unembedded returns the distinct concepts and facts of memories without a vector of model. It leaves out phrases,
 	// which are too weak.
 	unembedded(ctx context.Context, namespace, model string, memories []uuid.UUID) ([]unembedded, error)
-	// putVectors stores vectors of concepts and facts and bumps the memories' version. It skips deleted ones.
+	// putVectors stores vectors of concepts and facts, and logs that the memories have changed. It skips deleted ones.
 	putVectors(ctx context.Context, namespace, model string, memories []uuid.UUID, of []unembedded, vectors []code) error
 	// namespaces returns those with a graph.
 	namespaces(ctx context.Context) ([]string, error)
+	// memories returns the ids of the memories in a graph.
+	memories(ctx context.Context, namespace string) ([]uuid.UUID, error)
+	// names returns the names of concepts that exist.
+	names(ctx context.Context, namespace string, ids []int64) (map[int64]string, error)
 }
 
 // modelName identifies the vector space; "" without an embedder.

@@ -15,14 +15,14 @@ func (p *Postgres) unembedded(ctx context.Context, namespace, model string, memo
 		rows, err := tx.Query(ctx, `
 			SELECT DISTINCT c.id, 0::bigint, '', c.name
 			FROM graph.memory_concepts m JOIN graph.concepts c ON c.namespace = m.namespace AND c.id = m.concept_id
-			WHERE m.namespace = $1 AND m.memory_id = ANY($2) AND m.salience > $4 AND c.vector_model IS DISTINCT FROM $3
+			WHERE m.namespace = $1 AND m.memory_id = ANY($2) AND m.salience >= $4 AND c.vector_model IS DISTINCT FROM $3
 			UNION ALL
 			SELECT DISTINCT e.source_id, e.target_id, e.relation, s.name || ' ' || e.relation || ' ' || t.name
-			FROM graph.concept_edges e
+			FROM graph.facts e
 			JOIN graph.concepts s ON s.namespace = e.namespace AND s.id = e.source_id
 			JOIN graph.concepts t ON t.namespace = e.namespace AND t.id = e.target_id
 			WHERE e.namespace = $1 AND e.memory_id = ANY($2) AND e.origin <> 'text' AND e.relation <> $5 AND e.vector_model IS DISTINCT FROM $3`,
-			namespace, memories, model, saliencePhrase, AliasRelation)
+			namespace, memories, model, salienceResolved, AliasRelation)
 		if err != nil {
 			return err
 		}
@@ -58,20 +58,16 @@ func (p *Postgres) putVectors(ctx context.Context, namespace, model string, memo
 			if _, err := tx.Exec(ctx, "SELECT graph.lock_namespace($1)", namespace); err != nil {
 				return err
 			}
-			version, err := nextVersionPostgres(ctx, tx, namespace)
-			if err != nil {
-				return err
-			}
 			batch := &pgx.Batch{}
 			batch.Queue(`
 				UPDATE graph.concepts c SET vector = v.vector, vector_model = $2 FROM unnest($3::bigint[], $4::bytea[]) AS v (id, vector)
 				WHERE c.namespace = $1 AND c.id = v.id`, namespace, model, concepts, named)
 			batch.Queue(`
-				UPDATE graph.concept_edges e SET vector = v.vector, vector_model = $2
+				UPDATE graph.facts e SET vector = v.vector, vector_model = $2
 				FROM unnest($3::bigint[], $4::bigint[], $5::text[], $6::bytea[]) AS v (source, target, relation, vector)
 				WHERE e.namespace = $1 AND e.source_id = v.source AND e.target_id = v.target AND e.relation = v.relation AND e.memory_id = ANY($7)`,
 				namespace, model, sources, targets, relations, stated, memories)
-			batch.Queue("UPDATE graph.link_ends SET version = $3 WHERE namespace = $1 AND memory_id = ANY($2)", namespace, memories, version)
+			batch.Queue("UPDATE graph.link_ends SET key = key WHERE namespace = $1 AND memory_id = ANY($2)", namespace, memories) // which logs that they have changed
 			return tx.SendBatch(ctx, batch).Close()
 		})
 		if !postgres.IsRetryable(err) {
@@ -83,9 +79,34 @@ func (p *Postgres) putVectors(ctx context.Context, namespace, model string, memo
 
 // namespaces implements vectorStore.
 func (p *Postgres) namespaces(ctx context.Context) ([]string, error) {
-	rows, err := postgres.In(p.pool, postgres.AllNamespaces).Query(ctx, "SELECT namespace FROM graph.versions ORDER BY namespace")
+	rows, err := postgres.In(p.pool, postgres.AllNamespaces).Query(ctx, "SELECT DISTINCT namespace FROM graph.link_ends ORDER BY namespace")
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// memories implements vectorStore.
+func (p *Postgres) memories(ctx context.Context, namespace string) ([]uuid.UUID, error) {
+	rows, err := postgres.In(p.Or(p.pool), namespace).Query(ctx, "SELECT memory_id FROM graph.link_ends WHERE namespace = $1", namespace)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+}
+
+// names implements vectorStore.
+func (p *Postgres) names(ctx context.Context, namespace string, ids []int64) (map[int64]string, error) {
+	rows, err := postgres.In(p.Or(p.pool), namespace).Query(ctx, "SELECT id, name FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)", namespace, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := map[int64]string{}
+	var id int64
+	var name string
+	_, err = pgx.ForEachRow(rows, []any{&id, &name}, func() error {
+		out[id] = name
+		return nil
+	})
+	return out, err
 }

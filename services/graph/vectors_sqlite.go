@@ -16,13 +16,14 @@ func (s *SQLite) unembedded(ctx context.Context, namespace, model string, memori
 	rows, err := s.db.Read.QueryContext(ctx, `
 		SELECT DISTINCT c.id, 0, '', c.name
 		FROM json_each(`+ids+`) j
-		CROSS JOIN graph_memory_concepts m INDEXED BY graph_memory_concepts_by_memory ON m.namespace = `+ns+` AND m.memory_id = unhex(j.value, '-')
-		CROSS JOIN graph_concepts c ON c.namespace = m.namespace AND c.id = m.concept_id
-		WHERE m.salience > `+args.Add(saliencePhrase)+` AND c.vector_model IS NOT `+of+`
+		CROSS JOIN graph_memories m ON m.namespace = `+ns+` AND m.memory_id = unhex(j.value, '-')
+		CROSS JOIN json_each(m.mentions) n
+		CROSS JOIN graph_concepts c ON c.namespace = m.namespace AND c.id = n.value ->> 0
+		WHERE n.value ->> 1 >= `+args.Add(int(salienceResolved*100))+` AND c.vector_model IS NOT `+of+`
 		UNION ALL
 		SELECT DISTINCT e.source_id, e.target_id, e.relation, s.name || ' ' || e.relation || ' ' || t.name
 		FROM json_each(`+ids+`) j
-		CROSS JOIN graph_concept_edges e INDEXED BY graph_concept_edges_by_memory ON e.namespace = `+ns+` AND e.memory_id = unhex(j.value, '-')
+		CROSS JOIN graph_facts e ON e.namespace = `+ns+` AND e.memory_id = unhex(j.value, '-')
 		CROSS JOIN graph_concepts s ON s.namespace = e.namespace AND s.id = e.source_id
 		CROSS JOIN graph_concepts t ON t.namespace = e.namespace AND t.id = e.target_id
 		WHERE e.origin <> 'text' AND e.relation <> `+args.Add(AliasRelation)+` AND e.vector_model IS NOT `+of, args...)
@@ -44,16 +45,13 @@ func (s *SQLite) unembedded(ctx context.Context, namespace, model string, memori
 // putVectors implements vectorStore.
 func (s *SQLite) putVectors(ctx context.Context, namespace, model string, memories []uuid.UUID, of []unembedded, vectors []code) error {
 	return s.db.Update(ctx, func(tx *sql.Tx) error {
-		version, err := nextVersionSQLite(ctx, tx, namespace)
-		if err != nil {
-			return err
-		}
 		for i, u := range of {
+			var err error
 			if u.relation == "" {
 				_, err = tx.ExecContext(ctx, "UPDATE graph_concepts SET vector = ?, vector_model = ? WHERE namespace = ? AND id = ?", vectors[i].bytes(), model, namespace, u.concept)
 			} else {
 				var args sqlite.Args
-				_, err = tx.ExecContext(ctx, `UPDATE graph_concept_edges SET vector = `+args.Add(vectors[i].bytes())+`, vector_model = `+args.Add(model)+`
+				_, err = tx.ExecContext(ctx, `UPDATE graph_facts SET vector = `+args.Add(vectors[i].bytes())+`, vector_model = `+args.Add(model)+`
 					WHERE namespace = `+args.Add(namespace)+` AND source_id = `+args.Add(u.concept)+` AND target_id = `+args.Add(u.target)+`
 						AND relation = `+args.Add(u.relation)+` AND memory_id IN (SELECT unhex(value, '-') FROM json_each(`+args.AddJSON(memories)+`))`, args...)
 			}
@@ -61,27 +59,57 @@ func (s *SQLite) putVectors(ctx context.Context, namespace, model string, memori
 				return err
 			}
 		}
-		var args sqlite.Args
-		_, err = tx.ExecContext(ctx, `UPDATE graph_link_ends SET version = `+args.Add(version)+` WHERE namespace = `+args.Add(namespace)+`
-			AND memory_id IN (SELECT unhex(value, '-') FROM json_each(`+args.AddJSON(memories)+`))`, args...)
-		return err
+		return execSQLite(ctx, tx, "UPDATE graph_memories SET links = links WHERE namespace = ?1 AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?2))",
+			namespace, memories) // which logs that they have changed
 	})
+}
+
+// memories implements vectorStore.
+func (s *SQLite) memories(ctx context.Context, namespace string) ([]uuid.UUID, error) {
+	return column[uuid.UUID](ctx, s.db, "SELECT memory_id FROM graph_memories WHERE namespace = ?", namespace)
 }
 
 // namespaces implements vectorStore.
 func (s *SQLite) namespaces(ctx context.Context) ([]string, error) {
-	rows, err := s.db.Read.QueryContext(ctx, "SELECT namespace FROM graph_versions ORDER BY namespace")
+	return column[string](ctx, s.db, "SELECT DISTINCT namespace FROM graph_memories ORDER BY namespace")
+}
+
+// column returns the only column of a query.
+func column[T any](ctx context.Context, db *sqlite.DB, query string, args ...any) ([]T, error) {
+	rows, err := db.Read.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	var out []string
+	var out []T
 	for rows.Next() {
-		var namespace string
-		if err := rows.Scan(&namespace); err != nil {
+		var v T
+		if err := rows.Scan(&v); err != nil {
 			return nil, err
 		}
-		out = append(out, namespace)
+		out = append(out, v)
+	}
+	return out, rows.Err()
+}
+
+// names implements vectorStore.
+func (s *SQLite) names(ctx context.Context, namespace string, ids []int64) (map[int64]string, error) {
+	var args sqlite.Args
+	rows, err := s.db.Read.QueryContext(ctx, `
+		SELECT c.id, c.name FROM json_each(`+args.AddJSON(ids)+`) j
+		CROSS JOIN graph_concepts c ON c.namespace = `+args.Add(namespace)+` AND c.id = j.value`, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	out := map[int64]string{}
+	for rows.Next() {
+		var id int64
+		var name string
+		if err := rows.Scan(&id, &name); err != nil {
+			return nil, err
+		}
+		out[id] = name
 	}
 	return out, rows.Err()
 }

@@ -96,7 +96,7 @@ func found(t *testing.T, s store, q leg.Query, r record.Record) bool {
 func vectors(t *testing.T, f *storetest.Fixture, model embed.Embedder) int {
 	t.Helper()
 	where := "vector_model = '" + model.Model().String() + "'"
-	return count(t, f, "concepts", where) + count(t, f, "concept_edges", where)
+	return count(t, f, "concepts", where) + count(t, f, "facts", where)
 }
 
 // TestMeaning: a query that names nothing links to what is near to it in meaning: a concept, or a fact.

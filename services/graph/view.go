@@ -16,45 +16,64 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 // Viewer opens graphs for inspection.
 type Viewer interface {
-	// View reads a namespace's current graph.
+	// View returns a namespace's current graph. The caller must Close it, and must not ask the database meanwhile.
 	View(ctx context.Context, namespace string) (*View, error)
 }
 
-// View is a snapshot of a namespace's graph.
+// View shows a namespace's graph in memory. It stays as it is until Close.
 type View struct {
 	network *network
 	names   map[int64]string
+	close   func()
 }
 
-// View implements Viewer.
+// View implements Viewer. Names of the newest concepts may be their keys.
 func (s *searcher) View(ctx context.Context, namespace string) (*View, error) {
-	at, err := s.store.state(ctx, namespace)
+	var ids []int64
+	ready, err := s.withNetwork(ctx, namespace, func(n *network) { ids = slices.Collect(maps.Keys(n.concept)) })
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.store.changes(ctx, namespace, s.replicas.model, 0)
+	if !ready {
+		return nil, replica.ErrTooLarge
+	}
+	names, err := s.store.names(ctx, namespace, ids)
 	if err != nil {
 		return nil, err
 	}
-	n := newNetwork(s.replicas.dims)
-	n.at = at
-	if err := (update{changed: rows}).apply(ctx, n, s.replicas.reader, namespace); err != nil {
+	view, err := s.images.View(ctx, namespace, replica.Need{Part: indexName}, 1)
+	if err != nil {
 		return nil, err
 	}
-	ids := make([]int64, 0, len(n.concepts))
-	for i := range n.concepts {
-		ids = append(ids, n.concepts[i].id)
+	return &View{view.Part.(*network), names, view.Close}, nil
+}
+
+// Close ends the use of a view.
+func (v *View) Close() { v.close() }
+
+// name is a concept's name.
+func (v *View) name(id int64) string {
+	if name, known := v.names[id]; known {
+		return name
 	}
-	texts, err := s.store.texts(ctx, namespace, "", ids)
-	names := make(map[int64]string, len(texts))
-	for id, text := range texts {
-		names[id] = text.name
+	return v.network.concepts[v.network.concept[id]].key
+}
+
+// memories returns the rows of the memories in the graph, in the order of their ids.
+func (v *View) memories() []uint32 {
+	var out []uint32
+	for row := range v.network.memories {
+		if v.network.memories[row].indexed {
+			out = append(out, uint32(row))
+		}
 	}
-	return &View{n, names}, err
+	slices.SortFunc(out, func(a, b uint32) int { return compareIDs(v.network.rows.IDs[a], v.network.rows.IDs[b]) })
+	return out
 }
 
 // Stats are counts of a graph.
@@ -71,7 +90,7 @@ type Stats struct {
 
 // Stats counts.
 func (v *View) Stats() Stats {
-	s := Stats{Memories: len(v.network.memory)}
+	s := Stats{Memories: v.network.indexed}
 	hub := v.network.hub()
 	for i := range v.network.concepts {
 		switch n := len(v.network.concepts[i].mentions); {
@@ -86,12 +105,12 @@ func (v *View) Stats() Stats {
 	}
 	s.Vectors = len(v.network.said.rows)
 	for i := range v.network.concepts {
-		if v.network.meanings.has(int32(i)) {
+		if v.network.meanings.has(uint32(i)) {
 			s.Vectors++
 		}
 	}
-	for _, at := range v.network.memory {
-		m := &v.network.memories[at]
+	for i := range v.network.memories {
+		m := &v.network.memories[i]
 		s.Mentions, s.Facts, s.Links = s.Mentions+len(m.mentions), s.Facts+len(m.Facts), s.Links+len(m.Links)
 	}
 	return s
@@ -126,12 +145,12 @@ func (v *View) Concept(name string) (ConceptView, bool) {
 		return ConceptView{}, false
 	}
 	row := &v.network.concepts[at]
-	c := ConceptView{Name: v.names[row.id]}
+	c := ConceptView{Name: v.name(row.id)}
 	for _, a := range row.mentions {
-		memory := &v.network.memories[a.to]
-		c.Memories = append(c.Memories, memory.ID)
+		id := v.network.rows.IDs[a.to]
+		c.Memories = append(c.Memories, id)
 		if a.salience >= salienceTitle {
-			c.Pages = append(c.Pages, memory.ID)
+			c.Pages = append(c.Pages, id)
 		}
 	}
 	slices.SortFunc(c.Memories, compareIDs)
@@ -160,16 +179,17 @@ func (v *View) Concept(name string) (ConceptView, bool) {
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
 func (v *View) statement(r factRef) Statement {
-	m := &v.network.memories[r.memory]
-	f := &m.Facts[r.fact]
-	s := Statement{Subject: v.names[f.Source], Relation: f.Relation, Object: v.names[f.Target], Memory: m.ID, From: fromMicros(f.From), To: fromMicros(f.To), Single: f.Single, StatedTo: fromMicros(f.To)}
-	if m.To != 0 && (f.To == 0 || m.To < f.To) {
-		s.To = fromMicros(m.To)
+	f, rows := &v.network.memories[r.memory].Facts[r.fact], v.network.rows
+	s := Statement{
+		Subject: v.name(f.Source), Relation: f.Relation, Object: v.name(f.Target), Memory: rows.IDs[r.memory],
+		From: fromMicros(f.From), To: fromMicros(f.To), Single: f.Single, StatedTo: fromMicros(f.To),
+	}
+	if to := rows.To[r.memory]; to != 0 && (f.To == 0 || to < f.To) {
+		s.To = fromMicros(to)
 	}
 	if by, closed := v.network.closing(r, moment{}); closed {
-		closer := &v.network.memories[by.memory]
-		if at := fromMicros(closer.Facts[by.fact].From); s.To.IsZero() || at.Before(s.To) {
-			s.To, s.ClosedBy = at, closer.ID
+		if at := fromMicros(v.network.memories[by.memory].Facts[by.fact].From); s.To.IsZero() || at.Before(s.To) {
+			s.To, s.ClosedBy = at, rows.IDs[by.memory]
 		}
 	}
 	return s
@@ -198,7 +218,7 @@ func (v *View) Neighbours(name string) []Neighbour {
 	byID := map[int64]*Neighbour{}
 	of := func(id int64) *Neighbour {
 		if byID[id] == nil {
-			byID[id] = &Neighbour{Name: v.names[id]}
+			byID[id] = &Neighbour{Name: v.name(id)}
 		}
 		return byID[id]
 	}
@@ -247,7 +267,10 @@ func (v *View) Path(from, to string) []leg.Step {
 	way := w.shortest(conceptNodeAt(start), conceptNodeAt(end))
 	steps := make([]leg.Step, len(way))
 	for i, stop := range way {
-		steps[i] = leg.Step{Relation: stop.relation, Concept: v.names[stop.concept], Memory: stop.memory}
+		steps[i] = leg.Step{Relation: stop.relation, Memory: stop.memory}
+		if stop.memory == uuid.Nil {
+			steps[i].Concept = v.name(stop.concept)
+		}
 	}
 	return steps
 }
@@ -274,9 +297,9 @@ func (w *walker) shortest(from, to node) []waypoint {
 // Triples returns all facts, aliases included, by memory.
 func (v *View) Triples() []Statement {
 	var out []Statement
-	for _, at := range v.network.memory {
+	for _, at := range v.memories() {
 		for i := range v.network.memories[at].Facts {
-			out = append(out, v.statement(factRef{at, int32(i)}))
+			out = append(out, v.statement(factRef{at, uint32(i)}))
 		}
 	}
 	slices.SortFunc(out, func(a, b Statement) int {
@@ -287,16 +310,14 @@ func (v *View) Triples() []Statement {
 
 // pairs calls mention for each memory's concepts and then fact for each valid fact, in order.
 func (v *View) pairs(mention func(memory uuid.UUID, concept int64, salience float32), fact func(s Statement, source, target int64)) {
-	for _, id := range slices.SortedFunc(maps.Keys(v.network.memory), compareIDs) {
-		m := &v.network.memories[v.network.memory[id]]
-		for _, a := range m.mentions {
-			mention(id, v.network.concepts[a.to].id, a.salience)
+	for _, at := range v.memories() {
+		for _, a := range v.network.memories[at].mentions {
+			mention(v.network.rows.IDs[at], v.network.concepts[a.to].id, a.salience)
 		}
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(v.network.memory), compareIDs) {
-		at := v.network.memory[id]
+	for _, at := range v.memories() {
 		for i := range v.network.memories[at].Facts {
-			if r := (factRef{at, int32(i)}); v.network.holds(r, moment{}) {
+			if r := (factRef{at, uint32(i)}); v.network.holds(r, moment{}) {
 				f := &v.network.memories[at].Facts[i]
 				fact(v.statement(r), f.Source, f.Target)
 			}
@@ -320,7 +341,7 @@ func (v *View) DOT(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("digraph memories {\n")
 	for _, id := range v.conceptIDs() {
-		fmt.Fprintf(&b, "  c%d [label=%s];\n", uint64(id), strconv.Quote(v.names[id]))
+		fmt.Fprintf(&b, "  c%d [label=%s];\n", uint64(id), strconv.Quote(v.name(id)))
 	}
 	v.pairs(func(memory uuid.UUID, concept int64, salience float32) {
 		fmt.Fprintf(&b, "  \"%s\" -> c%d [weight=%g];\n", memory, uint64(concept), salience)
@@ -348,10 +369,10 @@ func (v *View) GraphML(w io.Writer) error {
 <graph edgedefault="directed">
 `)
 	for _, id := range v.conceptIDs() {
-		fmt.Fprintf(&b, "<node id=\"c%d\"><data key=\"name\">%s</data><data key=\"kind\">concept</data></node>\n", uint64(id), text(v.names[id]))
+		fmt.Fprintf(&b, "<node id=\"c%d\"><data key=\"name\">%s</data><data key=\"kind\">concept</data></node>\n", uint64(id), text(v.name(id)))
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(v.network.memory), compareIDs) {
-		fmt.Fprintf(&b, "<node id=\"%s\"><data key=\"kind\">memory</data></node>\n", id)
+	for _, at := range v.memories() {
+		fmt.Fprintf(&b, "<node id=\"%s\"><data key=\"kind\">memory</data></node>\n", v.network.rows.IDs[at])
 	}
 	v.pairs(func(memory uuid.UUID, concept int64, salience float32) {
 		fmt.Fprintf(&b, "<edge source=\"%s\" target=\"c%d\"><data key=\"relation\">%s</data><data key=\"weight\">%g</data></edge>\n", memory, uint64(concept), viaNames, salience)

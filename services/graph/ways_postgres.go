@@ -29,13 +29,7 @@ func (p *Postgres) paths(ctx context.Context, tx pgx.Tx, q leg.Query, starts []s
 		FROM stops s
 		JOIN graph.concepts c ON c.namespace = `+in.namespace+` AND c.id = s.id
 			AND c.mentions <= `+in.degree+`::bigint * CASE s.hop WHEN 0 THEN `+in.startDegree+`::bigint ELSE 1 END
-		CROSS JOIN LATERAL (
-			SELECT e.target_id AS other, e.relation, false AS back, e.weight FROM graph.concept_edges e
-			WHERE e.namespace = `+in.namespace+` AND e.source_id = s.id AND `+in.holds+`
-			UNION ALL
-			SELECT e.source_id, e.relation, true, e.weight FROM graph.concept_edges e
-			WHERE e.namespace = `+in.namespace+` AND e.target_id = s.id AND `+in.holds+`
-		) e
+		CROSS JOIN LATERAL (`+in.edges("s.id")+`) e
 		JOIN stops t ON t.id = e.other AND t.hop = s.hop + 1
 		GROUP BY t.id, s.id, e.relation, e.back
 		UNION ALL

@@ -36,6 +36,9 @@ type Postgres struct {
 	// Last records the outcome of writes; replace it before the first call to share one.
 	Last *trouble.Last
 
+	// Committed, if not nil, is called after each write. Set it before the first call.
+	Committed func()
+
 	pool   *pgxpool.Pool
 	inline PostgresIndex
 	// lockTime is the lock_timeout of a write.
@@ -70,6 +73,9 @@ func (s *Postgres) write(ctx context.Context, fn func(postgresTx) error) error {
 	}
 	err = s.wrap(ctx, err)
 	s.Last.Note(ctx, err)
+	if err == nil && s.Committed != nil {
+		s.Committed()
+	}
 	return err
 }
 

@@ -16,13 +16,13 @@ import (
 	"github.com/triskele/triskele/fuser/rerank"
 	"github.com/triskele/triskele/fuser/traces/recent"
 	"github.com/triskele/triskele/fuser/web"
-	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/llm/curator"
 	"github.com/triskele/triskele/services/llm/extractor"
 	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/standalone"
 )
 
@@ -36,7 +36,7 @@ type upCmd struct {
 	Lexical     lexical.Flags        `embed:"" group:"Lexical leg:"`
 	Curator     curator.Config       `embed:"" prefix:"curator-" group:"Curator:"`
 	Extractor   extractor.Config     `embed:"" prefix:"extractor-" group:"Extractor:"`
-	Dense       dense.Config         `embed:"" group:"Dense leg:"`
+	Search      replica.Config       `embed:"" group:"Search in memory:"`
 	Sweep       memory.Sweep         `embed:"" group:"Expired memories:"`
 	GraphSeeded bool                 `help:"Search the graph after the other legs, starting from what they found, instead of beside them." env:"TRISKELE_GRAPH_SEEDED" group:"Graph leg:"`
 	Policies    []byte               `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE" group:"Recall:"`
@@ -51,7 +51,7 @@ type upCmd struct {
 
 // Validate implements kong's interface.
 func (c *upCmd) Validate() error {
-	return errors.Join(c.Dense.Validate(), c.Database.check())
+	return errors.Join(c.Search.Validate(), c.Database.check())
 }
 
 // Run serves until ctx ends.
@@ -111,13 +111,13 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	system, err := standalone.Start(ctx, standalone.Config{
 		Postgres: t.url, SQLite: t.path, Embedder: embedder, Fallback: fallback, Gateway: config,
-		Lexical: c.Lexical.Config(), Dense: c.Dense, Graph: c.Graph.Config(), Curator: c.Curator, Extractor: c.Extractor, Sweep: c.Sweep,
+		Lexical: c.Lexical.Config(), Search: c.Search, Graph: c.Graph.Config(), Curator: c.Curator, Extractor: c.Extractor, Sweep: c.Sweep,
 	}, process, log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, system.Close()) }()
-	server.Concern(system.Backend.Concern)
+	server.Concern(system.Concern)
 	operators.Health(server.Serving, server.Concerns)
 	closeWeb, err := web.Open(ctx, c.Web, server, listener.Addr(), process.Service("fuser"), log, system.Serve)
 	if err != nil {

@@ -11,20 +11,20 @@ import (
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed/open"
 	"github.com/triskele/triskele/services/embed/querypath"
 	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/backend"
 	"github.com/triskele/triskele/services/wiring/daemon"
 )
 
 func main() {
 	var flags open.Flags
-	var config dense.Config
+	var search replica.Config
 	daemon.Main("dense", "Serves the dense leg, search by meaning, and keeps its index.", "127.0.0.1:7402", "dense",
 		func(ctx context.Context, b backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
-			if err := config.Validate(); err != nil {
+			if err := search.Validate(); err != nil {
 				return daemon.Service{}, err
 			}
 			first, fallback, err := flags.Open(os.Getenv)
@@ -35,13 +35,15 @@ func main() {
 			if err != nil {
 				return daemon.Service{}, err
 			}
-			index, err := b.Dense(ctx, embedder, config)
+			images := b.Images(ctx, search, log)
+			index, err := b.Dense(ctx, images, embedder)
 			if err != nil {
 				return daemon.Service{}, err
 			}
 			return daemon.Service{
 				Register: func(s *rpc.Server) { triskelev1.RegisterLegServiceServer(s, leg.NewServer(index, tel, log)) },
 				Work:     map[string]func(context.Context){"index dense": b.Worker("dense", index, log).Run},
+				Images:   images,
 			}, nil
-		}, &flags, &config)
+		}, &flags, &search)
 }

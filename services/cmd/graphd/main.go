@@ -16,12 +16,14 @@ import (
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/llm/extractor"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/backend"
 	"github.com/triskele/triskele/services/wiring/daemon"
 )
 
 type flags struct {
 	Graph     graph.Flags      `embed:"" group:"Graph leg:"`
+	Search    replica.Config   `embed:"" group:"Search in memory:"`
 	Embedder  open.Flags       `embed:"" group:"Embedder:"`
 	Extractor extractor.Config `embed:"" prefix:"extractor-" group:"Extractor:"`
 }
@@ -30,6 +32,9 @@ func main() {
 	var f flags
 	daemon.Main("graph", "Serves the graph leg, search by the names that memories share, and keeps its index.", "127.0.0.1:7403", "graph",
 		func(ctx context.Context, b backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
+			if err := f.Search.Validate(); err != nil {
+				return daemon.Service{}, err
+			}
 			first, fallback, err := f.Embedder.Open(os.Getenv)
 			if err != nil {
 				return daemon.Service{}, err
@@ -38,7 +43,8 @@ func main() {
 			if config.Embedder, err = querypath.New(first, fallback, querypath.DefaultCacheBytes, tel.MeterProvider.Meter(telemetry.ScopeName)); err != nil {
 				return daemon.Service{}, err
 			}
-			index := b.Graph(config)
+			images := b.Images(ctx, f.Search, log)
+			index := b.Graph(images, config)
 			extract, err := backend.Extraction(ctx, b, index, f.Extractor, tel, log)
 			if err != nil {
 				return daemon.Service{}, err
@@ -50,6 +56,7 @@ func main() {
 					"refresh the graph": func(ctx context.Context) { index.Refresh(ctx, log) },
 					"extract":           extract,
 				},
+				Images: images,
 			}, nil
 		}, &f)
 }

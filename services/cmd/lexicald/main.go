@@ -11,20 +11,26 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/backend"
 	"github.com/triskele/triskele/services/wiring/daemon"
 )
 
 func main() {
 	var f lexical.Flags
+	var search replica.Config
 	daemon.Main("lexical", "Serves the lexical leg: search by words.", "127.0.0.1:7401", "lexical",
 		func(ctx context.Context, b backend.Backend, _ auth.TLS, tel *telemetry.Service, log *slog.Logger) (daemon.Service, error) {
-			searcher := b.Lexical(f.Config())
+			if err := search.Validate(); err != nil {
+				return daemon.Service{}, err
+			}
+			images := b.Images(ctx, search, log)
+			searcher := b.Lexical(images, f.Config())
 			return daemon.Service{
 				Register: func(s *rpc.Server) {
 					triskelev1.RegisterLegServiceServer(s, leg.NewServer(searcher, tel, log))
 				},
-				Work: map[string]func(context.Context){"fold the lexical index": func(ctx context.Context) { b.FoldLexical(ctx, log) }},
+				Images: images,
 			}, nil
-		}, &f)
+		}, &f, &search)
 }

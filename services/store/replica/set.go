@@ -376,6 +376,17 @@ func (s *sequences) add(n int64) {
 	s.known[n] = true
 }
 
+// Fresh reports whether searches fail while the database does not answer.
+func (s *Set) Fresh() bool { return s.config.Fresh }
+
+// Concern says that the database does not answer; "" if it does.
+func (s *Set) Concern() string {
+	if s.away.Load() {
+		return away
+	}
+	return ""
+}
+
 // Len is the number of images.
 func (s *Set) Len() int {
 	s.mu.Lock()

@@ -38,6 +38,8 @@ type DB struct {
 	Read  *Reader
 	Write *sql.DB
 	Last  trouble.Last // outcome of Update
+	// Committed, if not nil, is called after each Update. Set it before the first one.
+	Committed func()
 }
 
 // Open opens or creates the file at path, in WAL mode with foreign keys on.
@@ -105,6 +107,9 @@ func (db *DB) Close() error { return errors.Join(db.Read.Close(), db.Write.Close
 func (db *DB) Update(ctx context.Context, fn func(*sql.Tx) error) error {
 	err := Wrap(db.update(ctx, fn))
 	db.Last.Note(ctx, err)
+	if err == nil && db.Committed != nil {
+		db.Committed()
+	}
 	return err
 }
 

@@ -22,6 +22,8 @@ import (
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
 )
 
@@ -45,12 +47,13 @@ type GraphIndex interface {
 // Backend is an open database.
 type Backend interface {
 	Memory() memory.Store
-	Lexical(config lexical.Config) lexical.Leg
-	// FoldLexical maintains the lexical index until ctx ends; without need for that it returns at once.
-	FoldLexical(ctx context.Context, log *slog.Logger)
+	// Images returns an empty set of the namespaces that legs search in memory. Let its Follow run beside the searches. What
+	// this backend writes is told to the last set.
+	Images(ctx context.Context, config replica.Config, log *slog.Logger) *replica.Set
+	Lexical(images *replica.Set, config lexical.Config) lexical.Leg
 	// Dense fails if the database's vectors are of another model.
-	Dense(ctx context.Context, embedder embed.Embedder, config dense.Config) (Index, error)
-	Graph(config graph.Config) GraphIndex
+	Dense(ctx context.Context, images *replica.Set, embedder embed.Embedder) (Index, error)
+	Graph(images *replica.Set, config graph.Config) GraphIndex
 	// Models manages the embedding models whose vectors the database has.
 	Models() *dense.Models
 	// Worker returns the queue worker of a derived index.
@@ -108,6 +111,18 @@ func (w *wakers) wake() {
 		default: // awake already
 		}
 	}
+}
+
+// telling is an indexer that says when it has written.
+type telling struct {
+	queue.Indexer
+	told func()
+}
+
+// Index implements queue.Indexer.
+func (t telling) Index(ctx context.Context, records []record.Record) error {
+	defer t.told()
+	return t.Indexer.Index(ctx, records)
 }
 
 // urging is a queue that wakes this process's workers when a caller waits for an index. On PostgreSQL they notice

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/store/trouble"
 )
@@ -28,6 +30,7 @@ type Postgres struct {
 	Standby *postgres.Standby
 	tasks   queue.Store
 	last    trouble.Last // of the memory stores' writes
+	images  atomic.Pointer[replica.Set]
 	wakers  wakers
 	tel     *telemetry.Service
 }
@@ -60,31 +63,42 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Pos
 // Memory implements Backend.
 func (b *Postgres) Memory() memory.Store {
 	store := memory.NewPostgres(b.pool, lexical.PostgresIndex{})
-	store.Standby, store.Last = b.Standby, &b.last
+	store.Standby, store.Last, store.Committed = b.Standby, &b.last, b.told
 	return store
 }
 
 // Concern implements Backend.
 func (b *Postgres) Concern() string { return b.last.Concern() }
 
+// told says that this process has committed something.
+func (b *Postgres) told() {
+	if images := b.images.Load(); images != nil {
+		images.Told()
+	}
+}
+
+// Images implements Backend.
+func (b *Postgres) Images(ctx context.Context, config replica.Config, log *slog.Logger) *replica.Set {
+	images := replica.NewPostgres(ctx, b.pool, b.Standby, config, b.tel.MeterProvider.Meter(telemetry.ScopeName), log)
+	b.images.Store(images)
+	return images
+}
+
 // Lexical implements Backend.
-func (b *Postgres) Lexical(config lexical.Config) lexical.Leg {
-	searcher := lexical.NewPostgres(b.pool, config)
+func (b *Postgres) Lexical(images *replica.Set, config lexical.Config) lexical.Leg {
+	searcher := lexical.NewPostgres(b.pool, images, config)
 	searcher.Standby = b.Standby
 	return searcher
 }
 
-// FoldLexical implements Backend.
-func (b *Postgres) FoldLexical(ctx context.Context, log *slog.Logger) { lexical.Fold(ctx, b.pool, log) }
-
 // Dense implements Backend.
-func (b *Postgres) Dense(ctx context.Context, embedder embed.Embedder, config dense.Config) (Index, error) {
-	return dense.NewPostgres(ctx, b.pool, b.Standby, embedder, b.tasks, config)
+func (b *Postgres) Dense(ctx context.Context, images *replica.Set, embedder embed.Embedder) (Index, error) {
+	return dense.NewPostgres(ctx, b.pool, images, b.Standby, embedder, b.tasks)
 }
 
 // Graph implements Backend.
-func (b *Postgres) Graph(config graph.Config) GraphIndex {
-	index := graph.NewPostgres(b.pool, b.tasks, config)
+func (b *Postgres) Graph(images *replica.Set, config graph.Config) GraphIndex {
+	index := graph.NewPostgres(b.pool, images, b.tasks, config)
 	index.Standby = b.Standby
 	return index
 }
@@ -95,7 +109,7 @@ func (b *Postgres) Models() *dense.Models { return dense.NewPostgresModels(b.poo
 // Worker implements Backend.
 func (b *Postgres) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
 	return &queue.Worker{
-		Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add(),
+		Index: name, Store: b.tasks, Indexer: telling{indexer, b.told}, Batch: batch, Log: log, Wake: b.wakers.add(),
 		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName), Tracer: b.tel.Tracer,
 	}
 }

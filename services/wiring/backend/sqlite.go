@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/dense"
@@ -11,6 +12,7 @@ import (
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
@@ -21,6 +23,7 @@ type SQLite struct {
 	path   string
 	tasks  *queue.SQLite
 	wakers wakers
+	images atomic.Pointer[replica.Set]
 	tel    *telemetry.Service
 }
 
@@ -32,7 +35,13 @@ func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SQLite{db: db, path: path, tasks: queue.NewSQLite(db), tel: tel}, nil
+	b := &SQLite{db: db, path: path, tasks: queue.NewSQLite(db), tel: tel}
+	db.Committed = func() {
+		if images := b.images.Load(); images != nil {
+			images.Told()
+		}
+	}
+	return b, nil
 }
 
 // Memory implements Backend.
@@ -40,19 +49,27 @@ func (b *SQLite) Memory() memory.Store {
 	return memory.NewSQLite(b.db, lexical.SQLiteIndex{}, b.wakers.wake)
 }
 
-// Lexical implements Backend.
-func (b *SQLite) Lexical(lexical.Config) lexical.Leg { return lexical.NewSQLite(b.db) }
+// Images implements Backend.
+func (b *SQLite) Images(ctx context.Context, config replica.Config, log *slog.Logger) *replica.Set {
+	images := replica.NewSQLite(ctx, b.db, config, b.tel.MeterProvider.Meter(telemetry.ScopeName), log)
+	b.images.Store(images)
+	return images
+}
 
-// FoldLexical implements Backend.
-func (b *SQLite) FoldLexical(context.Context, *slog.Logger) {}
+// Lexical implements Backend.
+func (b *SQLite) Lexical(images *replica.Set, _ lexical.Config) lexical.Leg {
+	return lexical.NewSQLite(b.db, images)
+}
 
 // Dense implements Backend.
-func (b *SQLite) Dense(ctx context.Context, embedder embed.Embedder, config dense.Config) (Index, error) {
-	return dense.NewSQLite(ctx, b.db, embedder, b.tasks, config)
+func (b *SQLite) Dense(ctx context.Context, images *replica.Set, embedder embed.Embedder) (Index, error) {
+	return dense.NewSQLite(ctx, b.db, images, embedder, b.tasks)
 }
 
 // Graph implements Backend.
-func (b *SQLite) Graph(config graph.Config) GraphIndex { return graph.NewSQLite(b.db, b.tasks, config) }
+func (b *SQLite) Graph(images *replica.Set, config graph.Config) GraphIndex {
+	return graph.NewSQLite(b.db, images, b.tasks, config)
+}
 
 // Models implements Backend.
 func (b *SQLite) Models() *dense.Models { return dense.NewSQLiteModels(b.db) }

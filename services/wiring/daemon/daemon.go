@@ -6,6 +6,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/program"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/wiring/backend"
 )
@@ -38,6 +40,8 @@ type flags struct {
 type Service struct {
 	Register func(server *rpc.Server)
 	Work     map[string]func(ctx context.Context) // background work until ctx ends, by a name for the log
+	// Images are what a leg searches in memory, kept up to date here; nil for a service that needs the database for all it does.
+	Images *replica.Set
 }
 
 // Build makes the service on an open database with a checked schema. peers is for calls to other services.
@@ -81,8 +85,15 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 		working.Go(func() { panics.Keep(ctx, log, name, work) })
 	}
 	working.Go(func() { panics.Keep(ctx, log, "follow the standby", b.Standby.Follow) })
-	server.Watch(ctx, 2*time.Second, b.Ping)
-	server.Concern(b.Concern)
+	concern := b.Concern
+	if service.Images != nil {
+		working.Go(func() { panics.Keep(ctx, log, "follow the database", service.Images.Follow) })
+		concern = func() string { return cmp.Or(b.Concern(), service.Images.Concern()) }
+	}
+	if service.Images == nil || service.Images.Fresh() {
+		server.Watch(ctx, 2*time.Second, b.Ping)
+	}
+	server.Concern(concern)
 	operators.Health(server.Serving, server.Concerns)
 	log.Info("serving", "address", listener.Addr().String(), "version", telemetry.Version())
 	if err := server.Run(ctx, listener); err != nil {

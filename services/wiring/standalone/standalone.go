@@ -9,6 +9,7 @@
 package standalone
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,6 @@ import (
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/embed/querypath"
 	"github.com/triskele/triskele/services/graph"
@@ -37,6 +37,7 @@ import (
 	"github.com/triskele/triskele/services/llm/extractor"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/wiring/backend"
 )
@@ -51,7 +52,7 @@ type Config struct {
 	Embedder embed.Embedder
 	Fallback embed.Embedder // of the same model, for queries when Embedder fails; may be nil
 	Lexical  lexical.Config
-	Dense    dense.Config
+	Search   replica.Config // of what is searched in memory; the zero value is the default
 	Gateway  gateway.Config // the legs are in this process; nil Legs means the default ones
 	Graph    graph.Config   // the zero value is the default
 	Curator  curator.Config // without a URL curation is not run
@@ -70,6 +71,7 @@ type System struct {
 	Conn    *grpc.ClientConn // to the gateway, in memory
 	// Legs are clients of the legs by name, for measurements without the gateway.
 	Legs    map[string]triskelev1.LegServiceClient
+	images  *replica.Set
 	gateway *rpc.Server // the one in memory
 	outside func(*rpc.Server, net.Listener) error
 	legs    map[string]*rpc.Server
@@ -114,7 +116,13 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if err != nil {
 		return nil, err
 	}
-	dense, err := s.Backend.Dense(ctx, embedder, config.Dense)
+	if config.Search == (replica.Config{}) {
+		config.Search = replica.DefaultConfig()
+	}
+	images := s.Backend.Images(run, config.Search, log)
+	s.images = images
+	background("follow the database", images.Follow)
+	dense, err := s.Backend.Dense(ctx, images, embedder)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +130,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		config.Graph = graph.DefaultConfig()
 	}
 	config.Graph.Embedder = embedder
-	linked := s.Backend.Graph(config.Graph)
+	linked := s.Backend.Graph(images, config.Graph)
 	background("refresh the graph", func(ctx context.Context) { linked.Refresh(ctx, log) })
 	extract, err := backend.Extraction(ctx, s.Backend, linked, config.Extractor, process.Service("graph"), log)
 	if err != nil {
@@ -133,10 +141,8 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 		background("index "+name, s.Backend.Worker(name, indexer, log).Run)
 	}
 
-	background("fold the lexical index", func(ctx context.Context) { s.Backend.FoldLexical(ctx, log) })
-
 	gatewayTel := process.Service("fuser")
-	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(config.Lexical), "dense": dense, "graph": linked}
+	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(images, config.Lexical), "dense": dense, "graph": linked}
 	if config.Gateway.Legs == nil {
 		config.Gateway.Legs = gateway.DefaultLegs(nil)
 	}
@@ -233,6 +239,9 @@ func delay(name string, of func(string) time.Duration) grpc.UnaryServerIntercept
 func (s *System) Serve(server *rpc.Server, listener net.Listener) error {
 	return s.outside(server, listener)
 }
+
+// Concern says what is wrong with the database, "" if nothing is. Recalls go on meanwhile.
+func (s *System) Concern() string { return cmp.Or(s.Backend.Concern(), s.images.Concern()) }
 
 // Kill stops a leg at once, like a crash.
 func (s *System) Kill(leg string) error {

@@ -37,9 +37,6 @@ func (s service) perQuery() time.Duration { return (s.own + s.database) / time.D
 // capacity measures what each service needs for a query, and for a memory.
 func (b *bench) capacity(ctx context.Context, s settings, texts []note, before string) (string, error) {
 	if err := b.query(ctx, func(conn *pgx.Conn) error {
-		if _, err := conn.Exec(ctx, `SELECT lexical.fold($1)`, namespace); err != nil { // as a service does in its spare time
-			return err
-		}
 		_, err := conn.Exec(ctx, `VACUUM ANALYZE`)
 		return err
 	}); err != nil {

@@ -16,7 +16,18 @@ const (
 )
 
 // note is a memory.
-type note struct{ title, content string }
+type note struct {
+	title, content string
+	tags           []string // of shares
+}
+
+// share is a tag that a part of the memories has, so that a filter of it passes so many.
+type share struct {
+	tag  string
+	part float64
+}
+
+var shares = []share{{"10 %", .1}, {"1 %", .01}, {"0.1 %", .001}}
 
 // notes generates n of 20 to 80 words, the same for the same seed.
 func notes(seed uint64, n int) []note {
@@ -28,7 +39,12 @@ func notes(seed uint64, n int) []note {
 		for j := range words {
 			words[j] = word(zipf.Uint64())
 		}
-		out[i] = note{fmt.Sprintf("Project %s", strings.ToUpper(word(uint64(1e6+random.IntN(subjects))))), strings.Join(words, " ")}
+		out[i] = note{title: fmt.Sprintf("Project %s", strings.ToUpper(word(uint64(1e6+random.IntN(subjects))))), content: strings.Join(words, " ")}
+		for _, s := range shares {
+			if random.Float64() < s.part {
+				out[i].tags = append(out[i].tags, s.tag)
+			}
+		}
 	}
 	return out
 }

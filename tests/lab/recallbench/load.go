@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -17,60 +20,94 @@ func (b *bench) progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(b.begun).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// load stores the memories and waits until every index has them. The vectors' index is built afterwards, as after a restore:
-// adding to it one by one would take most of the time.
-func (b *bench) load(ctx context.Context, seed uint64, n int) (_ []note, err error) {
-	texts := notes(seed, n)
-	db, err := pgx.Connect(ctx, b.url)
+// store is one that memories are loaded into, through one process.
+type store struct {
+	name               string
+	conn               *grpc.ClientConn
+	process            *exec.Cmd
+	stored, searchable time.Duration // since the first memory was sent
+	disk               int64         // bytes
+	cold               time.Duration // of the first recall after a restart
+	resident           int64         // bytes of the process, afterwards
+}
+
+// load stores the memories and waits until every index has them.
+func (b *bench) load(ctx context.Context, st *store, texts []note) error {
+	start := time.Now()
+	stream, err := triskelev1.NewMemoryServiceClient(st.conn).Import(ctx)
 	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = db.Close(ctx) }()
-	var index, definition string
-	if err := db.QueryRow(ctx, `SELECT indexrelid::regclass, pg_get_indexdef(indexrelid) FROM pg_index JOIN pg_class c ON c.oid = indexrelid
-		WHERE indrelid = 'dense.vectors'::regclass AND c.relam = (SELECT oid FROM pg_am WHERE amname = 'hnsw')`).Scan(&index, &definition); err != nil {
-		return nil, err
-	}
-	if _, err := db.Exec(ctx, "DROP INDEX "+index); err != nil {
-		return nil, err
-	}
-	memory := triskelev1.NewMemoryServiceClient(b.one)
-	stream, err := memory.Import(ctx)
-	if err != nil {
-		return nil, err
+		return err
 	}
 	const batch = 500
-	for from := 0; from < n; from += batch {
+	for from := 0; from < len(texts); from += batch {
 		req := &triskelev1.ImportRequest{}
-		for _, t := range texts[from:min(from+batch, n)] {
-			req.Memories = append(req.Memories, &triskelev1.Memory{Namespace: namespace, Title: t.title, Content: t.content})
+		for _, t := range texts[from:min(from+batch, len(texts))] {
+			req.Memories = append(req.Memories, &triskelev1.Memory{Namespace: namespace, Title: t.title, Content: t.content, Tags: t.tags})
 		}
 		if err := stream.Send(req); err != nil {
 			break // CloseAndRecv says why
 		}
 	}
 	if _, err := stream.CloseAndRecv(); err != nil {
-		return nil, err
+		return err
 	}
-	b.progress("%d memories are stored", n)
-	if err := b.awaitIndexes(ctx); err != nil {
-		return nil, err
+	st.stored = time.Since(start)
+	b.progress("%s: %d memories are stored", st.name, len(texts))
+	if err := b.awaitIndexes(ctx, st.conn); err != nil {
+		return err
 	}
-	b.progress("and indexed")
-	for _, statement := range []string{
-		"SET maintenance_work_mem = '1GB'", strings.Replace(definition, " ON ONLY ", " ON ", 1), "VACUUM ANALYZE",
-	} {
-		if _, err := db.Exec(ctx, statement); err != nil {
-			return nil, err
+	st.searchable = time.Since(start)
+	b.progress("%s: and searchable", st.name)
+	if st.disk, err = b.disk(ctx, st.conn == b.lite); err != nil {
+		return err
+	}
+	start = time.Now()
+	_, err = triskelev1.NewRecallServiceClient(st.conn).Recall(ctx, &triskelev1.RecallRequest{
+		Namespaces: []string{namespace}, Query: texts[0].content, Budget: durationpb.New(budget),
+	})
+	st.cold = time.Since(start)
+	st.resident = resident(st.process.Process.Pid)
+	return err
+}
+
+// disk is what the store takes.
+func (b *bench) disk(ctx context.Context, lite bool) (size int64, err error) {
+	if !lite {
+		err = b.query(ctx, func(conn *pgx.Conn) error {
+			if _, err := conn.Exec(ctx, "VACUUM ANALYZE"); err != nil {
+				return err
+			}
+			return conn.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&size)
+		})
+		return size, err
+	}
+	files, err := os.ReadDir(b.folder)
+	for _, f := range files {
+		if info, err := f.Info(); err == nil {
+			size += info.Size()
 		}
 	}
-	b.progress("and its vectors' index is built")
-	return texts, nil
+	return size, err
+}
+
+// resident is the memory of a process in RAM.
+func resident(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		var kilobytes int64
+		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kilobytes); err == nil {
+			return kilobytes << 10
+		}
+	}
+	return 0
 }
 
 // awaitIndexes waits until every index has what is stored.
-func (b *bench) awaitIndexes(ctx context.Context) error {
-	recalls := triskelev1.NewRecallServiceClient(b.one)
+func (b *bench) awaitIndexes(ctx context.Context, conn *grpc.ClientConn) error {
+	recalls := triskelev1.NewRecallServiceClient(conn)
 	for said := time.Now(); ; {
 		resp, err := recalls.GetIndexStatus(ctx, &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: namespace})
 		if err != nil {

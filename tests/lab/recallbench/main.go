@@ -1,5 +1,5 @@
-// Command recallbench times recalls of the same memories in several ways, in one run: through five processes joined by
-// sockets, and through one process. It writes docs/bench/recall.md. Told so, it
+// Command recallbench times recalls of the same memories in several ways, in one run: on both stores in one process, through
+// five processes joined by sockets, with filters, and beside the bare fan-out to three servers. It writes docs/bench/recall.md. Told so, it
 // measures what telemetry costs instead, or what each service needs.
 package main
 
@@ -62,10 +62,20 @@ func (s *settings) run(ctx context.Context, clients string) (err error) {
 		return err
 	}
 	defer b.stop()
-	texts, err := b.load(ctx, s.seed, s.memories)
-	if err != nil {
-		return fmt.Errorf("load: %w", err)
+	texts := notes(s.seed, s.memories)
+	stores := []*store{{name: "PostgreSQL", conn: b.one, process: b.processes[0]}}
+	if !s.capacity && !s.telemetry {
+		if err := b.startSQLite(ctx); err != nil {
+			return err
+		}
+		stores = append(stores, &store{name: "SQLite", conn: b.lite, process: b.processes[1]})
 	}
+	for _, st := range stores {
+		if err := b.load(ctx, st, texts); err != nil {
+			return fmt.Errorf("load: %w", err)
+		}
+	}
+	b.stores = stores
 	if s.capacity {
 		text, err := b.capacity(ctx, *s, texts, before)
 		if err != nil {

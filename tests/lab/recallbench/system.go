@@ -39,8 +39,11 @@ type bench struct {
 	port      int // that was given out last
 	conns     []*grpc.ClientConn
 	sink      sink
-	one       *grpc.ClientConn // to a gateway that has the legs in its process, through which memories are stored
-	ways      []way            // that are compared
+	one       *grpc.ClientConn // to a gateway that has the legs in its process, on PostgreSQL
+	lite      *grpc.ClientConn // the same on SQLite
+	folder    string           // of the SQLite file
+	stores    []*store
+	ways      []way // that are compared
 }
 
 // start makes a database with nothing in it.
@@ -81,16 +84,30 @@ func (b *bench) startOthers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fallback := map[string]*triskelev1.LegOptions{
-		"lexical": {Scorer: triskelev1.Scorer_SCORER_TS_RANK}, "graph": {Traversal: triskelev1.Traversal_TRAVERSAL_HOP_DECAY},
+	floor, err := newFloor(ctx, b.tel)
+	if err != nil {
+		return err
 	}
 	b.ways = []way{
-		{name: "five processes, defaults", conn: fanOut},
-		{name: yardstickWay, conn: b.one},
-		{name: "five processes, ts_rank and hop decay", conn: fanOut, legs: fallback},
-		{name: "one process, ts_rank and hop decay", conn: b.one, legs: fallback},
+		{name: yardstickWay, ask: floor.ask},
+		{name: "SQLite, one process", conn: b.lite},
+		{name: "PostgreSQL, one process", conn: b.one},
+		{name: "PostgreSQL, five processes", conn: fanOut},
+	}
+	for _, s := range shares {
+		b.ways = append(b.ways, way{name: "SQLite, one process, " + s.tag + " pass", conn: b.lite, tag: s.tag},
+			way{name: "PostgreSQL, one process, " + s.tag + " pass", conn: b.one, tag: s.tag})
 	}
 	return nil
+}
+
+// startSQLite starts a gateway on a SQLite file.
+func (b *bench) startSQLite(ctx context.Context) (err error) {
+	if b.folder, err = os.MkdirTemp("", "recallbench"); err != nil {
+		return err
+	}
+	b.lite, err = b.gateway(ctx, nil, "triskele", "up", "--db", filepath.Join(b.folder, "bench.db"))
+	return err
 }
 
 // five starts a gateway whose legs are processes.
@@ -170,6 +187,9 @@ func (b *bench) stop() {
 	}
 	for _, p := range b.processes {
 		_ = p.Wait()
+	}
+	if b.folder != "" {
+		_ = os.RemoveAll(b.folder)
 	}
 	if b.admin != nil {
 		ctx := context.Background() // also after an interrupt

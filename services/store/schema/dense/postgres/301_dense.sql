@@ -25,6 +25,7 @@ CREATE TABLE dense.models (
     status          text        NOT NULL CHECK (status IN ('building', 'active', 'retired')),
     created_at      timestamptz NOT NULL DEFAULT now(),
     local           boolean     NOT NULL DEFAULT false, -- who embeds with it sends texts to nobody outside its host
+    indexed         boolean     NOT NULL DEFAULT false, -- a namespace was too large for memory: an HNSW index is wanted
     CONSTRAINT model_identity UNIQUE (provider, name, dimensions, document_prefix, query_prefix),
     UNIQUE (id, local)
 );
@@ -52,7 +53,8 @@ END $$;
 -- +goose StatementEnd
 CREATE TRIGGER allow_plain_rows AFTER INSERT ON dense.models FOR EACH ROW EXECUTE FUNCTION dense.allow_plain_rows();
 
--- One vector per memory and model, none of length 0. Each model gets a partial HNSW index when it is registered.
+-- One vector per memory and model, none of length 0. Searches read it into memory. A partial HNSW index is built for a model
+-- once a namespace is too large for that.
 CREATE TABLE dense.vectors (
     namespace text    NOT NULL,
     memory_id uuid    NOT NULL,
@@ -60,7 +62,6 @@ CREATE TABLE dense.vectors (
     sensitive boolean NOT NULL DEFAULT false,
     revision  bigint  NOT NULL, -- of the memory when it was embedded
     embedding halfvec NOT NULL,
-    change    xid8, -- the transaction that wrote it
     -- In this order it also serves the foreign key's cascade and the purge.
     PRIMARY KEY (namespace, memory_id, model_id),
     FOREIGN KEY (namespace, memory_id, sensitive) REFERENCES memory.memories (namespace, id, sensitive) ON DELETE CASCADE,
@@ -89,17 +90,13 @@ END $$;
 CREATE TRIGGER purge_vectors BEFORE UPDATE OF sensitive ON memory.memories
     FOR EACH ROW WHEN (NEW.sensitive <> OLD.sensitive) EXECUTE FUNCTION dense.purge();
 
--- Who has a namespace's vectors in memory finds the ones that have come since by the number of the transaction that wrote them,
--- and what snapshots say of it.
--- +goose StatementBegin
-CREATE FUNCTION dense.note_change() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    NEW.change := pg_current_xact_id();
-    RETURN NEW;
-END $$;
--- +goose StatementEnd
-CREATE TRIGGER note_change BEFORE INSERT OR UPDATE ON dense.vectors FOR EACH ROW EXECUTE FUNCTION dense.note_change();
-CREATE INDEX vectors_changed ON dense.vectors (namespace, model_id, change) WHERE change IS NOT NULL;
+-- Searches follow the log, see the memory track.
+CREATE TRIGGER log_inserted AFTER INSERT ON dense.vectors REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION memory.log_derived('d');
+CREATE TRIGGER log_updated AFTER UPDATE ON dense.vectors REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION memory.log_derived('d');
+CREATE TRIGGER log_deleted AFTER DELETE ON dense.vectors REFERENCING OLD TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION memory.log_derived('d');
 
 SELECT memory.isolate('dense');
 
@@ -122,29 +119,3 @@ CREATE TRIGGER follow_2_dense AFTER UPDATE OF name OR DELETE ON memory.namespace
 
 -- Only the owner permits vectors of sensitive memories, not the service that would write them.
 REVOKE INSERT, UPDATE, DELETE ON dense.model_rows FROM triskele_dense;
-
--- The service registers models but owns no table, and only an owner may create an index.
---
--- Vectors have length 1, so the inner product orders them as the cosine does, and it may leave out components that queries
--- have no part in: among neighbours that are alike in those, a search loses its way. queried is how many of the first
--- components a query has; 0 means all.
--- +goose StatementBegin
-CREATE FUNCTION dense.create_index(model integer, queried integer) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    length     integer      := (SELECT dimensions FROM dense.models WHERE id = model);
-    extension  regnamespace := (SELECT extnamespace FROM pg_extension WHERE extname = 'vector');
-    expression text;
-BEGIN
-    IF length IS NULL OR queried NOT BETWEEN 0 AND length THEN
-        RAISE EXCEPTION 'there is no model % with % dimensions', model, queried;
-    END IF;
-    expression := format('embedding::%1$s.halfvec(%2$s)', extension, length);
-    IF queried > 0 THEN
-        expression := format('%1$s.subvector(%2$s, 1, %3$s)::%1$s.halfvec(%3$s)', extension, expression, queried);
-    END IF;
-    EXECUTE format('CREATE INDEX IF NOT EXISTS vectors_near_%1$s ON dense.vectors USING hnsw ((%2$s) %3$s.halfvec_ip_ops)
-        WITH (m = 24, ef_construction = 128) WHERE model_id = %1$s', model, expression, extension);
-END $$;
--- +goose StatementEnd
-REVOKE EXECUTE ON FUNCTION dense.create_index(integer, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION dense.create_index(integer, integer) TO triskele_dense;

@@ -34,10 +34,8 @@ BEGIN
 END;
 -- +goose StatementEnd
 
--- One vector per memory and model, none of length 0: IEEE half-precision numbers, little endian. A vector is replaced
--- under a new id and no id is given twice, so what has been read stays true and what is new has a higher id.
+-- One vector per memory and model, none of length 0: IEEE half-precision numbers, little endian.
 CREATE TABLE dense_vectors (
-    id        INTEGER PRIMARY KEY AUTOINCREMENT,
     namespace TEXT    NOT NULL,
     memory_id BLOB    NOT NULL,
     model_id  INTEGER NOT NULL,
@@ -45,42 +43,32 @@ CREATE TABLE dense_vectors (
     revision  INTEGER NOT NULL, -- of the memory when it was embedded
     embedding BLOB    NOT NULL,
     -- In this order it also serves the foreign key's cascade and the purge.
-    UNIQUE (namespace, memory_id, model_id),
+    PRIMARY KEY (namespace, memory_id, model_id),
     FOREIGN KEY (namespace, memory_id, sensitive) REFERENCES memories (namespace, id, sensitive) ON DELETE CASCADE,
     FOREIGN KEY (model_id, sensitive) REFERENCES dense_model_rows (model_id, sensitive)
 ) STRICT;
-CREATE INDEX dense_vectors_by_model ON dense_vectors (namespace, model_id);
 CREATE INDEX sensitive_vectors ON dense_vectors (model_id) WHERE sensitive;
 
--- What a process that has read a namespace's vectors compares with: anything newer, and how much has gone.
-CREATE TABLE dense_state (
-    namespace TEXT    NOT NULL,
-    model_id  INTEGER NOT NULL,
-    last_id   INTEGER NOT NULL,
-    vectors   INTEGER NOT NULL, -- that there are
-    deleted   INTEGER NOT NULL, -- so far
-    PRIMARY KEY (namespace, model_id)
-) STRICT, WITHOUT ROWID;
+-- Searches follow the log, see the memory track.
+-- +goose StatementBegin
+CREATE TRIGGER log_vector_inserted AFTER INSERT ON dense_vectors
+BEGIN
+    INSERT INTO log (namespace, memory_id, part) VALUES (NEW.namespace, NEW.memory_id, 'd');
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_vector_updated AFTER UPDATE ON dense_vectors
+BEGIN
+    INSERT INTO log (namespace, memory_id, part) VALUES (NEW.namespace, NEW.memory_id, 'd');
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_vector_deleted AFTER DELETE ON dense_vectors
+BEGIN
+    INSERT INTO log (namespace, memory_id, part) VALUES (OLD.namespace, OLD.memory_id, 'd');
+END;
+-- +goose StatementEnd
 
--- +goose StatementBegin
-CREATE TRIGGER dense_inserted AFTER INSERT ON dense_vectors
-BEGIN
-    INSERT INTO dense_state (namespace, model_id, last_id, vectors, deleted) VALUES (NEW.namespace, NEW.model_id, NEW.id, 1, 0)
-    ON CONFLICT (namespace, model_id) DO UPDATE SET last_id = max(last_id, excluded.last_id), vectors = vectors + 1;
-END;
--- +goose StatementEnd
--- +goose StatementBegin
-CREATE TRIGGER dense_deleted AFTER DELETE ON dense_vectors
-BEGIN
-    UPDATE dense_state SET vectors = vectors - 1, deleted = deleted + 1 WHERE namespace = OLD.namespace AND model_id = OLD.model_id;
-END;
--- +goose StatementEnd
--- +goose StatementBegin
-CREATE TRIGGER dense_updated BEFORE UPDATE ON dense_vectors
-BEGIN
-    SELECT RAISE(ABORT, 'a vector is deleted and inserted anew, not updated');
-END;
--- +goose StatementEnd
 -- A vector says whether its memory is sensitive, so it goes when that changes, whichever way.
 -- +goose StatementBegin
 CREATE TRIGGER purge_vectors BEFORE UPDATE OF sensitive ON memories WHEN NEW.sensitive <> OLD.sensitive
@@ -89,21 +77,16 @@ BEGIN
 END;
 -- +goose StatementEnd
 
--- See the memory track. Vectors get new ids, because a process may have read those of an earlier namespace of the new
--- name up to a higher one.
+-- See the memory track.
 -- +goose StatementBegin
 CREATE TRIGGER dense_follow AFTER UPDATE OF name ON namespaces
 BEGIN
-    INSERT INTO dense_vectors (namespace, memory_id, model_id, sensitive, revision, embedding)
-    SELECT NEW.name, memory_id, model_id, sensitive, revision, embedding FROM dense_vectors WHERE namespace = OLD.name ORDER BY id;
-    DELETE FROM dense_vectors WHERE namespace = OLD.name;
-    DELETE FROM dense_state WHERE namespace = OLD.name;
+    UPDATE dense_vectors SET namespace = NEW.name WHERE namespace = OLD.name;
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER dense_go AFTER DELETE ON namespaces
 BEGIN
     DELETE FROM dense_vectors WHERE namespace = OLD.name;
-    DELETE FROM dense_state WHERE namespace = OLD.name;
 END;
 -- +goose StatementEnd

@@ -35,10 +35,8 @@ CREATE TABLE graph.memory_concepts (
     concept_id bigint  NOT NULL,
     memory_id  uuid    NOT NULL,
     sensitive  boolean NOT NULL DEFAULT false CHECK (NOT sensitive),
-    salience   float8  NOT NULL CHECK (salience BETWEEN 0 AND 1),
-    revision   bigint  NOT NULL,
+    salience   real    NOT NULL CHECK (salience BETWEEN 0 AND 1),
     PRIMARY KEY (namespace, concept_id, memory_id) INCLUDE (salience),
-    FOREIGN KEY (namespace, concept_id) REFERENCES graph.concepts (namespace, id),
     FOREIGN KEY (namespace, memory_id, sensitive) REFERENCES memory.memories (namespace, id, sensitive) ON DELETE CASCADE
 ) PARTITION BY HASH (namespace);
 
@@ -53,44 +51,41 @@ CREATE TABLE graph.memory_concepts_7 PARTITION OF graph.memory_concepts FOR VALU
 
 CREATE INDEX memory_concepts_by_memory ON graph.memory_concepts (namespace, memory_id);
 
--- What a memory says of two concepts. Symmetric relations are stored once, smaller id first. An edge holds while
--- valid_to is NULL. Both ends are mentions of the evidence, so edges need no foreign key to concepts.
+-- What somebody stated about two concepts: an import, a language model, or the text itself, whose facts are aliases. Two
+-- concepts that a memory merely mentions are not stored: searches pair them. Both ends are mentions of the evidence.
 --
--- Facts: edges with a direction and a relation, which somebody stated, beside the co-mentions that a text shows. What a
--- relation holds one of at a time (single) is closed by the newest: which edges that are follows from the edges, so that
--- forgetting the evidence of a closing opens the edge again. stated_to is what the source says about its end; valid_to is
--- the earlier of that and of the end of the memory.
-CREATE TABLE graph.concept_edges (
+-- A fact holds from valid_from to valid_to, as its source says, and no longer than its memory does. What a relation holds one
+-- of at a time (single) is closed by the newest: which facts that are follows from the facts, so that forgetting the evidence
+-- of a closing opens the fact again.
+CREATE TABLE graph.facts (
     namespace  text        NOT NULL,
+    memory_id  uuid        NOT NULL,
     source_id  bigint      NOT NULL,
     target_id  bigint      NOT NULL,
     relation   text        NOT NULL,
-    memory_id  uuid        NOT NULL,
     sensitive  boolean     NOT NULL DEFAULT false CHECK (NOT sensitive),
-    weight     float8      NOT NULL CHECK (weight > 0 AND weight <= 1),
-    valid_from timestamptz NOT NULL,
-    valid_to   timestamptz,
     origin     text        NOT NULL DEFAULT 'text' CHECK (origin IN ('text', 'import', 'model')),
     single     boolean     NOT NULL DEFAULT false,
-    stated_to  timestamptz,
+    valid_from timestamptz NOT NULL,
+    valid_to   timestamptz,
     vector     bytea,
     vector_model text,
     CHECK ((vector IS NULL) = (vector_model IS NULL)),
-    PRIMARY KEY (namespace, source_id, target_id, relation, memory_id) INCLUDE (weight, valid_to),
+    PRIMARY KEY (namespace, memory_id, source_id, target_id, relation),
     FOREIGN KEY (namespace, memory_id, sensitive) REFERENCES memory.memories (namespace, id, sensitive) ON DELETE CASCADE
 ) PARTITION BY HASH (namespace);
 
-CREATE TABLE graph.concept_edges_0 PARTITION OF graph.concept_edges FOR VALUES WITH (MODULUS 8, REMAINDER 0);
-CREATE TABLE graph.concept_edges_1 PARTITION OF graph.concept_edges FOR VALUES WITH (MODULUS 8, REMAINDER 1);
-CREATE TABLE graph.concept_edges_2 PARTITION OF graph.concept_edges FOR VALUES WITH (MODULUS 8, REMAINDER 2);
-CREATE TABLE graph.concept_edges_3 PARTITION OF graph.concept_edges FOR VALUES WITH (MODULUS 8, REMAINDER 3);
-CREATE TABLE graph.concept_edges_4 PARTITION OF graph.concept_edges FOR VALUES WITH (MODULUS 8, REMAINDER 4);
-CREATE TABLE graph.concept_edges_5 PARTITION OF graph.concept_edges FOR VALUES WITH (MODULUS 8, REMAINDER 5);
-CREATE TABLE graph.concept_edges_6 PARTITION OF graph.concept_edges FOR VALUES WITH (MODULUS 8, REMAINDER 6);
-CREATE TABLE graph.concept_edges_7 PARTITION OF graph.concept_edges FOR VALUES WITH (MODULUS 8, REMAINDER 7);
+CREATE TABLE graph.facts_0 PARTITION OF graph.facts FOR VALUES WITH (MODULUS 8, REMAINDER 0);
+CREATE TABLE graph.facts_1 PARTITION OF graph.facts FOR VALUES WITH (MODULUS 8, REMAINDER 1);
+CREATE TABLE graph.facts_2 PARTITION OF graph.facts FOR VALUES WITH (MODULUS 8, REMAINDER 2);
+CREATE TABLE graph.facts_3 PARTITION OF graph.facts FOR VALUES WITH (MODULUS 8, REMAINDER 3);
+CREATE TABLE graph.facts_4 PARTITION OF graph.facts FOR VALUES WITH (MODULUS 8, REMAINDER 4);
+CREATE TABLE graph.facts_5 PARTITION OF graph.facts FOR VALUES WITH (MODULUS 8, REMAINDER 5);
+CREATE TABLE graph.facts_6 PARTITION OF graph.facts FOR VALUES WITH (MODULUS 8, REMAINDER 6);
+CREATE TABLE graph.facts_7 PARTITION OF graph.facts FOR VALUES WITH (MODULUS 8, REMAINDER 7);
 
-CREATE INDEX concept_edges_by_target ON graph.concept_edges (namespace, target_id, source_id) INCLUDE (weight, valid_to); -- a search "as of" a time crosses edges that are closed by now
-CREATE INDEX concept_edges_by_memory ON graph.concept_edges (namespace, memory_id);
+CREATE INDEX facts_by_source ON graph.facts (namespace, source_id);
+CREATE INDEX facts_by_target ON graph.facts (namespace, target_id);
 
 -- One transaction at a time changes the mentions of a namespace: counts of shared concepts cannot be changed
 -- concurrently without deadlocks, since a cascade locks them in no particular order. Whoever takes the lock holds the
@@ -135,7 +130,8 @@ CREATE TRIGGER mentions_removed AFTER DELETE ON graph.memory_concepts
 
 -- Edges that authors drew between memories. The target may not exist yet, or no longer, and then nothing here may say
 -- which memory it was: an edge names its target by a hash of the id, and link_ends says which memory that is, for as long
--- as there is one that is not sensitive.
+-- as there is one that is not sensitive. Whatever changes a memory in the graph writes its row of link_ends, whose triggers
+-- log the change.
 CREATE TABLE graph.memory_links (
     namespace  text    NOT NULL,
     source_id  uuid    NOT NULL,
@@ -162,7 +158,6 @@ CREATE TABLE graph.link_ends (
     memory_id uuid    NOT NULL,
     key       bigint  NOT NULL,
     sensitive boolean NOT NULL DEFAULT false CHECK (NOT sensitive),
-    version   bigint  NOT NULL DEFAULT 1,
     PRIMARY KEY (namespace, memory_id) INCLUDE (key),
     FOREIGN KEY (namespace, memory_id, sensitive) REFERENCES memory.memories (namespace, id, sensitive) ON DELETE CASCADE
 ) PARTITION BY HASH (namespace);
@@ -177,7 +172,13 @@ CREATE TABLE graph.link_ends_6 PARTITION OF graph.link_ends FOR VALUES WITH (MOD
 CREATE TABLE graph.link_ends_7 PARTITION OF graph.link_ends FOR VALUES WITH (MODULUS 8, REMAINDER 7);
 
 CREATE INDEX link_ends_by_key ON graph.link_ends (namespace, key) INCLUDE (memory_id);
-CREATE INDEX link_ends_by_version ON graph.link_ends (namespace, version);
+
+CREATE TRIGGER log_inserted AFTER INSERT ON graph.link_ends
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION memory.log_derived('g');
+CREATE TRIGGER log_updated AFTER UPDATE ON graph.link_ends
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION memory.log_derived('g');
+CREATE TRIGGER log_deleted AFTER DELETE ON graph.link_ends
+    REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION memory.log_derived('g');
 
 -- The memory service need not be allowed to touch the graph, hence SECURITY DEFINER.
 -- +goose StatementBegin
@@ -185,7 +186,7 @@ CREATE FUNCTION graph.purge_memory() RETURNS trigger LANGUAGE plpgsql SECURITY D
 BEGIN
     DELETE FROM graph.memory_links WHERE namespace = OLD.namespace AND source_id = OLD.id;
     DELETE FROM graph.link_ends WHERE namespace = OLD.namespace AND memory_id = OLD.id;
-    DELETE FROM graph.concept_edges WHERE namespace = OLD.namespace AND memory_id = OLD.id;
+    DELETE FROM graph.facts WHERE namespace = OLD.namespace AND memory_id = OLD.id;
     DELETE FROM graph.memory_concepts WHERE namespace = OLD.namespace AND memory_id = OLD.id;
     RETURN NEW;
 END $$;
@@ -197,40 +198,7 @@ GRANT SELECT ON schema_version_graph TO triskele_graph;
 GRANT USAGE ON SCHEMA graph TO triskele_graph;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA graph TO triskele_graph;
 
--- How often a namespace's graph has changed, and at which of these changes it last lost a memory: a copy in memory reads
--- what is newer than itself, and which memories are left if one was lost. Another epoch means that nothing of the copy is
--- good any more: the namespace is another one of the same name.
-CREATE TABLE graph.versions (
-    namespace text   NOT NULL PRIMARY KEY,
-    epoch     bigint NOT NULL DEFAULT (random() * 9e18)::bigint,
-    version   bigint NOT NULL,
-    removed   bigint NOT NULL
-) PARTITION BY HASH (namespace);
-
-CREATE TABLE graph.versions_0 PARTITION OF graph.versions FOR VALUES WITH (MODULUS 8, REMAINDER 0);
-CREATE TABLE graph.versions_1 PARTITION OF graph.versions FOR VALUES WITH (MODULUS 8, REMAINDER 1);
-CREATE TABLE graph.versions_2 PARTITION OF graph.versions FOR VALUES WITH (MODULUS 8, REMAINDER 2);
-CREATE TABLE graph.versions_3 PARTITION OF graph.versions FOR VALUES WITH (MODULUS 8, REMAINDER 3);
-CREATE TABLE graph.versions_4 PARTITION OF graph.versions FOR VALUES WITH (MODULUS 8, REMAINDER 4);
-CREATE TABLE graph.versions_5 PARTITION OF graph.versions FOR VALUES WITH (MODULUS 8, REMAINDER 5);
-CREATE TABLE graph.versions_6 PARTITION OF graph.versions FOR VALUES WITH (MODULUS 8, REMAINDER 6);
-CREATE TABLE graph.versions_7 PARTITION OF graph.versions FOR VALUES WITH (MODULUS 8, REMAINDER 7);
-
--- +goose StatementBegin
-CREATE FUNCTION graph.memories_removed() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    PERFORM graph.lock_namespace(n.namespace) FROM (SELECT DISTINCT namespace FROM removed ORDER BY namespace) n;
-    UPDATE graph.versions v SET version = v.version + 1, removed = v.version + 1
-    WHERE v.namespace IN (SELECT namespace FROM removed);
-    RETURN NULL;
-END $$;
--- +goose StatementEnd
-CREATE TRIGGER memories_removed AFTER DELETE ON graph.link_ends
-    REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION graph.memories_removed();
-
-GRANT SELECT, INSERT, UPDATE, DELETE ON graph.versions TO triskele_graph;
-
--- See the memory track: concepts, mentions, edges and links follow their namespace. Mentions are counted as they come and go,
+-- See the memory track: concepts, mentions, facts and links follow their namespace. Mentions are counted as they come and go,
 -- and a concept goes with its last mention.
 -- +goose StatementBegin
 CREATE FUNCTION graph.follow_namespace() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -238,16 +206,14 @@ BEGIN
     IF TG_OP = 'UPDATE' THEN
         PERFORM memory.copy_rows('graph.concepts', OLD.name, NEW.name, '{mentions}');
         PERFORM memory.copy_rows('graph.memory_concepts', OLD.name, NEW.name);
-        PERFORM memory.copy_rows('graph.concept_edges', OLD.name, NEW.name);
+        PERFORM memory.copy_rows('graph.facts', OLD.name, NEW.name);
         PERFORM memory.copy_rows('graph.memory_links', OLD.name, NEW.name);
         PERFORM memory.copy_rows('graph.link_ends', OLD.name, NEW.name);
-        PERFORM memory.copy_rows('graph.versions', OLD.name, NEW.name, '{epoch}');
     END IF;
     DELETE FROM graph.memory_links WHERE namespace = OLD.name;
     DELETE FROM graph.link_ends WHERE namespace = OLD.name;
-    DELETE FROM graph.concept_edges WHERE namespace = OLD.name;
+    DELETE FROM graph.facts WHERE namespace = OLD.name;
     DELETE FROM graph.memory_concepts WHERE namespace = OLD.name;
-    DELETE FROM graph.versions WHERE namespace = OLD.name;
     RETURN NULL;
 END $$;
 -- +goose StatementEnd

@@ -1,0 +1,239 @@
+package dense
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/pgvector/pgvector-go"
+
+	"github.com/triskele/triskele/fuser/platform/panics"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/replica"
+)
+
+// Parameters of searches in the database, measured in docs/bench/dense.md.
+const (
+	// ef_search is efPerHit per hit, at least minEf. pgvector's limit is maxEf. Namespaces that need an index are large.
+	efPerHit, minEf, maxEf = 20, 200, 1000
+	// maxScan bounds the vectors of an index scan. Beyond it, an exact scan is cheaper.
+	maxScan = 20_000
+	// defaultExactUpTo vectors are compared exactly faster than by the index (make bench-dense).
+	defaultExactUpTo = 12_000
+)
+
+// search implements fallback. A namespace that is known to be too large for memory is searched through the index, once that
+// is built.
+func (p *Postgres) search(ctx context.Context, q leg.Query, vector []float32, cause error) (hits []leg.Hit, err error) {
+	s := search{p, q, vector}
+	tooLarge := errors.Is(cause, replica.ErrTooLarge)
+	if !tooLarge || q.Filter.Narrow() {
+		if hits, all, err := s.exact(ctx, p.ExactUpTo); err != nil || all {
+			return aboveMinScore(hits, q), err
+		}
+	}
+	built, err := p.index.built(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !built && tooLarge:
+		p.index.want(p)
+	case built:
+		if hits, err = s.approximate(ctx); err != nil || len(hits) == q.Depth {
+			return aboveMinScore(hits, q), err
+		}
+	}
+	hits, _, err = s.exact(ctx, math.MaxInt32) // the index may miss hits
+	return aboveMinScore(hits, q), err
+}
+
+// scores implements fallback.
+func (p *Postgres) scores(ctx context.Context, namespace string, vector []float32, ids []uuid.UUID) (scores []leg.Score, err error) {
+	err = postgres.Search(ctx, p.Or(p.pool), namespace, map[string]string{"jit": "off"}, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, fmt.Sprintf(`
+			SELECT memory_id, round((1 - (embedding <=> $1::halfvec)) * %[1]d) / %[1]d
+			FROM dense.vectors WHERE namespace = $2 AND model_id = %[2]d AND memory_id = ANY($3)`, scoreUnits, p.model),
+			pgvector.NewHalfVector(vector), namespace, ids)
+		if err != nil {
+			return err
+		}
+		scores, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (score leg.Score, err error) {
+			return score, row.Scan(&score.ID, &score.Score)
+		})
+		return err
+	})
+	return scores, err
+}
+
+// search is one query.
+type search struct {
+	*Postgres
+	q      leg.Query
+	vector []float32
+}
+
+// exact compares up to limit memories. It returns false if there are more; then the hits are invalid.
+func (s search) exact(ctx context.Context, limit int) (hits []leg.Hit, all bool, err error) {
+	var args postgres.Args
+	namespace, query, depth := args.Add(s.q.Namespace), args.Add(pgvector.NewHalfVector(s.vector)), args.Add(s.q.Depth)
+	live := postgres.Live(s.q.Filter, "m", &args)
+	narrow := ""
+	if s.q.Filter.Narrow() {
+		narrow = "JOIN memory.memories m ON m.namespace = v.namespace AND m.id = v.memory_id AND " + live
+	}
+	// Without a filter most memories are live, so join only the best.
+	hits, compared, err := s.run(ctx, nil, fmt.Sprintf(`
+		WITH scored AS MATERIALIZED (
+			SELECT v.memory_id, round((1 - (v.embedding <=> %[1]s::halfvec)) * %[2]d) / %[2]d AS score
+			FROM dense.vectors v %[3]s WHERE v.namespace = %[4]s AND v.model_id = %[5]d LIMIT %[6]s
+		), best AS MATERIALIZED (
+			SELECT s.memory_id, s.score, m.importance, m.created_at
+			FROM (SELECT memory_id, score FROM scored ORDER BY score DESC OFFSET 0) s
+			JOIN memory.memories m ON m.namespace = %[4]s AND m.id = s.memory_id
+			WHERE %[7]s ORDER BY s.score DESC FETCH FIRST %[8]s ROWS WITH TIES
+		)
+		SELECT (SELECT count(*) FROM scored), best.*
+		FROM (VALUES (1)) one LEFT JOIN best ON true
+		ORDER BY score DESC, importance DESC, created_at DESC, memory_id LIMIT %[8]s`,
+		query, scoreUnits, narrow, namespace, s.model, args.Add(limit+1), live, depth), args)
+	return hits, compared <= limit, err
+}
+
+// approximate searches the HNSW index. The statement must repeat the index's expression and condition exactly. It may
+// miss hits. Under a filter, the scan goes on until enough are found.
+func (s search) approximate(ctx context.Context) ([]leg.Hit, error) {
+	settings := map[string]string{
+		"hnsw.ef_search": strconv.Itoa(min(max(efPerHit*s.q.Depth, minEf), maxEf)), "hnsw.max_scan_tuples": strconv.Itoa(maxScan),
+		"hnsw.iterative_scan": "relaxed_order", // sorted again below
+	}
+	model := s.embedder.Model()
+	compared := s.vector
+	if model.QueryDimensions > 0 {
+		compared = s.vector[:model.QueryDimensions]
+	}
+	var args postgres.Args
+	namespace, query, near := args.Add(s.q.Namespace), args.Add(pgvector.NewHalfVector(s.vector)), args.Add(pgvector.NewHalfVector(compared))
+	hits, _, err := s.run(ctx, settings, fmt.Sprintf(`
+		WITH nearest AS MATERIALIZED (
+			SELECT v.memory_id, v.embedding, m.importance, m.created_at
+			FROM dense.vectors v JOIN memory.memories m ON m.namespace = v.namespace AND m.id = v.memory_id
+			WHERE v.namespace = %[1]s AND v.model_id = %[2]d AND %[3]s
+			ORDER BY %[4]s <#> %[5]s::halfvec LIMIT %[6]s
+		)
+		SELECT NULL::bigint, memory_id, round((1 - (embedding <=> %[7]s::halfvec)) * %[8]d) / %[8]d AS score, importance, created_at FROM nearest
+		ORDER BY score DESC, importance DESC, created_at DESC, memory_id`,
+		namespace, s.model, postgres.Live(s.q.Filter, "m", &args), indexed(model), near, args.Add(s.q.Depth), query, scoreUnits), args)
+	return hits, err
+}
+
+// run runs a search statement. Its columns are the number of vectors compared, and a hit, or NULLs without one.
+func (s search) run(ctx context.Context, settings map[string]string, statement string, args postgres.Args) (hits []leg.Hit, compared int, err error) {
+	all := map[string]string{"jit": "off"} // compiling takes longer than the search
+	maps.Copy(all, settings)
+	rows, err := postgres.In(s.Or(s.pool), s.q.Namespace).Searching(all).Query(ctx, statement, args...)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n *int
+		var id *uuid.UUID
+		var score, importance *float64
+		var created *time.Time
+		if err := rows.Scan(&n, &id, &score, &importance, &created); err != nil {
+			return nil, 0, err
+		}
+		if n != nil {
+			compared = *n
+		}
+		if id != nil {
+			hits = append(hits, leg.Hit{ID: *id, Score: *score, Importance: *importance, CreatedAt: created.UTC()})
+		}
+	}
+	return hits, compared, rows.Err()
+}
+
+// aboveMinScore cuts sorted hits at the query's minimum score.
+func aboveMinScore(hits []leg.Hit, q leg.Query) []leg.Hit {
+	if q.MinScore == nil {
+		return hits
+	}
+	for i, hit := range hits {
+		if hit.Score < *q.MinScore {
+			return hits[:i]
+		}
+	}
+	return hits
+}
+
+// hnswIndex is the HNSW index of a model's vectors. It is built when a namespace is found too large for memory.
+type hnswIndex struct {
+	background context.Context // bounds building
+
+	mu       sync.Mutex
+	building bool
+	tried    time.Time // to build
+	looked   time.Time
+	valid    bool // when looked
+}
+
+// An index is looked for every lookForIndex. Building is tried again after tryAgain.
+const lookForIndex, tryAgain = 10 * time.Second, 10 * time.Minute
+
+// built reports whether there is an index.
+func (x *hnswIndex) built(ctx context.Context, p *Postgres) (bool, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.valid || time.Since(x.looked) < lookForIndex {
+		return x.valid, nil
+	}
+	err := p.Or(p.pool).QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_index WHERE indisvalid AND indexrelid = to_regclass($1))`,
+		fmt.Sprintf("dense.vectors_near_%d", p.model)).Scan(&x.valid)
+	if err == nil {
+		x.looked = time.Now()
+	}
+	return x.valid, err
+}
+
+// want has the index built in the background, unless it is there or was tried lately.
+func (x *hnswIndex) want(p *Postgres) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.valid || x.building || time.Since(x.tried) < tryAgain {
+		return
+	}
+	x.building, x.tried = true, time.Now()
+	go func() {
+		err := panics.Catch(x.background, nil, "build a vector index", func() error { return x.build(p) })
+		if err != nil && !errors.Is(err, errNotAlone) && x.background.Err() == nil {
+			slog.WarnContext(x.background, "vectors of a namespace that is too large for memory are compared one by one: an index cannot be built; "+
+				"more memory for searches, or `triskele reembed` by the tables' owner, helps", "error", err.Error())
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.building, x.looked = false, time.Time{}
+		if errors.Is(err, errNotAlone) { // another process builds it
+			x.tried = time.Now().Add(lookForIndex - tryAgain)
+		}
+	}()
+}
+
+// build notes that the active model's index is wanted, for this and later models, and builds it.
+func (x *hnswIndex) build(p *Postgres) error {
+	ctx := x.background
+	if tag, err := p.pool.Exec(ctx, `UPDATE dense.models SET indexed = true WHERE id = $1 AND status = 'active'`, p.model); err != nil || tag.RowsAffected() == 0 {
+		return err
+	}
+	models := postgresModels{p.pool}
+	return models.alone(ctx, func() error { return models.prepare(ctx, p.model, p.embedder.Model()) })
+}

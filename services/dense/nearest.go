@@ -1,0 +1,301 @@
+package dense
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/replica"
+)
+
+// Parameters of searches in memory, measured in docs/bench/dense.md.
+const (
+	// Up to exactRows vectors are all scored. Of more, likelyPerHit per hit are scored, at least minLikely, for likelyOf
+	// vectors; the number grows with the square root of the vectors.
+	exactRows, likelyPerHit, minLikely, likelyOf = 2048, 6, 200, 20_000
+	// signsPerLikely is the number of full code estimates per likely vector.
+	signsPerLikely = 10
+	// listShare is how many rows in sequence cost as much to estimate as one row of a list.
+	listShare = 4
+	// scoreRows vectors are scored between two checks of the deadline.
+	scoreRows = 256
+	// gatherRows codes are copied side by side and then compared at once.
+	gatherRows = 512
+)
+
+// candidate is a row and its score, which is an estimate at first.
+type candidate struct {
+	score float32
+	row   uint32
+}
+
+// scratch holds a search's buffers.
+type scratch struct {
+	products   [blockRows]float32
+	candidates []candidate
+	gathered   []uint32 // rows whose codes are in codes
+	codes      []uint64
+	spans      []float32
+}
+
+// comparison is one search of a matrix.
+type comparison struct {
+	*matrix
+	*scratch
+	selection *replica.Selection
+	query     []float32 // prepared
+	until     time.Time // its deadline
+}
+
+// nearest returns the selected memories whose vectors are the most similar to the query, in the order of results. It does
+// not depend on the rows' numbers. A reason says what cut it short.
+func (c comparison) nearest(ctx context.Context, q leg.Query) (hits []leg.Hit, reason string, err error) {
+	var rows []uint32 // nil for all
+	total := c.count
+	if c.selection.Narrow() {
+		rows = c.selection.List()
+		total = len(rows)
+		if total*listShare > c.rows.Len() {
+			rows = nil
+		}
+	}
+	n, of := likelyFor(q.Depth, total), fmt.Sprint(total)
+	if total <= max(exactRows, n) {
+		c.all(rows)
+	} else {
+		if reason, err = c.likely(ctx, rows, n); err != nil {
+			return nil, "", err
+		}
+		of = fmt.Sprintf("the likeliest %d of %s", len(c.candidates), of)
+	}
+	scored, err := c.scoreAll(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if scored < len(c.candidates) {
+		reason = fmt.Sprintf("only %d of %s vectors were compared in time", scored, of)
+	}
+	return c.best(c.candidates[:scored], q), reason, nil
+}
+
+// likelyFor is the number of vectors to score exactly for a number of hits.
+func likelyFor(hits, vectors int) int {
+	return int(float64(max(likelyPerHit*hits, minLikely)) * math.Sqrt(max(1, float64(vectors)/likelyOf)))
+}
+
+// all makes candidates of all selected rows with a vector; rows has them if it is not nil.
+func (c comparison) all(rows []uint32) {
+	c.candidates = c.candidates[:0]
+	for _, row := range rows {
+		if c.has(row) {
+			c.candidates = append(c.candidates, candidate{row: row})
+		}
+	}
+	if rows != nil {
+		return
+	}
+	for i := range c.blocks {
+		for at, scale := range c.blocks[i].scales {
+			if row := uint32(i*blockRows + at); scale != 0 && c.selection.Has(row) {
+				c.candidates = append(c.candidates, candidate{row: row})
+			}
+		}
+	}
+}
+
+// likely makes candidates of the n selected rows with the best estimates, and those that tie with the last. It ranks all rows
+// by their first bits, and the best of these by both bits. A reason says what cut it short.
+func (c comparison) likely(ctx context.Context, rows []uint32, n int) (reason string, err error) {
+	e, bySigns := newEstimator(c.query), signsPerLikely*n
+	c.candidates = slices.Grow(c.candidates[:0], 2*bySigns+blockRows)
+	bound := float32(math.Inf(-1)) // products below are not among the bySigns best
+	total := len(rows)
+	if rows == nil {
+		total = min(len(c.blocks)*blockRows, c.rows.Len())
+	}
+	for considered := 0; considered < total; considered += blockRows {
+		if considered > 0 {
+			if err := ctx.Err(); err != nil {
+				return "", err
+			}
+			if passed(c.until) {
+				reason = fmt.Sprintf("only %d of %d vectors were compared in time", considered, total)
+				break
+			}
+		}
+		if rows == nil {
+			c.estimateBlock(e, considered/blockRows, bound)
+		} else {
+			c.estimateRows(e, rows[considered:min(considered+blockRows, total)], bound)
+		}
+		if len(c.candidates) > 2*bySigns {
+			c.candidates = keepBest(c.candidates, bySigns)
+			bound = worst(c.candidates)
+		}
+	}
+	c.candidates = keepBest(c.candidates, bySigns)
+	for some := range slices.Chunk(c.candidates, gatherRows) {
+		for _, candidate := range some {
+			c.gather(candidate.row, true)
+		}
+		for i, product := range c.estimateGathered(e) {
+			some[i].score += product / 2
+		}
+	}
+	c.candidates = keepBest(c.candidates, n)
+	return reason, nil
+}
+
+// estimateBlock adds the selected rows of a block with products of at least bound.
+func (c comparison) estimateBlock(e estimator, i int, bound float32) {
+	b := &c.blocks[i]
+	products := c.products[:len(b.spans)]
+	e.estimate(b.signs, b.spans, products)
+	for at, product := range products {
+		if product >= bound && b.scales[at] != 0 {
+			if row := uint32(i*blockRows + at); c.selection.Has(row) {
+				c.candidates = append(c.candidates, candidate{product, row})
+			}
+		}
+	}
+}
+
+// estimateRows is estimateBlock of selected rows.
+func (c comparison) estimateRows(e estimator, rows []uint32, bound float32) {
+	for some := range slices.Chunk(rows, gatherRows) {
+		for _, row := range some {
+			if c.has(row) {
+				c.gather(row, false)
+			}
+		}
+		gathered := c.gathered
+		for i, product := range c.estimateGathered(e) {
+			if product >= bound {
+				c.candidates = append(c.candidates, candidate{product, gathered[i]})
+			}
+		}
+	}
+}
+
+// gather copies the first or second bits of a row's code to those to compare.
+func (c comparison) gather(row uint32, second bool) {
+	b, at, words := &c.blocks[row/blockRows], int(row%blockRows), c.of.words()
+	from := b.signs
+	if second {
+		from = b.sizes
+	}
+	c.gathered, c.spans = append(c.gathered, row), append(c.spans, b.spans[at])
+	c.codes = append(c.codes, from[at*words:(at+1)*words]...)
+}
+
+// estimateGathered returns the products of gathered codes and ends the gathering. They are valid until the next call.
+func (c comparison) estimateGathered(e estimator) []float32 {
+	products := c.products[:len(c.spans)]
+	e.estimate(c.codes, c.spans, products)
+	c.gathered, c.codes, c.spans = c.gathered[:0], c.codes[:0], c.spans[:0]
+	return products
+}
+
+// scoreAll replaces estimates by exact scores and returns the number of candidates that it scored until the deadline.
+func (c comparison) scoreAll(ctx context.Context) (scored int, err error) {
+	for i := range c.candidates {
+		if i%scoreRows == 0 && i > 0 {
+			if err := ctx.Err(); err != nil {
+				return 0, err
+			}
+			if passed(c.until) {
+				return i, nil
+			}
+		}
+		c.candidates[i].score = c.score(c.candidates[i].row, c.query)
+	}
+	return len(c.candidates), nil
+}
+
+// best returns the best of scored candidates, in the order of results.
+func (c comparison) best(scored []candidate, q leg.Query) []leg.Hit {
+	scored = keepBest(scored, q.Depth)
+	hits := make([]leg.Hit, 0, len(scored))
+	for _, candidate := range scored {
+		if score := fromUnits(candidate.score); q.MinScore == nil || score >= *q.MinScore {
+			hits = append(hits, leg.HitAt(c.rows, candidate.row, score))
+		}
+	}
+	slices.SortFunc(hits, leg.CompareHits)
+	return hits[:min(len(hits), q.Depth)]
+}
+
+// toUnits rounds a cosine to score units, which single precision has exactly.
+func toUnits(cosine float32) float32 { return float32(math.RoundToEven(float64(cosine) * scoreUnits)) }
+
+// fromUnits is the inverse of toUnits.
+func fromUnits(score float32) float64 { return float64(score) / scoreUnits }
+
+// worst is the least score; candidates must not be empty.
+func worst(candidates []candidate) float32 {
+	least := candidates[0].score
+	for _, c := range candidates {
+		least = min(least, c.score)
+	}
+	return least
+}
+
+// keepBest returns the n best candidates and those that tie with the last, unordered, by moving them to the front.
+func keepBest(candidates []candidate, n int) []candidate {
+	if n >= len(candidates) || n == 0 {
+		return candidates[:min(n, len(candidates))]
+	}
+	moveBest(candidates, n)
+	least := worst(candidates[:n])
+	for i := n; i < len(candidates); i++ {
+		if candidates[i].score == least {
+			candidates[n], candidates[i] = candidates[i], candidates[n]
+			n++
+		}
+	}
+	return candidates[:n]
+}
+
+// moveBest moves the n best candidates to the front (Hoare, "Algorithm 65: Find", CACM 1961).
+func moveBest(candidates []candidate, n int) {
+	for from, to := 0, len(candidates)-1; from < to; {
+		pivot := candidates[(from+to)/2].score
+		i, j := from, to
+		for i <= j {
+			for candidates[i].score > pivot {
+				i++
+			}
+			for candidates[j].score < pivot {
+				j--
+			}
+			if i <= j {
+				candidates[i], candidates[j] = candidates[j], candidates[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch {
+		case n <= j:
+			to = j
+		case n >= i:
+			from = i
+		default:
+			return
+		}
+	}
+}
+
+// scores returns the scores of memories that have a vector.
+func (m *matrix) scores(query []float32, ids []uuid.UUID) []leg.Score {
+	scores := make([]leg.Score, 0, len(ids))
+	for _, id := range ids {
+		if row, known := m.rows.Row(id); known && m.has(row) {
+			scores = append(scores, leg.Score{ID: id, Score: fromUnits(m.score(row, query))})
+		}
+	}
+	return scores
+}

@@ -1,0 +1,238 @@
+package dense
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/fuser/platform/panics"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/embed"
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
+)
+
+// searcher searches the vectors in memory, and indexes records. It is the same on both stores.
+type searcher struct {
+	queue.Follower
+	images   *replica.Set
+	embedder embed.Embedder
+	model    int64 // id in the database
+	models   catalog
+	use      modelUse
+	scratch  sync.Pool // of *scratch
+	// loading is the part of a search's time, 0 to 1, that loading a namespace may take.
+	loading float64
+	// fallback searches and scores in the database for namespaces that are not in memory; nil if it cannot.
+	fallback fallback
+}
+
+// fallback searches the stored vectors.
+type fallback interface {
+	search(ctx context.Context, q leg.Query, vector []float32, cause error) ([]leg.Hit, error)
+	scores(ctx context.Context, namespace string, vector []float32, ids []uuid.UUID) ([]leg.Score, error)
+}
+
+var (
+	_ leg.Searcher   = (*Postgres)(nil)
+	_ leg.AsyncIndex = (*Postgres)(nil)
+	_ leg.Scorer     = (*Postgres)(nil)
+	_ queue.Indexer  = (*Postgres)(nil)
+	_ leg.Searcher   = (*SQLite)(nil)
+	_ leg.AsyncIndex = (*SQLite)(nil)
+	_ leg.Scorer     = (*SQLite)(nil)
+	_ queue.Indexer  = (*SQLite)(nil)
+)
+
+// newSearcher returns a searcher whose images have the vectors of the embedder's model.
+func newSearcher(images *replica.Set, embedder embed.Embedder, tasks queue.Progress, models catalog, of stored) searcher {
+	of.dimensions, of.queried = embedder.Model().Dimensions, embedder.Model().Queried()
+	register(images, of)
+	return searcher{
+		Follower: queue.Follow(tasks, indexName), images: images, embedder: embedder, model: of.model, models: models,
+		use: modelUse{at: time.Now()}, scratch: sync.Pool{New: func() any { return new(scratch) }}, loading: 0.8,
+	}
+}
+
+// Index implements queue.Indexer. It pauses when the model is not active.
+func (s *searcher) Index(ctx context.Context, records []record.Record) error {
+	return index(ctx, s.models, s.embedder, s.model, records)
+}
+
+// Knows implements leg.AsyncIndex.
+func (s *searcher) Knows(ctx context.Context, namespace string, sequence int64) (known, gaveUp bool, err error) {
+	return knows(ctx, s.models, s.Follower, s.model, namespace, sequence)
+}
+
+// Search implements leg.Searcher. Loading the namespace and comparing each get a part of the time. If vectors remain, the
+// result is TRUNCATED. The database is not asked about a namespace in memory.
+func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
+	vector, reason, err := queryVector(ctx, s.embedder, q)
+	if err != nil {
+		return leg.Result{}, err
+	}
+	if vector == nil {
+		return abstain(reason), nil
+	}
+	result := found(q, s.embedder.Model(), vector, reason)
+	err = s.inMemory(ctx, q, vector, &result)
+	if notInMemory(err) {
+		cause := err
+		if s.fallback == nil {
+			qualify(&result, triskelev1.LegState_LEG_STATE_TRUNCATED, cause.Error())
+			err = nil
+		} else {
+			qualify(&result, triskelev1.LegState_LEG_STATE_FALLBACK, cause.Error()+", so it was searched in the database")
+			result.Hits, err = s.fallback.search(ctx, q, vector, cause)
+		}
+	}
+	if err != nil {
+		return leg.Result{}, err
+	}
+	outdated, err := s.use.outdated(ctx, s.models, s.model, s.embedder.Model())
+	if err != nil {
+		return leg.Result{}, err
+	}
+	if outdated != "" {
+		qualify(&result, triskelev1.LegState_LEG_STATE_FALLBACK, outdated)
+	}
+	return result, nil
+}
+
+// notInMemory reports whether an error of images says that a namespace is not in memory.
+func notInMemory(err error) bool {
+	return errors.Is(err, replica.ErrCold) || errors.Is(err, replica.ErrTooLarge)
+}
+
+// inMemory searches the image of the namespace.
+func (s *searcher) inMemory(ctx context.Context, q leg.Query, vector []float32, result *leg.Result) error {
+	view, err := s.images.View(ctx, q.Namespace, replica.Need{Part: part, Filter: q.Filter, AtLeast: q.AtLeast}, s.loading)
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	work := s.scratch.Get().(*scratch)
+	defer s.scratch.Put(work)
+	c := comparison{view.Part.(*matrix), work, view.Selection, prepared(vector), share(ctx, 0.5)}
+	hits, cut, err := c.nearest(ctx, q)
+	result.Hits = hits
+	if cut != "" {
+		qualify(result, triskelev1.LegState_LEG_STATE_TRUNCATED, cut)
+	}
+	return err
+}
+
+// qualify adds a reason to a result. TRUNCATED is stronger than FALLBACK.
+func qualify(result *leg.Result, state triskelev1.LegState, reason string) {
+	if result.State != triskelev1.LegState_LEG_STATE_TRUNCATED {
+		result.State = state
+	}
+	if result.Reason != "" {
+		reason = result.Reason + "; " + reason
+	}
+	result.Reason = reason
+}
+
+const cosine = triskelev1.ScoreKind_SCORE_KIND_COSINE
+
+// Scores implements leg.Scorer.
+func (s *searcher) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
+	vector, _, err := queryVector(ctx, s.embedder, q)
+	if err != nil || vector == nil {
+		return nil, cosine, err
+	}
+	scores, err := s.scoresInMemory(ctx, q.Namespace, prepared(vector), ids)
+	if notInMemory(err) {
+		if s.fallback == nil {
+			return nil, cosine, nil
+		}
+		scores, err = s.fallback.scores(ctx, q.Namespace, vector, ids)
+	}
+	return scores, cosine, err
+}
+
+func (s *searcher) scoresInMemory(ctx context.Context, namespace string, query []float32, ids []uuid.UUID) ([]leg.Score, error) {
+	view, err := s.images.View(ctx, namespace, replica.Need{Part: part}, s.loading)
+	if err != nil {
+		return nil, err
+	}
+	defer view.Close()
+	return view.Part.(*matrix).scores(query, ids), nil
+}
+
+// modelUse tells whether a model is active. It asks the database at most once in lookAgain.
+type modelUse struct {
+	mu     sync.Mutex
+	asking bool
+	at     time.Time // of the answer
+	reason string    // why the model is not active; "" if it is
+	err    error     // *statusError of a model that has been removed
+}
+
+// An answer is used for lookAgain. Another is then asked for in the background, and a search waits for it if the answer is
+// older than lookBy. It waits for lookTime: the database may be away.
+const lookAgain, lookBy, lookTime = 500 * time.Millisecond, time.Second, 50 * time.Millisecond
+
+// outdated returns the reason why the model is not active, or "". It returns a *statusError if the model has been removed.
+func (u *modelUse) outdated(ctx context.Context, models catalog, model int64, configured embed.Model) (string, error) {
+	u.mu.Lock()
+	age := time.Since(u.at)
+	if age < lookAgain || u.asking {
+		defer u.mu.Unlock()
+		return u.reason, u.err
+	}
+	u.asking = true
+	u.mu.Unlock()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		_ = panics.Catch(ctx, nil, "ask for the use of a model", func() error {
+			u.ask(context.WithoutCancel(ctx), models, model, configured)
+			return nil
+		})
+	}()
+	if age >= lookBy {
+		select {
+		case <-answered:
+		case <-ctx.Done():
+		case <-time.After(lookTime):
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.reason, u.err
+}
+
+// askTime bounds asking the database.
+const askTime = 5 * time.Second
+
+// ask keeps the previous answer if the database does not give one.
+func (u *modelUse) ask(ctx context.Context, models catalog, model int64, configured embed.Model) {
+	defer func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.asking, u.at = false, time.Now()
+	}()
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	state, err := models.state(ctx, model)
+	var reason string
+	if err == nil && state.status != Active {
+		reason, err = outdated(ctx, models, configured)
+	}
+	if err != nil {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.reason, u.err = reason, nil
+	if state.status == "" {
+		u.err = fmt.Errorf("%s: %w", configured, &statusError{})
+	}
+}

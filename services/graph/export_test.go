@@ -1,0 +1,13 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/triskele/triskele/services/leg"
+	"github.com/triskele/triskele/services/store/replica"
+)
+
+// SearchInSQL searches as if the image were too large.
+func (p *Postgres) SearchInSQL(ctx context.Context, q leg.Query) (leg.Result, error) {
+	return p.fallback(ctx, q, phrases(words(q.Text, maxQueryWords), maxNameWords), replica.ErrTooLarge)
+}

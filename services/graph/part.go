@@ -1,0 +1,297 @@
+package graph
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/store/replica"
+)
+
+// reader reads networks from the tables of an engine, with vectors of a model.
+type reader struct {
+	read  readFunc
+	model string // empty for none
+	dims  int    // of its vectors
+}
+
+// readFunc reads the mentions and links of memories; nil ids means all memories.
+type readFunc func(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to sink) error
+
+// sink takes the rows of memories in the graph. Each memory comes before its mentions and links. Links are sorted.
+type sink struct {
+	memory  func(id uuid.UUID)
+	mention func(id uuid.UUID, m mention)
+	link    func(id uuid.UUID, l authorLink)
+}
+
+var _ replica.Part = (*network)(nil)
+
+// conceptText is a concept's key and optional vector.
+type conceptText struct {
+	id     int64
+	key    string
+	vector code
+}
+
+// Read implements replica.Part.
+func (n *network) Read(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID) (func(), error) {
+	if ids == nil {
+		return nil, n.load(ctx, tx, namespace)
+	}
+	changed := map[uuid.UUID]*memoryRows{}
+	of := func(memory uuid.UUID) *memoryRows {
+		if changed[memory] == nil {
+			changed[memory] = &memoryRows{}
+		}
+		return changed[memory]
+	}
+	var concepts []int64
+	if err := n.read(ctx, tx, namespace, ids, sink{
+		memory: func(id uuid.UUID) { of(id) },
+		mention: func(id uuid.UUID, m mention) {
+			of(id).Mentions = append(of(id).Mentions, m)
+			concepts = append(concepts, m.concept)
+		},
+		link: func(id uuid.UUID, l authorLink) { of(id).Links = append(of(id).Links, l) },
+	}); err != nil {
+		return nil, err
+	}
+	if err := n.facts(ctx, tx, namespace, ids, func(memory uuid.UUID, f factRow) {
+		of(memory).Facts = append(of(memory).Facts, f)
+	}); err != nil {
+		return nil, err
+	}
+	slices.Sort(concepts)
+	var texts []conceptText
+	if err := n.texts(ctx, tx, namespace, slices.Compact(concepts), func(t conceptText) {
+		t.vector = slices.Clone(t.vector)
+		texts = append(texts, t)
+	}); err != nil {
+		return nil, err
+	}
+	return func() {
+		for _, id := range ids {
+			row, known := n.rows.Row(id)
+			switch rows := changed[id]; {
+			case !known:
+			case rows == nil:
+				n.Drop(row)
+			default:
+				n.put(row, id, *rows)
+			}
+		}
+		for _, t := range texts {
+			n.name(t.id, t.key, t.vector)
+		}
+	}, nil
+}
+
+// load reads all memories into an empty network.
+func (n *network) load(ctx context.Context, tx replica.Tx, namespace string) error {
+	if err := n.texts(ctx, tx, namespace, nil, func(t conceptText) {
+		at := n.conceptAt(t.id)
+		n.concepts[at].key = t.key
+		n.size += int64(len(t.key))
+		n.meanings.set(at, t.vector)
+	}); err != nil {
+		return err
+	}
+	n.room(n.rows.Len())
+	var all []edge
+	var row uint32 // of the last memory
+	var last uuid.UUID
+	known := false
+	find := func(id uuid.UUID) bool {
+		if id != last {
+			last = id
+			row, known = n.rows.Row(id)
+		}
+		return known
+	}
+	if err := n.read(ctx, tx, namespace, nil, sink{
+		memory: func(id uuid.UUID) {
+			if find(id) {
+				n.memories[row].key, n.memories[row].indexed = endKey(id), true
+			}
+		},
+		mention: func(id uuid.UUID, m mention) {
+			if find(id) {
+				all = append(all, edge{row, n.conceptAt(m.concept), float32(m.salience)})
+			}
+		},
+		link: func(id uuid.UUID, l authorLink) {
+			if find(id) {
+				n.memories[row].Links = append(n.memories[row].Links, l)
+			}
+		},
+	}); err != nil {
+		return err
+	}
+	if err := n.facts(ctx, tx, namespace, nil, func(id uuid.UUID, f factRow) {
+		if find(id) {
+			n.memories[row].Facts = append(n.memories[row].Facts, f)
+		}
+	}); err != nil {
+		return err
+	}
+	n.fill(all)
+	n.ends = make(map[int64]uint32, n.rows.Len())
+	for row := range n.memories {
+		if n.memories[row].indexed {
+			n.add(uint32(row))
+		}
+	}
+	return nil
+}
+
+// edge is a mention of a memory.
+type edge struct {
+	memory, concept uint32
+	salience        float32
+}
+
+// fill sets the mentions of memories and concepts. Those of each share one slice: 200,000 memories need no 200,000
+// allocations.
+func (n *network) fill(all []edge) {
+	counts := make([]uint32, max(len(n.memories), len(n.concepts)))
+	slab := make([]arc, len(all))
+	for _, e := range all {
+		counts[e.memory]++
+	}
+	for row := range n.memories {
+		n.memories[row].mentions, slab = slab[:0:counts[row]], slab[counts[row]:]
+	}
+	for _, e := range all {
+		m := &n.memories[e.memory]
+		m.mentions = append(m.mentions, arc{e.concept, e.salience})
+	}
+	clear(counts)
+	for _, e := range all {
+		counts[e.concept]++
+	}
+	slab = make([]arc, len(all))
+	for c := range n.concepts {
+		n.concepts[c].mentions, slab = slab[:0:counts[c]], slab[counts[c]:]
+		n.concepts[c].specificity = specificity(int64(counts[c]))
+	}
+	for row := range n.memories {
+		mentions := n.memories[row].mentions
+		slices.SortFunc(mentions, func(a, b arc) int { return n.byID(a.to, b.to) })
+		for _, a := range mentions {
+			c := &n.concepts[a.to]
+			c.mentions = append(c.mentions, arc{uint32(row), a.salience})
+		}
+	}
+}
+
+// texts reads concepts in order of their ids; nil means all. A vector is valid until the next concept.
+func (n *network) texts(ctx context.Context, tx replica.Tx, namespace string, ids []int64, fn func(conceptText)) error {
+	args := []any{namespace, n.model}
+	which := [2]string{}
+	if ids != nil {
+		list, err := json.Marshal(ids)
+		if err != nil {
+			return err
+		}
+		args = append(args, string(list))
+		which = [2]string{
+			" AND id IN (SELECT value::bigint FROM json_array_elements_text($3::json))", " AND id IN (SELECT value FROM json_each($3))",
+		}
+	}
+	var t conceptText
+	var vector replica.Raw
+	return tx.Each(ctx, replica.Statement{
+		Postgres: "SELECT id, key, CASE WHEN vector_model = $2 THEN vector END FROM graph.concepts WHERE namespace = $1" + which[0] + " ORDER BY id",
+		SQLite:   "SELECT id, key, CASE WHEN vector_model = $2 THEN vector END FROM graph_concepts WHERE namespace = $1" + which[1] + " ORDER BY id",
+	}, args, []any{&t.id, &t.key, &vector}, func() error {
+		t.vector = appendCode(t.vector[:0], vector)
+		fn(t)
+		return nil
+	})
+}
+
+// facts reads facts of memories, sorted; nil means of all.
+func (n *network) facts(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, fn func(memory uuid.UUID, f factRow)) error {
+	args := []any{namespace, n.model}
+	which := [2]string{}
+	if ids != nil {
+		args = append(args, ids)
+		which = [2]string{" AND memory_id = ANY($3)", " AND memory_id IN (SELECT unhex(value, '-') FROM json_each($3))"}
+	}
+	var memory uuid.UUID
+	var f factRow
+	var vector replica.Raw
+	return tx.Each(ctx, replica.Statement{
+		Postgres: `
+			SELECT memory_id, source_id, target_id, relation, single, (extract(epoch FROM valid_from) * 1000000)::bigint,
+				coalesce((extract(epoch FROM valid_to) * 1000000)::bigint, 0), CASE WHEN vector_model = $2 THEN vector END
+			FROM graph.facts WHERE namespace = $1` + which[0] + ` ORDER BY memory_id, source_id, target_id, relation COLLATE "C"`,
+		SQLite: `
+			SELECT memory_id, source_id, target_id, relation, single, valid_from, coalesce(valid_to, 0), CASE WHEN vector_model = $2 THEN vector END
+			FROM graph_facts WHERE namespace = $1` + which[1] + ` ORDER BY memory_id, source_id, target_id, relation`,
+	}, args, []any{&memory, &f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To, &vector}, func() error {
+		f.Vector = toCode(vector)
+		fn(memory, f)
+		return nil
+	})
+}
+
+// readPostgres is reader.read for PostgreSQL.
+func readPostgres(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to sink) error {
+	each := func(columns, table, memory, order string, targets []any, fn func() error) error {
+		statement, args := "SELECT "+columns+" FROM graph."+table+" WHERE namespace = $1", []any{namespace}
+		if ids != nil {
+			statement, args = statement+" AND "+memory+" = ANY($2)", append(args, ids)
+		}
+		return tx.Each(ctx, replica.Statement{Postgres: statement + order}, args, targets, fn)
+	}
+	var id, salience replica.Raw
+	if err := each("uuid_send(memory_id)", "link_ends", "memory_id", "", []any{&id}, func() error {
+		to.memory(uuid.UUID(id))
+		return nil
+	}); err != nil {
+		return err
+	}
+	var m mention
+	if err := each("uuid_send(memory_id), concept_id, float4send(salience)", "memory_concepts", "memory_id", "", []any{&id, &m.concept, &salience}, func() error {
+		m.salience = float64(math.Float32frombits(binary.BigEndian.Uint32(salience)))
+		to.mention(uuid.UUID(id), m)
+		return nil
+	}); err != nil {
+		return err
+	}
+	var l authorLink
+	return each("uuid_send(source_id), target_key, relation", "memory_links", "source_id", ` ORDER BY source_id, target_key, relation COLLATE "C"`,
+		[]any{&id, &l.Target, &l.Relation}, func() error {
+			to.link(uuid.UUID(id), l)
+			return nil
+		})
+}
+
+// readSQLite is reader.read for SQLite.
+func readSQLite(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to sink) error {
+	statement, args := "SELECT memory_id, mentions, links FROM graph_memories WHERE namespace = $1", []any{namespace}
+	if ids != nil {
+		statement, args = statement+" AND memory_id IN (SELECT unhex(value, '-') FROM json_each($2))", append(args, ids)
+	}
+	var id, mentions, links replica.Raw
+	return tx.Each(ctx, replica.Statement{SQLite: statement}, args, []any{&id, &mentions, &links}, func() error {
+		memory := uuid.UUID(id)
+		to.memory(memory)
+		eachMention(mentions, func(m mention) { to.mention(memory, m) })
+		if len(links) <= len("[]") {
+			return nil
+		}
+		var list []authorLink
+		err := json.Unmarshal(links, &list)
+		for _, l := range list {
+			to.link(memory, l)
+		}
+		return err
+	})
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc"
+
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// floor is the least that a recall can take: the calls alone.
+type floor struct{ legs []triskelev1.LegServiceClient }
+
+// ready is a leg that has its answer ready.
+type ready struct {
+	triskelev1.UnimplementedLegServiceServer
+	answer *triskelev1.SearchResponse
+}
+
+func (r ready) Search(context.Context, *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+	return r.answer, nil
+}
+
+// newFloor starts three servers.
+func newFloor(ctx context.Context, tel *telemetry.Service) (*floor, error) {
+	answer := &triskelev1.SearchResponse{State: triskelev1.LegState_LEG_STATE_OK}
+	for i := range 50 {
+		answer.Hits = append(answer.Hits, &triskelev1.LegHit{Id: fmt.Sprintf("00000000-0000-7000-8000-%012d", i), Rank: int32(i + 1), Score: 1, Importance: .5})
+	}
+	f := &floor{}
+	for range 3 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		server := grpc.NewServer()
+		triskelev1.RegisterLegServiceServer(server, ready{answer: answer})
+		go func() { _ = server.Serve(listener) }()
+		context.AfterFunc(ctx, server.Stop)
+		conn, err := rpc.Dial(listener.Addr().String(), tel)
+		if err != nil {
+			return nil, err
+		}
+		f.legs = append(f.legs, triskelev1.NewLegServiceClient(conn))
+	}
+	return f, nil
+}
+
+// ask calls all three at once.
+func (f *floor) ask(ctx context.Context) error {
+	errs := make(chan error, len(f.legs))
+	for _, leg := range f.legs {
+		go func() {
+			_, err := leg.Search(ctx, &triskelev1.SearchRequest{Namespace: namespace, Query: "ready", Depth: 50})
+			errs <- err
+		}()
+	}
+	for range f.legs {
+		if err := <-errs; err != nil {
+			return err
+		}
+	}
+	return nil
+}
