@@ -155,7 +155,7 @@ func (s *bm25) best(ctx context.Context, q leg.Query) []leg.Hit {
 	if s.fewSelected() {
 		return s.bestOf(q, s.List())
 	}
-	found, least := newTop(q.Depth, leg.CompareHits), leastOf(q)
+	found, least := newTop(q.Depth, s.compare), leastOf(q)
 	w := windows.Get().(*window)
 	defer windows.Put(w)
 	rest := s.bounds()
@@ -179,14 +179,36 @@ func (s *bm25) best(ctx context.Context, q leg.Query) []leg.Hit {
 				score, row := w.scores[at], from+uint32(at)
 				w.scores[at] = 0
 				if score = s.raise(score, row, essential, rest, least); score > 0 && score >= least && s.Has(row) {
-					if found.add(leg.HitAt(s.rows, row, score)) {
-						least = max(least, found.worst().Score)
+					if found.add(scored{row, score}) {
+						least = max(least, found.worst().score)
 					}
 				}
 			}
 		}
 	}
-	return found.sorted()
+	return s.hits(found.sorted())
+}
+
+// scored is a row with its score.
+type scored struct {
+	row   uint32
+	score float64
+}
+
+// compare is leg.CompareHits.
+func (s *bm25) compare(a, b scored) int {
+	if a.score != b.score {
+		return cmp.Compare(b.score, a.score)
+	}
+	return leg.CompareHits(leg.HitAt(s.rows, a.row, a.score), leg.HitAt(s.rows, b.row, b.score))
+}
+
+func (s *bm25) hits(found []scored) []leg.Hit {
+	hits := make([]leg.Hit, len(found))
+	for i, f := range found {
+		hits[i] = leg.HitAt(s.rows, f.row, f.score)
+	}
+	return hits
 }
 
 // leastOf returns the least score of a hit.
@@ -280,15 +302,15 @@ func (s *bm25) fewSelected() bool {
 
 // bestOf returns the best hits among ascending rows.
 func (s *bm25) bestOf(q leg.Query, rows []uint32) []leg.Hit {
-	found, least, rest := newTop(q.Depth, leg.CompareHits), leastOf(q), s.bounds()
+	found, least, rest := newTop(q.Depth, s.compare), leastOf(q), s.bounds()
 	for _, row := range rows {
 		if score := s.raise(0, row, 0, rest, least); score > 0 && score >= least {
-			if found.add(leg.HitAt(s.rows, row, score)) {
-				least = max(least, found.worst().Score)
+			if found.add(scored{row, score}) {
+				least = max(least, found.worst().score)
 			}
 		}
 	}
-	return found.sorted()
+	return s.hits(found.sorted())
 }
 
 // scoresOf returns the scores of memories that have a document.
