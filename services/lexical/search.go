@@ -155,11 +155,7 @@ func (s *bm25) best(ctx context.Context, q leg.Query) []leg.Hit {
 	if s.fewSelected() {
 		return s.bestOf(q, s.List())
 	}
-	found := newTop(q.Depth, leg.CompareHits)
-	least := 0.0
-	if q.MinScore != nil {
-		least = *q.MinScore
-	}
+	found, least := newTop(q.Depth, s.compare), leastOf(q)
 	w := windows.Get().(*window)
 	defer windows.Put(w)
 	rest := s.bounds()
@@ -182,18 +178,45 @@ func (s *bm25) best(ctx context.Context, q leg.Query) []leg.Hit {
 				at := i<<6 + bits.TrailingZeros64(word)
 				score, row := w.scores[at], from+uint32(at)
 				w.scores[at] = 0
-				if (score+rest[essential])*slack < least || !s.Has(row) {
-					continue
-				}
-				if score = s.raise(score, row, s.terms[essential:]); score > 0 && score >= least {
-					if found.add(leg.HitAt(s.rows, row, score)) {
-						least = max(least, found.worst().Score)
+				if score = s.raise(score, row, essential, rest, least); score > 0 && score >= least && s.Has(row) {
+					if found.add(scored{row, score}) {
+						least = max(least, found.worst().score)
 					}
 				}
 			}
 		}
 	}
-	return found.sorted()
+	return s.hits(found.sorted())
+}
+
+// scored is a row with its score.
+type scored struct {
+	row   uint32
+	score float64
+}
+
+// compare is leg.CompareHits.
+func (s *bm25) compare(a, b scored) int {
+	if a.score != b.score {
+		return cmp.Compare(b.score, a.score)
+	}
+	return leg.CompareHits(leg.HitAt(s.rows, a.row, a.score), leg.HitAt(s.rows, b.row, b.score))
+}
+
+func (s *bm25) hits(found []scored) []leg.Hit {
+	hits := make([]leg.Hit, len(found))
+	for i, f := range found {
+		hits[i] = leg.HitAt(s.rows, f.row, f.score)
+	}
+	return hits
+}
+
+// leastOf returns the least score of a hit.
+func leastOf(q leg.Query) float64 {
+	if q.MinScore == nil {
+		return 0
+	}
+	return *q.MinScore
 }
 
 // bounds returns for each term the most that it and the terms after it add to a score.
@@ -238,10 +261,11 @@ func (s *bm25) addUp(w *window, terms []sought, from uint32) {
 	}
 }
 
-// raise adds the contributions of further terms to a row's score. Rows must come in ascending order.
-func (s *bm25) raise(score float64, row uint32, terms []sought) float64 {
-	for i := range terms {
-		t := &terms[i]
+// raise adds the contributions of the terms from the n-th on to a row's score, unless they cannot raise it to the least. Rows
+// must come in ascending order.
+func (s *bm25) raise(score float64, row uint32, n int, rest []float64, least float64) float64 {
+	for ; n < len(s.terms) && (score+rest[n])*slack >= least; n++ {
+		t := &s.terms[n]
 		t.next += gallop(t.postings[t.next:], row<<8)
 		if t.next < len(t.postings) && t.postings[t.next]>>8 == row {
 			score += s.contribution(t, t.postings[t.next])
@@ -278,13 +302,15 @@ func (s *bm25) fewSelected() bool {
 
 // bestOf returns the best hits among ascending rows.
 func (s *bm25) bestOf(q leg.Query, rows []uint32) []leg.Hit {
-	found := newTop(q.Depth, leg.CompareHits)
+	found, least, rest := newTop(q.Depth, s.compare), leastOf(q), s.bounds()
 	for _, row := range rows {
-		if score := s.raise(0, row, s.terms); score > 0 && (q.MinScore == nil || score >= *q.MinScore) {
-			found.add(leg.HitAt(s.rows, row, score))
+		if score := s.raise(0, row, 0, rest, least); score > 0 && score >= least {
+			if found.add(scored{row, score}) {
+				least = max(least, found.worst().score)
+			}
 		}
 	}
-	return found.sorted()
+	return s.hits(found.sorted())
 }
 
 // scoresOf returns the scores of memories that have a document.
@@ -299,9 +325,9 @@ func (s *bm25) scoresOf(ids []uuid.UUID) []leg.Score {
 	for i := range s.terms {
 		s.terms[i].next = 0
 	}
-	scores := make([]leg.Score, len(rows))
+	scores, rest := make([]leg.Score, len(rows)), s.bounds()
 	for i, row := range rows {
-		scores[i] = leg.Score{ID: s.rows.IDs[row], Score: s.raise(0, row, s.terms)}
+		scores[i] = leg.Score{ID: s.rows.IDs[row], Score: s.raise(0, row, 0, rest, 0)}
 	}
 	return scores
 }

@@ -32,7 +32,7 @@ func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) e
 		}
 		return s.log(ctx, tx, namespace, uuid.Nil)
 	})
-	s.images.set.Told()
+	s.images.changed()
 	if err != nil || settings.Language == former.Language {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *SQLite) log(ctx context.Context, tx *sql.Tx, namespace string, ids ...u
 
 // Reindex implements Leg.
 func (s *SQLite) Reindex(ctx context.Context, namespace string) error {
-	defer s.images.set.Told()
+	defer s.images.changed()
 	var after uuid.UUID
 	for more := true; more; {
 		err := s.db.Update(ctx, func(tx *sql.Tx) error {

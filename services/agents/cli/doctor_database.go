@@ -43,14 +43,11 @@ func checkExamined(e backend.Examination, server bool, found *findings) {
 	for _, namespace := range e.WordlessIn {
 		found.add(fail, "words", "namespace %s has memories that cannot be found by words: triskele lexical reindex %[1]s", namespace)
 	}
-	for _, namespace := range e.MiscountedIn {
-		found.add(warn, "words", "the statistics of namespace %s are off, and with them its ranking: triskele lexical reindex %[1]s", namespace)
-	}
 	if e.Vectorless > 0 {
 		found.add(warn, "vectors", "%s without a vector that none is awaited for: the model finds nothing in them, or they were lost; `triskele reembed` with another model and back makes all anew",
 			render.Count(e.Vectorless, "memory", "memories"))
 	}
-	if len(e.Damage)+len(e.Invalid)+len(e.WordlessIn)+len(e.MiscountedIn) == 0 && !e.NoVectorIndex && e.Vectorless == 0 {
+	if len(e.Damage)+len(e.Invalid)+len(e.WordlessIn) == 0 && !e.NoVectorIndex && e.Vectorless == 0 {
 		found.add(ok, "index health", "every memory is in every index that it belongs in, and all indexes are whole")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +25,9 @@ import (
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
+// firstTerms has the term "kestrel" once, in the first format of the lexical index.
+var firstTerms = []byte("\x01" + strings.Repeat("\x00", 16) + "\x07kestrel\x00")
+
 // remember stores a memory by the statements of the first release, which later steps have to put up with.
 func (d database) remember(db *sql.DB, r record.Record) {
 	d.t.Helper()
@@ -37,14 +41,11 @@ func (d database) remember(db *sql.DB, r record.Record) {
 		VALUES ($1, $2, $3, 'Kestrel', `+list+`, `+list+`, 'note', '{"n": 1}', 0.75, false, 'test', $4, $4, 1)`, r.Namespace, id, r.Content, at)
 	if d.engine == schema.Postgres {
 		exec(d.t, db, `INSERT INTO memory.index_queue (namespace, index_name, memory_id, revision) VALUES ($1, 'dense', $2, 1), ($1, 'graph', $2, 1)`, r.Namespace, id)
-		exec(d.t, db, `INSERT INTO lexical.documents (namespace, memory_id, tsv) VALUES ($1, $2, setweight(to_tsvector('english', $3), 'A'))`, r.Namespace, id, r.Content)
+		exec(d.t, db, `INSERT INTO lexical.documents (namespace, memory_id, tsv, terms) VALUES ($1, $2, setweight(to_tsvector('english', $3), 'A'), $4)`, r.Namespace, id, r.Content, firstTerms)
 		return
 	}
 	exec(d.t, db, `INSERT INTO index_queue (namespace, index_name, memory_id, revision, enqueued_at, not_before) VALUES ($1, 'dense', $2, 1, $3, $3), ($1, 'graph', $2, 1, $3, $3)`, r.Namespace, id, at)
-	exec(d.t, db, `INSERT INTO lexical_namespaces (name) VALUES ($1) ON CONFLICT DO NOTHING`, r.Namespace)
-	exec(d.t, db, `INSERT INTO lexical_documents (id, namespace, memory_id)
-		SELECT 1 + coalesce((SELECT max(id) FROM lexical_documents WHERE namespace = $1), number << 40), $1, $2 FROM lexical_namespaces WHERE name = $1`, r.Namespace, id)
-	exec(d.t, db, `INSERT INTO lexical_fts (rowid, content, keywords, tags, category) SELECT id, $3, 'Kestrel', 'Kestrel', 'note' FROM lexical_documents WHERE namespace = $1 AND memory_id = $2`, r.Namespace, id, r.Content)
+	exec(d.t, db, `INSERT INTO lexical_documents (namespace, memory_id, terms) VALUES ($1, $2, $3)`, r.Namespace, id, firstTerms)
 }
 
 // steps are the numbers that any track has, in order.

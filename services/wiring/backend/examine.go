@@ -31,9 +31,8 @@ type Examination struct {
 	Invalid []string // unfinished indexes, as psql names them
 	// NoVectorIndex is true if the active model's vectors have no finished HNSW index.
 	NoVectorIndex bool
-	// WordlessIn are namespaces with memories missing from the lexical index. MiscountedIn are those with wrong
-	// statistics. Both list up to ten.
-	WordlessIn, MiscountedIn []string
+	// WordlessIn are up to ten namespaces with memories missing from the lexical index.
+	WordlessIn []string
 	// Vectorless counts memories that may be embedded, lack a vector of the active model, and have no task.
 	Vectorless int64
 	IsStandby  bool // the database itself is a standby
@@ -90,10 +89,6 @@ func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
 			AND NOT EXISTS (SELECT FROM dense.models m WHERE m.status = 'building' AND c.relname LIKE 'vectors%\_near\_' || m.id) ORDER BY 1`)
 	names(&e.WordlessIn, `SELECT DISTINCT m.namespace FROM memory.memories m
 		WHERE NOT EXISTS (SELECT FROM lexical.documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`)
-	names(&e.MiscountedIn, `SELECT namespace FROM lexical.totals t
-		FULL JOIN (SELECT namespace, count(*) FROM lexical.entries WHERE number IS NOT NULL GROUP BY namespace) e (namespace, n) USING (namespace)
-		FULL JOIN (SELECT namespace, count(*) FROM lexical.removals WHERE term = '' GROUP BY namespace) r (namespace, n) USING (namespace)
-		WHERE coalesce(t.documents, 0) <> coalesce(e.n, 0) + coalesce(r.n, 0) ORDER BY 1 LIMIT 10`)
 	if err != nil {
 		return e, err
 	}

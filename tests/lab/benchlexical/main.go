@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
@@ -18,6 +19,8 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
+	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/tests/lab/measure"
 )
 
@@ -70,7 +73,6 @@ type measurement struct {
 	loadAverage string
 	load        time.Duration
 	scorers     []scorerMeasurement
-	postings    float64 // of the query's words, mean
 	bytes       map[string]float64
 	write1      [2]time.Duration // per memory, with and without the index, alone
 	write100    [2]time.Duration // and a hundred at a time
@@ -79,6 +81,8 @@ type measurement struct {
 // scorerMeasurement is what one scorer gave.
 type scorerMeasurement struct {
 	name              string
+	scorer            triskelev1.Scorer
+	filter            record.Filter
 	times             []time.Duration // in order
 	rows              float64         // table rows and index entries read, mean
 	found             float64         // share of queries whose source is among the first ten
@@ -106,7 +110,7 @@ func measureSize(ctx context.Context, f flags, size int, tel *telemetry.Service)
 	if m.bytes, err = bytesPerMemory(ctx, pool, size); err != nil {
 		return m, err
 	}
-	if err := m.search(ctx, f, pool, l); err != nil {
+	if err := m.search(ctx, f, pool, l, tel); err != nil {
 		return m, err
 	}
 	m.loadAverage = "unknown"
@@ -130,17 +134,28 @@ func measureSize(ctx context.Context, f flags, size int, tel *telemetry.Service)
 }
 
 // search asks every query of every scorer, in turns.
-func (m *measurement) search(ctx context.Context, f flags, pool *pgxpool.Pool, l loaded) error {
-	searcher := lexical.NewPostgres(pool, lexical.DefaultConfig())
+func (m *measurement) search(ctx context.Context, f flags, pool *pgxpool.Pool, l loaded, tel *telemetry.Service) error {
+	images := replica.NewPostgres(ctx, pool, nil, replica.DefaultConfig(), tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
+	searcher := lexical.NewPostgres(pool, images, lexical.DefaultConfig())
 	random := newCorpus(f.Seed + 2)
-	ask := func(query string, scorer triskelev1.Scorer) (leg.Result, error) {
+	ask := func(query string, by scorerMeasurement) (leg.Result, error) {
 		ctx, cancel := context.WithTimeout(ctx, f.Deadline)
 		defer cancel()
-		return searcher.Search(ctx, leg.Query{Namespace: namespace, Text: query, Depth: f.Depth, Scorer: scorer})
+		return searcher.Search(ctx, leg.Query{Namespace: namespace, Text: query, Depth: f.Depth, Scorer: by.scorer, Filter: by.filter})
 	}
-	for _, name := range lexical.ScorerNames {
-		m.scorers = append(m.scorers, scorerMeasurement{name: name})
+	m.scorers = []scorerMeasurement{{name: "bm25", scorer: triskelev1.Scorer_SCORER_BM25}, {name: "ts_rank", scorer: triskelev1.Scorer_SCORER_TS_RANK}}
+	for _, tag := range []string{"tenth", "hundredth", "thousandth"} {
+		m.scorers = append(m.scorers, scorerMeasurement{name: "bm25 of a " + tag, scorer: triskelev1.Scorer_SCORER_BM25, filter: record.Filter{TagsAny: []string{tag}}})
 	}
+	loading, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	start := time.Now()
+	if view, err := images.View(loading, namespace, replica.Need{Part: lexical.PartName}, 1); err != nil {
+		return err
+	} else {
+		view.Close()
+	}
+	fmt.Fprintf(os.Stderr, "  in memory after %v\n", time.Since(start).Round(time.Millisecond))
 	const warmUp = 50
 	for i := range warmUp + f.Queries {
 		source := random.random.IntN(m.size)
@@ -153,7 +168,7 @@ func (m *measurement) search(ctx context.Context, f flags, pool *pgxpool.Pool, l
 				read = rowsRead(ctx, pool)
 			}
 			start := time.Now()
-			result, err := ask(query, lexical.ScorerByName(s.name))
+			result, err := ask(query, *s)
 			took := time.Since(start)
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -177,14 +192,6 @@ func (m *measurement) search(ctx context.Context, f flags, pool *pgxpool.Pool, l
 					s.found += 1 / float64(f.Queries)
 				}
 			}
-		}
-		if i >= warmUp {
-			var postings float64
-			if err := pool.QueryRow(ctx, `SELECT coalesce(sum(count), 0) FROM lexical.blocks
-				WHERE namespace = $1 AND term IN (SELECT (ts_lexize('english_stem', w)) [1] FROM unnest(string_to_array($2, ' ')) w)`, namespace, query).Scan(&postings); err != nil {
-				return err
-			}
-			m.postings += postings / float64(f.Queries)
 		}
 	}
 	for i := range m.scorers {
@@ -211,7 +218,7 @@ func bytesPerMemory(ctx context.Context, pool *pgxpool.Pool, size int) (map[stri
 		SELECT part, sum(bytes)::float8 FROM (
 			SELECT CASE WHEN n.nspname = 'memory' THEN 'memories'
 				WHEN c.relname ~ '^documents' AND c.relam = (SELECT oid FROM pg_am WHERE amname = 'gin') THEN 'GIN index, for ts_rank'
-				WHEN c.relname ~ '^documents' THEN 'tsvectors' ELSE 'postings, for bm25' END AS part,
+				WHEN c.relname ~ '^documents' THEN 'words and tsvectors' ELSE 'settings' END AS part,
 				pg_relation_size(c.oid) + coalesce(pg_total_relation_size(nullif(c.reltoastrelid, 0)), 0) AS bytes
 			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 			WHERE n.nspname IN ('memory', 'lexical') AND c.relkind IN ('r', 'i')
