@@ -176,7 +176,9 @@ func putRandom(n *network, random *rand.Rand, zipf *rand.Zipf, id uuid.UUID, mem
 			Single: random.IntN(2) == 0, From: int64(random.IntN(1000)),
 		})
 	}
-	slices.SortFunc(rows.Facts, func(a, b factRow) int { return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Target, b.Target)) })
+	slices.SortFunc(rows.Facts, func(a, b factRow) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Target, b.Target))
+	})
 	for range random.IntN(3) {
 		rows.Links = append(rows.Links, authorLink{endKey(memoryID(random.IntN(memories))), "cites"})
 	}
@@ -215,7 +217,9 @@ func TestWalksAreExact(t *testing.T) {
 		scores := exact(n, seeds, moment{}, n.hub(), s.config.MaxDegree, named)
 		for c := range named { // as evenPages
 			best := 0.
-			page := func(a arc) bool { return a.salience >= salienceTitle && scores[memoryAt(a.to)] > 0 && n.live(a.to, moment{}) && !n.stale(a.to, moment{}) }
+			page := func(a arc) bool {
+				return a.salience >= salienceTitle && scores[memoryAt(a.to)] > 0 && n.live(a.to, moment{}) && !n.stale(a.to, moment{})
+			}
 			for _, a := range n.concepts[c].mentions {
 				if page(a) {
 					best = max(best, scores[memoryAt(a.to)])
@@ -284,8 +288,10 @@ func TestHistoriesLeaveNoTrace(t *testing.T) {
 			}
 			ps := phrases(text, maxNameWords)
 			for name, search := range map[string]func(n *network) *ranking{
-				"pagerank": func(n *network) *ranking { return s.rank(n, q, n.rows.Select(q.Filter, q.AsOf).Has, text, ps, meaning{}) },
-				"hops":     func(n *network) *ranking { return s.hops(n, q, n.rows.Select(q.Filter, q.AsOf).Has, ps) },
+				"pagerank": func(n *network) *ranking {
+					return s.rank(n, q, n.rows.Select(q.Filter, q.AsOf).Has, text, ps, meaning{})
+				},
+				"hops": func(n *network) *ranking { return s.hops(n, q, n.rows.Select(q.Filter, q.AsOf).Has, ps) },
 			} {
 				got, want := search(n), search(anew)
 				if (got == nil) != (want == nil) {

@@ -41,18 +41,19 @@ type legs struct {
 
 func newLegs(t testing.TB, f *storetest.Fixture) legs {
 	t.Helper()
+	images := f.Images(t)
 	if f.Engine == schema.Postgres {
-		d, err := dense.NewPostgres(context.Background(), f.Pool, nil, embed.NewHashed(), f.Queue, dense.Config{})
+		d, err := dense.NewPostgres(context.Background(), f.Pool, images, nil, embed.NewHashed(), f.Queue)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return legs{lexical.NewPostgres(f.Pool, lexical.DefaultConfig()), d, graph.NewPostgres(f.Pool, f.Queue, graph.DefaultConfig())}
+		return legs{lexical.NewPostgres(f.Pool, images, lexical.DefaultConfig()), d, graph.NewPostgres(f.Pool, images, f.Queue, graph.DefaultConfig())}
 	}
-	d, err := dense.NewSQLite(context.Background(), f.DB, embed.NewHashed(), f.Queue, dense.Config{})
+	d, err := dense.NewSQLite(context.Background(), f.DB, images, embed.NewHashed(), f.Queue)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return legs{lexical.NewSQLite(f.DB), d, graph.NewSQLite(f.DB, f.Queue, graph.DefaultConfig())}
+	return legs{lexical.NewSQLite(f.DB, images), d, graph.NewSQLite(f.DB, images, f.Queue, graph.DefaultConfig())}
 }
 
 func (l legs) drain(t *testing.T, f *storetest.Fixture) {

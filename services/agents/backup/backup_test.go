@@ -72,7 +72,9 @@ func (s *services) stop() {
 	}
 }
 
-func (s *services) words() lexical.Leg { return s.Backend.Lexical(lexical.DefaultConfig()) }
+func (s *services) words() lexical.Leg {
+	return s.Backend.Lexical(s.Backend.Images(s.t.Context(), storetest.Strict(), storetest.Log()), lexical.DefaultConfig())
+}
 
 func (s *services) remember(m *triskelev1.Memory) *triskelev1.Memory {
 	s.t.Helper()

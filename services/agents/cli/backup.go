@@ -35,7 +35,7 @@ func (c *backupCmd) Run(ctx context.Context, env *Env) error {
 			return err
 		}
 		defer func() { _ = os.Remove(file.Name()) }() // does nothing after the rename
-		contents, err := backup.Write(ctx, b.Memory(), b.Lexical(lexical.DefaultConfig()), file)
+		contents, err := backup.Write(ctx, b.Memory(), b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()), file)
 		if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func (c *restoreCmd) Run(ctx context.Context, env *Env) error {
 		return c.result(env, contents, c.File+" is whole: "+holding(contents)+"\n")
 	}
 	return withMigrated(ctx, env, c.Database, func(b backend.Backend) error {
-		contents, err := backup.Restore(ctx, b.Memory(), b.Lexical(lexical.DefaultConfig()), file)
+		contents, err := backup.Restore(ctx, b.Memory(), b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()), file)
 		if err != nil {
 			return err
 		}

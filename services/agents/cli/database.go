@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/backend"
 )
 
@@ -116,4 +118,9 @@ func (t target) with(ctx context.Context, fn func(backend.Backend) error) (err e
 		return fmt.Errorf("%s does not answer: does it run, and is --postgres (or TRISKELE_POSTGRES) its URL? %w", t, err)
 	}
 	return fn(b)
+}
+
+// unloaded returns images for commands that change settings or tables and do not search.
+func unloaded(ctx context.Context, b backend.Backend) *replica.Set {
+	return b.Images(ctx, replica.DefaultConfig(), slog.New(slog.DiscardHandler))
 }

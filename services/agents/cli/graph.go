@@ -57,7 +57,7 @@ func (f *graphFlags) with(ctx context.Context, env *Env, fn func(backend.GraphIn
 		if err := b.Check(ctx, "memory", "graph"); err != nil {
 			return err
 		}
-		return fn(b.Graph(config))
+		return fn(b.Graph(unloaded(ctx, b), config))
 	})
 }
 

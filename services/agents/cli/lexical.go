@@ -87,6 +87,6 @@ func withLexical(ctx context.Context, env *Env, database databaseFlags, fn func(
 		if err := b.Check(ctx, "lexical"); err != nil {
 			return err
 		}
-		return fn(b.Lexical(lexical.DefaultConfig()))
+		return fn(b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()))
 	})
 }

@@ -146,9 +146,9 @@ func open(t *testing.T, f *storetest.Fixture) index {
 		t.Fatal(err)
 	}
 	if f.Engine == schema.Postgres {
-		return graph.NewPostgres(f.Pool, f.Queue, config)
+		return graph.NewPostgres(f.Pool, f.Images(t), f.Queue, config)
 	}
-	return graph.NewSQLite(f.DB, f.Queue, config)
+	return graph.NewSQLite(f.DB, f.Images(t), f.Queue, config)
 }
 
 func newExtractor(t *testing.T, store graph.Extractions, config extractor.Config) *extractor.Extractor {

@@ -14,7 +14,6 @@ import (
 	"github.com/google/uuid"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
@@ -114,18 +113,19 @@ func (d database) wantFound(want record.Record) {
 	if r := got[0]; r.Content != want.Content || r.Title != "Kestrel" || len(r.Tags) != 1 || r.Category != "note" || r.Importance != 0.75 || r.Metadata["n"] != 1.0 || !r.CreatedAt.Equal(want.CreatedAt) || r.Revision != 1 {
 		t.Errorf("stored %+v", r)
 	}
-	dense, err := b.Dense(ctx, embed.NewHashed(), dense.Config{})
+	images := b.Images(ctx, storetest.Strict(), storetest.Log())
+	dense, err := b.Dense(ctx, images, embed.NewHashed())
 	if err != nil {
 		t.Fatal(err)
 	}
-	linked := b.Graph(graph.DefaultConfig())
+	linked := b.Graph(images, graph.DefaultConfig())
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	go b.Worker("dense", dense, storetest.Log()).Run(working)
 	go b.Worker("graph", linked, storetest.Log()).Run(working)
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for name, searcher := range map[string]leg.Searcher{"lexical": b.Lexical(lexical.DefaultConfig()), "dense": dense, "graph": linked} {
+	for name, searcher := range map[string]leg.Searcher{"lexical": b.Lexical(images, lexical.DefaultConfig()), "dense": dense, "graph": linked} {
 		for {
 			status, err := searcher.Status(ctx, want.Namespace)
 			if err != nil {

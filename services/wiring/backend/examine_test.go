@@ -13,7 +13,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
 	"github.com/triskele/triskele/services/store/record"
@@ -37,7 +36,7 @@ func indexed(t *testing.T, url, path string) backend.Backend {
 	if _, err := b.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	index, err := b.Dense(t.Context(), embed.NewHashed(), dense.Config{})
+	index, err := b.Dense(t.Context(), b.Images(t.Context(), storetest.Strict(), storetest.Log()), embed.NewHashed())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
@@ -74,15 +73,16 @@ func lifeOfANamespace(b *testing.B, url, path string) {
 		return nil
 	})
 	took("index", func() error {
-		dense, err := opened.Dense(ctx, embed.NewHashed(), dense.Config{})
+		images := opened.Images(ctx, storetest.Strict(), storetest.Log())
+		dense, err := opened.Dense(ctx, images, embed.NewHashed())
 		if err != nil {
 			return err
 		}
 		working, stop := context.WithCancel(ctx)
 		defer stop()
 		go opened.Worker("dense", dense, storetest.Log()).Run(working)
-		go opened.Worker("graph", opened.Graph(graph.DefaultConfig()), storetest.Log()).Run(working)
-		for _, index := range []leg.Searcher{dense, opened.Graph(graph.DefaultConfig())} {
+		go opened.Worker("graph", opened.Graph(images, graph.DefaultConfig()), storetest.Log()).Run(working)
+		for _, index := range []leg.Searcher{dense, opened.Graph(images, graph.DefaultConfig())} {
 			for {
 				status, err := index.Status(ctx, "from")
 				if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/leg"
@@ -63,13 +62,14 @@ func BenchmarkRowSecurity(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	vectors, err := owner.Dense(ctx, embed.NewHashed(), dense.Config{})
+	images := owner.Images(ctx, storetest.Strict(), storetest.Log())
+	vectors, err := owner.Dense(ctx, images, embed.NewHashed())
 	if err != nil {
 		b.Fatal(err)
 	}
 	go owner.Worker("dense", vectors, storetest.Log()).Run(ctx)
-	go owner.Worker("graph", owner.Graph(graph.DefaultConfig()), storetest.Log()).Run(ctx)
-	for _, index := range []leg.Searcher{vectors, owner.Graph(graph.DefaultConfig())} {
+	go owner.Worker("graph", owner.Graph(images, graph.DefaultConfig()), storetest.Log()).Run(ctx)
+	for _, index := range []leg.Searcher{vectors, owner.Graph(images, graph.DefaultConfig())} {
 		for {
 			status, err := index.Status(ctx, "big")
 			if err != nil {
@@ -99,14 +99,15 @@ func BenchmarkRowSecurity(b *testing.B) {
 				login = pgtest.Login(b, url, name)
 			}
 			own := open(login)
-			var searcher leg.Searcher = own.Lexical(lexical.DefaultConfig())
+			images := own.Images(ctx, storetest.Strict(), storetest.Log())
+			var searcher leg.Searcher = own.Lexical(images, lexical.DefaultConfig())
 			switch name {
 			case "dense":
-				if searcher, err = own.Dense(ctx, embed.NewHashed(), dense.Config{}); err != nil {
+				if searcher, err = own.Dense(ctx, images, embed.NewHashed()); err != nil {
 					b.Fatal(err)
 				}
 			case "graph":
-				searcher = own.Graph(graph.DefaultConfig())
+				searcher = own.Graph(images, graph.DefaultConfig())
 			}
 			b.Run(name+"/"+who, func(b *testing.B) {
 				zipf := rand.NewZipf(rand.New(rand.NewPCG(3, 4)), 1.1, 10, 19999)

@@ -114,9 +114,14 @@ func SQLite(t testing.TB) *Fixture {
 
 // Images returns what searches keep in memory; they ask the database first each time.
 func (f *Fixture) Images(t testing.TB) *replica.Set {
+	return f.ImagesWith(t, Strict())
+}
+
+// Strict is the configuration of searches that ask the database first each time.
+func Strict() replica.Config {
 	config := replica.DefaultConfig()
 	config.MaxAge = 0
-	return f.ImagesWith(t, config)
+	return config
 }
 
 // ImagesWith is Images with other settings.
