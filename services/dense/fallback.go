@@ -35,18 +35,15 @@ const (
 // is built.
 func (p *Postgres) search(ctx context.Context, q leg.Query, vector []float32, cause error) (hits []leg.Hit, err error) {
 	s := search{p, q, vector}
-	tooLarge := errors.Is(cause, replica.ErrTooLarge)
-	if !tooLarge || q.Filter.Narrow() {
-		if hits, all, err := s.exact(ctx, p.ExactUpTo); err != nil || all {
-			return aboveMinScore(hits, q), err
-		}
+	if hits, all, err := s.exact(ctx, p.ExactUpTo); err != nil || all {
+		return aboveMinScore(hits, q), err
 	}
 	built, err := p.index.built(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case !built && tooLarge:
+	case !built && errors.Is(cause, replica.ErrTooLarge):
 		p.index.want(p)
 	case built:
 		if hits, err = s.approximate(ctx); err != nil || len(hits) == q.Depth {

@@ -17,9 +17,9 @@ import (
 const (
 	// Up to exactRows vectors are all scored. Of more, likelyPerHit per hit are scored, at least minLikely, for likelyOf
 	// vectors; the number grows with the square root of the vectors.
-	exactRows, likelyPerHit, minLikely, likelyOf = 2048, 6, 200, 20_000
+	exactRows, likelyPerHit, minLikely, likelyOf = 2048, 8, 400, 20_000
 	// signsPerLikely is the number of full code estimates per likely vector.
-	signsPerLikely = 10
+	signsPerLikely = 8
 	// listShare is how many rows in sequence cost as much to estimate as one row of a list.
 	listShare = 4
 	// scoreRows vectors are scored between two checks of the deadline.
@@ -64,21 +64,19 @@ func (c comparison) nearest(ctx context.Context, q leg.Query) (hits []leg.Hit, r
 			rows = nil
 		}
 	}
-	n, of := likelyFor(q.Depth, total), fmt.Sprint(total)
+	n := likelyFor(q.Depth, total)
 	if total <= max(exactRows, n) {
 		c.all(rows)
-	} else {
-		if reason, err = c.likely(ctx, rows, n); err != nil {
-			return nil, "", err
-		}
-		of = fmt.Sprintf("the likeliest %d of %s", len(c.candidates), of)
+		n = len(c.candidates)
+	} else if reason, err = c.likely(ctx, rows, n); err != nil {
+		return nil, "", err
 	}
-	scored, err := c.scoreAll(ctx)
+	scored, inTime, err := c.scoreLikeliest(ctx, n, q.Depth)
 	if err != nil {
 		return nil, "", err
 	}
-	if scored < len(c.candidates) {
-		reason = fmt.Sprintf("only %d of %s vectors were compared in time", scored, of)
+	if !inTime {
+		reason = fmt.Sprintf("only %d of the likeliest %d of %d vectors were compared in time", scored, n, total)
 	}
 	return c.best(c.candidates[:scored], q), reason, nil
 }
@@ -108,8 +106,8 @@ func (c comparison) all(rows []uint32) {
 	}
 }
 
-// likely makes candidates of the n selected rows with the best estimates, and those that tie with the last. It ranks all rows
-// by their first bits, and the best of these by both bits. A reason says what cut it short.
+// likely makes candidates of selected rows with their estimates: the signsPerLikely * n best by their first bits, and those that
+// tie with the last. The estimates are by both bits. A reason says what cut it short.
 func (c comparison) likely(ctx context.Context, rows []uint32, n int) (reason string, err error) {
 	e, bySigns := newEstimator(c.query), signsPerLikely*n
 	c.candidates = slices.Grow(c.candidates[:0], 2*bySigns+blockRows)
@@ -147,7 +145,6 @@ func (c comparison) likely(ctx context.Context, rows []uint32, n int) (reason st
 			some[i].score += product / 2
 		}
 	}
-	c.candidates = keepBest(c.candidates, n)
 	return reason, nil
 }
 
@@ -201,20 +198,31 @@ func (c comparison) estimateGathered(e estimator) []float32 {
 	return products
 }
 
-// scoreAll replaces estimates by exact scores and returns the number of candidates that it scored until the deadline.
-func (c comparison) scoreAll(ctx context.Context) (scored int, err error) {
-	for i := range c.candidates {
-		if i%scoreRows == 0 && i > 0 {
-			if err := ctx.Err(); err != nil {
-				return 0, err
-			}
-			if passed(c.until) {
-				return i, nil
-			}
+// scoreLikeliest replaces estimates by exact scores and moves the scored candidates to the front: the n likeliest, and as many
+// again while that changes the best. It returns the number of candidates that it scored until the deadline.
+func (c comparison) scoreLikeliest(ctx context.Context, n, depth int) (scored int, inTime bool, err error) {
+	for more := true; more && scored < len(c.candidates); {
+		bound := float32(math.Inf(-1)) // scores below are not among the best
+		if best := keepBest(c.candidates[:scored], depth); len(best) >= depth {
+			bound = worst(best)
 		}
-		c.candidates[i].score = c.score(c.candidates[i].row, c.query)
+		more = false
+		batch := keepBest(c.candidates[scored:], (n+1)/2)
+		for i := range batch {
+			if i%scoreRows == 0 && scored > 0 {
+				if err := ctx.Err(); err != nil {
+					return 0, false, err
+				}
+				if passed(c.until) {
+					return scored, false, nil
+				}
+			}
+			batch[i].score = c.score(batch[i].row, c.query)
+			more = more || batch[i].score >= bound
+			scored++
+		}
 	}
-	return len(c.candidates), nil
+	return scored, true, nil
 }
 
 // best returns the best of scored candidates, in the order of results.

@@ -211,7 +211,7 @@ func TestRandomHistories(t *testing.T) {
 				default:
 					m.forget(ids[rng.IntN(len(ids))])
 				}
-				if step%max(1, 8*size/150) > 0 {
+				if step%max(1, 8*size/80) > 0 {
 					continue
 				}
 				query, _ := direction(rng, dimensions, centres[rng.IntN(len(centres))])
@@ -344,7 +344,7 @@ func TestLikelyAreNearest(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.all(nil)
-				if _, err := c.scoreAll(t.Context()); err != nil {
+				if _, _, err := c.scoreLikeliest(t.Context(), 2*len(c.candidates), depth); err != nil {
 					t.Fatal(err)
 				}
 				want := c.best(c.candidates, q)

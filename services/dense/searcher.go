@@ -122,6 +122,7 @@ func (s *searcher) inMemory(ctx context.Context, q leg.Query, vector []float32, 
 	c := comparison{view.Part.(*matrix), work, view.Selection, prepared(vector), share(ctx, 0.5)}
 	hits, cut, err := c.nearest(ctx, q)
 	result.Hits = hits
+	result.From(view)
 	if cut != "" {
 		qualify(result, triskelev1.LegState_LEG_STATE_TRUNCATED, cut)
 	}

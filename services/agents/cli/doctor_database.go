@@ -38,7 +38,7 @@ func checkExamined(e backend.Examination, server bool, found *findings) {
 		found.add(fail, "indexes", "%s was begun and not finished, so searches pass it by: REINDEX INDEX CONCURRENTLY %[1]s", name)
 	}
 	if e.NoVectorIndex {
-		found.add(fail, "indexes", "the active model's vectors have no index, so every one of them is compared: start densed or triskele up, which makes it")
+		found.add(fail, "indexes", "a namespace is too large for memory (--search-memory), and the active model's vectors have no index, so every one of them is compared: triskele reembed builds it")
 	}
 	for _, namespace := range e.WordlessIn {
 		found.add(fail, "words", "namespace %s has memories that cannot be found by words: triskele lexical reindex %[1]s", namespace)

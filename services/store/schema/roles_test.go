@@ -162,7 +162,6 @@ func TestRolesMayDoNoMore(t *testing.T) {
 		"graph": {
 			"SELECT content FROM memory.memories":                                    unset,
 			"SET LOCAL triskele.namespace = '*'; UPDATE memory.memories SET id = id": check,
-			"SELECT dense.create_index(1, 0)":                                        denied,
 			"SELECT * FROM lexical.documents":                                        denied,
 		},
 	} {

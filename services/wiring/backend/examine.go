@@ -29,7 +29,7 @@ type Examination struct {
 	// Free is how many bytes the disk of the file has left; -1 if unknown.
 	Free    int64
 	Invalid []string // unfinished indexes, as psql names them
-	// NoVectorIndex is true if the active model's vectors have no finished HNSW index.
+	// NoVectorIndex is true if the active model's vectors have no finished HNSW index although a namespace is too large for memory.
 	NoVectorIndex bool
 	// WordlessIn are up to ten namespaces with memories missing from the lexical index.
 	WordlessIn []string
@@ -83,22 +83,22 @@ func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
 			*into, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		}
 	}
-	// A building model's partitioned index is invalid until its partitions' indexes are valid.
+	// A model's partitioned index is invalid until its partitions' indexes are valid: see NoVectorIndex.
 	names(&e.Invalid, `SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 		WHERE NOT (i.indisvalid AND i.indisready) AND c.relnamespace::regnamespace::text IN ('memory', 'lexical', 'dense', 'graph')
-			AND NOT EXISTS (SELECT FROM dense.models m WHERE m.status = 'building' AND c.relname LIKE 'vectors%\_near\_' || m.id) ORDER BY 1`)
+			AND NOT EXISTS (SELECT FROM dense.models m WHERE c.relname LIKE 'vectors%\_near\_' || m.id) ORDER BY 1`)
 	names(&e.WordlessIn, `SELECT DISTINCT m.namespace FROM memory.memories m
 		WHERE NOT EXISTS (SELECT FROM lexical.documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`)
 	if err != nil {
 		return e, err
 	}
 	if err := postgres.In(b.pool, postgres.AllNamespaces).QueryRow(ctx, `
-		WITH active AS (SELECT id FROM dense.models WHERE status = 'active')
+		WITH active AS (SELECT id, indexed FROM dense.models WHERE status = 'active')
 		SELECT (SELECT count(*) FROM memory.memories m CROSS JOIN active a
 				WHERE EXISTS (SELECT FROM dense.model_rows r WHERE r.model_id = a.id AND r.sensitive = m.sensitive)
 				AND NOT EXISTS (SELECT FROM dense.vectors v WHERE v.namespace = m.namespace AND v.memory_id = m.id AND v.model_id = a.id)
 				AND NOT EXISTS (SELECT FROM memory.index_queue q WHERE q.namespace = m.namespace AND q.memory_id = m.id AND q.index_name = 'dense')),
-			EXISTS (SELECT FROM active a WHERE NOT EXISTS (
+			EXISTS (SELECT FROM active a WHERE a.indexed AND NOT EXISTS (
 				SELECT FROM pg_index WHERE indexrelid = to_regclass('dense.vectors_near_' || a.id) AND indisvalid))`).
 		Scan(&e.Vectorless, &e.NoVectorIndex); err != nil {
 		return e, err

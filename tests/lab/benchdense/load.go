@@ -20,8 +20,9 @@ import (
 
 // Tags that a share of the memories have, whatever they are about.
 const (
-	hundredth = "hundredth"
-	tenth     = "tenth"
+	thousandth = "thousandth"
+	hundredth  = "hundredth"
+	tenth      = "tenth"
 )
 
 // memories are embedded texts.
@@ -38,6 +39,9 @@ func generate(ctx context.Context, c corpus, n int, embedder embed.Embedder) (m 
 	for range n {
 		m.ids, m.texts = append(m.ids, uuid.Must(uuid.NewV7())), append(m.texts, c.memory())
 		tags := []string{}
+		if c.random.IntN(1000) == 0 {
+			tags = append(tags, thousandth)
+		}
 		if c.random.IntN(100) == 0 {
 			tags = append(tags, hundredth)
 		}
@@ -75,22 +79,20 @@ func (m memories) copyTo(ctx context.Context, pool *pgxpool.Pool, namespace stri
 	return err
 }
 
-// bulk drops the model's index, runs fill, and builds the index anew, as a restore would.
-// It returns how long the building took.
+// bulk runs fill, and then builds the model's index, as for a namespace that is too large for memory. It returns how long the
+// building took.
 func bulk(ctx context.Context, pool *pgxpool.Pool, embedder embed.Embedder, fill func() error) (time.Duration, error) {
-	var index string
-	if err := pool.QueryRow(ctx, `SELECT indexrelid::regclass FROM pg_index JOIN pg_class c ON c.oid = indexrelid
-		WHERE indrelid = 'dense.vectors'::regclass AND c.relam = (SELECT oid FROM pg_am WHERE amname = 'hnsw')`).Scan(&index); err != nil {
-		return 0, err
-	}
-	if _, err := pool.Exec(ctx, "DROP INDEX "+index); err != nil {
-		return 0, err
-	}
 	if err := fill(); err != nil {
 		return 0, err
 	}
 	start := time.Now()
-	err := build(ctx, pool, fmt.Sprintf(`SELECT dense.create_index(%d, %d)`, model, embedder.Model().QueryDimensions))
+	m := embedder.Model()
+	indexed := fmt.Sprintf("embedding::halfvec(%d)", m.Dimensions)
+	if m.QueryDimensions > 0 {
+		indexed = fmt.Sprintf("subvector(%s, 1, %[2]d)::halfvec(%[2]d)", indexed, m.QueryDimensions)
+	}
+	err := build(ctx, pool, fmt.Sprintf(`CREATE INDEX vectors_near_%[1]d ON dense.vectors USING hnsw ((%[2]s) halfvec_ip_ops)
+		WITH (m = 24, ef_construction = 128) WHERE model_id = %[1]d`, model, indexed))
 	took := time.Since(start)
 	if err == nil {
 		_, err = pool.Exec(ctx, "VACUUM ANALYZE memory.memories, dense.vectors")

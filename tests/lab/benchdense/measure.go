@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/store/sqlite"
 	"github.com/triskele/triskele/tests/lab/measure"
@@ -32,8 +34,8 @@ const (
 	turn      = 50 // searches that one store is asked in a row
 )
 
-// filters are asked in turn: none, and those that a tenth and a hundredth of the memories pass.
-var filters = []string{"", tenth, hundredth}
+// filters are asked in turn: none, and those that a tenth, a hundredth and a thousandth of the memories pass.
+var filters = []string{"", tenth, hundredth, thousandth}
 
 // measured is what one size gave.
 type measured struct {
@@ -55,8 +57,8 @@ type storeMeasured struct {
 	leg      measure.Times
 	searches map[string]*searches
 	searcher leg.Searcher
-	pool     *pgxpool.Pool // of PostgreSQL
-	kept     bool          // its vectors are in memory after some searches
+	pool     *pgxpool.Pool       // of PostgreSQL
+	state    triskelev1.LegState // of a whole answer
 	client   triskelev1.LegServiceClient
 }
 
@@ -158,14 +160,17 @@ func fillPostgres(ctx context.Context, pool *pgxpool.Pool, data memories, tel *t
 		if embedder, err = newEmbedder(tel); err != nil { // that has not been asked what another store was
 			return nil, err
 		}
-		searcher, err := dense.NewPostgres(ctx, pool, nil, embedder, queue.NewPostgres(pool), dense.Config{})
-		if err != nil {
+		config := replica.DefaultConfig()
+		s.state = triskelev1.LegState_LEG_STATE_OK
+		if i > 0 {
+			config.Memory, s.state = 0, triskelev1.LegState_LEG_STATE_FALLBACK
+		}
+		images := replica.NewPostgres(ctx, pool, nil, config, tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
+		if s.searcher, err = dense.NewPostgres(ctx, pool, images, nil, embedder, queue.NewPostgres(pool)); err != nil {
 			return nil, err
 		}
-		if i > 0 {
-			searcher.MaxBytes = 1
-		}
-		s.searcher, s.pool, s.kept = searcher, pool, i == 0
+		go images.Follow(ctx)
+		s.pool = pool
 	}
 	start := time.Now()
 	index, err := bulk(ctx, pool, embedder, func() error { return data.copyTo(ctx, pool, namespace, model) })
@@ -185,11 +190,13 @@ func fillSQLite(ctx context.Context, db *sqlite.DB, data memories, tel *telemetr
 	if _, err := schema.Up(ctx, db.Write, schema.SQLite); err != nil {
 		return nil, err
 	}
-	searcher, err := dense.NewSQLite(ctx, db, embedder, queue.NewSQLite(db), dense.Config{})
+	images := replica.NewSQLite(ctx, db, replica.DefaultConfig(), tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler))
+	searcher, err := dense.NewSQLite(ctx, db, images, embedder, queue.NewSQLite(db))
 	if err != nil {
 		return nil, err
 	}
-	s := &storeMeasured{name: "SQLite", searcher: searcher}
+	go images.Follow(ctx)
+	s := &storeMeasured{name: "SQLite", searcher: searcher, state: triskelev1.LegState_LEG_STATE_OK}
 	start := time.Now()
 	if err := data.insertInto(ctx, db, namespace, model); err != nil {
 		return nil, err
@@ -301,12 +308,13 @@ func (m *measured) warm(ctx context.Context, f flags, c corpus, embedder embed.E
 		if err != nil {
 			return err
 		}
-		ready := true
+		ready := i >= warmUp
 		for _, s := range m.stores {
-			took, err := s.ask(ctx, f, text, false)
-			if err != nil {
+			took, err := s.ask(ctx, f, text, ready)
+			if err != nil && (!ready || time.Since(begun) > 10*time.Minute) {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
+			ready = ready && err == nil
 			if i == 0 {
 				s.first = took
 			}
@@ -315,28 +323,21 @@ func (m *measured) warm(ctx context.Context, f flags, c corpus, embedder embed.E
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
 			}
-			if s.kept && s.searcher.(*dense.Postgres).InMemory(namespace) < m.size {
-				ready = false
-			}
 		}
-		if i >= warmUp && ready {
+		if ready {
 			return nil
-		}
-		if time.Since(begun) > 10*time.Minute {
-			return fmt.Errorf("the vectors are not in memory after %d searches", i)
 		}
 	}
 }
 
-// ask asks the leg over its socket. Not whole is an answer while SQLite still reads the vectors, which is fine before
-// times are taken.
+// ask asks the leg over its socket. An answer is not whole while the vectors are read, which is fine before times are taken.
 func (s *storeMeasured) ask(ctx context.Context, f flags, text string, whole bool) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	start := time.Now()
 	resp, err := s.client.Search(ctx, &triskelev1.SearchRequest{Namespace: namespace, Query: text, Depth: int32(f.Depth)})
 	took := time.Since(start)
-	if err == nil && whole && resp.GetState() != triskelev1.LegState_LEG_STATE_OK {
+	if err == nil && whole && resp.GetState() != s.state {
 		err = fmt.Errorf("state %v: %s", resp.GetState(), resp.GetReason())
 	}
 	return took, err
@@ -353,7 +354,7 @@ func (s *storeMeasured) find(ctx context.Context, f flags, vector []float32, fil
 	start := time.Now()
 	result, err := s.searcher.Search(ctx, q)
 	took := time.Since(start)
-	if err == nil && whole && result.State != triskelev1.LegState_LEG_STATE_UNSPECIFIED {
+	if err == nil && whole && cmp.Or(result.State, triskelev1.LegState_LEG_STATE_OK) != s.state {
 		err = fmt.Errorf("state %v: %s", result.State, result.Reason)
 	}
 	return result.Hits, took, err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/tests/lab/measure"
 )
 
@@ -44,10 +46,12 @@ func measureCrossing(ctx context.Context, f flags, tel *telemetry.Service) ([]cr
 	}
 	var searchers [2]*dense.Postgres
 	for i, upTo := range []int{math.MaxInt32 - 1, 0} {
-		if searchers[i], err = dense.NewPostgres(ctx, pool, nil, embedder, queue.NewPostgres(pool), dense.Config{}); err != nil {
+		meter := tel.MeterProvider.Meter(telemetry.ScopeName)
+		images := replica.NewPostgres(ctx, pool, nil, replica.Config{}, meter, slog.New(slog.DiscardHandler)) // all are too large
+		if searchers[i], err = dense.NewPostgres(ctx, pool, images, nil, embedder, queue.NewPostgres(pool)); err != nil {
 			return nil, err
 		}
-		searchers[i].ExactUpTo, searchers[i].MaxBytes = upTo, 1
+		searchers[i].ExactUpTo = upTo
 	}
 	total := 0
 	for _, size := range f.Thresholds {
@@ -192,7 +196,7 @@ func indexBytes(ctx context.Context, pool *pgxpool.Pool, pattern string) (bytes 
 // search returns the nearest vectors.
 func (w *bareMeasured) search(ctx context.Context, pool *pgxpool.Pool, bits string, dimensions, depth int, vector []float32) (hits []leg.Hit, err error) {
 	half := fmt.Sprintf(`embedding::halfvec(%d)`, dimensions)
-	queried := fmt.Sprintf(`subvector(%s, 1, %[2]d)::halfvec(%[2]d)`, "%s", dimensions-1) // as dense.create_index has it
+	queried := fmt.Sprintf(`subvector(%s, 1, %[2]d)::halfvec(%[2]d)`, "%s", dimensions-1) // as the leg has it
 	statement := fmt.Sprintf(`SELECT memory_id, 1 - (%[1]s <=> $1) FROM dense.vectors WHERE namespace = $2 AND model_id = %[2]d ORDER BY %[3]s <#> %[4]s LIMIT $3`,
 		half, model, fmt.Sprintf(queried, half), fmt.Sprintf(queried, "$1::halfvec"))
 	if w.again > 0 {

@@ -76,7 +76,7 @@ func report(f flags, r results) string {
 
 ## Time
 Milliseconds. Embed is a query that is not remembered yet, one after another; search is what the leg does with its vector; leg is the whole, as a gRPC client
-on a loopback socket sees it. First is the first search of a process, which on SQLite begins to read the vectors. "PostgreSQL, index" has
+on a loopback socket sees it. First is the first search of a process, which waits for the vectors to be read. "PostgreSQL, index" has
 no room for vectors in memory. CPU is the processor
 time of a search, mean, in the leg's process and in PostgreSQL's. Load is the machine's one-minute load average.
 
