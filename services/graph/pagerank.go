@@ -24,7 +24,7 @@ const (
 	// rank.
 	unit = 1 << 60
 	// minMass is the least residual to push, maxArcs bounds the arcs of a search.
-	minMass = unit / 20_000
+	minMass = unit / 100_000
 	maxArcs = 200_000
 	// namedRelation is the weight of facts with a relation in the query.
 	namedRelation = 4
@@ -44,7 +44,7 @@ func (v node) place() uint32   { return uint32(v >> 1) }
 // on the mass, not on the size of the graph.
 //
 // A node with less than minMass keeps it as residual. The scores are lower than exact ones, never higher: over all nodes
-// together by at most damping times the residuals that are left, and each residual is below minMass, which is 1/20,000 of
+// together by at most damping times the residuals that are left, and each residual is below minMass, which is 1/100,000 of
 // the seeds. Only a walk of more than maxArcs arcs may leave larger ones.
 //
 // A concept splits its mass equally between the memories it is the title of, all memories that mention it, and its facts.

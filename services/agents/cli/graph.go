@@ -67,6 +67,7 @@ func (f *graphFlags) view(ctx context.Context, env *Env, fn func(*graph.View) er
 		if err != nil {
 			return err
 		}
+		defer v.Close()
 		return fn(v)
 	})
 }
@@ -190,11 +191,12 @@ func (c *graphStatsCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
+		s := v.Stats()
+		v.Close()
 		read, err := index.Extracted(ctx, c.Namespace)
 		if err != nil {
 			return err
 		}
-		s := v.Stats()
 		return c.result(env, struct {
 			graph.Stats
 			Read   int64 `json:"read"` // memories read by a model
