@@ -91,9 +91,7 @@ func (r *Rows) Put(m Memory) uint32 {
 	for _, tag := range m.Tags {
 		r.label(row, tagLabel(tag))
 	}
-	if m.Category != "" {
-		r.label(row, categoryLabel(m.Category))
-	}
+	r.label(row, categoryLabel(m.Category))
 	for _, name := range m.Metadata {
 		r.label(row, name)
 	}
