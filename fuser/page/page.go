@@ -50,7 +50,7 @@ type page struct {
 	memories  triskelev1.MemoryServiceClient
 	recent    *recent.Ring
 	recorder  *telemetry.Recorder
-	inside    *rpc.Entrance
+	inside    *rpc.InnerConn
 	gate      rpc.Gate // nil admits everybody
 }
 
@@ -144,7 +144,7 @@ func (p *page) recall(w http.ResponseWriter, r *http.Request) {
 	}
 	req := &triskelev1.RecallRequest{}
 	if err := protojson.Unmarshal(body, req); err != nil {
-		fail(w, status.Error(codes.InvalidArgument, "the request is no RecallRequest"))
+		fail(w, status.Error(codes.InvalidArgument, "the request is not a RecallRequest"))
 		return
 	}
 	req.Explain, req.ReturnSpans = true, true
@@ -188,7 +188,7 @@ func (p *page) one(w http.ResponseWriter, r *http.Request) {
 	id, _ := strconv.ParseUint(r.PathValue("id"), 10, 64)
 	one := p.recent.Recall(id)
 	if one == nil {
-		fail(w, status.Error(codes.NotFound, "this recall is not remembered any more"))
+		fail(w, status.Error(codes.NotFound, "this recall is no longer kept"))
 		return
 	}
 	write(w, waterfall(one.Trace().Spans))

@@ -61,9 +61,9 @@ func (s *Postgres) Decided(ctx context.Context, namespace string, memory Seen) (
 }
 
 // Decide implements Decisions.
-func (s *Postgres) Decide(ctx context.Context, v Verdict) (d Decision, err error) {
+func (s *Postgres) Decide(ctx context.Context, j Judgement) (d Decision, err error) {
 	err = s.write(ctx, func(tx postgresTx) error {
-		d, err = decide(ctx, tx, v)
+		d, err = decide(ctx, tx, j)
 		return err
 	})
 	return d, err

@@ -61,9 +61,9 @@ func (s *SQLite) Decided(ctx context.Context, namespace string, memory Seen) (bo
 }
 
 // Decide implements Decisions.
-func (s *SQLite) Decide(ctx context.Context, v Verdict) (d Decision, err error) {
+func (s *SQLite) Decide(ctx context.Context, j Judgement) (d Decision, err error) {
 	err = s.write(ctx, func(tx sqliteTx) error {
-		d, err = decide(ctx, tx, v)
+		d, err = decide(ctx, tx, j)
 		return err
 	})
 	return d, err

@@ -10,10 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
-	"github.com/triskele/triskele/services/store/trouble"
 )
 
 // txAttempts limits the attempts of a transaction that conflicts with concurrent ones.
@@ -36,7 +36,7 @@ type Postgres struct {
 	Standby *postgres.Standby
 
 	// Last records the outcome of writes; replace it before the first call to share one.
-	Last *trouble.Last
+	Last *diskerr.Last
 
 	pool   *pgxpool.Pool
 	inline PostgresIndex
@@ -48,7 +48,7 @@ var _ Store = (*Postgres)(nil)
 
 // NewPostgres returns a store that keeps the inline index in each record's transaction.
 func NewPostgres(pool *pgxpool.Pool, inline PostgresIndex) *Postgres {
-	return &Postgres{pool: pool, inline: inline, Last: &trouble.Last{}, lockTime: 10 * time.Second}
+	return &Postgres{pool: pool, inline: inline, Last: &diskerr.Last{}, lockTime: 10 * time.Second}
 }
 
 // postgresTx is a transaction of a Postgres store.
@@ -81,7 +81,7 @@ func (s *Postgres) wrap(ctx context.Context, err error) error {
 	case postgres.IsLockTimeout(err):
 		return fmt.Errorf("%w: %w", ErrLocked, err)
 	case postgres.IsReadOnly(err) && s.primary(ctx): // hosted servers become read-only when their disk is full
-		return fmt.Errorf("%w: %w", trouble.ErrReadOnly, err)
+		return fmt.Errorf("%w: %w", diskerr.ErrReadOnly, err)
 	}
 	return postgres.Wrap(unreachable(err))
 }

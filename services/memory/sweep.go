@@ -17,8 +17,8 @@ const sweepBatch = 200
 // Sweep configures when expired memories are removed. Reads skip them at once. An update of expires_at restores a
 // memory that is not swept yet.
 type Sweep struct {
-	After time.Duration `name:"sweep-after" help:"Remove memories this long after they expired." default:"24h" env:"TRISKELE_SWEEP_AFTER"`
-	Every time.Duration `name:"sweep-every" help:"Look for them this often; 0 never removes any." default:"1h" env:"TRISKELE_SWEEP_EVERY"`
+	After time.Duration `name:"sweep-after" help:"Remove memories this long after they expire." default:"24h" env:"TRISKELE_SWEEP_AFTER"`
+	Every time.Duration `name:"sweep-every" help:"How often expired memories are removed; 0 never removes any." default:"1h" env:"TRISKELE_SWEEP_EVERY"`
 }
 
 // Run sweeps a store until ctx ends, first at once. Several processes may sweep one store.

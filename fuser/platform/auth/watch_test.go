@@ -101,7 +101,7 @@ func TestStaleTokensAreTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(every)
-		if age, concern := w.stale(), w.concern(); age != 0 || concern != "" || !strings.Contains(log.String(), "tokens are read again") {
+		if age, concern := w.stale(), w.concern(); age != 0 || concern != "" || !strings.Contains(log.String(), "the token file was reloaded") {
 			t.Errorf("after it is back: stale for %v, %q, log\n%s", age, concern, log)
 		}
 	})

@@ -14,14 +14,14 @@ import (
 )
 
 type backupCmd struct {
-	File     string        `arg:"" help:"File to write, complete or not at all."`
+	File     string        `arg:"" help:"File to write. It appears only when it is complete."`
 	Database databaseFlags `embed:""`
 	jsonFlag
 }
 
 // Help is shown below the flags.
 func (*backupCmd) Help() string {
-	return "Writes every memory of every namespace, with a checksum, while the services run: each namespace as of one moment, at which it has all that was acknowledged before the backup began. Indexes are not part of it; facts added to the graph and the curator's decisions are not either."
+	return "Writes every memory of every namespace, with a checksum, while the services run. Each namespace is a snapshot with all writes acknowledged before the backup began. Indexes, facts added to the graph and the curator's decisions are left out."
 }
 
 // Validate implements kong's interface.
@@ -55,7 +55,7 @@ type restoreCmd struct {
 
 // Help is shown below the flags.
 func (*restoreCmd) Help() string {
-	return "Verifies the whole file before anything is written. The database must have been migrated. Memories that are there already, the same to the letter, are left alone, so that it can be repeated; one that differs ends it. The indexes follow when the services run."
+	return "Verifies the whole file before it writes anything. The database must be migrated. Equal memories that exist already are skipped, so a restore can be repeated; a memory that differs ends it. The services then update the indexes."
 }
 
 // Validate implements kong's interface.

@@ -11,10 +11,10 @@ import (
 )
 
 type curationCmd struct {
-	List   curationListCmd   `cmd:"" help:"List what the curator decided, newest first."`
-	Show   curationShowCmd   `cmd:"" help:"Show what the curator decided about a memory, with the texts concerned."`
-	Revert curationRevertCmd `cmd:"" help:"Undo a decision: what it changed is as it was before, and is not judged again."`
-	Off    curationOffCmd    `cmd:"" help:"Switch curation off in a database and drop what waits for it. Decisions stay, and can be reverted."`
+	List   curationListCmd   `cmd:"" help:"List the curator's decisions, newest first."`
+	Show   curationShowCmd   `cmd:"" help:"Show the curator's decisions about a memory, with their texts."`
+	Revert curationRevertCmd `cmd:"" help:"Revert a decision: its memories get their earlier state and are not judged again."`
+	Off    curationOffCmd    `cmd:"" help:"Switch curation off in a database and drop its queue. Decisions stay and can be reverted."`
 }
 
 // Help is shown below the commands.
@@ -45,7 +45,7 @@ func (c *curationListCmd) Run(ctx context.Context, env *Env) error {
 		return env.print(string(line))
 	})
 	if err == nil && listed == 0 && !c.JSON {
-		return env.print("nothing was decided\n")
+		return env.print("no decisions\n")
 	}
 	return err
 }
@@ -79,7 +79,7 @@ func (g gatewayFlags) decisions(ctx context.Context, namespace, memory string, l
 }
 
 type curationShowCmd struct {
-	ID        string        `arg:"" name:"id" help:"Id of a memory, the new one or the older."`
+	ID        string        `arg:"" name:"id" help:"Id of the new or the older memory."`
 	JSON      bool          `help:"Print each decision, with the memories, as a line of JSON."`
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
@@ -111,7 +111,7 @@ func (c *curationShowCmd) Run(ctx context.Context, env *Env) error {
 		})
 	})
 	if err == nil && !shown && !c.JSON {
-		return env.print("nothing was decided\n")
+		return env.print("no decisions\n")
 	}
 	return err
 }

@@ -25,7 +25,7 @@ func (d databaseFlags) check() error {
 	case d.Store == "postgres" && d.Postgres == "":
 		return errors.New("--store postgres needs --postgres URL")
 	case d.Store == "" && d.Postgres != "" && d.SQLite != "":
-		return errors.New("both --sqlite and --postgres are given: say which with --store")
+		return errors.New("both --sqlite and --postgres are given: choose one with --store")
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (t target) exists() error {
 		return nil
 	}
 	if _, err := os.Stat(t.path); err != nil {
-		return fmt.Errorf("there is no database at %s: `triskele up` or `triskele migrate up` makes one", t.path)
+		return fmt.Errorf("no database exists at %s: `triskele up` or `triskele migrate up` creates one", t.path)
 	}
 	return nil
 }

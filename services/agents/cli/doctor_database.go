@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/triskele/triskele/services/agents/internal/render"
-	"github.com/triskele/triskele/services/store/trouble"
+	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/wiring/backend"
 )
 
@@ -35,37 +35,37 @@ func checkExamined(e backend.Examination, server bool, found *findings) {
 		checkStandbys(e, found)
 	}
 	for _, name := range e.Invalid {
-		found.add(fail, "indexes", "%s was begun and not finished, so searches pass it by: REINDEX INDEX CONCURRENTLY %[1]s", name)
+		found.add(fail, "indexes", "index %s is unfinished, so searches do not use it: REINDEX INDEX CONCURRENTLY %[1]s", name)
 	}
 	if e.NoVectorIndex {
-		found.add(fail, "indexes", "the active model's vectors have no index, so every one of them is compared: start densed or triskele up, which makes it")
+		found.add(fail, "indexes", "the active model's vectors have no index, so a search compares every one: start densed or triskele up, which builds it")
 	}
-	for _, namespace := range e.WordlessIn {
+	for _, namespace := range e.UnindexedIn {
 		found.add(fail, "words", "namespace %s has memories that cannot be found by words: triskele lexical reindex %[1]s", namespace)
 	}
 	for _, namespace := range e.MiscountedIn {
-		found.add(warn, "words", "the statistics of namespace %s are off, and with them its ranking: triskele lexical reindex %[1]s", namespace)
+		found.add(warn, "words", "the statistics of namespace %s are wrong, so its ranking is too: triskele lexical reindex %[1]s", namespace)
 	}
 	if e.Vectorless > 0 {
-		found.add(warn, "vectors", "%s without a vector that none is awaited for: the model finds nothing in them, or they were lost; `triskele reembed` with another model and back makes all anew",
+		found.add(warn, "vectors", "%s without a vector or a place in the queue: the model finds nothing in them, or the vectors were lost; `triskele reembed` with another model and back makes all anew",
 			render.Count(e.Vectorless, "memory", "memories"))
 	}
-	if len(e.Damage)+len(e.Invalid)+len(e.WordlessIn)+len(e.MiscountedIn) == 0 && !e.NoVectorIndex && e.Vectorless == 0 {
-		found.add(ok, "index health", "every memory is in every index that it belongs in, and all indexes are whole")
+	if len(e.Damage)+len(e.Invalid)+len(e.UnindexedIn)+len(e.MiscountedIn) == 0 && !e.NoVectorIndex && e.Vectorless == 0 {
+		found.add(ok, "index health", "all indexes are valid and have all their memories")
 	}
 }
 
 // checkRoom reports whether the disk has room for writes.
 func checkRoom(e backend.Examination, found *findings) {
 	switch {
-	case errors.Is(e.Trouble, trouble.ErrFull):
-		found.add(fail, "disk", "%s: nothing can be stored, recall goes on; make room, or move the database to a larger disk", e.Trouble)
-	case e.Trouble != nil:
-		found.add(fail, "disk", "%s: nothing can be stored, recall goes on; the system's log and the database's have the cause", e.Trouble)
+	case errors.Is(e.WriteError, diskerr.ErrFull):
+		found.add(fail, "disk", "%s: nothing can be stored, recall still works; free space, or move the database to a larger disk", e.WriteError)
+	case e.WriteError != nil:
+		found.add(fail, "disk", "%s: nothing can be stored, recall still works; the system's log and the database's have the cause", e.WriteError)
 	case e.Free >= 0 && e.Free < littleRoom:
-		found.add(warn, "disk", "%s left: make room before nothing can be stored", render.Bytes(e.Free))
+		found.add(warn, "disk", "%s left: free space before writes fail", render.Bytes(e.Free))
 	case !e.IsStandby:
-		found.add(ok, "disk", "a write went well, and was taken back")
+		found.add(ok, "disk", "a probe was written and rolled back")
 	}
 }
 
@@ -73,9 +73,9 @@ func checkClock(ahead time.Duration, found *findings) {
 	v, advice := ok, ""
 	switch off := ahead.Abs(); {
 	case off > skewBad:
-		v, advice = fail, ": set both by NTP"
+		v, advice = fail, ": synchronise both by NTP"
 	case off > skewShown:
-		v, advice = warn, ": set both by NTP"
+		v, advice = warn, ": synchronise both by NTP"
 	}
 	found.add(v, "clock", "the database's clock and this host's differ by %s%s", render.Duration(ahead.Abs()), advice)
 }

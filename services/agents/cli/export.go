@@ -13,14 +13,14 @@ import (
 )
 
 type exportCmd struct {
-	Output    string        `short:"o" help:"File to write, complete or not at all; standard output if not given." placeholder:"FILE"`
+	Output    string        `short:"o" help:"File to write, which appears only when it is complete; standard output if not given." placeholder:"FILE"`
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
 }
 
 // Help is shown below the flags.
 func (*exportCmd) Help() string {
-	return "Writes every memory, oldest first, superseded and expired ones included. Importing the file gives equal memories, ids and times included."
+	return "Writes every memory, oldest first, including superseded and expired ones. Importing the file gives equal memories, including ids and times."
 }
 
 // Run exports to a file or to standard output.

@@ -10,17 +10,17 @@ import (
 )
 
 type lexicalCmd struct {
-	Settings lexicalSettingsCmd `cmd:"" help:"Show or change how a namespace is indexed and searched by words."`
-	Reindex  lexicalReindexCmd  `cmd:"" help:"Index a namespace's words again, for instance after an upgrade."`
+	Settings lexicalSettingsCmd `cmd:"" help:"Show or change the lexical settings of a namespace."`
+	Reindex  lexicalReindexCmd  `cmd:"" help:"Rebuild the lexical index of a namespace, for example after an upgrade."`
 }
 
 type lexicalSettingsCmd struct {
 	Namespace string        `arg:"" help:"Namespace."`
-	Language  *string       `help:"Language of its texts: ${languages}. A change indexes the namespace again." placeholder:"NAME"`
+	Language  *string       `help:"Language of its texts: ${languages}. A change rebuilds the index." placeholder:"NAME"`
 	K1        *float64      `name:"k1" help:"BM25's k1, 0 to 10." placeholder:"K1"`
 	B         *float64      `help:"BM25's b, 0 to 1." placeholder:"B"`
 	Prefix    *bool         `help:"Whether the last word of a query also finds longer words." negatable:""`
-	Scorer    *string       `help:"How to rank when a request doesn't say: ${scorers}, or default for the service's own." enum:"${scorers},default" placeholder:"NAME"`
+	Scorer    *string       `help:"Scorer of requests that name none: ${scorers}, or default for the service's own." enum:"${scorers},default" placeholder:"NAME"`
 	Database  databaseFlags `embed:""`
 	jsonFlag
 }

@@ -53,7 +53,7 @@ func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
 			}
 			line := fmt.Sprintf("%s %s %s\n", step.State, step.Track, step.Name)
 			if step.State == schema.Waiting {
-				line = fmt.Sprintf("waiting for locks that others hold, to try again: %s %s\n", step.Track, step.Name)
+				line = fmt.Sprintf("waiting for locks of other transactions, then trying again: %s %s\n", step.Track, step.Name)
 			}
 			printing = errors.Join(printing, env.print(line))
 		})

@@ -13,7 +13,7 @@ import (
 type modelsCmd struct {
 	List           listModelsCmd     `cmd:"" default:"withargs" help:"List the embedding models that the database has vectors of."`
 	Prune          pruneModelsCmd    `cmd:"" help:"Remove retired models and their vectors."`
-	Cancel         cancelModelCmd    `cmd:"" help:"Give up a reembed that has not come to its end, and remove what it has built."`
+	Cancel         cancelModelCmd    `cmd:"" help:"Cancel an unfinished reembed and remove its vectors."`
 	EmbedSensitive embedSensitiveCmd `cmd:"" help:"Let a local model embed sensitive memories, or forbid it again."`
 }
 
@@ -83,7 +83,7 @@ type pruneModelsCmd struct {
 
 // Help is shown below the flags.
 func (*pruneModelsCmd) Help() string {
-	return "Restart every service with the active model's embedder first: one that runs with a removed model cannot search any more."
+	return "First restart every service with the active model's embedder. A service with a removed model cannot search."
 }
 
 // Validate implements kong's interface.
@@ -150,7 +150,7 @@ type embedSensitiveCmd struct {
 
 // Help is shown below the flags.
 func (*embedSensitiveCmd) Help() string {
-	return "Sensitive memories are kept from every model unless this is on, which the database accepts for a model only whose embedder sends texts to no other host. Off removes their vectors at once. They are never linked in the graph."
+	return "By default, no model embeds sensitive memories. On is accepted only for a model whose embedder sends no text to another host. Off removes the vectors at once. Sensitive memories are never linked in the graph."
 }
 
 // Validate implements kong's interface.
@@ -164,7 +164,7 @@ func (c *embedSensitiveCmd) Run(ctx context.Context, env *Env) error {
 			if err != nil {
 				return err
 			}
-			return c.result(env, map[string]any{"allowed": false, "removed": n}, fmt.Sprintf("sensitive memories are kept from every model; removed %s of them\n", render.Count(n, "vector", "vectors")))
+			return c.result(env, map[string]any{"allowed": false, "removed": n}, fmt.Sprintf("no model embeds sensitive memories any more; removed %s\n", render.Count(n, "vector", "vectors")))
 		}
 		n, err := models.AllowSensitive(ctx)
 		if err != nil {

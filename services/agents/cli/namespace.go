@@ -14,13 +14,13 @@ import (
 
 type namespaceCmd struct {
 	List   namespaceListCmd   `cmd:"" help:"List namespaces by name."`
-	Stats  namespaceStatsCmd  `cmd:"" help:"Count what is in a namespace and what its indexes lack."`
-	Rename namespaceRenameCmd `cmd:"" help:"Give a namespace another name, with everything in it."`
-	Delete namespaceDeleteCmd `cmd:"" help:"Forget a namespace with everything in it."`
+	Stats  namespaceStatsCmd  `cmd:"" help:"Count the memories of a namespace and those that its indexes lack."`
+	Rename namespaceRenameCmd `cmd:"" help:"Rename a namespace with everything in it."`
+	Delete namespaceDeleteCmd `cmd:"" help:"Delete a namespace with everything in it."`
 }
 
 type namespaceListCmd struct {
-	Prefix  string       `arg:"" optional:"" help:"Only names that begin so."`
+	Prefix  string       `arg:"" optional:"" help:"Only names with this prefix."`
 	JSON    bool         `help:"Print each namespace as a line of JSON."`
 	Gateway gatewayFlags `embed:""`
 }
@@ -80,7 +80,7 @@ func (c *namespaceStatsCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type namespaceRenameCmd struct {
-	Name    string       `arg:"" help:"Present name."`
+	Name    string       `arg:"" help:"Current name."`
 	NewName string       `arg:"" help:"New name; no namespace may have it."`
 	JSON    bool         `help:"Print the server's answer as JSON."`
 	Gateway gatewayFlags `embed:""`
@@ -127,7 +127,7 @@ func (c *namespaceDeleteCmd) Run(ctx context.Context, env *Env) error {
 }
 
 func (c *namespaceDeleteCmd) confirm(env *Env) error {
-	if _, err := fmt.Fprintf(env.Err, "This forgets every memory in %s. Type the name again to go on: ", c.Name); err != nil {
+	if _, err := fmt.Fprintf(env.Err, "This deletes every memory in %s. Type the name again to continue: ", c.Name); err != nil {
 		return err
 	}
 	line, err := bufio.NewReader(env.In).ReadString('\n')
@@ -135,7 +135,7 @@ func (c *namespaceDeleteCmd) confirm(env *Env) error {
 		return err
 	}
 	if strings.TrimSpace(line) != c.Name {
-		return errors.New("that is not its name: nothing was deleted (--yes does not ask)")
+		return errors.New("the name does not match: nothing was deleted (--yes skips the question)")
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 )
 
 type queueCmd struct {
-	List  queueListCmd  `cmd:"" help:"List memories that an index has yet to catch up with, those given up on first."`
-	Retry queueRetryCmd `cmd:"" help:"Let the indexes try again what they have given up on."`
+	List  queueListCmd  `cmd:"" help:"List memories that wait to be indexed, dead letters first."`
+	Retry queueRetryCmd `cmd:"" help:"Retry dead letters: memories whose indexing was given up."`
 }
 
 // selectionFlags select tasks.
@@ -39,7 +39,7 @@ func (f *selectionFlags) with(ctx context.Context, env *Env, fn func(queue.Care)
 
 type queueListCmd struct {
 	selectionFlags
-	Dead  bool `help:"Only those given up on."`
+	Dead  bool `help:"Only dead letters."`
 	Limit int  `help:"How many at most." default:"50"`
 	JSON  bool `help:"Print each as a line of JSON."`
 }
@@ -47,7 +47,7 @@ type queueListCmd struct {
 // Validate implements kong's interface.
 func (c *queueListCmd) Validate() error {
 	if c.Limit < 1 {
-		return fmt.Errorf("--limit must be at least 1")
+		return fmt.Errorf("--limit must be 1 or more")
 	}
 	return c.Database.check()
 }

@@ -48,7 +48,7 @@ func TestDeadLetters(t *testing.T) {
 	wantContains(t, "list of all", must(t, "", "queue", "list", database), "dense", "graph  pending")
 	wantContains(t, "list of another namespace", must(t, "", "queue", "list", "--namespace=other", database), "nothing\n")
 
-	if got := run("", "queue", "list", "--limit=0", database); got.code != 2 || !strings.Contains(got.err, "--limit must be at least 1") {
+	if got := run("", "queue", "list", "--limit=0", database); got.code != 2 || !strings.Contains(got.err, "--limit must be 1 or more") {
 		t.Errorf("no limit: %+v", got)
 	}
 	wantContains(t, "retry of another index", must(t, "", "queue", "retry", "--index=graph", database), "0 memories are tried again")

@@ -149,13 +149,13 @@ type updateCmd struct {
 	ID         string        `arg:"" name:"id" help:"Id of the memory."`
 	Content    *string       `help:"New text, or - to read it from standard input."`
 	Title      *string       `help:"New title."`
-	Tag        []string      `help:"Tags that replace the present ones." placeholder:"TAG"`
+	Tag        []string      `help:"Tags that replace the current ones." placeholder:"TAG"`
 	Category   *string       `help:"New category."`
-	Keyword    []string      `help:"Search words that replace the present ones." placeholder:"WORD"`
+	Keyword    []string      `help:"Search words that replace the current ones." placeholder:"WORD"`
 	Importance *float64      `help:"How much it matters, 0 to 1."`
 	Sensitive  *bool         `help:"Find it by its words only." negatable:""`
 	Source     *string       `help:"Where it comes from."`
-	Expires    moment        `help:"No longer recalled from then on: a date (UTC), a time, or a span from now such as 36h, 7d, 2w." placeholder:"WHEN"`
+	Expires    moment        `help:"When it expires and recall no longer finds it: a date (UTC), a time, or a span from now such as 36h, 7d, 2w." placeholder:"WHEN"`
 	Clear      []string      `help:"Empty these fields: title, tags, category, expanded_keywords, metadata, source, occurred_at, expires_at." enum:"title,tags,category,expanded_keywords,metadata,source,occurred_at,expires_at" placeholder:"FIELD"`
 	Revision   int64         `help:"Change nothing unless the memory still has this revision."`
 	JSON       bool          `help:"Print the server's answer as JSON."`

@@ -83,5 +83,5 @@ func oldest(ctx context.Context, db *sql.DB) string {
 		Scan(&process, &program, &seconds); err != nil {
 		return ""
 	}
-	return fmt.Sprintf(" (the oldest transaction, open for %v, is that of process %d, application %q)", time.Duration(seconds*float64(time.Second)).Round(time.Second), process, program)
+	return fmt.Sprintf(" (the oldest transaction has been open for %v, in process %d of application %q)", time.Duration(seconds*float64(time.Second)).Round(time.Second), process, program)
 }

@@ -152,7 +152,7 @@ func (m migrations) up(ctx context.Context, db *sql.DB, engine Engine, tell ...f
 			}
 			err = fmt.Errorf("step %s of track %s: %w", step.Name, step.Track, err)
 			if lacked(err) {
-				err = fmt.Errorf("%w; it changed nothing, though it was tried %d times in %v, because others hold locks that it needs%s: run `triskele migrate up` again when they have ended",
+				err = fmt.Errorf("%w; nothing was changed: %d attempts in %v did not get the locks that it needs%s; run `triskele migrate up` again when the other transactions have ended",
 					err, attempt, time.Since(began).Round(time.Second), oldest(ctx, db))
 			}
 			return done, err

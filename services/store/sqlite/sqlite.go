@@ -25,8 +25,8 @@ import (
 	_ "modernc.org/sqlite" // the driver
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/record"
-	"github.com/triskele/triskele/services/store/trouble"
 )
 
 // readers is the number of read connections; in WAL mode they run beside the one writer.
@@ -37,7 +37,7 @@ const readers = 8
 type DB struct {
 	Read  *Reader
 	Write *sql.DB
-	Last  trouble.Last // outcome of Update
+	Last  diskerr.Last // outcome of Update
 }
 
 // Open opens or creates the file at path, in WAL mode with foreign keys on.

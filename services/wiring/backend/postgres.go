@@ -15,10 +15,10 @@ import (
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/schema"
-	"github.com/triskele/triskele/services/store/trouble"
 )
 
 // Postgres is a PostgreSQL database with pgvector.
@@ -27,7 +27,7 @@ type Postgres struct {
 	// Standby serves searches; nil for the primary.
 	Standby *postgres.Standby
 	tasks   queue.Store
-	last    trouble.Last // of the memory stores' writes
+	last    diskerr.Last // of the memory stores' writes
 	wakers  wakers
 	tel     *telemetry.Service
 }

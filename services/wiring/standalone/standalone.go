@@ -102,7 +102,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	} else {
 		_, err = s.Backend.Migrate(ctx, func(step schema.Step) {
 			if step.State == schema.Waiting {
-				log.WarnContext(ctx, "a migration waits for locks that others hold", "track", step.Track, "step", step.Name)
+				log.WarnContext(ctx, "a migration waits for locks of other transactions", "track", step.Track, "step", step.Name)
 			}
 		})
 	}
@@ -238,7 +238,7 @@ func (s *System) Serve(server *rpc.Server, listener net.Listener) error {
 func (s *System) Kill(leg string) error {
 	server, ok := s.legs[leg]
 	if !ok {
-		return fmt.Errorf("there is no leg %q", leg)
+		return fmt.Errorf("no leg is called %q", leg)
 	}
 	server.Stop()
 	return nil
