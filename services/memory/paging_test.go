@@ -142,7 +142,7 @@ func TestExportToSomebodyAsleep(t *testing.T) {
 			return nil
 		}}
 		for i := range memory.MaxExportsOf + 1 {
-			if err := server.Export(&triskelev1.ExportRequest{Namespace: "acme/a"}, asleep); status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "took nothing for") {
+			if err := server.Export(&triskelev1.ExportRequest{Namespace: "acme/a"}, asleep); status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "read nothing for") {
 				t.Fatalf("export %d: got %v, want DEADLINE_EXCEEDED", i, err)
 			}
 		}

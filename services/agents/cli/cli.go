@@ -180,6 +180,19 @@ func (e *Env) printJSON(m proto.Message) error {
 	return e.print(string(text))
 }
 
+// answerFlag is for commands that print the answer to one call.
+type answerFlag struct {
+	JSON bool `help:"Print the server's answer as JSON."`
+}
+
+// answer prints a message as JSON with --json, else text.
+func (f answerFlag) answer(env *Env, m proto.Message, text string) error {
+	if f.JSON {
+		return env.printJSON(m)
+	}
+	return env.print(text)
+}
+
 // jsonFlag is for commands that print a result.
 type jsonFlag struct {
 	JSON bool `help:"Print the result as JSON."`

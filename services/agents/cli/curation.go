@@ -130,8 +130,8 @@ func (e *Env) printWith(d *triskelev1.Decision, memories *triskelev1.GetResponse
 }
 
 type curationRevertCmd struct {
-	ID        string        `arg:"" name:"id" help:"Id of the decision."`
-	JSON      bool          `help:"Print the server's answer as JSON."`
+	ID string `arg:"" name:"id" help:"Id of the decision."`
+	answerFlag
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
 }
@@ -143,10 +143,7 @@ func (c *curationRevertCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return env.printJSON(resp)
-		}
-		return env.print(fmt.Sprintf("reverted: %s is as it was before the %s\n", resp.GetDecision().GetMemoryId(), render.Action(resp.GetDecision().GetAction())))
+		return c.answer(env, resp, fmt.Sprintf("reverted: %s is as it was before the %s\n", resp.GetDecision().GetMemoryId(), render.Action(resp.GetDecision().GetAction())))
 	})
 }
 
@@ -155,19 +152,9 @@ type curationOffCmd struct {
 	Database databaseFlags `embed:""`
 }
 
-// Validate implements kong's interface.
-func (c *curationOffCmd) Validate() error { return c.Database.check() }
-
 // Run switches curation off. A process started with a model switches it on again.
 func (c *curationOffCmd) Run(ctx context.Context, env *Env) error {
-	t, err := c.Database.target(env)
-	if err == nil {
-		err = t.exists()
-	}
-	if err != nil {
-		return err
-	}
-	return t.with(ctx, func(b backend.Backend) error {
+	return c.Database.existing(ctx, env, func(b backend.Backend) error {
 		if err := b.Memory().SetCuration(ctx, false); err != nil {
 			return err
 		}

@@ -19,8 +19,8 @@ type databaseFlags struct {
 	Postgres string `help:"PostgreSQL connection URL." env:"TRISKELE_POSTGRES" placeholder:"URL" group:"Database:"`
 }
 
-// check implements Validate for commands.
-func (d databaseFlags) check() error {
+// Validate implements kong's interface.
+func (d databaseFlags) Validate() error {
 	switch {
 	case d.Store == "postgres" && d.Postgres == "":
 		return errors.New("--store postgres needs --postgres URL")
@@ -98,6 +98,28 @@ func (t target) exists() error {
 		return fmt.Errorf("no database exists at %s: `triskele up` or `triskele migrate up` creates one", t.path)
 	}
 	return nil
+}
+
+// existing calls fn with a database that exists.
+func (d databaseFlags) existing(ctx context.Context, env *Env, fn func(backend.Backend) error) error {
+	t, err := d.target(env)
+	if err != nil {
+		return err
+	}
+	if err := t.exists(); err != nil {
+		return err
+	}
+	return t.with(ctx, fn)
+}
+
+// migrated calls fn with a database in which these tracks, or all if none is named, have this program's schema.
+func (d databaseFlags) migrated(ctx context.Context, env *Env, fn func(backend.Backend) error, tracks ...string) error {
+	return d.existing(ctx, env, func(b backend.Backend) error {
+		if err := b.Check(ctx, tracks...); err != nil {
+			return err
+		}
+		return fn(b)
+	})
 }
 
 // with calls fn with the opened database.

@@ -37,9 +37,6 @@ func (*doctorCmd) Help() string {
 	return "Checks the gateway and, through it, every leg. With --sqlite, --postgres or --store it also checks the database; with --tls-cert and --tls-ca, these files. A line about a problem says what to do. Warnings do not count as failures."
 }
 
-// Validate implements kong's interface.
-func (c *doctorCmd) Validate() error { return c.Database.check() }
-
 // verdict is a check's result.
 type verdict string
 

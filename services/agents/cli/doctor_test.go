@@ -21,9 +21,9 @@ func TestCheckRoom(t *testing.T) {
 	}{
 		{backend.Examination{Free: 1 << 40}, ok, "a probe was written and rolled back"},
 		{backend.Examination{Free: -1}, ok, "a probe was written and rolled back"},
-		{backend.Examination{Free: 12 << 20}, warn, "12.0 MiB left: make room before nothing can be stored"},
-		{backend.Examination{Free: 1 << 40, WriteError: diskerr.ErrFull}, fail, "the disk of the database is full: nothing can be stored, recall goes on; make room, or move the database to a larger disk"},
-		{backend.Examination{Free: -1, WriteError: diskerr.ErrReadOnly}, fail, "the database or its disk is read-only: nothing can be stored, recall goes on; the system's log and the database's have the cause"},
+		{backend.Examination{Free: 12 << 20}, warn, "12.0 MiB left: free space before writes fail"},
+		{backend.Examination{Free: 1 << 40, WriteError: diskerr.ErrFull}, fail, "the disk of the database is full: nothing can be stored, recall still works; free space, or move the database to a larger disk"},
+		{backend.Examination{Free: -1, WriteError: diskerr.ErrReadOnly}, fail, "the database or its disk is read-only: nothing can be stored, recall still works; the system's log and the database's have the cause"},
 	} {
 		var found findings
 		checkRoom(tc.examined, &found)

@@ -39,26 +39,15 @@ type graphFlags struct {
 }
 
 // Validate implements kong's interface.
-func (f *graphFlags) Validate() error { return f.Database.check() }
+func (f *graphFlags) Validate() error { return f.Database.Validate() }
 
 func (f *graphFlags) with(ctx context.Context, env *Env, fn func(backend.GraphIndex) error) error {
-	t, err := f.Database.target(env)
-	if err != nil {
-		return err
-	}
-	if err := t.exists(); err != nil {
-		return err
-	}
 	config := graph.DefaultConfig()
+	var err error
 	if config.Embedder, _, err = f.Embedder.Open(env.Getenv); err != nil {
 		return err
 	}
-	return t.with(ctx, func(b backend.Backend) error {
-		if err := b.Check(ctx, "memory", "graph"); err != nil {
-			return err
-		}
-		return fn(b.Graph(config))
-	})
+	return f.Database.migrated(ctx, env, func(b backend.Backend) error { return fn(b.Graph(config)) }, "memory", "graph")
 }
 
 func (f *graphFlags) view(ctx context.Context, env *Env, fn func(*graph.View) error) error {

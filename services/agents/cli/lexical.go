@@ -25,9 +25,6 @@ type lexicalSettingsCmd struct {
 	jsonFlag
 }
 
-// Validate implements kong's interface.
-func (c *lexicalSettingsCmd) Validate() error { return c.Database.check() }
-
 // Run applies the given changes and prints the settings.
 func (c *lexicalSettingsCmd) Run(ctx context.Context, env *Env) error {
 	return withLexical(ctx, env, c.Database, func(leg lexical.Leg) error {
@@ -66,27 +63,12 @@ type lexicalReindexCmd struct {
 	Database  databaseFlags `embed:""`
 }
 
-// Validate implements kong's interface.
-func (c *lexicalReindexCmd) Validate() error { return c.Database.check() }
-
 // Run indexes the namespace again.
 func (c *lexicalReindexCmd) Run(ctx context.Context, env *Env) error {
 	return withLexical(ctx, env, c.Database, func(leg lexical.Leg) error { return leg.Reindex(ctx, c.Namespace) })
 }
 
-// withLexical opens a database that has the lexical schema and calls fn.
+// withLexical calls fn with the lexical leg of a database that has its schema.
 func withLexical(ctx context.Context, env *Env, database databaseFlags, fn func(lexical.Leg) error) error {
-	t, err := database.target(env)
-	if err != nil {
-		return err
-	}
-	if err := t.exists(); err != nil {
-		return err
-	}
-	return t.with(ctx, func(b backend.Backend) error {
-		if err := b.Check(ctx, "lexical"); err != nil {
-			return err
-		}
-		return fn(b.Lexical(lexical.DefaultConfig()))
-	})
+	return database.migrated(ctx, env, func(b backend.Backend) error { return fn(b.Lexical(lexical.DefaultConfig())) }, "lexical")
 }

@@ -22,9 +22,6 @@ type listModelsCmd struct {
 	Database databaseFlags `embed:""`
 }
 
-// Validate implements kong's interface.
-func (c *listModelsCmd) Validate() error { return c.Database.check() }
-
 // Run lists the models.
 func (c *listModelsCmd) Run(ctx context.Context, env *Env) error {
 	return c.Database.models(ctx, env, func(models *dense.Models) error {
@@ -86,9 +83,6 @@ func (*pruneModelsCmd) Help() string {
 	return "First restart every service with the active model's embedder. A service with a removed model cannot search."
 }
 
-// Validate implements kong's interface.
-func (c *pruneModelsCmd) Validate() error { return c.Database.check() }
-
 // Run removes the retired models.
 func (c *pruneModelsCmd) Run(ctx context.Context, env *Env) error {
 	return c.Database.models(ctx, env, func(models *dense.Models) error {
@@ -122,9 +116,6 @@ type cancelModelCmd struct {
 	Database databaseFlags `embed:""`
 }
 
-// Validate implements kong's interface.
-func (c *cancelModelCmd) Validate() error { return c.Database.check() }
-
 // Run removes the model that is being built.
 func (c *cancelModelCmd) Run(ctx context.Context, env *Env) error {
 	return c.Database.models(ctx, env, func(models *dense.Models) error {
@@ -152,9 +143,6 @@ type embedSensitiveCmd struct {
 func (*embedSensitiveCmd) Help() string {
 	return "By default, no model embeds sensitive memories. On is accepted only for a model whose embedder sends no text to another host. Off removes the vectors at once. Sensitive memories are never linked in the graph."
 }
-
-// Validate implements kong's interface.
-func (c *embedSensitiveCmd) Validate() error { return c.Database.check() }
 
 // Run sets the switch.
 func (c *embedSensitiveCmd) Run(ctx context.Context, env *Env) error {

@@ -60,8 +60,8 @@ func (c *namespaceListCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type namespaceStatsCmd struct {
-	Name    string       `arg:"" optional:"" help:"Name of the namespace." default:"default" env:"TRISKELE_NAMESPACE"`
-	JSON    bool         `help:"Print the server's answer as JSON."`
+	Name string `arg:"" optional:"" help:"Name of the namespace." default:"default" env:"TRISKELE_NAMESPACE"`
+	answerFlag
 	Gateway gatewayFlags `embed:""`
 }
 
@@ -72,17 +72,14 @@ func (c *namespaceStatsCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return env.printJSON(resp)
-		}
-		return env.print(env.style().Namespace(resp))
+		return c.answer(env, resp, env.style().Namespace(resp))
 	})
 }
 
 type namespaceRenameCmd struct {
-	Name    string       `arg:"" help:"Current name."`
-	NewName string       `arg:"" help:"New name; no namespace may have it."`
-	JSON    bool         `help:"Print the server's answer as JSON."`
+	Name    string `arg:"" help:"Current name."`
+	NewName string `arg:"" help:"New name; no namespace may have it."`
+	answerFlag
 	Gateway gatewayFlags `embed:""`
 }
 
@@ -93,17 +90,14 @@ func (c *namespaceRenameCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return env.printJSON(resp)
-		}
-		return env.print(fmt.Sprintf("renamed %s to %s with %s\n", c.Name, c.NewName, render.Count(resp.GetMemories(), "memory", "memories")))
+		return c.answer(env, resp, fmt.Sprintf("renamed %s to %s with %s\n", c.Name, c.NewName, render.Count(resp.GetMemories(), "memory", "memories")))
 	})
 }
 
 type namespaceDeleteCmd struct {
-	Name    string       `arg:"" help:"Name of the namespace."`
-	Yes     bool         `short:"y" help:"Do not ask for the name again."`
-	JSON    bool         `help:"Print the server's answer as JSON."`
+	Name string `arg:"" help:"Name of the namespace."`
+	Yes  bool   `short:"y" help:"Do not ask for the name again."`
+	answerFlag
 	Gateway gatewayFlags `embed:""`
 }
 
@@ -119,10 +113,7 @@ func (c *namespaceDeleteCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return env.printJSON(resp)
-		}
-		return env.print(fmt.Sprintf("deleted %s with %s\n", c.Name, render.Count(resp.GetForgotten(), "memory", "memories")))
+		return c.answer(env, resp, fmt.Sprintf("deleted %s with %s\n", c.Name, render.Count(resp.GetForgotten(), "memory", "memories")))
 	})
 }
 

@@ -24,17 +24,10 @@ type selectionFlags struct {
 }
 
 // Validate implements kong's interface.
-func (f *selectionFlags) Validate() error { return f.Database.check() }
+func (f *selectionFlags) Validate() error { return f.Database.Validate() }
 
 func (f *selectionFlags) with(ctx context.Context, env *Env, fn func(queue.Care) error) error {
-	t, err := f.Database.target(env)
-	if err != nil {
-		return err
-	}
-	if err := t.exists(); err != nil {
-		return err
-	}
-	return t.with(ctx, func(b backend.Backend) error { return fn(b.Queue()) })
+	return f.Database.existing(ctx, env, func(b backend.Backend) error { return fn(b.Queue()) })
 }
 
 type queueListCmd struct {
@@ -49,7 +42,7 @@ func (c *queueListCmd) Validate() error {
 	if c.Limit < 1 {
 		return fmt.Errorf("--limit must be 1 or more")
 	}
-	return c.Database.check()
+	return c.Database.Validate()
 }
 
 // Run lists tasks without the content of their memories.

@@ -29,7 +29,7 @@ func (c *reembedCmd) Validate() error {
 	if c.MaxRate < 0 {
 		return fmt.Errorf("--max-rate must be at least 0")
 	}
-	return c.Database.check()
+	return nil
 }
 
 // Run changes the model.
@@ -62,19 +62,7 @@ func (c *reembedCmd) Run(ctx context.Context, env *Env) error {
 
 // models calls fn with the models of an existing database that has the schema.
 func (d databaseFlags) models(ctx context.Context, env *Env, fn func(*dense.Models) error) error {
-	t, err := d.target(env)
-	if err != nil {
-		return err
-	}
-	if err := t.exists(); err != nil {
-		return err
-	}
-	return t.with(ctx, func(b backend.Backend) error {
-		if err := b.Check(ctx, "memory", "dense"); err != nil {
-			return err
-		}
-		return fn(b.Models())
-	})
+	return d.migrated(ctx, env, func(b backend.Backend) error { return fn(b.Models()) }, "memory", "dense")
 }
 
 // counted shows progress from the first report to finish.

@@ -56,9 +56,9 @@ func (e *Env) text(argument string) (string, error) {
 }
 
 type rememberCmd struct {
-	Text      string        `arg:"" help:"The text to remember, or - to read it from standard input."`
-	Memory    memoryFlags   `embed:""`
-	JSON      bool          `help:"Print the server's answer as JSON."`
+	Text   string      `arg:"" help:"The text to remember, or - to read it from standard input."`
+	Memory memoryFlags `embed:""`
+	answerFlag
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
 }

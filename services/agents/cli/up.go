@@ -49,11 +49,6 @@ type upCmd struct {
 	LogLevel    slog.Level           `help:"Lowest level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL" group:"Observability:"`
 }
 
-// Validate implements kong's interface.
-func (c *upCmd) Validate() error {
-	return errors.Join(c.Dense.Validate(), c.Database.check())
-}
-
 // Run serves until ctx ends.
 func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	t, err := c.Database.target(env)

@@ -5,9 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/pressly/goose/v3/lock"
 )
 
@@ -34,15 +34,21 @@ func lockTimeout(attempt int) time.Duration {
 	return min(firstLockTimeout<<(attempt-1), maxLockTimeout)
 }
 
-// pause waits after the n-th attempt.
-func (r retries) pause(ctx context.Context, attempt int) error {
-	wait := min(firstPause<<(attempt-1), r.maxPause)
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(wait/2 + rand.N(wait/2)):
-		return nil
-	}
+// retry calls attempt until it succeeds or fails for another reason than a lock. It tells waiting before each pause.
+// It returns how many attempts there were.
+func (r retries) retry(ctx context.Context, attempt func(number int) (applied bool, err error), waiting func()) (applied bool, attempts int, err error) {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval, pauses.Multiplier = min(firstPause, r.maxPause), r.maxPause, 2
+	applied, err = backoff.Retry(ctx, func() (bool, error) {
+		attempts++
+		applied, err := attempt(attempts)
+		if err != nil && !lacked(err) {
+			return false, backoff.Permanent(err)
+		}
+		return applied, err
+	}, backoff.WithBackOff(pauses), backoff.WithMaxTries(uint(r.attempts)), backoff.WithMaxElapsedTime(0),
+		backoff.WithNotify(func(error, time.Duration) { waiting() }))
+	return applied, attempts, err
 }
 
 // lacked reports whether a step failed only for want of a lock: by a lock timeout, or as the victim of a deadlock.

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
@@ -128,18 +130,14 @@ func (u urging) Knows(ctx context.Context, index, namespace string, sequence int
 
 // WaitReady pings the database until it answers or ctx ends, and logs each failure.
 func WaitReady(ctx context.Context, b Backend, log *slog.Logger) error {
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval, pauses.Multiplier = 100*time.Millisecond, 5*time.Second, 2
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := b.Ping(attempt)
-		cancel()
-		if err == nil {
-			return nil
-		}
-		log.WarnContext(ctx, "waiting for the database", "retry_in", wait.String(), "error", err.Error())
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
-		}
-	}
+		defer cancel()
+		return struct{}{}, b.Ping(attempt)
+	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, pause time.Duration) {
+		log.WarnContext(ctx, "waiting for the database", "retry_in", pause.String(), "error", err.Error())
+	}))
+	return err
 }
