@@ -99,7 +99,7 @@ func TestTooLittleTimeForALeg(t *testing.T) {
 	if err != nil || states(resp) != "OK SKIPPED OK" || resp.GetLegs()[1].GetReason() != "its share of the budget would be 80ms, but it needs 90ms" {
 		t.Errorf("%v, %v", resp, err)
 	}
-	if !strings.Contains(resp.GetDegradedReason(), "the dense leg was skipped (it would have had") {
+	if !strings.Contains(resp.GetDegradedReason(), "the dense leg was skipped (its share of the budget would be") {
 		t.Errorf("reason %q", resp.GetDegradedReason())
 	}
 }

@@ -158,10 +158,10 @@ func (b *bench) report(ctx context.Context, s settings, clients, loadBefore stri
 - Machine: %d cores, %s/%s, %s; %s; one-minute load average %s before, %s afterwards
 - Memories: %d of 20 to 80 words from a vocabulary of %d, Zipfian with exponent %v and offset %d, %d titles, seed %d, in one namespace
 - Queries: %d, 3 to 10 words of a memory, one in three with its title; 10 hits with contents, a budget of %v, so nothing is left out
-- Every query is asked in every way, in %d rounds in which the ways take turns, all on one database. A client waits for its answer before
-  it asks again. Milliseconds as the client sees them, on a socket of the loopback
+- Every way answers every query, in %d rounds in which the ways take turns, all on one database. A client waits for its
+  answer before it asks again. Milliseconds as the client sees them, on a loopback socket
 
-"Defaults" are BM25, the nearest vectors, compared in memory, and PageRank. The ratios are to one process with the defaults and
+"Defaults" are BM25, nearest vectors compared in memory, and PageRank. The ratios are to one process with the defaults and
 as many clients.
 
 | clients | way | p50 | p95 | p99 | recalls/s | p50 ratio | p95 ratio | source@10 | degraded |
