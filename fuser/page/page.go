@@ -1,7 +1,7 @@
 // Package page serves the gateway's page for operators. It runs a recall and shows how its answer came about. It also
 // shows leg latencies against budgets, recent slow and degraded recalls, and the lag of the indexes.
 //
-//  1. A browser loads and runs only the embedded assets; guarded sets the headers for that.
+//  1. A browser loads and runs only the embedded assets; withHeaders sets the headers for that.
 //  2. recall, namespaces and index call the gateway through a gRPC server in memory, with the browser's token. That
 //     server asks the gate as for any call.
 //  3. live, recalls and traces show recent recalls of all callers, so known asks the gate about all namespaces first.
@@ -72,7 +72,7 @@ func (p *page) register(mux *http.ServeMux) {
 		panic(err) // it was embedded
 	}
 	static := http.FileServerFS(files)
-	handle := func(pattern string, handler http.HandlerFunc) { mux.Handle(pattern, guarded(handler)) }
+	handle := func(pattern string, handler http.HandlerFunc) { mux.Handle(pattern, withHeaders(handler)) }
 	handle("GET /{$}", static.ServeHTTP)
 	handle("GET /assets/", http.StripPrefix("/assets/", static).ServeHTTP)
 	handle("POST /api/recall", p.recall)
@@ -84,8 +84,8 @@ func (p *page) register(mux *http.ServeMux) {
 	handle("GET /api/index", p.index)
 }
 
-// guarded forbids a browser to load or run anything else, and to show the page in a frame.
-func guarded(next http.Handler) http.Handler {
+// withHeaders forbids a browser to load or run anything else, and to show the page in a frame.
+func withHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
 			"Content-Security-Policy":      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

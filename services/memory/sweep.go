@@ -3,11 +3,7 @@ package memory
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // sweepBatch is how many memories one transaction of a sweep removes. Few are enough that a single writer does not
@@ -52,20 +48,4 @@ func (s Sweep) once(ctx context.Context, store Store) (swept int64, err error) {
 			return swept, err
 		}
 	}
-}
-
-// doomed are ids of memories to be forgotten, by namespace.
-type doomed map[string][]uuid.UUID
-
-// forget forgets all of them in one transaction.
-func (d doomed) forget(forget func(namespace string, ids []uuid.UUID) (int64, error)) (int64, error) {
-	var total int64
-	for _, namespace := range slices.Sorted(maps.Keys(d)) {
-		n, err := forget(namespace, d[namespace])
-		if err != nil {
-			return 0, err
-		}
-		total += n
-	}
-	return total, nil
 }

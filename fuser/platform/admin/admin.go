@@ -45,7 +45,7 @@ func Beside(service string) string {
 // On reports whether there is anything to serve.
 func (f Flags) On() bool { return f.Address != "" && f.Address != "off" }
 
-// Server is a server for operators. Handlers may be registered on its mux at any time.
+// Server is an admin server. Handlers may be registered on its mux at any time.
 type Server struct {
 	*http.ServeMux
 	listener net.Listener

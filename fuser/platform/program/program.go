@@ -2,7 +2,7 @@
 //
 //  1. Main parses the command line, the environment and the configuration file with kong.
 //  2. It makes the log, and a context that SIGINT or SIGTERM ends.
-//  3. observed starts telemetry and the server for operators, and calls the service's Run.
+//  3. observed starts telemetry and the admin server, and calls the service's Run.
 //  4. Telemetry is flushed under a deadline of its own, and the program exits with a code from exits.
 package program
 
@@ -80,7 +80,7 @@ func exit(code int) {
 	os.Exit(code)
 }
 
-// observed calls run with telemetry and a server for operators. Telemetry is flushed afterwards under its own
+// observed calls run with telemetry and an admin server. Telemetry is flushed afterwards under its own
 // deadline.
 func observed(ctx context.Context, name string, common *Flags, log *slog.Logger, run Run) error {
 	options := []telemetry.Option{telemetry.Keeping(common.Keep)}

@@ -15,8 +15,8 @@ const (
 	skewShown, skewBad = time.Second, time.Minute
 	// longStandbyLag is the standby lag that causes a warning.
 	longStandbyLag = 30 * time.Second
-	// littleRoom is about what a busy file grows by in hours.
-	littleRoom = 256 << 20
+	// lowDisk is about what a busy file grows by in hours.
+	lowDisk = 256 << 20
 )
 
 // checkExamined reports the database's self-examination.
@@ -26,7 +26,7 @@ func checkExamined(e backend.Examination, server bool, found *findings) {
 	} else if server {
 		found.add(ok, "versions", "the server and its extensions are new enough")
 	}
-	checkRoom(e, found)
+	checkDisk(e, found)
 	for _, damage := range e.Damage {
 		found.add(fail, "file", "the file is damaged (%s): stop what uses it and restore a backup", damage)
 	}
@@ -55,14 +55,14 @@ func checkExamined(e backend.Examination, server bool, found *findings) {
 	}
 }
 
-// checkRoom reports whether the disk has room for writes.
-func checkRoom(e backend.Examination, found *findings) {
+// checkDisk reports whether the database can write.
+func checkDisk(e backend.Examination, found *findings) {
 	switch {
 	case errors.Is(e.WriteError, diskerr.ErrFull):
 		found.add(fail, "disk", "%s: nothing can be stored, recall still works; free space, or move the database to a larger disk", e.WriteError)
 	case e.WriteError != nil:
 		found.add(fail, "disk", "%s: nothing can be stored, recall still works; the system's log and the database's have the cause", e.WriteError)
-	case e.Free >= 0 && e.Free < littleRoom:
+	case e.Free >= 0 && e.Free < lowDisk:
 		found.add(warn, "disk", "%s left: free space before writes fail", render.Bytes(e.Free))
 	case !e.IsStandby:
 		found.add(ok, "disk", "a probe was written and rolled back")

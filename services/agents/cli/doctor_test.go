@@ -26,13 +26,13 @@ func TestCheckRoom(t *testing.T) {
 		{backend.Examination{Free: -1, WriteError: diskerr.ErrReadOnly}, fail, "the database or its disk is read-only: nothing can be stored, recall still works; the system's log and the database's have the cause"},
 	} {
 		var found findings
-		checkRoom(tc.examined, &found)
+		checkDisk(tc.examined, &found)
 		if len(found) != 1 || found[0] != (finding{"disk", tc.verdict, tc.want}) {
 			t.Errorf("found %+v, want %v: %s", found, tc.verdict, tc.want)
 		}
 	}
 	var found findings
-	if checkRoom(backend.Examination{Free: -1, IsStandby: true}, &found); len(found) != 0 {
+	if checkDisk(backend.Examination{Free: -1, IsStandby: true}, &found); len(found) != 0 {
 		t.Errorf("of a standby, where nothing is written: %+v", found)
 	}
 }

@@ -120,6 +120,29 @@ func (db *DB) update(ctx context.Context, fn func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
+// Queryer is a transaction or a set of connections.
+type Queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Query returns what scan makes of each row of a statement. It gets the row's Scan.
+func Query[T any](ctx context.Context, db Queryer, scan func(scan func(...any) error) (T, error), statement string, args ...any) ([]T, error) {
+	rows, err := db.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var out []T
+	for rows.Next() {
+		one, err := scan(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, rows.Err()
+}
+
 // Args collects the arguments of a statement while its text is built.
 type Args []any
 

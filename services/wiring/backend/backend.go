@@ -87,21 +87,30 @@ func Open(ctx context.Context, url, path string, tel *telemetry.Service) (Backen
 // batch is how many tasks an index worker claims at a time.
 const batch = 64
 
-// wakers wakes this process's idle workers.
-type wakers struct {
+// workers makes the index workers of a process, and wakes idle ones.
+type workers struct {
+	tasks    queue.Store
+	tel      *telemetry.Service
 	mu       sync.Mutex
 	channels []chan struct{}
 }
 
-func (w *wakers) add() <-chan struct{} {
+// Worker implements Backend.
+func (w *workers) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := make(chan struct{}, 1)
-	w.channels = append(w.channels, c)
-	return c
+	wake := make(chan struct{}, 1)
+	w.channels = append(w.channels, wake)
+	return &queue.Worker{
+		Index: name, Store: w.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: wake,
+		Meter: w.tel.MeterProvider.Meter(telemetry.ScopeName), Tracer: w.tel.Tracer,
+	}
 }
 
-func (w *wakers) wake() {
+// Queue implements Backend.
+func (w *workers) Queue() queue.Store { return w.tasks }
+
+func (w *workers) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.channels {

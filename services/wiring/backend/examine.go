@@ -123,10 +123,10 @@ func (b *Postgres) tryWriting(ctx context.Context) (found, err error) {
 		if _, err := tx.Exec(ctx, `CREATE TEMP TABLE triskele_probe AS SELECT md5(i::text) FROM generate_series(1, 16000) i`); err != nil {
 			return err
 		}
-		return errTakeBack
+		return errRollback
 	})
 	switch err = postgres.Wrap(err); {
-	case errors.Is(err, errTakeBack), postgres.IsForbidden(err): // a role without TEMP cannot try
+	case errors.Is(err, errRollback), postgres.IsForbidden(err): // a role without TEMP cannot try
 		return nil, nil
 	case postgres.IsReadOnly(err):
 		return diskerr.ErrReadOnly, nil
@@ -136,8 +136,8 @@ func (b *Postgres) tryWriting(ctx context.Context) (found, err error) {
 	return nil, err
 }
 
-// errTakeBack rolls back a trial transaction.
-var errTakeBack = errors.New("roll back the probe")
+// errRollback rolls back a trial transaction.
+var errRollback = errors.New("roll back the probe")
 
 // olderThan compares major and minor versions; an unparsable version is older.
 func olderThan(version, least string) bool {
@@ -153,12 +153,12 @@ func (b *SQLite) tryWriting(ctx context.Context) (found, err error) {
 		if _, err := tx.ExecContext(ctx, `UPDATE write_sequence SET last = last`); err != nil {
 			return err
 		}
-		return errTakeBack
+		return errRollback
 	})
 	switch {
 	case diskerr.Of(err) != nil:
 		return diskerr.Of(err), nil
-	case !errors.Is(err, errTakeBack) && !sqlite.IsBusy(err): // a busy writer shows that writes work
+	case !errors.Is(err, errRollback) && !sqlite.IsBusy(err): // a busy writer shows that writes work
 		return nil, err
 	}
 	file, err := os.CreateTemp(filepath.Dir(b.path), ".triskele-probe-*")
@@ -179,35 +179,24 @@ func (b *SQLite) tryWriting(ctx context.Context) (found, err error) {
 
 // Examine implements Backend. Clock is 0: it is the host's clock.
 func (b *SQLite) Examine(ctx context.Context) (e Examination, err error) {
-	texts := func(into *[]string, statement string) {
-		if err != nil {
-			return
-		}
-		rows, queried := b.db.Read.QueryContext(ctx, statement)
-		if err = queried; err != nil {
-			return
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() && err == nil {
-			var text string
-			err = rows.Scan(&text)
-			*into = append(*into, text)
-		}
-		if err == nil {
-			err = rows.Err()
-		}
+	texts := func(statement string) ([]string, error) {
+		return sqlite.Query(ctx, b.db.Read, func(scan func(...any) error) (text string, err error) {
+			err = scan(&text)
+			return text, err
+		}, statement)
 	}
 	if e.WriteError, err = b.tryWriting(ctx); err != nil {
 		return e, err
 	}
 	e.Free = free(filepath.Dir(b.path))
-	texts(&e.Damage, `PRAGMA quick_check(5)`)
+	if e.Damage, err = texts(`PRAGMA quick_check(5)`); err != nil {
+		return e, err
+	}
 	if e.Damage = slices.DeleteFunc(e.Damage, func(text string) bool { return text == "ok" }); len(e.Damage) > 0 {
 		return e, nil // later queries may fail on damage
 	}
-	texts(&e.UnindexedIn, `SELECT DISTINCT m.namespace FROM memories m
-		WHERE NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`)
-	if err != nil {
+	if e.UnindexedIn, err = texts(`SELECT DISTINCT m.namespace FROM memories m
+		WHERE NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`); err != nil {
 		return e, err
 	}
 	return e, b.db.Read.QueryRowContext(ctx, `

@@ -26,10 +26,8 @@ type Postgres struct {
 	pool *pgxpool.Pool
 	// Standby serves searches; nil for the primary.
 	Standby *postgres.Standby
-	tasks   queue.Store
 	last    diskerr.Last // of the memory stores' writes
-	wakers  wakers
-	tel     *telemetry.Service
+	workers
 }
 
 var _ Backend = (*Postgres)(nil)
@@ -52,8 +50,8 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Pos
 	if err != nil {
 		return nil, err
 	}
-	b := &Postgres{pool: pool, tel: tel}
-	b.tasks = urging{queue.NewPostgres(pool), b.wakers.wake}
+	b := &Postgres{pool: pool, workers: workers{tel: tel}}
+	b.tasks = urging{queue.NewPostgres(pool), b.wake}
 	return b, nil
 }
 
@@ -91,17 +89,6 @@ func (b *Postgres) Graph(config graph.Config) GraphIndex {
 
 // Models implements Backend.
 func (b *Postgres) Models() *dense.Models { return dense.NewPostgresModels(b.pool) }
-
-// Worker implements Backend.
-func (b *Postgres) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
-	return &queue.Worker{
-		Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add(),
-		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName), Tracer: b.tel.Tracer,
-	}
-}
-
-// Queue implements Backend.
-func (b *Postgres) Queue() queue.Store { return b.tasks }
 
 // Ping implements Backend. It pings the standby if there is one: searches work without the primary.
 func (b *Postgres) Ping(ctx context.Context) error { return b.Standby.Or(b.pool).Ping(ctx) }

@@ -17,11 +17,9 @@ import (
 
 // SQLite is one SQLite file.
 type SQLite struct {
-	db     *sqlite.DB
-	path   string
-	tasks  *queue.SQLite
-	wakers wakers
-	tel    *telemetry.Service
+	db   *sqlite.DB
+	path string
+	workers
 }
 
 var _ Backend = (*SQLite)(nil)
@@ -32,12 +30,12 @@ func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SQLite{db: db, path: path, tasks: queue.NewSQLite(db), tel: tel}, nil
+	return &SQLite{db: db, path: path, workers: workers{tasks: queue.NewSQLite(db), tel: tel}}, nil
 }
 
 // Memory implements Backend.
 func (b *SQLite) Memory() memory.Store {
-	return memory.NewSQLite(b.db, lexical.SQLiteIndex{}, b.wakers.wake)
+	return memory.NewSQLite(b.db, lexical.SQLiteIndex{}, b.wake)
 }
 
 // Lexical implements Backend.
@@ -56,17 +54,6 @@ func (b *SQLite) Graph(config graph.Config) GraphIndex { return graph.NewSQLite(
 
 // Models implements Backend.
 func (b *SQLite) Models() *dense.Models { return dense.NewSQLiteModels(b.db) }
-
-// Worker implements Backend.
-func (b *SQLite) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
-	return &queue.Worker{
-		Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add(),
-		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName), Tracer: b.tel.Tracer,
-	}
-}
-
-// Queue implements Backend.
-func (b *SQLite) Queue() queue.Store { return b.tasks }
 
 // Concern implements Backend.
 func (b *SQLite) Concern() string { return b.db.Last.Concern() }
