@@ -124,7 +124,7 @@ func TestExportOfWhatIsGone(t *testing.T) {
 				first = false
 				return change(name)
 			}})
-			if status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), "export it again") {
+			if status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), "start the export again") {
 				t.Errorf("%s: got %v, want ABORTED", name, err)
 			}
 		}

@@ -97,16 +97,16 @@ func (l Listener) OpenHTTP(access Access, tel *telemetry.Service, log *slog.Logg
 	return listener, nil
 }
 
-// listen opens the address. guarded means that calls are encrypted and callers known.
-func (l Listener) listen(guarded bool, log *slog.Logger) (net.Listener, error) {
-	listener, err := rpc.Listen(l.Listen, l.AllowRemote || guarded)
+// listen opens the address. protected means that calls are encrypted and callers known.
+func (l Listener) listen(protected bool, log *slog.Logger) (net.Listener, error) {
+	listener, err := rpc.Listen(l.Listen, l.AllowRemote || protected)
 	if errors.Is(err, rpc.ErrNotLoopback) {
 		return nil, fmt.Errorf("%w: use 127.0.0.1, serve TLS to callers with a token or a certificate, or pass --allow-remote if the network keeps others out", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && !guarded {
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && !protected {
 		log.Warn("OTHER MACHINES CAN REACH THIS ADDRESS, AND ANYBODY THERE MAY READ AND WRITE: --allow-remote was given without TLS and tokens or certificates", "address", at.String())
 	}
 	return listener, nil

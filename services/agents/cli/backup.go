@@ -61,7 +61,7 @@ func (c *restoreCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		return c.result(env, contents, c.File+" is whole: "+holding(contents)+"\n")
+		return c.result(env, contents, c.File+" is complete: "+holding(contents)+"\n")
 	}
 	return c.Database.migrated(ctx, env, func(b backend.Backend) error {
 		contents, err := backup.Restore(ctx, b.Memory(), b.Lexical(lexical.DefaultConfig()), file)

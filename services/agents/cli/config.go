@@ -31,7 +31,7 @@ func (c *configShowCmd) Run(_ context.Context, env *Env, parsed *kong.Context, s
 	node := parsed.Model.Node
 	for _, name := range c.Command {
 		if node = child(node, name); node == nil {
-			return fmt.Errorf("there is no command %q: see `triskele --help`", strings.Join(c.Command, " "))
+			return fmt.Errorf("no command is called %q: see `triskele --help`", strings.Join(c.Command, " "))
 		}
 	}
 	var list []settings.Setting

@@ -23,7 +23,7 @@ func (*curationCmd) Help() string {
 }
 
 type curationListCmd struct {
-	Limit     int           `help:"How many at most; 0 lists all." default:"20"`
+	Limit     int           `help:"Maximum number of decisions; 0 lists all." default:"20"`
 	Memory    string        `help:"Only decisions about this memory." placeholder:"ID"`
 	JSON      bool          `help:"Print each decision as a line of JSON."`
 	Namespace namespaceFlag `embed:""`

@@ -24,7 +24,7 @@ import (
 type graphCmd struct {
 	Show      graphShowCmd      `cmd:"" help:"Show a concept's other names, memories and facts."`
 	Neighbors graphNeighborsCmd `cmd:"" help:"List the neighbours of a concept."`
-	Path      graphPathCmd      `cmd:"" help:"Show the shortest way from one concept to another."`
+	Path      graphPathCmd      `cmd:"" help:"Show the shortest path from one concept to another."`
 	Stats     graphStatsCmd     `cmd:"" help:"Count the parts of a namespace's graph."`
 	Export    graphExportCmd    `cmd:"" help:"Write the graph for other programs."`
 	Import    graphImportCmd    `cmd:"" help:"Add facts from a file of triples."`
@@ -104,7 +104,7 @@ func (c *graphShowCmd) Run(ctx context.Context, env *Env) error {
 
 type graphNeighborsCmd struct {
 	Concept string `arg:"" help:"Name of the concept, in any spelling."`
-	Limit   int    `help:"How many at most." default:"25"`
+	Limit   int    `help:"Maximum number of neighbours." default:"25"`
 	JSON    bool   `help:"Print each as a line of JSON."`
 	graphFlags
 }
@@ -136,7 +136,7 @@ func (c *graphNeighborsCmd) Run(ctx context.Context, env *Env) error {
 
 type graphPathCmd struct {
 	From string `arg:"" help:"A concept."`
-	To   string `arg:"" help:"Another."`
+	To   string `arg:"" help:"Another concept."`
 	jsonFlag
 	graphFlags
 }

@@ -85,30 +85,31 @@ func (*pruneModelsCmd) Help() string {
 
 // Run removes the retired models.
 func (c *pruneModelsCmd) Run(ctx context.Context, env *Env) error {
-	return c.Database.models(ctx, env, func(models *dense.Models) error {
+	return c.removing(ctx, env, c.Database, "nothing to do: no model is retired\n", (*dense.Models).Prune)
+}
+
+// removing removes models with progress, and prints those that it removed, or none if there are none.
+func (f jsonFlag) removing(ctx context.Context, env *Env, database databaseFlags, none string,
+	remove func(models *dense.Models, ctx context.Context, report func(dense.Progress)) ([]dense.ModelInfo, error)) error {
+	return database.models(ctx, env, func(models *dense.Models) error {
 		report, finish := counted(env, "removing")
-		removed, err := models.Prune(ctx, report)
+		removed, err := remove(models, ctx, report)
 		finish()
 		if err != nil {
 			return err
 		}
-		return c.removed(env, removed, "nothing to do: no model is retired\n")
+		if f.JSON {
+			return printModels(env, removed)
+		}
+		if len(removed) == 0 {
+			return env.print(none)
+		}
+		var out strings.Builder
+		for _, m := range removed {
+			fmt.Fprintf(&out, "removed %s and %s\n", render.Plain(m.Model.String()), render.Count(m.Vectors, "vector", "vectors"))
+		}
+		return env.print(out.String())
 	})
-}
-
-// removed prints the removed models, or none if there are none.
-func (f jsonFlag) removed(env *Env, models []dense.ModelInfo, none string) error {
-	if f.JSON {
-		return printModels(env, models)
-	}
-	if len(models) == 0 {
-		return env.print(none)
-	}
-	var out strings.Builder
-	for _, m := range models {
-		fmt.Fprintf(&out, "removed %s and %s\n", render.Plain(m.Model.String()), render.Count(m.Vectors, "vector", "vectors"))
-	}
-	return env.print(out.String())
 }
 
 type cancelModelCmd struct {
@@ -118,19 +119,14 @@ type cancelModelCmd struct {
 
 // Run removes the model that is being built.
 func (c *cancelModelCmd) Run(ctx context.Context, env *Env) error {
-	return c.Database.models(ctx, env, func(models *dense.Models) error {
-		report, finish := counted(env, "removing")
-		cancelled, found, err := models.Cancel(ctx, report)
-		finish()
-		if err != nil {
-			return err
-		}
-		var removed []dense.ModelInfo
-		if found {
-			removed = append(removed, cancelled)
-		}
-		return c.removed(env, removed, "nothing to do: no model is being built\n")
-	})
+	return c.removing(ctx, env, c.Database, "nothing to do: no model is being built\n",
+		func(models *dense.Models, ctx context.Context, report func(dense.Progress)) ([]dense.ModelInfo, error) {
+			cancelled, found, err := models.Cancel(ctx, report)
+			if err != nil || !found {
+				return nil, err
+			}
+			return []dense.ModelInfo{cancelled}, nil
+		})
 }
 
 type embedSensitiveCmd struct {

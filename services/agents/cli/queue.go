@@ -33,7 +33,7 @@ func (f *selectionFlags) with(ctx context.Context, env *Env, fn func(queue.Care)
 type queueListCmd struct {
 	selectionFlags
 	Dead  bool `help:"Only dead letters."`
-	Limit int  `help:"How many at most." default:"50"`
+	Limit int  `help:"Maximum number of tasks." default:"50"`
 	JSON  bool `help:"Print each as a line of JSON."`
 }
 

@@ -51,7 +51,7 @@ func (c *getCmd) Run(ctx context.Context, env *Env) error {
 const pageSize = 500
 
 type listCmd struct {
-	Limit     int           `help:"How many at most; 0 lists all." default:"20"`
+	Limit     int           `help:"Maximum number of memories; 0 lists all." default:"20"`
 	Filter    filterFlags   `embed:""`
 	JSON      bool          `help:"Print each memory as a line of JSON."`
 	Namespace namespaceFlag `embed:""`

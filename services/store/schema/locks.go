@@ -42,7 +42,7 @@ func (r retries) retry(ctx context.Context, attempt func(number int) (applied bo
 	applied, err = backoff.Retry(ctx, func() (bool, error) {
 		attempts++
 		applied, err := attempt(attempts)
-		if err != nil && !lacked(err) {
+		if err != nil && !lockFailed(err) {
 			return false, backoff.Permanent(err)
 		}
 		return applied, err
@@ -51,31 +51,31 @@ func (r retries) retry(ctx context.Context, attempt func(number int) (applied bo
 	return applied, attempts, err
 }
 
-// lacked reports whether a step failed only for want of a lock: by a lock timeout, or as the victim of a deadlock.
-func lacked(err error) bool {
+// lockFailed reports whether a step failed only for want of a lock: by a lock timeout, or as the victim of a deadlock.
+func lockFailed(err error) bool {
 	var coded interface{ SQLState() string }
 	return errors.As(err, &coded) && (coded.SQLState() == "55P03" || coded.SQLState() == "40P01")
 }
 
-// impatient is a migration lock that sets lock_timeout to patience for the statements under it; 0 waits forever.
-type impatient struct {
+// timedLocker is a migration lock that sets lock_timeout to patience for the statements under it; 0 waits forever.
+type timedLocker struct {
 	lock.SessionLocker
 	patience time.Duration
 }
 
 // SessionLock implements lock.SessionLocker.
-func (i impatient) SessionLock(ctx context.Context, conn *sql.Conn) error {
-	if err := i.SessionLocker.SessionLock(ctx, conn); err != nil {
+func (l timedLocker) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	if err := l.SessionLocker.SessionLock(ctx, conn); err != nil {
 		return err
 	}
-	_, err := conn.ExecContext(ctx, fmt.Sprintf("SET lock_timeout = %d", i.patience.Milliseconds()))
+	_, err := conn.ExecContext(ctx, fmt.Sprintf("SET lock_timeout = %d", l.patience.Milliseconds()))
 	return err
 }
 
 // SessionUnlock implements lock.SessionLocker.
-func (i impatient) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+func (l timedLocker) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, "RESET lock_timeout")
-	return errors.Join(err, i.SessionLocker.SessionUnlock(ctx, conn))
+	return errors.Join(err, l.SessionLocker.SessionUnlock(ctx, conn))
 }
 
 // oldest describes the oldest open transaction, which is the likeliest lock holder; "" if it is unknown.

@@ -142,7 +142,7 @@ func (m migrations) up(ctx context.Context, db *sql.DB, engine Engine, tell ...f
 		}, func() { said(step.Step, Waiting) })
 		if err != nil {
 			err = fmt.Errorf("step %s of track %s: %w", step.Name, step.Track, err)
-			if lacked(err) {
+			if lockFailed(err) {
 				err = fmt.Errorf("%w; nothing was changed: %d attempts in %v did not get the locks that it needs%s; run `triskele migrate up` again when the other transactions have ended",
 					err, attempts, time.Since(began).Round(time.Second), oldest(ctx, db))
 			}
@@ -192,7 +192,7 @@ func (m migrations) provider(db *sql.DB, engine Engine, track string, patience t
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, goose.WithSessionLocker(impatient{locker, patience}))
+		options = append(options, goose.WithSessionLocker(timedLocker{locker, patience}))
 	}
 	p, err := goose.NewProvider("", db, sub, options...)
 	if err != nil {
