@@ -112,7 +112,7 @@ func (l Leg) Allot(wave, requested time.Duration) (budget time.Duration, tooLitt
 		budget = min(budget, requested)
 	}
 	if least := l.least(); budget < least {
-		return max(budget, 0), fmt.Sprintf("it would have had %v of the budget, and needs %v", max(budget, 0).Round(10*time.Microsecond), least)
+		return max(budget, 0), fmt.Sprintf("its share of the budget would be %v, but it needs %v", max(budget, 0).Round(10*time.Microsecond), least)
 	}
 	return budget, ""
 }
@@ -131,7 +131,7 @@ func (c Config) Check(legs map[string]Leg, rerank *Leg) error {
 	}
 	plan, err := c.Plan(c.Default, stages)
 	if err != nil || stages.Second && plan.Second == plan.First || stages.Rerank && plan.Rerank == plan.Second {
-		return fmt.Errorf("budget: default %v - reserve %v is %v, of which each wave needs %v; the second wave would get %g, and reranking %g, of it",
+		return fmt.Errorf("budget: default %v - reserve %v leaves %v; each wave needs %v; the second wave's share would be %g and reranking's %g",
 			c.Default, c.reserve(c.Default), plan.Rerank, MinLeg, c.SecondShare, c.RerankShare)
 	}
 	for name, leg := range legs {

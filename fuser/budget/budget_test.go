@@ -142,7 +142,7 @@ func TestCheckShowsTheArithmetic(t *testing.T) {
 		rerank budget.Leg
 		want   []string
 	}{
-		"gets nothing":           {.001, budget.Leg{Share: 1}, []string{"450ms", "reranking 0.001"}},
+		"gets nothing":           {.001, budget.Leg{Share: 1}, []string{"450ms", "reranking's 0.001"}},
 		"gets everything":        {1, budget.Leg{Share: 1}, []string{"reranking 1 must be"}},
 		"needs more than it has": {.3, budget.Leg{Share: 1, Min: 200 * ms}, []string{"reranker", "135ms", "200ms"}},
 		"cap above what is left": {.3, budget.Leg{Share: 1, Cap: 10 * time.Second}, []string{"reranker", "10s", "9.95s"}},

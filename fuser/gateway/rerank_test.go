@@ -80,7 +80,7 @@ func TestRerankInTime(t *testing.T) {
 		"a leg hangs": {judge: last(20 * ms), legs: []leg{finds(bm25, "a", "b", "c"), after(time.Hour, cosine), finds(hops)},
 			order: "c b a", state: "OK", takes: 76 * ms, budget: 24 * ms},
 		"too little time": {judge: last(0), config: func(c *gateway.Config) { c.Rerank.Budget.Min = 30 * ms }, legs: []leg{finds(bm25, "a", "b", "c"), after(time.Hour, cosine), finds(hops)},
-			order: "a b c", state: "SKIPPED", reason: "it would have had 24ms of the budget, and needs 30ms", takes: 56 * ms, budget: 24 * ms},
+			order: "a b c", state: "SKIPPED", reason: "its share of the budget would be 24ms, but it needs 30ms", takes: 56 * ms, budget: 24 * ms},
 		"one memory":   {judge: last(time.Hour), legs: []leg{finds(bm25, "a"), finds(cosine), finds(hops)}, order: "a", state: "ABSTAINED", reason: "there are fewer than two memories that it may put in order"},
 		"by time":      {judge: last(time.Hour), edit: func(r *triskelev1.RecallRequest) { r.SortBy = triskelev1.SortBy_SORT_BY_RECENCY }, order: "a b c", state: "ABSTAINED", reason: "the order is by time", takes: 10 * ms},
 		"by a vector":  {judge: last(time.Hour), edit: func(r *triskelev1.RecallRequest) { r.Query, r.Vector = "", []float32{1} }, order: "a b c", state: "ABSTAINED", reason: "the query has no text", takes: 10 * ms},

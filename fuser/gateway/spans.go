@@ -78,7 +78,7 @@ func endLeg(span trace.Span, o outcome) {
 		attribute.Int64("triskele.spent_us", o.spent.Microseconds()),
 		attribute.Int64("triskele.queued_us", o.queued.Microseconds()),
 		attribute.Bool("triskele.hedged", o.hedged),
-		attribute.Bool("triskele.spare", o.unneeded),
+		attribute.Bool("triskele.unneeded", o.unneeded),
 	)
 	if o.atLeast != "" {
 		span.SetAttributes(attribute.Bool("triskele.stale", o.answer.stale))

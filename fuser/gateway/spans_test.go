@@ -54,8 +54,8 @@ func TestSpans(t *testing.T) {
 			req: func(r *triskelev1.RecallRequest) { r.Budget.Nanos = int32(6 * ms) },
 			spans: []string{
 				"leg dense TIMED_OUT 0 no answer within 4ms !",
-				"leg graph SKIPPED 0 it would have had 0s of the budget, and needs 2ms !", "leg lexical OK 1",
-				"search_memory  1 This recall is incomplete: the dense leg timed out (no answer within 4ms); the graph leg was skipped (it would have had 0s of the budget, and needs 2ms).",
+				"leg graph SKIPPED 0 its share of the budget would be 0s, but it needs 2ms !", "leg lexical OK 1",
+				"search_memory  1 This recall is incomplete: the dense leg timed out (no answer within 4ms); the graph leg was skipped (its share of the budget would be 0s, but it needs 2ms).",
 			},
 		},
 		"one makes no difference": {

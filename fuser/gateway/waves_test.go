@@ -72,7 +72,7 @@ func TestSecondWaveGetsWhatIsLeft(t *testing.T) {
 		"a hanging first wave leaves its share": {dense: after(time.Hour, cosine), states: "OK TIMED_OUT OK", takes: 57 * ms},
 		"nothing useful is left": {
 			dense: after(time.Hour, cosine), edit: func(r *triskelev1.RecallRequest) { r.Budget = durationpb.New(6 * ms) },
-			states: "OK TIMED_OUT SKIPPED", reason: "it would have had 0s of the budget, and needs 2ms", takes: 4 * ms,
+			states: "OK TIMED_OUT SKIPPED", reason: "its share of the budget would be 0s, but it needs 2ms", takes: 4 * ms,
 		},
 		"first wave switched off": {
 			dense: finds(cosine), edit: func(r *triskelev1.RecallRequest) {
@@ -96,10 +96,10 @@ func TestSecondWaveGetsWhatIsLeft(t *testing.T) {
 func TestTooLittleTimeForALeg(t *testing.T) {
 	g := configured(t, func(c *gateway.Config) { c.Legs[1].Budget.Min = 90 * ms }, memories{}, finds(bm25, "a"), finds(cosine, "b"), finds(hops))
 	resp, err := g.Recall(t.Context(), request(nil))
-	if err != nil || states(resp) != "OK SKIPPED OK" || resp.GetLegs()[1].GetReason() != "it would have had 80ms of the budget, and needs 90ms" {
+	if err != nil || states(resp) != "OK SKIPPED OK" || resp.GetLegs()[1].GetReason() != "its share of the budget would be 80ms, but it needs 90ms" {
 		t.Errorf("%v, %v", resp, err)
 	}
-	if !strings.Contains(resp.GetDegradedReason(), "the dense leg was skipped (it would have had") {
+	if !strings.Contains(resp.GetDegradedReason(), "the dense leg was skipped (its share of the budget would be") {
 		t.Errorf("reason %q", resp.GetDegradedReason())
 	}
 }

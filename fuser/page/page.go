@@ -1,7 +1,7 @@
 // Package page serves the gateway's page for operators. It runs a recall and shows how its answer came about. It also
 // shows leg latencies against budgets, recent slow and degraded recalls, and the lag of the indexes.
 //
-//  1. A browser loads and runs only the embedded assets; guarded sets the headers for that.
+//  1. A browser loads and runs only the embedded assets; withHeaders sets the headers for that.
 //  2. recall, namespaces and index call the gateway through a gRPC server in memory, with the browser's token. That
 //     server asks the gate as for any call.
 //  3. live, recalls and traces show recent recalls of all callers, so known asks the gate about all namespaces first.
@@ -50,7 +50,7 @@ type page struct {
 	memories  triskelev1.MemoryServiceClient
 	recent    *recent.Ring
 	recorder  *telemetry.Recorder
-	inside    *rpc.Entrance
+	inside    *rpc.InnerConn
 	gate      rpc.Gate // nil admits everybody
 }
 
@@ -72,7 +72,7 @@ func (p *page) register(mux *http.ServeMux) {
 		panic(err) // it was embedded
 	}
 	static := http.FileServerFS(files)
-	handle := func(pattern string, handler http.HandlerFunc) { mux.Handle(pattern, guarded(handler)) }
+	handle := func(pattern string, handler http.HandlerFunc) { mux.Handle(pattern, withHeaders(handler)) }
 	handle("GET /{$}", static.ServeHTTP)
 	handle("GET /assets/", http.StripPrefix("/assets/", static).ServeHTTP)
 	handle("POST /api/recall", p.recall)
@@ -84,8 +84,8 @@ func (p *page) register(mux *http.ServeMux) {
 	handle("GET /api/index", p.index)
 }
 
-// guarded forbids a browser to load or run anything else, and to show the page in a frame.
-func guarded(next http.Handler) http.Handler {
+// withHeaders forbids a browser to load or run anything else, and to show the page in a frame.
+func withHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{
 			"Content-Security-Policy":      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -144,7 +144,7 @@ func (p *page) recall(w http.ResponseWriter, r *http.Request) {
 	}
 	req := &triskelev1.RecallRequest{}
 	if err := protojson.Unmarshal(body, req); err != nil {
-		fail(w, status.Error(codes.InvalidArgument, "the request is no RecallRequest"))
+		fail(w, status.Error(codes.InvalidArgument, "the request is not a RecallRequest"))
 		return
 	}
 	req.Explain, req.ReturnSpans = true, true
@@ -188,7 +188,7 @@ func (p *page) one(w http.ResponseWriter, r *http.Request) {
 	id, _ := strconv.ParseUint(r.PathValue("id"), 10, 64)
 	one := p.recent.Recall(id)
 	if one == nil {
-		fail(w, status.Error(codes.NotFound, "this recall is not remembered any more"))
+		fail(w, status.Error(codes.NotFound, "this recall is no longer kept"))
 		return
 	}
 	write(w, waterfall(one.Trace().Spans))

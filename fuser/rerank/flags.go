@@ -12,13 +12,13 @@ import (
 
 // Flags are the command-line flags that choose a reranker. Embed them.
 type Flags struct {
-	Server  string        `name:"reranker" help:"Reranker that recalls may ask for: cohere:MODEL, jina:[URL#]MODEL (llama.cpp, vLLM), voyage:MODEL or tei:URL. It is sent queries and the texts of memories, never of sensitive ones." env:"TRISKELE_RERANKER" placeholder:"KIND:PLACE"`
-	KeyFile string        `name:"reranker-key-file" help:"File with the key for the reranker's server; else TRISKELE_RERANKER_KEY or the provider's own variable is read." env:"TRISKELE_RERANKER_KEY_FILE" placeholder:"FILE" type:"path"`
-	Top     int           `name:"reranker-top" help:"How many of the best memories are reranked, 2 to 100." default:"30" env:"TRISKELE_RERANKER_TOP"`
-	Cap     time.Duration `name:"reranker-cap" help:"Most time for a request; 0 for what the budget leaves." default:"0" env:"TRISKELE_RERANKER_CAP"`
-	Min     time.Duration `name:"reranker-min" help:"Least time for a request; with less it is not asked." default:"10ms" env:"TRISKELE_RERANKER_MIN"`
-	Limit   int           `name:"reranker-limit" help:"Concurrent requests, 1 or more; others wait." default:"8" env:"TRISKELE_RERANKER_LIMIT"`
-	MaxText int           `name:"reranker-max-bytes" help:"Bytes of a text that are sent at most." default:"8192" env:"TRISKELE_RERANKER_MAX_BYTES"`
+	Server  string        `name:"reranker" help:"Reranker that recalls may ask for: cohere:MODEL, jina:[URL#]MODEL (llama.cpp, vLLM), voyage:MODEL or tei:URL. It receives queries and the texts of memories that are not sensitive." env:"TRISKELE_RERANKER" placeholder:"KIND:PLACE"`
+	KeyFile string        `name:"reranker-key-file" help:"File with the key for the reranker's server. If not given, TRISKELE_RERANKER_KEY or the provider's own variable is read." env:"TRISKELE_RERANKER_KEY_FILE" placeholder:"FILE" type:"path"`
+	Top     int           `name:"reranker-top" help:"Number of best memories to rerank, 2 to 100." default:"30" env:"TRISKELE_RERANKER_TOP"`
+	Cap     time.Duration `name:"reranker-cap" help:"Maximum time of a request; 0 for all that the budget leaves." default:"0" env:"TRISKELE_RERANKER_CAP"`
+	Min     time.Duration `name:"reranker-min" help:"Minimum time of a request. With less time left, the reranker is not asked." default:"10ms" env:"TRISKELE_RERANKER_MIN"`
+	Limit   int           `name:"reranker-limit" help:"Maximum concurrent requests, 1 or more; further requests wait." default:"8" env:"TRISKELE_RERANKER_LIMIT"`
+	MaxText int           `name:"reranker-max-bytes" help:"Maximum bytes of each text that are sent." default:"8192" env:"TRISKELE_RERANKER_MAX_BYTES"`
 }
 
 // Open returns the reranking stage, the zero value if the flags name no server. It asks getenv for keys only.

@@ -58,7 +58,7 @@ func New(config Config) (*Client, error) {
 	case config.Model == "" && config.Provider != "tei":
 		return nil, fmt.Errorf("provider %s needs the name of a model", config.Provider)
 	case config.MaxText < 1:
-		return nil, fmt.Errorf("the %d bytes of a text that are sent must be at least 1", config.MaxText)
+		return nil, fmt.Errorf("the maximum bytes of each text must be at least 1, not %d", config.MaxText)
 	}
 	return &Client{config: config, provider: provider, server: server}, nil
 }

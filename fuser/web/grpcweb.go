@@ -33,7 +33,7 @@ const (
 )
 
 // serveGRPCWeb makes the call of a request. Messages pass as bytes.
-func serveGRPCWeb(inside *rpc.Entrance, w http.ResponseWriter, r *http.Request) {
+func serveGRPCWeb(inside *rpc.InnerConn, w http.ResponseWriter, r *http.Request) {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	body, out := io.Reader(r.Body), io.Writer(w)
 	switch kind {
@@ -45,7 +45,7 @@ func serveGRPCWeb(inside *rpc.Entrance, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 	if r.Method != http.MethodPost {
-		refuse(w, http.StatusMethodNotAllowed, errors.New("gRPC-Web is sent by POST"))
+		refuse(w, http.StatusMethodNotAllowed, errors.New("gRPC-Web requests must use POST"))
 		return
 	}
 	w.Header().Set("Content-Type", kind)
@@ -62,7 +62,7 @@ func serveGRPCWeb(inside *rpc.Entrance, w http.ResponseWriter, r *http.Request) 
 
 // call asks the gate, sends the frames of the body, calls sent and passes on the answers. It always returns an error,
 // io.EOF for success.
-func call(inside *rpc.Entrance, r *http.Request, body io.Reader, sent func(), answer func([]byte) error) (err error) {
+func call(inside *rpc.InnerConn, r *http.Request, body io.Reader, sent func(), answer func([]byte) error) (err error) {
 	ctx, cancel := context.WithCancel(outgoing(r))
 	defer cancel()
 	if text := r.Header.Get("Grpc-Timeout"); text != "" {
@@ -87,7 +87,7 @@ func call(inside *rpc.Entrance, r *http.Request, body io.Reader, sent func(), an
 		return err
 	}
 	for {
-		message, leave, err := readFrame(ctx, inside, method, body)
+		message, release, err := readFrame(ctx, inside, method, body)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -95,7 +95,7 @@ func call(inside *rpc.Entrance, r *http.Request, body io.Reader, sent func(), an
 			return err
 		}
 		err = stream.SendMsg(message)
-		leave()
+		release()
 		if err != nil {
 			break // the call has ended: RecvMsg returns its status
 		}
@@ -126,31 +126,31 @@ func outgoing(r *http.Request) context.Context {
 	return ctx
 }
 
-// readFrame returns the next message, or io.EOF. leave gives back its room.
-func readFrame(ctx context.Context, inside *rpc.Entrance, method string, body io.Reader) (message []byte, leave func(), err error) {
+// readFrame returns the next message, or io.EOF. release frees its memory.
+func readFrame(ctx context.Context, inside *rpc.InnerConn, method string, body io.Reader) (message []byte, release func(), err error) {
 	var header [frameHeader]byte
 	if _, err := io.ReadFull(body, header[:]); err != nil {
 		if errors.Is(err, io.EOF) {
 			return nil, nil, io.EOF
 		}
-		return nil, nil, status.Error(codes.InvalidArgument, "the body is no sequence of frames")
+		return nil, nil, status.Error(codes.InvalidArgument, "the body is not a sequence of gRPC-Web frames")
 	}
 	if header[0] != 0 {
-		return nil, nil, status.Error(codes.Unimplemented, "frames must be messages that are not compressed")
+		return nil, nil, status.Error(codes.Unimplemented, "frames must be uncompressed messages")
 	}
 	length := binary.BigEndian.Uint32(header[1:])
 	if uint64(length) > uint64(rpc.MaxBytes(method)) {
 		return nil, nil, rpc.TooLarge(method)
 	}
-	if leave, err = inside.Sent(ctx, int(length)); err != nil {
+	if release, err = inside.Sent(ctx, int(length)); err != nil {
 		return nil, nil, err
 	}
 	var frame bytes.Buffer // grows with what comes, not with what was announced
 	if _, err := io.CopyN(&frame, body, int64(length)); err != nil {
-		leave()
+		release()
 		return nil, nil, status.Error(codes.InvalidArgument, "a frame is shorter than its header says")
 	}
-	return frame.Bytes(), leave, nil
+	return frame.Bytes(), release, nil
 }
 
 func writeFrame(out io.Writer, flags byte, payload []byte) error {

@@ -154,9 +154,9 @@ func TestGRPCWebErrors(t *testing.T) {
 		"a time that is none":      {method, web1, ask("x", 1), "Grpc-Timeout: 20", "3", "grpc-timeout"},
 		"no message":               {method, web1, nil, "", "3", "no message"},
 		"no protobuf":              {method, web1, frame(0, []byte("\xff")), "", "3", "not a valid protobuf message"},
-		"a compressed frame":       {method, web1, frame(1, nil), "", "12", "not compressed"},
+		"a compressed frame":       {method, web1, frame(1, nil), "", "12", "uncompressed"},
 		"a frame that breaks off":  {method, web1, []byte("\x00\x00\x00\x00\x09x"), "", "3", "shorter"},
-		"a header that breaks off": {method, web1, []byte("\x00\x00"), "", "3", "no sequence of frames"},
+		"a header that breaks off": {method, web1, []byte("\x00\x00"), "", "3", "not a sequence of gRPC-Web frames"},
 		"an enormous frame":        {method, web1, []byte("\x00\xff\xff\xff\xff"), "", "8", "at most"},
 	} {
 		var headers []string

@@ -58,13 +58,13 @@ type batches struct {
 	io.ReadCloser        // empty
 	rest          []byte // to be decoded
 	number        int    // of the last object
-	leave         func() // frees the last object's room
-	decoded       func(int) (leave func(), err error)
+	release       func() // frees the last object's memory
+	decoded       func(int) (release func(), err error)
 }
 
 func (b *batches) next(message proto.Message) error {
-	b.leave()
-	b.leave = func() {}
+	b.release()
+	b.release = func() {}
 	b.number++
 	b.rest = bytes.TrimLeft(b.rest, " \t\r\n")
 	if len(b.rest) == 0 {
@@ -72,13 +72,13 @@ func (b *batches) next(message proto.Message) error {
 	}
 	text, spent := object(b.rest)
 	b.rest = b.rest[len(text):]
-	leave, err := b.decoded(spent)
+	release, err := b.decoded(spent)
 	if err != nil {
 		return errors.New(status.Convert(err).Message())
 	}
-	b.leave = leave
+	b.release = release
 	if reader.Unmarshal(text, message) != nil {
-		return fmt.Errorf("message %d of the body is no ImportRequest", b.number)
+		return fmt.Errorf("message %d of the body is not an ImportRequest", b.number)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func object(text []byte) (first []byte, cost int) {
 }
 
 // newJSON answers JSON requests by calls over a connection.
-func newJSON(ctx context.Context, inside *rpc.Entrance) (http.Handler, error) {
+func newJSON(ctx context.Context, inside *rpc.InnerConn) (http.Handler, error) {
 	methods, err := methodsOf(openAPI)
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func methodsOf(document []byte) (map[string]string, error) {
 }
 
 // admit asks the gate, then reads the body, which must be JSON and nothing more.
-func admit(inside *rpc.Entrance, method string, w http.ResponseWriter, r *http.Request, next func(*http.Request)) {
+func admit(inside *rpc.InnerConn, method string, w http.ResponseWriter, r *http.Request, next func(*http.Request)) {
 	ctx, err := inside.Admit(r.Context(), method)
 	if err != nil {
 		fail(ctx, nil, nil, w, r, err)
@@ -212,12 +212,12 @@ func admit(inside *rpc.Entrance, method string, w http.ResponseWriter, r *http.R
 	if r.ContentLength >= 0 {
 		expected = min(most, int(r.ContentLength))
 	}
-	leave, err := inside.Sent(ctx, expected)
+	release, err := inside.Sent(ctx, expected)
 	if err != nil {
 		fail(ctx, nil, nil, w, r, err)
 		return
 	}
-	defer leave()
+	defer release()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(most)))
 	var tooLong *http.MaxBytesError
 	switch {
@@ -237,7 +237,7 @@ func admit(inside *rpc.Entrance, method string, w http.ResponseWriter, r *http.R
 	}
 	if method == importMethod {
 		all := &batches{http.NoBody, body, 0, func() {}, decoded}
-		defer func() { all.leave() }()
+		defer func() { all.release() }()
 		r.Body = all
 		next(r)
 		return
@@ -247,11 +247,11 @@ func admit(inside *rpc.Entrance, method string, w http.ResponseWriter, r *http.R
 		return
 	}
 	_, spent := object(body)
-	if leave, err = decoded(spent); err != nil {
+	if release, err = decoded(spent); err != nil {
 		fail(ctx, nil, nil, w, r, err)
 		return
 	}
-	defer leave()
+	defer release()
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	next(r)
 }
@@ -276,7 +276,7 @@ type strict struct{ runtime.DefaultQueryParser }
 func (s strict) Parse(message proto.Message, values url.Values, taken *utilities.DoubleArray) error {
 	for name := range values {
 		if !hasField(message.ProtoReflect().Descriptor(), name) {
-			return fmt.Errorf("%s: there is no such parameter", name)
+			return fmt.Errorf("%s: no such parameter", name)
 		}
 	}
 	return s.DefaultQueryParser.Parse(message, values, taken)
@@ -297,9 +297,9 @@ func hasField(message protoreflect.MessageDescriptor, path string) bool {
 
 // misrouted answers requests without a method.
 func misrouted(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
-	err := errors.New("there is nothing here: /openapi.json lists what there is")
+	err := errors.New("no such path: /openapi.json lists all paths")
 	if code == http.StatusMethodNotAllowed {
-		err = fmt.Errorf("%s is not possible here: /openapi.json lists what is", r.Method)
+		err = fmt.Errorf("method %s is not allowed here: /openapi.json lists the methods", r.Method)
 	}
 	refuse(w, code, err)
 }

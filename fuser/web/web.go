@@ -40,8 +40,8 @@ const (
 
 // Flags say what is served. Embed them.
 type Flags struct {
-	HTTP    bool     `name:"http" help:"Serve HTTP with JSON and gRPC-Web, too, on the same address." default:"true" negatable:"" env:"TRISKELE_HTTP"`
-	Origins []string `name:"http-allow-origin" help:"Let pages of this origin call over HTTP, https://app.example.com for instance; repeat it for others. Pages of other origins cannot." env:"TRISKELE_HTTP_ALLOW_ORIGIN" placeholder:"ORIGIN"`
+	HTTP    bool     `name:"http" help:"Also serve HTTP with JSON and gRPC-Web on the same address." default:"true" negatable:"" env:"TRISKELE_HTTP"`
+	Origins []string `name:"http-allow-origin" help:"Origin whose web pages may call over HTTP, such as https://app.example.com. Repeat the flag for several; other origins cannot call." env:"TRISKELE_HTTP_ALLOW_ORIGIN" placeholder:"ORIGIN"`
 }
 
 //go:embed openapi.json
@@ -127,7 +127,7 @@ func (w hurriedWriter) Write(p []byte) (int, error) {
 func (w hurriedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // newHandler answers requests by calls over a connection. It refuses pages of other origins.
-func newHandler(ctx context.Context, inside *rpc.Entrance, origins []string) (http.Handler, error) {
+func newHandler(ctx context.Context, inside *rpc.InnerConn, origins []string) (http.Handler, error) {
 	json, err := newJSON(ctx, inside)
 	if err != nil {
 		return nil, err

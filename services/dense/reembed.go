@@ -135,8 +135,8 @@ func (b *building) pass(ctx context.Context) (written int64, err error) {
 				break
 			}
 			// lacking returns only sensitive memories that are allowed; put checks again.
-			guarded := endpoint.Guard(ctx, func(ctx context.Context) (bool, error) { return b.catalog.asSensitive(ctx, records) })
-			embeddings, err := embedRecords(guarded, b.embedder, records, true)
+			checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) { return b.catalog.asSensitive(ctx, records) })
+			embeddings, err := embedRecords(checked, b.embedder, records, true)
 			if errors.Is(err, endpoint.ErrWithdrawn) {
 				continue // read what is lacking again
 			}

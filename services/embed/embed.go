@@ -10,7 +10,7 @@
 //  4. Normalize scales the vector to length 1, so that a dot product is a cosine.
 //
 // Some embedders send texts to other hosts. Callers must keep the texts of sensitive memories from those: the dense leg
-// skips such memories, and endpoint.Guard stops requests for memories that become sensitive before they are sent.
+// skips such memories, and endpoint.WithCheck stops requests for memories that become sensitive before they are sent.
 package embed
 
 import (

@@ -75,18 +75,18 @@ func table(lines []figures, load string) []byte {
 
     make bench-graph
 
-Memories of a Zipfian vocabulary are stored, indexed, and asked for two names each time, one of them of many memories, by one
-client in the same process.
+One client stores and indexes memories of a Zipfian vocabulary in its own process. Each of its queries has two names, one
+of which many memories share.
 
 - Date: %s
 - Machine: %s; load before the run: %s
 - Settings: the graph's defaults, %d searches a cell, the 50 best memories of one namespace. PostgreSQL on the same machine, over a
   Unix socket, by the graph service's role and under row-level security. Vectors of the built-in embedder.
-- **PageRank**: a search with the graph in memory, the look at its version, the filter and the hits' rows included.
-- **first**: the first search, which reads the whole graph into memory: what a rebuild costs. **catch up**: one after one memory has
-  changed. **memory**: what the graph takes, vectors included.
+- **PageRank**: a search with the graph in memory, including the check of its version, the filter and the hits' rows.
+- **first**: the first search, which reads the whole graph into memory, as a rebuild does. **catch up**: a search after
+  one memory has changed. **memory**: the size of the graph in memory, including vectors.
 - **hop decay**: the same queries by hop decay: on PostgreSQL as recursive SQL, on SQLite over the copy in memory.
-- **index**: time per memory to index, embedding included.
+- **index**: time to index a memory, including embedding.
 
 | arcs | store | PageRank p50 | p95 | first | catch up | memory | hop decay p50 | p95 | index |
 |---|---|---|---|---|---|---|---|---|---|

@@ -70,12 +70,12 @@ func (s *searcher) embed(ctx context.Context, namespace string, memories []uuid.
 		for i, u := range batch {
 			texts[i] = prefix + u.text
 		}
-		guarded := endpoint.Guard(ctx, func(ctx context.Context) (bool, error) {
+		checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) {
 			still, err := s.store.unembedded(ctx, namespace, s.config.modelName(), memories)
 			gone := slices.ContainsFunc(batch, func(u unembedded) bool { return !slices.Contains(still, u) })
 			return !gone, err
 		})
-		some, err := s.embedTexts(guarded, texts)
+		some, err := s.embedTexts(checked, texts)
 		if err != nil {
 			return err
 		}

@@ -188,7 +188,7 @@ func (s *Server) withTextCheck(ctx context.Context, q Query) context.Context {
 	if s.checker == nil || q.TextOf == uuid.Nil {
 		return ctx
 	}
-	return endpoint.Guard(ctx, func(ctx context.Context) (bool, error) { return s.checker.Presentable(ctx, q.Namespace, q.TextOf) })
+	return endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) { return s.checker.Presentable(ctx, q.Namespace, q.TextOf) })
 }
 
 // Search implements triskelev1.LegServiceServer.

@@ -19,9 +19,9 @@ const CurationQueue = "curation"
 // Errors of Decisions, besides those of Store.
 var (
 	// ErrDecided: this revision of the memory was judged already, or a decision created it.
-	ErrDecided = errors.New("decided already")
+	ErrDecided = errors.New("already decided")
 	// ErrReverted: the decision has been reverted already.
-	ErrReverted = errors.New("reverted already")
+	ErrReverted = errors.New("already reverted")
 )
 
 // Action is a curator's action. No action deletes anything.
@@ -49,8 +49,8 @@ func undecodable(d Decision, cause error) error {
 	return fmt.Errorf("decision %s in %s cannot be decoded (%T)", d.ID, d.Namespace, cause)
 }
 
-// Verdict is a curator's judgement of a memory.
-type Verdict struct {
+// Judgement is what a curator decided about a memory. It is not applied yet.
+type Judgement struct {
 	Namespace string
 	Memory    Seen
 	Action    Action
@@ -59,10 +59,10 @@ type Verdict struct {
 	Model     string // that decided; empty without a model
 }
 
-// Decision is an applied verdict.
+// Decision is an applied judgement.
 type Decision struct {
 	ID uuid.UUID
-	Verdict
+	Judgement
 	Before     string // the target's old content, for ActionUpdate; it and Content are empty once reverted
 	DecidedAt  time.Time
 	RevertedAt time.Time // zero unless reverted
@@ -70,7 +70,7 @@ type Decision struct {
 	memoryAfter, targetAfter int64
 }
 
-// Decisions applies and records a curator's verdicts, so that they can be reverted. A decision is deleted when either
+// Decisions applies and records a curator's judgements, so that they can be reverted. A decision is deleted when either
 // of its memories is forgotten or turns sensitive.
 type Decisions interface {
 	// SetCuration switches the queueing of new and changed memories for CurationQueue. Off empties it.
@@ -79,9 +79,9 @@ type Decisions interface {
 	Curation(ctx context.Context) (bool, error)
 	// Decided reports whether a memory's revision was judged already, or made by a decision.
 	Decided(ctx context.Context, namespace string, memory Seen) (bool, error)
-	// Decide applies and records a verdict in one transaction, which adds nothing to CurationQueue. ErrDecided;
+	// Decide applies and records a judgement in one transaction, which adds nothing to CurationQueue. ErrDecided;
 	// ErrNotFound or ErrRevision if a memory has changed since it was judged, or is not Curatable.
-	Decide(ctx context.Context, v Verdict) (Decision, error)
+	Decide(ctx context.Context, j Judgement) (Decision, error)
 	// ListDecisions returns up to n decisions after the cursor, newest first. They concern the memory about, or any
 	// if it is uuid.Nil.
 	ListDecisions(ctx context.Context, namespace string, about uuid.UUID, after Cursor, n int) ([]Decision, error)
@@ -114,42 +114,42 @@ type decisionRows interface {
 }
 
 // decide is Decisions.Decide.
-func decide(ctx context.Context, tx transaction, v Verdict) (Decision, error) {
-	memory, target, err := both(ctx, tx, v)
+func decide(ctx context.Context, tx transaction, j Judgement) (Decision, error) {
+	memory, target, err := both(ctx, tx, j)
 	if err != nil {
 		return Decision{}, err
 	}
-	settled, err := tx.settled(ctx, v.Namespace, v.Memory.ID)
+	settled, err := tx.settled(ctx, j.Namespace, j.Memory.ID)
 	switch {
 	case err != nil:
 		return Decision{}, err
-	case settled >= v.Memory.Revision:
+	case settled >= j.Memory.Revision:
 		return Decision{}, ErrDecided
-	case memory.Revision != v.Memory.Revision || !Curatable(memory),
-		v.Action != ActionAdd && (target.Revision != v.Target.Revision || !Curatable(target)):
+	case memory.Revision != j.Memory.Revision || !Curatable(memory),
+		j.Action != ActionAdd && (target.Revision != j.Target.Revision || !Curatable(target)):
 		return Decision{}, ErrRevision
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Decision{}, fmt.Errorf("make an id: %w", err)
 	}
-	d := Decision{ID: id, Verdict: v, DecidedAt: record.Now()}
+	d := Decision{ID: id, Judgement: j, DecidedAt: record.Now()}
 	var changeMemory, changeTarget func(*record.Record)
-	switch v.Action {
+	switch j.Action {
 	case ActionAdd:
 	case ActionNoop:
 		changeMemory = func(r *record.Record) { r.SupersededBy = target.ID }
 	case ActionUpdate:
 		d.Before = target.Content
 		changeMemory = func(r *record.Record) { r.SupersededBy = target.ID }
-		changeTarget = func(r *record.Record) { r.Content = v.Content }
+		changeTarget = func(r *record.Record) { r.Content = j.Content }
 	case ActionSupersede:
 		if memory.Supersedes == uuid.Nil { // else its author chose what it replaces
 			changeMemory = func(r *record.Record) { r.Supersedes = target.ID }
 		}
 		changeTarget = func(r *record.Record) { r.SupersededBy = memory.ID }
 	default:
-		return Decision{}, fmt.Errorf("action %q is unknown", v.Action)
+		return Decision{}, fmt.Errorf("action %q is unknown", j.Action)
 	}
 	if d.memoryAfter, _, err = rewrite(ctx, tx, memory, changeMemory); err != nil {
 		return Decision{}, err
@@ -160,17 +160,17 @@ func decide(ctx context.Context, tx transaction, v Verdict) (Decision, error) {
 	return d, tx.addDecision(ctx, d)
 }
 
-// both returns and locks the current memories of a verdict. Without a target the second is zero.
-func both(ctx context.Context, tx transaction, v Verdict) (memory, target record.Record, err error) {
-	wanted := map[uuid.UUID]*record.Record{v.Memory.ID: &memory}
-	ids := []uuid.UUID{v.Memory.ID}
-	if v.Target.ID != uuid.Nil {
-		wanted[v.Target.ID] = &target
-		ids = append(ids, v.Target.ID)
+// both returns and locks the current memories of a judgement. Without a target the second is zero.
+func both(ctx context.Context, tx transaction, j Judgement) (memory, target record.Record, err error) {
+	wanted := map[uuid.UUID]*record.Record{j.Memory.ID: &memory}
+	ids := []uuid.UUID{j.Memory.ID}
+	if j.Target.ID != uuid.Nil {
+		wanted[j.Target.ID] = &target
+		ids = append(ids, j.Target.ID)
 	}
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) // the lock order of Forget
 	for _, id := range ids {
-		if *wanted[id], err = tx.current(ctx, v.Namespace, id); err != nil {
+		if *wanted[id], err = tx.current(ctx, j.Namespace, id); err != nil {
 			return memory, target, err
 		}
 	}
@@ -199,7 +199,7 @@ func revert(ctx context.Context, tx transaction, namespace string, id uuid.UUID)
 	if err != nil {
 		return Decision{}, nil, err
 	}
-	memory, target, err := both(ctx, tx, d.Verdict)
+	memory, target, err := both(ctx, tx, d.Judgement)
 	if err != nil {
 		return Decision{}, nil, err
 	}
@@ -278,7 +278,7 @@ func withdrawFrom(ctx context.Context, tx transaction, namespace string, id uuid
 		return err
 	}
 	for _, d := range rewrites {
-		memory, target, err := both(ctx, tx, d.Verdict)
+		memory, target, err := both(ctx, tx, d.Judgement)
 		if err != nil {
 			return err
 		}

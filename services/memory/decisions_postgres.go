@@ -60,15 +60,6 @@ func (s *Postgres) Decided(ctx context.Context, namespace string, memory Seen) (
 	return settled >= memory.Revision, err
 }
 
-// Decide implements Decisions.
-func (s *Postgres) Decide(ctx context.Context, v Verdict) (d Decision, err error) {
-	err = s.write(ctx, func(tx postgresTx) error {
-		d, err = decide(ctx, tx, v)
-		return err
-	})
-	return d, err
-}
-
 // ListDecisions implements Decisions.
 func (s *Postgres) ListDecisions(ctx context.Context, namespace string, about uuid.UUID, after Cursor, n int) ([]Decision, error) {
 	args := postgres.Args{namespace}
@@ -86,15 +77,6 @@ func (s *Postgres) ListDecisions(ctx context.Context, namespace string, about uu
 		return nil, err
 	}
 	return pgx.CollectRows(rows, scanDecision)
-}
-
-// RevertDecision implements Decisions.
-func (s *Postgres) RevertDecision(ctx context.Context, namespace string, id uuid.UUID) (d Decision, records []record.Record, err error) {
-	err = s.write(ctx, func(tx postgresTx) error {
-		d, records, err = revert(ctx, tx, namespace, id)
-		return err
-	})
-	return d, records, err
 }
 
 func (tx postgresTx) settled(ctx context.Context, namespace string, id uuid.UUID) (revision int64, err error) {

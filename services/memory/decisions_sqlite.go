@@ -13,25 +13,18 @@ import (
 )
 
 // queryDecisions returns the decisions of a statement over decisionColumns.
-func queryDecisions(ctx context.Context, db queryer, statement string, args ...any) ([]Decision, error) {
-	rows, err := db.QueryContext(ctx, statement, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	var decisions []Decision
-	for rows.Next() {
+func queryDecisions(ctx context.Context, db sqlite.Queryer, statement string, args ...any) ([]Decision, error) {
+	return sqlite.Query(ctx, db, func(scan func(...any) error) (Decision, error) {
 		var d Decision
 		var target uuid.NullUUID
 		var decided, reverted sql.NullInt64
-		if err := rows.Scan(&d.Namespace, &d.ID, &d.Memory.ID, &d.Memory.Revision, &target, &d.Target.Revision, &d.Action,
+		if err := scan(&d.Namespace, &d.ID, &d.Memory.ID, &d.Memory.Revision, &target, &d.Target.Revision, &d.Action,
 			&d.memoryAfter, &d.targetAfter, &d.Before, &d.Content, &d.Model, &decided, &reverted); err != nil {
-			return nil, undecodable(d, err)
+			return Decision{}, undecodable(d, err)
 		}
 		d.Target.ID, d.DecidedAt, d.RevertedAt = target.UUID, sqlite.Time(decided), sqlite.Time(reverted)
-		decisions = append(decisions, d)
-	}
-	return decisions, rows.Err()
+		return d, nil
+	}, statement, args...)
 }
 
 // SetCuration implements Decisions.
@@ -60,15 +53,6 @@ func (s *SQLite) Decided(ctx context.Context, namespace string, memory Seen) (bo
 	return settled >= memory.Revision, err
 }
 
-// Decide implements Decisions.
-func (s *SQLite) Decide(ctx context.Context, v Verdict) (d Decision, err error) {
-	err = s.write(ctx, func(tx sqliteTx) error {
-		d, err = decide(ctx, tx, v)
-		return err
-	})
-	return d, err
-}
-
 // ListDecisions implements Decisions.
 func (s *SQLite) ListDecisions(ctx context.Context, namespace string, about uuid.UUID, after Cursor, n int) ([]Decision, error) {
 	args := sqlite.Args{namespace}
@@ -82,15 +66,6 @@ func (s *SQLite) ListDecisions(ctx context.Context, namespace string, about uuid
 	}
 	return queryDecisions(ctx, s.db.Read, fmt.Sprintf(`SELECT %s FROM curation_decisions d WHERE d.namespace = ?1%s
 		ORDER BY d.decided_at DESC, d.id DESC LIMIT %s`, decisionColumns, where, args.Add(n)), args...)
-}
-
-// RevertDecision implements Decisions.
-func (s *SQLite) RevertDecision(ctx context.Context, namespace string, id uuid.UUID) (d Decision, records []record.Record, err error) {
-	err = s.write(ctx, func(tx sqliteTx) error {
-		d, records, err = revert(ctx, tx, namespace, id)
-		return err
-	})
-	return d, records, err
 }
 
 func (tx sqliteTx) settled(ctx context.Context, namespace string, id uuid.UUID) (revision int64, err error) {

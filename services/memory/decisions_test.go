@@ -19,8 +19,8 @@ import (
 func seen(r record.Record) memory.Seen { return memory.Seen{ID: r.ID, Revision: r.Revision} }
 
 // verdict is one about memories as they are given.
-func verdict(action memory.Action, r, target record.Record) memory.Verdict {
-	v := memory.Verdict{Namespace: r.Namespace, Memory: seen(r), Action: action, Model: "scripted"}
+func judgement(action memory.Action, r, target record.Record) memory.Judgement {
+	v := memory.Judgement{Namespace: r.Namespace, Memory: seen(r), Action: action, Model: "scripted"}
 	if action != memory.ActionAdd {
 		v.Target = seen(target)
 	}
@@ -30,7 +30,7 @@ func verdict(action memory.Action, r, target record.Record) memory.Verdict {
 	return v
 }
 
-func decide(t *testing.T, f *storetest.Fixture, v memory.Verdict) memory.Decision {
+func decide(t *testing.T, f *storetest.Fixture, v memory.Judgement) memory.Decision {
 	t.Helper()
 	d, err := f.Memory.Decide(t.Context(), v)
 	if err != nil {
@@ -80,7 +80,7 @@ func TestDecisionsAreCarriedOutAndReverted(t *testing.T) {
 		} {
 			namespace := string(c.action)
 			older, newer := pair(t, f, namespace)
-			v := verdict(c.action, newer, older)
+			v := judgement(c.action, newer, older)
 			d := decide(t, f, v)
 			o, n := get(t, f, namespace, older.ID), get(t, f, namespace, newer.ID)
 			if (n.SupersededBy == older.ID) != c.newerOut || (o.SupersededBy == newer.ID) != c.olderOut || (n.Supersedes == older.ID) != c.replaces {
@@ -159,7 +159,7 @@ func TestNothingIsDecidedOverAChange(t *testing.T) {
 		} {
 			namespace := strings.Map(func(r rune) rune { return map[bool]rune{true: r, false: '-'}[r >= 'a' && r <= 'z'] }, name)
 			older, newer := pair(t, f, namespace)
-			v := verdict(memory.ActionUpdate, newer, older)
+			v := judgement(memory.ActionUpdate, newer, older)
 			for id, change := range map[uuid.UUID]func(*record.Record) error{older.ID: c.older, newer.ID: c.newer} {
 				if change == nil {
 					continue
@@ -201,7 +201,7 @@ func TestReversalIsRefusedAfterAChange(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		older, newer := pair(t, f, "n")
-		d := decide(t, f, verdict(memory.ActionUpdate, newer, older))
+		d := decide(t, f, judgement(memory.ActionUpdate, newer, older))
 		after, err := f.Memory.Update(t.Context(), "n", older.ID, 0, func(r *record.Record) error { r.Tags = nil; return nil })
 		if err != nil {
 			t.Fatal(err)
@@ -215,7 +215,7 @@ func TestReversalIsRefusedAfterAChange(t *testing.T) {
 		// A decision that left the older memory alone does not mind what became of it.
 		third := storetest.Record("n", "A door, painted blue.", nil)
 		f.Insert(t, third)
-		d = decide(t, f, verdict(memory.ActionNoop, get(t, f, "n", third.ID), after))
+		d = decide(t, f, judgement(memory.ActionNoop, get(t, f, "n", third.ID), after))
 		if _, err := f.Memory.Update(t.Context(), "n", older.ID, 0, func(r *record.Record) error { r.Category = "x"; return nil }); err != nil {
 			t.Fatal(err)
 		}
@@ -233,13 +233,13 @@ func TestListDecisions(t *testing.T) {
 		for range 5 {
 			r := storetest.Record("n", "again", nil)
 			f.Insert(t, r)
-			want = append([]uuid.UUID{decide(t, f, verdict(memory.ActionNoop, r, older)).ID}, want...)
+			want = append([]uuid.UUID{decide(t, f, judgement(memory.ActionNoop, r, older)).ID}, want...)
 		}
 		lone := storetest.Record("n", "lone", nil)
 		f.Insert(t, lone)
-		add := decide(t, f, verdict(memory.ActionAdd, lone, record.Record{}))
+		add := decide(t, f, judgement(memory.ActionAdd, lone, record.Record{}))
 		otherOlder, otherNewer := pair(t, f, "other")
-		decide(t, f, verdict(memory.ActionNoop, otherNewer, otherOlder))
+		decide(t, f, judgement(memory.ActionNoop, otherNewer, otherOlder))
 
 		var got []uuid.UUID
 		for after := (memory.Cursor{}); ; {
@@ -292,9 +292,9 @@ func TestDecisionsKeepNoSecrets(t *testing.T) {
 			namespace := name + "/newer"
 			oldest, older := insert(namespace, "oldest"), insert(namespace, "older")
 			secret, later := insert(namespace, "canary"), insert(namespace, "later")
-			decide(t, f, verdict(memory.ActionUpdate, secret, older))
-			decide(t, f, verdict(memory.ActionUpdate, later, now(older)))
-			decide(t, f, verdict(memory.ActionUpdate, now(older), oldest))
+			decide(t, f, judgement(memory.ActionUpdate, secret, older))
+			decide(t, f, judgement(memory.ActionUpdate, later, now(older)))
+			decide(t, f, judgement(memory.ActionUpdate, now(older), oldest))
 			if got := now(oldest).Content; got != "oldest older canary later" {
 				t.Fatalf("%s: rewritten to %q", name, got)
 			}
@@ -320,7 +320,7 @@ func TestDecisionsKeepNoSecrets(t *testing.T) {
 			// Of the older one.
 			namespace = name + "/older"
 			target, newer := insert(namespace, "canary"), insert(namespace, "newer")
-			decide(t, f, verdict(memory.ActionUpdate, newer, target))
+			decide(t, f, judgement(memory.ActionUpdate, newer, target))
 			if err := remove(namespace, target.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -331,8 +331,8 @@ func TestDecisionsKeepNoSecrets(t *testing.T) {
 			// What its author has written since is the author's.
 			namespace = name + "/edited"
 			target, newer = insert(namespace, "target"), insert(namespace, "canary")
-			decide(t, f, verdict(memory.ActionUpdate, newer, target))
-			decide(t, f, verdict(memory.ActionUpdate, insert(namespace, "later"), now(target)))
+			decide(t, f, judgement(memory.ActionUpdate, newer, target))
+			decide(t, f, judgement(memory.ActionUpdate, insert(namespace, "later"), now(target)))
 			if _, err := f.Memory.Update(t.Context(), namespace, target.ID, 0, func(r *record.Record) error { r.Content = "my own words"; return nil }); err != nil {
 				t.Fatal(err)
 			}
@@ -363,11 +363,11 @@ func TestForgettingDuringADecisionLeavesNothing(t *testing.T) {
 		for range 20 {
 			older, secret, other := storetest.Record("n", "older", nil), storetest.Record("n", "canary", nil), storetest.Record("n", "other", nil)
 			f.Insert(t, older, secret, other)
-			decide(t, f, verdict(memory.ActionUpdate, secret, older))
+			decide(t, f, judgement(memory.ActionUpdate, secret, older))
 			rewritten := get(t, f, "n", older.ID)
 			var wg sync.WaitGroup
 			wg.Go(func() {
-				_, err := f.Memory.Decide(t.Context(), verdict(memory.ActionUpdate, other, rewritten))
+				_, err := f.Memory.Decide(t.Context(), judgement(memory.ActionUpdate, other, rewritten))
 				if err != nil && !errors.Is(err, memory.ErrRevision) {
 					t.Errorf("decide: %v", err)
 				}
@@ -410,7 +410,7 @@ func TestTheCuratorsOwnWritesAreNotQueued(t *testing.T) {
 		if on, err := f.Memory.Curation(t.Context()); err != nil || !on {
 			t.Fatalf("switched on: %v, %v", on, err)
 		}
-		d := decide(t, f, verdict(memory.ActionUpdate, newer, older))
+		d := decide(t, f, judgement(memory.ActionUpdate, newer, older))
 		if n := waiting("n"); n != 0 {
 			t.Errorf("%d waiting after a decision", n)
 		}
@@ -434,7 +434,7 @@ func TestTheCuratorsOwnWritesAreNotQueued(t *testing.T) {
 		if err != nil || len(tasks) != 2 {
 			t.Fatalf("%d tasks, %v", len(tasks), err)
 		}
-		decide(t, f, verdict(memory.ActionUpdate, newer, older))
+		decide(t, f, judgement(memory.ActionUpdate, newer, older))
 		if n := waiting("m"); n != 2 {
 			t.Errorf("%d waiting after a decision about one of them", n)
 		}

@@ -46,7 +46,7 @@ func (e *exports) begin(namespace string) (end func(), err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.all == maxExports || e.of[tenant] == maxExportsOf {
-		return nil, status.Errorf(codes.ResourceExhausted, "namespace: %d exports run already, %d of them of %q: wait for one to end", e.all, e.of[tenant], tenant)
+		return nil, status.Errorf(codes.ResourceExhausted, "namespace: %d exports are running, %d of them of %q: wait until one ends", e.all, e.of[tenant], tenant)
 	}
 	e.all++
 	e.of[tenant]++
@@ -75,7 +75,7 @@ func (s *Server) Export(req *triskelev1.ExportRequest, stream grpc.ServerStreami
 		case first.IsZero() && err == nil:
 			first = page.Created
 		case !first.IsZero() && (errors.Is(err, ErrNotFound) || err == nil && !page.Created.Equal(first)):
-			return status.Error(codes.Aborted, "namespace: it was renamed or deleted during the export; export it again")
+			return status.Error(codes.Aborted, "namespace: it was renamed or deleted during the export; start the export again")
 		}
 		if err != nil {
 			return namespaceError(req.GetNamespace(), err)

@@ -32,7 +32,7 @@ var (
 	// ErrUnreachable: the database cannot be reached or written to now. Whether a write took place is unknown.
 	ErrUnreachable = errors.New("the database cannot be reached")
 	// ErrLocked: a write waited too long for a lock. Nothing was written.
-	ErrLocked = errors.New("locked by others")
+	ErrLocked = errors.New("locked by another transaction")
 )
 
 // ConflictError says that an id or idempotency key belongs to a memory with different contents.
@@ -64,7 +64,7 @@ type Cursor struct {
 	ID        uuid.UUID
 }
 
-// Store keeps records. An error that prevents all writes is one of package trouble's. Each writing method is one
+// Store keeps records. An error that prevents all writes is one of package diskerr's. Each writing method is one
 // transaction, which also writes the lexical index and enqueues the derived ones. Records are returned as stored and
 // belong to the caller.
 type Store interface {

@@ -27,22 +27,13 @@ func (s *SQLite) Namespace(ctx context.Context, name string) (Namespace, error) 
 
 // ListNamespaces implements Namespaces.
 func (s *SQLite) ListNamespaces(ctx context.Context, prefix, after string, n int) ([]Namespace, error) {
-	rows, err := s.db.Read.QueryContext(ctx, `SELECT name, created_at FROM namespaces WHERE name >= ? AND name < ? AND name > ? ORDER BY name LIMIT ?`,
-		prefix, pastPrefix(prefix), after, n)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	var found []Namespace
-	for rows.Next() {
-		var name string
+	return sqlite.Query(ctx, s.db.Read, func(scan func(...any) error) (n Namespace, err error) {
 		var created sql.NullInt64
-		if err := rows.Scan(&name, &created); err != nil {
-			return nil, err
-		}
-		found = append(found, Namespace{Name: name, CreatedAt: sqlite.Time(created)})
-	}
-	return found, rows.Err()
+		err = scan(&n.Name, &created)
+		n.CreatedAt = sqlite.Time(created)
+		return n, err
+	}, `SELECT name, created_at FROM namespaces WHERE name >= ? AND name < ? AND name > ? ORDER BY name LIMIT ?`,
+		prefix, pastPrefix(prefix), after, n)
 }
 
 // Statistics implements Namespaces.
@@ -61,26 +52,17 @@ func (s *SQLite) Statistics(ctx context.Context, name string) (Statistics, error
 		Scan(&st.Live, &st.Superseded, &st.Expired, &st.Sensitive, &st.Bytes); err != nil {
 		return Statistics{}, err
 	}
-	rows, err := s.db.Read.QueryContext(ctx, `
-		SELECT i.name, count(q.namespace) FILTER (WHERE NOT q.dead), count(q.namespace) FILTER (WHERE q.dead), min(q.enqueued_at) FILTER (WHERE NOT q.dead)
-		FROM (SELECT DISTINCT name FROM indexes) i LEFT JOIN index_queue q ON q.namespace = ? AND q.index_name = i.name
-		GROUP BY i.name ORDER BY i.name`, name)
-	if err != nil {
-		return Statistics{}, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var i IndexLag
+	var err error
+	st.Indexes, err = sqlite.Query(ctx, s.db.Read, func(scan func(...any) error) (i IndexLag, err error) {
 		var oldest sql.NullInt64
-		if err := rows.Scan(&i.Index, &i.Pending, &i.Dead, &oldest); err != nil {
-			return Statistics{}, err
-		}
-		if oldest.Valid {
+		if err = scan(&i.Index, &i.Pending, &i.Dead, &oldest); oldest.Valid {
 			i.Lag = max(now.Sub(sqlite.Time(oldest)), 0)
 		}
-		st.Indexes = append(st.Indexes, i)
-	}
-	return st, rows.Err()
+		return i, err
+	}, `SELECT i.name, count(q.namespace) FILTER (WHERE NOT q.dead), count(q.namespace) FILTER (WHERE q.dead), min(q.enqueued_at) FILTER (WHERE NOT q.dead)
+		FROM (SELECT DISTINCT name FROM indexes) i LEFT JOIN index_queue q ON q.namespace = ? AND q.index_name = i.name
+		GROUP BY i.name ORDER BY i.name`, name)
+	return st, err
 }
 
 // RenameNamespace implements Namespaces. Triggers of each track rename its rows.

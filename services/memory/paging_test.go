@@ -124,7 +124,7 @@ func TestExportOfWhatIsGone(t *testing.T) {
 				first = false
 				return change(name)
 			}})
-			if status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), "export it again") {
+			if status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), "start the export again") {
 				t.Errorf("%s: got %v, want ABORTED", name, err)
 			}
 		}
@@ -142,7 +142,7 @@ func TestExportToSomebodyAsleep(t *testing.T) {
 			return nil
 		}}
 		for i := range memory.MaxExportsOf + 1 {
-			if err := server.Export(&triskelev1.ExportRequest{Namespace: "acme/a"}, asleep); status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "took nothing for") {
+			if err := server.Export(&triskelev1.ExportRequest{Namespace: "acme/a"}, asleep); status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "read nothing for") {
 				t.Fatalf("export %d: got %v, want DEADLINE_EXCEEDED", i, err)
 			}
 		}

@@ -10,10 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
-	"github.com/triskele/triskele/services/store/trouble"
 )
 
 // txAttempts limits the attempts of a transaction that conflicts with concurrent ones.
@@ -34,11 +34,12 @@ type Postgres struct {
 	Standby *postgres.Standby
 
 	// Last records the outcome of writes; replace it before the first call to share one.
-	Last *trouble.Last
+	Last *diskerr.Last
 
 	// Committed, if not nil, is called after each write. Set it before the first call.
 	Committed func()
 
+	writes
 	pool   *pgxpool.Pool
 	inline PostgresIndex
 	// lockTime is the lock_timeout of a write.
@@ -49,7 +50,11 @@ var _ Store = (*Postgres)(nil)
 
 // NewPostgres returns a store that keeps the inline index in each record's transaction.
 func NewPostgres(pool *pgxpool.Pool, inline PostgresIndex) *Postgres {
-	return &Postgres{pool: pool, inline: inline, Last: &trouble.Last{}, lockTime: 10 * time.Second}
+	s := &Postgres{pool: pool, inline: inline, Last: &diskerr.Last{}, lockTime: 10 * time.Second}
+	s.writes.run = func(ctx context.Context, fn func(transaction) error) error {
+		return s.write(ctx, func(tx postgresTx) error { return fn(tx) })
+	}
+	return s
 }
 
 // postgresTx is a transaction of a Postgres store.
@@ -85,7 +90,7 @@ func (s *Postgres) wrap(ctx context.Context, err error) error {
 	case postgres.IsLockTimeout(err):
 		return fmt.Errorf("%w: %w", ErrLocked, err)
 	case postgres.IsReadOnly(err) && s.primary(ctx): // hosted servers become read-only when their disk is full
-		return fmt.Errorf("%w: %w", trouble.ErrReadOnly, err)
+		return fmt.Errorf("%w: %w", diskerr.ErrReadOnly, err)
 	}
 	return postgres.Wrap(unreachable(err))
 }
@@ -103,17 +108,6 @@ func unreachable(err error) error {
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return err
-}
-
-// Insert implements Store.
-func (s *Postgres) Insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
-	var results []Inserted
-	err := s.write(ctx, func(tx postgresTx) error {
-		var err error
-		results, err = tx.insert(ctx, records)
-		return err
-	})
-	return results, err
 }
 
 func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
@@ -216,15 +210,6 @@ func (tx postgresTx) index(ctx context.Context, records []record.Record) error {
 	return queue.EnqueuePostgres(ctx, tx.Tx, records)
 }
 
-// Update implements Store.
-func (s *Postgres) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (after record.Record, err error) {
-	err = s.write(ctx, func(tx postgresTx) error {
-		after, err = update(ctx, tx, namespace, id, expected, change)
-		return err
-	})
-	return after, err
-}
-
 func (tx postgresTx) current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error) {
 	rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM memory.memories m WHERE m.namespace = $1 AND m.id = $2 FOR UPDATE`, namespace, id)
 	if err != nil {
@@ -249,31 +234,7 @@ func (tx postgresTx) replace(ctx context.Context, r *record.Record) error {
 	return tx.index(ctx, []record.Record{*r})
 }
 
-// Supersede implements Store.
-func (s *Postgres) Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error) {
-	err = s.write(ctx, func(tx postgresTx) error {
-		stored, old, err = supersede(ctx, tx, id, expected, replacement)
-		return err
-	})
-	return stored, old, err
-}
-
-// Forget implements Store.
-func (s *Postgres) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (forgotten int64, err error) {
-	err = s.write(ctx, func(tx postgresTx) error {
-		forgotten, err = tx.forget(ctx, namespace, ids)
-		return err
-	})
-	return forgotten, err
-}
-
-func (tx postgresTx) forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
-	if err := withdraw(ctx, tx, namespace, ids); err != nil {
-		return 0, err
-	}
-	if err := closeChains(ctx, tx, namespace, ids); err != nil {
-		return 0, err
-	}
+func (tx postgresTx) remove(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
 	// The successor of a forgotten memory supersedes nothing any more; foreign keys delete derived rows.
 	if _, err := postgres.In(tx, namespace).Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
 		return 0, err
@@ -308,27 +269,20 @@ func (tx postgresTx) bridge(ctx context.Context, namespace string, id uuid.UUID)
 	return nil
 }
 
-// Sweep implements Store.
-func (s *Postgres) Sweep(ctx context.Context, before time.Time, n int) (swept int64, err error) {
-	err = s.write(ctx, func(tx postgresTx) error {
-		rows, err := postgres.In(tx, postgres.AllNamespaces).Query(ctx, `SELECT namespace, id FROM memory.memories WHERE expires_at < $1
-			ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED`, before, n)
-		if err != nil {
-			return err
-		}
-		expired := doomed{}
-		var namespace string
-		var id uuid.UUID
-		if _, err := pgx.ForEachRow(rows, []any{&namespace, &id}, func() error {
-			expired[namespace] = append(expired[namespace], id)
-			return nil
-		}); err != nil {
-			return err
-		}
-		swept, err = expired.forget(func(namespace string, ids []uuid.UUID) (int64, error) { return tx.forget(ctx, namespace, ids) })
-		return err
+func (tx postgresTx) expired(ctx context.Context, before time.Time, n int) (map[string][]uuid.UUID, error) {
+	rows, err := postgres.In(tx, postgres.AllNamespaces).Query(ctx, `SELECT namespace, id FROM memory.memories WHERE expires_at < $1
+		ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED`, before, n)
+	if err != nil {
+		return nil, err
+	}
+	expired := map[string][]uuid.UUID{}
+	var namespace string
+	var id uuid.UUID
+	_, err = pgx.ForEachRow(rows, []any{&namespace, &id}, func() error {
+		expired[namespace] = append(expired[namespace], id)
+		return nil
 	})
-	return swept, err
+	return expired, err
 }
 
 // Get implements Store.

@@ -18,8 +18,8 @@ import (
 	"github.com/triskele/triskele/fuser/platform/revision"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/record"
-	"github.com/triskele/triskele/services/store/trouble"
 )
 
 const (
@@ -146,15 +146,15 @@ func publicError(field string, err error) error {
 
 // storeError is publicError for errors that do not depend on the request.
 func storeError(err error) error {
-	switch of := trouble.Of(err); {
-	case of == trouble.ErrFull || of == trouble.ErrShort: //nolint:errorlint // Of returns one of them
-		return status.Errorf(codes.ResourceExhausted, "%v: nothing can be stored until it has room again; recall goes on", of)
+	switch of := diskerr.Of(err); {
+	case of == diskerr.ErrFull || of == diskerr.ErrShort: //nolint:errorlint // Of returns one of them
+		return status.Errorf(codes.ResourceExhausted, "%v: nothing can be stored until space is freed; recall still works", of)
 	case of != nil:
-		return status.Errorf(codes.FailedPrecondition, "%v: nothing can be stored until that is mended; recall goes on", of)
+		return status.Errorf(codes.FailedPrecondition, "%v: nothing can be stored until this is fixed; recall still works", of)
 	case errors.Is(err, ErrLocked):
-		return status.Error(codes.Aborted, "somebody else has been writing to the same memories or namespace for too long; try again")
+		return status.Error(codes.Aborted, "other calls have held locks on the same memories or namespace for too long; try again")
 	case errors.Is(err, ErrUnreachable):
-		return status.Error(codes.Unavailable, "the database cannot be reached just now")
+		return status.Error(codes.Unavailable, "the database cannot be reached; try again")
 	}
 	return err
 }

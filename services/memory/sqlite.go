@@ -25,6 +25,7 @@ type SQLiteIndex interface {
 
 // SQLite keeps records in a SQLite file.
 type SQLite struct {
+	writes
 	db     *sqlite.DB
 	inline SQLiteIndex
 	wake   func()
@@ -34,7 +35,11 @@ var _ Store = (*SQLite)(nil)
 
 // NewSQLite returns a store that keeps the inline index in each record's transaction and calls wake after each write.
 func NewSQLite(db *sqlite.DB, inline SQLiteIndex, wake func()) *SQLite {
-	return &SQLite{db, inline, wake}
+	s := &SQLite{db: db, inline: inline, wake: wake}
+	s.writes.run = func(ctx context.Context, fn func(transaction) error) error {
+		return s.write(ctx, func(tx sqliteTx) error { return fn(tx) })
+	}
+	return s
 }
 
 // sqliteTx is a transaction of a SQLite store.
@@ -54,17 +59,6 @@ func (s *SQLite) write(ctx context.Context, fn func(sqliteTx) error) error {
 	}
 	s.wake()
 	return nil
-}
-
-// Insert implements Store.
-func (s *SQLite) Insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
-	var results []Inserted
-	err := s.write(ctx, func(tx sqliteTx) error {
-		var err error
-		results, err = tx.insert(ctx, records)
-		return err
-	})
-	return results, err
 }
 
 func (tx sqliteTx) insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
@@ -104,7 +98,7 @@ func (tx sqliteTx) insert(ctx context.Context, records []record.Record) ([]Inser
 	return plan.outcome(), link(ctx, tx, plan.fresh)
 }
 
-func planSQLite(ctx context.Context, db queryer, records []record.Record) (insertPlan, error) {
+func planSQLite(ctx context.Context, db sqlite.Queryer, records []record.Record) (insertPlan, error) {
 	return planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
 		args := sqlite.Args{namespace}
 		list := idList(&args, ids)
@@ -168,15 +162,6 @@ func (tx sqliteTx) index(ctx context.Context, records []record.Record) error {
 	return queue.EnqueueSQLite(ctx, tx.Tx, records)
 }
 
-// Update implements Store.
-func (s *SQLite) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (after record.Record, err error) {
-	err = s.write(ctx, func(tx sqliteTx) error {
-		after, err = update(ctx, tx, namespace, id, expected, change)
-		return err
-	})
-	return after, err
-}
-
 // current needs no lock: its transaction has the only write connection.
 func (tx sqliteTx) current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error) {
 	found, err := query(ctx, tx, `SELECT `+sqlite.RecordColumns+` FROM memories m WHERE m.namespace = ? AND m.id = ?`, namespace, id[:])
@@ -207,31 +192,7 @@ func (tx sqliteTx) replace(ctx context.Context, r *record.Record) error {
 	return tx.index(ctx, []record.Record{*r})
 }
 
-// Supersede implements Store.
-func (s *SQLite) Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error) {
-	err = s.write(ctx, func(tx sqliteTx) error {
-		stored, old, err = supersede(ctx, tx, id, expected, replacement)
-		return err
-	})
-	return stored, old, err
-}
-
-// Forget implements Store.
-func (s *SQLite) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (forgotten int64, err error) {
-	err = s.write(ctx, func(tx sqliteTx) error {
-		forgotten, err = tx.forget(ctx, namespace, ids)
-		return err
-	})
-	return forgotten, err
-}
-
-func (tx sqliteTx) forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
-	if err := withdraw(ctx, tx, namespace, ids); err != nil {
-		return 0, err
-	}
-	if err := closeChains(ctx, tx, namespace, ids); err != nil {
-		return 0, err
-	}
+func (tx sqliteTx) remove(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
 	args := sqlite.Args{namespace}
 	list := idList(&args, ids)
 	// The successor of a forgotten memory supersedes nothing any more; foreign keys delete derived rows.
@@ -247,21 +208,11 @@ func (tx sqliteTx) forget(ctx context.Context, namespace string, ids []uuid.UUID
 
 func (tx sqliteTx) links(ctx context.Context, namespace string, ids []uuid.UUID) ([]uuid.UUID, error) {
 	args := sqlite.Args{namespace}
-	rows, err := tx.QueryContext(ctx, `SELECT id FROM memories WHERE namespace = ?1 AND id IN (`+idList(&args, ids)+`)
+	return sqlite.Query(ctx, tx, func(scan func(...any) error) (id uuid.UUID, err error) {
+		err = scan(&id)
+		return id, err
+	}, `SELECT id FROM memories WHERE namespace = ?1 AND id IN (`+idList(&args, ids)+`)
 		AND supersedes IS NOT NULL AND superseded_by IS NOT NULL ORDER BY id`, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	var links []uuid.UUID
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		links = append(links, id)
-	}
-	return links, rows.Err()
 }
 
 func (tx sqliteTx) bridge(ctx context.Context, namespace string, id uuid.UUID) error {
@@ -278,35 +229,16 @@ func (tx sqliteTx) bridge(ctx context.Context, namespace string, id uuid.UUID) e
 	return nil
 }
 
-// Sweep implements Store.
-func (s *SQLite) Sweep(ctx context.Context, before time.Time, n int) (swept int64, err error) {
-	err = s.write(ctx, func(tx sqliteTx) error {
-		expired, err := tx.expired(ctx, before, n)
-		if err != nil {
-			return err
-		}
-		swept, err = expired.forget(func(namespace string, ids []uuid.UUID) (int64, error) { return tx.forget(ctx, namespace, ids) })
-		return err
-	})
-	return swept, err
-}
-
-func (tx sqliteTx) expired(ctx context.Context, before time.Time, n int) (doomed, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT namespace, id FROM memories WHERE expires_at < ? ORDER BY expires_at LIMIT ?`, before.UnixMicro(), n)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	expired := doomed{}
-	for rows.Next() {
+func (tx sqliteTx) expired(ctx context.Context, before time.Time, n int) (map[string][]uuid.UUID, error) {
+	expired := map[string][]uuid.UUID{}
+	_, err := sqlite.Query(ctx, tx, func(scan func(...any) error) (_ struct{}, err error) {
 		var namespace string
 		var id uuid.UUID
-		if err := rows.Scan(&namespace, &id); err != nil {
-			return nil, err
-		}
+		err = scan(&namespace, &id)
 		expired[namespace] = append(expired[namespace], id)
-	}
-	return expired, rows.Err()
+		return struct{}{}, err
+	}, `SELECT namespace, id FROM memories WHERE expires_at < ? ORDER BY expires_at LIMIT ?`, before.UnixMicro(), n)
+	return expired, err
 }
 
 // Get implements Store.
@@ -381,7 +313,7 @@ func (s *SQLite) snapshot(ctx context.Context, fn func(*sql.Tx) error) error {
 }
 
 // newer returns up to n records after the cursor, oldest first.
-func newer(ctx context.Context, db queryer, namespace string, after Cursor, n int) ([]record.Record, error) {
+func newer(ctx context.Context, db sqlite.Queryer, namespace string, after Cursor, n int) ([]record.Record, error) {
 	args := sqlite.Args{namespace}
 	where := ""
 	if after != (Cursor{}) {
@@ -391,25 +323,7 @@ func newer(ctx context.Context, db queryer, namespace string, after Cursor, n in
 		sqlite.RecordColumns, where, args.Add(n)), args...)
 }
 
-// queryer is a transaction or a set of connections.
-type queryer interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
 // query returns the records of a statement that selects sqlite.RecordColumns.
-func query(ctx context.Context, db queryer, statement string, args ...any) ([]record.Record, error) {
-	rows, err := db.QueryContext(ctx, statement, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	var records []record.Record
-	for rows.Next() {
-		r, err := sqlite.ScanRecord(rows.Scan)
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, r)
-	}
-	return records, rows.Err()
+func query(ctx context.Context, db sqlite.Queryer, statement string, args ...any) ([]record.Record, error) {
+	return sqlite.Query(ctx, db, func(scan func(...any) error) (record.Record, error) { return sqlite.ScanRecord(scan) }, statement, args...)
 }

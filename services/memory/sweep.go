@@ -3,11 +3,7 @@ package memory
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // sweepBatch is how many memories one transaction of a sweep removes. Few are enough that a single writer does not
@@ -17,8 +13,8 @@ const sweepBatch = 200
 // Sweep configures when expired memories are removed. Reads skip them at once. An update of expires_at restores a
 // memory that is not swept yet.
 type Sweep struct {
-	After time.Duration `name:"sweep-after" help:"Remove memories this long after they expired." default:"24h" env:"TRISKELE_SWEEP_AFTER"`
-	Every time.Duration `name:"sweep-every" help:"Look for them this often; 0 never removes any." default:"1h" env:"TRISKELE_SWEEP_EVERY"`
+	After time.Duration `name:"sweep-after" help:"Remove memories this long after they expire." default:"24h" env:"TRISKELE_SWEEP_AFTER"`
+	Every time.Duration `name:"sweep-every" help:"How often expired memories are removed; 0 never removes any." default:"1h" env:"TRISKELE_SWEEP_EVERY"`
 }
 
 // Run sweeps a store until ctx ends, first at once. Several processes may sweep one store.
@@ -52,20 +48,4 @@ func (s Sweep) once(ctx context.Context, store Store) (swept int64, err error) {
 			return swept, err
 		}
 	}
-}
-
-// doomed are ids of memories to be forgotten, by namespace.
-type doomed map[string][]uuid.UUID
-
-// forget forgets all of them in one transaction.
-func (d doomed) forget(forget func(namespace string, ids []uuid.UUID) (int64, error)) (int64, error) {
-	var total int64
-	for _, namespace := range slices.Sorted(maps.Keys(d)) {
-		n, err := forget(namespace, d[namespace])
-		if err != nil {
-			return 0, err
-		}
-		total += n
-	}
-	return total, nil
 }

@@ -3,6 +3,9 @@ package memory
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -21,7 +24,91 @@ type transaction interface {
 	links(ctx context.Context, namespace string, ids []uuid.UUID) ([]uuid.UUID, error)
 	// bridge connects a memory's predecessor and successor with each other instead of with it.
 	bridge(ctx context.Context, namespace string, id uuid.UUID) error
+	// remove deletes records, with their derived data, and returns how many there were.
+	remove(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error)
+	// expired returns up to n ids of memories that expired before a time, by namespace.
+	expired(ctx context.Context, before time.Time, n int) (map[string][]uuid.UUID, error)
 	decisionRows
+}
+
+// writes are the writes of a Store that follow the same rules on both engines. Each is one transaction.
+type writes struct {
+	// run runs fn in a transaction of the engine, several times if it conflicts with others.
+	run func(ctx context.Context, fn func(transaction) error) error
+}
+
+// Insert implements Store.
+func (w writes) Insert(ctx context.Context, records []record.Record) (inserted []Inserted, err error) {
+	err = w.run(ctx, func(tx transaction) error {
+		inserted, err = tx.insert(ctx, records)
+		return err
+	})
+	return inserted, err
+}
+
+// Update implements Store.
+func (w writes) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (after record.Record, err error) {
+	err = w.run(ctx, func(tx transaction) error {
+		after, err = update(ctx, tx, namespace, id, expected, change)
+		return err
+	})
+	return after, err
+}
+
+// Supersede implements Store.
+func (w writes) Supersede(ctx context.Context, id uuid.UUID, expected int64, replacement record.Record) (stored, old record.Record, err error) {
+	err = w.run(ctx, func(tx transaction) error {
+		stored, old, err = supersede(ctx, tx, id, expected, replacement)
+		return err
+	})
+	return stored, old, err
+}
+
+// Forget implements Store.
+func (w writes) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (forgotten int64, err error) {
+	err = w.run(ctx, func(tx transaction) error {
+		forgotten, err = forget(ctx, tx, namespace, ids)
+		return err
+	})
+	return forgotten, err
+}
+
+// Sweep implements Store.
+func (w writes) Sweep(ctx context.Context, before time.Time, n int) (swept int64, err error) {
+	err = w.run(ctx, func(tx transaction) error {
+		swept = 0
+		expired, err := tx.expired(ctx, before, n)
+		if err != nil {
+			return err
+		}
+		for _, namespace := range slices.Sorted(maps.Keys(expired)) {
+			n, err := forget(ctx, tx, namespace, expired[namespace])
+			if err != nil {
+				return err
+			}
+			swept += n
+		}
+		return nil
+	})
+	return swept, err
+}
+
+// Decide implements Decisions.
+func (w writes) Decide(ctx context.Context, j Judgement) (d Decision, err error) {
+	err = w.run(ctx, func(tx transaction) error {
+		d, err = decide(ctx, tx, j)
+		return err
+	})
+	return d, err
+}
+
+// RevertDecision implements Decisions.
+func (w writes) RevertDecision(ctx context.Context, namespace string, id uuid.UUID) (d Decision, records []record.Record, err error) {
+	err = w.run(ctx, func(tx transaction) error {
+		d, records, err = revert(ctx, tx, namespace, id)
+		return err
+	})
+	return d, records, err
 }
 
 // update is Store.Update.
@@ -105,6 +192,17 @@ func link(ctx context.Context, tx transaction, records []record.Record) error {
 		}
 	}
 	return nil
+}
+
+// forget is Store.Forget.
+func forget(ctx context.Context, tx transaction, namespace string, ids []uuid.UUID) (int64, error) {
+	if err := withdraw(ctx, tx, namespace, ids); err != nil {
+		return 0, err
+	}
+	if err := closeChains(ctx, tx, namespace, ids); err != nil {
+		return 0, err
+	}
+	return tx.remove(ctx, namespace, ids)
 }
 
 // closeChains connects the predecessors and successors of memories before they are forgotten. A predecessor stays

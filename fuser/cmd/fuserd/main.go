@@ -31,15 +31,15 @@ type flags struct {
 	program.Flags
 	Access        auth.Access          `embed:"" group:"Address and callers:"`
 	Web           web.Flags            `embed:"" group:"Address and callers:"`
-	Leg           []string             `help:"A leg as ${form}; repeat it for each." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG" group:"Recall:"`
+	Leg           []string             `help:"A leg as ${form}; repeat the flag for each leg." default:"${legs}" env:"TRISKELE_LEGS" sep:";" placeholder:"LEG" group:"Recall:"`
 	Memory        string               `help:"The memory service as ${memory}." default:"127.0.0.1:7404" env:"TRISKELE_MEMORY" placeholder:"TARGET" group:"Recall:"`
-	Policies      []byte               `help:"JSON file of recall policies by namespace. A policy holds for the namespace and those below it, that of \"\" for all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE" group:"Recall:"`
+	Policies      []byte               `help:"JSON file of recall policies by namespace. A policy applies to its namespace and those below it; the policy of \"\" applies to all." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE" group:"Recall:"`
 	Fusion        gateway.FusionConfig `embed:"" group:"Recall:"`
 	DefaultBudget time.Duration        `help:"Budget of a recall whose caller sets no deadline." default:"500ms" env:"TRISKELE_DEFAULT_BUDGET" group:"Recall:"`
-	MaxBudget     time.Duration        `help:"Greatest budget of a recall." default:"10s" env:"TRISKELE_MAX_BUDGET" group:"Recall:"`
+	MaxBudget     time.Duration        `help:"Maximum budget of a recall." default:"10s" env:"TRISKELE_MAX_BUDGET" group:"Recall:"`
 	Reranker      rerank.Flags         `embed:"" group:"Reranker:"`
 	Cache         gateway.CacheConfig  `embed:"" group:"Recall:"`
-	Trace         gateway.TraceConfig  `embed:"" group:"What it tells:"`
+	Trace         gateway.TraceConfig  `embed:"" group:"Observability:"`
 }
 
 // defaultLegs are the default legs on this machine, as LegForm has them.

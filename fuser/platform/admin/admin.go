@@ -29,8 +29,8 @@ const (
 
 // Flags are the address to listen on. The variable "admin" is its default.
 type Flags struct {
-	Address     string `name:"admin" help:"Address to serve metrics, health and pages for operators on, over HTTP; \"off\" for none." default:"${admin}" env:"TRISKELE_ADMIN" placeholder:"HOST:PORT"`
-	AllowRemote bool   `name:"admin-allow-remote" help:"Serve operators on an address other machines can reach: anybody there can see metrics and pages." env:"TRISKELE_ADMIN_ALLOW_REMOTE"`
+	Address     string `name:"admin" help:"Address of the admin port: metrics, health and pages for operators, over HTTP; \"off\" for none." default:"${admin}" env:"TRISKELE_ADMIN" placeholder:"HOST:PORT"`
+	AllowRemote bool   `name:"admin-allow-remote" help:"Serve the admin port on an address that other machines can reach. Anybody there can see metrics and pages." env:"TRISKELE_ADMIN_ALLOW_REMOTE"`
 }
 
 // Beside returns the default address for operators: the service's, with a port higher by 10.
@@ -45,7 +45,7 @@ func Beside(service string) string {
 // On reports whether there is anything to serve.
 func (f Flags) On() bool { return f.Address != "" && f.Address != "off" }
 
-// Server is a server for operators. Handlers may be registered on its mux at any time.
+// Server is an admin server. Handlers may be registered on its mux at any time.
 type Server struct {
 	*http.ServeMux
 	listener net.Listener
@@ -105,10 +105,10 @@ func (s *Server) Start(ctx context.Context) (stop func()) {
 	go func() {
 		defer close(stopped)
 		if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-			s.log.ErrorContext(ctx, "the server for operators has stopped", "error", err.Error())
+			s.log.ErrorContext(ctx, "the admin server has stopped", "error", err.Error())
 		}
 	}()
-	s.log.InfoContext(ctx, "serving operators", "address", s.listener.Addr().String())
+	s.log.InfoContext(ctx, "serving the admin port", "address", s.listener.Addr().String())
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 		defer cancel()

@@ -85,8 +85,8 @@ func TestServer(t *testing.T) {
 	if code, body := ask(t, "GET", "http://"+address+"/healthz", nil); code != 200 || body != "serving\n" {
 		t.Errorf("health: %d %q", code, body)
 	}
-	concerns = []string{"tokens cannot be read"}
-	if code, body := ask(t, "GET", "http://"+address+"/healthz", nil); code != 200 || body != "serving\nconcern: tokens cannot be read\n" {
+	concerns = []string{"the token file cannot be read"}
+	if code, body := ask(t, "GET", "http://"+address+"/healthz", nil); code != 200 || body != "serving\nconcern: the token file cannot be read\n" {
 		t.Errorf("health with a concern: %d %q", code, body)
 	}
 	for name, x := range map[string]struct {

@@ -17,20 +17,20 @@ import (
 
 // Access is about callers other than services, and the audit log. The zero value admits everybody.
 type Access struct {
-	Tokens    string  `help:"JSON file of tokens, as \"triskele token\" writes it: callers must show one. It is read again when it changes." env:"TRISKELE_TOKENS" placeholder:"FILE"`
+	Tokens    string  `help:"JSON file of tokens, as \"triskele token\" writes it. Callers must then show a token. The file is reloaded when it changes." env:"TRISKELE_TOKENS" placeholder:"FILE"`
 	OIDC      OIDC    `embed:""`
-	RateLimit float64 `help:"Calls a second that a token may make in one namespace, unless it has a rate of its own; 0 is no limit." default:"0" env:"TRISKELE_RATE_LIMIT" placeholder:"N"`
-	Quota     float64 `name:"write-quota" help:"Memories a day that a token may store in one namespace, unless it has a quota of its own; 0 is no limit. Each gateway counts for itself." default:"0" env:"TRISKELE_WRITE_QUOTA" placeholder:"N"`
-	Audit     string  `help:"Append a line of JSON for every write and every refusal to this file, or to standard error if it is \"-\"." env:"TRISKELE_AUDIT" placeholder:"FILE"`
+	RateLimit float64 `help:"Calls per second that a token may make in one namespace, unless the token has its own rate; 0 is no limit." default:"0" env:"TRISKELE_RATE_LIMIT" placeholder:"N"`
+	Quota     float64 `name:"write-quota" help:"Memories per day that a token may store in one namespace, unless the token has its own quota; 0 is no limit. Each gateway counts separately." default:"0" env:"TRISKELE_WRITE_QUOTA" placeholder:"N"`
+	Audit     string  `help:"File to which every write and every refusal is appended as a line of JSON; \"-\" for standard error." env:"TRISKELE_AUDIT" placeholder:"FILE"`
 }
 
 // Listener configures where a program serves, and for which callers. Embed it. The variables "listen" and
 // "tls_clients" are the defaults of the address and of the callers' names.
 type Listener struct {
 	Listen      string   `help:"Address to serve on." default:"${listen}" env:"TRISKELE_LISTEN" placeholder:"HOST:PORT"`
-	AllowRemote bool     `help:"Serve on an address other machines can reach, although callers are not known or calls not encrypted." env:"TRISKELE_ALLOW_REMOTE"`
+	AllowRemote bool     `help:"Serve on an address that other machines can reach, even without authentication or encryption." env:"TRISKELE_ALLOW_REMOTE"`
 	TLS         TLS      `embed:""`
-	Clients     []string `name:"tls-clients" help:"With --tls-cert: DNS names and URIs, one of which a caller's certificate must have. Without any, callers need no certificate." default:"${tls_clients}" env:"TRISKELE_TLS_CLIENTS" placeholder:"NAME"`
+	Clients     []string `name:"tls-clients" help:"With --tls-cert: a caller's certificate must have one of these DNS names or URIs. Without any, callers need no certificate." default:"${tls_clients}" env:"TRISKELE_TLS_CLIENTS" placeholder:"NAME"`
 }
 
 // Open opens the listener and a server with a gate: for tokens if configured, else for certificates. An address that
@@ -64,8 +64,8 @@ func (l Listener) Open(access Access, tel *telemetry.Service, log *slog.Logger) 
 	return server, listener, err
 }
 
-// Door is a listener for callers of other protocols than gRPC.
-type Door struct {
+// HTTPListener is a listener for callers of other protocols than gRPC.
+type HTTPListener struct {
 	net.Listener // of TLS connections if there is a certificate
 	// Gate decides by a call's incoming metadata; nil admits everybody.
 	Gate rpc.Gate
@@ -74,7 +74,7 @@ type Door struct {
 }
 
 // OpenHTTP is Open for an HTTP server, whose callers show tokens and no certificates.
-func (l Listener) OpenHTTP(access Access, tel *telemetry.Service, log *slog.Logger) (*Door, error) {
+func (l Listener) OpenHTTP(access Access, tel *telemetry.Service, log *slog.Logger) (*HTTPListener, error) {
 	config, err := l.TLS.server(false)
 	if err != nil {
 		return nil, err
@@ -83,30 +83,30 @@ func (l Listener) OpenHTTP(access Access, tel *telemetry.Service, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	door := &Door{}
-	if door.Listener, err = l.listen(config != nil && tokens != nil, log); err != nil {
+	listener := &HTTPListener{}
+	if listener.Listener, err = l.listen(config != nil && tokens != nil, log); err != nil {
 		return nil, err
 	}
 	if config != nil {
 		config.NextProtos = []string{"http/1.1"}
-		door.Listener = tls.NewListener(door.Listener, config)
+		listener.Listener = tls.NewListener(listener.Listener, config)
 	}
 	if tokens != nil {
-		door.Gate, door.Caller = tokens.admit, tokens.caller
+		listener.Gate, listener.Caller = tokens.admit, tokens.caller
 	}
-	return door, nil
+	return listener, nil
 }
 
-// listen opens the address. guarded means that calls are encrypted and callers known.
-func (l Listener) listen(guarded bool, log *slog.Logger) (net.Listener, error) {
-	listener, err := rpc.Listen(l.Listen, l.AllowRemote || guarded)
+// listen opens the address. protected means that calls are encrypted and callers known.
+func (l Listener) listen(protected bool, log *slog.Logger) (net.Listener, error) {
+	listener, err := rpc.Listen(l.Listen, l.AllowRemote || protected)
 	if errors.Is(err, rpc.ErrNotLoopback) {
 		return nil, fmt.Errorf("%w: use 127.0.0.1, serve TLS to callers with a token or a certificate, or pass --allow-remote if the network keeps others out", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && !guarded {
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && !protected {
 		log.Warn("OTHER MACHINES CAN REACH THIS ADDRESS, AND ANYBODY THERE MAY READ AND WRITE: --allow-remote was given without TLS and tokens or certificates", "address", at.String())
 	}
 	return listener, nil

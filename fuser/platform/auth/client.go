@@ -12,7 +12,7 @@ import (
 
 // Bearer is the token that a program sends to a gateway.
 type Bearer struct {
-	TokenFile string `help:"File with the token to show to the gateway; otherwise that in TRISKELE_TOKEN, if any." env:"TRISKELE_TOKEN_FILE" placeholder:"FILE"`
+	TokenFile string `help:"File with the token for the gateway. If not given, the token in TRISKELE_TOKEN is used, if any." env:"TRISKELE_TOKEN_FILE" placeholder:"FILE"`
 	// Token is set by the environment only: others can see flags.
 	Token string `hidden:"" env:"TRISKELE_TOKEN" secret:""`
 }

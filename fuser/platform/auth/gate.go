@@ -51,7 +51,7 @@ func byCertificate(names []string, audit *slog.Logger) rpc.Gate {
 			}
 		}
 		caller := strings.Join(certified(ctx), " ")
-		return nil, refuse(audit, ctx, method, strings.ToValidUTF8(caller[:min(len(caller), maxCaller)], ""), status.Error(codes.PermissionDenied, "only callers with a certificate for certain names are let in, shown over the connection"))
+		return nil, refuse(audit, ctx, method, strings.ToValidUTF8(caller[:min(len(caller), maxCaller)], ""), status.Error(codes.PermissionDenied, "the connection has no client certificate with an accepted name"))
 	}
 }
 

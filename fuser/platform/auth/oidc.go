@@ -26,8 +26,8 @@ const (
 
 // OIDC is the issuer of accepted JWTs (OpenID Connect Core 1.0, section 3.1.3.7). The zero value is none.
 type OIDC struct {
-	Issuer   string `name:"oidc-issuer" help:"Accept tokens (JWT) that this OpenID Connect issuer signed, with scopes such as triskele.recall in \"scope\" and a list of namespaces in \"triskele_namespaces\"." env:"TRISKELE_OIDC_ISSUER" placeholder:"URL"`
-	Audience string `name:"oidc-audience" help:"Audience that such a token must be for." env:"TRISKELE_OIDC_AUDIENCE" placeholder:"NAME"`
+	Issuer   string `name:"oidc-issuer" help:"Accept tokens (JWT) that this OpenID Connect issuer signed. The claim \"scope\" has scopes such as triskele.recall; \"triskele_namespaces\" lists namespaces." env:"TRISKELE_OIDC_ISSUER" placeholder:"URL"`
+	Audience string `name:"oidc-audience" help:"Audience that the issuer's tokens must name." env:"TRISKELE_OIDC_AUDIENCE" placeholder:"NAME"`
 }
 
 // issuer verifies the tokens of an OpenID Connect issuer. It fetches the keys for the first token, so that a gateway
@@ -45,7 +45,7 @@ func newIssuer(config OIDC) (*issuer, error) {
 		return nil, errors.New("--oidc-issuer must be an https URL")
 	}
 	if config.Audience == "" {
-		return nil, errors.New("--oidc-issuer needs --oidc-audience: a token for another service must not be good here")
+		return nil, errors.New("--oidc-issuer needs --oidc-audience: a token for another service must not be accepted")
 	}
 	return &issuer{config: config, client: &http.Client{Timeout: issuerTimeout}}, nil
 }
@@ -78,14 +78,14 @@ func (i *issuer) verify(ctx context.Context, signed string) (Token, error) {
 	}
 	verifier, err := i.discover(ctx)
 	if err != nil {
-		return Token{}, status.Error(codes.Unavailable, "the issuer of tokens cannot be reached")
+		return Token{}, status.Error(codes.Unavailable, "the token issuer cannot be reached")
 	}
 	verified, err := verifier.Verify(ctx, signed)
 	if expired := (*oidc.TokenExpiredError)(nil); errors.As(err, &expired) {
 		return Token{}, status.Error(codes.Unauthenticated, "the token is expired")
 	}
 	if err != nil {
-		return Token{}, status.Error(codes.Unauthenticated, "the token is not good here")
+		return Token{}, status.Error(codes.Unauthenticated, "the token is not valid for this service")
 	}
 	var claims struct {
 		Scope      string   `json:"scope"`
@@ -102,7 +102,7 @@ func (i *issuer) verify(ctx context.Context, signed string) (Token, error) {
 	}
 	for _, n := range token.Namespaces {
 		if !namespacePattern.MatchString(n) {
-			return Token{}, status.Error(codes.Unauthenticated, `the token's claim "triskele_namespaces" must have namespaces, names followed by /*, or *`)
+			return Token{}, status.Error(codes.Unauthenticated, `the token's claim "triskele_namespaces" must list namespaces, each as NAME, NAME/* or *`)
 		}
 	}
 	return token, nil

@@ -15,7 +15,7 @@ func keepOwner(from, to fs.FileInfo, chown func(uid, gid int) error) error {
 		return nil
 	}
 	if err := chown(int(was.Uid), int(was.Gid)); err != nil {
-		return fmt.Errorf("%s belongs to user %d and group %d, who could not read it any more if it were replaced: do this as that user or as root: %w", from.Name(), was.Uid, was.Gid, err)
+		return fmt.Errorf("%s belongs to user %d and group %d, which could not read a new file: run this as that user or as root: %w", from.Name(), was.Uid, was.Gid, err)
 	}
 	return nil
 }

@@ -34,10 +34,10 @@ const SystemRoots = "system"
 
 // TLS is a program's certificate and the authorities it accepts. The zero value is plain text.
 type TLS struct {
-	Cert   string        `name:"tls-cert" help:"PEM file of this program's certificate and its chain, to show to others." env:"TRISKELE_TLS_CERT" placeholder:"FILE"`
-	Key    string        `name:"tls-key" help:"PEM file of the certificate's private key." env:"TRISKELE_TLS_KEY" placeholder:"FILE"`
-	CA     string        `name:"tls-ca" help:"PEM file of the authorities that a peer's certificate must be from, or \"system\"; it turns TLS on for calls." env:"TRISKELE_TLS_CA" placeholder:"FILE"`
-	Reload time.Duration `name:"tls-reload" help:"How often files of certificates and tokens are looked at for changes." default:"10s" hidden:"" env:"TRISKELE_TLS_RELOAD"`
+	Cert   string        `name:"tls-cert" help:"PEM file with this program's certificate and its chain." env:"TRISKELE_TLS_CERT" placeholder:"FILE"`
+	Key    string        `name:"tls-key" help:"PEM file with the certificate's private key." env:"TRISKELE_TLS_KEY" placeholder:"FILE"`
+	CA     string        `name:"tls-ca" help:"PEM file of the authorities that must have issued a peer's certificate, or \"system\". It turns on TLS for outgoing calls." env:"TRISKELE_TLS_CA" placeholder:"FILE"`
+	Reload time.Duration `name:"tls-reload" help:"How often certificate and token files are checked for changes." default:"10s" hidden:"" env:"TRISKELE_TLS_RELOAD"`
 }
 
 // check reads the files once, since an error at the start is better than one in each handshake.
@@ -85,7 +85,7 @@ func (t TLS) server(askClients bool) (*tls.Config, error) {
 		return config, nil
 	}
 	if t.CA == "" || t.CA == SystemRoots {
-		return nil, errors.New("--tls-clients needs --tls-ca FILE, the authorities that callers' certificates are from")
+		return nil, errors.New("--tls-clients needs --tls-ca FILE, the authorities that issue callers' certificates")
 	}
 	authorities, err := t.watch(pemfile.Options{RootFile: t.CA})
 	if err != nil {

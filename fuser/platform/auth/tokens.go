@@ -131,7 +131,7 @@ func ParseTokens(text []byte) ([]Token, error) {
 		return nil, err
 	}
 	if decoder.More() {
-		return nil, errors.New("something follows the object")
+		return nil, errors.New("the file has data after the JSON object")
 	}
 	seen := map[string]bool{}
 	for _, t := range file.Tokens {
@@ -139,7 +139,7 @@ func ParseTokens(text []byte) ([]Token, error) {
 			return nil, err
 		}
 		if seen[t.ID] {
-			return nil, fmt.Errorf("token %s is there twice", t.ID)
+			return nil, fmt.Errorf("token %s is in the file twice", t.ID)
 		}
 		seen[t.ID] = true
 	}
@@ -233,7 +233,7 @@ func verify(tokens map[string]Token, shown string, now time.Time) (Token, error)
 	return t, nil
 }
 
-var errUnknownToken = errors.New("the token is not known")
+var errUnknownToken = errors.New("the token is unknown")
 
 // allows reports whether a token has a scope in a namespace.
 func (t Token) allows(scope Scope, namespace string) bool {

@@ -74,7 +74,7 @@ func (w *watched) look() {
 	err := w.read()
 	switch {
 	case err == nil && !w.since.IsZero():
-		w.log.Warn("tokens are read again", "unread_since", w.since)
+		w.log.Warn("the token file was reloaded", "unread_since", w.since)
 		w.since, w.said = time.Time{}, time.Time{}
 	case err != nil:
 		if w.since.IsZero() {
@@ -82,7 +82,7 @@ func (w *watched) look() {
 		}
 		if now.Sub(w.said) >= complain {
 			w.said = now
-			w.log.Error("tokens cannot be read; those before hold, even if they were revoked meanwhile", "error", err.Error(), "since", w.since)
+			w.log.Error("the token file cannot be read; the last tokens stay valid, even if they were revoked since", "error", err.Error(), "since", w.since)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (w *watched) stale() time.Duration {
 // observe registers a metric of stale.
 func (w *watched) observe(meter metric.Meter) error {
 	_, err := meter.Float64ObservableGauge("triskele.tokens.stale", metric.WithUnit("s"),
-		metric.WithDescription("How long the file of tokens could not be read; 0 if it can. Tokens revoked in that time are still good."),
+		metric.WithDescription("Time since the token file could last be read; 0 if it can be read. Tokens revoked since then are still accepted."),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
 			o.Observe(w.stale().Seconds())
 			return nil
@@ -121,5 +121,5 @@ func (w *watched) concern() string {
 	if since.IsZero() {
 		return ""
 	}
-	return "tokens cannot be read since " + since.UTC().Format(time.RFC3339) + ", so that those revoked after it are still good; the log has the cause"
+	return "the token file cannot be read since " + since.UTC().Format(time.RFC3339) + ": tokens revoked after that are still accepted; the log has the cause"
 }

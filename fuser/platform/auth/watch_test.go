@@ -94,14 +94,14 @@ func TestStaleTokensAreTold(t *testing.T) {
 		if got, want := w.concern(), began.UTC().Format(time.RFC3339); !strings.Contains(got, want) || strings.Contains(got, w.path) {
 			t.Errorf("concern %q, want one that says %s and no path", got, want)
 		}
-		if n := strings.Count(log.String(), "tokens cannot be read"); n < 6 || n > 7 {
+		if n := strings.Count(log.String(), "the token file cannot be read"); n < 6 || n > 7 {
 			t.Errorf("%d lines in an hour, want 6 or 7:\n%s", n, log)
 		}
 		if err := os.Rename(w.path+".away", w.path); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(every)
-		if age, concern := w.stale(), w.concern(); age != 0 || concern != "" || !strings.Contains(log.String(), "tokens are read again") {
+		if age, concern := w.stale(), w.concern(); age != 0 || concern != "" || !strings.Contains(log.String(), "the token file was reloaded") {
 			t.Errorf("after it is back: stale for %v, %q, log\n%s", age, concern, log)
 		}
 	})

@@ -1,8 +1,8 @@
 // Package endpoint posts JSON to servers that an operator has named.
 //
 //  1. New checks the address: it has no user, password or query. A key needs https, unless the server is local.
-//  2. Guard adds a check to a context: may the text still be sent?
-//  3. Post sends the header, asks the guards, and then sends the body. Each attempt asks again.
+//  2. WithCheck adds a check to a context: may the text still be sent?
+//  3. Post sends the header, runs the checks, and then sends the body. Each attempt runs them again.
 //  4. Post follows no redirect and reads at most limit bytes of the answer.
 //  5. Its errors have neither the address nor the server's text, which may quote the request.
 //
@@ -70,13 +70,13 @@ func (e *StatusError) Error() string { return "HTTP status " + strconv.Itoa(e.Co
 var ErrTooLong = errors.New("the answer is too long")
 
 // Post sends a body to a path below the server's address. It returns the answer, of at most limit bytes, and its
-// header. Errors are a *StatusError, ErrTooLong, ErrWithdrawn, a guard's or the transport's.
+// header. Errors are a *StatusError, ErrTooLong, ErrWithdrawn, a check's or the transport's.
 func (e *Endpoint) Post(ctx context.Context, path string, body []byte, limit int64) ([]byte, http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, errors.New("the request cannot be made")
+		return nil, nil, errors.New("the request cannot be built")
 	}
-	guard(req)
+	delayBody(req)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	if e.key != "" {

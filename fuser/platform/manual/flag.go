@@ -22,7 +22,7 @@ func (Flag) BeforeReset(ctx *kong.Context, trace *kong.Path, p Program) error {
 	case slices.Contains(Shells, form):
 		text = Completion(form, ctx.Model)
 	default:
-		return fmt.Errorf("--%s: want man, markdown or one of %v", trace.Flag.Name, Shells)
+		return fmt.Errorf("--%s must be man, markdown or one of %v", trace.Flag.Name, Shells)
 	}
 	if _, err := ctx.Stdout.Write([]byte(text)); err != nil {
 		return err

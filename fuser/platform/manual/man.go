@@ -56,9 +56,9 @@ func (p Program) Man(model *kong.Application, of int) string {
 	for _, e := range p.Exits {
 		fmt.Fprintf(&b, ".TP\n.B %d\n%s\n", e.Code, roff(e.Meaning))
 	}
-	b.WriteString(".SH ENVIRONMENT\nA flag counts more than the variable named with it, that more than the configuration file, and that more than the default.\n")
-	fmt.Fprintf(&b, ".SH FILES\n.TP\n.I ~/.config/triskele/%[1]s.yaml\n.TQ\n.I /etc/triskele/%[1]s.yaml\nThe configuration file, in YAML, unless another is named; the first that exists is read. "+
-		"A setting at the top is called as its variable without TRISKELE_, in lower case and with hyphens.\n", roff(p.Name))
+	b.WriteString(".SH ENVIRONMENT\nA flag overrides its environment variable, which overrides the configuration file, which overrides the default.\n")
+	fmt.Fprintf(&b, ".SH FILES\n.TP\n.I ~/.config/triskele/%[1]s.yaml\n.TQ\n.I /etc/triskele/%[1]s.yaml\nConfiguration files, in YAML. The first that exists is read, unless --config names another. "+
+		"A setting at the top level has its variable's name without TRISKELE_, in lower case and with hyphens.\n", roff(p.Name))
 	return b.String()
 }
 

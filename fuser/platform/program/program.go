@@ -2,7 +2,7 @@
 //
 //  1. Main parses the command line, the environment and the configuration file with kong.
 //  2. It makes the log, and a context that SIGINT or SIGTERM ends.
-//  3. observed starts telemetry and the server for operators, and calls the service's Run.
+//  3. observed starts telemetry and the admin server, and calls the service's Run.
 //  4. Telemetry is flushed under a deadline of its own, and the program exits with a code from exits.
 package program
 
@@ -26,9 +26,9 @@ import (
 
 // exits are the exit codes of every service.
 var exits = []manual.Exit{
-	{Code: 0, Meaning: "An orderly stop, by SIGINT or SIGTERM."},
-	{Code: 1, Meaning: "Failure: the last line of the log says of what."},
-	{Code: 2, Meaning: "Wrong usage: the command line, a variable or the configuration file."},
+	{Code: 0, Meaning: "Orderly stop by SIGINT or SIGTERM."},
+	{Code: 1, Meaning: "Failure: the last line of the log has the cause."},
+	{Code: 2, Meaning: "Wrong usage: an error in the command line, an environment variable or the configuration file."},
 }
 
 // flushTime bounds the flush of telemetry when the program ends.
@@ -37,12 +37,12 @@ const flushTime = 5 * time.Second
 // Flags are every service's flags. Embed them; the variables are auth.Listener's.
 type Flags struct {
 	settings.Source
-	ShowConfig bool             `help:"Print the settings and where each comes from, secrets masked, and exit."`
+	ShowConfig bool             `help:"Print each setting and its source, with secrets masked, and exit."`
 	Manual     manual.Flag      `help:"Print the manual page (man), the reference (markdown) or a completion script (bash, zsh, fish), and exit." placeholder:"FORM"`
 	Listener   auth.Listener    `embed:"" group:"Address and callers:"`
-	Admin      admin.Flags      `embed:"" group:"What it tells:"`
-	Keep       telemetry.Keep   `embed:"" group:"What it tells:"`
-	LogLevel   slog.Level       `help:"Least level to log: debug, info, warn or error." default:"info" env:"TRISKELE_LOG_LEVEL" group:"What it tells:"`
+	Admin      admin.Flags      `embed:"" group:"Observability:"`
+	Keep       telemetry.Keep   `embed:"" group:"Observability:"`
+	LogLevel   slog.Level       `help:"Lowest level to log: debug, info, warn or error." default:"info" env:"TRISKELE_LOG_LEVEL" group:"Observability:"`
 	Version    kong.VersionFlag `help:"Print the version and exit."`
 }
 
@@ -80,7 +80,7 @@ func exit(code int) {
 	os.Exit(code)
 }
 
-// observed calls run with telemetry and a server for operators. Telemetry is flushed afterwards under its own
+// observed calls run with telemetry and an admin server. Telemetry is flushed afterwards under its own
 // deadline.
 func observed(ctx context.Context, name string, common *Flags, log *slog.Logger, run Run) error {
 	options := []telemetry.Option{telemetry.Keeping(common.Keep)}

@@ -34,9 +34,9 @@ type Call interface {
 // registrar wraps every method in the gate, the intake of requests, panic recovery and error mapping.
 type registrar struct {
 	*grpc.Server
-	gate Gate // may be nil
-	room *Room
-	log  *slog.Logger
+	gate   Gate // may be nil
+	memory *MessageMemory
+	log    *slog.Logger
 }
 
 // RegisterService implements grpc.ServiceRegistrar.
@@ -88,7 +88,7 @@ func (r *registrar) pass(ctx context.Context, method string, single bool, handle
 			return Ended(ctx, err)
 		}
 	}
-	in := &intake{ctx: ctx, method: method, single: single, room: r.room, call: call}
+	in := &intake{ctx: ctx, method: method, single: single, memory: r.memory, call: call}
 	err = r.outcome(ctx, method, panics.Catch(ctx, r.log, method, func() error {
 		defer in.close()
 		return handle(in)

@@ -22,16 +22,16 @@ import (
 
 const pipeBytes = 1 << 20 // buffer of a connection
 
-// Entrance is a connection to a server in memory, for callers of other protocols than gRPC.
-type Entrance struct {
+// InnerConn is a connection to a server in memory, for callers of other protocols than gRPC.
+type InnerConn struct {
 	*grpc.ClientConn
-	// Room bounds callers' messages, beside the server's own Room.
-	*Room
+	// MessageMemory bounds callers' messages, besides the server's own.
+	*MessageMemory
 	gate Gate
 }
 
 // Admit asks the gate about a call before its messages are read. A call with the returned context does not ask again.
-func (e *Entrance) Admit(ctx context.Context, method string) (context.Context, error) {
+func (e *InnerConn) Admit(ctx context.Context, method string) (context.Context, error) {
 	if e.gate == nil || open(method) {
 		return ctx, nil
 	}
@@ -47,7 +47,7 @@ type admittedKey struct{}
 // Inner returns a connection to a server in memory, for callers of other protocols than gRPC. Calls pass all checks
 // of a server. gate may be nil; it sees the peer of the client's context, see From. serve registers services and
 // serves until closeInner closes the listener.
-func Inner(gate Gate, tel *telemetry.Service, log *slog.Logger, serve func(*Server, net.Listener) error, more ...grpc.DialOption) (entrance *Entrance, closeInner func(), err error) {
+func Inner(gate Gate, tel *telemetry.Service, log *slog.Logger, serve func(*Server, net.Listener) error, more ...grpc.DialOption) (inside *InnerConn, closeInner func(), err error) {
 	listener := bufconn.Listen(pipeBytes)
 	callers := &callers{}
 	conn, err := grpc.NewClient("passthrough:///inner", append([]grpc.DialOption{
@@ -83,7 +83,7 @@ func Inner(gate Gate, tel *telemetry.Service, log *slog.Logger, serve func(*Serv
 		defer close(served)
 		_ = serve(inner, listener) // ends when the listener is closed
 	}()
-	return &Entrance{conn, newRoom(), gate}, func() {
+	return &InnerConn{conn, newMessageMemory(), gate}, func() {
 		_ = conn.Close()
 		_ = listener.Close()
 		<-served

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// messageTime bounds the arrival of a large message, since it holds room that others wait for.
+// messageTime bounds the arrival of a large message, since it holds memory that others wait for.
 const messageTime = time.Minute
 
 // wire is a grpc-go stream below message framing. The library's receive has one limit for all methods, and
@@ -28,12 +28,12 @@ type wire interface {
 // intake receives the messages of an admitted call. It checks the length before reading and the cost before decoding.
 // It then validates the message and asks Call.Allow.
 type intake struct {
-	ctx    context.Context
-	method string
-	single bool // exactly one message
-	room   *Room
-	call   Call
-	leave  []func() // of the last message
+	ctx     context.Context
+	method  string
+	single  bool // exactly one message
+	memory  *MessageMemory
+	call    Call
+	release []func() // frees the last message's memory
 }
 
 // next receives a message, io.EOF if there is none.
@@ -65,12 +65,12 @@ func (in *intake) next(message any) error {
 	return in.call.Allow(message)
 }
 
-// close gives back the last message's room.
+// close frees the last message's memory.
 func (in *intake) close() {
-	for _, leave := range in.leave {
-		leave()
+	for _, release := range in.release {
+		release()
 	}
-	in.leave = nil
+	in.release = nil
 }
 
 const frameHeader = 5 // bytes: compressed or not, length
@@ -94,11 +94,11 @@ func (in *intake) read(stream wire) (mem.BufferSlice, error) {
 	if n <= largeBytes {
 		return stream.Read(n)
 	}
-	leave, err := in.room.Sent(in.ctx, n)
+	release, err := in.memory.Sent(in.ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	in.leave = append(in.leave, leave)
+	in.release = append(in.release, release)
 	type received struct {
 		data mem.BufferSlice
 		err  error
@@ -127,11 +127,11 @@ func (in *intake) decode(data mem.BufferSlice, message proto.Message) error {
 	if spent > MaxCost(in.method) {
 		return TooCostly()
 	}
-	leave, err := in.room.Decoded(in.ctx, spent)
+	release, err := in.memory.Decoded(in.ctx, spent)
 	if err != nil {
 		return err
 	}
-	in.leave = append(in.leave, leave)
+	in.release = append(in.release, release)
 	if err := decode(buffer.ReadOnlyData(), message); err != nil {
 		return err
 	}

@@ -56,37 +56,37 @@ func open(method string) bool { return strings.HasPrefix(method, "/grpc.") }
 
 // Bytes of large messages in memory at a time, for each server. Sent bytes count twice while they are put together. A
 // gateway has three servers: for gRPC, for HTTP at the edge, and for HTTP within. All in use, that is 3 * (2 * 16 +
-// 64) = 288 MiB. It fits the 512 MiB of deploy/kubernetes beside 100 MiB at rest. Calls wait for room.
+// 64) = 288 MiB. It fits the 512 MiB of deploy/kubernetes beside 100 MiB at rest. Calls wait for memory.
 const (
 	sentBytes    = 16 << 20
 	decodedBytes = 64 << 20
-	// largeBytes is the most that needs no room. gRPC receives as much of a call before it is read.
+	// largeBytes is the most that is not counted. gRPC receives as much of a call before it is read.
 	largeBytes = 64 << 10
 )
 
-// Room is for large messages.
-type Room struct{ sent, decoded *semaphore.Weighted }
+// MessageMemory bounds the memory of large messages.
+type MessageMemory struct{ sent, decoded *semaphore.Weighted }
 
-func newRoom() *Room {
-	return &Room{semaphore.NewWeighted(sentBytes), semaphore.NewWeighted(decodedBytes)}
+func newMessageMemory() *MessageMemory {
+	return &MessageMemory{semaphore.NewWeighted(sentBytes), semaphore.NewWeighted(decodedBytes)}
 }
 
-// Sent waits for room for an encoded message of n bytes. leave gives it back.
-func (r *Room) Sent(ctx context.Context, n int) (leave func(), err error) {
-	return enter(ctx, r.sent, n)
+// Sent waits for memory for an encoded message of n bytes. release frees it.
+func (m *MessageMemory) Sent(ctx context.Context, n int) (release func(), err error) {
+	return acquire(ctx, m.sent, n)
 }
 
-// Decoded waits for room for a decoded message of n bytes. Its caller may hold room from Sent. leave gives it back.
-func (r *Room) Decoded(ctx context.Context, n int) (leave func(), err error) {
-	return enter(ctx, r.decoded, n)
+// Decoded waits for memory for a decoded message of n bytes. Its caller may hold memory from Sent. release frees it.
+func (m *MessageMemory) Decoded(ctx context.Context, n int) (release func(), err error) {
+	return acquire(ctx, m.decoded, n)
 }
 
-func enter(ctx context.Context, room *semaphore.Weighted, n int) (func(), error) {
+func acquire(ctx context.Context, bytes *semaphore.Weighted, n int) (func(), error) {
 	if n <= largeBytes {
 		return func() {}, nil
 	}
-	if err := room.Acquire(ctx, int64(n)); err != nil {
+	if err := bytes.Acquire(ctx, int64(n)); err != nil {
 		return nil, Ended(ctx, err)
 	}
-	return func() { room.Release(int64(n)) }, nil
+	return func() { bytes.Release(int64(n)) }, nil
 }

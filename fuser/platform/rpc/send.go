@@ -21,6 +21,6 @@ func SendInTime[T any](send func(*T) error, message *T, limit time.Duration) err
 	case err := <-sent:
 		return err
 	case <-timer.C:
-		return status.Errorf(codes.DeadlineExceeded, "the receiver took nothing for %v", limit)
+		return status.Errorf(codes.DeadlineExceeded, "the client read nothing for %v", limit)
 	}
 }

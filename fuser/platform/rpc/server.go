@@ -3,7 +3,7 @@
 //
 // A call passes through a Server in these steps:
 //
-//  1. The muxer (doors) does the TLS handshake and hands HTTP/1.1 connections to the listener of Server.HTTP.
+//  1. The muxer does the TLS handshake and hands HTTP/1.1 connections to the listener of Server.HTTP.
 //  2. The registrar asks the Gate, which admits or refuses the call by its method and metadata.
 //  3. The intake reads each message within its limits of bytes and memory, decodes it and validates it.
 //  4. Call.Allow decides on the message. The handler then runs under Call.Answer, and panics are caught.
@@ -57,7 +57,7 @@ const (
 type Server struct {
 	*registrar
 	health *health.Server
-	doors  *doors
+	muxer  *muxer
 	log    *slog.Logger
 
 	concerns []func() string
@@ -65,11 +65,11 @@ type Server struct {
 
 // NewServer returns a server that bounds and validates requests, hides internal errors, survives panics and is traced.
 func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOption) *Server {
-	doors := newDoors()
+	mux := newMuxer()
 	var s *Server
 	known := sync.OnceValue(func() map[string]bool { return methods(s) }) // all are registered before it serves
 	options := append([]grpc.ServerOption{
-		grpc.Creds(doors),
+		grpc.Creds(mux),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeader),
 		grpc.StaticStreamWindowSize(streamWindow),
@@ -86,7 +86,7 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 5 * time.Minute, Time: 30 * time.Second, Timeout: 15 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, more...)
-	s = &Server{registrar: &registrar{Server: grpc.NewServer(options...), room: newRoom(), log: log}, health: health.NewServer(), doors: doors, log: log}
+	s = &Server{registrar: &registrar{Server: grpc.NewServer(options...), memory: newMessageMemory(), log: log}, health: health.NewServer(), muxer: mux, log: log}
 	s.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(s, s.health)
 	reflection.Register(s)
@@ -114,18 +114,18 @@ func (s *Server) Gate() Gate { return s.gate }
 // Encrypt makes the server speak TLS only and takes ownership of config. Call it before Run.
 func (s *Server) Encrypt(config *tls.Config) {
 	config.NextProtos = []string{"h2"}
-	s.doors.config = config
+	s.muxer.config = config
 }
 
 // HTTP returns a listener of the HTTP/1.1 connections, each a *tls.Conn after its handshake if the server speaks TLS.
 // Without it they are refused. Clients that offer both protocols, as browsers do, get HTTP/1.1. It is closed with the
 // server. Call it after Encrypt and before Run.
 func (s *Server) HTTP() net.Listener {
-	s.doors.http = make(chan net.Conn)
-	if s.doors.config != nil {
-		s.doors.config.NextProtos = []string{"http/1.1", "h2"}
+	s.muxer.http = make(chan net.Conn)
+	if s.muxer.config != nil {
+		s.muxer.config.NextProtos = []string{"http/1.1", "h2"}
 	}
-	return given{s.doors}
+	return httpListener{s.muxer}
 }
 
 // Ready sets health to SERVING, for the server and each of its services.
@@ -198,14 +198,14 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
 		s.health.Shutdown()
-		s.doors.close()
+		s.muxer.close()
 		force := time.AfterFunc(drainTime, s.Stop)
 		defer force.Stop()
 		s.GracefulStop()
 	})
-	defer s.doors.close()
-	if s.doors.http != nil {
-		listener = accepting{listener}
+	defer s.muxer.close()
+	if s.muxer.http != nil {
+		listener = handoffListener{listener}
 	}
 	err := s.Serve(listener)
 	if !stop() {
@@ -218,7 +218,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 }
 
 // ErrNotLoopback refuses an address that other machines can reach.
-var ErrNotLoopback = errors.New("is not loopback, so that other machines could reach it")
+var ErrNotLoopback = errors.New("is not a loopback address: other machines could reach it")
 
 // Listen opens a TCP listener. An address that other machines can reach is ErrNotLoopback unless remote is set. Set
 // it if calls are encrypted and callers known, or if the operator wants it.

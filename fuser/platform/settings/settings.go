@@ -38,7 +38,7 @@ var unsettable = []string{"help", "version", "config", "show-config", "manual"}
 
 // Source is the settings file. Embed it, without a name, in a program's flags.
 type Source struct {
-	Config string `help:"Configuration file, or \"off\" for none. If not given: triskele/PROGRAM.yaml in ~/.config, or the platform's own such folder, else in /etc." env:"TRISKELE_CONFIG" placeholder:"FILE"`
+	Config string `help:"Configuration file, or \"off\" for none. By default, triskele/PROGRAM.yaml in ~/.config or the platform's configuration folder, else in /etc." env:"TRISKELE_CONFIG" placeholder:"FILE"`
 
 	file *file
 }
@@ -119,7 +119,7 @@ func parse(path string, text []byte) (*file, error) {
 		err = decoder.Decode(&second)
 	}
 	if err == nil {
-		return nil, f.wrong(&second, "want one document: what follows --- would be ignored")
+		return nil, f.wrong(&second, "the file must have one YAML document: anything after --- would be ignored")
 	}
 	if !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
@@ -129,7 +129,7 @@ func parse(path string, text []byte) (*file, error) {
 		return f, nil
 	}
 	if f.root = document.Content[0]; f.root.Kind != yaml.MappingNode {
-		return nil, f.wrong(f.root, "want settings, each as KEY: VALUE")
+		return nil, f.wrong(f.root, "settings must have the form KEY: VALUE")
 	}
 	return f, nil
 }
@@ -162,14 +162,14 @@ func (f *file) check(node *kong.Node, mapping *yaml.Node) error {
 		child := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == key.Value })
 		switch {
 		case seen[key.Value]:
-			return f.wrong(key, "%q is there twice", key.Value)
+			return f.wrong(key, "%q is set twice", key.Value)
 		case child >= 0 && value.Kind == yaml.MappingNode:
 			if err := f.check(node.Children[child], value); err != nil {
 				return err
 			}
 		case known[key.Value]:
 		case child >= 0:
-			return f.wrong(key, "%q is a command: want its settings below it, each as KEY: VALUE", key.Value)
+			return f.wrong(key, "%q is a command: its settings must follow below it, each as KEY: VALUE", key.Value)
 		default:
 			for _, n := range node.Children {
 				known[n.Name] = true
@@ -279,7 +279,7 @@ func entry(mapping *yaml.Node, key string) *yaml.Node {
 func (f *file) text(flag *kong.Flag, value *yaml.Node) (string, error) {
 	scalar := func(n *yaml.Node) (string, error) {
 		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-			return "", f.wrong(n, "--%s: want a value", flag.Name)
+			return "", f.wrong(n, "--%s needs a value", flag.Name)
 		}
 		return n.Value, nil
 	}

@@ -114,13 +114,13 @@ func TestWrongFiles(t *testing.T) {
 		"nothing like it":       {"zzzzzzzzz: 3", `no setting is called "zzzzzzzzz"` + "\n"},
 		"the file itself":       {"config: x", `no setting is called "config"`},
 		"a command":             {"ask: 3", `prog.yaml:1: "ask" is a command`},
-		"twice":                 {"address: x\naddress: y", "prog.yaml:2: \"address\" is there twice"},
+		"twice":                 {"address: x\naddress: y", "prog.yaml:2: \"address\" is set twice"},
 		"no number":             {"ask:\n  limit: many", "prog.yaml:2: expected a valid"},
-		"no list":               {"ask:\n  limit: [1, 2]", "prog.yaml:2: --limit: want a value"},
-		"no value":              {"address:", "prog.yaml:1: --address: want a value"},
+		"no list":               {"ask:\n  limit: [1, 2]", "prog.yaml:2: --limit needs a value"},
+		"no value":              {"address:", "prog.yaml:1: --address needs a value"},
 		"not among the choices": {"ask:\n  kind: c", `--kind must be one of "a","b"`},
-		"two documents":         {"address: x\n---\nask: {limit: 3}", "prog.yaml:2: want one document"},
-		"no settings":           {"- a\n- b", "prog.yaml:1: want settings"},
+		"two documents":         {"address: x\n---\nask: {limit: 3}", "prog.yaml:2: the file must have one YAML document"},
+		"no settings":           {"- a\n- b", "prog.yaml:1: settings must have the form"},
 		"no YAML":               {"address: [x", "prog.yaml: line 1"},
 	} {
 		if _, _, err := parse(t, x.file, "ask"); err == nil || !strings.Contains(err.Error()+"\n", x.says) {

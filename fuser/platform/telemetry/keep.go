@@ -24,7 +24,7 @@ const (
 
 // Keep selects traces to export although the sampler left them out. Embed it in a program's flags.
 type Keep struct {
-	Slow time.Duration `name:"trace-slow" help:"Export the trace of a recall that fails, is degraded or takes at least this long, whatever OTEL_TRACES_SAMPLER leaves out; 0 leaves it to the sampler." default:"250ms" env:"TRISKELE_TRACE_SLOW"`
+	Slow time.Duration `name:"trace-slow" help:"Always export traces of recalls that fail, are degraded or take at least this long; 0 exports only what OTEL_TRACES_SAMPLER samples." default:"250ms" env:"TRISKELE_TRACE_SLOW"`
 }
 
 // Keeping makes the process export more traces than its sampler.

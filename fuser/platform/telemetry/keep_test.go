@@ -150,7 +150,7 @@ func TestSamplers(t *testing.T) {
 
 func TestReticence(t *testing.T) {
 	exported := tracetest.NewSpanRecorder()
-	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(reticent{exported}))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(redacting{exported}))
 	for _, scope := range []string{ScopeName, "github.com/exaring/otelpgx"} {
 		_, span := provider.Tracer(scope).Start(t.Context(), scope)
 		err := errors.New(`invalid input syntax for type json: "quokka"`)

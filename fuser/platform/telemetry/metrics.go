@@ -63,7 +63,7 @@ func (p *Process) readers() (out []sdkmetric.Reader) {
 // countPanics reports the panics of the whole process. One service has to do it.
 func countPanics(provider metric.MeterProvider) {
 	if _, err := provider.Meter(ScopeName).Int64ObservableCounter("triskele.panics",
-		metric.WithDescription("Panics that were caught, in calls and beside them; the log has their stacks."),
+		metric.WithDescription("Panics caught, in calls and in background work; the log has their stacks."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(panics.Count())
 			return nil

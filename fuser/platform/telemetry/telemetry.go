@@ -5,7 +5,7 @@
 //  2. Process.Service makes a service's tracer and meter providers, which carry its name.
 //  3. Sampled spans go to the exporter. The keeper holds other spans until their trace ends here. It then exports
 //     failed, degraded and slow traces.
-//  4. reticent drops the error texts of other libraries from exported spans.
+//  4. redacting drops the error texts of other libraries from exported spans.
 //  5. The Recorder keeps the spans of watched traces, so that an answer can carry them.
 //  6. Metrics are pushed by an exporter, served to Prometheus by Process.Metrics, or both.
 package telemetry
@@ -90,7 +90,7 @@ func Start(ctx context.Context, options ...Option) (*Process, error) {
 		if err != nil {
 			return nil, fmt.Errorf("span exporter: %w", err)
 		}
-		p.exporter = reticent{sdktrace.NewBatchSpanProcessor(exporter)}
+		p.exporter = redacting{sdktrace.NewBatchSpanProcessor(exporter)}
 		if p.keep.wanted() {
 			p.keeper = newKeeper(p.keep.Slow, p.exporter)
 		}

@@ -105,7 +105,7 @@ func (d document) spans(add func(string, *triskelev1.Span) error) error {
 		for _, scope := range of.ScopeSpans {
 			for _, s := range scope.Spans {
 				if s.TraceID == "" || s.SpanID == "" {
-					return fmt.Errorf("span %q has no id, or none of its trace", s.Name)
+					return fmt.Errorf("span %q lacks its id or its trace's", s.Name)
 				}
 				if err := add(string(s.TraceID), s.message(service)); err != nil {
 					return err
@@ -179,7 +179,7 @@ func (i *id) UnmarshalJSON(text []byte) error {
 	case 12, 24:
 		raw, err = base64.StdEncoding.DecodeString(s)
 	default:
-		err = errors.New("it has a length that no id has")
+		err = errors.New("its length is not that of an id")
 	}
 	if err != nil {
 		return fmt.Errorf("id %.40q: %w", s, err)
@@ -197,7 +197,7 @@ type nanos int64
 func (n *nanos) UnmarshalJSON(text []byte) error {
 	value, err := strconv.ParseUint(strings.Trim(string(text), `"`), 10, 64)
 	if err != nil || value > math.MaxInt64 {
-		return fmt.Errorf("time %.40s cannot be", text)
+		return fmt.Errorf("time %.40s is out of range", text)
 	}
 	*n = nanos(value)
 	return nil

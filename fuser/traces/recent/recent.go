@@ -46,7 +46,7 @@ type Leg struct {
 	Start                 time.Duration // after the recall
 	Budget, Spent, Queued time.Duration
 	Hits                  int
-	Spare                 bool // not waited for: it was unneeded
+	Unneeded              bool // not waited for: it could no longer matter
 }
 
 // Stage is another part of a recall.

@@ -42,7 +42,7 @@ func (r *Recall) Trace() otlp.Trace {
 		span.Failed = l.State == triskelev1.LegState_LEG_STATE_FAILED || l.State == triskelev1.LegState_LEG_STATE_TIMED_OUT
 		for name, value := range map[string]string{
 			"leg": l.Name, "state": strings.TrimPrefix(l.State.String(), "LEG_STATE_"), "reason": l.Reason, "hits": strconv.Itoa(l.Hits),
-			"budget_us": micros(l.Budget), "spent_us": micros(l.Spent), "queued_us": micros(l.Queued), "spare": strconv.FormatBool(l.Spare),
+			"budget_us": micros(l.Budget), "spent_us": micros(l.Spent), "queued_us": micros(l.Queued), "unneeded": strconv.FormatBool(l.Unneeded),
 		} {
 			span.Attributes["triskele."+name] = value
 		}

@@ -220,7 +220,7 @@ func read(in io.Reader, fn func(*namespace, *record.Record) error) (Contents, er
 		number++
 		damaged := func(what string) error { return &DamagedError{number, what} }
 		if last != nil {
-			return contents, damaged("there is something after the end")
+			return contents, damaged("data follows the end")
 		}
 		var l line
 		decoder := json.NewDecoder(bytes.NewReader(lines.Bytes()))
@@ -230,7 +230,7 @@ func read(in io.Reader, fn func(*namespace, *record.Record) error) (Contents, er
 		}
 		switch {
 		case (number == 1) != (l.Backup != 0):
-			return contents, damaged("this is not where a backup begins")
+			return contents, damaged("the header of a backup is missing")
 		case l.Backup > format:
 			return contents, damaged("a newer program wrote it")
 		case l.Namespace != nil:
@@ -249,7 +249,7 @@ func read(in io.Reader, fn func(*namespace, *record.Record) error) (Contents, er
 			}
 		case l.End != nil:
 			if l.End.SHA256 != hex.EncodeToString(sum.Sum(nil)) || l.End.Contents != contents {
-				return contents, damaged("the checksum is another")
+				return contents, damaged("the checksum does not match")
 			}
 			last = l.End
 		}
@@ -258,11 +258,11 @@ func read(in io.Reader, fn func(*namespace, *record.Record) error) (Contents, er
 	}
 	switch {
 	case errors.Is(lines.Err(), bufio.ErrTooLong):
-		return contents, &DamagedError{number + 1, "it is too long"}
+		return contents, &DamagedError{number + 1, "the line is too long"}
 	case lines.Err() != nil:
 		return contents, lines.Err()
 	case last == nil:
-		return contents, &DamagedError{number, "the rest is missing"}
+		return contents, &DamagedError{number, "the file ends too early"}
 	}
 	return contents, nil
 }

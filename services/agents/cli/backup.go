@@ -2,10 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/triskele/triskele/services/agents/backup"
 	"github.com/triskele/triskele/services/agents/internal/render"
@@ -14,32 +13,24 @@ import (
 )
 
 type backupCmd struct {
-	File     string        `arg:"" help:"File to write, complete or not at all."`
+	File     string        `arg:"" help:"File to write. It appears only when it is complete."`
 	Database databaseFlags `embed:""`
 	jsonFlag
 }
 
 // Help is shown below the flags.
 func (*backupCmd) Help() string {
-	return "Writes every memory of every namespace, with a checksum, while the services run: each namespace as of one moment, at which it has all that was acknowledged before the backup began. Indexes are not part of it; facts added to the graph and the curator's decisions are not either."
+	return "Writes every memory of every namespace, with a checksum, while the services run. Each namespace is a snapshot with all writes acknowledged before the backup began. Indexes, facts added to the graph and the curator's decisions are left out."
 }
-
-// Validate implements kong's interface.
-func (c *backupCmd) Validate() error { return c.Database.check() }
 
 // Run writes the file.
 func (c *backupCmd) Run(ctx context.Context, env *Env) error {
-	return withMigrated(ctx, env, c.Database, func(b backend.Backend) (err error) {
-		file, err := os.CreateTemp(filepath.Dir(c.File), ".triskele-backup-*") // only its owner can read it
-		if err != nil {
+	return c.Database.migrated(ctx, env, func(b backend.Backend) error {
+		var contents backup.Contents
+		if err := writeWhole(c.File, func(out io.Writer) (err error) {
+			contents, err = backup.Write(ctx, b.Memory(), b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()), out)
 			return err
-		}
-		defer func() { _ = os.Remove(file.Name()) }() // does nothing after the rename
-		contents, err := backup.Write(ctx, b.Memory(), b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()), file)
-		if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-			return err
-		}
-		if err := os.Rename(file.Name(), c.File); err != nil {
+		}); err != nil {
 			return err
 		}
 		return c.result(env, contents, "wrote "+holding(contents)+" to "+c.File+"\n")
@@ -55,11 +46,8 @@ type restoreCmd struct {
 
 // Help is shown below the flags.
 func (*restoreCmd) Help() string {
-	return "Verifies the whole file before anything is written. The database must have been migrated. Memories that are there already, the same to the letter, are left alone, so that it can be repeated; one that differs ends it. The indexes follow when the services run."
+	return "Verifies the whole file before it writes anything. The database must be migrated. Equal memories that exist already are skipped, so a restore can be repeated; a memory that differs ends it. The services then update the indexes."
 }
-
-// Validate implements kong's interface.
-func (c *restoreCmd) Validate() error { return c.Database.check() }
 
 // Run restores the file.
 func (c *restoreCmd) Run(ctx context.Context, env *Env) error {
@@ -73,9 +61,9 @@ func (c *restoreCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		return c.result(env, contents, c.File+" is whole: "+holding(contents)+"\n")
+		return c.result(env, contents, c.File+" is complete: "+holding(contents)+"\n")
 	}
-	return withMigrated(ctx, env, c.Database, func(b backend.Backend) error {
+	return c.Database.migrated(ctx, env, func(b backend.Backend) error {
 		contents, err := backup.Restore(ctx, b.Memory(), b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()), file)
 		if err != nil {
 			return err
@@ -86,21 +74,4 @@ func (c *restoreCmd) Run(ctx context.Context, env *Env) error {
 
 func holding(c backup.Contents) string {
 	return fmt.Sprintf("%s of %s", render.Count(c.Memories, "memory", "memories"), render.Count(c.Namespaces, "namespace", "namespaces"))
-}
-
-// withMigrated opens a database that has this program's schema and calls fn.
-func withMigrated(ctx context.Context, env *Env, database databaseFlags, fn func(backend.Backend) error) error {
-	t, err := database.target(env)
-	if err != nil {
-		return err
-	}
-	if err := t.exists(); err != nil {
-		return err
-	}
-	return t.with(ctx, func(b backend.Backend) error {
-		if err := b.Check(ctx); err != nil {
-			return err
-		}
-		return fn(b)
-	})
 }

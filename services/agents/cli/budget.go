@@ -17,20 +17,20 @@ import (
 )
 
 type budgetCmd struct {
-	Admin   string            `help:"Read the recalls that a running gateway remembers, from the URL of its admin port: what is done if nothing else is named." default:"http://127.0.0.1:7410" placeholder:"URL"`
+	Admin   string            `help:"Read the recalls that a running gateway keeps, from the URL of its admin port. This is the default source." default:"http://127.0.0.1:7410" placeholder:"URL"`
 	OTLP    string            `name:"otlp" help:"Read a file of OTLP JSON instead, as a collector's file exporter writes it; - for standard input." xor:"source" placeholder:"FILE"`
-	Jaeger  string            `help:"Ask a Jaeger instead, at the URL of its page." xor:"source" placeholder:"URL"`
-	Tempo   string            `help:"Ask a Tempo instead, at the URL of its query API." xor:"source" placeholder:"URL"`
-	Header  map[string]string `help:"Header for whoever is asked, such as X-Scope-OrgID=team or Authorization=..." env:"TRISKELE_TRACES_HEADER" secret:"" placeholder:"NAME=VALUE"`
+	Jaeger  string            `help:"Query Jaeger instead, at the URL of its page." xor:"source" placeholder:"URL"`
+	Tempo   string            `help:"Query Tempo instead, at the URL of its query API." xor:"source" placeholder:"URL"`
+	Header  map[string]string `help:"Header for the queries, such as X-Scope-OrgID=team or Authorization=..." env:"TRISKELE_TRACES_HEADER" secret:"" placeholder:"NAME=VALUE"`
 	Service string            `help:"Name of the gateway in the traces." default:"fuser"`
-	Last    time.Duration     `help:"How far back to ask Jaeger or Tempo." default:"1h"`
-	Limit   int               `help:"Traces at most." default:"2000"`
+	Last    time.Duration     `help:"How far back to query Jaeger or Tempo." default:"1h"`
+	Limit   int               `help:"Maximum number of traces." default:"2000"`
 	Budgets []time.Duration   `help:"Budgets to try." default:"10ms,15ms,20ms,30ms,50ms,70ms,100ms,150ms,200ms,300ms,500ms,700ms,1s" placeholder:"TIME"`
-	Leg     []string          `help:"How the gateway's legs divide a budget, as fuserd is told; not needed for the default." env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
-	Quality []byte            `help:"JSON file of an evaluation's report, such as docs/evidence/fusion.json, to say what recall a budget leaves." type:"filecontent" placeholder:"FILE"`
+	Leg     []string          `help:"The gateway's legs, as given to fuserd; not needed for the default." env:"TRISKELE_LEGS" sep:";" placeholder:"LEG"`
+	Quality []byte            `help:"JSON file of an evaluation's report, such as docs/evidence/fusion.json, to estimate the recall that a budget leaves." type:"filecontent" placeholder:"FILE"`
 	JSON    bool              `help:"Print the report as JSON." xor:"form"`
-	HTML    bool              `help:"Print it as a page that needs nothing else." xor:"form"`
-	SVG     bool              `help:"Print the plot." xor:"form"`
+	HTML    bool              `help:"Print the report as a self-contained HTML page." xor:"form"`
+	SVG     bool              `help:"Print the report's plot as SVG." xor:"form"`
 }
 
 // Validate checks the ranges.
@@ -39,7 +39,7 @@ func (c *budgetCmd) Validate() error {
 		return errors.New("--limit must be 1 or more")
 	}
 	if len(c.Budgets) == 0 {
-		return errors.New("--budgets needs one at least")
+		return errors.New("--budgets needs at least one")
 	}
 	for _, b := range c.Budgets {
 		if b <= 0 {
@@ -72,7 +72,7 @@ func (c *budgetCmd) Run(ctx context.Context, env *Env) error {
 	}
 	report, err := spending.Analyse(recorded, rule, c.Budgets, quality)
 	if errors.Is(err, spending.ErrNothing) {
-		return fmt.Errorf("%s has no recall: is it traced, and sampled?", source)
+		return fmt.Errorf("%s has no recall: are recalls traced and sampled?", source)
 	}
 	if err != nil {
 		return err

@@ -43,10 +43,10 @@ var about = manual.Program{
 	Name:        "triskele",
 	Description: `A recall service for agents: remembers short texts and finds the ones that matter. Start it with "triskele up".`,
 	Exits: []manual.Exit{
-		{Code: exitOK, Meaning: "Success, having nothing to do included. Always, for hook."},
-		{Code: exitFailure, Meaning: "Failure: standard error says of what."},
-		{Code: exitUsage, Meaning: "Wrong usage: the command line, a variable or the configuration file."},
-		{Code: exitPartly, Meaning: "More is to be done: migrations are missing, an import skipped some."},
+		{Code: exitOK, Meaning: "Success, also if there was nothing to do. The hook always exits so."},
+		{Code: exitFailure, Meaning: "Failure: standard error has the cause."},
+		{Code: exitUsage, Meaning: "Wrong usage: an error in the command line, an environment variable or the configuration file."},
+		{Code: exitPartly, Meaning: "Something is left to do: migrations are missing, or an import skipped something."},
 	},
 }
 
@@ -94,22 +94,22 @@ type commands struct {
 	Export     exportCmd     `cmd:"" group:"Memories:" help:"Write every memory of a namespace as JSONL."`
 	MCP        mcpCmd        `cmd:"" group:"Agents:" name:"mcp" help:"Offer the memories to an agent over the Model Context Protocol."`
 	Hook       hookCmd       `cmd:"" group:"Agents:" help:"Print what is known about a prompt, for an agent's hook."`
-	Curation   curationCmd   `cmd:"" group:"Memories:" help:"See and undo what the curator's model decided about new memories."`
+	Curation   curationCmd   `cmd:"" group:"Memories:" help:"List and revert the curator's decisions about new memories."`
 	Namespace  namespaceCmd  `cmd:"" group:"Memories:" help:"List, count, rename or delete namespaces."`
 	Backup     backupCmd     `cmd:"" group:"Look after it:" help:"Write all namespaces of a database into a file with a checksum, while it is in use."`
-	Restore    restoreCmd    `cmd:"" group:"Look after it:" help:"Verify a backup and store what it holds."`
+	Restore    restoreCmd    `cmd:"" group:"Look after it:" help:"Verify a backup and store its memories."`
 	Doctor     doctorCmd     `cmd:"" group:"Look after it:" help:"Check that everything works."`
-	Graph      graphCmd      `cmd:"" group:"Look after it:" help:"Look into the graph of a namespace, and add facts to it, in the database itself."`
-	Queue      queueCmd      `cmd:"" group:"Look after it:" help:"Look after what the indexes have yet to catch up with, in the database itself."`
+	Graph      graphCmd      `cmd:"" group:"Look after it:" help:"Inspect the graph of a namespace and add facts to it, in the database itself."`
+	Queue      queueCmd      `cmd:"" group:"Look after it:" help:"List and retry memories that wait to be indexed, in the database itself."`
 	Reembed    reembedCmd    `cmd:"" group:"Look after it:" help:"Change the embedding model of a database, without downtime."`
-	Models     modelsCmd     `cmd:"" group:"Look after it:" help:"List a database's embedding models, and care for them."`
-	Lexical    lexicalCmd    `cmd:"" group:"Look after it:" help:"Care for the index of words."`
-	Migrate    migrateCmd    `cmd:"" group:"Look after it:" help:"Bring a database to this program's schema, or show how far it is and what is to do."`
+	Models     modelsCmd     `cmd:"" group:"Look after it:" help:"List and manage the embedding models of a database."`
+	Lexical    lexicalCmd    `cmd:"" group:"Look after it:" help:"Configure and rebuild the lexical index."`
+	Migrate    migrateCmd    `cmd:"" group:"Look after it:" help:"Migrate a database to this program's schema, or show what is missing."`
 	Demo       demoCmd       `cmd:"" group:"Try it:" help:"Show what recall does, on a temporary database."`
 	Eval       evalCmd       `cmd:"" group:"Try it:" help:"Measure recall on a data set with known answers."`
-	Budget     budgetCmd     `cmd:"" group:"Look after it:" help:"Say from recorded traces which hop spends the time of recalls, and what another budget would have dropped and cost."`
+	Budget     budgetCmd     `cmd:"" group:"Look after it:" help:"Show from recorded traces where recalls spend their time, and what another budget would drop and cost."`
 	Token      tokenCmd      `cmd:"" group:"Look after it:" help:"Make, list and revoke the tokens that callers show to a gateway."`
-	Config     configCmd     `cmd:"" group:"Look after it:" help:"Show the settings, and where each comes from."`
+	Config     configCmd     `cmd:"" group:"Look after it:" help:"Show the settings and the source of each."`
 	Completion completionCmd `cmd:"" group:"This program:" help:"Print the completion script of a shell."`
 	Man        manCmd        `cmd:"" group:"This program:" help:"Print the manual page."`
 	Version    versionCmd    `cmd:"" group:"This program:" help:"Print the version."`
@@ -178,6 +178,19 @@ func (e *Env) printJSON(m proto.Message) error {
 		return err
 	}
 	return e.print(string(text))
+}
+
+// answerFlag is for commands that print the answer to one call.
+type answerFlag struct {
+	JSON bool `help:"Print the server's answer as JSON."`
+}
+
+// answer prints a message as JSON with --json, else text.
+func (f answerFlag) answer(env *Env, m proto.Message, text string) error {
+	if f.JSON {
+		return env.printJSON(m)
+	}
+	return env.print(text)
 }
 
 // jsonFlag is for commands that print a result.

@@ -428,7 +428,7 @@ func TestDataFolder(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	database := "--sqlite=" + filepath.Join(t.TempDir(), "m.db")
-	if got := run("", "migrate", "status", "--store=sqlite", database); got.code != 1 || !strings.Contains(got.err, "there is no database at") {
+	if got := run("", "migrate", "status", "--store=sqlite", database); got.code != 1 || !strings.Contains(got.err, "no database exists at") {
 		t.Errorf("status of nothing: %+v", got)
 	}
 	wantContains(t, "migrate up", must(t, "", "migrate", "up", "--store=sqlite", database), "applied memory 301_", "applied graph 301_")
@@ -459,7 +459,7 @@ func TestDoctor(t *testing.T) {
 			failed++
 		}
 	}
-	if got.code != 1 || failed != 2 || !strings.Contains(got.err, "not in order: gateway, database") {
+	if got.code != 1 || failed != 2 || !strings.Contains(got.err, "failed checks: gateway, database") {
 		t.Errorf("doctor of nothing: %+v", got)
 	}
 	file := "--sqlite=" + filepath.Join(t.TempDir(), "m.db")

@@ -13,17 +13,17 @@ import (
 )
 
 type configCmd struct {
-	Show configShowCmd `cmd:"" help:"Show what is set, and by what: the environment, the configuration file or the default."`
+	Show configShowCmd `cmd:"" help:"Show each setting and its source: the environment, the configuration file or the default."`
 }
 
 type configShowCmd struct {
-	Command []string `arg:"" optional:"" help:"Show all settings of this command, such as recall or graph stats. If not given: what is set of all commands."`
+	Command []string `arg:"" optional:"" help:"Show all settings of this command, such as recall or graph stats. By default, only changed settings of all commands are shown."`
 	JSON    bool     `help:"Print each setting as a line of JSON."`
 }
 
 // Help is shown below the flags.
 func (*configShowCmd) Help() string {
-	return "A flag counts more than an environment variable, that more than the configuration file, and that more than the default. In the file, a setting at the top is called as its variable without TRISKELE_, in lower case and with hyphens, and holds for all commands; one for a single command stands below the command's name and is called as the flag. Secrets are masked."
+	return "A flag overrides its environment variable, which overrides the configuration file, which overrides the default. In the file, a setting at the top level applies to all commands and has its variable's name without TRISKELE_, in lower case and with hyphens. A setting for one command stands below the command's name and has the flag's name. Secrets are masked."
 }
 
 // Run lists settings.
@@ -31,7 +31,7 @@ func (c *configShowCmd) Run(_ context.Context, env *Env, parsed *kong.Context, s
 	node := parsed.Model.Node
 	for _, name := range c.Command {
 		if node = child(node, name); node == nil {
-			return fmt.Errorf("there is no command %q: see `triskele --help`", strings.Join(c.Command, " "))
+			return fmt.Errorf("no command is called %q: see `triskele --help`", strings.Join(c.Command, " "))
 		}
 	}
 	var list []settings.Setting

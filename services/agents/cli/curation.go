@@ -11,10 +11,10 @@ import (
 )
 
 type curationCmd struct {
-	List   curationListCmd   `cmd:"" help:"List what the curator decided, newest first."`
-	Show   curationShowCmd   `cmd:"" help:"Show what the curator decided about a memory, with the texts concerned."`
-	Revert curationRevertCmd `cmd:"" help:"Undo a decision: what it changed is as it was before, and is not judged again."`
-	Off    curationOffCmd    `cmd:"" help:"Switch curation off in a database and drop what waits for it. Decisions stay, and can be reverted."`
+	List   curationListCmd   `cmd:"" help:"List the curator's decisions, newest first."`
+	Show   curationShowCmd   `cmd:"" help:"Show the curator's decisions about a memory, with their texts."`
+	Revert curationRevertCmd `cmd:"" help:"Revert a decision: its memories get their earlier state and are not judged again."`
+	Off    curationOffCmd    `cmd:"" help:"Switch curation off in a database and drop its queue. Decisions stay and can be reverted."`
 }
 
 // Help is shown below the commands.
@@ -23,7 +23,7 @@ func (*curationCmd) Help() string {
 }
 
 type curationListCmd struct {
-	Limit     int           `help:"How many at most; 0 lists all." default:"20"`
+	Limit     int           `help:"Maximum number of decisions; 0 lists all." default:"20"`
 	Memory    string        `help:"Only decisions about this memory." placeholder:"ID"`
 	JSON      bool          `help:"Print each decision as a line of JSON."`
 	Namespace namespaceFlag `embed:""`
@@ -45,7 +45,7 @@ func (c *curationListCmd) Run(ctx context.Context, env *Env) error {
 		return env.print(string(line))
 	})
 	if err == nil && listed == 0 && !c.JSON {
-		return env.print("nothing was decided\n")
+		return env.print("no decisions\n")
 	}
 	return err
 }
@@ -79,7 +79,7 @@ func (g gatewayFlags) decisions(ctx context.Context, namespace, memory string, l
 }
 
 type curationShowCmd struct {
-	ID        string        `arg:"" name:"id" help:"Id of a memory, the new one or the older."`
+	ID        string        `arg:"" name:"id" help:"Id of the new or the older memory."`
 	JSON      bool          `help:"Print each decision, with the memories, as a line of JSON."`
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
@@ -111,7 +111,7 @@ func (c *curationShowCmd) Run(ctx context.Context, env *Env) error {
 		})
 	})
 	if err == nil && !shown && !c.JSON {
-		return env.print("nothing was decided\n")
+		return env.print("no decisions\n")
 	}
 	return err
 }
@@ -130,8 +130,8 @@ func (e *Env) printWith(d *triskelev1.Decision, memories *triskelev1.GetResponse
 }
 
 type curationRevertCmd struct {
-	ID        string        `arg:"" name:"id" help:"Id of the decision."`
-	JSON      bool          `help:"Print the server's answer as JSON."`
+	ID string `arg:"" name:"id" help:"Id of the decision."`
+	answerFlag
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
 }
@@ -143,10 +143,7 @@ func (c *curationRevertCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return env.printJSON(resp)
-		}
-		return env.print(fmt.Sprintf("reverted: %s is as it was before the %s\n", resp.GetDecision().GetMemoryId(), render.Action(resp.GetDecision().GetAction())))
+		return c.answer(env, resp, fmt.Sprintf("reverted: %s is as it was before the %s\n", resp.GetDecision().GetMemoryId(), render.Action(resp.GetDecision().GetAction())))
 	})
 }
 
@@ -155,19 +152,9 @@ type curationOffCmd struct {
 	Database databaseFlags `embed:""`
 }
 
-// Validate implements kong's interface.
-func (c *curationOffCmd) Validate() error { return c.Database.check() }
-
 // Run switches curation off. A process started with a model switches it on again.
 func (c *curationOffCmd) Run(ctx context.Context, env *Env) error {
-	t, err := c.Database.target(env)
-	if err == nil {
-		err = t.exists()
-	}
-	if err != nil {
-		return err
-	}
-	return t.with(ctx, func(b backend.Backend) error {
+	return c.Database.existing(ctx, env, func(b backend.Backend) error {
 		if err := b.Memory().SetCuration(ctx, false); err != nil {
 			return err
 		}

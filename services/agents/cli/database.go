@@ -21,13 +21,13 @@ type databaseFlags struct {
 	Postgres string `help:"PostgreSQL connection URL." env:"TRISKELE_POSTGRES" placeholder:"URL" group:"Database:"`
 }
 
-// check implements Validate for commands.
-func (d databaseFlags) check() error {
+// Validate implements kong's interface.
+func (d databaseFlags) Validate() error {
 	switch {
 	case d.Store == "postgres" && d.Postgres == "":
 		return errors.New("--store postgres needs --postgres URL")
 	case d.Store == "" && d.Postgres != "" && d.SQLite != "":
-		return errors.New("both --sqlite and --postgres are given: say which with --store")
+		return errors.New("both --sqlite and --postgres are given: choose one with --store")
 	}
 	return nil
 }
@@ -97,9 +97,31 @@ func (t target) exists() error {
 		return nil
 	}
 	if _, err := os.Stat(t.path); err != nil {
-		return fmt.Errorf("there is no database at %s: `triskele up` or `triskele migrate up` makes one", t.path)
+		return fmt.Errorf("no database exists at %s: `triskele up` or `triskele migrate up` creates one", t.path)
 	}
 	return nil
+}
+
+// existing calls fn with a database that exists.
+func (d databaseFlags) existing(ctx context.Context, env *Env, fn func(backend.Backend) error) error {
+	t, err := d.target(env)
+	if err != nil {
+		return err
+	}
+	if err := t.exists(); err != nil {
+		return err
+	}
+	return t.with(ctx, fn)
+}
+
+// migrated calls fn with a database in which these tracks, or all if none is named, have this program's schema.
+func (d databaseFlags) migrated(ctx context.Context, env *Env, fn func(backend.Backend) error, tracks ...string) error {
+	return d.existing(ctx, env, func(b backend.Backend) error {
+		if err := b.Check(ctx, tracks...); err != nil {
+			return err
+		}
+		return fn(b)
+	})
 }
 
 // with calls fn with the opened database.

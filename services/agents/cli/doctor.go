@@ -34,11 +34,8 @@ type doctorCmd struct {
 
 // Help is shown below the flags.
 func (*doctorCmd) Help() string {
-	return "Asks the gateway and, through it, every leg. With --sqlite, --postgres or --store it also looks at the database itself, with --tls-cert and --tls-ca at these files. Each line says what to do next if something is wrong. Warnings do not count as failure."
+	return "Checks the gateway and, through it, every leg. With --sqlite, --postgres or --store it also checks the database; with --tls-cert and --tls-ca, these files. A line about a problem says what to do. Warnings do not count as failures."
 }
-
-// Validate implements kong's interface.
-func (c *doctorCmd) Validate() error { return c.Database.check() }
 
 // verdict is a check's result.
 type verdict string
@@ -82,7 +79,7 @@ func (c *doctorCmd) Run(ctx context.Context, env *Env) error {
 		}
 	}
 	if len(failed) > 0 {
-		return fmt.Errorf("not in order: %s", strings.Join(failed, ", "))
+		return fmt.Errorf("failed checks: %s", strings.Join(failed, ", "))
 	}
 	return nil
 }
@@ -144,7 +141,7 @@ func checkIndex(leg *triskelev1.LegIndexStatus, found *findings) {
 	name := leg.GetLeg() + " index"
 	st := leg.GetStatus()
 	if st == nil {
-		found.add(fail, name, "cannot be asked: %s", leg.GetError())
+		found.add(fail, name, "no status: %s", leg.GetError())
 		return
 	}
 	v, detail := ok, render.Count(st.GetIndexed(), "memory", "memories")
@@ -206,10 +203,10 @@ func checkBudgets(resp *triskelev1.RecallResponse, found *findings) {
 		}
 	}
 	if largest > whole {
-		found.add(fail, "budgets", "%s has %s of a recall's %s: set its share or cap (--leg) lower", of, render.Duration(largest), render.Duration(whole))
+		found.add(fail, "budgets", "the budget of %s is %s, longer than the recall's %s: lower its share or cap (--leg)", of, render.Duration(largest), render.Duration(whole))
 		return
 	}
-	found.add(ok, "budgets", "a recall had %s, and %s the most of it: %s", render.Duration(whole), of, render.Duration(largest))
+	found.add(ok, "budgets", "the recall's budget was %s; the largest part, %[3]s, went to %[2]s", render.Duration(whole), of, render.Duration(largest))
 }
 
 // database checks the database directly.
@@ -304,9 +301,9 @@ func checkModels(models []dense.ModelInfo, found *findings) {
 		case dense.Active:
 			found.add(ok, "model", "%s is active, with %s", m.Model, vectors)
 		case dense.Building:
-			found.add(warn, "model", "%s is being built, with %s so far: `triskele reembed` goes on, `triskele models cancel` gives up", m.Model, vectors)
+			found.add(warn, "model", "%s is being built, with %s so far: `triskele reembed` continues, `triskele models cancel` removes it", m.Model, vectors)
 		case dense.Retired:
-			found.add(warn, "model", "%s is retired, with %s: when nothing runs with it any more, `triskele models prune` removes them", m.Model, vectors)
+			found.add(warn, "model", "%s is retired, with %s: `triskele models prune` removes them, once no service uses the model", m.Model, vectors)
 		}
 	}
 }
@@ -323,6 +320,6 @@ func checkMode(t target, found *findings) {
 	if err != nil {
 		found.add(fail, "file", "%s", err.Error())
 	} else if info.Mode().Perm()&0o077 != 0 {
-		found.add(warn, "file", "%s can be read by others: mode %v, want -rw-------", t.path, info.Mode().Perm())
+		found.add(warn, "file", "other users can read %s: its mode is %v and should be -rw-------", t.path, info.Mode().Perm())
 	}
 }

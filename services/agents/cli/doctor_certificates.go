@@ -21,7 +21,7 @@ func checkCertificates(files auth.TLS, now time.Time, found *findings) {
 		text, err := os.ReadFile(files.CA)
 		roots = x509.NewCertPool()
 		if err != nil || !roots.AppendCertsFromPEM(text) {
-			found.add(fail, "authorities", "there is no certificate to be read in %s: --tls-ca has to name a PEM file", files.CA)
+			found.add(fail, "authorities", "%s has no readable certificate: --tls-ca must name a PEM file", files.CA)
 			return
 		}
 	}
@@ -53,7 +53,7 @@ func checkCertificates(files auth.TLS, now time.Time, found *findings) {
 	if _, err := chain[0].Verify(x509.VerifyOptions{
 		Roots: roots, Intermediates: between, CurrentTime: chain[0].NotBefore.Add(time.Second), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	}); err != nil {
-		found.add(fail, "certificate", "%s is not from the authorities in %s: %v; put those between into the file, after the certificate", files.Cert, files.CA, err)
+		found.add(fail, "certificate", "%s was not issued by the authorities in %s: %v; append the intermediate certificates to the file", files.Cert, files.CA, err)
 	}
 }
 
@@ -71,12 +71,12 @@ func checkExpiry(name string, chain []*x509.Certificate, now time.Time, found *f
 	left := first.NotAfter.Sub(now)
 	switch {
 	case left <= 0:
-		found.add(fail, name, "%s expired %s ago: replace the files, which are read again while programs run", first.Subject, render.Duration(-left))
+		found.add(fail, name, "%s expired %s ago: replace the files; running programs reload them", first.Subject, render.Duration(-left))
 	case now.Before(chain[0].NotBefore):
-		found.add(fail, name, "%s holds only from %s: is this host's clock right?", chain[0].Subject, chain[0].NotBefore.Format(time.RFC3339))
+		found.add(fail, name, "%s is valid only from %s: is this host's clock right?", chain[0].Subject, chain[0].NotBefore.Format(time.RFC3339))
 	case left < soonExpired:
-		found.add(warn, name, "%s expires in %s: replace the files, which are read again while programs run", first.Subject, render.Duration(left))
+		found.add(warn, name, "%s expires in %s: replace the files; running programs reload them", first.Subject, render.Duration(left))
 	default:
-		found.add(ok, name, "%s holds until %s", chain[0].Subject, first.NotAfter.Format(time.DateOnly))
+		found.add(ok, name, "%s is valid until %s", chain[0].Subject, first.NotAfter.Format(time.DateOnly))
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/triskele/triskele/services/agents/internal/render"
-	"github.com/triskele/triskele/services/store/trouble"
+	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/wiring/backend"
 )
 
@@ -15,8 +15,8 @@ const (
 	skewShown, skewBad = time.Second, time.Minute
 	// longStandbyLag is the standby lag that causes a warning.
 	longStandbyLag = 30 * time.Second
-	// littleRoom is about what a busy file grows by in hours.
-	littleRoom = 256 << 20
+	// lowDisk is about what a busy file grows by in hours.
+	lowDisk = 256 << 20
 )
 
 // checkExamined reports the database's self-examination.
@@ -26,7 +26,7 @@ func checkExamined(e backend.Examination, server bool, found *findings) {
 	} else if server {
 		found.add(ok, "versions", "the server and its extensions are new enough")
 	}
-	checkRoom(e, found)
+	checkDisk(e, found)
 	for _, damage := range e.Damage {
 		found.add(fail, "file", "the file is damaged (%s): stop what uses it and restore a backup", damage)
 	}
@@ -35,34 +35,34 @@ func checkExamined(e backend.Examination, server bool, found *findings) {
 		checkStandbys(e, found)
 	}
 	for _, name := range e.Invalid {
-		found.add(fail, "indexes", "%s was begun and not finished, so searches pass it by: REINDEX INDEX CONCURRENTLY %[1]s", name)
+		found.add(fail, "indexes", "index %s is unfinished, so searches do not use it: REINDEX INDEX CONCURRENTLY %[1]s", name)
 	}
 	if e.NoVectorIndex {
 		found.add(fail, "indexes", "a namespace is too large for memory (--search-memory), and the active model's vectors have no index, so every one of them is compared: triskele reembed builds it")
 	}
-	for _, namespace := range e.WordlessIn {
+	for _, namespace := range e.UnindexedIn {
 		found.add(fail, "words", "namespace %s has memories that cannot be found by words: triskele lexical reindex %[1]s", namespace)
 	}
 	if e.Vectorless > 0 {
-		found.add(warn, "vectors", "%s without a vector that none is awaited for: the model finds nothing in them, or they were lost; `triskele reembed` with another model and back makes all anew",
+		found.add(warn, "vectors", "%s without a vector or a place in the queue: the model finds nothing in them, or the vectors were lost; `triskele reembed` with another model and back makes all anew",
 			render.Count(e.Vectorless, "memory", "memories"))
 	}
-	if len(e.Damage)+len(e.Invalid)+len(e.WordlessIn) == 0 && !e.NoVectorIndex && e.Vectorless == 0 {
-		found.add(ok, "index health", "every memory is in every index that it belongs in, and all indexes are whole")
+	if len(e.Damage)+len(e.Invalid)+len(e.UnindexedIn) == 0 && !e.NoVectorIndex && e.Vectorless == 0 {
+		found.add(ok, "index health", "all indexes are valid and have all their memories")
 	}
 }
 
-// checkRoom reports whether the disk has room for writes.
-func checkRoom(e backend.Examination, found *findings) {
+// checkDisk reports whether the database can write.
+func checkDisk(e backend.Examination, found *findings) {
 	switch {
-	case errors.Is(e.Trouble, trouble.ErrFull):
-		found.add(fail, "disk", "%s: nothing can be stored, recall goes on; make room, or move the database to a larger disk", e.Trouble)
-	case e.Trouble != nil:
-		found.add(fail, "disk", "%s: nothing can be stored, recall goes on; the system's log and the database's have the cause", e.Trouble)
-	case e.Free >= 0 && e.Free < littleRoom:
-		found.add(warn, "disk", "%s left: make room before nothing can be stored", render.Bytes(e.Free))
+	case errors.Is(e.WriteError, diskerr.ErrFull):
+		found.add(fail, "disk", "%s: nothing can be stored, recall still works; free space, or move the database to a larger disk", e.WriteError)
+	case e.WriteError != nil:
+		found.add(fail, "disk", "%s: nothing can be stored, recall still works; the system's log and the database's have the cause", e.WriteError)
+	case e.Free >= 0 && e.Free < lowDisk:
+		found.add(warn, "disk", "%s left: free space before writes fail", render.Bytes(e.Free))
 	case !e.IsStandby:
-		found.add(ok, "disk", "a write went well, and was taken back")
+		found.add(ok, "disk", "a probe was written and rolled back")
 	}
 }
 
@@ -70,9 +70,9 @@ func checkClock(ahead time.Duration, found *findings) {
 	v, advice := ok, ""
 	switch off := ahead.Abs(); {
 	case off > skewBad:
-		v, advice = fail, ": set both by NTP"
+		v, advice = fail, ": synchronise both by NTP"
 	case off > skewShown:
-		v, advice = warn, ": set both by NTP"
+		v, advice = warn, ": synchronise both by NTP"
 	}
 	found.add(v, "clock", "the database's clock and this host's differ by %s%s", render.Duration(ahead.Abs()), advice)
 }

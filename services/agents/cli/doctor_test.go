@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/store/trouble"
+	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/wiring/backend"
 )
 
@@ -19,20 +19,20 @@ func TestCheckRoom(t *testing.T) {
 		verdict  verdict
 		want     string
 	}{
-		{backend.Examination{Free: 1 << 40}, ok, "a write went well, and was taken back"},
-		{backend.Examination{Free: -1}, ok, "a write went well, and was taken back"},
-		{backend.Examination{Free: 12 << 20}, warn, "12.0 MiB left: make room before nothing can be stored"},
-		{backend.Examination{Free: 1 << 40, Trouble: trouble.ErrFull}, fail, "the disk of the database is full: nothing can be stored, recall goes on; make room, or move the database to a larger disk"},
-		{backend.Examination{Free: -1, Trouble: trouble.ErrReadOnly}, fail, "the database, or the disk that it is on, is read-only: nothing can be stored, recall goes on; the system's log and the database's have the cause"},
+		{backend.Examination{Free: 1 << 40}, ok, "a probe was written and rolled back"},
+		{backend.Examination{Free: -1}, ok, "a probe was written and rolled back"},
+		{backend.Examination{Free: 12 << 20}, warn, "12.0 MiB left: free space before writes fail"},
+		{backend.Examination{Free: 1 << 40, WriteError: diskerr.ErrFull}, fail, "the disk of the database is full: nothing can be stored, recall still works; free space, or move the database to a larger disk"},
+		{backend.Examination{Free: -1, WriteError: diskerr.ErrReadOnly}, fail, "the database or its disk is read-only: nothing can be stored, recall still works; the system's log and the database's have the cause"},
 	} {
 		var found findings
-		checkRoom(tc.examined, &found)
+		checkDisk(tc.examined, &found)
 		if len(found) != 1 || found[0] != (finding{"disk", tc.verdict, tc.want}) {
 			t.Errorf("found %+v, want %v: %s", found, tc.verdict, tc.want)
 		}
 	}
 	var found findings
-	if checkRoom(backend.Examination{Free: -1, IsStandby: true}, &found); len(found) != 0 {
+	if checkDisk(backend.Examination{Free: -1, IsStandby: true}, &found); len(found) != 0 {
 		t.Errorf("of a standby, where nothing is written: %+v", found)
 	}
 }

@@ -20,14 +20,14 @@ type evalCmd struct {
 	Sets        []string   `help:"Sets to measure; all if not given." placeholder:"SET"`
 	Store       string     `help:"Kind of database: sqlite or postgres." enum:"sqlite,postgres" default:"sqlite"`
 	Postgres    string     `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_POSTGRES" placeholder:"URL"`
-	Gateway     string     `help:"Ask this gateway instead of starting a system of its own. What is imported is deleted afterwards." placeholder:"TARGET"`
+	Gateway     string     `help:"Measure this gateway instead of a temporary system. The imported memories are deleted afterwards." placeholder:"TARGET"`
 	Out         string     `help:"Folder for report.md, report.json and the run files." required:"" placeholder:"DIR"`
 	Configs     []string   `help:"Configurations to measure; all if not given: ${configs}." placeholder:"CONFIG"`
 	Scorer      string     `help:"How the lexical leg ranks: ${scorers}." enum:"${scorers}" default:"bm25"`
 	Embedder    open.Flags `embed:"" group:"Embedder:"`
-	Compare     string     `help:"Folder of an earlier run, on the other store for instance: the report says how far the rankings agree." placeholder:"DIR"`
+	Compare     string     `help:"Folder of an earlier run, for example on the other store. The report compares the rankings." placeholder:"DIR"`
 	Limit       int        `help:"Queries per set; 0 means all." default:"0"`
-	Concurrency int        `help:"Recalls at a time; latencies should be taken with 1." default:"1"`
+	Concurrency int        `help:"Concurrent recalls; measure latencies with 1." default:"1"`
 }
 
 // Validate refuses contradictory flags.

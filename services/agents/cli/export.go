@@ -13,14 +13,14 @@ import (
 )
 
 type exportCmd struct {
-	Output    string        `short:"o" help:"File to write, complete or not at all; standard output if not given." placeholder:"FILE"`
+	Output    string        `short:"o" help:"File to write, which appears only when it is complete; standard output if not given." placeholder:"FILE"`
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
 }
 
 // Help is shown below the flags.
 func (*exportCmd) Help() string {
-	return "Writes every memory, oldest first, superseded and expired ones included. Importing the file gives equal memories, ids and times included."
+	return "Writes every memory, oldest first, including superseded and expired ones. Importing the file gives equal memories, including ids and times."
 }
 
 // Run exports to a file or to standard output.
@@ -30,20 +30,28 @@ func (c *exportCmd) Run(ctx context.Context, env *Env) error {
 			_, err := c.export(ctx, env, s, env.Out)
 			return err
 		}
-		file, err := os.CreateTemp(filepath.Dir(c.Output), ".triskele-export-*") // only its owner can read it
-		if err != nil {
+		var n int64
+		if err := writeWhole(c.Output, func(out io.Writer) (err error) {
+			n, err = c.export(ctx, env, s, out)
 			return err
-		}
-		defer func() { _ = os.Remove(file.Name()) }() // does nothing after the rename
-		n, err := c.export(ctx, env, s, file)
-		if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-			return err
-		}
-		if err := os.Rename(file.Name(), c.Output); err != nil {
+		}); err != nil {
 			return err
 		}
 		return env.print(fmt.Sprintf("exported %s to %s\n", render.Count(n, "memory", "memories"), c.Output))
 	})
+}
+
+// writeWhole writes a file that only its owner can read. It replaces the file at the path once it is complete.
+func writeWhole(path string, write func(io.Writer) error) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".triskele-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // does nothing after the rename
+	if err := errors.Join(write(file), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
 }
 
 // export streams without a deadline, because its duration grows with the namespace.

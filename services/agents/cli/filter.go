@@ -13,7 +13,7 @@ type filterFlags struct {
 	Tag               []string `help:"Only memories with one of these tags." placeholder:"TAG" group:"Which memories:"`
 	TagsAll           []string `help:"Only memories with all of these tags." placeholder:"TAG" group:"Which memories:"`
 	Category          []string `help:"Only memories of one of these categories." placeholder:"CATEGORY" group:"Which memories:"`
-	Since             moment   `help:"Only memories created from then on: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN" group:"Which memories:"`
+	Since             moment   `help:"Only memories created since: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN" group:"Which memories:"`
 	Before            moment   `help:"Only memories created before then." placeholder:"WHEN" group:"Which memories:"`
 	IncludeSuperseded bool     `help:"Also memories that have been superseded." group:"Which memories:"`
 }

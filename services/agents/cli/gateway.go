@@ -21,7 +21,7 @@ const flushTime = 2 * time.Second
 // gatewayFlags select the gateway.
 type gatewayFlags struct {
 	Address string        `help:"Address of the gateway, 127.0.0.1:7400 if not given." default:"127.0.0.1:7400" env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT" group:"Gateway:"`
-	Timeout time.Duration `help:"Give up on a call after this long." default:"30s" group:"Gateway:"`
+	Timeout time.Duration `help:"Timeout of a call." default:"30s" group:"Gateway:"`
 	Bearer  auth.Bearer   `embed:"" group:"Gateway:"`
 	TLS     auth.TLS      `embed:"" group:"Gateway:"`
 }
@@ -58,7 +58,7 @@ func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) erro
 		if g.TLS.CA == "" {
 			hint = "; if it serves TLS, name its authority with --tls-ca"
 		}
-		return fmt.Errorf("no gateway answers at %s: start one with `triskele up`, or say where it is with --address%s", g.Address, hint)
+		return fmt.Errorf("no gateway answers at %s: start one with `triskele up`, or give its address with --address%s", g.Address, hint)
 	case code == codes.DeadlineExceeded && ctx.Err() == nil:
 		return fmt.Errorf("no answer within %v; --timeout allows more", g.Timeout)
 	case code == codes.Unauthenticated:

@@ -22,13 +22,13 @@ import (
 )
 
 type graphCmd struct {
-	Show      graphShowCmd      `cmd:"" help:"Show what is known of a concept: other names, memories, facts."`
-	Neighbors graphNeighborsCmd `cmd:"" help:"List the concepts next to one."`
-	Path      graphPathCmd      `cmd:"" help:"Show the shortest way from one concept to another."`
-	Stats     graphStatsCmd     `cmd:"" help:"Count what a namespace's graph has."`
+	Show      graphShowCmd      `cmd:"" help:"Show a concept's other names, memories and facts."`
+	Neighbors graphNeighborsCmd `cmd:"" help:"List the neighbours of a concept."`
+	Path      graphPathCmd      `cmd:"" help:"Show the shortest path from one concept to another."`
+	Stats     graphStatsCmd     `cmd:"" help:"Count the parts of a namespace's graph."`
 	Export    graphExportCmd    `cmd:"" help:"Write the graph for other programs."`
 	Import    graphImportCmd    `cmd:"" help:"Add facts from a file of triples."`
-	Extract   graphExtractCmd   `cmd:"" help:"Have the extractor's model read what it has not read, or switch it off."`
+	Extract   graphExtractCmd   `cmd:"" help:"Have the extractor's model read older memories, or switch extraction off."`
 }
 
 // graphFlags select a graph.
@@ -39,26 +39,15 @@ type graphFlags struct {
 }
 
 // Validate implements kong's interface.
-func (f *graphFlags) Validate() error { return f.Database.check() }
+func (f *graphFlags) Validate() error { return f.Database.Validate() }
 
 func (f *graphFlags) with(ctx context.Context, env *Env, fn func(backend.GraphIndex) error) error {
-	t, err := f.Database.target(env)
-	if err != nil {
-		return err
-	}
-	if err := t.exists(); err != nil {
-		return err
-	}
 	config := graph.DefaultConfig()
+	var err error
 	if config.Embedder, _, err = f.Embedder.Open(env.Getenv); err != nil {
 		return err
 	}
-	return t.with(ctx, func(b backend.Backend) error {
-		if err := b.Check(ctx, "memory", "graph"); err != nil {
-			return err
-		}
-		return fn(b.Graph(unloaded(ctx, b), config))
-	})
+	return f.Database.migrated(ctx, env, func(b backend.Backend) error { return fn(b.Graph(unloaded(ctx, b), config)) }, "memory", "graph")
 }
 
 func (f *graphFlags) view(ctx context.Context, env *Env, fn func(*graph.View) error) error {
@@ -73,7 +62,7 @@ func (f *graphFlags) view(ctx context.Context, env *Env, fn func(*graph.View) er
 }
 
 type graphShowCmd struct {
-	Concept string `arg:"" help:"Its name, in any spelling."`
+	Concept string `arg:"" help:"Name of the concept, in any spelling."`
 	jsonFlag
 	graphFlags
 }
@@ -83,7 +72,7 @@ func (c *graphShowCmd) Run(ctx context.Context, env *Env) error {
 	return c.view(ctx, env, func(v *graph.View) error {
 		concept, known := v.Concept(c.Concept)
 		if !known {
-			return errors.New("no memory of the namespace mentions that")
+			return errors.New("no memory of the namespace mentions this concept")
 		}
 		if c.JSON {
 			return env.printValue(concept)
@@ -115,8 +104,8 @@ func (c *graphShowCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type graphNeighborsCmd struct {
-	Concept string `arg:"" help:"Its name, in any spelling."`
-	Limit   int    `help:"How many at most." default:"25"`
+	Concept string `arg:"" help:"Name of the concept, in any spelling."`
+	Limit   int    `help:"Maximum number of neighbours." default:"25"`
 	JSON    bool   `help:"Print each as a line of JSON."`
 	graphFlags
 }
@@ -126,7 +115,7 @@ func (c *graphNeighborsCmd) Run(ctx context.Context, env *Env) error {
 	return c.view(ctx, env, func(v *graph.View) error {
 		list := v.Neighbours(c.Concept)
 		if len(list) == 0 {
-			return errors.New("nothing is known beside that")
+			return errors.New("the concept has no neighbours")
 		}
 		var out strings.Builder
 		for _, n := range list[:min(len(list), max(c.Limit, 0))] {
@@ -148,7 +137,7 @@ func (c *graphNeighborsCmd) Run(ctx context.Context, env *Env) error {
 
 type graphPathCmd struct {
 	From string `arg:"" help:"A concept."`
-	To   string `arg:"" help:"Another."`
+	To   string `arg:"" help:"Another concept."`
 	jsonFlag
 	graphFlags
 }
@@ -158,7 +147,7 @@ func (c *graphPathCmd) Run(ctx context.Context, env *Env) error {
 	return c.view(ctx, env, func(v *graph.View) error {
 		steps := v.Path(c.From, c.To)
 		if len(steps) == 0 {
-			return errors.New("there is no way from one to the other")
+			return errors.New("no path leads from one to the other")
 		}
 		return c.result(env, steps, drawPath(steps))
 	})
@@ -207,14 +196,14 @@ func (c *graphStatsCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type graphExtractCmd struct {
-	Off bool `help:"Switch extraction off in the whole database, and drop what waits for it. Facts stay."`
+	Off bool `help:"Switch extraction off in the whole database and drop its queue. Facts stay."`
 	jsonFlag
 	graphFlags
 }
 
 // Help is shown below the flags.
 func (*graphExtractCmd) Help() string {
-	return "Extraction is off until \"triskele up\" or graphd is started with --extractor-url. A model then reads each new or changed memory once and says, in triples, what it states. This command has it read those of a namespace that were there before."
+	return "Extraction is off until \"triskele up\" or graphd is started with --extractor-url. A model then reads each new or changed memory once and writes its statements as triples. This command has it read the older memories of a namespace."
 }
 
 // Run enqueues or switches off.
@@ -289,7 +278,7 @@ type graphImportCmd struct {
 
 // Help is shown below the flags.
 func (*graphImportCmd) Help() string {
-	return `A line is {"memory": ID, "subject": TEXT, "relation": TEXT, "object": TEXT}, where the memory is the evidence, with "single", "valid_from" and "valid_to" if known. The relation "alias of" makes two names one. Facts of memories that are not there or sensitive are left out. Importing again changes nothing.`
+	return `A line is {"memory": ID, "subject": TEXT, "relation": TEXT, "object": TEXT}, where the memory is the evidence, with "single", "valid_from" and "valid_to" if known. The relation "alias of" makes two names one. Facts of missing or sensitive memories are left out. Importing again changes nothing.`
 }
 
 // maxTriple bounds a line in bytes.
@@ -317,7 +306,7 @@ func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
 		err := lines(in, maxTriple, func(number int, line []byte) error {
 			var t triple
 			if err := json.Unmarshal(line, &t); err != nil {
-				return fmt.Errorf("line %d is no triple", number)
+				return fmt.Errorf("line %d is not a triple", number)
 			}
 			fact := graph.Fact{Memory: t.Memory, Subject: t.Subject, Relation: t.Relation, Object: t.Object, Single: t.Single || c.Single}
 			if t.ValidFrom != nil {
@@ -343,7 +332,7 @@ func (c *graphImportCmd) Run(ctx context.Context, env *Env) error {
 		}
 		text := render.Count(int64(stored), "fact", "facts") + " stored\n"
 		if read > stored {
-			text = strings.TrimSuffix(text, "\n") + fmt.Sprintf(", %d left out: twice in the file, about one thing alone, or of a memory that is not there or sensitive\n", read-stored)
+			text = strings.TrimSuffix(text, "\n") + fmt.Sprintf(", %d left out: repeated, with subject and object the same, or of a missing or sensitive memory\n", read-stored)
 		}
 		return c.result(env, map[string]int{"read": read, "stored": stored}, text)
 	})

@@ -53,7 +53,7 @@ func TestGraph(t *testing.T) {
 		wantContains(t, "import", must(t, triples, "graph", "import", "-", "--single", one), "2 facts stored, 1 left out")
 	}
 	for name, bad := range map[string]string{
-		"line 1 is no triple": "x\n", "line 2: object: must have letters or digits": triples[:strings.Index(triples, "\n")] + "\n" + fmt.Sprintf(triple, first.ID, "?"),
+		"line 1 is not a triple": "x\n", "line 2: object: must have letters or digits": triples[:strings.Index(triples, "\n")] + "\n" + fmt.Sprintf(triple, first.ID, "?"),
 		"line 1 has more than": strings.Repeat(" ", 9000) + "\n",
 	} {
 		if got := run(bad, "graph", "import", "-", one); got.code != 1 || !strings.Contains(got.err, name) {

@@ -15,19 +15,19 @@ import (
 )
 
 type hookCmd struct {
-	Within        time.Duration `help:"Be gone this long after the start, whatever happens." default:"300ms" env:"TRISKELE_HOOK_WITHIN"`
-	MaxTokens     int           `help:"Print at most so many tokens, as they are estimated." default:"600" env:"TRISKELE_HOOK_MAX_TOKENS"`
-	MinSimilarity float64       `help:"Least cosine of a memory to the prompt, unless they have words in common. Suits the built-in embedder." default:"0.18" env:"TRISKELE_HOOK_MIN_SIMILARITY"`
+	Within        time.Duration `help:"Exit at the latest this long after the start." default:"300ms" env:"TRISKELE_HOOK_WITHIN"`
+	MaxTokens     int           `help:"Maximum number of tokens to print, estimated." default:"600" env:"TRISKELE_HOOK_MAX_TOKENS"`
+	MinSimilarity float64       `help:"Minimum cosine similarity of a memory and the prompt, unless they share words. The default suits the built-in embedder." default:"0.18" env:"TRISKELE_HOOK_MIN_SIMILARITY"`
 	Sensitive     bool          `help:"Also print sensitive memories."`
-	Format        string        `help:"What to print: json, in the form of the agent that asks, or text." enum:"json,text" default:"json"`
-	Why           bool          `help:"Say on standard error why nothing is printed."`
+	Format        string        `help:"Output format: json as the calling agent expects it, or text." enum:"json,text" default:"json"`
+	Why           bool          `help:"Print the reason to standard error if nothing is printed."`
 	Namespace     []string      `short:"n" help:"Namespaces to search." default:"default" env:"TRISKELE_NAMESPACE"`
 	Store         storeFlags    `embed:""`
 }
 
 // Help is shown below the flags.
 func (*hookCmd) Help() string {
-	return "Reads an agent's prompt event as JSON from standard input and prints what is known about the prompt, for the agent to add to it. Prints nothing and exits with 0 when there is nothing to say or anything is wrong. docs/agents.md has the settings for agents."
+	return "Reads an agent's prompt event as JSON from standard input and prints memories about the prompt, for the agent to add to it. It prints nothing and exits with 0 if it finds nothing or fails. docs/agents.md has the settings for agents."
 }
 
 // Validate implements kong's interface.
@@ -38,7 +38,7 @@ func (c *hookCmd) Validate() error {
 	case c.MaxTokens < 1:
 		return errors.New("--max-tokens must be 1 or more")
 	}
-	return c.Store.Database.check()
+	return nil
 }
 
 // leaving is the divisor for the reserved share of the hook's time. No deadline covers the start and exit of the process.

@@ -19,26 +19,26 @@ import (
 
 type importCmd struct {
 	File             string       `arg:"" name:"source" help:"What to import: a file, - for standard input, a folder, or a PostgreSQL URL."`
-	From             string       `help:"What kind of source it is: jsonl, a file with one memory in the API's JSON form on each line; markdown, a folder of notes; claude-memory-mcp, its PostgreSQL URL or SQLite file." enum:"jsonl,markdown,claude-memory-mcp" default:"jsonl"`
+	From             string       `help:"Kind of source: jsonl, a file with one memory in the API's JSON form on each line; markdown, a folder of notes; claude-memory-mcp, its PostgreSQL URL or SQLite file." enum:"jsonl,markdown,claude-memory-mcp" default:"jsonl"`
 	Namespace        string       `short:"n" help:"Put every memory into this namespace, whatever its line says."`
 	DefaultNamespace string       `help:"Namespace of memories whose line names none." default:"default" env:"TRISKELE_NAMESPACE"`
 	Table            string       `help:"Table to read from claude-memory-mcp's database." default:"memories"`
 	User             string       `help:"Import the memories of this user of claude-memory-mcp only."`
-	DryRun           bool         `help:"Say what an import would do, and store nothing."`
-	Strict           bool         `help:"Stop at the first thing that cannot be imported; what comes before it is stored."`
-	Restart          bool         `help:"Begin at the start, even if an import of this source broke off."`
-	Resume           bool         `help:"Keep the position while importing, and go on from it if an import of this source broke off." default:"true" negatable:""`
-	Position         string       `help:"Where to keep the position; a file in the user's state folder if not given." placeholder:"FILE"`
-	Report           string       `help:"Write a report to this file, as JSON, with everything that was skipped." placeholder:"FILE"`
+	DryRun           bool         `help:"Print what an import would do, and store nothing."`
+	Strict           bool         `help:"Stop at the first memory that cannot be imported. Those before it are stored."`
+	Restart          bool         `help:"Start from the beginning, even if an import of this source was interrupted."`
+	Resume           bool         `help:"Save the position while importing, and resume there if an import of this source was interrupted." default:"true" negatable:""`
+	Position         string       `help:"File that keeps the position; by default one in the user's state folder." placeholder:"FILE"`
+	Report           string       `help:"File for a report as JSON, with everything that was skipped." placeholder:"FILE"`
 	JSON             bool         `help:"Print that report instead of a summary."`
-	Wait             bool         `help:"Return only when all indexes have caught up."`
+	Wait             bool         `help:"Return only when all memories are indexed."`
 	Gateway          gatewayFlags `embed:""`
 }
 
 // Help is shown below the flags.
 func (*importCmd) Help() string {
-	return "Running the same import again stores nothing twice, also when it was interrupted: a line with neither id nor idempotency_key gets a key made from its contents; " +
-		"notes and rows have ids of their own, and one that has changed since it was imported is updated. " +
+	return "Running the same import again stores nothing twice, even if it was interrupted. A line with neither id nor idempotency_key gets a key made from its contents. " +
+		"Notes and rows have ids of their own; those changed since the last import are updated. " +
 		"What cannot be imported is skipped, counted and named, and the exit code is then 3."
 }
 

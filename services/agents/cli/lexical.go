@@ -10,23 +10,20 @@ import (
 )
 
 type lexicalCmd struct {
-	Settings lexicalSettingsCmd `cmd:"" help:"Show or change how a namespace is indexed and searched by words."`
-	Reindex  lexicalReindexCmd  `cmd:"" help:"Index a namespace's words again, for instance after an upgrade."`
+	Settings lexicalSettingsCmd `cmd:"" help:"Show or change the lexical settings of a namespace."`
+	Reindex  lexicalReindexCmd  `cmd:"" help:"Rebuild the lexical index of a namespace, for example after an upgrade."`
 }
 
 type lexicalSettingsCmd struct {
 	Namespace string        `arg:"" help:"Namespace."`
-	Language  *string       `help:"Language of its texts: ${languages}. A change indexes the namespace again." placeholder:"NAME"`
+	Language  *string       `help:"Language of its texts: ${languages}. A change rebuilds the index." placeholder:"NAME"`
 	K1        *float64      `name:"k1" help:"BM25's k1, 0 to 10." placeholder:"K1"`
 	B         *float64      `help:"BM25's b, 0 to 1." placeholder:"B"`
 	Prefix    *bool         `help:"Whether the last word of a query also finds longer words." negatable:""`
-	Scorer    *string       `help:"How to rank when a request doesn't say: ${scorers}, or default for the service's own." enum:"${scorers},default" placeholder:"NAME"`
+	Scorer    *string       `help:"Scorer of requests that name none: ${scorers}, or default for the service's own." enum:"${scorers},default" placeholder:"NAME"`
 	Database  databaseFlags `embed:""`
 	jsonFlag
 }
-
-// Validate implements kong's interface.
-func (c *lexicalSettingsCmd) Validate() error { return c.Database.check() }
 
 // Run applies the given changes and prints the settings.
 func (c *lexicalSettingsCmd) Run(ctx context.Context, env *Env) error {
@@ -66,27 +63,12 @@ type lexicalReindexCmd struct {
 	Database  databaseFlags `embed:""`
 }
 
-// Validate implements kong's interface.
-func (c *lexicalReindexCmd) Validate() error { return c.Database.check() }
-
 // Run indexes the namespace again.
 func (c *lexicalReindexCmd) Run(ctx context.Context, env *Env) error {
 	return withLexical(ctx, env, c.Database, func(leg lexical.Leg) error { return leg.Reindex(ctx, c.Namespace) })
 }
 
-// withLexical opens a database that has the lexical schema and calls fn.
+// withLexical calls fn with the lexical leg of a database that has its schema.
 func withLexical(ctx context.Context, env *Env, database databaseFlags, fn func(lexical.Leg) error) error {
-	t, err := database.target(env)
-	if err != nil {
-		return err
-	}
-	if err := t.exists(); err != nil {
-		return err
-	}
-	return t.with(ctx, func(b backend.Backend) error {
-		if err := b.Check(ctx, "lexical"); err != nil {
-			return err
-		}
-		return fn(b.Lexical(unloaded(ctx, b), lexical.DefaultConfig()))
-	})
+	return database.migrated(ctx, env, func(b backend.Backend) error { return fn(b.Lexical(unloaded(ctx, b), lexical.DefaultConfig())) }, "lexical")
 }

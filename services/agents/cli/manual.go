@@ -12,7 +12,7 @@ type completionCmd struct {
 
 // Help is shown below the flags.
 func (*completionCmd) Help() string {
-	return `For the bash that you are in: source <(triskele completion bash). For all, as files that the shells read by themselves:
+	return `For the current bash: source <(triskele completion bash). For all shells, as files that they read at start:
 
     triskele completion bash > ~/.local/share/bash-completion/completions/triskele
     triskele completion zsh > "${fpath[1]}/_triskele"

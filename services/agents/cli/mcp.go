@@ -35,15 +35,15 @@ const (
 
 type mcpCmd struct {
 	Listen       string        `help:"Serve streamable HTTP on this address, at /mcp, instead of standard input and output." env:"TRISKELE_MCP_LISTEN" placeholder:"HOST:PORT"`
-	AllowRemote  bool          `help:"Serve on an address other machines can reach, although callers are not known or requests not encrypted." env:"TRISKELE_ALLOW_REMOTE"`
+	AllowRemote  bool          `help:"Serve on an address that other machines can reach, even without authentication or encryption." env:"TRISKELE_ALLOW_REMOTE"`
 	Access       auth.Access   `embed:""`
-	AllowHost    []string      `help:"Names under which clients may ask for this server over HTTP, beside localhost and addresses." placeholder:"NAME"`
-	AnyNamespace bool          `help:"Let the agent work on other namespaces than this one." env:"TRISKELE_ANY_NAMESPACE"`
+	AllowHost    []string      `help:"Host names that HTTP requests may use, besides localhost and addresses." placeholder:"NAME"`
+	AnyNamespace bool          `help:"Let the agent use other namespaces, too." env:"TRISKELE_ANY_NAMESPACE"`
 	ReadOnly     bool          `help:"Offer recall and list only."`
-	MaxTokens    int           `help:"How long an answer to recall is at most if the agent does not say, in estimated tokens." default:"1500"`
-	Budget       time.Duration `help:"Time a recall may take; a leg that is later is left out." default:"2s"`
-	Timeout      time.Duration `help:"Give up on a call after this long." default:"30s"`
-	LogLevel     slog.Level    `help:"Least level to log, to standard error: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
+	MaxTokens    int           `help:"Maximum length of an answer to recall, in estimated tokens, unless the agent gives another." default:"1500"`
+	Budget       time.Duration `help:"Time budget of a recall; late legs are left out." default:"2s"`
+	Timeout      time.Duration `help:"Timeout of a call." default:"30s"`
+	LogLevel     slog.Level    `help:"Lowest level to log to standard error: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL"`
 	Namespace    namespaceFlag `embed:""`
 	Store        storeFlags    `embed:""`
 }
@@ -57,13 +57,13 @@ func (*mcpCmd) Help() string {
 func (c *mcpCmd) Validate() error {
 	switch {
 	case c.Listen == "" && len(c.AllowHost) > 0:
-		return errors.New("--allow-host belongs to --listen")
+		return errors.New("--allow-host needs --listen")
 	case c.MaxTokens < 1:
 		return errors.New("--max-tokens must be 1 or more")
 	case c.Budget <= 0 || c.Timeout <= 0:
 		return errors.New("--budget and --timeout must be more than 0")
 	}
-	return c.Store.Database.check()
+	return nil
 }
 
 // Run serves until the client disconnects or ctx ends.
@@ -75,12 +75,12 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	defer flush(ctx, process)
 	log := slog.New(telemetry.Traced(slog.NewTextHandler(env.Err, &slog.HandlerOptions{Level: c.LogLevel})))
 	slog.SetDefault(log) // for libraries without a logger
-	door, err := c.open(process.Service("triskele"), log)
+	listener, err := c.open(process.Service("triskele"), log)
 	if err != nil {
 		return err
 	}
-	if door != nil {
-		defer func() { _ = door.Close() }()
+	if listener != nil {
+		defer func() { _ = listener.Close() }()
 	}
 	conn, stop, err := c.Store.open(ctx, env, process, false, log)
 	if err != nil {
@@ -88,14 +88,14 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	var calls grpc.ClientConnInterface = conn
-	if door != nil && door.Gate != nil {
-		calls = rpc.Guarded(conn, door.Gate)
+	if listener != nil && listener.Gate != nil {
+		calls = rpc.WithGate(conn, listener.Gate)
 	}
 	server := mcpserver.New(calls, mcpserver.Config{
 		Namespace: c.Namespace.Namespace, AnyNamespace: c.AnyNamespace, ReadOnly: c.ReadOnly, MaxTokens: c.MaxTokens, Budget: c.Budget, Timeout: c.Timeout,
 	}, log)
-	if door != nil {
-		return c.serve(ctx, env, door, server, log)
+	if listener != nil {
+		return c.serve(ctx, env, listener, server, log)
 	}
 	err = server.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(env.In), Writer: unclosed{env.Out}})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
@@ -110,7 +110,7 @@ type unclosed struct{ io.Writer }
 func (unclosed) Close() error { return nil }
 
 // open opens the listener for --listen, or returns nil without it.
-func (c *mcpCmd) open(tel *telemetry.Service, log *slog.Logger) (*auth.Door, error) {
+func (c *mcpCmd) open(tel *telemetry.Service, log *slog.Logger) (*auth.HTTPListener, error) {
 	if c.Listen == "" {
 		return nil, nil
 	}
@@ -118,15 +118,15 @@ func (c *mcpCmd) open(tel *telemetry.Service, log *slog.Logger) (*auth.Door, err
 }
 
 // serve serves HTTP until ctx ends.
-func (c *mcpCmd) serve(ctx context.Context, env *Env, door *auth.Door, server *mcp.Server, log *slog.Logger) error {
+func (c *mcpCmd) serve(ctx context.Context, env *Env, listener *auth.HTTPListener, server *mcp.Server, log *slog.Logger) error {
 	var handler http.Handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{
 			SessionTimeout: sessionIdle, Logger: log,
 			DisableLocalhostProtection: len(c.AllowHost) > 0, // it allows only localhost; knownHost still checks
 		})
-	if door.Caller != nil {
+	if listener.Caller != nil {
 		server.AddReceivingMiddleware(shown)
-		handler = known(door, handler)
+		handler = known(listener, handler)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", http.NewCrossOriginProtection().Handler(closing(ctx, handler)))
@@ -135,7 +135,7 @@ func (c *mcpCmd) serve(ctx context.Context, env *Env, door *auth.Door, server *m
 	if c.Store.TLS.Cert != "" {
 		scheme = "https"
 	}
-	_, _ = fmt.Fprintf(env.Err, "MCP on %s://%s/mcp; stop it with Ctrl-C.\n", scheme, door.Addr())
+	_, _ = fmt.Fprintf(env.Err, "MCP on %s://%s/mcp; stop it with Ctrl-C.\n", scheme, listener.Addr())
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
@@ -145,7 +145,7 @@ func (c *mcpCmd) serve(ctx context.Context, env *Env, door *auth.Door, server *m
 			_ = web.Close() // calls that do not end
 		}
 	})
-	err := web.Serve(door)
+	err := web.Serve(listener)
 	if !stop() {
 		<-stopped
 	}
@@ -169,10 +169,10 @@ func closing(ctx context.Context, next http.Handler) http.Handler {
 }
 
 // known authenticates every request. A session belongs to its first token.
-func known(door *auth.Door, next http.Handler) http.Handler {
+func known(listener *auth.HTTPListener, next http.Handler) http.Handler {
 	verify := func(_ context.Context, token string, r *http.Request) (*sdkauth.TokenInfo, error) {
 		ctx := rpc.From(r)
-		caller, err := door.Caller(ctx, token)
+		caller, err := listener.Caller(ctx, token)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s", sdkauth.ErrInvalidToken, status.Convert(err).Message())
 		}
@@ -212,7 +212,7 @@ func (c *mcpCmd) knownHost(next http.Handler) http.Handler {
 			host = name
 		}
 		if net.ParseIP(strings.Trim(host, "[]")) == nil && host != "localhost" && !slices.Contains(c.AllowHost, host) {
-			http.Error(w, "this server does not answer to that name: see --allow-host", http.StatusForbidden)
+			http.Error(w, "this host name is not allowed: see --allow-host", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -13,7 +13,7 @@ import (
 type modelsCmd struct {
 	List           listModelsCmd     `cmd:"" default:"withargs" help:"List the embedding models that the database has vectors of."`
 	Prune          pruneModelsCmd    `cmd:"" help:"Remove retired models and their vectors."`
-	Cancel         cancelModelCmd    `cmd:"" help:"Give up a reembed that has not come to its end, and remove what it has built."`
+	Cancel         cancelModelCmd    `cmd:"" help:"Cancel an unfinished reembed and remove its vectors."`
 	EmbedSensitive embedSensitiveCmd `cmd:"" help:"Let a local model embed sensitive memories, or forbid it again."`
 }
 
@@ -21,9 +21,6 @@ type listModelsCmd struct {
 	JSON     bool          `help:"Print the models as JSON."`
 	Database databaseFlags `embed:""`
 }
-
-// Validate implements kong's interface.
-func (c *listModelsCmd) Validate() error { return c.Database.check() }
 
 // Run lists the models.
 func (c *listModelsCmd) Run(ctx context.Context, env *Env) error {
@@ -83,38 +80,36 @@ type pruneModelsCmd struct {
 
 // Help is shown below the flags.
 func (*pruneModelsCmd) Help() string {
-	return "Restart every service with the active model's embedder first: one that runs with a removed model cannot search any more."
+	return "First restart every service with the active model's embedder. A service with a removed model cannot search."
 }
-
-// Validate implements kong's interface.
-func (c *pruneModelsCmd) Validate() error { return c.Database.check() }
 
 // Run removes the retired models.
 func (c *pruneModelsCmd) Run(ctx context.Context, env *Env) error {
-	return c.Database.models(ctx, env, func(models *dense.Models) error {
+	return c.removing(ctx, env, c.Database, "nothing to do: no model is retired\n", (*dense.Models).Prune)
+}
+
+// removing removes models with progress, and prints those that it removed, or none if there are none.
+func (f jsonFlag) removing(ctx context.Context, env *Env, database databaseFlags, none string,
+	remove func(models *dense.Models, ctx context.Context, report func(dense.Progress)) ([]dense.ModelInfo, error)) error {
+	return database.models(ctx, env, func(models *dense.Models) error {
 		report, finish := counted(env, "removing")
-		removed, err := models.Prune(ctx, report)
+		removed, err := remove(models, ctx, report)
 		finish()
 		if err != nil {
 			return err
 		}
-		return c.removed(env, removed, "nothing to do: no model is retired\n")
+		if f.JSON {
+			return printModels(env, removed)
+		}
+		if len(removed) == 0 {
+			return env.print(none)
+		}
+		var out strings.Builder
+		for _, m := range removed {
+			fmt.Fprintf(&out, "removed %s and %s\n", render.Plain(m.Model.String()), render.Count(m.Vectors, "vector", "vectors"))
+		}
+		return env.print(out.String())
 	})
-}
-
-// removed prints the removed models, or none if there are none.
-func (f jsonFlag) removed(env *Env, models []dense.ModelInfo, none string) error {
-	if f.JSON {
-		return printModels(env, models)
-	}
-	if len(models) == 0 {
-		return env.print(none)
-	}
-	var out strings.Builder
-	for _, m := range models {
-		fmt.Fprintf(&out, "removed %s and %s\n", render.Plain(m.Model.String()), render.Count(m.Vectors, "vector", "vectors"))
-	}
-	return env.print(out.String())
 }
 
 type cancelModelCmd struct {
@@ -122,24 +117,16 @@ type cancelModelCmd struct {
 	Database databaseFlags `embed:""`
 }
 
-// Validate implements kong's interface.
-func (c *cancelModelCmd) Validate() error { return c.Database.check() }
-
 // Run removes the model that is being built.
 func (c *cancelModelCmd) Run(ctx context.Context, env *Env) error {
-	return c.Database.models(ctx, env, func(models *dense.Models) error {
-		report, finish := counted(env, "removing")
-		cancelled, found, err := models.Cancel(ctx, report)
-		finish()
-		if err != nil {
-			return err
-		}
-		var removed []dense.ModelInfo
-		if found {
-			removed = append(removed, cancelled)
-		}
-		return c.removed(env, removed, "nothing to do: no model is being built\n")
-	})
+	return c.removing(ctx, env, c.Database, "nothing to do: no model is being built\n",
+		func(models *dense.Models, ctx context.Context, report func(dense.Progress)) ([]dense.ModelInfo, error) {
+			cancelled, found, err := models.Cancel(ctx, report)
+			if err != nil || !found {
+				return nil, err
+			}
+			return []dense.ModelInfo{cancelled}, nil
+		})
 }
 
 type embedSensitiveCmd struct {
@@ -150,11 +137,8 @@ type embedSensitiveCmd struct {
 
 // Help is shown below the flags.
 func (*embedSensitiveCmd) Help() string {
-	return "Sensitive memories are kept from every model unless this is on, which the database accepts for a model only whose embedder sends texts to no other host. Off removes their vectors at once. They are never linked in the graph."
+	return "By default, no model embeds sensitive memories. On is accepted only for a model whose embedder sends no text to another host. Off removes the vectors at once. Sensitive memories are never linked in the graph."
 }
-
-// Validate implements kong's interface.
-func (c *embedSensitiveCmd) Validate() error { return c.Database.check() }
 
 // Run sets the switch.
 func (c *embedSensitiveCmd) Run(ctx context.Context, env *Env) error {
@@ -164,7 +148,7 @@ func (c *embedSensitiveCmd) Run(ctx context.Context, env *Env) error {
 			if err != nil {
 				return err
 			}
-			return c.result(env, map[string]any{"allowed": false, "removed": n}, fmt.Sprintf("sensitive memories are kept from every model; removed %s of them\n", render.Count(n, "vector", "vectors")))
+			return c.result(env, map[string]any{"allowed": false, "removed": n}, fmt.Sprintf("no model embeds sensitive memories any more; removed %s\n", render.Count(n, "vector", "vectors")))
 		}
 		n, err := models.AllowSensitive(ctx)
 		if err != nil {

@@ -37,7 +37,7 @@ func TestModelCommands(t *testing.T) {
 		t.Errorf("left:\n%s", left)
 	}
 	wantContains(t, "cancel", must(t, "", "models", "cancel", database), "nothing to do")
-	if got := run("", "models", "--sqlite="+filepath.Join(t.TempDir(), "none.db")); got.code != 1 || !strings.Contains(got.err, "there is no database at") {
+	if got := run("", "models", "--sqlite="+filepath.Join(t.TempDir(), "none.db")); got.code != 1 || !strings.Contains(got.err, "no database exists at") {
 		t.Errorf("no database: %+v", got)
 	}
 }

@@ -14,7 +14,7 @@ type moment struct {
 	set      bool
 }
 
-var errMoment = errors.New("want a date such as 2026-03-01, a time such as 2026-03-01T08:30:00Z, or a span such as 36h, 7d or 2w")
+var errMoment = errors.New("must be a date such as 2026-03-01, a time such as 2026-03-01T08:30:00Z, or a span such as 36h, 7d or 2w")
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (m *moment) UnmarshalText(text []byte) error {

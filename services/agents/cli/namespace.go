@@ -14,13 +14,13 @@ import (
 
 type namespaceCmd struct {
 	List   namespaceListCmd   `cmd:"" help:"List namespaces by name."`
-	Stats  namespaceStatsCmd  `cmd:"" help:"Count what is in a namespace and what its indexes lack."`
-	Rename namespaceRenameCmd `cmd:"" help:"Give a namespace another name, with everything in it."`
-	Delete namespaceDeleteCmd `cmd:"" help:"Forget a namespace with everything in it."`
+	Stats  namespaceStatsCmd  `cmd:"" help:"Count the memories of a namespace and those that its indexes lack."`
+	Rename namespaceRenameCmd `cmd:"" help:"Rename a namespace with everything in it."`
+	Delete namespaceDeleteCmd `cmd:"" help:"Delete a namespace with everything in it."`
 }
 
 type namespaceListCmd struct {
-	Prefix  string       `arg:"" optional:"" help:"Only names that begin so."`
+	Prefix  string       `arg:"" optional:"" help:"Only names with this prefix."`
 	JSON    bool         `help:"Print each namespace as a line of JSON."`
 	Gateway gatewayFlags `embed:""`
 }
@@ -60,8 +60,8 @@ func (c *namespaceListCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type namespaceStatsCmd struct {
-	Name    string       `arg:"" optional:"" help:"Name of the namespace." default:"default" env:"TRISKELE_NAMESPACE"`
-	JSON    bool         `help:"Print the server's answer as JSON."`
+	Name string `arg:"" optional:"" help:"Name of the namespace." default:"default" env:"TRISKELE_NAMESPACE"`
+	answerFlag
 	Gateway gatewayFlags `embed:""`
 }
 
@@ -72,17 +72,14 @@ func (c *namespaceStatsCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return env.printJSON(resp)
-		}
-		return env.print(env.style().Namespace(resp))
+		return c.answer(env, resp, env.style().Namespace(resp))
 	})
 }
 
 type namespaceRenameCmd struct {
-	Name    string       `arg:"" help:"Present name."`
-	NewName string       `arg:"" help:"New name; no namespace may have it."`
-	JSON    bool         `help:"Print the server's answer as JSON."`
+	Name    string `arg:"" help:"Current name."`
+	NewName string `arg:"" help:"New name; no namespace may have it."`
+	answerFlag
 	Gateway gatewayFlags `embed:""`
 }
 
@@ -93,17 +90,14 @@ func (c *namespaceRenameCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return env.printJSON(resp)
-		}
-		return env.print(fmt.Sprintf("renamed %s to %s with %s\n", c.Name, c.NewName, render.Count(resp.GetMemories(), "memory", "memories")))
+		return c.answer(env, resp, fmt.Sprintf("renamed %s to %s with %s\n", c.Name, c.NewName, render.Count(resp.GetMemories(), "memory", "memories")))
 	})
 }
 
 type namespaceDeleteCmd struct {
-	Name    string       `arg:"" help:"Name of the namespace."`
-	Yes     bool         `short:"y" help:"Do not ask for the name again."`
-	JSON    bool         `help:"Print the server's answer as JSON."`
+	Name string `arg:"" help:"Name of the namespace."`
+	Yes  bool   `short:"y" help:"Do not ask for the name again."`
+	answerFlag
 	Gateway gatewayFlags `embed:""`
 }
 
@@ -119,15 +113,12 @@ func (c *namespaceDeleteCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return env.printJSON(resp)
-		}
-		return env.print(fmt.Sprintf("deleted %s with %s\n", c.Name, render.Count(resp.GetForgotten(), "memory", "memories")))
+		return c.answer(env, resp, fmt.Sprintf("deleted %s with %s\n", c.Name, render.Count(resp.GetForgotten(), "memory", "memories")))
 	})
 }
 
 func (c *namespaceDeleteCmd) confirm(env *Env) error {
-	if _, err := fmt.Fprintf(env.Err, "This forgets every memory in %s. Type the name again to go on: ", c.Name); err != nil {
+	if _, err := fmt.Fprintf(env.Err, "This deletes every memory in %s. Type the name again to continue: ", c.Name); err != nil {
 		return err
 	}
 	line, err := bufio.NewReader(env.In).ReadString('\n')
@@ -135,7 +126,7 @@ func (c *namespaceDeleteCmd) confirm(env *Env) error {
 		return err
 	}
 	if strings.TrimSpace(line) != c.Name {
-		return errors.New("that is not its name: nothing was deleted (--yes does not ask)")
+		return errors.New("the name does not match: nothing was deleted (--yes skips the question)")
 	}
 	return nil
 }

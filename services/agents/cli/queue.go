@@ -12,8 +12,8 @@ import (
 )
 
 type queueCmd struct {
-	List  queueListCmd  `cmd:"" help:"List memories that an index has yet to catch up with, those given up on first."`
-	Retry queueRetryCmd `cmd:"" help:"Let the indexes try again what they have given up on."`
+	List  queueListCmd  `cmd:"" help:"List memories that wait to be indexed, dead letters first."`
+	Retry queueRetryCmd `cmd:"" help:"Retry dead letters: memories whose indexing was given up."`
 }
 
 // selectionFlags select tasks.
@@ -24,32 +24,25 @@ type selectionFlags struct {
 }
 
 // Validate implements kong's interface.
-func (f *selectionFlags) Validate() error { return f.Database.check() }
+func (f *selectionFlags) Validate() error { return f.Database.Validate() }
 
 func (f *selectionFlags) with(ctx context.Context, env *Env, fn func(queue.Care) error) error {
-	t, err := f.Database.target(env)
-	if err != nil {
-		return err
-	}
-	if err := t.exists(); err != nil {
-		return err
-	}
-	return t.with(ctx, func(b backend.Backend) error { return fn(b.Queue()) })
+	return f.Database.existing(ctx, env, func(b backend.Backend) error { return fn(b.Queue()) })
 }
 
 type queueListCmd struct {
 	selectionFlags
-	Dead  bool `help:"Only those given up on."`
-	Limit int  `help:"How many at most." default:"50"`
+	Dead  bool `help:"Only dead letters."`
+	Limit int  `help:"Maximum number of tasks." default:"50"`
 	JSON  bool `help:"Print each as a line of JSON."`
 }
 
 // Validate implements kong's interface.
 func (c *queueListCmd) Validate() error {
 	if c.Limit < 1 {
-		return fmt.Errorf("--limit must be at least 1")
+		return fmt.Errorf("--limit must be 1 or more")
 	}
-	return c.Database.check()
+	return c.Database.Validate()
 }
 
 // Run lists tasks without the content of their memories.

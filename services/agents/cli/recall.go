@@ -17,29 +17,29 @@ import (
 type recallCmd struct {
 	Query     string             `arg:"" help:"What to look for, or - to read it from standard input."`
 	Namespace []string           `short:"n" help:"Namespaces to search." default:"default" env:"TRISKELE_NAMESPACE"`
-	Limit     *int32             `help:"How many memories at most; 10 if not given, 50 with --max-tokens."`
-	MaxTokens int                `help:"Print the best memories as text for a model's prompt that has at most so many tokens, near-duplicates once. Tokens are estimated." placeholder:"TOKENS"`
+	Limit     *int32             `help:"Maximum number of memories; by default 10, or 50 with --max-tokens."`
+	MaxTokens int                `help:"Print the best memories as text for a model's prompt, with at most this many estimated tokens and without near-duplicates." placeholder:"TOKENS"`
 	Sort      string             `help:"Order: relevance, importance or recency." enum:"relevance,importance,recency" default:"relevance" group:"Ranking:"`
 	Filter    filterFlags        `embed:""`
-	AsOf      moment             `help:"What the graph knew to hold then, instead of now: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN" group:"Ranking:"`
-	Budget    time.Duration      `help:"Time the gateway may take; a leg that is later is left out." default:"500ms" group:"Legs and time:"`
-	NoLeg     []string           `help:"Legs not to ask." placeholder:"LEG" group:"Legs and time:"`
-	AtLeast   []string           `help:"Wait, within the budget, for the indexes to know of the write that returned this revision token." placeholder:"TOKEN" group:"Legs and time:"`
-	Require   []string           `help:"Legs without whose answer the call fails." placeholder:"LEG" group:"Legs and time:"`
+	AsOf      moment             `help:"Use the graph's facts as of then instead of now: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN" group:"Ranking:"`
+	Budget    time.Duration      `help:"Time budget of the recall; late legs are left out." default:"500ms" group:"Legs and time:"`
+	NoLeg     []string           `help:"Legs to leave out." placeholder:"LEG" group:"Legs and time:"`
+	AtLeast   []string           `help:"Wait, within the budget, until the indexes include the write that returned this revision token." placeholder:"TOKEN" group:"Legs and time:"`
+	Require   []string           `help:"Required legs: the call fails without their answers." placeholder:"LEG" group:"Legs and time:"`
 	OnError   string             `help:"What to do when a leg fails: answer without it, or fail; the namespace's policy if not given." enum:",answer,fail" default:"" placeholder:"answer|fail" group:"Legs and time:"`
 	OnTimeout string             `help:"What to do when a leg is late: answer without it, or fail; the namespace's policy if not given." enum:",answer,fail" default:"" placeholder:"answer|fail" group:"Legs and time:"`
-	Quorum    int32              `help:"Answer as soon as so many legs have, if the others cannot change which memories are found." placeholder:"LEGS" group:"Legs and time:"`
+	Quorum    int32              `help:"Answer as soon as this many legs have answered, if the others cannot change which memories are found." placeholder:"LEGS" group:"Legs and time:"`
 	Weight    map[string]float64 `help:"Weight of a leg." placeholder:"LEG=WEIGHT" group:"Ranking:"`
-	Quota     map[string]int32   `help:"How many of the memories are to be from a leg at least." placeholder:"LEG=N" group:"Ranking:"`
+	Quota     map[string]int32   `help:"Minimum number of memories from a leg." placeholder:"LEG=N" group:"Ranking:"`
 	Fusion    string             `help:"How to merge the legs' lists: rrf, convex or dbsf; the namespace's policy or rrf if not given." enum:",rrf,convex,dbsf" default:"" placeholder:"METHOD" group:"Ranking:"`
 	K         *float64           `help:"Rank constant of rrf." group:"Ranking:"`
 	Alpha     *float64           `help:"Weight of the dense leg in convex, 0 to 1; the lexical leg gets the rest." group:"Ranking:"`
-	Rerank    bool               `help:"Have the gateway's reranker put the best memories into a new order." group:"Ranking:"`
-	Diversity float64            `help:"Leave out a memory whose text resembles that of a better one at least this much, 0 (off) to 1; 0.8 or so finds what says the same." placeholder:"RESEMBLANCE" group:"Ranking:"`
-	Fresh     bool               `help:"Search anew, even if the gateway remembers the answer." group:"Legs and time:"`
+	Rerank    bool               `help:"Reorder the best memories with the gateway's reranker." group:"Ranking:"`
+	Diversity float64            `help:"Leave out a memory whose text has at least this similarity to a better one's, 0 (off) to 1; about 0.8 finds near-duplicates." placeholder:"SIMILARITY" group:"Ranking:"`
+	Fresh     bool               `help:"Search again, even if the gateway has cached the answer." group:"Legs and time:"`
 	IDsOnly   bool               `name:"ids-only" help:"Leave the contents out."`
-	Explain   bool               `help:"Show how each score came about."`
-	Trace     bool               `help:"Show where the time of this call went."`
+	Explain   bool               `help:"Show how each score was computed."`
+	Trace     bool               `help:"Show where this call spent its time."`
 	JSON      bool               `help:"Print the server's answer as JSON."`
 	Gateway   gatewayFlags       `embed:""`
 }

@@ -13,8 +13,8 @@ import (
 )
 
 type getCmd struct {
-	IDs       []string      `arg:"" name:"id" help:"Ids of memories."`
-	JSON      bool          `help:"Print the server's answer as JSON."`
+	IDs []string `arg:"" name:"id" help:"Ids of memories."`
+	answerFlag
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
 }
@@ -51,7 +51,7 @@ func (c *getCmd) Run(ctx context.Context, env *Env) error {
 const pageSize = 500
 
 type listCmd struct {
-	Limit     int           `help:"How many at most; 0 lists all." default:"20"`
+	Limit     int           `help:"Maximum number of memories; 0 lists all." default:"20"`
 	Filter    filterFlags   `embed:""`
 	JSON      bool          `help:"Print each memory as a line of JSON."`
 	Namespace namespaceFlag `embed:""`
@@ -96,8 +96,8 @@ func (c *listCmd) show(env *Env, m *triskelev1.Memory) error {
 }
 
 type forgetCmd struct {
-	IDs       []string      `arg:"" name:"id" help:"Ids of memories."`
-	JSON      bool          `help:"Print the server's answer as JSON."`
+	IDs []string `arg:"" name:"id" help:"Ids of memories."`
+	answerFlag
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
 }
@@ -109,18 +109,15 @@ func (c *forgetCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return env.printJSON(resp)
-		}
-		return env.print("forgot " + render.Count(resp.GetForgotten(), "memory", "memories") + "\n")
+		return c.answer(env, resp, "forgot "+render.Count(resp.GetForgotten(), "memory", "memories")+"\n")
 	})
 }
 
 type supersedeCmd struct {
-	ID        string        `arg:"" name:"id" help:"Id of the memory to replace."`
-	Text      string        `arg:"" help:"The text that replaces it, or - to read it from standard input."`
-	Memory    memoryFlags   `embed:""`
-	JSON      bool          `help:"Print the server's answer as JSON."`
+	ID     string      `arg:"" name:"id" help:"Id of the memory to replace."`
+	Text   string      `arg:"" help:"The text that replaces it, or - to read it from standard input."`
+	Memory memoryFlags `embed:""`
+	answerFlag
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
 }
@@ -138,29 +135,26 @@ func (c *supersedeCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return env.printJSON(resp)
-		}
-		return env.print(fmt.Sprintf("remembered %s, which supersedes %s\n", resp.GetMemory().GetId(), resp.GetSuperseded().GetId()))
+		return c.answer(env, resp, fmt.Sprintf("remembered %s, which supersedes %s\n", resp.GetMemory().GetId(), resp.GetSuperseded().GetId()))
 	})
 }
 
 type updateCmd struct {
-	ID         string        `arg:"" name:"id" help:"Id of the memory."`
-	Content    *string       `help:"New text, or - to read it from standard input."`
-	Title      *string       `help:"New title."`
-	Tag        []string      `help:"Tags that replace the present ones." placeholder:"TAG"`
-	Category   *string       `help:"New category."`
-	Keyword    []string      `help:"Search words that replace the present ones." placeholder:"WORD"`
-	Importance *float64      `help:"How much it matters, 0 to 1."`
-	Sensitive  *bool         `help:"Find it by its words only." negatable:""`
-	Source     *string       `help:"Where it comes from."`
-	Expires    moment        `help:"No longer recalled from then on: a date (UTC), a time, or a span from now such as 36h, 7d, 2w." placeholder:"WHEN"`
-	Clear      []string      `help:"Empty these fields: title, tags, category, expanded_keywords, metadata, source, occurred_at, expires_at." enum:"title,tags,category,expanded_keywords,metadata,source,occurred_at,expires_at" placeholder:"FIELD"`
-	Revision   int64         `help:"Change nothing unless the memory still has this revision."`
-	JSON       bool          `help:"Print the server's answer as JSON."`
-	Namespace  namespaceFlag `embed:""`
-	Gateway    gatewayFlags  `embed:""`
+	ID         string   `arg:"" name:"id" help:"Id of the memory."`
+	Content    *string  `help:"New text, or - to read it from standard input."`
+	Title      *string  `help:"New title."`
+	Tag        []string `help:"Tags that replace the current ones." placeholder:"TAG"`
+	Category   *string  `help:"New category."`
+	Keyword    []string `help:"Search words that replace the current ones." placeholder:"WORD"`
+	Importance *float64 `help:"How much it matters, 0 to 1."`
+	Sensitive  *bool    `help:"Find it by its words only." negatable:""`
+	Source     *string  `help:"Where it comes from."`
+	Expires    moment   `help:"When it expires and recall no longer finds it: a date (UTC), a time, or a span from now such as 36h, 7d, 2w." placeholder:"WHEN"`
+	Clear      []string `help:"Empty these fields: title, tags, category, expanded_keywords, metadata, source, occurred_at, expires_at." enum:"title,tags,category,expanded_keywords,metadata,source,occurred_at,expires_at" placeholder:"FIELD"`
+	Revision   int64    `help:"Change nothing unless the memory still has this revision."`
+	answerFlag
+	Namespace namespaceFlag `embed:""`
+	Gateway   gatewayFlags  `embed:""`
 }
 
 // Run changes the given fields.
@@ -203,10 +197,7 @@ func (c *updateCmd) Run(ctx context.Context, env *Env) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return env.printJSON(resp)
-		}
-		return env.print(fmt.Sprintf("updated %s, now revision %d\n", resp.GetMemory().GetId(), resp.GetMemory().GetRevision()))
+		return c.answer(env, resp, fmt.Sprintf("updated %s, now revision %d\n", resp.GetMemory().GetId(), resp.GetMemory().GetRevision()))
 	})
 }
 

@@ -12,16 +12,16 @@ import (
 
 type reembedCmd struct {
 	jsonFlag
-	MaxRate  int           `help:"Embed at most so many memories a second, to spare the model and the database." placeholder:"N"`
+	MaxRate  int           `help:"Maximum memories to embed per second, to limit the load on the model and the database." placeholder:"N"`
 	Embedder open.Flags    `embed:"" group:"Embedder:"`
 	Database databaseFlags `embed:""`
 }
 
 // Help is shown below the flags.
 func (*reembedCmd) Help() string {
-	return `Embeds all memories with the given embedder beside the active one, then switches at once. Services go on meanwhile. It may be stopped, and goes on where it was when it is run again.
+	return `Embeds all memories with the given embedder while the active model stays in use, then switches at once. Services keep running. An interrupted run resumes when it is run again.
 
-After the switch, services that run with the embedder before answer from its vectors until they are restarted with the new one; "triskele models prune" then removes those. Run for the active embedder, it embeds what is lacking.`
+After the switch, services with the old embedder answer from the old vectors until they are restarted with the new one. "triskele models prune" then removes the old vectors. With the active embedder, it embeds memories that lack a vector.`
 }
 
 // Validate implements kong's interface.
@@ -29,7 +29,7 @@ func (c *reembedCmd) Validate() error {
 	if c.MaxRate < 0 {
 		return fmt.Errorf("--max-rate must be at least 0")
 	}
-	return c.Database.check()
+	return nil
 }
 
 // Run changes the model.
@@ -56,25 +56,13 @@ func (c *reembedCmd) Run(ctx context.Context, env *Env) error {
 		if done.Queued > 0 {
 			text += fmt.Sprintf("%s left to the dense index's worker: written meanwhile, or without a vector\n", render.Count(done.Queued, "memory", "memories"))
 		}
-		return env.print(text + `Restart what serves this database ("triskele up", densed) with the same --embedder, then remove the vectors before with "triskele models prune".` + "\n")
+		return env.print(text + `Restart what serves this database ("triskele up", densed) with the same --embedder, then remove the old vectors with "triskele models prune".` + "\n")
 	})
 }
 
 // models calls fn with the models of an existing database that has the schema.
 func (d databaseFlags) models(ctx context.Context, env *Env, fn func(*dense.Models) error) error {
-	t, err := d.target(env)
-	if err != nil {
-		return err
-	}
-	if err := t.exists(); err != nil {
-		return err
-	}
-	return t.with(ctx, func(b backend.Backend) error {
-		if err := b.Check(ctx, "memory", "dense"); err != nil {
-			return err
-		}
-		return fn(b.Models())
-	})
+	return d.migrated(ctx, env, func(b backend.Backend) error { return fn(b.Models()) }, "memory", "dense")
 }
 
 // counted shows progress from the first report to finish.

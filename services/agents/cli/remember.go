@@ -17,13 +17,13 @@ type memoryFlags struct {
 	Title          string   `help:"Title."`
 	Tag            []string `help:"Tags." placeholder:"TAG"`
 	Category       string   `help:"Category."`
-	Keyword        []string `help:"Words the text lacks but a reader might search for." placeholder:"WORD"`
+	Keyword        []string `help:"Search words that the text lacks." placeholder:"WORD"`
 	Importance     *float64 `help:"How much it matters, 0 to 1; 0.5 if not given."`
 	Sensitive      bool     `help:"Find it by its words only: never embed or link it, never send it to a model."`
 	Source         string   `help:"Where it comes from."`
-	IdempotencyKey string   `help:"Makes a repeated store harmless." placeholder:"KEY"`
+	IdempotencyKey string   `help:"Idempotency key: a repeated call with it stores nothing twice." placeholder:"KEY"`
 	Occurred       moment   `help:"When the thing happened: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN"`
-	Expires        moment   `help:"No longer recalled from then on: a date (UTC), a time, or a span from now such as 36h, 7d, 2w." placeholder:"WHEN"`
+	Expires        moment   `help:"When it expires and recall no longer finds it: a date (UTC), a time, or a span from now such as 36h, 7d, 2w." placeholder:"WHEN"`
 }
 
 func (f memoryFlags) memory(namespace, content string, now time.Time) *triskelev1.Memory {
@@ -56,9 +56,9 @@ func (e *Env) text(argument string) (string, error) {
 }
 
 type rememberCmd struct {
-	Text      string        `arg:"" help:"The text to remember, or - to read it from standard input."`
-	Memory    memoryFlags   `embed:""`
-	JSON      bool          `help:"Print the server's answer as JSON."`
+	Text   string      `arg:"" help:"The text to remember, or - to read it from standard input."`
+	Memory memoryFlags `embed:""`
+	answerFlag
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
 }

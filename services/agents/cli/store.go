@@ -19,7 +19,7 @@ import (
 
 // storeFlags select a gateway or, without one, a database.
 type storeFlags struct {
-	Address  string        `help:"Address of a gateway to ask. Without one the command opens the database itself, which may be in use by others." env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT" group:"Gateway, instead of the database:"`
+	Address  string        `help:"Address of a gateway to ask. Without it the command opens the database itself, which may be in use by other programs." env:"TRISKELE_ADDRESS" placeholder:"HOST:PORT" group:"Gateway, instead of the database:"`
 	Bearer   auth.Bearer   `embed:"" group:"Gateway, instead of the database:"`
 	TLS      auth.TLS      `embed:"" group:"Gateway, instead of the database:"`
 	Database databaseFlags `embed:""`

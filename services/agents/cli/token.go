@@ -12,25 +12,25 @@ import (
 )
 
 type tokenCmd struct {
-	Create tokenCreateCmd `cmd:"" help:"Make a token, print it this once and keep its hash."`
+	Create tokenCreateCmd `cmd:"" help:"Create a token, print it once and store its hash."`
 	List   tokenListCmd   `cmd:"" help:"List tokens and what they allow."`
-	Revoke tokenRevokeCmd `cmd:"" help:"Have a token refused from now on."`
+	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token."`
 }
 
 // tokensFlag selects the file of tokens. Gateways check theirs every ten seconds.
 type tokensFlag struct {
-	Tokens string `help:"File of tokens, which gateways are given with the same flag." default:"tokens.json" env:"TRISKELE_TOKENS" placeholder:"FILE"`
+	Tokens string `help:"Token file. Gateways read it with the same flag." default:"tokens.json" env:"TRISKELE_TOKENS" placeholder:"FILE"`
 }
 
 type tokenCreateCmd struct {
-	Name      string     `arg:"" help:"Whom or what it is for."`
-	Namespace []string   `short:"n" help:"Namespace that it is good for; NAME/* means all below NAME, and * all." required:"" placeholder:"NAME"`
-	Scope     []string   `help:"What it allows: ${enum}." enum:"recall,read,write,admin" default:"recall,read,write" placeholder:"SCOPE"`
-	Expires   moment     `help:"When it ends: a date, a time, or a span from now such as 90d; never if not given." placeholder:"WHEN"`
-	Rate      float64    `help:"Calls a second that it may make in one namespace, in place of the gateway's --rate-limit." placeholder:"N"`
-	Quota     float64    `help:"Memories a day that it may store in one namespace, in place of the gateway's --write-quota." placeholder:"N"`
+	Name      string     `arg:"" help:"Name of the person or program that uses it."`
+	Namespace []string   `short:"n" help:"Namespace that it may access; NAME/* is all below NAME, and * is all." required:"" placeholder:"NAME"`
+	Scope     []string   `help:"Scopes that it has: ${enum}." enum:"recall,read,write,admin" default:"recall,read,write" placeholder:"SCOPE"`
+	Expires   moment     `help:"When it expires: a date, a time, or a span from now such as 90d; never if not given." placeholder:"WHEN"`
+	Rate      float64    `help:"Calls per second that it may make in one namespace, instead of the gateway's --rate-limit." placeholder:"N"`
+	Quota     float64    `help:"Memories per day that it may store in one namespace, instead of the gateway's --write-quota." placeholder:"N"`
 	File      tokensFlag `embed:""`
-	JSON      bool       `help:"Print the token and what is kept of it as JSON."`
+	JSON      bool       `help:"Print the token and its stored entry as JSON."`
 }
 
 // Run stores the token before it prints it, so that a printed token always works.
@@ -42,7 +42,7 @@ func (c *tokenCreateCmd) Run(env *Env) error {
 	}
 	if c.Expires.set {
 		if grant.Expires = c.Expires.ahead(now).UTC().Truncate(time.Second); !grant.Expires.After(now) {
-			return fmt.Errorf("--expires: %s is over", grant.Expires.Format(time.RFC3339))
+			return fmt.Errorf("--expires: %s is in the past", grant.Expires.Format(time.RFC3339))
 		}
 	}
 	secret, kept, err := auth.NewToken(grant, now)
@@ -130,5 +130,5 @@ func (c *tokenRevokeCmd) Run(env *Env) error {
 	if c.JSON {
 		return env.printValue(revoked)
 	}
-	return env.print(fmt.Sprintf("token %s (%s) is revoked; gateways know within their --tls-reload, ten seconds if nothing else was said\n", c.ID, render.Plain(revoked.Name)))
+	return env.print(fmt.Sprintf("token %s (%s) is revoked; gateways notice within their --tls-reload, ten seconds by default\n", c.ID, render.Plain(revoked.Name)))
 }

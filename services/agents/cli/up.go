@@ -38,20 +38,15 @@ type upCmd struct {
 	Extractor   extractor.Config     `embed:"" prefix:"extractor-" group:"Extractor:"`
 	Search      replica.Config       `embed:"" group:"Search in memory:"`
 	Sweep       memory.Sweep         `embed:"" group:"Expired memories:"`
-	GraphSeeded bool                 `help:"Search the graph after the other legs, starting from what they found, instead of beside them." env:"TRISKELE_GRAPH_SEEDED" group:"Graph leg:"`
+	GraphSeeded bool                 `help:"Search the graph after the other legs, with their hits as seeds, instead of at the same time." env:"TRISKELE_GRAPH_SEEDED" group:"Graph leg:"`
 	Policies    []byte               `help:"JSON file of recall policies by namespace." type:"filecontent" env:"TRISKELE_POLICIES" placeholder:"FILE" group:"Recall:"`
 	Reranker    rerank.Flags         `embed:"" group:"Reranker:"`
 	Fusion      gateway.FusionConfig `embed:"" group:"Recall:"`
 	Cache       gateway.CacheConfig  `embed:"" group:"Recall:"`
-	Trace       gateway.TraceConfig  `embed:"" group:"What it tells:"`
-	Admin       admin.Flags          `embed:"" group:"What it tells:"`
-	Keep        telemetry.Keep       `embed:"" group:"What it tells:"`
-	LogLevel    slog.Level           `help:"Least level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL" group:"What it tells:"`
-}
-
-// Validate implements kong's interface.
-func (c *upCmd) Validate() error {
-	return errors.Join(c.Search.Validate(), c.Database.check())
+	Trace       gateway.TraceConfig  `embed:"" group:"Observability:"`
+	Admin       admin.Flags          `embed:"" group:"Observability:"`
+	Keep        telemetry.Keep       `embed:"" group:"Observability:"`
+	LogLevel    slog.Level           `help:"Lowest level to log: debug, info, warn or error." default:"warn" env:"TRISKELE_LOG_LEVEL" group:"Observability:"`
 }
 
 // Run serves until ctx ends.

@@ -101,7 +101,7 @@ func legOf(span *triskelev1.Span) leg {
 	case "FAILED":
 		l.outcome = broken
 	case "SKIPPED":
-		if l.outcome = broken; attributes["triskele.spare"] == "true" {
+		if l.outcome = broken; attributes["triskele.unneeded"] == "true" {
 			l.outcome = unneeded
 		}
 	}

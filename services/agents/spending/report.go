@@ -52,10 +52,10 @@ type Hop struct {
 type Leg struct {
 	Name     string           `json:"name"`
 	Answered int              `json:"answered"`
-	CutOff   int              `json:"cut_off"` // by their budget
-	Broken   int              `json:"broken"`  // failed or skipped
-	Unneeded int              `json:"spare"`   // could no longer matter
-	Took     eval.Percentiles `json:"took"`    // of the answered and cut off
+	CutOff   int              `json:"cut_off"`  // by their budget
+	Broken   int              `json:"broken"`   // failed or skipped
+	Unneeded int              `json:"unneeded"` // could no longer matter
+	Took     eval.Percentiles `json:"took"`     // of the answered and cut off
 	// AtLeast marks percentiles that are lower bounds: a search of that time was cut off, and would have taken longer.
 	AtLeast struct {
 		P50 bool `json:"p50"`

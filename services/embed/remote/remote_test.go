@@ -287,7 +287,7 @@ func TestWithdrawnBetweenAttempts(t *testing.T) {
 	t.Cleanup(s.Close)
 	e := newEmbedder(t, Config{Provider: "tei", URL: s.URL})
 	e.pause = func(context.Context, time.Duration) error { return nil }
-	hidden := endpoint.Guard(t.Context(), func(context.Context) (bool, error) { return texts.Load() == 0, nil })
+	hidden := endpoint.WithCheck(t.Context(), func(context.Context) (bool, error) { return texts.Load() == 0, nil })
 	for range 2 * tripAfter { // or the breaker would open
 		if _, err := e.EmbedQuery(hidden, "hello"); !errors.Is(err, endpoint.ErrWithdrawn) || texts.Load() != 1 {
 			t.Fatalf("%v after %d requests", err, texts.Load())

@@ -67,7 +67,7 @@ type Config struct {
 type Store interface {
 	Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error)
 	Decided(ctx context.Context, namespace string, memory memory.Seen) (bool, error)
-	Decide(ctx context.Context, v memory.Verdict) (memory.Decision, error)
+	Decide(ctx context.Context, v memory.Judgement) (memory.Decision, error)
 }
 
 // Curator decides about new memories.
@@ -155,7 +155,7 @@ func (c *Curator) curate(ctx context.Context, r record.Record) (err error) {
 
 // decide returns the decision about a memory. It returns nil if the memory has changed since the queue gave it out: if it still
 // exists, the queue has its new revision.
-func (c *Curator) decide(ctx context.Context, r record.Record) (*memory.Verdict, error) {
+func (c *Curator) decide(ctx context.Context, r record.Record) (*memory.Judgement, error) {
 	ids, err := c.neighbours(ctx, r)
 	if err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func (c *Curator) decide(ctx context.Context, r record.Record) (*memory.Verdict,
 		return nil, nil
 	}
 	r = found[0]
-	v := memory.Verdict{Namespace: r.Namespace, Memory: memory.Seen{ID: r.ID, Revision: r.Revision}, Action: memory.ActionAdd}
+	v := memory.Judgement{Namespace: r.Namespace, Memory: memory.Seen{ID: r.ID, Revision: r.Revision}, Action: memory.ActionAdd}
 	older := choose(r, found[1:], c.config.MaxInput)
 	if len(older) == 0 {
 		return &v, nil
@@ -202,7 +202,7 @@ func (c *Curator) ifUnchanged(ctx context.Context, older []record.Record) contex
 	for i, o := range older {
 		ids[i] = o.ID
 	}
-	return endpoint.Guard(ctx, func(ctx context.Context) (bool, error) {
+	return endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) {
 		now, err := c.store.Get(ctx, older[0].Namespace, ids)
 		return err == nil && slices.EqualFunc(now, older, func(a, b record.Record) bool {
 			return a.ID == b.ID && a.Revision == b.Revision && memory.Curatable(a)

@@ -28,8 +28,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/record"
-	"github.com/triskele/triskele/services/store/trouble"
 )
 
 // Open returns a pool for a connection string in URL or keyword form. The service's name shows in pg_stat_activity.
@@ -138,10 +138,10 @@ func IsTimeout(err error) bool {
 // IsRetryable reports whether a transaction failed only because of concurrent ones.
 func IsRetryable(err error) bool { return hasCode(err, "40001", "40P01") }
 
-// Wrap marks errors of the server's disk or resources as package trouble's. A standby's are not: see IsUnreachable.
+// Wrap marks errors of the server's disk or resources as package diskerr's. A standby's are not: see IsUnreachable.
 func Wrap(err error) error {
 	of := map[string]error{
-		"53000": trouble.ErrShort, "53100": trouble.ErrFull, "53200": trouble.ErrShort, "53400": trouble.ErrShort, "58030": trouble.ErrDisk,
+		"53000": diskerr.ErrShort, "53100": diskerr.ErrFull, "53200": diskerr.ErrShort, "53400": diskerr.ErrShort, "58030": diskerr.ErrDisk,
 	}
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && of[pgErr.Code] != nil {

@@ -40,7 +40,7 @@ func OpenStandby(ctx context.Context, url string, primary *pgxpool.Pool, tel *te
 	}
 	s := &Standby{primary: primary, pool: pool}
 	_, err = tel.MeterProvider.Meter(telemetry.ScopeName).Float64ObservableGauge("triskele.standby.lag", metric.WithUnit("s"),
-		metric.WithDescription("How far the standby that a service searches in is behind the primary, as the service saw both last."),
+		metric.WithDescription("Replay delay of the standby on which a service searches, as the service last measured it."),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
 			o.Observe(time.Duration(s.lag.Load()).Seconds())
 			return nil

@@ -29,12 +29,12 @@ func (w *Worker) measure() (stop func(), err error) {
 		metric.WithDescription("Time of one call of an indexer, by index and outcome: indexed, failed, paused."),
 		metric.WithExplicitBucketBoundaries(.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120))
 	w.metrics.memories, errs[1] = meter.Int64Counter("triskele.index.memories",
-		metric.WithDescription("Memories by index and outcome: indexed, failed (to be tried again), given_up."))
+		metric.WithDescription("Memories by index and outcome: indexed, failed (will be retried), given_up."))
 	pending, err := meter.Int64ObservableGauge("triskele.index.pending",
-		metric.WithDescription("Memories that an index has yet to catch up with, those given up on apart."))
+		metric.WithDescription("Memories that wait to be indexed, without dead letters."))
 	errs[2] = err
 	dead, err := meter.Int64ObservableGauge("triskele.index.dead",
-		metric.WithDescription("Memories given up on: `triskele queue list --dead` shows them."))
+		metric.WithDescription("Dead letters: memories whose indexing was given up. `triskele queue list --dead` shows them."))
 	errs[3] = err
 	lag, err := meter.Float64ObservableGauge("triskele.index.lag", metric.WithUnit("s"),
 		metric.WithDescription("How long the oldest pending memory has waited."))

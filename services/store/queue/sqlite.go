@@ -55,26 +55,16 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Dura
 		return nil, err
 	}
 	var tasks []Task
-	err := q.db.Update(ctx, func(tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, `
+	err := q.db.Update(ctx, func(tx *sql.Tx) (err error) {
+		if tasks, err = sqlite.Query(ctx, tx, func(scan func(...any) error) (t Task, err error) {
+			var enqueued sql.NullInt64
+			t.Record, err = sqlite.ScanRecord(scan, &t.Attempts, &enqueued, &t.Sequence)
+			t.EnqueuedAt = sqlite.Time(enqueued)
+			return t, err
+		}, `
 			SELECT `+sqlite.RecordColumns+`, q.attempts, q.enqueued_at, q.sequence
 			FROM index_queue q JOIN memories m ON m.namespace = q.namespace AND m.id = q.memory_id
-			WHERE q.index_name = ? AND NOT q.dead AND q.not_before <= ? ORDER BY q.not_before, q.namespace, q.memory_id LIMIT ?`, index, now.UnixMicro(), n)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() {
-			var t Task
-			var enqueued sql.NullInt64
-			t.Record, err = sqlite.ScanRecord(rows.Scan, &t.Attempts, &enqueued, &t.Sequence)
-			if err != nil {
-				return err
-			}
-			t.EnqueuedAt = sqlite.Time(enqueued)
-			tasks = append(tasks, t)
-		}
-		if err := rows.Err(); err != nil {
+			WHERE q.index_name = ? AND NOT q.dead AND q.not_before <= ? ORDER BY q.not_before, q.namespace, q.memory_id LIMIT ?`, index, now.UnixMicro(), n); err != nil {
 			return err
 		}
 		for _, t := range tasks {
@@ -194,22 +184,12 @@ func (q *SQLite) Behind(ctx context.Context, index, namespace string, limit int)
 
 // Backlog implements Store.
 func (q *SQLite) Backlog(ctx context.Context, n int) ([]Backlog, error) {
-	rows, err := q.db.Read.QueryContext(ctx, `
+	return sqlite.Query(ctx, q.db.Read, func(scan func(...any) error) (b Backlog, err error) {
+		err = scanStatus(scan, &b.Status, &b.Index, &b.Namespace)
+		return b, err
+	}, `
 		SELECT index_name, namespace, `+sqliteCounts+` FROM index_queue GROUP BY index_name, namespace
 		ORDER BY count(*) FILTER (WHERE dead) > 0 DESC, min(enqueued_at) FILTER (WHERE NOT dead) NULLS LAST, 1, 2 LIMIT ?`, n)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	var out []Backlog
-	for rows.Next() {
-		var b Backlog
-		if err := scanStatus(rows.Scan, &b.Status, &b.Index, &b.Namespace); err != nil {
-			return nil, err
-		}
-		out = append(out, b)
-	}
-	return out, rows.Err()
 }
 
 // sqliteSelected is the condition of a Selection with the arguments ?1 to ?3.
@@ -217,25 +197,15 @@ const sqliteSelected = `(?1 = '' OR index_name = ?1) AND (?2 = '' OR namespace =
 
 // List implements Store.
 func (q *SQLite) List(ctx context.Context, which Selection, n int) ([]Entry, error) {
-	rows, err := q.db.Read.QueryContext(ctx, `
+	return sqlite.Query(ctx, q.db.Read, func(scan func(...any) error) (e Entry, err error) {
+		var enqueued sql.NullInt64
+		err = scan(&e.Index, &e.Namespace, &e.ID, &e.Dead, &e.Attempts, &e.LastError, &enqueued)
+		e.EnqueuedAt = sqlite.Time(enqueued)
+		return e, err
+	}, `
 		SELECT index_name, namespace, memory_id, dead, attempts, last_error, enqueued_at FROM index_queue
 		WHERE `+sqliteSelected+` ORDER BY dead DESC, enqueued_at, namespace, memory_id, index_name LIMIT ?4`,
 		which.Index, which.Namespace, which.Dead, n)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	var out []Entry
-	for rows.Next() {
-		var e Entry
-		var enqueued sql.NullInt64
-		if err := rows.Scan(&e.Index, &e.Namespace, &e.ID, &e.Dead, &e.Attempts, &e.LastError, &enqueued); err != nil {
-			return nil, err
-		}
-		e.EnqueuedAt = sqlite.Time(enqueued)
-		out = append(out, e)
-	}
-	return out, rows.Err()
 }
 
 // Retry implements Store.

@@ -47,7 +47,7 @@ const (
 
 // Indexer brings a derived index up to date with records of any namespaces. It must be idempotent, must not overwrite
 // the result of a newer revision, and stores all of the records or none. It may refuse with ErrPaused. Its context
-// has an endpoint.Guard: no server is sent anything once a record is sensitive or deleted.
+// has a check of package endpoint: no server is sent anything once a record is sensitive or deleted.
 type Indexer interface {
 	Index(ctx context.Context, records []record.Record) error
 }
@@ -148,7 +148,7 @@ func (w *Worker) work(ctx context.Context, tasks []Task) (progress, error) {
 		return nothingDue, nil
 	}
 	if len(tasks) > 1 {
-		w.Log.WarnContext(ctx, "indexing a batch failed, now one by one", "index", w.Index, "memories", len(tasks), "reason", reason(err))
+		w.Log.WarnContext(ctx, "indexing a batch failed; its memories are tried one by one", "index", w.Index, "memories", len(tasks), "reason", reason(err))
 	}
 	// One bad record must not hold up its batch.
 	failures, failed, hung := make([]error, len(tasks)), 0, 0
@@ -212,8 +212,8 @@ func (w *Worker) index(ctx context.Context, tasks []Task) error {
 		records[i] = t.Record
 	}
 	start := time.Now()
-	guarded := endpoint.Guard(ctx, func(ctx context.Context) (bool, error) { return w.Store.AsSensitive(ctx, records) })
-	err := panics.Catch(ctx, w.Log, "index "+w.Index, func() error { return w.Indexer.Index(guarded, records) })
+	checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) { return w.Store.AsSensitive(ctx, records) })
+	err := panics.Catch(ctx, w.Log, "index "+w.Index, func() error { return w.Indexer.Index(checked, records) })
 	var panicked *panics.Error
 	if errors.As(err, &panicked) { // it would panic again
 		err = fmt.Errorf("%w: %w", ErrHopeless, err)
@@ -290,6 +290,6 @@ func (h *holding) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handBack)
 	defer cancel()
 	if err := h.worker.Store.Extend(ctx, h.worker.Index, h.tasks, 0); err != nil {
-		h.worker.Log.WarnContext(ctx, "tasks were not given back", "index", h.worker.Index, "error", err.Error())
+		h.worker.Log.WarnContext(ctx, "leases were not released", "index", h.worker.Index, "error", err.Error())
 	}
 }

@@ -34,7 +34,7 @@ func (m migrations) tolerable(steps []Step) error {
 	}
 	for _, step := range steps {
 		if step.State == Newer && step.Version < first {
-			return fmt.Errorf("the database is too old: it has step %s of track %s, which this program cannot go on from; write its memories to a file with `triskele export` of the program that made it, and read them into a new database with `triskele import` of this one", step.Name, step.Track)
+			return fmt.Errorf("the database is too old: this program cannot migrate from step %s of track %s; export the memories with the program that made it (`triskele export`) and import them into a new database (`triskele import`)", step.Name, step.Track)
 		}
 		if step.State == Newer && release(step.Version) > own+1 {
 			return fmt.Errorf("the database is too new: step %s of track %s came more than one release after this program; run a newer program", step.Name, step.Track)
@@ -61,13 +61,13 @@ func (m migrations) check(ctx context.Context, db *sql.DB, engine Engine) error 
 		switch {
 		case step.State != Missing:
 		case broken != "":
-			return fmt.Errorf("the database lacks step %s of track %s, and index %s is not valid, as an interrupted step leaves it: run `triskele migrate up`", step.Name, step.Track, broken)
+			return fmt.Errorf("the database lacks step %s of track %s, and an interrupted step left index %s invalid: run `triskele migrate up`", step.Name, step.Track, broken)
 		default:
 			return fmt.Errorf("the database lacks step %s of track %s: run `triskele migrate up`", step.Name, step.Track)
 		}
 	}
 	if broken != "" {
-		return fmt.Errorf("index %s is not valid, as an interrupted step leaves it: run `triskele migrate up` of the newest program in use or, if that finds nothing to do, REINDEX INDEX CONCURRENTLY %[1]s", broken)
+		return fmt.Errorf("an interrupted step left index %s invalid: run `triskele migrate up` of the newest program in use or, if that has nothing to do, REINDEX INDEX CONCURRENTLY %[1]s", broken)
 	}
 	return nil
 }

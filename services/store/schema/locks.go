@@ -5,9 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/pressly/goose/v3/lock"
 )
 
@@ -34,42 +34,48 @@ func lockTimeout(attempt int) time.Duration {
 	return min(firstLockTimeout<<(attempt-1), maxLockTimeout)
 }
 
-// pause waits after the n-th attempt.
-func (r retries) pause(ctx context.Context, attempt int) error {
-	wait := min(firstPause<<(attempt-1), r.maxPause)
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(wait/2 + rand.N(wait/2)):
-		return nil
-	}
+// retry calls attempt until it succeeds or fails for another reason than a lock. It tells waiting before each pause.
+// It returns how many attempts there were.
+func (r retries) retry(ctx context.Context, attempt func(number int) (applied bool, err error), waiting func()) (applied bool, attempts int, err error) {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval, pauses.Multiplier = min(firstPause, r.maxPause), r.maxPause, 2
+	applied, err = backoff.Retry(ctx, func() (bool, error) {
+		attempts++
+		applied, err := attempt(attempts)
+		if err != nil && !lockFailed(err) {
+			return false, backoff.Permanent(err)
+		}
+		return applied, err
+	}, backoff.WithBackOff(pauses), backoff.WithMaxTries(uint(r.attempts)), backoff.WithMaxElapsedTime(0),
+		backoff.WithNotify(func(error, time.Duration) { waiting() }))
+	return applied, attempts, err
 }
 
-// lacked reports whether a step failed only for want of a lock: by a lock timeout, or as the victim of a deadlock.
-func lacked(err error) bool {
+// lockFailed reports whether a step failed only for want of a lock: by a lock timeout, or as the victim of a deadlock.
+func lockFailed(err error) bool {
 	var coded interface{ SQLState() string }
 	return errors.As(err, &coded) && (coded.SQLState() == "55P03" || coded.SQLState() == "40P01")
 }
 
-// impatient is a migration lock that sets lock_timeout to patience for the statements under it; 0 waits forever.
-type impatient struct {
+// timedLocker is a migration lock that sets lock_timeout to patience for the statements under it; 0 waits forever.
+type timedLocker struct {
 	lock.SessionLocker
 	patience time.Duration
 }
 
 // SessionLock implements lock.SessionLocker.
-func (i impatient) SessionLock(ctx context.Context, conn *sql.Conn) error {
-	if err := i.SessionLocker.SessionLock(ctx, conn); err != nil {
+func (l timedLocker) SessionLock(ctx context.Context, conn *sql.Conn) error {
+	if err := l.SessionLocker.SessionLock(ctx, conn); err != nil {
 		return err
 	}
-	_, err := conn.ExecContext(ctx, fmt.Sprintf("SET lock_timeout = %d", i.patience.Milliseconds()))
+	_, err := conn.ExecContext(ctx, fmt.Sprintf("SET lock_timeout = %d", l.patience.Milliseconds()))
 	return err
 }
 
 // SessionUnlock implements lock.SessionLocker.
-func (i impatient) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+func (l timedLocker) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
 	_, err := conn.ExecContext(ctx, "RESET lock_timeout")
-	return errors.Join(err, i.SessionLocker.SessionUnlock(ctx, conn))
+	return errors.Join(err, l.SessionLocker.SessionUnlock(ctx, conn))
 }
 
 // oldest describes the oldest open transaction, which is the likeliest lock holder; "" if it is unknown.
@@ -83,5 +89,5 @@ func oldest(ctx context.Context, db *sql.DB) string {
 		Scan(&process, &program, &seconds); err != nil {
 		return ""
 	}
-	return fmt.Sprintf(" (the oldest transaction, open for %v, is that of process %d, application %q)", time.Duration(seconds*float64(time.Second)).Round(time.Second), process, program)
+	return fmt.Sprintf(" (the oldest transaction has been open for %v, in process %d of application %q)", time.Duration(seconds*float64(time.Second)).Round(time.Second), process, program)
 }

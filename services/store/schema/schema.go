@@ -133,29 +133,24 @@ func (m migrations) up(ctx context.Context, db *sql.DB, engine Engine, tell ...f
 	}
 	for _, step := range steps {
 		began := time.Now()
-		for attempt := 1; ; attempt++ {
-			err := m.apply(ctx, db, engine, step, attempt)
-			if err == nil {
-				done = append(done, Step{step.Track, step.Version, step.Name, Applied})
-				said(step.Step, Applied)
-				break
+		here, attempts, err := m.retry(ctx, func(number int) (bool, error) {
+			err := m.apply(ctx, db, engine, step, number)
+			if err != nil && appliedMeanwhile(ctx, db, engine, step.Track, step.Version) {
+				return false, nil
 			}
-			if appliedMeanwhile(ctx, db, engine, step.Track, step.Version) {
-				break
-			}
-			if lacked(err) && attempt < m.attempts {
-				said(step.Step, Waiting)
-				if err := m.pause(ctx, attempt); err != nil {
-					return done, err
-				}
-				continue
-			}
+			return err == nil, err
+		}, func() { said(step.Step, Waiting) })
+		if err != nil {
 			err = fmt.Errorf("step %s of track %s: %w", step.Name, step.Track, err)
-			if lacked(err) {
-				err = fmt.Errorf("%w; it changed nothing, though it was tried %d times in %v, because others hold locks that it needs%s: run `triskele migrate up` again when they have ended",
-					err, attempt, time.Since(began).Round(time.Second), oldest(ctx, db))
+			if lockFailed(err) {
+				err = fmt.Errorf("%w; nothing was changed: %d attempts in %v did not get the locks that it needs%s; run `triskele migrate up` again when the other transactions have ended",
+					err, attempts, time.Since(began).Round(time.Second), oldest(ctx, db))
 			}
 			return done, err
+		}
+		if here {
+			done = append(done, Step{step.Track, step.Version, step.Name, Applied})
+			said(step.Step, Applied)
 		}
 	}
 	return done, m.check(ctx, db, engine)
@@ -197,7 +192,7 @@ func (m migrations) provider(db *sql.DB, engine Engine, track string, patience t
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, goose.WithSessionLocker(impatient{locker, patience}))
+		options = append(options, goose.WithSessionLocker(timedLocker{locker, patience}))
 	}
 	p, err := goose.NewProvider("", db, sub, options...)
 	if err != nil {

@@ -328,7 +328,7 @@ func TestStepGivesWayToReaders(t *testing.T) {
 		break
 	}
 	t.Logf("%d reads, the slowest took %v", reads, slowest.Round(time.Millisecond))
-	wantError(t, err, "step 003_c.sql of track memory", "tried 4 times", "hold locks", "the oldest transaction", "`triskele migrate up` again")
+	wantError(t, err, "step 003_c.sql of track memory", "4 attempts", "did not get the locks", "the oldest transaction", "`triskele migrate up` again")
 	if reads < 3 {
 		t.Errorf("%d reads while the step was tried 4 times", reads)
 	}
@@ -374,10 +374,10 @@ func TestInterruptedStepIsFoundAndFinished(t *testing.T) {
 		}
 		says := []string{"lacks step 002_b.sql of track memory", "run `triskele migrate up`"}
 		if d.engine == schema.Postgres {
-			says = append(says, "index memory.a_n is not valid")
+			says = append(says, "left index memory.a_n invalid")
 			// A program that does not know the step has to find it as well.
 			old := fstest.MapFS{"memory/postgres/001_a.sql": files["memory/postgres/001_a.sql"]}
-			wantError(t, schema.NewMigrations(old, "memory").Check(t.Context(), db, d.engine), "index memory.a_n is not valid", "REINDEX")
+			wantError(t, schema.NewMigrations(old, "memory").Check(t.Context(), db, d.engine), "left index memory.a_n invalid", "REINDEX")
 		}
 		wantError(t, tracks.Check(t.Context(), db, d.engine), says...)
 

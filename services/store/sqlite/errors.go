@@ -7,17 +7,17 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/triskele/triskele/services/store/trouble"
+	"github.com/triskele/triskele/services/store/diskerr"
 )
 
-// troubles maps result codes of failed writes to errors of the disk.
-var troubles = map[int]error{
-	sqlite3.SQLITE_FULL: trouble.ErrFull, sqlite3.SQLITE_READONLY: trouble.ErrReadOnly, sqlite3.SQLITE_IOERR: trouble.ErrDisk,
+// diskErrors maps result codes of failed writes to errors of the disk.
+var diskErrors = map[int]error{
+	sqlite3.SQLITE_FULL: diskerr.ErrFull, sqlite3.SQLITE_READONLY: diskerr.ErrReadOnly, sqlite3.SQLITE_IOERR: diskerr.ErrDisk,
 }
 
-// Wrap marks an error of the disk as package trouble's.
+// Wrap marks an error of the disk as package diskerr's.
 func Wrap(err error) error {
-	if of := troubles[code(err)]; of != nil && trouble.Of(err) == nil {
+	if of := diskErrors[code(err)]; of != nil && diskerr.Of(err) == nil {
 		return fmt.Errorf("%w: %w", of, err)
 	}
 	return err

@@ -25,8 +25,8 @@ import (
 	_ "modernc.org/sqlite" // the driver
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/record"
-	"github.com/triskele/triskele/services/store/trouble"
 )
 
 // readers is the number of read connections; in WAL mode they run beside the one writer.
@@ -37,7 +37,7 @@ const readers = 8
 type DB struct {
 	Read  *Reader
 	Write *sql.DB
-	Last  trouble.Last // outcome of Update
+	Last  diskerr.Last // outcome of Update
 	// Committed, if not nil, is called after each Update. Set it before the first one.
 	Committed func()
 }
@@ -123,6 +123,29 @@ func (db *DB) update(ctx context.Context, fn func(*sql.Tx) error) error {
 		return err
 	}
 	return tx.Commit()
+}
+
+// Queryer is a transaction or a set of connections.
+type Queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Query returns what scan makes of each row of a statement. It gets the row's Scan.
+func Query[T any](ctx context.Context, db Queryer, scan func(scan func(...any) error) (T, error), statement string, args ...any) ([]T, error) {
+	rows, err := db.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var out []T
+	for rows.Next() {
+		one, err := scan(rows.Scan)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, rows.Err()
 }
 
 // Args collects the arguments of a statement while its text is built.

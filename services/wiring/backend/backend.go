@@ -12,7 +12,10 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/dense"
@@ -88,21 +91,38 @@ func Open(ctx context.Context, url, path string, tel *telemetry.Service) (Backen
 // batch is how many tasks an index worker claims at a time.
 const batch = 64
 
-// wakers wakes this process's idle workers.
-type wakers struct {
+// workers makes the index workers of a process, and wakes idle ones.
+type workers struct {
+	tasks    queue.Store
+	tel      *telemetry.Service
 	mu       sync.Mutex
 	channels []chan struct{}
+	images   atomic.Pointer[replica.Set]
 }
 
-func (w *wakers) add() <-chan struct{} {
+// told says that this process has committed something.
+func (w *workers) told() {
+	if images := w.images.Load(); images != nil {
+		images.Told()
+	}
+}
+
+// Worker implements Backend.
+func (w *workers) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := make(chan struct{}, 1)
-	w.channels = append(w.channels, c)
-	return c
+	wake := make(chan struct{}, 1)
+	w.channels = append(w.channels, wake)
+	return &queue.Worker{
+		Index: name, Store: w.tasks, Indexer: telling{indexer, w.told}, Batch: batch, Log: log, Wake: wake,
+		Meter: w.tel.MeterProvider.Meter(telemetry.ScopeName), Tracer: w.tel.Tracer,
+	}
 }
 
-func (w *wakers) wake() {
+// Queue implements Backend.
+func (w *workers) Queue() queue.Store { return w.tasks }
+
+func (w *workers) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.channels {
@@ -143,18 +163,14 @@ func (u urging) Knows(ctx context.Context, index, namespace string, sequence int
 
 // WaitReady pings the database until it answers or ctx ends, and logs each failure.
 func WaitReady(ctx context.Context, b Backend, log *slog.Logger) error {
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval, pauses.Multiplier = 100*time.Millisecond, 5*time.Second, 2
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := b.Ping(attempt)
-		cancel()
-		if err == nil {
-			return nil
-		}
-		log.WarnContext(ctx, "waiting for the database", "retry_in", wait.String(), "error", err.Error())
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(wait):
-		}
-	}
+		defer cancel()
+		return struct{}{}, b.Ping(attempt)
+	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, pause time.Duration) {
+		log.WarnContext(ctx, "waiting for the database", "retry_in", pause.String(), "error", err.Error())
+	}))
+	return err
 }

@@ -20,7 +20,7 @@ func Curation(ctx context.Context, b Backend, config curator.Config, gateway grp
 	if config.URL == "" {
 		on, err := store.Curation(ctx)
 		if on {
-			log.WarnContext(ctx, "curation is on in this database, but this process has no model to ask: new memories wait for one that has, or for `triskele curation off`")
+			log.WarnContext(ctx, "curation is on in this database, but this process has no model: new memories wait for a process with a model, or for `triskele curation off`")
 		}
 		return func(context.Context) {}, err
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/sqlite"
-	"github.com/triskele/triskele/services/store/trouble"
 )
 
 // Examination is the result of Examine, for an operator.
@@ -23,16 +23,16 @@ type Examination struct {
 	TooOld []string      // the server or an extension, with the needed version
 	Clock  time.Duration // the database's clock minus this host's, to half of the round trip
 	Damage []string      // faults that the engine finds in its own file
-	// Trouble is one of package trouble's errors if the database can store nothing. It is nil if a trial write
+	// WriteError is one of package diskerr's errors if the database can store nothing. It is nil if a trial write
 	// succeeded, which is rolled back.
-	Trouble error
+	WriteError error
 	// Free is how many bytes the disk of the file has left; -1 if unknown.
 	Free    int64
 	Invalid []string // unfinished indexes, as psql names them
 	// NoVectorIndex is true if the active model's vectors have no finished HNSW index although a namespace is too large for memory.
 	NoVectorIndex bool
-	// WordlessIn are up to ten namespaces with memories missing from the lexical index.
-	WordlessIn []string
+	// UnindexedIn are up to ten namespaces with memories missing from the lexical index.
+	UnindexedIn []string
 	// Vectorless counts memories that may be embedded, lack a vector of the active model, and have no task.
 	Vectorless int64
 	IsStandby  bool // the database itself is a standby
@@ -64,15 +64,15 @@ func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
 	e.Clock = now.Sub(asked.Add(time.Since(asked) / 2))
 	e.Free = -1 // the server's disk is unknown
 	if !e.IsStandby {
-		if e.Trouble, err = b.tryWriting(ctx); err != nil {
+		if e.WriteError, err = b.tryWriting(ctx); err != nil {
 			return e, err
 		}
 	}
 	if server < minServer {
-		e.TooOld = append(e.TooOld, fmt.Sprintf("PostgreSQL %d, needed is %d", server, minServer))
+		e.TooOld = append(e.TooOld, fmt.Sprintf("PostgreSQL %d is too old: version %d is needed", server, minServer))
 	}
 	if olderThan(pgvector, minPgvector) {
-		e.TooOld = append(e.TooOld, fmt.Sprintf("pgvector %s, needed is %s", pgvector, minPgvector))
+		e.TooOld = append(e.TooOld, fmt.Sprintf("pgvector %s is too old: version %s is needed", pgvector, minPgvector))
 	}
 	names := func(into *[]string, statement string) {
 		if err != nil {
@@ -87,7 +87,7 @@ func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
 	names(&e.Invalid, `SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 		WHERE NOT (i.indisvalid AND i.indisready) AND c.relnamespace::regnamespace::text IN ('memory', 'lexical', 'dense', 'graph')
 			AND NOT EXISTS (SELECT FROM dense.models m WHERE c.relname LIKE 'vectors%\_near\_' || m.id) ORDER BY 1`)
-	names(&e.WordlessIn, `SELECT DISTINCT m.namespace FROM memory.memories m
+	names(&e.UnindexedIn, `SELECT DISTINCT m.namespace FROM memory.memories m
 		WHERE NOT EXISTS (SELECT FROM lexical.documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`)
 	if err != nil {
 		return e, err
@@ -118,21 +118,21 @@ func (b *Postgres) tryWriting(ctx context.Context) (found, err error) {
 		if _, err := tx.Exec(ctx, `CREATE TEMP TABLE triskele_probe AS SELECT md5(i::text) FROM generate_series(1, 16000) i`); err != nil {
 			return err
 		}
-		return errTakeBack
+		return errRollback
 	})
 	switch err = postgres.Wrap(err); {
-	case errors.Is(err, errTakeBack), postgres.IsForbidden(err): // a role without TEMP cannot try
+	case errors.Is(err, errRollback), postgres.IsForbidden(err): // a role without TEMP cannot try
 		return nil, nil
 	case postgres.IsReadOnly(err):
-		return trouble.ErrReadOnly, nil
-	case trouble.Of(err) != nil:
-		return trouble.Of(err), nil
+		return diskerr.ErrReadOnly, nil
+	case diskerr.Of(err) != nil:
+		return diskerr.Of(err), nil
 	}
 	return nil, err
 }
 
-// errTakeBack rolls back a trial transaction.
-var errTakeBack = errors.New("take back what was written")
+// errRollback rolls back a trial transaction.
+var errRollback = errors.New("roll back the probe")
 
 // olderThan compares major and minor versions; an unparsable version is older.
 func olderThan(version, least string) bool {
@@ -148,12 +148,12 @@ func (b *SQLite) tryWriting(ctx context.Context) (found, err error) {
 		if _, err := tx.ExecContext(ctx, `UPDATE write_sequence SET last = last`); err != nil {
 			return err
 		}
-		return errTakeBack
+		return errRollback
 	})
 	switch {
-	case trouble.Of(err) != nil:
-		return trouble.Of(err), nil
-	case !errors.Is(err, errTakeBack) && !sqlite.IsBusy(err): // a busy writer shows that writes work
+	case diskerr.Of(err) != nil:
+		return diskerr.Of(err), nil
+	case !errors.Is(err, errRollback) && !sqlite.IsBusy(err): // a busy writer shows that writes work
 		return nil, err
 	}
 	file, err := os.CreateTemp(filepath.Dir(b.path), ".triskele-probe-*")
@@ -165,44 +165,33 @@ func (b *SQLite) tryWriting(ctx context.Context) (found, err error) {
 	case err == nil, errors.Is(err, os.ErrPermission): // the database file was writable
 		return nil, nil
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return trouble.ErrFull, nil
+		return diskerr.ErrFull, nil
 	case errors.Is(err, syscall.EROFS):
-		return trouble.ErrReadOnly, nil
+		return diskerr.ErrReadOnly, nil
 	}
-	return trouble.ErrDisk, nil
+	return diskerr.ErrDisk, nil
 }
 
 // Examine implements Backend. Clock is 0: it is the host's clock.
 func (b *SQLite) Examine(ctx context.Context) (e Examination, err error) {
-	texts := func(into *[]string, statement string) {
-		if err != nil {
-			return
-		}
-		rows, queried := b.db.Read.QueryContext(ctx, statement)
-		if err = queried; err != nil {
-			return
-		}
-		defer func() { _ = rows.Close() }()
-		for rows.Next() && err == nil {
-			var text string
-			err = rows.Scan(&text)
-			*into = append(*into, text)
-		}
-		if err == nil {
-			err = rows.Err()
-		}
+	texts := func(statement string) ([]string, error) {
+		return sqlite.Query(ctx, b.db.Read, func(scan func(...any) error) (text string, err error) {
+			err = scan(&text)
+			return text, err
+		}, statement)
 	}
-	if e.Trouble, err = b.tryWriting(ctx); err != nil {
+	if e.WriteError, err = b.tryWriting(ctx); err != nil {
 		return e, err
 	}
 	e.Free = free(filepath.Dir(b.path))
-	texts(&e.Damage, `PRAGMA quick_check(5)`)
+	if e.Damage, err = texts(`PRAGMA quick_check(5)`); err != nil {
+		return e, err
+	}
 	if e.Damage = slices.DeleteFunc(e.Damage, func(text string) bool { return text == "ok" }); len(e.Damage) > 0 {
 		return e, nil // later queries may fail on damage
 	}
-	texts(&e.WordlessIn, `SELECT DISTINCT m.namespace FROM memories m
-		WHERE NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`)
-	if err != nil {
+	if e.UnindexedIn, err = texts(`SELECT DISTINCT m.namespace FROM memories m
+		WHERE NOT EXISTS (SELECT 1 FROM lexical_documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`); err != nil {
 		return e, err
 	}
 	return e, b.db.Read.QueryRowContext(ctx, `

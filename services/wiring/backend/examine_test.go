@@ -74,7 +74,7 @@ func examine(t *testing.T, b backend.Backend) backend.Examination {
 }
 
 func healthy(e backend.Examination) bool {
-	return len(e.TooOld)+len(e.Damage)+len(e.Invalid)+len(e.WordlessIn)+len(e.Standbys) == 0 && !e.NoVectorIndex && !e.IsStandby && e.Vectorless == 0
+	return len(e.TooOld)+len(e.Damage)+len(e.Invalid)+len(e.UnindexedIn)+len(e.Standbys) == 0 && !e.NoVectorIndex && !e.IsStandby && e.Vectorless == 0
 }
 
 // TestExamineSQLite breaks one thing after the other, at last the file.
@@ -94,7 +94,7 @@ func TestExamineSQLite(t *testing.T) {
 		seen      func(backend.Examination) bool
 	}{
 		{`DELETE FROM lexical_documents WHERE memory_id = (SELECT min(id) FROM memories)`,
-			func(e backend.Examination) bool { return slices.Equal(e.WordlessIn, []string{"birds"}) }},
+			func(e backend.Examination) bool { return slices.Equal(e.UnindexedIn, []string{"birds"}) }},
 		{`DELETE FROM dense_vectors WHERE memory_id = (SELECT min(memory_id) FROM dense_vectors)`, func(e backend.Examination) bool { return e.Vectorless == 1 }},
 	} {
 		if _, err := db.Write.ExecContext(t.Context(), damage.statement); err != nil {
@@ -152,7 +152,7 @@ func TestExaminePostgres(t *testing.T) {
 		seen      func(backend.Examination) bool
 	}{
 		{`DELETE FROM lexical.documents WHERE memory_id = (SELECT min(id::text)::uuid FROM memory.memories)`,
-			func(e backend.Examination) bool { return slices.Equal(e.WordlessIn, []string{"birds"}) }},
+			func(e backend.Examination) bool { return slices.Equal(e.UnindexedIn, []string{"birds"}) }},
 		{`DELETE FROM dense.vectors WHERE memory_id = (SELECT min(memory_id::text)::uuid FROM dense.vectors)`, func(e backend.Examination) bool { return e.Vectorless == 1 }},
 		{`UPDATE pg_index SET indisvalid = false WHERE indexrelid = (SELECT indexrelid FROM pg_index WHERE indrelid = 'dense.vectors_3'::regclass AND NOT indisprimary LIMIT 1)`,
 			func(e backend.Examination) bool { return len(e.Invalid) == 1 }},

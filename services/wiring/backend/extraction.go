@@ -15,7 +15,7 @@ func Extraction(ctx context.Context, b Backend, index GraphIndex, config extract
 	if config.URL == "" {
 		on, err := index.Extraction(ctx)
 		if on {
-			log.WarnContext(ctx, "extraction is on in this database, but this process has no model to ask: new memories wait for one that has, or for `triskele graph extract --off`")
+			log.WarnContext(ctx, "extraction is on in this database, but this process has no model: new memories wait for a process with a model, or for `triskele graph extract --off`")
 		}
 		return func(context.Context) {}, err
 	}

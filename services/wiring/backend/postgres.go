@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -16,11 +15,11 @@ import (
 	"github.com/triskele/triskele/services/graph"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
-	"github.com/triskele/triskele/services/store/trouble"
 )
 
 // Postgres is a PostgreSQL database with pgvector.
@@ -28,11 +27,8 @@ type Postgres struct {
 	pool *pgxpool.Pool
 	// Standby serves searches; nil for the primary.
 	Standby *postgres.Standby
-	tasks   queue.Store
-	last    trouble.Last // of the memory stores' writes
-	images  atomic.Pointer[replica.Set]
-	wakers  wakers
-	tel     *telemetry.Service
+	last    diskerr.Last // of the memory stores' writes
+	workers
 }
 
 var _ Backend = (*Postgres)(nil)
@@ -55,8 +51,8 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Pos
 	if err != nil {
 		return nil, err
 	}
-	b := &Postgres{pool: pool, tel: tel}
-	b.tasks = urging{queue.NewPostgres(pool), b.wakers.wake}
+	b := &Postgres{pool: pool, workers: workers{tel: tel}}
+	b.tasks = urging{queue.NewPostgres(pool), b.wake}
 	return b, nil
 }
 
@@ -69,13 +65,6 @@ func (b *Postgres) Memory() memory.Store {
 
 // Concern implements Backend.
 func (b *Postgres) Concern() string { return b.last.Concern() }
-
-// told says that this process has committed something.
-func (b *Postgres) told() {
-	if images := b.images.Load(); images != nil {
-		images.Told()
-	}
-}
 
 // Images implements Backend.
 func (b *Postgres) Images(ctx context.Context, config replica.Config, log *slog.Logger) *replica.Set {
@@ -105,17 +94,6 @@ func (b *Postgres) Graph(images *replica.Set, config graph.Config) GraphIndex {
 
 // Models implements Backend.
 func (b *Postgres) Models() *dense.Models { return dense.NewPostgresModels(b.pool) }
-
-// Worker implements Backend.
-func (b *Postgres) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
-	return &queue.Worker{
-		Index: name, Store: b.tasks, Indexer: telling{indexer, b.told}, Batch: batch, Log: log, Wake: b.wakers.add(),
-		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName), Tracer: b.tel.Tracer,
-	}
-}
-
-// Queue implements Backend.
-func (b *Postgres) Queue() queue.Store { return b.tasks }
 
 // Ping implements Backend. It pings the standby if there is one: searches work without the primary.
 func (b *Postgres) Ping(ctx context.Context) error { return b.Standby.Or(b.pool).Ping(ctx) }

@@ -3,7 +3,6 @@ package backend
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/dense"
@@ -19,12 +18,9 @@ import (
 
 // SQLite is one SQLite file.
 type SQLite struct {
-	db     *sqlite.DB
-	path   string
-	tasks  *queue.SQLite
-	wakers wakers
-	images atomic.Pointer[replica.Set]
-	tel    *telemetry.Service
+	db   *sqlite.DB
+	path string
+	workers
 }
 
 var _ Backend = (*SQLite)(nil)
@@ -35,18 +31,14 @@ func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &SQLite{db: db, path: path, tasks: queue.NewSQLite(db), tel: tel}
-	db.Committed = func() {
-		if images := b.images.Load(); images != nil {
-			images.Told()
-		}
-	}
+	b := &SQLite{db: db, path: path, workers: workers{tasks: queue.NewSQLite(db), tel: tel}}
+	db.Committed = b.told
 	return b, nil
 }
 
 // Memory implements Backend.
 func (b *SQLite) Memory() memory.Store {
-	return memory.NewSQLite(b.db, lexical.SQLiteIndex{}, b.wakers.wake)
+	return memory.NewSQLite(b.db, lexical.SQLiteIndex{}, b.wake)
 }
 
 // Images implements Backend.
@@ -73,17 +65,6 @@ func (b *SQLite) Graph(images *replica.Set, config graph.Config) GraphIndex {
 
 // Models implements Backend.
 func (b *SQLite) Models() *dense.Models { return dense.NewSQLiteModels(b.db) }
-
-// Worker implements Backend.
-func (b *SQLite) Worker(name string, indexer queue.Indexer, log *slog.Logger) *queue.Worker {
-	return &queue.Worker{
-		Index: name, Store: b.tasks, Indexer: indexer, Batch: batch, Log: log, Wake: b.wakers.add(),
-		Meter: b.tel.MeterProvider.Meter(telemetry.ScopeName), Tracer: b.tel.Tracer,
-	}
-}
-
-// Queue implements Backend.
-func (b *SQLite) Queue() queue.Store { return b.tasks }
 
 // Concern implements Backend.
 func (b *SQLite) Concern() string { return b.db.Last.Concern() }

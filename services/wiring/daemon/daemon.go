@@ -33,7 +33,7 @@ type flags struct {
 	program.Flags
 	kong.Plugins        // flags of the service
 	Postgres     string `help:"PostgreSQL connection URL." required:"" env:"TRISKELE_POSTGRES" placeholder:"URL" group:"Database:"`
-	PostgresRead string `name:"postgres-read" help:"Connection URL of a hot standby of the database, to search in; what is written still goes to --postgres." env:"TRISKELE_POSTGRES_READ" placeholder:"URL" group:"Database:"`
+	PostgresRead string `name:"postgres-read" help:"Connection URL of a hot standby on which searches run; writes still go to --postgres." env:"TRISKELE_POSTGRES_READ" placeholder:"URL" group:"Database:"`
 }
 
 // Service is the service that a program runs.

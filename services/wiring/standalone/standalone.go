@@ -14,9 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -72,9 +70,13 @@ type System struct {
 	// Legs are clients of the legs by name, for measurements without the gateway.
 	Legs    map[string]triskelev1.LegServiceClient
 	images  *replica.Set
-	gateway *rpc.Server // the one in memory
+	config  Config
+	process *telemetry.Process
+	log     *slog.Logger
 	outside func(*rpc.Server, net.Listener) error
 	legs    map[string]*rpc.Server
+	servers []*rpc.Server   // all in memory
+	run     context.Context // of the servers and the background work
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	closers []func() error
@@ -82,133 +84,161 @@ type System struct {
 
 // Start opens the database, applies its migrations and starts every service.
 func Start(ctx context.Context, config Config, process *telemetry.Process, log *slog.Logger) (_ *System, err error) {
-	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &System{Legs: map[string]triskelev1.LegServiceClient{}, legs: map[string]*rpc.Server{}, stop: stop}
+	if config.Gateway.Legs == nil {
+		config.Gateway.Legs = gateway.DefaultLegs(nil)
+	}
+	if config.Graph == (graph.Config{}) {
+		config.Graph = graph.DefaultConfig()
+	}
+	if config.Search == (replica.Config{}) {
+		config.Search = replica.DefaultConfig()
+	}
+	s := &System{Legs: map[string]triskelev1.LegServiceClient{}, legs: map[string]*rpc.Server{}, config: config, process: process, log: log}
+	s.run, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	s.Backend, err = backend.Open(ctx, config.Postgres, config.SQLite, process.Service("store"))
+	if err := s.openDatabase(ctx); err != nil {
+		return nil, err
+	}
+	searchers, err := s.startIndexes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.closers = append(s.closers, s.Backend.Close)
-	background := func(name string, work func(context.Context)) {
-		if !config.AskOnly {
-			s.running.Go(func() { panics.Keep(run, log, name, work) })
-		}
-	}
-	if config.AskOnly {
-		err = s.Backend.Check(ctx)
-	} else {
-		_, err = s.Backend.Migrate(ctx, func(step schema.Step) {
-			if step.State == schema.Waiting {
-				log.WarnContext(ctx, "a migration waits for locks that others hold", "track", step.Track, "step", step.Name)
-			}
-		})
-	}
+	legs, err := s.startLegs(searchers)
 	if err != nil {
 		return nil, err
 	}
-	denseTel := process.Service("dense")
-	embedder, err := querypath.New(config.Embedder, config.Fallback, querypath.DefaultCacheBytes, denseTel.MeterProvider.Meter(telemetry.ScopeName))
+	memories, err := s.startMemory()
 	if err != nil {
 		return nil, err
 	}
-	if config.Search == (replica.Config{}) {
-		config.Search = replica.DefaultConfig()
+	if err := s.startGateway(legs, memories); err != nil {
+		return nil, err
 	}
-	images := s.Backend.Images(run, config.Search, log)
-	s.images = images
-	background("follow the database", images.Follow)
-	dense, err := s.Backend.Dense(ctx, images, embedder)
+	curate, err := backend.Curation(ctx, s.Backend, config.Curator, s.Conn, process.Service("curator"), log)
 	if err != nil {
 		return nil, err
 	}
-	if config.Graph == (graph.Config{}) {
-		config.Graph = graph.DefaultConfig()
-	}
-	config.Graph.Embedder = embedder
-	linked := s.Backend.Graph(images, config.Graph)
-	background("refresh the graph", func(ctx context.Context) { linked.Refresh(ctx, log) })
-	extract, err := backend.Extraction(ctx, s.Backend, linked, config.Extractor, process.Service("graph"), log)
-	if err != nil {
-		return nil, err
-	}
-	background("extract", extract)
-	for name, indexer := range map[string]queue.Indexer{"dense": dense, "graph": linked} {
-		background("index "+name, s.Backend.Worker(name, indexer, log).Run)
-	}
-
-	gatewayTel := process.Service("fuser")
-	searchers := map[string]leg.Searcher{"lexical": s.Backend.Lexical(images, config.Lexical), "dense": dense, "graph": linked}
-	if config.Gateway.Legs == nil {
-		config.Gateway.Legs = gateway.DefaultLegs(nil)
-	}
-	clients := make([]triskelev1.LegServiceClient, len(config.Gateway.Legs))
-	for i, l := range config.Gateway.Legs {
-		tel := denseTel
-		if l.Name != denseTel.Name {
-			tel = process.Service(l.Name)
-		}
-		server := rpc.NewServer(tel, log, grpc.ChainUnaryInterceptor(delay(l.Name, config.Delay)))
-		triskelev1.RegisterLegServiceServer(server, leg.NewServer(searchers[l.Name], tel, log))
-		conn, err := s.serve(run, server, l.Name, gatewayTel)
-		if err != nil {
-			return nil, err
-		}
-		s.legs[l.Name] = server
-		clients[i] = triskelev1.NewLegServiceClient(conn)
-		s.Legs[l.Name] = clients[i]
-	}
-
-	records := rpc.NewServer(process.Service("memory"), log)
-	store := s.Backend.Memory()
-	triskelev1.RegisterMemoryServiceServer(records, memory.NewServer(store))
-	background("sweep", func(ctx context.Context) { config.Sweep.Run(ctx, store, log) })
-	conn, err := s.serve(run, records, "memory", gatewayTel)
-	if err != nil {
-		return nil, err
-	}
-	memories := triskelev1.NewMemoryServiceClient(conn)
-
-	g, err := gateway.New(config.Gateway, clients, memories, gatewayTel, log)
-	if err != nil {
-		return nil, err
-	}
-	register := func(server *rpc.Server) {
-		triskelev1.RegisterRecallServiceServer(server, g)
-		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memories))
-	}
-	s.gateway = rpc.NewServer(gatewayTel, log)
-	register(s.gateway)
-	if s.Conn, err = s.serve(run, s.gateway, "fuser", process.Service("client")); err != nil {
-		return nil, err
-	}
-	s.outside = func(server *rpc.Server, listener net.Listener) error {
-		register(server)
-		server.Ready()
-		return server.Run(run, listener)
-	}
-	work, err := backend.Curation(ctx, s.Backend, config.Curator, s.Conn, process.Service("curator"), log)
-	if err != nil {
-		return nil, err
-	}
-	background("curate", work)
+	s.background("curate", curate)
 	if !config.AskOnly {
-		for _, server := range append(slices.Collect(maps.Values(s.legs)), records, s.gateway) {
+		for _, server := range s.servers {
 			server.CompileRules()
 		}
 	}
 	return s, nil
 }
 
+// background runs work until the system is closed; with AskOnly it does nothing.
+func (s *System) background(name string, work func(context.Context)) {
+	if !s.config.AskOnly {
+		s.running.Go(func() { panics.Keep(s.run, s.log, name, work) })
+	}
+}
+
+// openDatabase opens the database and migrates it, or only checks its schema with AskOnly.
+func (s *System) openDatabase(ctx context.Context) (err error) {
+	if s.Backend, err = backend.Open(ctx, s.config.Postgres, s.config.SQLite, s.process.Service("store")); err != nil {
+		return err
+	}
+	s.closers = append(s.closers, s.Backend.Close)
+	if s.config.AskOnly {
+		return s.Backend.Check(ctx)
+	}
+	_, err = s.Backend.Migrate(ctx, func(step schema.Step) {
+		if step.State == schema.Waiting {
+			s.log.WarnContext(ctx, "a migration waits for locks of other transactions", "track", step.Track, "step", step.Name)
+		}
+	})
+	return err
+}
+
+// startIndexes opens the legs' indexes and starts the work that keeps them up to date. It returns them by leg.
+func (s *System) startIndexes(ctx context.Context) (map[string]leg.Searcher, error) {
+	meter := s.process.Service("dense").MeterProvider.Meter(telemetry.ScopeName)
+	embedder, err := querypath.New(s.config.Embedder, s.config.Fallback, querypath.DefaultCacheBytes, meter)
+	if err != nil {
+		return nil, err
+	}
+	s.images = s.Backend.Images(s.run, s.config.Search, s.log)
+	s.background("follow the database", s.images.Follow)
+	dense, err := s.Backend.Dense(ctx, s.images, embedder)
+	if err != nil {
+		return nil, err
+	}
+	s.config.Graph.Embedder = embedder
+	linked := s.Backend.Graph(s.images, s.config.Graph)
+	s.background("refresh the graph", func(ctx context.Context) { linked.Refresh(ctx, s.log) })
+	extract, err := backend.Extraction(ctx, s.Backend, linked, s.config.Extractor, s.process.Service("graph"), s.log)
+	if err != nil {
+		return nil, err
+	}
+	s.background("extract", extract)
+	for name, indexer := range map[string]queue.Indexer{"dense": dense, "graph": linked} {
+		s.background("index "+name, s.Backend.Worker(name, indexer, s.log).Run)
+	}
+	return map[string]leg.Searcher{"lexical": s.Backend.Lexical(s.images, s.config.Lexical), "dense": dense, "graph": linked}, nil
+}
+
+// startLegs starts a server for each of the gateway's legs and returns their clients in the same order.
+func (s *System) startLegs(searchers map[string]leg.Searcher) ([]triskelev1.LegServiceClient, error) {
+	clients := make([]triskelev1.LegServiceClient, len(s.config.Gateway.Legs))
+	for i, l := range s.config.Gateway.Legs {
+		tel := s.process.Service(l.Name)
+		server := rpc.NewServer(tel, s.log, grpc.ChainUnaryInterceptor(delay(l.Name, s.config.Delay)))
+		triskelev1.RegisterLegServiceServer(server, leg.NewServer(searchers[l.Name], tel, s.log))
+		conn, err := s.serve(server, l.Name, s.process.Service("fuser"))
+		if err != nil {
+			return nil, err
+		}
+		clients[i] = triskelev1.NewLegServiceClient(conn)
+		s.legs[l.Name], s.Legs[l.Name] = server, clients[i]
+	}
+	return clients, nil
+}
+
+// startMemory starts the memory service and the removal of expired memories.
+func (s *System) startMemory() (triskelev1.MemoryServiceClient, error) {
+	server, store := rpc.NewServer(s.process.Service("memory"), s.log), s.Backend.Memory()
+	triskelev1.RegisterMemoryServiceServer(server, memory.NewServer(store))
+	s.background("sweep", func(ctx context.Context) { s.config.Sweep.Run(ctx, store, s.log) })
+	conn, err := s.serve(server, "memory", s.process.Service("fuser"))
+	if err != nil {
+		return nil, err
+	}
+	return triskelev1.NewMemoryServiceClient(conn), nil
+}
+
+// startGateway starts the gateway in memory and prepares Serve.
+func (s *System) startGateway(legs []triskelev1.LegServiceClient, memories triskelev1.MemoryServiceClient) error {
+	tel := s.process.Service("fuser")
+	g, err := gateway.New(s.config.Gateway, legs, memories, tel, s.log)
+	if err != nil {
+		return err
+	}
+	register := func(server *rpc.Server) {
+		triskelev1.RegisterRecallServiceServer(server, g)
+		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memories))
+	}
+	inside := rpc.NewServer(tel, s.log)
+	register(inside)
+	s.outside = func(server *rpc.Server, listener net.Listener) error {
+		register(server)
+		server.Ready()
+		return server.Run(s.run, listener)
+	}
+	s.Conn, err = s.serve(inside, "fuser", s.process.Service("client"))
+	return err
+}
+
 // serve runs a server on an in-memory listener and returns a connection to it.
-func (s *System) serve(ctx context.Context, server *rpc.Server, name string, tel *telemetry.Service) (*grpc.ClientConn, error) {
+func (s *System) serve(server *rpc.Server, name string, tel *telemetry.Service) (*grpc.ClientConn, error) {
 	listener := bufconn.Listen(pipeBytes)
 	server.Ready()
-	s.running.Go(func() { _ = server.Run(ctx, listener) })
+	s.servers = append(s.servers, server)
+	s.running.Go(func() { _ = server.Run(s.run, listener) })
 	conn, err := rpc.Dial("passthrough:///"+name, tel, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 		return listener.DialContext(ctx)
 	}))
@@ -247,7 +277,7 @@ func (s *System) Concern() string { return cmp.Or(s.Backend.Concern(), s.images.
 func (s *System) Kill(leg string) error {
 	server, ok := s.legs[leg]
 	if !ok {
-		return fmt.Errorf("there is no leg %q", leg)
+		return fmt.Errorf("no leg is called %q", leg)
 	}
 	server.Stop()
 	return nil

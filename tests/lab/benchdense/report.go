@@ -65,11 +65,11 @@ func report(f flags, r results) string {
 
 - Date: %s
 - Machine: %d cores, %s/%s, %s; %s, crash safety off
-- Corpus: made-up notes of 8 to 40 of the built-in model's words, embedded by it. %d notes share a subject, which has %d words of one of %d
-  topics, and names; a topic is %d words that the model finds alike. Half of a note's words are its subject's, the rest any, Zipfian; seed
-  %d, one namespace
-- Queries: %d per size, 3 to 10 words of a subject, none asked before; depth %d; stores, filters and ways are asked in turn, a store %d queries
-  in a row, one at a time: what it finds in the processor's caches is what it left there
+- Corpus: synthetic notes of 8 to 40 of the built-in model's words, embedded by it. %d notes share a subject. A subject
+  has %d words of one of %d topics, and names. A topic is %d words that are similar for the model. Half of a note's words
+  are its subject's. The others are drawn from all words, Zipfian; seed %d, one namespace
+- Queries: %d per size, 3 to 10 words of a subject, each new; depth %d, one at a time. Stores, filters and ways take
+  turns. A store answers %d queries in a row, so that the processor's caches have its own data
 - Client, leg and SQLite are in one process, PostgreSQL in its own, all on this machine
 
 ![Time of the whole leg by number of memories](dense.svg)
@@ -96,8 +96,8 @@ time of a search, mean, in the leg's process and in PostgreSQL's. Load is the ma
 	}
 	b.WriteString(`
 ## What is found
-Recall is the share of the best that an exact comparison finds which are among as many hits; memories that score alike count alike. Fewest is the
-least number of hits that any query got, of as many as there are to be had.
+Recall@n is the share of the n exact nearest memories that are among the first n hits. Memories with equal scores are
+interchangeable. "Fewest" is the smallest number of hits of any query; "of" is the largest possible number.
 
 | memories | filter passes | store | recall@10 | recall@50 | fewest | of | p50 | p95 |
 |---|---|---|---|---|---|---|---|---|
@@ -114,7 +114,7 @@ least number of hits that any query got, of as many as there are to be had.
 	if len(r.crossing) > 0 {
 		b.WriteString(`
 ## Exact or through the index, on PostgreSQL
-Milliseconds of a search of one namespace without a filter, by both ways in turn. CPU is PostgreSQL's, mean.
+Milliseconds of a search in one namespace without a filter. The two ways take turns. CPU is PostgreSQL's, mean.
 
 | memories | exact p50 | p95 | CPU | index p50 | p95 | CPU | exact / index in CPU |
 |---|---|---|---|---|---|---|---|
@@ -130,9 +130,9 @@ Milliseconds of a search of one namespace without a filter, by both ways in turn
 	}
 	b.WriteString(`
 ## The floor on PostgreSQL, and bits
-What a statement takes that asks an HNSW index for ids and scores and does nothing else, by ef_search: over halfvec, as the leg's index, and
-at the first size over a bit per dimension, whose nearest by Hamming distance are scored again in half precision. CPU is PostgreSQL's, mean; bytes
-are the index's, per vector.
+The time of a bare statement that reads ids and scores from an HNSW index, by ef_search. The index is over halfvec, as the
+leg's. At the first size, a second index has one bit per dimension; its nearest by Hamming distance are rescored in half
+precision. CPU is PostgreSQL's, mean. Bytes are the index's, per vector.
 
 | memories | index | recall@10 | recall@50 | CPU | p50 | p95 | built in | bytes |
 |---|---|---|---|---|---|---|---|---|
@@ -149,7 +149,7 @@ are the index's, per vector.
 	}
 	b.WriteString(`
 ## Filling
-All at once, the index of PostgreSQL afterwards, with 2 GB for it and three processes at most.
+All vectors are written at once. PostgreSQL then builds its index with 2 GB of memory and at most three processes.
 
 | memories | store | filled in | of which the index |
 |---|---|---|---|

@@ -48,13 +48,15 @@ func report(f flags, measured []measurement) string {
 - Date: %s
 - Machine: %d cores, %s/%s, %s; %s, crash safety off
 - Corpus: memories of 20 to 80 words from a vocabulary of %d, Zipfian with exponent %v and offset %d, seed %d, in one namespace
-- Queries: %d per size, 3 to 10 words of a memory; depth %d, deadline %v; every query is asked of each scorer in turn, on one connection pool
+- Queries: %d per size, 3 to 10 words of a memory; depth %d, deadline %v. The scorers answer each query in turn, on one
+  connection pool
 
 ![Time of a search by number of memories](lexical.svg)
 
 ## Search
-Milliseconds as the caller of the searcher sees them. Rows are table rows and index entries that the server read, on average. Source is the
-share of queries whose memory is among the first ten. Load is the machine's one-minute load average after the queries.
+Milliseconds as the caller of the searcher sees them. Rows are the table rows and index entries that the server read, on
+average. Source@10 is the share of queries whose memory is among the first ten. Load is the machine's one-minute load
+average after the queries.
 
 | memories | scorer | p50 | p95 | p99 | rows | source@10 | truncated | failed | load |
 |---|---|---|---|---|---|---|---|---|---|
@@ -73,7 +75,8 @@ share of queries whose memory is among the first ten. Load is the machine's one-
 	}
 	b.WriteString(`
 ## Writing
-Milliseconds per memory through the memory service's store, with the lexical index and without, in turns; and bytes per memory after loading.
+Milliseconds per memory through the memory service's store, with the lexical index and without, in turns. The other
+columns are bytes per memory after loading.
 
 | memories | one at a time | without | a hundred at a time | without |`)
 	parts := make([]string, 0, len(last.bytes))

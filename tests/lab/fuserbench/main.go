@@ -187,12 +187,13 @@ func (s settings) report(before string, ways []way) string {
 
 - Date: %s
 - Machine: %d cores, %s/%s, %s; one-minute load average %s before, %s afterwards
-- Three legs with %d hits each, neighbours sharing half of them; 10 hits with contents. One recall at a time, %d of each way, in
-  %d rounds in which the ways take turns. Microseconds; allocations are those of the whole process, servers included
+- Three legs with %d hits each; adjacent legs share half of their hits. 10 hits with contents. %d recalls of each way, one
+  at a time, in %d rounds; the ways take turns. Times are microseconds. Allocations are those of the whole process,
+  including servers
 - The goal: the gateway's own time at most 150 µs at p50 and 500 µs at p95
 
-"Own time" is a whole recall (budget, guards, spans, fusing, prior, contents, report) whose legs and memory service answer at
-once in the same process. Ratios are to the floor, the first row.
+"Own time" is a whole recall whose legs and memory service answer at once in the same process. It includes budgets,
+circuit breakers, spans, fusion, prior, contents and report. Ratios are to the floor, the first row.
 
 | | p50 | p95 | p99 | p50 ratio | p95 ratio | allocations | KiB |
 |---|--:|--:|--:|--:|--:|--:|--:|

@@ -26,7 +26,7 @@ func describe(ctx context.Context, s settings) error {
 	fmt.Printf("# Importing into both stores\n\n`make bench-import`, %s. %s, %d cores, load average %s when it began; %s; %s; SQLite in WAL mode, synchronous FULL.\n\n",
 		time.Now().UTC().Format(time.DateOnly), runtime.GOARCH, runtime.NumCPU(), load(), runtime.Version(), server)
 	fmt.Printf("A record has %d words of a vocabulary of %d, a title, two tags and metadata; one in %d is sensitive. `triskele import` sends them to `triskele up`,\n"+
-		"which indexes what it has stored at the same time, on the same cores: its embedder is the built-in one.\n", words, vocabulary, secret)
+		"which indexes the stored records at the same time, on the same cores, with the built-in embedder.\n", words, vocabulary, secret)
 	return nil
 }
 
@@ -39,15 +39,15 @@ func load() string {
 }
 
 func report(measured []measurement, interrupted []interruption) {
-	fmt.Printf("\n## Time\n\nThe floor is the time of writing the same records as one text each into a bare table of the same engine, %d in a transaction.\n\n", batch)
+	fmt.Printf("\n## Time\n\nThe floor is the time to write the same records, each as one text, into a bare table of the same engine, %d in a transaction.\n\n", batch)
 	fmt.Println("| store | records | stored in | records/s | floor | ratio to it | not yet indexed then |")
 	fmt.Println("|---|--:|--:|--:|--:|--:|--:|")
 	for _, m := range measured {
 		fmt.Printf("| %s | %d | %.1f s | %.0f | %.1f s | %.1f | %d |\n", m.engine, m.records, m.took.Seconds(), float64(m.records)/m.took.Seconds(),
 			m.floor.Seconds(), m.took.Seconds()/m.floor.Seconds(), m.pending)
 	}
-	fmt.Print("\n## Memory\n\nPeaks. VmHWM counts what a process shares and the files that it maps, of which SQLite's may be 256 MiB; RssAnon is what it has of its own.\n" +
-		"PostgreSQL's is the sum of the RssAnon of all its processes.\n\n")
+	fmt.Print("\n## Memory\n\nPeaks. VmHWM includes shared memory and mapped files; SQLite maps up to 256 MiB. RssAnon is the memory of the process alone.\n" +
+		"PostgreSQL's value is the sum of the RssAnon of its processes.\n\n")
 	fmt.Println("| store | records | import, VmHWM | up, VmHWM | up, RssAnon | PostgreSQL |")
 	fmt.Println("|---|--:|--:|--:|--:|--:|")
 	for _, m := range measured {
@@ -57,8 +57,8 @@ func report(measured []measurement, interrupted []interruption) {
 		}
 		fmt.Printf("| %s | %d | %s | %s | %s | %s |\n", m.engine, m.records, mib(m.client), mib(m.up), mib(m.upOwn), postgres)
 	}
-	fmt.Print("\n## Interrupted\n\nThe import is killed (SIGKILL) after a third of the records and run again; after two thirds `triskele up` is killed, started and the import\n" +
-		"run again. Then everything is exported and counted.\n\n")
+	fmt.Print("\n## Interrupted\n\nThe import is killed (SIGKILL) after a third of the records and run again. After two thirds, `triskele up` is killed and\n" +
+		"started, and the import is run again. Then all memories are exported and counted.\n\n")
 	fmt.Println("| store | records | resumed after | and after | sent twice | stored | of these different |")
 	fmt.Println("|---|--:|--:|--:|--:|--:|--:|")
 	for _, b := range interrupted {

@@ -183,10 +183,11 @@ func (b *bench) reportCapacity(ctx context.Context, s settings, services []servi
 - Date: %s
 - Machine: %d cores, %s/%s, %s; %s; one-minute load average before %s, afterwards %s
 - Memories: %d of 20 to 80 words, seed %d, in one namespace; vectors of the built-in model
-- Queries: 3 to 10 words of a memory, one in three with its title, one at a time, to a process on a socket of the loopback; 50 hits
-  from a leg, the contents of %d from memory. CPU is the processor time of the process and of its connections' server processes,
-  which a busy machine changes little; a core does as many queries a second as fit into one second of it
-- Disk is the service's tables with their indexes after the load, with what vacuuming has left free
+- Queries: 3 to 10 words of a memory, one in three with its title. One query at a time goes to a process on a loopback
+  socket. A leg returns 50 hits; the memory service returns the contents of %d. CPU is the processor time of the process
+  and of its connections' server processes. It hardly depends on other load. Queries per second and core are one second
+  divided by it
+- Disk is the service's tables with their indexes after loading, including the free space that vacuuming left
 
 | service | p50 ms | p95 ms | CPU ms | in PostgreSQL | queries/s a core | bytes a memory | GB for a million |
 |---|---|---|---|---|---|---|---|
@@ -205,8 +206,8 @@ func (b *bench) reportCapacity(ctx context.Context, s settings, services []servi
 	fmt.Fprintf(&out, "| together | | | %s | | %.0f | %.0f | %.1f |\n", ms(cpu), float64(time.Second)/float64(cpu), bytes, bytes/1000)
 	fmt.Fprintf(&out, `
 ## From here to 10⁹ memories
-A query reads one namespace, so what it costs depends on the size of that namespace and not on how many others there are. With namespaces
-of %d memories as above, and cores and disks as here:
+A query reads one namespace. Its cost depends on the size of that namespace, not on the number of namespaces. These are
+the needs with namespaces of %d memories, and with cores and disks as here:
 
 | memories | namespaces | disk | clusters of 1 TB | cores for 100 recalls/s | for 1,000 |
 |---|---|---|---|---|---|

@@ -166,8 +166,8 @@ func (b *bench) report(ctx context.Context, s settings, clients, loadBefore stri
 - Machine: %d cores, %s/%s, %s; %s; one-minute load average %s before, %s afterwards
 - Memories: %d of 20 to 80 words from a vocabulary of %d, Zipfian with exponent %v and offset %d, %d titles, seed %d, in one namespace
 - Queries: %d, 3 to 10 words of a memory, one in three with its title; 10 hits with contents, a budget of %v, so nothing is left out
-- Every query is asked in every way, in %d rounds in which the ways take turns, all on one database. A client waits for its answer before
-  it asks again. Milliseconds as the client sees them, on a socket of the loopback
+- Every way answers every query, in %d rounds in which the ways take turns, all on one database. A client waits for its
+  answer before it asks again. Milliseconds as the client sees them, on a loopback socket
 
 The bare fan-out is three calls at once to servers on sockets, which each return 50 hits that are ready. The ratios are to it with
 as many clients. "10 %% pass" is a filter of a tag that so many memories have. Searchable means that every leg finds all memories.

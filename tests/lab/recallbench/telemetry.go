@@ -86,14 +86,15 @@ func (b *bench) reportTelemetry(ctx context.Context, s settings, clients, before
 - Machine: %d cores, %s/%s, %s; %s; one-minute load average before %s, afterwards %s
 - Memories: %d of 20 to 80 words, seed %d, in one namespace
 - Queries: %d, 3 to 10 words of a memory, one in three with its title; 10 hits with contents, default legs, a budget of %v
-- All programs run at the same time on one database, and every query is asked of each, in %d rounds in which they take turns. A client
-  waits for its answer before it asks again. Spans are exported over OTLP to a collector in the same machine that throws them away;
-  it got %d
+- All programs run at the same time on one database. Each answers every query, in %d rounds in which they take turns. A
+  client waits for its answer before it asks again. Spans go over OTLP to a collector on the same machine, which discards
+  them; it received %d
 
-"off" has no address for operators and no exporter. The ratios are to it, with as many clients and the same processes: above 1 is slower
-at p50 and p95, below 1 is less throughput.
+"off" has no admin port and no exporter. The ratios are to "off" with as many clients and the same processes. Above 1 is
+slower at p50 and p95; below 1 is less throughput.
 
-Processor time is that of all the processes of a way while they answered, PostgreSQL's apart; it hardly depends on what else the machine does.
+Processor time is that of all processes of a way except PostgreSQL's, while they answered. It hardly depends on other
+load.
 
 | clients | telemetry | p50 | p95 | recalls/s | processor ms a recall | p50 ratio | p95 ratio | throughput ratio | processor ratio |
 |---|---|---|---|---|---|---|---|---|---|

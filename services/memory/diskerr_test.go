@@ -63,7 +63,7 @@ func TestTroublesOfTheDisk(t *testing.T) {
 		"read-only": {
 			func(t *testing.T, f *storetest.Fixture) { readOnly(t, f, true) },
 			func(t *testing.T, f *storetest.Fixture) { readOnly(t, f, false) },
-			codes.FailedPrecondition, "the database, or the disk that it is on, is read-only",
+			codes.FailedPrecondition, "the database or its disk is read-only",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,10 +1,10 @@
-// Package trouble names the conditions in which a database can store nothing, for both engines.
+// Package diskerr names the conditions in which a database can store nothing, for both engines.
 //  1. A store wraps the engine's error in one of them.
 //  2. The server translates it for clients with Of.
 //  3. Last remembers the latest one, logs its begin and its end, and shows it to operators.
 //
 // The package imports no driver.
-package trouble
+package diskerr
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 // The conditions. Their texts are fit for clients.
 var (
 	ErrFull     = errors.New("the disk of the database is full")
-	ErrReadOnly = errors.New("the database, or the disk that it is on, is read-only")
-	ErrDisk     = errors.New("the disk of the database fails")
-	ErrShort    = errors.New("the database is short of memory or of another resource that its configuration limits")
+	ErrReadOnly = errors.New("the database or its disk is read-only")
+	ErrDisk     = errors.New("the disk of the database has errors")
+	ErrShort    = errors.New("the database has run out of memory or of another resource that its configuration limits")
 )
 
 // Of returns the condition that an error wraps, or nil.
@@ -32,11 +32,11 @@ func Of(err error) error {
 	return nil
 }
 
-// settled is how long after a trouble a successful write counts as its end. Some writes succeed on a full disk: those
+// settled is how long after a condition a successful write counts as its end. Some writes succeed on a full disk: those
 // that need no more space.
 const settled = time.Minute
 
-// Last is the latest trouble of writes. The zero Last is none.
+// Last is the latest condition that failed a write. The zero Last has none.
 type Last struct{ noted atomic.Pointer[noted] }
 
 type noted struct {
@@ -44,7 +44,7 @@ type noted struct {
 	at  time.Time
 }
 
-// Note records the outcome of a write. It logs the first of several equal failures, and the end of the trouble. Other
+// Note records the outcome of a write. It logs the first of several equal failures, and the end of the condition. Other
 // errors say nothing about the next write.
 func (l *Last) Note(ctx context.Context, err error) {
 	before := l.noted.Load()
@@ -59,7 +59,7 @@ func (l *Last) Note(ctx context.Context, err error) {
 	}
 }
 
-// Concern returns the trouble as a line for operators, or "".
+// Concern returns the condition as a line for operators, or "".
 func (l *Last) Concern() string {
 	if now := l.noted.Load(); now != nil {
 		return now.err.Error() + ": nothing can be stored"

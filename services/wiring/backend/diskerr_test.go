@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
 	"github.com/triskele/triskele/services/store/record"
-	"github.com/triskele/triskele/services/store/trouble"
 	"github.com/triskele/triskele/services/wiring/backend"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
@@ -54,11 +54,11 @@ func TestExamineTriesToWrite(t *testing.T) {
 			want       error
 		}{
 			"well":      {nil, nil},
-			"read-only": {[]string{`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$`}, trouble.ErrReadOnly},
+			"read-only": {[]string{`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on', current_database()); END $$`}, diskerr.ErrReadOnly},
 			"full": {[]string{
 				`CREATE FUNCTION no_room() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'No space left on device' USING ERRCODE = 'disk_full'; END $$`,
 				`CREATE EVENT TRIGGER no_room ON ddl_command_start WHEN TAG IN ('CREATE TABLE AS') EXECUTE FUNCTION no_room()`,
-			}, trouble.ErrFull},
+			}, diskerr.ErrFull},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -70,8 +70,8 @@ func TestExamineTriesToWrite(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer func() { _ = b.Close() }()
-				if e, err := b.Examine(t.Context()); err != nil || !errors.Is(e.Trouble, x.want) || e.Free != -1 {
-					t.Errorf("got %v with %d bytes free, error %v; want %v", e.Trouble, e.Free, err, x.want)
+				if e, err := b.Examine(t.Context()); err != nil || !errors.Is(e.WriteError, x.want) || e.Free != -1 {
+					t.Errorf("got %v with %d bytes free, error %v; want %v", e.WriteError, e.Free, err, x.want)
 				}
 			})
 		}
@@ -81,8 +81,8 @@ func TestExamineTriesToWrite(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "t.db")
 		b := migrated(t, "", path)
 		e, err := b.Examine(t.Context())
-		if err != nil || e.Trouble != nil || e.Free == 0 {
-			t.Errorf("got %v with %d bytes free, error %v; want no trouble", e.Trouble, e.Free, err)
+		if err != nil || e.WriteError != nil || e.Free == 0 {
+			t.Errorf("got %v with %d bytes free, error %v; want no write error", e.WriteError, e.Free, err)
 		}
 		files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
 		hidden, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))
@@ -121,8 +121,8 @@ func concerned(t *testing.T, b backend.Backend, want string) {
 		t.Errorf("before: got %q, want none", got)
 	}
 	_, err := b.Memory().Insert(t.Context(), []record.Record{storetest.Record("n", strings.Repeat("more words ", 5000), nil)})
-	if !errors.Is(err, trouble.ErrFull) {
-		t.Fatalf("got %v, want %v", err, trouble.ErrFull)
+	if !errors.Is(err, diskerr.ErrFull) {
+		t.Fatalf("got %v, want %v", err, diskerr.ErrFull)
 	}
 	if got := b.Concern(); got != want {
 		t.Errorf("got %q, want %q", got, want)

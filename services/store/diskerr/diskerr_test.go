@@ -1,4 +1,4 @@
-package trouble_test
+package diskerr_test
 
 import (
 	"bytes"
@@ -10,19 +10,19 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/triskele/triskele/services/store/trouble"
+	"github.com/triskele/triskele/services/store/diskerr"
 )
 
-// TestLast: a trouble holds while writes fail now and then, and is told once.
+// TestLast: a condition holds while writes fail now and then, and is logged once.
 func TestLast(t *testing.T) { // not parallel: it reads the default log
 	var log bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
 	synctest.Test(t, func(t *testing.T) {
-		full := fmt.Errorf("store: %w", fmt.Errorf("%w: the engine's words", trouble.ErrFull))
+		full := fmt.Errorf("store: %w", fmt.Errorf("%w: the engine's words", diskerr.ErrFull))
 		const concern = "the disk of the database is full: nothing can be stored"
-		var last trouble.Last
+		var last diskerr.Last
 		for i, step := range []struct {
 			after   time.Duration
 			outcome error

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestGuard(t *testing.T) {
+func TestChecks(t *testing.T) {
 	t.Parallel()
 	var got atomic.Int64 // bytes
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -28,20 +28,20 @@ func TestGuard(t *testing.T) {
 	no := func(context.Context) (bool, error) { return false, nil }
 	fails := func(context.Context) (bool, error) { return true, broken }
 	for name, x := range map[string]struct {
-		guards []func(context.Context) (bool, error)
+		checks []func(context.Context) (bool, error)
 		want   error
 	}{
 		"none":             {},
-		"lets it pass":     {guards: []func(context.Context) (bool, error){yes}},
-		"does not":         {guards: []func(context.Context) (bool, error){no}, want: ErrWithdrawn},
-		"cannot tell":      {guards: []func(context.Context) (bool, error){fails}, want: broken},
-		"the outer one":    {guards: []func(context.Context) (bool, error){no, yes}, want: ErrWithdrawn},
-		"the inner one":    {guards: []func(context.Context) (bool, error){yes, no}, want: ErrWithdrawn},
-		"both let it pass": {guards: []func(context.Context) (bool, error){yes, yes}},
+		"lets it pass":     {checks: []func(context.Context) (bool, error){yes}},
+		"does not":         {checks: []func(context.Context) (bool, error){no}, want: ErrWithdrawn},
+		"cannot tell":      {checks: []func(context.Context) (bool, error){fails}, want: broken},
+		"the outer one":    {checks: []func(context.Context) (bool, error){no, yes}, want: ErrWithdrawn},
+		"the inner one":    {checks: []func(context.Context) (bool, error){yes, no}, want: ErrWithdrawn},
+		"both let it pass": {checks: []func(context.Context) (bool, error){yes, yes}},
 	} {
 		ctx, before := t.Context(), got.Load()
-		for _, guard := range x.guards {
-			ctx = Guard(ctx, guard)
+		for _, check := range x.checks {
+			ctx = WithCheck(ctx, check)
 		}
 		answer, _, err := e.Post(ctx, "x", []byte("canary"), 100)
 		if !errors.Is(err, x.want) || (err == nil) != (string(answer) == "fine") {

@@ -9,19 +9,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Guarded asks gate about every call over conn, as a server would. The gate reads the context's incoming metadata.
+// WithGate asks gate about every call over conn, as a server would. The gate reads the context's incoming metadata.
 // Streams are refused.
-func Guarded(conn grpc.ClientConnInterface, gate Gate) grpc.ClientConnInterface {
-	return guarded{conn, gate}
+func WithGate(conn grpc.ClientConnInterface, gate Gate) grpc.ClientConnInterface {
+	return gatedConn{conn, gate}
 }
 
-type guarded struct {
+type gatedConn struct {
 	grpc.ClientConnInterface
 	gate Gate
 }
 
 // Invoke implements grpc.ClientConnInterface.
-func (g guarded) Invoke(ctx context.Context, method string, request, reply any, opts ...grpc.CallOption) (err error) {
+func (g gatedConn) Invoke(ctx context.Context, method string, request, reply any, opts ...grpc.CallOption) (err error) {
 	call, err := g.gate(ctx, method)
 	if err != nil {
 		return err
@@ -45,6 +45,6 @@ func (g guarded) Invoke(ctx context.Context, method string, request, reply any, 
 }
 
 // NewStream implements grpc.ClientConnInterface.
-func (guarded) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+func (gatedConn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, status.Error(codes.Unimplemented, "streams cannot be checked here")
 }

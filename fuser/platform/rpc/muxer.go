@@ -1,0 +1,168 @@
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// muxer is a server's transport credentials. It hands each connection to gRPC or to HTTP/1.1:
+//
+//  1. ServerHandshake does TLS if config is set. ALPN then names the protocol. In plain text, it reads the first bytes
+//     and compares them with the HTTP/2 preface.
+//  2. gRPC gets HTTP/2 connections, whose first bytes sniffedConn returns once more.
+//  3. HTTP/1.1 connections go to http, if set, which httpListener accepts. gRPC then leaves them alone.
+type muxer struct {
+	config  *tls.Config // nil for plain text
+	http    chan net.Conn
+	closing context.Context
+	close   context.CancelFunc
+}
+
+func newMuxer() *muxer {
+	m := &muxer{}
+	m.closing, m.close = context.WithCancel(context.Background())
+	return m
+}
+
+// preface is the start of HTTP/2 connections. No method of HTTP/1.1 starts with it.
+const preface = "PRI"
+
+// ServerHandshake implements credentials.TransportCredentials.
+func (m *muxer) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if m.config == nil && m.http == nil {
+		return insecure.NewCredentials().ServerHandshake(raw)
+	}
+	conn := raw
+	if a, ok := raw.(*handoffConn); ok {
+		conn = a.Conn
+	}
+	defer context.AfterFunc(m.closing, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })() // idle browsers must not delay it
+	var info credentials.AuthInfo
+	var speaksHTTP2 bool
+	if m.config != nil {
+		encrypted := tls.Server(conn, m.config)
+		if err := encrypted.Handshake(); err != nil {
+			return nil, nil, err
+		}
+		state := encrypted.ConnectionState()
+		conn, speaksHTTP2 = encrypted, state.NegotiatedProtocol == "h2"
+		info = credentials.TLSInfo{State: state, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+	} else {
+		sniffed := &sniffedConn{Conn: conn, prefix: make([]byte, len(preface))}
+		if _, err := io.ReadFull(conn, sniffed.prefix); err != nil {
+			return nil, nil, err
+		}
+		speaksHTTP2 = string(sniffed.prefix) == preface
+		var err error
+		if conn, info, err = insecure.NewCredentials().ServerHandshake(sniffed); err != nil {
+			return nil, nil, err
+		}
+	}
+	if speaksHTTP2 {
+		return conn, info, nil
+	}
+	if a, ok := raw.(*handoffConn); ok && m.http != nil {
+		return nil, nil, m.handOff(a, conn)
+	}
+	return nil, nil, errors.New("the connection does not speak HTTP/2")
+}
+
+// handOff hands a connection off to HTTP.
+func (m *muxer) handOff(a *handoffConn, conn net.Conn) error {
+	a.handedOff.Store(true)
+	if err := a.Conn.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	select {
+	case m.http <- conn:
+		return credentials.ErrConnDispatched
+	case <-m.closing.Done():
+		return net.ErrClosed
+	}
+}
+
+// Info implements credentials.TransportCredentials.
+func (m *muxer) Info() credentials.ProtocolInfo { return credentials.ProtocolInfo{} }
+
+// Clone implements credentials.TransportCredentials.
+func (m *muxer) Clone() credentials.TransportCredentials { return m }
+
+// OverrideServerName implements credentials.TransportCredentials.
+func (m *muxer) OverrideServerName(string) error { return nil }
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (m *muxer) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("the muxer is for servers only")
+}
+
+// sniffedConn is a connection whose first bytes have been read.
+type sniffedConn struct {
+	net.Conn
+	prefix []byte // read by the muxer, to be read again
+}
+
+// Read implements net.Conn.
+func (c *sniffedConn) Read(p []byte) (int, error) {
+	if len(c.prefix) > 0 {
+		n := copy(p, c.prefix)
+		c.prefix = c.prefix[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+// handoffListener is gRPC's listener if HTTP/1.1 is served, too.
+type handoffListener struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l handoffListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &handoffConn{Conn: conn}, nil
+}
+
+// handoffConn is a connection that the muxer may hand off to HTTP. gRPC clears its deadline even then, which SetDeadline ignores.
+type handoffConn struct {
+	net.Conn
+	handedOff atomic.Bool
+}
+
+// SetDeadline implements net.Conn.
+func (a *handoffConn) SetDeadline(t time.Time) error {
+	if a.handedOff.Load() {
+		return nil
+	}
+	return a.Conn.SetDeadline(t)
+}
+
+// httpListener is the listener of the HTTP/1.1 connections.
+type httpListener struct{ *muxer }
+
+// Accept implements net.Listener.
+func (l httpListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.http:
+		return conn, nil
+	case <-l.closing.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l httpListener) Close() error {
+	l.close()
+	return nil
+}
+
+// Addr implements net.Listener. The connections have the real address.
+func (l httpListener) Addr() net.Addr { return &net.TCPAddr{} }
