@@ -30,7 +30,7 @@ const (
 // Flags are the address to listen on. The variable "admin" is its default.
 type Flags struct {
 	Address     string `name:"admin" help:"Address to serve metrics, health and pages for operators on, over HTTP; \"off\" for none." default:"${admin}" env:"TRISKELE_ADMIN" placeholder:"HOST:PORT"`
-	AllowRemote bool   `name:"admin-allow-remote" help:"Serve operators on an address other machines can reach: anybody there can see metrics and pages." env:"TRISKELE_ADMIN_ALLOW_REMOTE"`
+	AllowRemote bool   `name:"admin-allow-remote" help:"Serve operators on an address other machines can reach: anybody there can see metrics and health. The gateway's page asks callers who they are, as the gateway does." env:"TRISKELE_ADMIN_ALLOW_REMOTE"`
 }
 
 // Beside returns the default address for operators: the service's, with a port higher by 10.
