@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -376,4 +377,28 @@ func TestBudgetSignal(t *testing.T) {
 			t.Errorf("%s is not scaled by %s of its own", leg, rule.Name.As)
 		}
 	}
+}
+
+// TestMemoryLimits: each program of ours collects garbage before its pod is killed for its memory.
+func TestMemoryLimits(t *testing.T) {
+	each(t, func(t *testing.T, _ string, m *manifests) {
+		for name, pod := range m.pods() {
+			for _, c := range pod.Spec.Containers {
+				if !strings.Contains(c.Image, "triskele/") {
+					continue
+				}
+				limit := c.Resources.Limits.Memory().Value()
+				i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "GOMEMLIMIT" })
+				if i < 0 {
+					t.Errorf("%s has no GOMEMLIMIT", name)
+					continue
+				}
+				text := strings.TrimSuffix(c.Env[i].Value, "B") // Go's MiB is Kubernetes' Mi
+				soft, err := resource.ParseQuantity(text)
+				if share := float64(soft.Value()) / float64(limit); err != nil || share < 0.8 || share > 0.9 {
+					t.Errorf("%s: GOMEMLIMIT is %s, %.2f of the limit, want 0.8 to 0.9 (%v)", name, c.Env[i].Value, share, err)
+				}
+			}
+		}
+	})
 }

@@ -58,8 +58,13 @@ func (sqliteModels) register(ctx context.Context, tx *sql.Tx, m embed.Model, sta
 	return id, err
 }
 
-// start returns the active model's id if it is the configured one, and activates that if none is active.
+// start returns the active model's id if it is the configured one, and activates that if none is active. It writes only
+// changes, because a full disk must not keep recalls from being answered.
 func (s sqliteModels) start(ctx context.Context, configured embed.Model) (id int64, err error) {
+	active, ok, err := s.withStatus(ctx, s.db.Read, Active)
+	if err != nil || ok && sameSpace(active.Model, configured) && active.Model.Local == configured.Local {
+		return active.ID, err
+	}
 	err = s.db.Update(ctx, func(tx *sql.Tx) error {
 		active, ok, err := s.withStatus(ctx, tx, Active)
 		if err != nil {

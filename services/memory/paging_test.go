@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,4 +211,59 @@ func TestMessagesOfAnExportAreBounded(t *testing.T) {
 	if got != len(records) {
 		t.Errorf("got %d memories, want %d", got, len(records))
 	}
+}
+
+// TestPagesAreBounded: large memories come in more pages than asked for, and all of them come.
+func TestPagesAreBounded(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		records := aged("n", 300)
+		for i := range records {
+			records[i].Content = strings.Repeat("x", 60<<10)
+		}
+		f.Insert(t, records...)
+		slices.Reverse(records)
+		client, size := f.Client(t), int32(1000)
+		request := &triskelev1.ListRequest{Namespace: "n", PageSize: &size}
+		var got []string
+		for {
+			page, err := client.List(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if size := proto.Size(page); size > 4<<20 || len(page.GetMemories()) == 0 {
+				t.Fatalf("a page has %d memories and %d bytes, want at most 4 MiB", len(page.GetMemories()), size)
+			}
+			for _, m := range page.GetMemories() {
+				got = append(got, m.GetId())
+			}
+			if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+				break
+			}
+		}
+		var want []string
+		for _, r := range records {
+			want = append(want, r.ID.String())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %d memories %v, want %d %v", len(got), got, len(want), want)
+		}
+
+		_, err := client.Get(t.Context(), &triskelev1.GetRequest{Namespace: "n", Ids: want})
+		if text := status.Convert(err).Message(); status.Code(err) != codes.InvalidArgument || !strings.Contains(text, "ids: must") || !strings.Contains(text, "16 MiB") {
+			t.Errorf("get of %d memories: got %v, want INVALID_ARGUMENT that names the bound", len(want), err)
+		}
+		some, err := client.Get(t.Context(), &triskelev1.GetRequest{Namespace: "n", Ids: want[:200]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, m := range some.GetMemories() {
+			if m.GetId() != want[i] {
+				t.Fatalf("get: memory %d is %s, want %s", i, m.GetId(), want[i])
+			}
+		}
+		if got := len(some.GetMemories()); got != 200 {
+			t.Errorf("get of 200 memories: got %d", got)
+		}
+	})
 }

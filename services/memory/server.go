@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"buf.build/go/protovalidate"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/triskele/triskele/fuser/platform/revision"
 	"github.com/triskele/triskele/fuser/platform/rpc"
@@ -26,6 +28,13 @@ const (
 	defaultPageSize = 100
 	// maxReturnedIDs keeps an import's response well below the largest message.
 	maxReturnedIDs = 50_000
+	// readAtOnce is how many memories of a response are read by a query. A page of the default size needs one query.
+	readAtOnce = 128
+	// pageBytes bounds a page of memories. Clients of gRPC refuse responses above 4 MiB unless told otherwise.
+	pageBytes = 3 << 20
+	// getBytes bounds the memories of Get. It is above pageBytes because the gateway gets the contents of a recall's
+	// 1,000 hits at once.
+	getBytes = 16 << 20
 )
 
 // Server serves a Store as MemoryService. An interceptor has checked the declared bounds of requests.
@@ -301,11 +310,7 @@ func (s *Server) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskele
 	if err != nil {
 		return nil, err
 	}
-	records, err := s.store.Get(ctx, req.GetNamespace(), ids)
-	if err != nil {
-		return nil, publicError("ids", err)
-	}
-	memories, err := toProto(records)
+	records, memories, err := s.get(ctx, req.GetNamespace(), ids)
 	if err != nil {
 		return nil, err
 	}
@@ -321,6 +326,29 @@ func (s *Server) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskele
 		resp.Matches = append(resp.Matches, &triskelev1.Matches{Title: ranges(m.Title), Content: ranges(m.Content)})
 	}
 	return resp, nil
+}
+
+// get reads memories until they exceed getBytes, which is an error.
+func (s *Server) get(ctx context.Context, namespace string, ids []uuid.UUID) (records []record.Record, memories []*triskelev1.Memory, err error) {
+	bytes := 0
+	for some := range slices.Chunk(ids, readAtOnce) {
+		found, err := s.store.Get(ctx, namespace, some)
+		if err != nil {
+			return nil, nil, publicError("ids", err)
+		}
+		for _, r := range found {
+			m, err := record.ToProto(r)
+			if err != nil {
+				return nil, nil, err
+			}
+			if bytes += proto.Size(m); bytes > getBytes {
+				return nil, nil, rpc.Invalid("ids", fmt.Sprintf("must name memories of at most %d MiB together; ask for fewer at a time", getBytes>>20))
+			}
+			memories = append(memories, m)
+		}
+		records = append(records, found...)
+	}
+	return records, memories, nil
 }
 
 func ranges(spans []record.Span) []*triskelev1.TextRange {
@@ -348,18 +376,35 @@ func (s *Server) List(ctx context.Context, req *triskelev1.ListRequest) (*triske
 	if req.PageSize != nil {
 		size = int(req.GetPageSize())
 	}
-	records, err := s.store.List(ctx, req.GetNamespace(), filter, after, size+1)
-	if err != nil {
-		return nil, publicError("", err)
-	}
 	resp := &triskelev1.ListResponse{}
-	if len(records) > size {
-		records = records[:size]
-		last := records[size-1]
-		resp.NextPageToken = encodeCursor(Cursor{last.CreatedAt, last.ID})
-	}
-	resp.Memories, err = toProto(records)
+	resp.Memories, resp.NextPageToken, err = s.list(ctx, req.GetNamespace(), filter, after, size)
 	return resp, err
+}
+
+// list reads a page of at most size memories and pageBytes, but at least one memory. next is empty on the last page.
+func (s *Server) list(ctx context.Context, namespace string, filter record.Filter, after Cursor, size int) (memories []*triskelev1.Memory, next string, err error) {
+	bytes := 0
+	for {
+		wanted := min(size+1-len(memories), readAtOnce)
+		records, err := s.store.List(ctx, namespace, filter, after, wanted)
+		if err != nil {
+			return nil, "", publicError("", err)
+		}
+		for _, r := range records {
+			m, err := record.ToProto(r)
+			if err != nil {
+				return nil, "", err
+			}
+			bytes += proto.Size(m)
+			if len(memories) == size || len(memories) > 0 && bytes > pageBytes {
+				return memories, encodeCursor(after), nil
+			}
+			memories, after = append(memories, m), Cursor{r.CreatedAt, r.ID}
+		}
+		if len(records) < wanted {
+			return memories, "", nil
+		}
+	}
 }
 
 func encodeCursor(c Cursor) string {

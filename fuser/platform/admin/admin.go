@@ -30,7 +30,7 @@ const (
 // Flags are the address to listen on. The variable "admin" is its default.
 type Flags struct {
 	Address     string `name:"admin" help:"Address of the admin port: metrics, health and pages for operators, over HTTP; \"off\" for none." default:"${admin}" env:"TRISKELE_ADMIN" placeholder:"HOST:PORT"`
-	AllowRemote bool   `name:"admin-allow-remote" help:"Serve the admin port on an address that other machines can reach. Anybody there can see metrics and pages." env:"TRISKELE_ADMIN_ALLOW_REMOTE"`
+	AllowRemote bool   `name:"admin-allow-remote" help:"Serve the admin port on an address that other machines can reach. Anybody there can see metrics and health. The gateway's page asks callers who they are." env:"TRISKELE_ADMIN_ALLOW_REMOTE"`
 }
 
 // Beside returns the default address for operators: the service's, with a port higher by 10.

@@ -155,18 +155,7 @@ func (r refreshing) Build(target resolver.Target, cc resolver.ClientConn, option
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	go func() {
-		ticker := time.NewTicker(resolveEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				inner.ResolveNow(resolver.ResolveNowOptions{})
-			}
-		}
-	}()
+	go every(ctx, resolveEvery, func() { inner.ResolveNow(resolver.ResolveNowOptions{}) })
 	return &refreshed{inner, stop}, nil
 }
 

@@ -16,16 +16,17 @@ import (
 
 // Invalid returns an INVALID_ARGUMENT error that names the field and says what it must be.
 func Invalid(field, mustBe string) error {
-	return invalid([]*errdetails.BadRequest_FieldViolation{{Field: field, Description: mustBe}})
+	return invalid([]*errdetails.BadRequest_FieldViolation{{Field: field, Description: mustBe}}, 0)
 }
 
-func invalid(violations []*errdetails.BadRequest_FieldViolation) error {
+// invalid returns an error that names these violations and says how many more there are.
+func invalid(violations []*errdetails.BadRequest_FieldViolation, more int) error {
 	first := violations[0]
 	message := first.Description
 	if first.Field != "" {
 		message = first.Field + ": " + message
 	}
-	if more := len(violations) - 1; more > 0 {
+	if more += len(violations) - 1; more > 0 {
 		message = fmt.Sprintf("%s (and %d more)", message, more)
 	}
 	st, err := status.New(codes.InvalidArgument, message).WithDetails(&errdetails.BadRequest{FieldViolations: violations})
@@ -35,8 +36,8 @@ func invalid(violations []*errdetails.BadRequest_FieldViolation) error {
 	return st.Err()
 }
 
-// FromViolations turns protovalidate's violations into an INVALID_ARGUMENT error. field names the message, "" for the
-// request. Another error, or nil, is returned unchanged.
+// FromViolations turns protovalidate's violations into an INVALID_ARGUMENT error. It names the first ones and counts the
+// others. field names the message, "" for the request. Another error, or nil, is returned unchanged.
 func FromViolations(field string, err error) error {
 	var found *protovalidate.ValidationError
 	if !errors.As(err, &found) || len(found.Violations) == 0 {
@@ -45,8 +46,9 @@ func FromViolations(field string, err error) error {
 	if field != "" {
 		field += "."
 	}
-	out := make([]*errdetails.BadRequest_FieldViolation, 0, len(found.Violations))
-	for _, v := range found.Violations {
+	first := found.Violations[:min(named, len(found.Violations))]
+	out := make([]*errdetails.BadRequest_FieldViolation, 0, len(first))
+	for _, v := range first {
 		for _, element := range v.Proto.GetField().GetElements() {
 			if element.GetStringKey() != "" { // a map's key may be private, and error texts get into spans
 				element.Subscript = nil
@@ -58,7 +60,7 @@ func FromViolations(field string, err error) error {
 		}
 		out = append(out, &errdetails.BadRequest_FieldViolation{Field: path, Description: v.Proto.GetMessage()})
 	}
-	return invalid(out)
+	return invalid(out, len(found.Violations)-len(first))
 }
 
 const (

@@ -138,7 +138,7 @@ func (in *intake) decode(data mem.BufferSlice, message proto.Message) error {
 	return validate(message)
 }
 
-// maxExplained is the largest request, in bytes, whose violations are all named. Larger ones get the first only.
+// maxExplained is the largest request, in bytes, whose violations are all counted. Larger ones get the first only.
 // Finding all in a hundred thousand elements takes seconds, and more memory than the request.
 const maxExplained = 4 << 10
 

@@ -178,18 +178,21 @@ func (s *Server) Watch(ctx context.Context, interval time.Duration, check func(c
 		}
 	}
 	update()
-	go func() {
-		ticker := time.NewTicker(interval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				update()
-			}
+	go every(ctx, interval, update)
+}
+
+// every runs a task after each interval until ctx ends.
+func every(ctx context.Context, interval time.Duration, task func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			task()
 		}
-	}()
+	}
 }
 
 // Run serves until ctx ends, then sets NOT_SERVING, lets running calls finish and returns.

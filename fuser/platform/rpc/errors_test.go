@@ -1,0 +1,28 @@
+package rpc
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// TestManyViolations: a small request with thousands of violations makes no large error.
+func TestManyViolations(t *testing.T) {
+	request := &triskelev1.RecallRequest{Namespaces: make([]string, 2000), Query: "q"}
+	if size := proto.Size(request); size > maxExplained {
+		t.Fatalf("the request has %d bytes, want at most %d", size, maxExplained)
+	}
+	st := status.Convert(validate(request))
+	bad, ok := st.Details()[0].(*errdetails.BadRequest)
+	if got := len(bad.GetFieldViolations()); !ok || got != named {
+		t.Errorf("the error names %d violations, want %d", got, named)
+	}
+	if want := "(and 2001 more)"; !strings.HasSuffix(st.Message(), want) {
+		t.Errorf("got %q, want it to end in %q", st.Message(), want)
+	}
+}
