@@ -33,6 +33,14 @@ test: ## Run all tests with the race detector, against a throwaway PostgreSQL wi
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh run tests/pgbouncer.sh run go test -count=1 ./services/store/queue ./services/store/postgres/...
 	cd deploy && GOWORK=off go test ./...
 
+COUNT ?= 20
+PACKAGES ?= work
+RUN ?= .
+.PHONY: test-flakes
+test-flakes: ## Run the tests COUNT times beside a busy loop per core, package by package, and list what failed: [PACKAGES=./fuser/web] [RUN=REGEXP]
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run tests/flakes.sh $(COUNT) '$(RUN)' $(PACKAGES) -- $(RACE)
+
 .PHONY: golden
 golden: ## Write the expected ranks of services/wiring/golden anew: how a change of ranking is accepted
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
