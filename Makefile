@@ -6,8 +6,8 @@ SHELL := bash
 MODULES := proto fuser services tests
 PROGRAMS := triskele lexicald densed graphd memoryd
 TOOLS := .cache/tools
-# The race detector looks at everything but three libraries that share nothing between goroutines and take several times as long
-# when it does: SQLite, C translated to Go; regular expressions; and the parser of flags, which uses many of them.
+# The race detector leaves out three libraries that take several times as long under it, and change nothing that goroutines share:
+# SQLite, which is C translated to Go, regular expressions, and the parser of flags, which uses many of those.
 RACE := -race -gcflags='modernc.org/...=-race=false' -gcflags='regexp/...=-race=false' -gcflags='github.com/alecthomas/kong=-race=false'
 # What --version says and traces are labelled with; VERSION is a release's number.
 VERSION ?=
