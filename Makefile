@@ -6,9 +6,9 @@ SHELL := bash
 MODULES := proto fuser services tests
 PROGRAMS := triskele lexicald densed graphd memoryd
 TOOLS := .cache/tools
-# The race detector looks at everything but SQLite, C translated to Go: it has no goroutines, and takes five times as long
-# when it is looked at.
-RACE := -race -gcflags='modernc.org/...=-race=false'
+# The race detector leaves out three libraries that take several times as long under it, and change nothing that goroutines share:
+# SQLite, which is C translated to Go, regular expressions, and the parser of flags, which uses many of those.
+RACE := -race -gcflags='modernc.org/...=-race=false' -gcflags='regexp/...=-race=false' -gcflags='github.com/alecthomas/kong=-race=false'
 # What --version says and traces are labelled with; VERSION is a release's number.
 VERSION ?=
 COMMIT ?= $(shell git describe --always --abbrev=12 --dirty --exclude '*' 2>/dev/null)
@@ -32,6 +32,14 @@ test: ## Run all tests with the race detector, against a throwaway PostgreSQL wi
 	tests/postgres.sh run go test $(RACE) -vet=off -timeout 30m work
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh run tests/pgbouncer.sh run go test -count=1 ./services/store/queue ./services/store/postgres/...
 	cd deploy && GOWORK=off go test ./...
+
+COUNT ?= 20
+PACKAGES ?= work
+RUN ?= .
+.PHONY: test-flakes
+test-flakes: ## Run the tests COUNT times beside a busy loop per core, package by package, and list what failed: [PACKAGES=./fuser/web] [RUN=REGEXP]
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
+	tests/postgres.sh run tests/flakes.sh $(COUNT) '$(RUN)' $(PACKAGES) -- $(RACE)
 
 .PHONY: golden
 golden: ## Write the expected ranks of services/wiring/golden anew: how a change of ranking is accepted

@@ -23,8 +23,17 @@ if [ ! -x "$collector" ] || [ deploy/telemetry/builder.yaml -nt "$collector" ]; 
   export GOWORK=off GOFLAGS=-mod=mod
   GOBIN=$build go install "go.opentelemetry.io/collector/cmd/builder@$version"
   cp deploy/telemetry/builder.yaml "$build/"
-  # The builder's own tidying asks for dependencies of the components' tests, which a module proxy may refuse.
-  (cd "$build" && ./builder --skip-compilation --skip-get-modules --config=builder.yaml && cd otelcol && go build -trimpath -ldflags=-s -o "$collector" .)
+  # The builder would tidy its module, and a module proxy may refuse dependencies of the components' tests. So the builder writes
+  # the sources only, and the module requires the versions that they name.
+  (
+    cd "$build"
+    ./builder --skip-compilation --skip-get-modules --config=builder.yaml
+    cd otelcol
+    go mod init otelcol
+    grep -oh '[^"]* v[0-9][0-9.]*' main.go components.go | sort -u | sed 's/.*/-require=&/; s/ /@/' | xargs go mod edit \
+      "-require=go.opentelemetry.io/collector/otelcol@$version"
+    go build -trimpath -ldflags=-s -o "$collector" .
+  )
   unset GOWORK GOFLAGS
 fi
 

@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,16 +48,19 @@ func TestWaitIndexed(t *testing.T) {
 			var pending []int64
 			err := c.WaitIndexed(t.Context(), "n", func(n int64) { pending = append(pending, n) })
 			if (err == nil) != (test.err == "") || (err != nil && !strings.Contains(err.Error(), test.err)) {
-				t.Errorf("error %v", err)
+				t.Errorf("got error %v, want %q", err, test.err)
 			}
-			if len(pending) != len(test.pending) {
-				t.Errorf("progress %v, want %v", pending, test.pending)
+			if !slices.Equal(pending, test.pending) {
+				t.Errorf("got progress %v, want %v", pending, test.pending)
 			}
 		})
 	}
+}
+
+func TestWaitIndexedEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &client.Client{Recalls: &statuses{responses: []*triskelev1.RecallServiceGetIndexStatusResponse{indexes(1, 0, "")}}}
-	if err := c.WaitIndexed(ctx, "n", func(int64) { cancel() }); err == nil {
-		t.Error("waiting goes on after the caller has gone")
+	if err := c.WaitIndexed(ctx, "n", func(int64) { cancel() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
 }

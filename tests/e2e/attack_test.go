@@ -357,7 +357,7 @@ func (a *attacked) recallMuch(ctx context.Context) {
 }
 
 func (a *attacked) exportUnread(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // the recalls of others take a second
 	defer cancel()
 	opened := 0
 	for range 16 {

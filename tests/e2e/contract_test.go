@@ -50,6 +50,7 @@ func objectFilter(t *testing.T) *triskelev1.Filter {
 
 // TestBadInputIsNamed sends what clients get wrong, through the gateway and, for records, on to the memory service.
 func TestBadInputIsNamed(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.seed("known")
 	recall := func(edit func(*triskelev1.RecallRequest)) func() error {
@@ -133,6 +134,7 @@ func TestBadInputIsNamed(t *testing.T) {
 
 // TestRecordsThroughTheGateway walks a record through its life over the wire.
 func TestRecordsThroughTheGateway(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	m := s.remember(&triskelev1.Memory{Namespace: "life", Content: "The heron nests by the weir.", IdempotencyKey: "k"})
 	again, err := s.memory.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "life", Content: "The heron nests by the weir.", IdempotencyKey: "k"}})
@@ -224,6 +226,7 @@ func TestReadYourWrites(t *testing.T) {
 
 // TestNamespacesThroughTheGateway lists, counts, renames and deletes over the wire.
 func TestNamespacesThroughTheGateway(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	m := s.remember(&triskelev1.Memory{Namespace: "team/herons", Title: "Heron", Content: "The heron nests by the weir."})
 	s.remember(&triskelev1.Memory{Namespace: "team/terns", Content: "The tern nests on the roof."})
@@ -361,6 +364,7 @@ func TestTraceSpansEveryHopAndNoText(t *testing.T) {
 }
 
 func TestEveryServerHasHealthAndReflection(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	for name, p := range s.processes {
 		conn, err := rpc.Dial(p.address, s.tel)
@@ -390,6 +394,7 @@ func TestEveryServerHasHealthAndReflection(t *testing.T) {
 
 // TestCutConnectionsAreReplaced cuts every connection of the services to the database, as a failover does.
 func TestCutConnectionsAreReplaced(t *testing.T) {
+	t.Parallel()
 	s := start(t)
 	s.seed("cut")
 	admin := s.sql()

@@ -16,6 +16,7 @@ import (
 // TestKilledWhileCurating kills the memory service right before and right after the curator's model answers, over and
 // over: each memory is judged once, and what it says gets into the older one once.
 func TestKilledWhileCurating(t *testing.T) {
+	t.Parallel()
 	const base = "The Kestrel backup runs on heron-db-1."
 	additions := []string{"It starts at two.", "It takes an hour.", "Ines looks after it.", "It is encrypted.", "Its key is in the vault.", "It is tested in May."}
 	var mu sync.Mutex

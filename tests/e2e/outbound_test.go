@@ -133,6 +133,7 @@ var libraries = map[string]string{
 
 // TestEveryDoorIsCovered reads the source of all programs for doors and libraries that nobody has thought about.
 func TestEveryDoorIsCovered(t *testing.T) {
+	t.Parallel()
 	found, used := map[string]bool{}, map[string]bool{}
 	for _, module := range []string{"fuser", "services"} {
 		root := filepath.Join("..", "..", module)

@@ -46,7 +46,7 @@ func run(m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	build := exec.Command("go", "build", "-o", dir,
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", dir, // symbols take a third of the linking
 		"github.com/triskele/triskele/fuser/cmd/fuserd", "github.com/triskele/triskele/services/cmd/...")
 	if out, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("build the programs: %w\n%s", err, out)

@@ -44,6 +44,7 @@ func (c *collector) Export(_ context.Context, req *collectorpb.ExportTraceServic
 // TestTracesAreExported sets nothing but the standard variables and stores and recalls a memory. When the processes have
 // stopped, the collector has one trace that runs through all five of them down to SQL, in an unbroken tree.
 func TestTracesAreExported(t *testing.T) {
+	t.Parallel()
 	received, env := receive(t)
 	s := startWith(t, setup{env: env})
 	const canary = "xylophonequetzal"

@@ -11,6 +11,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
@@ -146,6 +148,68 @@ func TestReplicasComeAndGo(t *testing.T) {
 	for range 50 {
 		if err := search(); status.Code(err) != codes.Internal {
 			t.Fatalf("all are broken: %v", err)
+		}
+	}
+}
+
+// late holds back the message of a search until its call has ended. The next answer on the connection shows that gRPC has seen the
+// end.
+type late struct {
+	conn  *grpc.ClientConn
+	ended chan struct{}
+}
+
+func (l *late) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+func (l *late) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+func (l *late) HandleConn(context.Context, stats.ConnStats) {}
+
+func (l *late) HandleRPC(ctx context.Context, event stats.RPCStats) {
+	search := ctx.Value(l) != nil
+	switch event.(type) {
+	case *stats.OutHeader:
+		if search {
+			<-l.ended
+			_, _ = healthpb.NewHealthClient(l.conn).Check(context.Background(), &healthpb.HealthCheckRequest{})
+		}
+	case *stats.InTrailer:
+		if search {
+			l.ended <- struct{}{}
+		}
+	}
+}
+
+// TestRefusedTwice refuses a call and its retry, once before they send their message. The caller gets the server's code.
+func TestRefusedTwice(t *testing.T) {
+	t.Parallel()
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := rpc.NewServer(process.Service("test"), slog.New(slog.DiscardHandler))
+	server.Admit(func(context.Context, string) (rpc.Call, error) { return nil, status.Error(codes.Unavailable, "away") })
+	triskelev1.RegisterLegServiceServer(server, &replica{})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Ready()
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	watch := &late{ended: make(chan struct{}, 1)}
+	watch.conn, err = rpc.Dial(listener.Addr().String(), process.Service("test"), grpc.WithStatsHandler(watch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = watch.conn.Close() })
+	for when, ctx := range map[string]context.Context{"before the message": context.WithValue(t.Context(), watch, true), "at any time": t.Context()} {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		_, err := triskelev1.NewLegServiceClient(watch.conn).Search(ctx, &triskelev1.SearchRequest{Namespace: "n", Query: "q", Depth: 1}, grpc.WaitForReady(true))
+		st, bare := err.(interface{ GRPCStatus() *status.Status }) //nolint:errorlint // callers pass on bare statuses only
+		if !bare || st.GRPCStatus().Code() != codes.Unavailable {
+			t.Errorf("refused %s: got %T %v, want a bare status with %s", when, err, err, codes.Unavailable)
 		}
 	}
 }

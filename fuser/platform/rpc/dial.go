@@ -1,16 +1,21 @@
 package rpc
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc/filters"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 )
@@ -25,6 +30,7 @@ func Dial(target string, tel *telemetry.Service, more ...grpc.DialOption) (*grpc
 		grpc.WithResolvers(refreshing{resolver.Get("dns")}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithChainUnaryInterceptor(bare),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 2 * time.Second,
@@ -46,4 +52,18 @@ func Traced(tel *telemetry.Service) grpc.DialOption {
 		otelgrpc.WithPropagators(tel.Propagator),
 		otelgrpc.WithFilter(filters.Not(filters.HealthCheck())),
 	))
+}
+
+// bare returns a call's error as a bare status. gRPC wraps the error of a last retry, and keeps no status if the server refused the
+// call before its message: then the error is io.EOF, and the code can only be the one that is retried.
+func bare(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+	err := invoke(ctx, method, req, reply, conn, options...)
+	var wrapped interface{ GRPCStatus() *status.Status }
+	switch {
+	case errors.As(err, &wrapped):
+		return wrapped.GRPCStatus().Err()
+	case errors.Is(err, io.EOF):
+		return status.Error(codes.Unavailable, "the server refused the call twice")
+	}
+	return err
 }

@@ -120,21 +120,36 @@ func TestLive(t *testing.T) {
 
 func TestRingIsSafe(t *testing.T) {
 	ring := recent.New()
+	const writers, each = 4, 500
 	var wg sync.WaitGroup
-	for range 4 {
+	for range writers {
 		wg.Go(func() {
-			for range 500 {
+			for range each {
 				r := recalled(time.Millisecond)
 				r.Spans = make([]*triskelev1.Span, 100)
 				ring.Add(r)
 				for _, r := range ring.Recalls(recent.All, 5) {
-					_ = r.Trace()
+					if got := len(r.Trace().Spans); got == 0 {
+						t.Errorf("recall %d: got no span in its trace, want some", r.ID)
+					}
 				}
 				ring.Live(origin, 6)
 			}
 		})
 	}
 	wg.Wait()
+	got := ring.Recalls(recent.All, 2*writers*each)
+	if len(got) != writers*each {
+		t.Fatalf("got %d recalls, want %d", len(got), writers*each)
+	}
+	for i, r := range got {
+		if want := uint64(writers*each - i); r.ID != want {
+			t.Fatalf("got recall %d at %d, want %d", r.ID, i, want)
+		}
+	}
+	if live := ring.Live(origin, 6); live[0].Searches != writers*each {
+		t.Errorf("got %d recalls in the figures, want %d", live[0].Searches, writers*each)
+	}
 }
 
 func BenchmarkAdd(b *testing.B) {

@@ -55,7 +55,7 @@ func begin(t *testing.T, args ...string) *process {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &process{t, to, bufio.NewReader(from), &output{}, stop, make(chan int, 1)}
 	go func() {
-		p.code <- cli.Run(ctx, args, cli.Env{In: in, Out: out, Err: p.errs, Getenv: func(string) string { return "" }, Now: time.Now})
+		p.code <- cli.Run(ctx, append(args, budget), cli.Env{In: in, Out: out, Err: p.errs, Getenv: func(string) string { return "" }, Now: time.Now})
 		_ = out.Close()
 	}()
 	t.Cleanup(stop)

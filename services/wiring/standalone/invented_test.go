@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http/httptest"
 	"path/filepath"
 	"runtime"
@@ -142,11 +143,16 @@ func TestInventedTextsLeaveNothing(t *testing.T) {
 			conn := outside(t, system, process)
 			c := clients{conn, triskelev1.NewRecallServiceClient(conn), triskelev1.NewMemoryServiceClient(conn), system.Legs["dense"]}
 			for name, kind := range invented {
-				const more, perText = 400, 200 // bytes that a text may take, which a single map entry and its key need more than
+				const more, perText = 100, 200 // bytes that a text may take, which a single map entry and its key need more than
 				send(t, c, kind.ask, "before", kind.room+more, kind.size)
-				before := heap()
-				send(t, c, kind.ask, "after", more, kind.size)
-				if grown := heap() - before; grown > more*perText {
+				// What is kept of texts grows in every round; what a pool takes does not.
+				grown := math.MaxInt
+				for round := 0; round < 3 && grown > more*perText; round++ {
+					before := heap()
+					send(t, c, kind.ask, fmt.Sprintf("after-%d", round), more, kind.size)
+					grown = min(grown, heap()-before)
+				}
+				if grown > more*perText {
 					t.Errorf("%s: got %d bytes more after %d more texts, want at most %d: %s is kept", name, grown, more, more*perText, kind.kept)
 				}
 			}

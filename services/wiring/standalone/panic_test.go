@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -68,7 +70,7 @@ func TestPanicsBesideCalls(t *testing.T) {
 					t.Fatalf("run %d: no panic in 30 s of %q", run, tasks)
 				}
 			}
-			resp, err := triskelev1.NewRecallServiceClient(system.Conn).Recall(t.Context(), &triskelev1.RecallRequest{Namespaces: []string{"n"}, Query: "Heron crane"})
+			resp, err := triskelev1.NewRecallServiceClient(system.Conn).Recall(t.Context(), &triskelev1.RecallRequest{Namespaces: []string{"n"}, Query: "Heron crane", Budget: durationpb.New(patience)})
 			if err != nil || len(resp.GetHits()) != 1 {
 				t.Errorf("run %d: got %v, %v, want a hit", run, resp, err)
 			}

@@ -13,22 +13,22 @@ import (
 	"github.com/triskele/triskele/services/store/schema"
 )
 
-// Holding returns the tables of all services in which a row contains a text: a word, a name or an id. A full-text
-// index keeps no texts: Holding searches it instead.
-func (f *Fixture) Holding(t testing.TB, text string) []string {
+// Holding returns the tables of all services in which a row contains one of the texts: a word, a name or an id. A
+// full-text index keeps no texts: Holding searches it instead.
+func (f *Fixture) Holding(t testing.TB, texts ...string) []string {
 	t.Helper()
 	search := f.holdingSQLite
 	if f.Engine == schema.Postgres {
 		search = f.holdingPostgres
 	}
-	found, err := search(context.Background(), text)
+	found, err := search(context.Background(), texts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return found
 }
 
-func (f *Fixture) holdingPostgres(ctx context.Context, text string) ([]string, error) {
+func (f *Fixture) holdingPostgres(ctx context.Context, texts []string) ([]string, error) {
 	rows, err := f.Pool.Query(ctx, `SELECT oid::regclass::text FROM pg_class
 		WHERE relkind = 'r' AND relnamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema', 'pg_toast') ORDER BY 1`)
 	if err != nil {
@@ -38,23 +38,23 @@ func (f *Fixture) holdingPostgres(ctx context.Context, text string) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	var holding []string
-	for _, table := range tables {
-		var held bool
-		if err := f.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+table+` x WHERE strpos(x::text, $1) > 0)`, text).Scan(&held); err != nil {
-			return nil, err
-		}
-		if held {
-			holding = append(holding, table)
-		}
+	searches := make([]string, len(tables))
+	for i, table := range tables {
+		searches[i] = fmt.Sprintf(`SELECT '%[1]s' WHERE EXISTS (SELECT FROM %[1]s x, unnest($1::text[]) text WHERE strpos(x::text, text) > 0)`, table)
 	}
-	return holding, nil
+	if rows, err = f.Pool.Query(ctx, strings.Join(searches, " UNION ALL "), pgx.QueryExecModeExec, texts); err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-func (f *Fixture) holdingSQLite(ctx context.Context, text string) ([]string, error) {
-	needles := []string{fmt.Sprintf("CAST('%s' AS BLOB)", strings.ReplaceAll(text, "'", "''"))}
-	if id, err := uuid.Parse(text); err == nil {
-		needles = append(needles, "x'"+hex.EncodeToString(id[:])+"'")
+func (f *Fixture) holdingSQLite(ctx context.Context, texts []string) ([]string, error) {
+	var needles, phrases []string
+	for _, text := range texts {
+		needles, phrases = append(needles, fmt.Sprintf("CAST('%s' AS BLOB)", strings.ReplaceAll(text, "'", "''"))), append(phrases, `"`+text+`"`)
+		if id, err := uuid.Parse(text); err == nil {
+			needles = append(needles, "x'"+hex.EncodeToString(id[:])+"'")
+		}
 	}
 	type column struct{ table, name, kind string }
 	var columns []column
@@ -84,7 +84,7 @@ func (f *Fixture) holdingSQLite(ctx context.Context, text string) ([]string, err
 		}
 		where, args := strings.Join(conditions, " OR "), []any(nil)
 		if c.kind == "virtual" {
-			where, args = fmt.Sprintf(`"%s" MATCH ?`, c.table), []any{`"` + text + `"`}
+			where, args = fmt.Sprintf(`"%s" MATCH ?`, c.table), []any{strings.Join(phrases, " OR ")}
 		}
 		var held bool
 		if err := f.DB.Read.QueryRowContext(ctx, fmt.Sprintf(`SELECT EXISTS (SELECT 1 FROM "%s" WHERE %s)`, c.table, where), args...).Scan(&held); err != nil {
