@@ -13,7 +13,7 @@ clean() {
 }
 trap clean EXIT
 
-if [[ -z $(git ls-tree -r --name-only "$1" | grep '/301_memory\.sql$') ]]; then
+if [[ -z $(git ls-tree -r --name-only "$1" | grep '/302_memory\.sql$') ]]; then
   echo "upgrade.sh: databases of $1 cannot be upgraded: they are exported and imported" >&2
   exit 2
 fi

@@ -431,7 +431,7 @@ func TestMigrate(t *testing.T) {
 	if got := run("", "migrate", "status", "--store=sqlite", database); got.code != 1 || !strings.Contains(got.err, "no database exists at") {
 		t.Errorf("status of nothing: %+v", got)
 	}
-	wantContains(t, "migrate up", must(t, "", "migrate", "up", "--store=sqlite", database), "applied memory 301_", "applied graph 301_")
+	wantContains(t, "migrate up", must(t, "", "migrate", "up", "--store=sqlite", database), "applied memory 302_", "applied graph 302_")
 	wantContains(t, "migrate up again", must(t, "", "migrate", "up", "--store=sqlite", database), "nothing to do")
 	out := must(t, "", "migrate", "status", "--store=sqlite", database)
 	if !strings.Contains(out, "applied  memory") || strings.Contains(out, "missing") {

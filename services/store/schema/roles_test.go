@@ -82,7 +82,7 @@ func TestRolesByAnAdministrator(t *testing.T) {
 	db := database{t, schema.Postgres, u.String()}.open()
 
 	_, err = tracks.Up(t.Context(), db, schema.Postgres)
-	wantError(t, err, "301_memory.sql", "role "+prefix+"memory is missing", "administrator", "CREATE ROLE "+prefix+"graph")
+	wantError(t, err, "302_memory.sql", "role "+prefix+"memory is missing", "administrator", "CREATE ROLE "+prefix+"graph")
 	for _, service := range schema.Tracks {
 		exec(t, admin, "CREATE ROLE "+prefix+service)
 	}

@@ -108,7 +108,7 @@ func TestPlanIsWhatUpDoesAndChangesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantError(t, schema.Check(t.Context(), db, d.engine), "lacks step 301_memory.sql of track memory", "triskele migrate up")
+		wantError(t, schema.Check(t.Context(), db, d.engine), "lacks step 302_memory.sql of track memory", "triskele migrate up")
 		if after := objects(); after != before {
 			t.Errorf("looking made %d objects", after-before)
 		}

@@ -106,7 +106,7 @@ func (b *bench) startSQLite(ctx context.Context) (err error) {
 	if b.folder, err = os.MkdirTemp("", "recallbench"); err != nil {
 		return err
 	}
-	b.lite, err = b.gateway(ctx, nil, "triskele", "up", "--db", filepath.Join(b.folder, "bench.db"))
+	b.lite, err = b.gateway(ctx, nil, "triskele", "up", "--sqlite", filepath.Join(b.folder, "bench.db"))
 	return err
 }
 
