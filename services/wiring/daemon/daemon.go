@@ -92,6 +92,8 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 	}
 	if service.Images == nil || service.Images.Fresh() {
 		server.Watch(ctx, 2*time.Second, b.Ping)
+	} else { // it answers from memory while the database does not
+		server.Ready()
 	}
 	server.Concern(concern)
 	operators.Health(server.Serving, server.Concerns)
