@@ -188,7 +188,7 @@ func plausible(w word, lower map[string]bool) bool {
 	if identifier(w.raw) {
 		return true
 	}
-	if commonWords[w.fold] || opener.MatchString(w.fold) {
+	if commonWords[w.fold] || opens(w.fold) {
 		return false
 	}
 	return w.next == ':' || !lower[w.fold]
@@ -215,7 +215,6 @@ func number(w string) bool {
 
 var (
 	// opener matches adverbs and gerunds.
-	opener = regexp.MustCompile(`(ing|.{3}ally|ently|antly|edly|ously|ively|tely|ctly|ckly|rely|bly)$`)
 
 	quantity = regexp.MustCompile(`^[0-9][0-9.,]*([a-z]{1,3}|-[a-z-]+)$`)           // 20ms, 3rd, 14-day
 	dotted   = regexp.MustCompile(`^([0-9]+\.){2,}[0-9]+$`)                         // 10.0.0.3
@@ -238,5 +237,18 @@ func identifier(w string) bool {
 	case digit && dotted.MatchString(w):
 		return true
 	}
-	return letter && (camel.MatchString(w) || snake.MatchString(w) || file.MatchString(w) || address.MatchString(w))
+	// What each form needs is looked for first: most words have none of it.
+	return letter && (strings.LastIndexFunc(w, unicode.IsUpper) > 0 && camel.MatchString(w) || strings.Contains(w, "_") && snake.MatchString(w) ||
+		strings.Contains(w, ".") && file.MatchString(w) || strings.Contains(w, "@") && address.MatchString(w))
+}
+
+// openings are endings of words that open sentences, such as "finally" and "recently".
+var openings = []string{"ing", "ently", "antly", "edly", "ously", "ively", "tely", "ctly", "ckly", "rely", "bly"}
+
+// opens reports whether a word has such an ending.
+func opens(word string) bool {
+	if stem, ok := strings.CutSuffix(word, "ally"); ok && utf8.RuneCountInString(stem) >= 3 {
+		return true
+	}
+	return slices.ContainsFunc(openings, func(ending string) bool { return strings.HasSuffix(word, ending) })
 }

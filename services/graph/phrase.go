@@ -74,7 +74,7 @@ func nounPhrases(ws []word) []string {
 	}
 	for i, w := range ws {
 		plain := w.raw == strings.ToLower(w.raw) && utf8.RuneCountInString(w.raw) > 2 && !stopWord(w.fold) && !commonWords[w.fold] &&
-			!opener.MatchString(w.fold) && strings.IndexFunc(w.raw, func(r rune) bool { return !unicode.IsLetter(r) && r != '-' }) < 0
+			!opens(w.fold) && strings.IndexFunc(w.raw, func(r rune) bool { return !unicode.IsLetter(r) && r != '-' }) < 0
 		if i == 0 || w.gap != " " || !plain {
 			flush()
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -212,25 +213,34 @@ func eachMention(stored []byte, fn func(mention)) {
 	}
 }
 
-// knownSQLite returns the mentions of each known concept, by id.
+// knownSQLite returns the mentions of each known concept, by id. If the namespace has fewer concepts than there are ids, it reads
+// them all: that is faster than to look up each.
 func knownSQLite(ctx context.Context, tx *sql.Tx, namespace string, ids []int64) (map[int64]int64, error) {
-	var args sqlite.Args
-	rows, err := tx.QueryContext(ctx, `
-		SELECT c.id, c.mentions FROM json_each(`+args.AddJSON(ids)+`) j
-		CROSS JOIN graph_concepts c ON c.namespace = `+args.Add(namespace)+` AND c.id = j.value`, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
 	known := map[int64]int64{}
-	for rows.Next() {
-		var id, mentions int64
-		if err := rows.Scan(&id, &mentions); err != nil {
-			return nil, err
+	read := func(query string, args ...any) (n int, err error) {
+		rows, err := tx.QueryContext(ctx, query, args...)
+		if err != nil {
+			return 0, err
 		}
-		known[id] = mentions
+		defer func() { _ = rows.Close() }()
+		var id, mentions int64
+		for ; rows.Next(); n++ {
+			if err := rows.Scan(&id, &mentions); err != nil {
+				return n, err
+			}
+			if _, sought := slices.BinarySearch(ids, id); sought {
+				known[id] = mentions
+			}
+		}
+		return n, rows.Err()
 	}
-	return known, rows.Err()
+	if n, err := read(`SELECT id, mentions FROM graph_concepts WHERE namespace = ? LIMIT ?`, namespace, len(ids)); err != nil || n < len(ids) {
+		return known, err
+	}
+	var args sqlite.Args
+	_, err := read(`SELECT c.id, c.mentions FROM json_each(`+args.AddJSON(ids)+`) j
+		CROSS JOIN graph_concepts c ON c.namespace = `+args.Add(namespace)+` AND c.id = j.value`, args...)
+	return known, err
 }
 
 // Status implements leg.Searcher.

@@ -79,11 +79,13 @@ func (tx sqliteTx) insert(ctx context.Context, records []record.Record) ([]Inser
 		return nil, err
 	}
 	defer func() { _ = insert.Close() }()
+	sequence, err := tx.numbers(ctx, len(plan.fresh))
+	if err != nil {
+		return nil, err
+	}
 	for i := range plan.fresh {
 		r := &plan.fresh[i]
-		if err := tx.number(ctx, r); err != nil {
-			return nil, err
-		}
+		r.Sequence = sequence + int64(i)
 		values, err := sqliteColumns(*r)
 		if err != nil {
 			return nil, err
@@ -149,9 +151,10 @@ func sqliteColumns(r record.Record) ([]any, error) {
 	}, nil
 }
 
-// number gives a record the next write sequence.
-func (tx sqliteTx) number(ctx context.Context, r *record.Record) error {
-	return tx.QueryRowContext(ctx, `UPDATE write_sequence SET last = last + 1 RETURNING last`).Scan(&r.Sequence)
+// numbers takes the next n write sequences and returns the first.
+func (tx sqliteTx) numbers(ctx context.Context, n int) (first int64, err error) {
+	err = tx.QueryRowContext(ctx, `UPDATE write_sequence SET last = last + ? RETURNING last - ? + 1`, n, n).Scan(&first)
+	return first, err
 }
 
 // index updates the inline index and enqueues the derived ones.
@@ -175,7 +178,8 @@ func (tx sqliteTx) current(ctx context.Context, namespace string, id uuid.UUID) 
 }
 
 func (tx sqliteTx) replace(ctx context.Context, r *record.Record) error {
-	if err := tx.number(ctx, r); err != nil {
+	var err error
+	if r.Sequence, err = tx.numbers(ctx, 1); err != nil {
 		return err
 	}
 	values, err := sqliteColumns(*r)

@@ -13,7 +13,8 @@ import (
 func Spell(dst []float32, word []byte, weight float32, grams []uint64) []uint64 {
 	grams = tokens.AppendGrams(grams[:0], word)
 	var sums [maxColumns]int32
-	for _, state := range grams {
+	var lanes [(maxColumns + 63) / 64 * 8]uint64 // positive signs so far, a byte for each column
+	for n, state := range grams {
 		for i := 0; i < len(dst); i += 64 {
 			// SplitMix64 (Steele, Lea and Flood 2014) gives 64 signs at a time.
 			state += 0x9e3779b97f4a7c15
@@ -21,10 +22,20 @@ func Spell(dst []float32, word []byte, weight float32, grams []uint64) []uint64 
 			bits = (bits ^ bits>>30) * 0xbf58476d1ce4e5b9
 			bits = (bits ^ bits>>27) * 0x94d049bb133111eb
 			bits ^= bits >> 31
-			for j := range min(64, len(dst)-i) {
-				sums[i+j] += int32(bits>>j&1)*2 - 1
+			eight := lanes[i/8 : i/8+8]
+			for k := range eight {
+				eight[k] += spread[byte(bits>>(8*k))]
 			}
 		}
+		if last := n+1 == len(grams); last || n%math.MaxUint8 == math.MaxUint8-1 { // before a byte overflows
+			for j := range dst {
+				sums[j] += int32(lanes[j/8] >> (j % 8 * 8) & math.MaxUint8)
+			}
+			clear(lanes[:])
+		}
+	}
+	for j := range dst {
+		sums[j] = 2*sums[j] - int32(len(grams))
 	}
 	var squares float64
 	for _, sum := range sums[:len(dst)] {
@@ -39,3 +50,13 @@ func Spell(dst []float32, word []byte, weight float32, grams []uint64) []uint64 
 	}
 	return grams
 }
+
+// spread has the bits of each byte in bytes of their own, the lowest first.
+var spread = func() (table [256]uint64) {
+	for b := range table {
+		for k := range 8 {
+			table[b] |= uint64(b>>k&1) << (8 * k)
+		}
+	}
+	return table
+}()

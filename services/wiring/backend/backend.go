@@ -89,7 +89,7 @@ func Open(ctx context.Context, url, path string, tel *telemetry.Service) (Backen
 }
 
 // batch is how many tasks an index worker claims at a time.
-const batch = 64
+const batch = 256
 
 // workers makes the index workers of a process, and wakes idle ones.
 type workers struct {
