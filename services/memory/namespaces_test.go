@@ -121,11 +121,6 @@ func inhabit(t *testing.T, f *storetest.Fixture, l legs, namespace string) {
 		}))
 	}
 	f.Insert(t, records...)
-	if f.Engine == schema.Postgres {
-		if _, err := f.Pool.Exec(t.Context(), `SELECT lexical.fold($1)`, namespace); err != nil {
-			t.Fatal(err)
-		}
-	}
 	if _, err := f.Memory.Update(t.Context(), namespace, records[0].ID, 0, func(r *record.Record) error { r.Content += " Merlin again."; return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -250,17 +245,6 @@ func TestRenameBesideWriters(t *testing.T) {
 		name := func(i int) string { return fmt.Sprintf("name-%d", i) }
 		var wg sync.WaitGroup
 		stored := make([][]uuid.UUID, writers)
-		folding, stop := context.WithCancel(t.Context())
-		defer stop()
-		if f.Engine == schema.Postgres {
-			go func() {
-				for i := 0; folding.Err() == nil; i++ {
-					if _, err := f.Pool.Exec(folding, `SELECT lexical.fold($1)`, name(i%names)); err != nil && folding.Err() == nil {
-						t.Errorf("fold: %v", err)
-					}
-				}
-			}()
-		}
 		for w := range writers {
 			wg.Go(func() {
 				for i := range each {

@@ -168,6 +168,7 @@ func facts(t *testing.T, g graph.Viewer, namespace string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer v.Close()
 	out := []string{}
 	for _, s := range v.Triples() {
 		line := s.Subject + ", " + s.Relation + ", " + s.Object

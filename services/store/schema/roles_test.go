@@ -122,6 +122,9 @@ func TestRolesMayDoNoMore(t *testing.T) {
 	owner := d.open()
 	d.remember(owner, storetest.Record("mine", "a", nil))
 	d.remember(owner, storetest.Record("theirs", "b", nil))
+	if _, err := owner.ExecContext(t.Context(), `INSERT INTO lexical.settings (namespace, language, k1, b, prefix) VALUES ('theirs', 'en', 1, 1, true)`); err != nil {
+		t.Fatal(err)
+	}
 	const denied, check, unset = "permission denied", "row-level security policy", "triskele.namespace is not set"
 	for service, tries := range map[string]map[string]string{
 		"memory": {
@@ -163,6 +166,9 @@ func TestRolesMayDoNoMore(t *testing.T) {
 			"SELECT content FROM memory.memories":                                    unset,
 			"SET LOCAL triskele.namespace = '*'; UPDATE memory.memories SET id = id": check,
 			"SELECT * FROM lexical.documents":                                        denied,
+			"SELECT memory_id FROM memory.log":                                       unset,
+			"DELETE FROM memory.log":                                                 denied,
+			"SELECT memory.log_change('mine', '{}')":                                 denied,
 		},
 	} {
 		for i := range 8 {

@@ -9,18 +9,17 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/triskele/triskele/services/store/schema"
 )
 
+// ranks is the committed report.
+var ranks = filepath.Join("testdata", "ranks.golden")
+
 // compare fails the test if a report is not what is committed, and says what has become better and worse.
-func compare(t *testing.T, store, got string) {
+func compare(t *testing.T, store schema.Engine, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", store+".golden")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
+	want, err := os.ReadFile(ranks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +27,7 @@ func compare(t *testing.T, store, got string) {
 		return
 	}
 	t.Errorf("the ranking on %s has changed:\n%s\n%s\nIf that is meant, write %s anew with\n\tmake golden\nand commit it with the change.",
-		store, diff(string(want), got), movement(string(want), got), path)
+		store, diff(string(want), got), movement(string(want), got), ranks)
 }
 
 // diff returns the lines that differ, old ones with - and new ones with +, those about the same thing next to each other.
