@@ -52,7 +52,11 @@ func TestHistory(t *testing.T) {
 	curator := []string{"--curator-url", agreeable.URL + "/v1", "--curator-model", "scripted", "--curator-per-minute", "60000"}
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		testHistory(t, startFive(t, setup{args: map[string][]string{"memory": curator}}))
+		args := map[string][]string{"memory": curator}
+		for _, leg := range legs { // a recall is to know of what was acknowledged before, whether its caller has a token of it or not
+			args[leg] = []string{"--search-max-age", "0s"}
+		}
+		testHistory(t, startFive(t, setup{args: args}))
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
