@@ -1,13 +1,17 @@
 package dense
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/replica"
@@ -17,13 +21,15 @@ import (
 const (
 	// Up to exactRows vectors are all scored. Of more, likelyPerHit per hit are scored, at least minLikely, for likelyOf
 	// vectors; the number grows with the square root of the vectors.
-	exactRows, likelyPerHit, minLikely, likelyOf = 2048, 8, 400, 20_000
+	exactRows, likelyPerHit, minLikely, likelyOf = 2048, 6, 300, 20_000
 	// signsPerLikely is the number of full code estimates per likely vector.
-	signsPerLikely = 8
+	signsPerLikely = 10
 	// listShare is how many rows in sequence cost as much to estimate as one row of a list.
 	listShare = 4
 	// scoreRows vectors are scored between two checks of the deadline.
 	scoreRows = 256
+	// partRows are compared in a thread of their own.
+	partRows = 4 * blockRows
 	// gatherRows codes are copied side by side and then compared at once.
 	gatherRows = 512
 )
@@ -42,6 +48,8 @@ type scratch struct {
 	codes      []uint64
 	spans      []float32
 }
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // comparison is one search of a matrix.
 type comparison struct {
@@ -110,31 +118,30 @@ func (c comparison) all(rows []uint32) {
 // tie with the last. The estimates are by both bits. A reason says what cut it short.
 func (c comparison) likely(ctx context.Context, rows []uint32, n int) (reason string, err error) {
 	e, bySigns := newEstimator(c.query), signsPerLikely*n
-	c.candidates = slices.Grow(c.candidates[:0], 2*bySigns+blockRows)
-	bound := float32(math.Inf(-1)) // products below are not among the bySigns best
 	total := len(rows)
 	if rows == nil {
 		total = min(len(c.blocks)*blockRows, c.rows.Len())
 	}
-	for considered := 0; considered < total; considered += blockRows {
-		if considered > 0 {
-			if err := ctx.Err(); err != nil {
-				return "", err
-			}
-			if passed(c.until) {
-				reason = fmt.Sprintf("only %d of %d vectors were compared in time", considered, total)
-				break
-			}
+	parts := max(1, min(runtime.GOMAXPROCS(0), total/partRows))
+	share := (total/parts/blockRows + 1) * blockRows
+	reasons, others := make([]string, parts), make([]comparison, parts)
+	scanning, scan := errgroup.WithContext(ctx)
+	for i := range parts {
+		others[i] = c
+		if i > 0 {
+			others[i].scratch = scratches.Get().(*scratch)
+			defer scratches.Put(others[i].scratch)
 		}
-		if rows == nil {
-			c.estimateBlock(e, considered/blockRows, bound)
-		} else {
-			c.estimateRows(e, rows[considered:min(considered+blockRows, total)], bound)
-		}
-		if len(c.candidates) > 2*bySigns {
-			c.candidates = keepBest(c.candidates, bySigns)
-			bound = worst(c.candidates)
-		}
+		scanning.Go(func() (err error) {
+			reasons[i], err = others[i].scan(scan, e, rows, i*share, min((i+1)*share, total), bySigns)
+			return err
+		})
+	}
+	if err := scanning.Wait(); err != nil {
+		return "", err
+	}
+	for _, other := range others[1:] {
+		c.candidates = append(c.candidates, other.candidates...)
 	}
 	c.candidates = keepBest(c.candidates, bySigns)
 	for some := range slices.Chunk(c.candidates, gatherRows) {
@@ -145,6 +152,34 @@ func (c comparison) likely(ctx context.Context, rows []uint32, n int) (reason st
 			some[i].score += product / 2
 		}
 	}
+	return cmp.Or(reasons...), nil
+}
+
+// scan makes candidates of a part of the rows, as likely does, by their first bits.
+func (c comparison) scan(ctx context.Context, e estimator, rows []uint32, from, to, bySigns int) (reason string, err error) {
+	c.candidates = slices.Grow(c.candidates[:0], 2*bySigns+blockRows)
+	bound := float32(math.Inf(-1)) // products below are not among the bySigns best
+	for considered := from; considered < to; considered += blockRows {
+		if considered > from {
+			if err := ctx.Err(); err != nil {
+				return "", err
+			}
+			if passed(c.until) {
+				reason = fmt.Sprintf("only %d of %d vectors were compared in time", considered-from, to-from)
+				break
+			}
+		}
+		if rows == nil {
+			c.estimateBlock(e, considered/blockRows, bound)
+		} else {
+			c.estimateRows(e, rows[considered:min(considered+blockRows, to)], bound)
+		}
+		if len(c.candidates) > 2*bySigns {
+			c.candidates = keepBest(c.candidates, bySigns)
+			bound = worst(c.candidates)
+		}
+	}
+	c.candidates = keepBest(c.candidates, bySigns)
 	return reason, nil
 }
 

@@ -26,7 +26,6 @@ type searcher struct {
 	model    int64 // id in the database
 	models   catalog
 	use      modelUse
-	scratch  sync.Pool // of *scratch
 	// loading is the part of a search's time, 0 to 1, that loading a namespace may take.
 	loading float64
 	// fallback searches and scores in the database for namespaces that are not in memory; nil if it cannot.
@@ -56,7 +55,7 @@ func newSearcher(images *replica.Set, embedder embed.Embedder, tasks queue.Progr
 	register(images, of)
 	return searcher{
 		Follower: queue.Follow(tasks, indexName), images: images, embedder: embedder, model: of.model, models: models,
-		use: modelUse{at: time.Now()}, scratch: sync.Pool{New: func() any { return new(scratch) }}, loading: 0.8,
+		use: modelUse{at: time.Now()}, loading: 0.8,
 	}
 }
 
@@ -117,8 +116,8 @@ func (s *searcher) inMemory(ctx context.Context, q leg.Query, vector []float32, 
 		return err
 	}
 	defer view.Close()
-	work := s.scratch.Get().(*scratch)
-	defer s.scratch.Put(work)
+	work := scratches.Get().(*scratch)
+	defer scratches.Put(work)
 	c := comparison{view.Part.(*matrix), work, view.Selection, prepared(vector), share(ctx, 0.5)}
 	hits, cut, err := c.nearest(ctx, q)
 	result.Hits = hits

@@ -187,6 +187,7 @@ func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []do
 		ids, keys, names, kinds = append(ids, id), append(keys, c.Key), append(names, c.Name), append(kinds, string(c.Kind))
 	}
 	batch := &pgx.Batch{}
+	postgres.SetNamespace(batch, namespace)
 	batch.Queue("SELECT graph.lock_namespace($1)", namespace)
 	batch.Queue(`
 		DELETE FROM graph.facts f USING unnest($2::uuid[], $3::bigint[]) AS m (id, digest)

@@ -174,6 +174,21 @@ func (d *document) decode(row []byte) error {
 	return nil
 }
 
+// Holds reports whether a stored document, of a namespace with the default settings, has all words of a text.
+func Holds(row []byte, text string) (bool, error) {
+	var d document
+	if err := d.decode(row); err != nil {
+		return false, err
+	}
+	words := DefaultSettings().language().occurrences(record.Record{Content: text})
+	for _, word := range words {
+		if _, found := slices.BinarySearchFunc(d.terms, word.term, func(t documentTerm, term string) int { return cmp.Compare(string(d.name(t)), term) }); !found {
+			return false, nil
+		}
+	}
+	return len(words) > 0, nil
+}
+
 // frequencyIn returns a term's frequency in tenths, and the size of its occurrences. The size is 0 if they are damaged.
 func frequencyIn(occurrences []byte) (tf, size int) {
 	position := uint64(0)

@@ -71,7 +71,7 @@ var settingsStatement = replica.Statement{
 }
 
 var documentsStatement = replica.Statement{
-	Postgres: `SELECT memory_id, terms FROM lexical.documents WHERE namespace = $1`,
+	Postgres: `SELECT memory_id, terms FROM lexical.terms WHERE namespace = $1`,
 	SQLite:   `SELECT memory_id, terms FROM lexical_documents WHERE namespace = $1`,
 }
 

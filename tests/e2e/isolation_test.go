@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,7 +18,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed/static"
@@ -27,6 +30,7 @@ import (
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
 	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 // recalls is how many there are with both locks, with row-level security alone, and with the predicates alone.
@@ -42,6 +46,10 @@ func TestNamespacesStayApart(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	tenants := newTenants(s)
+	if strings.Contains(s.logs(), "error 42501") { // insufficient privilege
+		t.Error("a service touched rows of another namespace than the one it had named")
+	}
+	tenants.buildIndex()
 	legs := tenants.legs()
 	tenants.load("both locks", tenants.recall)
 	for _, l := range legs {
@@ -71,10 +79,13 @@ func TestNamespacesStayApart(t *testing.T) {
 	tenants.load("predicates alone", tenants.recall)
 }
 
-// unlock takes row-level security off every table, one at a time: the services work on, and hold locks of their own.
+// unlock takes row-level security off every table and view, one at a time: the services work on, and hold locks of their own.
 func (s *system) unlock() {
 	s.t.Helper()
 	db := s.sql()
+	if _, err := db.Exec(s.t.Context(), "CREATE OR REPLACE VIEW lexical.terms AS SELECT namespace, memory_id, terms FROM lexical.documents"); err != nil {
+		s.t.Fatal(err)
+	}
 	rows, err := db.Query(s.t.Context(), `SELECT oid::regclass::text FROM pg_class WHERE relrowsecurity`)
 	if err != nil {
 		s.t.Fatal(err)
@@ -115,9 +126,6 @@ func newTenants(s *system) *tenants {
 	for i := range 50 {
 		for _, namespace := range n.names {
 			n.remember(namespace, i)
-			if i == 25 { // so that the word index has both kinds of postings
-				s.fold(namespace)
-			}
 		}
 	}
 	for _, namespace := range n.names {
@@ -129,7 +137,8 @@ func newTenants(s *system) *tenants {
 func (n *tenants) remember(namespace string, i int) string {
 	m := n.s.remember(&triskelev1.Memory{
 		Namespace: namespace, Title: fmt.Sprintf("Kestrel %d", i), Tags: []string{"Kestrel"},
-		Content: fmt.Sprintf("The Kestrel project keeps its backup number %d on the host heron.", i),
+		Content:  fmt.Sprintf("The Kestrel project keeps its backup number %d on the host heron.", i),
+		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{"kind": structpb.NewStringValue("note")}},
 	})
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -286,102 +295,151 @@ func (c *capture) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQuer
 func (c *capture) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
 // predicate is how statements name their namespace. Taken out, it still gives the argument its type.
-var predicate = regexp.MustCompile(`(\w+\.)?namespace = \$(\d+)`)
+var predicate = regexp.MustCompile(`(?:\bn\.name|(?:\w+\.)?namespace) = \$(\d+)`)
 
 // snapshot is one of PostgreSQL's in a row, which differs from statement to statement.
 var snapshot = regexp.MustCompile(`\b\d+:\d+:[\d,]*`)
 
-// legs asks each leg each question and keeps the statements it sent. The dense one does an exact and an approximate search
-// with nothing in memory, and one with both namespaces in memory, but for a vector of each.
-func (n *tenants) legs() []*openLeg {
-	t := n.s.t
-	t.Helper()
-	var legs []*openLeg
-	open := func(name, service string, build func(pool *pgxpool.Pool) (leg.Searcher, error)) {
-		pool, err := postgres.Open(t.Context(), pgtest.Login(t, n.s.url, service), n.s.tel)
-		if err != nil {
-			t.Fatal(err)
+// legs asks each leg each question and keeps the statements it sent: those that load a namespace into memory, that follow its
+// changes, and that search in the database.
+func (n *tenants) legs() (legs []*openLeg) {
+	n.s.t.Helper()
+	inMemory, tooSmall := replica.Config{Memory: 64}, replica.Config{} // a MaxAge of 0 asks for changes before each search
+	for _, of := range []struct {
+		name, service string
+		images        replica.Config
+		query         leg.Query
+		build         func(pool *pgxpool.Pool, images *replica.Set) (leg.Searcher, error)
+	}{
+		{"lexical, in memory", "lexical", inMemory, leg.Query{MarkExact: true}, buildLexical},
+		{"lexical, by ts_rank", "lexical", tooSmall, leg.Query{MarkExact: true}, buildLexical},
+		{"dense, in memory", "dense", inMemory, leg.Query{}, n.buildDense(0)},
+		{"dense, exact", "dense", tooSmall, leg.Query{}, n.buildDense(1000)},
+		{"dense, approximate", "dense", tooSmall, leg.Query{}, n.buildDense(0)},
+		{"graph, in memory", "graph", inMemory, leg.Query{Explain: true}, buildGraph},
+		{"graph, by hop decay", "graph", tooSmall, leg.Query{Explain: true}, buildGraph},
+	} {
+		if of.images.Memory > 0 {
+			of.query.Filter.Metadata = map[string]any{"kind": "note"} // whose values are read as well
 		}
-		t.Cleanup(pool.Close)
-		traced, config := &capture{}, pool.Config()
-		config.ConnConfig.Tracer = traced
-		watched, err := pgxpool.NewWithConfig(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer watched.Close()
-		searcher, err := build(watched)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &openLeg{name: name, pool: pool, captured: map[string]map[string][]statement{}}
-		for _, namespace := range n.names {
-			l.captured[namespace] = map[string][]statement{}
-			for _, question := range questions {
-				traced.take()
-				result, err := searcher.Search(t.Context(), leg.Query{Namespace: namespace, Text: question, Depth: 50})
-				statements := traced.take()
-				if err != nil || len(result.Hits) == 0 || len(statements) == 0 {
-					t.Fatalf("%s: %d hits by %d statements, %v", name, len(result.Hits), len(statements), err)
-				}
-				l.captured[namespace][question] = statements
-			}
-		}
-		legs = append(legs, l)
+		legs = append(legs, n.open(of.name, of.service, of.images, of.query, of.build))
 	}
-	open("lexical", "lexical", func(pool *pgxpool.Pool) (leg.Searcher, error) {
-		return lexical.NewPostgres(pool, lexical.DefaultConfig()), nil
-	})
-	openDense := func(pool *pgxpool.Pool) (*dense.Postgres, error) {
-		embedder, err := static.Builtin() // as densed has it
-		if err != nil {
-			return nil, err
-		}
-		return dense.NewPostgres(t.Context(), pool, nil, embedder, queue.NewPostgres(pool), dense.Config{})
-	}
-	for name, exactUpTo := range map[string]int{"dense, exact": 1000, "dense, approximate": 0} {
-		open(name, "dense", func(pool *pgxpool.Pool) (leg.Searcher, error) {
-			p, err := openDense(pool)
-			if err == nil {
-				p.ExactUpTo, p.MaxBytes = exactUpTo, 1
-			}
-			return p, err
-		})
-	}
-	const inMemory = "dense, in memory"
-	open(inMemory, "dense", func(pool *pgxpool.Pool) (leg.Searcher, error) {
-		p, err := openDense(pool)
-		if err != nil {
-			return nil, err
-		}
-		p.ExactUpTo = 0 // what is searched through the index earns its place in memory
-		for _, namespace := range n.names {
-			for deadline := time.Now().Add(time.Minute); p.InMemory(namespace) == 0; {
-				if _, err := p.Search(t.Context(), leg.Query{Namespace: namespace, Text: questions[0], Depth: 50}); err != nil {
-					return nil, err
-				}
-				if time.Now().After(deadline) {
-					return nil, fmt.Errorf("the vectors of %s are not in memory", namespace)
-				}
-			}
-		}
-		for _, namespace := range n.names { // to be told of, and taken in
-			n.remember(namespace, 100)
-			n.s.awaitIndexes(namespace)
-		}
-		return p, nil
-	})
-	for namespace, captured := range legs[len(legs)-1].captured {
-		for question, statements := range captured {
-			if !slices.ContainsFunc(statements, func(s statement) bool { return strings.Contains(s.sql, "halfvec_send") }) {
-				t.Errorf("%s: %q about %s was not answered from there", inMemory, question, namespace)
-			}
-		}
-	}
-	open("graph", "graph", func(pool *pgxpool.Pool) (leg.Searcher, error) {
-		return graph.NewPostgres(pool, queue.NewPostgres(pool), graph.DefaultConfig()), nil
+	wantStatements(n.s.t, legs, map[string][]string{
+		"lexical, in memory": {"memory.log", "memory.memories", "m.metadata", "lexical.terms", "lexical.settings"}, "lexical, by ts_rank": {"ts_rank("},
+		"dense, in memory": {"memory.log", "memory.memories", "halfvec_send"}, "dense, exact": {"WITH scored"}, "dense, approximate": {"WITH nearest"},
+		"graph, in memory":    {"memory.log", "memory.memories", "graph.concepts", "graph.memory_concepts", "graph.memory_links", "graph.link_ends", "graph.facts", "SELECT id, name"},
+		"graph, by hop decay": {"WITH RECURSIVE"},
 	})
 	return legs
+}
+
+// wantStatements checks that the answers came about as the legs' names say.
+func wantStatements(t *testing.T, legs []*openLeg, want map[string][]string) {
+	t.Helper()
+	for _, l := range legs {
+		for namespace, captured := range l.captured {
+			for question, statements := range captured {
+				for _, text := range want[l.name] {
+					if !slices.ContainsFunc(statements, func(s statement) bool { return strings.Contains(s.sql, text) }) {
+						t.Errorf("%s: %q about %s was answered without %q", l.name, question, namespace, text)
+					}
+				}
+			}
+		}
+	}
+}
+
+// open asks a leg each question, with nothing in memory and again after a memory has been stored.
+func (n *tenants) open(name, service string, images replica.Config, query leg.Query, build func(*pgxpool.Pool, *replica.Set) (leg.Searcher, error)) *openLeg {
+	t := n.s.t
+	t.Helper()
+	pool, err := postgres.Open(t.Context(), pgtest.Login(t, n.s.url, service), n.s.tel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	traced, config := &capture{}, pool.Config()
+	config.ConnConfig.Tracer = traced
+	watched, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watched.Close()
+	l := &openLeg{name: name, pool: pool, captured: map[string]map[string][]statement{}}
+	query.Depth = 50
+	for _, namespace := range n.names {
+		l.captured[namespace] = map[string][]statement{}
+		for _, question := range questions {
+			searcher, err := build(watched, replica.NewPostgres(t.Context(), watched, nil, images, n.s.tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			query.Namespace, query.Text = namespace, question
+			for range 2 {
+				result, err := searcher.Search(t.Context(), query)
+				statements := traced.take()
+				if err != nil || len(result.Hits) == 0 || len(statements) == 0 {
+					t.Fatalf("%s: %d hits by %d statements, %v: %s, %v", name, len(result.Hits), len(statements), result.State, result.Reason, err)
+				}
+				l.captured[namespace][question] = append(l.captured[namespace][question], statements...)
+				if images.Memory == 0 {
+					break
+				}
+				n.remember(namespace, 100)
+				n.s.awaitIndexes(namespace)
+			}
+		}
+	}
+	return l
+}
+
+func buildLexical(pool *pgxpool.Pool, images *replica.Set) (leg.Searcher, error) {
+	return lexical.NewPostgres(pool, images, lexical.DefaultConfig()), nil
+}
+
+func buildGraph(pool *pgxpool.Pool, images *replica.Set) (leg.Searcher, error) {
+	return graph.NewPostgres(pool, images, queue.NewPostgres(pool), graph.DefaultConfig()), nil
+}
+
+// buildDense opens the leg as densed does. The index, which only the tables' owner can build, is used for more than exactUpTo
+// vectors.
+func (n *tenants) buildDense(exactUpTo int) func(*pgxpool.Pool, *replica.Set) (leg.Searcher, error) {
+	return func(pool *pgxpool.Pool, images *replica.Set) (leg.Searcher, error) {
+		embedder, err := static.Builtin()
+		if err != nil {
+			return nil, err
+		}
+		p, err := dense.NewPostgres(n.s.t.Context(), pool, images, nil, embedder, queue.NewPostgres(pool))
+		if err == nil {
+			p.ExactUpTo = exactUpTo
+		}
+		return p, err
+	}
+}
+
+// buildIndex has the owner of the tables build the index for namespaces that are too large for memory.
+func (n *tenants) buildIndex() {
+	t := n.s.t
+	t.Helper()
+	owner, err := postgres.Open(t.Context(), n.s.url, n.s.tel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(owner.Close)
+	searcher, err := n.buildDense(0)(owner, replica.NewPostgres(t.Context(), owner, nil, replica.Config{}, n.s.tel.MeterProvider.Meter(telemetry.ScopeName), slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := searcher.Search(t.Context(), leg.Query{Namespace: n.names[0], Text: questions[0], Depth: 50}); err != nil { // asks for it
+		t.Fatal(err)
+	}
+	n.s.eventually("the vectors have an index", func() (built bool) {
+		if err := owner.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid AND i.indisvalid
+			WHERE c.relnamespace = 'dense'::regnamespace AND c.relname LIKE 'vectors_near_%')`).Scan(&built); err != nil {
+			t.Fatal(err)
+		}
+		return built
+	})
 }
 
 // run runs statements in a transaction about a namespace, calling fn with each row.
@@ -411,7 +469,7 @@ func (l *openLeg) run(ctx context.Context, namespace string, statements []statem
 // open returns the statements of a search with the namespace's predicate taken out.
 func (l *openLeg) open(namespace, question string) (opened []statement) {
 	for _, s := range l.captured[namespace][question] {
-		opened = append(opened, statement{predicate.ReplaceAllString(s.sql, "$$$2::text IS NOT NULL"), s.args})
+		opened = append(opened, statement{predicate.ReplaceAllString(s.sql, "$$$1::text IS NOT NULL"), s.args})
 	}
 	return opened
 }
@@ -420,7 +478,14 @@ func (l *openLeg) open(namespace, question string) (opened []statement) {
 func (l *openLeg) withoutPredicate(ctx context.Context, namespace, question string) (ids []string, err error) {
 	err = l.run(ctx, namespace, l.open(namespace, question), func(_ int, row []any) {
 		for _, value := range row {
-			if id, ok := value.(uuid.UUID); ok {
+			var id uuid.UUID
+			switch value := value.(type) {
+			case uuid.UUID:
+				id = value
+			case []byte: // by uuid_send
+				id, _ = uuid.FromBytes(value) // or something else
+			}
+			if id != uuid.Nil {
 				ids = append(ids, id.String())
 			}
 		}

@@ -2,19 +2,23 @@ package storetest
 
 import (
 	"context"
+	"database/sql"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/store/schema"
 )
 
-// Holding returns the tables of all services in which a row contains one of the texts: a word, a name or an id. A
-// full-text index keeps no texts: Holding searches it instead.
+// Holding returns the tables of all services in which a row contains one of the texts: a word, a name or an id. The words of
+// documents are decoded.
 func (f *Fixture) Holding(t testing.TB, texts ...string) []string {
 	t.Helper()
 	search := f.holdingSQLite
@@ -25,7 +29,50 @@ func (f *Fixture) Holding(t testing.TB, texts ...string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, text := range texts {
+		if table := f.documents(); f.HoldsWord(t, text) && !slices.Contains(found, table) {
+			found = append(found, table)
+		}
+	}
 	return found
+}
+
+// documents is the table of the words of memories.
+func (f *Fixture) documents() string {
+	if f.Engine == schema.Postgres {
+		return "lexical.documents"
+	}
+	return "lexical_documents"
+}
+
+// HoldsWord reports whether the document of a memory has all words of a text.
+func (f *Fixture) HoldsWord(t testing.TB, text string) (held bool) {
+	t.Helper()
+	var db *sql.DB
+	if f.Engine == schema.Postgres {
+		db = stdlib.OpenDBFromPool(f.Pool)
+		defer func() { _ = db.Close() }()
+	} else {
+		db = f.DB.Read.DB
+	}
+	rows, err := db.QueryContext(context.Background(), "SELECT terms FROM "+f.documents())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	var terms []byte
+	for !held && rows.Next() {
+		if err = rows.Scan(&terms); err == nil {
+			held, err = lexical.Holds(terms, text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return held
 }
 
 func (f *Fixture) holdingPostgres(ctx context.Context, texts []string) ([]string, error) {
@@ -49,26 +96,24 @@ func (f *Fixture) holdingPostgres(ctx context.Context, texts []string) ([]string
 }
 
 func (f *Fixture) holdingSQLite(ctx context.Context, texts []string) ([]string, error) {
-	var needles, phrases []string
+	var needles []string
 	for _, text := range texts {
-		needles, phrases = append(needles, fmt.Sprintf("CAST('%s' AS BLOB)", strings.ReplaceAll(text, "'", "''"))), append(phrases, `"`+text+`"`)
+		needles = append(needles, fmt.Sprintf("CAST('%s' AS BLOB)", strings.ReplaceAll(text, "'", "''")))
 		if id, err := uuid.Parse(text); err == nil {
 			needles = append(needles, "x'"+hex.EncodeToString(id[:])+"'")
 		}
 	}
-	type column struct{ table, name, kind string }
+	type column struct{ table, name string }
 	var columns []column
-	rows, err := f.DB.Read.QueryContext(ctx, `SELECT l.name, c.name, l.type FROM pragma_table_list l, pragma_table_info(l.name) c
-		WHERE l.schema = 'main' AND l.type <> 'shadow' AND l.name <> 'sqlite_schema'
-			AND NOT EXISTS (SELECT 1 FROM sqlite_schema s WHERE s.name = l.name AND s.sql LIKE '%USING fts5vocab%') -- shows another table
-		ORDER BY 1, 2`)
+	rows, err := f.DB.Read.QueryContext(ctx, `SELECT l.name, c.name FROM pragma_table_list l, pragma_table_info(l.name) c
+		WHERE l.schema = 'main' AND l.name <> 'sqlite_schema' ORDER BY 1, 2`)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var c column
-		if err := rows.Scan(&c.table, &c.name, &c.kind); err != nil {
+		if err := rows.Scan(&c.table, &c.name); err != nil {
 			return nil, err
 		}
 		columns = append(columns, c)
@@ -82,12 +127,8 @@ func (f *Fixture) holdingSQLite(ctx context.Context, texts []string) ([]string, 
 		for i, needle := range needles {
 			conditions[i] = fmt.Sprintf(`instr(CAST("%s" AS BLOB), %s) > 0`, c.name, needle)
 		}
-		where, args := strings.Join(conditions, " OR "), []any(nil)
-		if c.kind == "virtual" {
-			where, args = fmt.Sprintf(`"%s" MATCH ?`, c.table), []any{strings.Join(phrases, " OR ")}
-		}
 		var held bool
-		if err := f.DB.Read.QueryRowContext(ctx, fmt.Sprintf(`SELECT EXISTS (SELECT 1 FROM "%s" WHERE %s)`, c.table, where), args...).Scan(&held); err != nil {
+		if err := f.DB.Read.QueryRowContext(ctx, fmt.Sprintf(`SELECT EXISTS (SELECT 1 FROM "%s" WHERE %s)`, c.table, strings.Join(conditions, " OR "))).Scan(&held); err != nil {
 			return nil, fmt.Errorf("%s.%s: %w", c.table, c.name, err)
 		}
 		if held && (len(holding) == 0 || holding[len(holding)-1] != c.table) {

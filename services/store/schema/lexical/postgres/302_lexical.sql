@@ -63,3 +63,9 @@ CREATE TRIGGER follow_2_lexical AFTER UPDATE OF name OR DELETE ON memory.namespa
 -- each search by ts_rank would read the whole namespace instead of the GIN index. Its hits become memories, which have a
 -- policy.
 SELECT memory.isolate('lexical', '{lexical.documents}');
+
+-- What the leg loads into memory, by namespace and id, has its lock here: without one it would read other namespaces' words.
+CREATE VIEW lexical.terms WITH (security_barrier) AS
+SELECT namespace, memory_id, terms FROM lexical.documents
+WHERE CASE WHEN namespace = (SELECT memory.scope()) THEN true ELSE (SELECT memory.scope()) = '*' END;
+GRANT SELECT ON lexical.terms TO triskele_lexical;
