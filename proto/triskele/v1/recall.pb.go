@@ -857,7 +857,7 @@ type RecallRequest struct {
 	// Without an answer from each of these legs the call fails.
 	RequiredLegs []string `protobuf:"bytes,9,rep,name=required_legs,json=requiredLegs,proto3" json:"required_legs,omitempty"`
 	Fusion       *Fusion  `protobuf:"bytes,10,opt,name=fusion,proto3" json:"fusion,omitempty"`
-	// Leave the contents out.
+	// Leave the contents out. They are fetched all the same, so that no forgotten memory is returned.
 	IdsOnly bool `protobuf:"varint,11,opt,name=ids_only,json=idsOnly,proto3" json:"ids_only,omitempty"`
 	// Fill Hit.contributions and, of the memories that are returned, Hit.matches.
 	Explain bool `protobuf:"varint,12,opt,name=explain,proto3" json:"explain,omitempty"`
