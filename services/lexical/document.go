@@ -31,16 +31,11 @@ const maxPosition = 1 << 30
 var errDocument = errors.New("the words of a memory are not in a known format")
 
 // field is a part of a memory, by weight. BM25F adds up the occurrences of a term by the weights of their fields: A 1, B 0.4,
-// C 0.2 and D 0.1. S. Robertson, H. Zaragoza and M. Taylor, "Simple BM25 extension to multiple weighted fields", CIKM 2004.
+// C 0.2 and D 0.1. In this order they are content and title, keywords, tags, and fieldLeast. S. Robertson, H. Zaragoza and M. Taylor, "Simple BM25 extension to multiple weighted fields", CIKM 2004.
 type field byte
 
-const (
-	fieldContent  field = iota // and title; A in a tsvector
-	fieldKeywords              // B
-	fieldTags                  // C
-	// fieldLeast is the category, and the stop words of all fields: they can be found, but hardly add to a memory's length.
-	fieldLeast // D
-)
+// fieldLeast is the category, and the stop words of all fields: they can be found, but hardly add to a memory's length.
+const fieldLeast field = 3
 
 // fieldTenths are the weights of fields in tenths.
 var fieldTenths = [4]int{10, 4, 2, 1}

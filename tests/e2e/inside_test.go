@@ -123,10 +123,10 @@ func columnOr(columns []string, name, otherwise string) string {
 	return otherwise
 }
 
-func (f *five) indexed(t *testing.T, words []string) []string { return held(t, f.fixture(), words) }
+func (f *five) indexed(t *testing.T, words []string) []string { return wordsLeft(t, f.fixture(), words) }
 
-// held returns the words that documents have, in whichever form.
-func held(t *testing.T, f *storetest.Fixture, words []string) (left []string) {
+// wordsLeft returns the words that documents have, in whichever form.
+func wordsLeft(t *testing.T, f *storetest.Fixture, words []string) (left []string) {
 	t.Helper()
 	for _, word := range words {
 		held := f.HoldsWord(t, word)

@@ -118,4 +118,4 @@ func (o *one) tables(t *testing.T) map[string][]row {
 	return out
 }
 
-func (o *one) indexed(t *testing.T, words []string) []string { return held(t, o.fixture(), words) }
+func (o *one) indexed(t *testing.T, words []string) []string { return wordsLeft(t, o.fixture(), words) }
