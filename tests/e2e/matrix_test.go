@@ -36,6 +36,8 @@ const (
 	// patience is what a cell of a few recalls gets on a machine that does other things as well. There a recall counts only if
 	// what has nothing to do with the fault was in time.
 	patience = time.Minute
+	// recovery bounds the time from the end of a fault until recalls are whole.
+	recovery = 15 * time.Second
 )
 
 // A fault is done to one part of the system, and undone by the function it returns.
@@ -153,6 +155,9 @@ func (m *matrix) cell(t *testing.T, target string, f fault) {
 	begun = time.Now()
 	m.eventually("all is well after "+f.name+" of "+target, m.whole)
 	well := time.Since(begun)
+	if well > recovery {
+		t.Errorf("well again after %v, want %v at most", well, recovery)
+	}
 
 	slices.Sort(took)
 	p99 := took[(len(took)*99+99)/100-1]

@@ -48,6 +48,7 @@ func (s *Set) load(img *image) {
 	case err == nil:
 		img.at, img.checked, img.told, img.loaded = at, start, told, true
 		s.weigh(img, img.size())
+		s.wakeFollower() // it may have looked before the image was loaded
 	case errors.Is(err, errNoNamespace):
 		s.remove(img)
 	default:

@@ -285,10 +285,7 @@ func (s *Set) find(namespace string) (*image, <-chan struct{}, error) {
 	}
 	s.recent.MoveToFront(img.element)
 	if now := time.Now(); now.Sub(img.used) > inUseFor {
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
+		s.wakeFollower()
 	}
 	img.used = time.Now()
 	switch {
@@ -304,6 +301,14 @@ func (s *Set) find(namespace string) (*image, <-chan struct{}, error) {
 		go s.load(img)
 	}
 	return img, img.loading, nil
+}
+
+// wakeFollower has Follow look which images are in use.
+func (s *Set) wakeFollower() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
 }
 
 // replace puts a new image in the place of one.
