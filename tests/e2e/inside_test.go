@@ -123,7 +123,9 @@ func columnOr(columns []string, name, otherwise string) string {
 	return otherwise
 }
 
-func (f *five) indexed(t *testing.T, words []string) []string { return wordsLeft(t, f.fixture(), words) }
+func (f *five) indexed(t *testing.T, words []string) []string {
+	return wordsLeft(t, f.fixture(), words)
+}
 
 // wordsLeft returns the words that documents have, in whichever form.
 func wordsLeft(t *testing.T, f *storetest.Fixture, words []string) (left []string) {
