@@ -41,6 +41,9 @@ func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) e
 
 // log tells images that memories have changed, as on PostgreSQL.
 func (s *SQLite) log(ctx context.Context, tx *sql.Tx, namespace string, ids ...uuid.UUID) error {
+	if len(ids) == 0 { // json_each has a row for null
+		return nil
+	}
 	var args sqlite.Args
 	_, err := tx.ExecContext(ctx, `INSERT INTO log (namespace, memory_id, part) SELECT n.name, unhex(changed.value, '-'), 'm'
 		FROM json_each(`+args.AddJSON(ids)+`) changed JOIN namespaces n ON n.name = `+args.Add(namespace), args...)

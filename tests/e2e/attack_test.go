@@ -33,7 +33,7 @@ import (
 const (
 	attackMemory  = 150 << 20              // bytes above idle that an attack may cost
 	attackDelay   = 3                      // times the quiet p99 that a recall of others may take meanwhile
-	attackNoise   = 300 * time.Millisecond // a quiet p99 below this counts as this: other tests run beside
+	attackNoise   = 500 * time.Millisecond // a quiet p99 below this counts as this: other tests run beside
 	attackRecalls = 100                    // of others, quiet and for each attack
 	mebibyte      = 1 << 20
 )

@@ -19,7 +19,7 @@ import (
 var shipped = filepath.Join("..", "..", "deploy", "telemetry")
 
 // operators finds the address for operators in a process's log.
-var operators = regexp.MustCompile(`serving operators"?.*?(127\.0\.0\.1:\d+)`)
+var operators = regexp.MustCompile(`serving the admin port"?.*?(127\.0\.0\.1:\d+)`)
 
 // scrape returns what a process shows to Prometheus.
 func (s *system) scrape(name string) string {

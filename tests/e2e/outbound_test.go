@@ -87,6 +87,7 @@ var covered = map[string]string{
 // libraries are the modules of others that programs import, by the beginning of their paths. One that can open a
 // connection or write by itself says what with; its functions that do are doors.
 var libraries = map[string]string{
+	"github.com/RoaringBitmap/roaring/v2":       "no",
 	"github.com/blevesearch/snowballstem":       "no",
 	"buf.build/go/protovalidate":                "no",
 	"github.com/XSAM/otelsql":                   "spans and metrics of statements, without arguments: TestCanary reads them",

@@ -78,8 +78,8 @@ func TestTracesAreExported(t *testing.T) {
 	}
 	for _, want := range []string{
 		"fuser triskele.v1.RecallService/Recall", "fuser search_memory", "fuser leg lexical",
-		"lexical triskele.v1.LegService/Search", "lexical lexical.search", "lexical SELECT",
-		"dense dense.search", "dense SELECT", "graph graph.search", "graph SELECT",
+		"lexical triskele.v1.LegService/Search", "lexical lexical.search",
+		"dense dense.search", "graph graph.search",
 		"memory triskele.v1.MemoryService/Get", "memory SELECT",
 	} {
 		if !slices.ContainsFunc(seen, func(name string) bool { return strings.HasPrefix(name, want) }) {

@@ -133,12 +133,12 @@ func TestRefusals(t *testing.T) {
 		"a form of another site":  {"POST", "/api/recall", ok, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 400, "application/json"},
 		"another site":            {"POST", "/api/recall", ok, func(r *http.Request) { asJSON(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403, ""},
 		"a name that was rebound": {"GET", "/api/recalls", "", func(r *http.Request) { r.Host = "evil.example" }, 421, ""},
-		"no request":              {"POST", "/api/recall", "{", asJSON, 400, "no RecallRequest"},
-		"an unknown field":        {"POST", "/api/recall", question("x", `, "nonsense": 1`), asJSON, 400, "no RecallRequest"},
+		"no request":              {"POST", "/api/recall", "{", asJSON, 400, "not a RecallRequest"},
+		"an unknown field":        {"POST", "/api/recall", question("x", `, "nonsense": 1`), asJSON, 400, "not a RecallRequest"},
 		"one that is too long":    {"POST", "/api/recall", question(strings.Repeat("x", 70_000), ""), asJSON, 400, "too long"},
 		"what the gateway checks": {"POST", "/api/recall", question("x", `, "limit": 5000`), asJSON, 400, "limit"},
 		"an unknown namespace":    {"POST", "/api/recall", strings.Replace(ok, "demo", "nowhere", 1), asJSON, 400, "unknown"},
-		"an unknown recall":       {"GET", "/api/recalls/99", "", nil, 404, "not remembered"},
+		"an unknown recall":       {"GET", "/api/recalls/99", "", nil, 404, "no longer kept"},
 		"a page that is not":      {"GET", "/api/nothing", "", nil, 404, ""},
 	} {
 		resp, text := s.send(t.Context(), x.method, x.path, x.body, x.edit)

@@ -20,7 +20,7 @@ const (
 	// pollAll is how often images that are not in use are polled, so that the log reaches back to them.
 	pollAll = 30 * time.Second
 	// pollTime bounds a poll; catchUpTime bounds reading what it found.
-	pollTime, catchUpTime = time.Second, time.Minute
+	pollTime, catchUpTime = 3 * time.Second, time.Minute
 	// applyAtOnce is the number of memories that are applied while searches wait.
 	applyAtOnce = 512
 	// maxKeys bounds the metadata keys whose values are in memory.
@@ -152,7 +152,8 @@ func (s *Set) catchUp(ctx context.Context, img *image, need Need, arrived time.T
 		return ctx.Err()
 	}
 	s.mu.Lock()
-	current := img.checked.After(arrived) && img.told >= told
+	// A standby has replayed a write only where a search has waited for it, which each does by itself.
+	current := img.checked.After(arrived) && img.told >= told && need.AtLeast == 0
 	s.mu.Unlock()
 	keys := img.rows.missing(need.Filter.Metadata) // only the holder of turn changes them
 	if current && len(keys) == 0 {

@@ -26,6 +26,8 @@ const (
 	retryLoad, retryLarge = time.Second, time.Minute
 	// catchUpShare is the share of a search's time that catching up may take.
 	catchUpShare = 0.5
+	// writeShare is the same for a search that asks for a write: a standby may take half of the time to receive it.
+	writeShare = 0.8
 	// maxLogAge is the age of an image that is loaded anew, because the log may have lost what is later. The log is kept for
 	// twice as long; see memory.prune_log.
 	maxLogAge = 5 * time.Minute
@@ -224,8 +226,12 @@ func (s *Set) askInTime(ctx context.Context, img *image, need Need, arrived time
 		return errAway
 	}
 	if deadline, ok := ctx.Deadline(); ok {
+		share := catchUpShare
+		if need.AtLeast > 0 {
+			share = writeShare
+		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(catchUpShare*float64(time.Until(deadline))))
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(share*float64(time.Until(deadline))))
 		defer cancel()
 	}
 	err := s.catchUp(ctx, img, need, arrived, told)

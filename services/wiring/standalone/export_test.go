@@ -109,7 +109,7 @@ func leaveUnread(t *testing.T, config standalone.Config) {
 			t.Error(err)
 		}
 	})
-	const each = 1000
+	const each = 700
 	for _, namespace := range []string{"one/a", "two/a", "three/a", "n"} {
 		text := strings.Repeat("x", 40<<10) // more than all buffers on the way
 		if namespace == "n" {
