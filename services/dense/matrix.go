@@ -55,11 +55,11 @@ func (of stored) words() int { return codeWords(of.dimensions) }
 var (
 	readAll = replica.Statement{
 		Postgres: `SELECT memory_id, halfvec_send(embedding) FROM dense.vectors WHERE namespace = $1 AND model_id = $2`,
-		SQLite:   `SELECT memory_id, embedding FROM dense_vectors WHERE namespace = $1 AND model_id = $2`,
+		SQLite:   `SELECT memory_id, embedding FROM dense_vectors WHERE namespace = ?1 AND model_id = ?2`,
 	}
 	readSome = replica.Statement{
 		Postgres: readAll.Postgres + ` AND memory_id = ANY ($3)`,
-		SQLite:   readAll.SQLite + ` AND memory_id IN (SELECT unhex(value, '-') FROM json_each($3))`,
+		SQLite:   readAll.SQLite + ` AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?3))`,
 	}
 )
 

@@ -200,14 +200,14 @@ func (n *network) texts(ctx context.Context, tx replica.Tx, namespace string, id
 		}
 		args = append(args, string(list))
 		which = [2]string{
-			" AND id IN (SELECT value::bigint FROM json_array_elements_text($3::json))", " AND id IN (SELECT value FROM json_each($3))",
+			" AND id IN (SELECT value::bigint FROM json_array_elements_text($3::json))", " AND id IN (SELECT value FROM json_each(?3))",
 		}
 	}
 	var t conceptText
 	var vector replica.Raw
 	return tx.Each(ctx, replica.Statement{
 		Postgres: "SELECT id, key, CASE WHEN vector_model = $2 THEN vector END FROM graph.concepts WHERE namespace = $1" + which[0] + " ORDER BY id",
-		SQLite:   "SELECT id, key, CASE WHEN vector_model = $2 THEN vector END FROM graph_concepts WHERE namespace = $1" + which[1] + " ORDER BY id",
+		SQLite:   "SELECT id, key, CASE WHEN vector_model = ?2 THEN vector END FROM graph_concepts WHERE namespace = ?1" + which[1] + " ORDER BY id",
 	}, args, []any{&t.id, &t.key, &vector}, func() error {
 		t.vector = appendCode(t.vector[:0], vector)
 		fn(t)
@@ -221,7 +221,7 @@ func (n *network) facts(ctx context.Context, tx replica.Tx, namespace string, id
 	which := [2]string{}
 	if ids != nil {
 		args = append(args, ids)
-		which = [2]string{" AND memory_id = ANY($3)", " AND memory_id IN (SELECT unhex(value, '-') FROM json_each($3))"}
+		which = [2]string{" AND memory_id = ANY($3)", " AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?3))"}
 	}
 	var memory uuid.UUID
 	var f factRow
@@ -232,8 +232,8 @@ func (n *network) facts(ctx context.Context, tx replica.Tx, namespace string, id
 				coalesce((extract(epoch FROM valid_to) * 1000000)::bigint, 0), CASE WHEN vector_model = $2 THEN vector END
 			FROM graph.facts WHERE namespace = $1` + which[0] + ` ORDER BY memory_id, source_id, target_id, relation COLLATE "C"`,
 		SQLite: `
-			SELECT memory_id, source_id, target_id, relation, single, valid_from, coalesce(valid_to, 0), CASE WHEN vector_model = $2 THEN vector END
-			FROM graph_facts WHERE namespace = $1` + which[1] + ` ORDER BY memory_id, source_id, target_id, relation`,
+			SELECT memory_id, source_id, target_id, relation, single, valid_from, coalesce(valid_to, 0), CASE WHEN vector_model = ?2 THEN vector END
+			FROM graph_facts WHERE namespace = ?1` + which[1] + ` ORDER BY memory_id, source_id, target_id, relation`,
 	}, args, []any{&memory, &f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To, &vector}, func() error {
 		f.Vector = toCode(vector)
 		fn(memory, f)
@@ -275,9 +275,9 @@ func readPostgres(ctx context.Context, tx replica.Tx, namespace string, ids []uu
 
 // readSQLite is reader.read for SQLite.
 func readSQLite(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, to sink) error {
-	statement, args := "SELECT memory_id, mentions, links FROM graph_memories WHERE namespace = $1", []any{namespace}
+	statement, args := "SELECT memory_id, mentions, links FROM graph_memories WHERE namespace = ?1", []any{namespace}
 	if ids != nil {
-		statement, args = statement+" AND memory_id IN (SELECT unhex(value, '-') FROM json_each($2))", append(args, ids)
+		statement, args = statement+" AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?2))", append(args, ids)
 	}
 	var id, mentions, links replica.Raw
 	return tx.Each(ctx, replica.Statement{SQLite: statement}, args, []any{&id, &mentions, &links}, func() error {

@@ -24,24 +24,15 @@ type images struct {
 // errRank is the error for a search that is to rank by ts_rank.
 var errRank = errors.New("the scorer is ts_rank")
 
-// newImages registers the leg's part. The set is nil for a leg that only writes.
+// newImages registers the leg's part.
 func newImages(set *replica.Set, scorer triskelev1.Scorer, hasRank bool, loadShare float64) images {
-	if set != nil {
-		set.Register(PartName, replica.Records, func(rows *replica.Rows) replica.Part { return newInverted(rows) })
-	}
+	set.Register(PartName, replica.Records, func(rows *replica.Rows) replica.Part { return newInverted(rows) })
 	return images{set, scorer, hasRank, loadShare}
 }
 
 // inSQL reports whether an error says that the image cannot answer, but SQL can.
 func inSQL(err error) bool {
 	return errors.Is(err, errRank) || errors.Is(err, replica.ErrCold) || errors.Is(err, replica.ErrTooLarge)
-}
-
-// changed tells the images of this process that memories or settings have changed.
-func (i images) changed() {
-	if i.set != nil {
-		i.set.Told()
-	}
 }
 
 // view calls fn with the image of the query's namespace, and the prepared search if the query has any words.

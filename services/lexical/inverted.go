@@ -67,17 +67,17 @@ func (p *inverted) Bytes() int64 { return p.bytes }
 
 var settingsStatement = replica.Statement{
 	Postgres: `SELECT ` + settingsColumns + ` FROM lexical.settings WHERE namespace = $1`,
-	SQLite:   `SELECT ` + settingsColumns + ` FROM lexical_settings WHERE namespace = $1`,
+	SQLite:   `SELECT ` + settingsColumns + ` FROM lexical_settings WHERE namespace = ?1`,
 }
 
 var documentsStatement = replica.Statement{
 	Postgres: `SELECT memory_id, terms FROM lexical.terms WHERE namespace = $1`,
-	SQLite:   `SELECT memory_id, terms FROM lexical_documents WHERE namespace = $1`,
+	SQLite:   `SELECT memory_id, terms FROM lexical_documents WHERE namespace = ?1`,
 }
 
 var changedStatement = replica.Statement{
 	Postgres: documentsStatement.Postgres + ` AND memory_id = ANY($2)`,
-	SQLite:   documentsStatement.SQLite + ` AND memory_id IN (SELECT unhex(value, '-') FROM json_each($2))`,
+	SQLite:   documentsStatement.SQLite + ` AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?2))`,
 }
 
 // Read implements replica.Part. It also reads the namespace's settings.

@@ -38,7 +38,7 @@ func (p *Postgres) Set(ctx context.Context, namespace string, s Settings) error 
 		}
 		return p.log(ctx, tx, namespace, uuid.Nil)
 	})
-	p.images.changed()
+	p.images.set.Told()
 	if err != nil || s.Language == former.Language {
 		return err
 	}
@@ -53,7 +53,7 @@ func (p *Postgres) log(ctx context.Context, tx pgx.Tx, namespace string, ids ...
 
 // Reindex implements Leg.
 func (p *Postgres) Reindex(ctx context.Context, namespace string) error {
-	defer p.images.changed()
+	defer p.images.set.Told()
 	var after uuid.UUID
 	for more := true; more; {
 		err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {

@@ -32,7 +32,7 @@ func (s *SQLite) Set(ctx context.Context, namespace string, settings Settings) e
 		}
 		return s.log(ctx, tx, namespace, uuid.Nil)
 	})
-	s.images.changed()
+	s.images.set.Told()
 	if err != nil || settings.Language == former.Language {
 		return err
 	}
@@ -52,7 +52,7 @@ func (s *SQLite) log(ctx context.Context, tx *sql.Tx, namespace string, ids ...u
 
 // Reindex implements Leg.
 func (s *SQLite) Reindex(ctx context.Context, namespace string) error {
-	defer s.images.changed()
+	defer s.images.set.Told()
 	var after uuid.UUID
 	for more := true; more; {
 		err := s.db.Update(ctx, func(tx *sql.Tx) error {

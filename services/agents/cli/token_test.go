@@ -77,7 +77,7 @@ func TestToken(t *testing.T) {
 			t.Errorf("the list has no %q:\n%s", want, list)
 		}
 	}
-	if lines := must(t, "", "token", "list", "--json", "--tokens", file); strings.Count(lines, "\n") != 2 || strings.Contains(lines+list, strings.Split(secret, "_")[2]) {
+	if lines := must(t, "", "token", "list", "--json", "--tokens", file); strings.Count(lines, "\n") != 2 || strings.Contains(lines+list, strings.SplitN(secret, "_", 3)[2]) {
 		t.Errorf("%s", lines)
 	}
 	for name, args := range map[string][]string{

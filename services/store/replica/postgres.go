@@ -42,9 +42,13 @@ func laterPostgres(snapshot string) string {
 	return `l.writer >= pg_snapshot_xmin(` + snapshot + `) AND NOT pg_visible_in_snapshot(l.writer, ` + snapshot + `)`
 }
 
+// gapPostgres is the condition that the log may lack a change that a snapshot does not see.
+func gapPostgres(snapshot string) string { return `floor.writer > pg_snapshot_xmin(` + snapshot + `)` }
+
 var sincePostgres = `
-	SELECT now.timeline, now.snapshot, coalesce(n.epoch::text, ''), coalesce(l.part::text, ''), coalesce(l.memory_id, '00000000-0000-0000-0000-000000000000')
-	FROM ` + nowPostgres + ` LEFT JOIN memory.namespaces n ON n.name = $1
+	SELECT now.timeline, now.snapshot, coalesce(n.epoch::text, ''), coalesce(` + gapPostgres(`nullif($2, '')::pg_snapshot`) + `, false),
+		coalesce(l.part::text, ''), coalesce(l.memory_id, '00000000-0000-0000-0000-000000000000')
+	FROM ` + nowPostgres + ` CROSS JOIN memory.log_floor floor LEFT JOIN memory.namespaces n ON n.name = $1
 	LEFT JOIN memory.log l ON $2 <> '' AND l.namespace = $1 AND ` + laterPostgres(`nullif($2, '')::pg_snapshot`)
 
 func (p *postgresSource) since(ctx context.Context, tx Tx, namespace string, at position) (changes, error) {
@@ -52,7 +56,7 @@ func (p *postgresSource) since(ctx context.Context, tx Tx, namespace string, at 
 	seen := map[Kind]map[uuid.UUID]bool{}
 	var kind Kind
 	var id uuid.UUID
-	err := tx.Each(ctx, Statement{Postgres: sincePostgres}, []any{namespace, at.snapshot}, []any{&c.now.timeline, &c.now.snapshot, &c.now.epoch, &kind, &id}, func() error {
+	err := tx.Each(ctx, Statement{Postgres: sincePostgres}, []any{namespace, at.snapshot}, []any{&c.now.timeline, &c.now.snapshot, &c.now.epoch, &c.gap, &kind, &id}, func() error {
 		if kind == "" || seen[kind][id] {
 			return nil
 		}
@@ -69,8 +73,9 @@ func (p *postgresSource) since(ctx context.Context, tx Tx, namespace string, at 
 
 var pollPostgres = `
 	SELECT now.timeline, now.snapshot, u.place, now.timeline <> u.timeline OR n.epoch::text IS DISTINCT FROM u.epoch
+		OR ` + gapPostgres(`u.snapshot::pg_snapshot`) + `
 		OR EXISTS (SELECT FROM memory.log l WHERE l.namespace = u.namespace AND ` + laterPostgres(`u.snapshot::pg_snapshot`) + `)
-	FROM ` + nowPostgres + ` CROSS JOIN unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) WITH ORDINALITY AS u (namespace, snapshot, timeline, epoch, place)
+	FROM ` + nowPostgres + ` CROSS JOIN memory.log_floor floor CROSS JOIN unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) WITH ORDINALITY AS u (namespace, snapshot, timeline, epoch, place)
 	LEFT JOIN memory.namespaces n ON n.name = u.namespace`
 
 func (p *postgresSource) poll(ctx context.Context, namespaces []string, at []position) (changed []bool, now position, err error) {
@@ -92,8 +97,11 @@ func (p *postgresSource) poll(ctx context.Context, namespaces []string, at []pos
 	return changed, now, err
 }
 
-// prune removes the changes of transactions that had ended twice maxLogAge ago, as this process saw it: a transaction that
-// takes long writes its changes into the log when it begins.
+// logAge is how long changes stay in the log: images that were polled since then need not be read anew.
+const logAge = 10 * time.Minute
+
+// prune removes the changes of transactions that had ended logAge ago, as this process saw it: a transaction that takes long
+// writes its changes into the log when it begins.
 func (p *postgresSource) prune(ctx context.Context) error {
 	now := horizon{at: time.Now()}
 	db := postgres.In(p.pool, postgres.AllNamespaces)
@@ -102,7 +110,7 @@ func (p *postgresSource) prune(ctx context.Context) error {
 	}
 	p.oldest = append(p.oldest, now)
 	var before string
-	for len(p.oldest) > 0 && now.at.Sub(p.oldest[0].at) > 2*maxLogAge {
+	for len(p.oldest) > 0 && now.at.Sub(p.oldest[0].at) > logAge {
 		before, p.oldest = p.oldest[0].oldest, p.oldest[1:]
 	}
 	if before == "" {

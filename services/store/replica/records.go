@@ -16,21 +16,21 @@ var selectMemories = Statement{
 		FROM memory.memories m WHERE m.namespace = $1`,
 	SQLite: `SELECT m.id, m.importance, m.created_at, coalesce(m.occurred_at, m.created_at), CASE WHEN m.superseded_by IS NULL THEN 0 ELSE m.updated_at END,
 		coalesce(m.expires_at, 0), m.tags, m.category, m.sequence
-		FROM memories m WHERE m.namespace = $1`,
+		FROM memories m WHERE m.namespace = ?1`,
 }
 
 // selectMetadata selects the scalar values of a metadata key as JSON.
 var selectMetadata = Statement{
 	Postgres: `SELECT m.id, (m.metadata -> $2)::text FROM memory.memories m WHERE m.namespace = $1 AND jsonb_typeof(m.metadata -> $2) IN ('string', 'number', 'boolean')`,
 	SQLite: `SELECT m.id, CASE e.type WHEN 'text' THEN json_quote(e.value) WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(e.value AS TEXT) END
-		FROM memories m, json_each(m.metadata) e WHERE m.namespace = $1 AND e.key = $2 AND e.type IN ('text', 'true', 'false', 'integer', 'real')`,
+		FROM memories m, json_each(m.metadata) e WHERE m.namespace = ?1 AND e.key = ?2 AND e.type IN ('text', 'true', 'false', 'integer', 'real')`,
 }
 
 // among limits a statement to memories.
 func (s Statement) among(n int) Statement {
 	return Statement{
 		Postgres: s.Postgres + fmt.Sprintf(` AND m.id = ANY($%d)`, n),
-		SQLite:   s.SQLite + fmt.Sprintf(` AND m.id IN (SELECT unhex(value, '-') FROM json_each($%d))`, n),
+		SQLite:   s.SQLite + fmt.Sprintf(` AND m.id IN (SELECT unhex(value, '-') FROM json_each(?%d))`, n),
 	}
 }
 

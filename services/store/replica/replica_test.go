@@ -2,6 +2,7 @@ package replica_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -316,4 +317,31 @@ func TestDatabaseAway(t *testing.T) {
 	if _, err := fresh.View(t.Context(), "n", replica.Need{Part: "titles"}, 1); err == nil {
 		t.Error("an image that must be fresh was searched without the database")
 	}
+}
+
+// TestPrunedLog prunes what an image has not read: it must not go on as if nothing had happened.
+func TestPrunedLog(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		set := images(t, f, strict())
+		kept, forgotten := storetest.Record("n", "kept", nil), storetest.Record("n", "forgotten", nil)
+		f.Insert(t, kept, forgotten)
+		search(t, set, "n", record.Filter{})
+		if _, err := f.Memory.Forget(t.Context(), "n", []uuid.UUID{forgotten.ID}); err != nil {
+			t.Fatal(err)
+		}
+		if f.Pool != nil {
+			if _, err := f.Pool.Exec(t.Context(), `SELECT memory.prune_log(pg_snapshot_xmax(pg_current_snapshot()))`); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := f.DB.Update(t.Context(), func(tx *sql.Tx) error {
+			_, err := tx.Exec(`INSERT INTO log (seq, namespace, memory_id, part) VALUES (1000000, 'other', x'00', 'm')`) // prunes
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := search(t, set, "n", record.Filter{}); len(got) != 1 {
+			t.Errorf("got %d memories, want the one that was not forgotten", len(got))
+		}
+	})
 }

@@ -28,9 +28,6 @@ const (
 	catchUpShare = 0.5
 	// writeShare is the same for a search that asks for a write: a standby may take half of the time to receive it.
 	writeShare = 0.8
-	// maxLogAge is the age of an image that is loaded anew, because the log may have lost what is later. The log is kept for
-	// twice as long; see memory.prune_log.
-	maxLogAge = 5 * time.Minute
 )
 
 // Set keeps the images of namespaces.
@@ -126,21 +123,17 @@ func newSet(ctx context.Context, from source, config Config, meter metric.Meter,
 
 // Register adds a leg's part to the images, before the first search.
 func (s *Set) Register(name string, kind Kind, empty func(*Rows) Part) {
+	for _, l := range s.legs {
+		if l.name == name {
+			panic("replica: a part is called " + name + " already")
+		}
+	}
 	s.legs = append(s.legs, registered{name, kind, empty})
 	s.empty.parts = append(s.empty.parts, empty(s.empty.rows))
 }
 
 // Told says that something was committed in this process, so that later searches see it without waiting for Config.MaxAge.
 func (s *Set) Told() { s.told.Add(1) }
-
-// Forget drops all images, as after a restore.
-func (s *Set) Forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, img := range s.images {
-		s.remove(img)
-	}
-}
 
 // View returns the image of a namespace, which is at most Config.MaxAge old unless the database does not answer. A namespace
 // that is not in memory is loaded; that may take the given share of ctx's time, 0 to 1. The caller must Close the view, and
@@ -295,14 +288,11 @@ func (s *Set) find(namespace string) (*image, <-chan struct{}, error) {
 	}
 	img.used = time.Now()
 	switch {
-	case img.loaded && time.Since(img.checked) < maxLogAge || img.loaded && s.away.Load():
+	case img.loaded:
 		return img, nil, nil
 	case img.loading == nil && img.err != nil && time.Now().Before(img.retry):
 		return nil, nil, img.err
 	case img.loading == nil:
-		if img.loaded { // too old: the log may have lost changes
-			img = s.replace(img)
-		}
 		img.loading = make(chan struct{})
 		go s.load(img)
 	}
@@ -315,15 +305,6 @@ func (s *Set) wakeFollower() {
 	case s.wake <- struct{}{}:
 	default:
 	}
-}
-
-// replace puts a new image in the place of one.
-func (s *Set) replace(old *image) *image {
-	s.remove(old)
-	img := &image{namespace: old.namespace, turn: make(chan struct{}, 1), used: old.used}
-	img.element = s.recent.PushFront(img)
-	s.images[img.namespace] = img
-	return img
 }
 
 // remove removes an image. Searches that have it go on.

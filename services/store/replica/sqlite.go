@@ -43,7 +43,7 @@ func (s *sqliteSource) since(ctx context.Context, tx Tx, namespace string, at po
 	}
 	var kind Kind
 	var id uuid.UUID
-	err = tx.Each(ctx, Statement{SQLite: `SELECT DISTINCT part, memory_id FROM log WHERE seq > $1 AND namespace = $2`}, []any{at.last, namespace}, []any{&kind, &id}, func() error {
+	err = tx.Each(ctx, Statement{SQLite: `SELECT DISTINCT part, memory_id FROM log WHERE seq > ?1 AND namespace = ?2`}, []any{at.last, namespace}, []any{&kind, &id}, func() error {
 		c.ids[kind] = append(c.ids[kind], id)
 		return nil
 	})

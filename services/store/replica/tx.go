@@ -5,9 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
-	"sync"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -20,8 +17,8 @@ type Tx struct {
 	check    func() error // called now and then while many rows are read; may be nil
 }
 
-// Statement is a query for each engine, with arguments named $1, $2 and so on. An argument of ids is compared by
-// `= ANY($n)` on PostgreSQL, and on SQLite by `IN (SELECT unhex(value, '-') FROM json_each($n))`.
+// Statement is a query for each engine. Its arguments are $1, $2 and so on for PostgreSQL, and ?1, ?2 for SQLite. A list of ids
+// is compared by `= ANY ($n)`, and on SQLite by `IN (SELECT unhex(value, '-') FROM json_each(?n))`.
 type Statement struct{ Postgres, SQLite string }
 
 // Raw is a target for bytes that are valid until the next row. It is nil for NULL.
@@ -70,7 +67,7 @@ func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, f
 			args[i] = string(text)
 		}
 	}
-	rows, err := tx.sqlite.QueryContext(ctx, numbered(s.SQLite), args...)
+	rows, err := tx.sqlite.QueryContext(ctx, s.SQLite, args...)
 	if err != nil {
 		return err
 	}
@@ -84,21 +81,6 @@ func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, f
 		}
 	}
 	return rows.Err()
-}
-
-var numberedStatements sync.Map // of statements with $1 to those with ?1
-
-// numbered writes arguments as SQLite numbers them.
-func numbered(statement string) string {
-	if known, ok := numberedStatements.Load(statement); ok {
-		return known.(string)
-	}
-	out := statement
-	for n := strings.Count(statement, "$"); n > 0; n-- {
-		out = strings.ReplaceAll(out, "$"+strconv.Itoa(n), "?"+strconv.Itoa(n))
-	}
-	numberedStatements.Store(statement, out)
-	return out
 }
 
 // checked calls check before every checkEvery-th call of fn.

@@ -81,8 +81,9 @@ func lifeOfANamespace(b *testing.B, url, path string) {
 		working, stop := context.WithCancel(ctx)
 		defer stop()
 		go opened.Worker("dense", dense, storetest.Log()).Run(working)
-		go opened.Worker("graph", opened.Graph(images, graph.DefaultConfig()), storetest.Log()).Run(working)
-		for _, index := range []leg.Searcher{dense, opened.Graph(images, graph.DefaultConfig())} {
+		linked := opened.Graph(images, graph.DefaultConfig())
+		go opened.Worker("graph", linked, storetest.Log()).Run(working)
+		for _, index := range []leg.Searcher{dense, linked} {
 			for {
 				status, err := index.Status(ctx, "from")
 				if err != nil {

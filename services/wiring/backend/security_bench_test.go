@@ -68,8 +68,9 @@ func BenchmarkRowSecurity(b *testing.B) {
 		b.Fatal(err)
 	}
 	go owner.Worker("dense", vectors, storetest.Log()).Run(ctx)
-	go owner.Worker("graph", owner.Graph(images, graph.DefaultConfig()), storetest.Log()).Run(ctx)
-	for _, index := range []leg.Searcher{vectors, owner.Graph(images, graph.DefaultConfig())} {
+	linked := owner.Graph(images, graph.DefaultConfig())
+	go owner.Worker("graph", linked, storetest.Log()).Run(ctx)
+	for _, index := range []leg.Searcher{vectors, linked} {
 		for {
 			status, err := index.Status(ctx, "big")
 			if err != nil {
