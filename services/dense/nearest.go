@@ -22,8 +22,6 @@ const (
 	// Up to exactRows vectors are all scored. Of more, likelyPerHit per hit are scored, at least minLikely, for likelyOf
 	// vectors; the number grows with the square root of the vectors.
 	exactRows, likelyPerHit, minLikely, likelyOf = 2048, 6, 300, 20_000
-	// signsPerLikely is the number of full code estimates per likely vector.
-	signsPerLikely = 10
 	// listShare is how many rows in sequence cost as much to estimate as one row of a list.
 	listShare = 4
 	// scoreRows vectors are scored between two checks of the deadline.
@@ -42,11 +40,11 @@ type candidate struct {
 
 // scratch holds a search's buffers.
 type scratch struct {
-	products   [blockRows]float32
-	candidates []candidate
-	gathered   []uint32 // rows whose codes are in codes
-	codes      []uint64
-	spans      []float32
+	bySigns, bySizes [blockRows]float32 // products
+	candidates       []candidate
+	gathered         []uint32 // rows whose codes are in signs and sizes
+	signs, sizes     []uint64
+	spans            []float32
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -114,10 +112,10 @@ func (c comparison) all(rows []uint32) {
 	}
 }
 
-// likely makes candidates of selected rows with their estimates: the signsPerLikely * n best by their first bits, and those that
-// tie with the last. The estimates are by both bits. A reason says what cut it short.
+// likely makes candidates of selected rows with their estimates: the n best, and those that tie with the last. A reason says what
+// cut it short.
 func (c comparison) likely(ctx context.Context, rows []uint32, n int) (reason string, err error) {
-	e, bySigns := newEstimator(c.query), signsPerLikely*n
+	e := newEstimator(c.query)
 	total := len(rows)
 	if rows == nil {
 		total = min(len(c.blocks)*blockRows, c.rows.Len())
@@ -126,39 +124,32 @@ func (c comparison) likely(ctx context.Context, rows []uint32, n int) (reason st
 	share := (total/parts/blockRows + 1) * blockRows
 	reasons, others := make([]string, parts), make([]comparison, parts)
 	scanning, scan := errgroup.WithContext(ctx)
-	for i := range parts {
-		others[i] = c
-		if i > 0 {
-			others[i].scratch = scratches.Get().(*scratch)
-			defer scratches.Put(others[i].scratch)
-		}
-		scanning.Go(func() (err error) {
-			reasons[i], err = others[i].scan(scan, e, rows, i*share, min((i+1)*share, total), bySigns)
-			return err
-		})
+	part := func(i int) (err error) {
+		reasons[i], err = others[i].scan(scan, e, rows, i*share, min((i+1)*share, total), n)
+		return err
 	}
-	if err := scanning.Wait(); err != nil {
+	others[0] = c
+	for i := 1; i < parts; i++ {
+		others[i] = c
+		others[i].scratch = scratches.Get().(*scratch)
+		defer scratches.Put(others[i].scratch)
+		scanning.Go(func() error { return part(i) })
+	}
+	first := part(0)
+	if err := cmp.Or(scanning.Wait(), first); err != nil {
 		return "", err
 	}
 	for _, other := range others[1:] {
 		c.candidates = append(c.candidates, other.candidates...)
 	}
-	c.candidates = keepBest(c.candidates, bySigns)
-	for some := range slices.Chunk(c.candidates, gatherRows) {
-		for _, candidate := range some {
-			c.gather(candidate.row, true)
-		}
-		for i, product := range c.estimateGathered(e) {
-			some[i].score += product / 2
-		}
-	}
+	c.candidates = keepBest(c.candidates, n)
 	return cmp.Or(reasons...), nil
 }
 
-// scan makes candidates of a part of the rows, as likely does, by their first bits.
-func (c comparison) scan(ctx context.Context, e estimator, rows []uint32, from, to, bySigns int) (reason string, err error) {
-	c.candidates = slices.Grow(c.candidates[:0], 2*bySigns+blockRows)
-	bound := float32(math.Inf(-1)) // products below are not among the bySigns best
+// scan makes candidates of a part of the rows, as likely does.
+func (c comparison) scan(ctx context.Context, e estimator, rows []uint32, from, to, n int) (reason string, err error) {
+	c.candidates = slices.Grow(c.candidates[:0], 2*n+blockRows)
+	bound := float32(math.Inf(-1)) // estimates below are not among the n best
 	for considered := from; considered < to; considered += blockRows {
 		if considered > from {
 			if err := ctx.Err(); err != nil {
@@ -174,24 +165,22 @@ func (c comparison) scan(ctx context.Context, e estimator, rows []uint32, from, 
 		} else {
 			c.estimateRows(e, rows[considered:min(considered+blockRows, to)], bound)
 		}
-		if len(c.candidates) > 2*bySigns {
-			c.candidates = keepBest(c.candidates, bySigns)
+		if len(c.candidates) > 2*n {
+			c.candidates = keepBest(c.candidates, n)
 			bound = worst(c.candidates)
 		}
 	}
-	c.candidates = keepBest(c.candidates, bySigns)
+	c.candidates = keepBest(c.candidates, n)
 	return reason, nil
 }
 
-// estimateBlock adds the selected rows of a block with products of at least bound.
+// estimateBlock adds the selected rows of a block with estimates of at least bound.
 func (c comparison) estimateBlock(e estimator, i int, bound float32) {
 	b := &c.blocks[i]
-	products := c.products[:len(b.spans)]
-	e.estimate(b.signs, b.spans, products)
-	for at, product := range products {
-		if product >= bound && b.scales[at] != 0 {
+	for at, estimate := range c.estimate(e, b.signs, b.sizes, b.spans) {
+		if estimate >= bound && b.scales[at] != 0 {
 			if row := uint32(i*blockRows + at); c.selection.Has(row) {
-				c.candidates = append(c.candidates, candidate{product, row})
+				c.candidates = append(c.candidates, candidate{estimate, row})
 			}
 		}
 	}
@@ -202,35 +191,34 @@ func (c comparison) estimateRows(e estimator, rows []uint32, bound float32) {
 	for some := range slices.Chunk(rows, gatherRows) {
 		for _, row := range some {
 			if c.has(row) {
-				c.gather(row, false)
+				c.gather(row)
 			}
 		}
-		gathered := c.gathered
-		for i, product := range c.estimateGathered(e) {
-			if product >= bound {
-				c.candidates = append(c.candidates, candidate{product, gathered[i]})
+		for i, estimate := range c.estimate(e, c.signs, c.sizes, c.spans) {
+			if estimate >= bound {
+				c.candidates = append(c.candidates, candidate{estimate, c.gathered[i]})
 			}
 		}
+		c.gathered, c.signs, c.sizes, c.spans = c.gathered[:0], c.signs[:0], c.sizes[:0], c.spans[:0]
 	}
 }
 
-// gather copies the first or second bits of a row's code to those to compare.
-func (c comparison) gather(row uint32, second bool) {
+// gather copies a row's code to those to estimate.
+func (c comparison) gather(row uint32) {
 	b, at, words := &c.blocks[row/blockRows], int(row%blockRows), c.of.words()
-	from := b.signs
-	if second {
-		from = b.sizes
-	}
 	c.gathered, c.spans = append(c.gathered, row), append(c.spans, b.spans[at])
-	c.codes = append(c.codes, from[at*words:(at+1)*words]...)
+	c.signs, c.sizes = append(c.signs, b.signs[at*words:(at+1)*words]...), append(c.sizes, b.sizes[at*words:(at+1)*words]...)
 }
 
-// estimateGathered returns the products of gathered codes and ends the gathering. They are valid until the next call.
-func (c comparison) estimateGathered(e estimator) []float32 {
-	products := c.products[:len(c.spans)]
-	e.estimate(c.codes, c.spans, products)
-	c.gathered, c.codes, c.spans = c.gathered[:0], c.codes[:0], c.spans[:0]
-	return products
+// estimate returns estimates of at most blockRows codes, valid until the next call.
+func (c comparison) estimate(e estimator, signs, sizes []uint64, spans []float32) []float32 {
+	estimates, bySizes := c.bySigns[:len(spans)], c.bySizes[:len(spans)]
+	e.estimate(signs, spans, estimates)
+	e.estimate(sizes, spans, bySizes)
+	for i, product := range bySizes {
+		estimates[i] += product / 2
+	}
+	return estimates
 }
 
 // scoreLikeliest replaces estimates by exact scores and moves the scored candidates to the front: the n likeliest, and as many

@@ -210,7 +210,7 @@ func (o *Options) findSets() error {
 
 // System is a running gateway with its services, which has one set, indexed by every leg.
 type System struct {
-	Conn            *grpc.ClientConn                       // to the gateway
+	Conn            grpc.ClientConnInterface               // to the gateway
 	Legs            map[string]triskelev1.LegServiceClient // by name; nil for a gateway elsewhere
 	Import, CatchUp time.Duration                          // the time to store the set, and then to index it
 	version         string                                 // of the database

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
@@ -45,13 +46,15 @@ func Dial(target string, tel *telemetry.Service, more ...grpc.DialOption) (*grpc
 }
 
 // Traced records the calls of a connection as spans and metrics.
-func Traced(tel *telemetry.Service) grpc.DialOption {
-	return grpc.WithStatsHandler(otelgrpc.NewClientHandler(
+func Traced(tel *telemetry.Service) grpc.DialOption { return grpc.WithStatsHandler(clientStats(tel)) }
+
+func clientStats(tel *telemetry.Service) stats.Handler {
+	return otelgrpc.NewClientHandler(
 		otelgrpc.WithTracerProvider(tel.TracerProvider),
 		otelgrpc.WithMeterProvider(tel.MeterProvider),
 		otelgrpc.WithPropagators(tel.Propagator),
 		otelgrpc.WithFilter(filters.Not(filters.HealthCheck())),
-	))
+	)
 }
 
 // bare returns a call's error as a bare status. gRPC wraps the error of a last retry, and keeps no status if the server refused the

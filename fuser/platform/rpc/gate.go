@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
 )
@@ -37,7 +38,11 @@ type registrar struct {
 	gate   Gate // may be nil
 	memory *MessageMemory
 	log    *slog.Logger
+	unary  map[string]handler // by full method name, for calls of this process
 }
+
+// handler runs a unary method on a message.
+type handler func(ctx context.Context, request proto.Message) (any, error)
 
 // RegisterService implements grpc.ServiceRegistrar.
 func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
@@ -45,6 +50,14 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 	wrapped.Methods = make([]grpc.MethodDesc, len(desc.Methods))
 	for i, method := range desc.Methods {
 		name := "/" + desc.ServiceName + "/" + method.MethodName
+		r.unary[name] = func(ctx context.Context, request proto.Message) (resp any, err error) {
+			err = r.pass(ctx, name, true, func(in *intake) error {
+				in.given = request
+				resp, err = method.Handler(service, ctx, in.next, answered(in.call, nil))
+				return err
+			})
+			return resp, err
+		}
 		wrapped.Methods[i] = grpc.MethodDesc{
 			MethodName: method.MethodName,
 			Handler: func(service any, ctx context.Context, _ func(any) error, interceptor grpc.UnaryServerInterceptor) (resp any, err error) {

@@ -33,12 +33,20 @@ type intake struct {
 	single  bool // exactly one message
 	memory  *MessageMemory
 	call    Call
-	release []func() // frees the last message's memory
+	given   proto.Message // of a call of this process
+	release []func()      // frees the last message's memory
 }
 
 // next receives a message, io.EOF if there is none.
 func (in *intake) next(message any) error {
 	in.close()
+	if in.given != nil {
+		move(message.(proto.Message), in.given)
+		if err := validate(message.(proto.Message)); err != nil {
+			return err
+		}
+		return in.call.Allow(message)
+	}
 	stream, ok := grpc.ServerTransportStreamFromContext(in.ctx).(wire)
 	if !ok {
 		return errors.New("grpc-go's streams have changed")

@@ -9,7 +9,7 @@
 //  4. Call.Allow decides on the message. The handler then runs under Call.Answer, and panics are caught.
 //  5. Ended turns the handler's error into a gRPC status that is safe for the caller. Call.Done gets the outcome.
 //
-// Dial is the client's side: round robin over a name's addresses with health checks, a circuit breaker each and one
+// Local is a connection to a server of the same process, which leaves out the wire. Dial is the client's side: round robin over a name's addresses with health checks, a circuit breaker each and one
 // retry. Inner is a Server in memory for callers of other protocols.
 package rpc
 
@@ -59,6 +59,8 @@ type Server struct {
 	health *health.Server
 	muxer  *muxer
 	log    *slog.Logger
+	stats  stats.Handler
+	local  *localCalls
 
 	concerns []func() string
 }
@@ -68,6 +70,12 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 	mux := newMuxer()
 	var s *Server
 	known := sync.OnceValue(func() map[string]bool { return methods(s) }) // all are registered before it serves
+	observed := otelgrpc.NewServerHandler(
+		otelgrpc.WithTracerProvider(tel.TracerProvider),
+		otelgrpc.WithMeterProvider(tel.MeterProvider),
+		otelgrpc.WithPropagators(tel.Propagator),
+		otelgrpc.WithFilter(filters.All(filters.Not(filters.HealthCheck()), func(info *stats.RPCTagInfo) bool { return known()[info.FullMethodName] })),
+	)
 	options := append([]grpc.ServerOption{
 		grpc.Creds(mux),
 		grpc.MaxConcurrentStreams(maxStreams),
@@ -76,17 +84,15 @@ func NewServer(tel *telemetry.Service, log *slog.Logger, more ...grpc.ServerOpti
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.ConnectionTimeout(handshakeTime),
 		grpc.UnknownServiceHandler(unknown),
-		grpc.StatsHandler(otelgrpc.NewServerHandler(
-			otelgrpc.WithTracerProvider(tel.TracerProvider),
-			otelgrpc.WithMeterProvider(tel.MeterProvider),
-			otelgrpc.WithPropagators(tel.Propagator),
-			otelgrpc.WithFilter(filters.All(filters.Not(filters.HealthCheck()), func(info *stats.RPCTagInfo) bool { return known()[info.FullMethodName] })),
-		)),
+		grpc.StatsHandler(observed),
 		// Drops dead and sleeping peers, with all their calls hold.
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 5 * time.Minute, Time: 30 * time.Second, Timeout: 15 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}, more...)
-	s = &Server{registrar: &registrar{Server: grpc.NewServer(options...), memory: newMessageMemory(), log: log}, health: health.NewServer(), muxer: mux, log: log}
+	s = &Server{
+		registrar: &registrar{Server: grpc.NewServer(options...), memory: newMessageMemory(), log: log, unary: map[string]handler{}},
+		health:    health.NewServer(), muxer: mux, log: log, stats: observed, local: newLocalCalls(),
+	}
 	s.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	healthpb.RegisterHealthServer(s, s.health)
 	reflection.Register(s)
@@ -205,6 +211,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		force := time.AfterFunc(drainTime, s.Stop)
 		defer force.Stop()
 		s.GracefulStop()
+		s.local.close()
 	})
 	defer s.muxer.close()
 	if s.muxer.http != nil {

@@ -28,7 +28,7 @@ type storeFlags struct {
 
 // open connects to the named gateway, or starts a system in this process. With askOnly it changes nothing in
 // the database, not even its schema.
-func (f storeFlags) open(ctx context.Context, env *Env, process *telemetry.Process, askOnly bool, log *slog.Logger) (_ *grpc.ClientConn, stop func() error, err error) {
+func (f storeFlags) open(ctx context.Context, env *Env, process *telemetry.Process, askOnly bool, log *slog.Logger) (_ grpc.ClientConnInterface, stop func() error, err error) {
 	if f.Address != "" {
 		var more []client.Option
 		if askOnly {

@@ -66,7 +66,7 @@ type Config struct {
 // System is a running set of services.
 type System struct {
 	Backend backend.Backend
-	Conn    *grpc.ClientConn // to the gateway, in memory
+	Conn    *rpc.Local // to the gateway, in memory
 	// Legs are clients of the legs by name, for measurements without the gateway.
 	Legs    map[string]triskelev1.LegServiceClient
 	images  *replica.Set
@@ -187,8 +187,12 @@ func (s *System) startLegs(searchers map[string]leg.Searcher) ([]triskelev1.LegS
 	clients := make([]triskelev1.LegServiceClient, len(s.config.Gateway.Legs))
 	for i, l := range s.config.Gateway.Legs {
 		tel := s.process.Service(l.Name)
-		server := rpc.NewServer(tel, s.log, grpc.ChainUnaryInterceptor(delay(l.Name, s.config.Delay)))
-		triskelev1.RegisterLegServiceServer(server, leg.NewServer(searchers[l.Name], tel, s.log))
+		server := rpc.NewServer(tel, s.log)
+		var service triskelev1.LegServiceServer = leg.NewServer(searchers[l.Name], tel, s.log)
+		if s.config.Delay != nil {
+			service = delayed{service, l.Name, s.config.Delay}
+		}
+		triskelev1.RegisterLegServiceServer(server, service)
 		conn, err := s.serve(server, l.Name, s.process.Service("fuser"))
 		if err != nil {
 			return nil, err
@@ -234,7 +238,7 @@ func (s *System) startGateway(legs []triskelev1.LegServiceClient, memories trisk
 }
 
 // serve runs a server on an in-memory listener and returns a connection to it.
-func (s *System) serve(server *rpc.Server, name string, tel *telemetry.Service) (*grpc.ClientConn, error) {
+func (s *System) serve(server *rpc.Server, name string, tel *telemetry.Service) (*rpc.Local, error) {
 	listener := bufconn.Listen(pipeBytes)
 	server.Ready()
 	s.servers = append(s.servers, server)
@@ -246,23 +250,26 @@ func (s *System) serve(server *rpc.Server, name string, tel *telemetry.Service) 
 		return nil, err
 	}
 	s.closers = append(s.closers, conn.Close)
-	return conn, nil
+	return rpc.NewLocal(server, conn, tel), nil
 }
 
-// delay delays searches, and ends those that their callers cancel.
-func delay(name string, of func(string) time.Duration) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		if of != nil {
-			if wait := of(name); wait > 0 {
-				select {
-				case <-ctx.Done():
-					return nil, ctx.Err()
-				case <-time.After(wait):
-				}
-			}
+// delayed delays searches, and ends those that their callers cancel.
+type delayed struct {
+	triskelev1.LegServiceServer
+	name string
+	by   func(leg string) time.Duration
+}
+
+// Search implements triskelev1.LegServiceServer.
+func (d delayed) Search(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+	if wait := d.by(d.name); wait > 0 {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(wait):
 		}
-		return handler(ctx, req)
 	}
+	return d.LegServiceServer.Search(ctx, req)
 }
 
 // Serve also serves the gateway on the caller's server, which authenticates callers, until the system is closed.

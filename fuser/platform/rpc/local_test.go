@@ -1,0 +1,140 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/fuser/platform/rpc"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// eachWay runs fn with a service over a socket, and in the same process.
+func eachWay(t *testing.T, s service, fn func(t *testing.T, server *rpc.Server, conn grpc.ClientConnInterface)) {
+	t.Run("socket", func(t *testing.T) {
+		server, conn, _ := start(t, s, grpc.WithDisableRetry())
+		fn(t, server, conn)
+	})
+	t.Run("local", func(t *testing.T) {
+		server, conn, _ := start(t, s, grpc.WithDisableRetry())
+		process, err := telemetry.Start(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fn(t, server, rpc.NewLocal(server, conn, process.Service("client")))
+	})
+}
+
+type valueKey struct{}
+
+// TestLocalCallsAreLikeOthers: what a caller gets does not depend on the way.
+func TestLocalCallsAreLikeOthers(t *testing.T) {
+	hang, running := make(chan struct{}), make(chan context.Context, 1)
+	s := service{recall: func(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+		switch req.GetQuery() {
+		case "panic":
+			panic("for a test")
+		case "status":
+			return nil, status.Error(codes.NotFound, "no such thing")
+		case "cause":
+			return nil, errors.New("the password is 1234")
+		case "hang":
+			running <- ctx
+			<-hang
+		case "wait":
+			running <- ctx
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		if ctx.Value(valueKey{}) != nil {
+			return nil, status.Error(codes.Internal, "the server sees the client's values")
+		}
+		req.Namespaces[0] = "changed"
+		return &triskelev1.RecallResponse{TraceId: req.GetQuery()}, nil
+	}}
+	eachWay(t, s, func(t *testing.T, _ *rpc.Server, conn grpc.ClientConnInterface) {
+		client := triskelev1.NewRecallServiceClient(conn)
+		ask := func(ctx context.Context, query string) (*triskelev1.RecallResponse, error) {
+			return client.Recall(ctx, &triskelev1.RecallRequest{Namespaces: []string{"n"}, Query: query})
+		}
+		ctx := context.WithValue(t.Context(), valueKey{}, "private")
+		req := valid()
+		if resp, err := client.Recall(ctx, req); err != nil || resp.GetTraceId() != "q" || req.GetNamespaces()[0] != "n" {
+			t.Errorf("got %v, %v, and the request became %v", resp, err, req)
+		}
+		for query, want := range map[string]struct {
+			code codes.Code
+			text string
+		}{
+			"":       {codes.InvalidArgument, ""},
+			"panic":  {codes.Internal, "internal error; the server's log has the cause"},
+			"status": {codes.NotFound, "no such thing"},
+			"cause":  {codes.Internal, "internal error; the server's log has the cause"},
+		} {
+			if _, err := ask(ctx, query); status.Code(err) != want.code || want.text != "" && status.Convert(err).Message() != want.text {
+				t.Errorf("%q: got %v, want %v: %s", query, err, want.code, want.text)
+			}
+		}
+		if err := conn.Invoke(ctx, "/triskele.v1.RecallService/Invented", valid(), &triskelev1.RecallResponse{}); status.Code(err) != codes.Unimplemented {
+			t.Errorf("an unknown method: got %v, want Unimplemented", err)
+		}
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		if _, err := ask(short, "hang"); status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("a handler that hangs: got %v, want DeadlineExceeded", err)
+		}
+		at, has := (<-running).Deadline()
+		hang <- struct{}{}
+		if want, _ := short.Deadline(); !has || at.Sub(want).Abs() > time.Second {
+			t.Errorf("the server's deadline is %v, want %v", at, want)
+		}
+		ending, end := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := ask(ending, "wait")
+			ended <- err
+		}()
+		served := <-running
+		end()
+		if err := <-ended; status.Code(err) != codes.Canceled {
+			t.Errorf("a cancelled call: got %v, want Canceled", err)
+		}
+		<-served.Done()
+		if _, err := ask(ending, "q"); status.Code(err) != codes.Canceled {
+			t.Errorf("a call that was cancelled before: got %v, want Canceled", err)
+		}
+	})
+}
+
+// TestStopEndsLocalCalls: a server that stops ends its calls, and takes no more.
+func TestStopEndsLocalCalls(t *testing.T) {
+	running := make(chan context.Context, 1)
+	s := service{recall: func(ctx context.Context, _ *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+		running <- ctx
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	eachWay(t, s, func(t *testing.T, server *rpc.Server, conn grpc.ClientConnInterface) {
+		client := triskelev1.NewRecallServiceClient(conn)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := client.Recall(t.Context(), valid())
+			ended <- err
+		}()
+		served := <-running
+		server.Stop()
+		if err := <-ended; status.Code(err) != codes.Unavailable {
+			t.Errorf("a running call: got %v, want Unavailable", err)
+		}
+		<-served.Done()
+		if _, err := client.Recall(t.Context(), valid()); status.Code(err) != codes.Unavailable {
+			t.Errorf("a later call: got %v, want Unavailable", err)
+		}
+	})
+}
