@@ -94,6 +94,8 @@ type commands struct {
 	Export     exportCmd     `cmd:"" group:"Memories:" help:"Write every memory of a namespace as JSONL."`
 	MCP        mcpCmd        `cmd:"" group:"Agents:" name:"mcp" help:"Offer the memories to an agent over the Model Context Protocol."`
 	Hook       hookCmd       `cmd:"" group:"Agents:" help:"Print what is known about a prompt, for an agent's hook."`
+	Connect    connectCmd    `cmd:"" group:"Agents:" help:"Give the memories to an agent: write the MCP server and the hooks into its configuration."`
+	Service    serviceCmd    `cmd:"" group:"Run it:" help:"Keep the gateway running for this user, after a reboot too."`
 	Curation   curationCmd   `cmd:"" group:"Memories:" help:"List and revert the curator's decisions about new memories."`
 	Namespace  namespaceCmd  `cmd:"" group:"Memories:" help:"List, count, rename or delete namespaces."`
 	Backup     backupCmd     `cmd:"" group:"Look after it:" help:"Write all namespaces of a database into a file with a checksum, while it is in use."`
@@ -127,7 +129,7 @@ func newParser(root *commands, options ...kong.Option) (*kong.Kong, error) {
 	return kong.New(root, append(options,
 		kong.Name(about.Name), kong.Description(about.Help()),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Vars{"listen": "127.0.0.1:7400", "tls_clients": "", "admin": admin.Beside("127.0.0.1:7400"), "version": telemetry.Version(), "configs": strings.Join(eval.ConfigNames(), ", "), "scorers": strings.Join(lexical.ScorerNames, ","), "languages": strings.Join(lexical.Languages(), ", ")},
+		kong.Vars{"listen": "127.0.0.1:7400", "tls_clients": "", "admin": admin.Beside("127.0.0.1:7400"), "version": telemetry.Version(), "clients": clientNames(), "configs": strings.Join(eval.ConfigNames(), ", "), "scorers": strings.Join(lexical.ScorerNames, ","), "languages": strings.Join(lexical.Languages(), ", ")},
 	)...)
 }
 

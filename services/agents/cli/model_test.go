@@ -13,7 +13,7 @@ import (
 var withoutJSON = map[string]string{
 	"up": "serves", "mcp": "serves", "demo": "shows", "man": "is a page", "completion": "is a script", "version": "is a word",
 	"hook": "has --format", "export": "is JSON", "graph export": "has --format", "eval": "writes report.json",
-	"lexical reindex": "prints nothing",
+	"lexical reindex": "prints nothing", "service install": "prints nothing", "service uninstall": "prints nothing",
 }
 
 // TestGrammar: commands and flags keep to the same rules.

@@ -1,0 +1,233 @@
+// Package connect writes Triskele into the configuration files of agents, and removes it again. It imports no service. The process
+// for one client is:
+//
+//  1. A client names its files on this platform, with the edits to each: an MCP server, and hooks where the client has them.
+//  2. Plan reads the files and computes their new texts. Comments, order and everything that is not Triskele's stay as they are.
+//  3. The caller shows the diff of each change.
+//  4. Apply keeps a copy of a file that existed, and replaces the file in one step.
+//
+// Planning again gives no change. Undo plans the same with the edits that remove.
+package connect
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	udiff "github.com/aymanbagabas/go-udiff"
+)
+
+// backup is the suffix of the copy of a file from before the first change.
+const backup = ".before-triskele"
+
+// Program says how a client starts Triskele.
+type Program struct {
+	Path string   // absolute path of the executable
+	MCP  []string // arguments that start the MCP server
+	Hook []string // arguments that run the hook
+}
+
+// Home says where files are.
+type Home struct {
+	GOOS   string
+	Getenv func(string) string
+}
+
+// Client is an agent that can be connected.
+type Client struct {
+	Name  string // as users type it
+	Title string
+	Hooks bool // the client runs hooks
+	// files returns the client's files. It fails if the home folder is unknown.
+	files func(Home) ([]file, error)
+}
+
+// file is a configuration file with its edits.
+type file struct {
+	path   string
+	add    func(text []byte, p Program) ([]byte, error)
+	remove func(text []byte) ([]byte, error)
+	// server returns the command line of the MCP server in a text, or nil. It is nil for files without one.
+	server func(text []byte) ([]string, error)
+	hooked func(text []byte) bool // reports whether a text has the hooks; nil for files without hooks
+}
+
+// Find returns the client of a name.
+func Find(name string) (Client, bool) {
+	at := slices.IndexFunc(Clients, func(c Client) bool { return c.Name == name })
+	if at < 0 {
+		return Client{}, false
+	}
+	return Clients[at], true
+}
+
+// Change is what happens to one file.
+type Change struct {
+	Path          string
+	Before, After []byte // Before is nil if there is no file; After is nil if it is removed
+}
+
+// Plan returns the changes that connect the client. It returns none if it is connected in the same way already.
+func (c Client) Plan(home Home, p Program) ([]Change, error) {
+	return c.plan(home, func(f file, text []byte) ([]byte, error) { return f.add(text, p) })
+}
+
+// PlanUndo returns the changes that remove Triskele from the client's files.
+func (c Client) PlanUndo(home Home) ([]Change, error) {
+	return c.plan(home, func(f file, text []byte) ([]byte, error) {
+		if text == nil {
+			return nil, nil
+		}
+		after, err := f.remove(text)
+		if err == nil && !bytes.Equal(after, text) && nothing(after) && !exists(f.path+backup) {
+			return nil, nil // the file was Triskele's alone
+		}
+		return after, err
+	})
+}
+
+func (c Client) plan(home Home, edit func(file, []byte) ([]byte, error)) (changes []Change, err error) {
+	files, err := c.files(home)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		text, err := read(f.path)
+		if err != nil {
+			return nil, err
+		}
+		after, err := edit(f, text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w; it was left as it is", f.path, err)
+		}
+		if !bytes.Equal(text, after) {
+			changes = append(changes, Change{f.path, text, after})
+		}
+	}
+	return changes, nil
+}
+
+// State is what a client's files say.
+type State struct {
+	Found  bool     // the client's folder or a file of its is there
+	Server []string // command line of the MCP server, nil if there is none
+	Hooked bool
+}
+
+// Look reads the client's files.
+func (c Client) Look(home Home) (s State, err error) {
+	files, err := c.files(home)
+	if err != nil {
+		return s, err
+	}
+	for _, f := range files {
+		s.Found = s.Found || exists(f.path) || (exists(filepath.Dir(f.path)) && filepath.Dir(f.path) != home.Getenv("HOME"))
+		text, err := read(f.path)
+		if err != nil {
+			return s, err
+		}
+		if text == nil {
+			continue
+		}
+		if f.server != nil {
+			if s.Server, err = f.server(text); err != nil {
+				return s, fmt.Errorf("%s: %w", f.path, err)
+			}
+		}
+		s.Hooked = s.Hooked || f.hooked != nil && f.hooked(text)
+	}
+	return s, nil
+}
+
+// Diff returns the change as a unified diff.
+func (c Change) Diff() string {
+	from, to := c.Path, c.Path
+	if c.Before == nil {
+		from = os.DevNull
+	}
+	if c.After == nil {
+		to = os.DevNull
+	}
+	return udiff.Unified(from, to, string(c.Before), string(c.After))
+}
+
+// Apply writes the change. It keeps a copy of a file from before the first change, and removes the copy once the file is the same
+// again.
+func (c Change) Apply() error {
+	path := c.Path
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a link into a folder of settings stays a link
+	}
+	if c.After == nil {
+		return os.Remove(path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if now, err := read(path); err != nil || !bytes.Equal(now, c.Before) {
+		return cmp.Or(err, fmt.Errorf("%s has changed meanwhile: run the command again", c.Path))
+	}
+	kept, err := read(c.Path + backup)
+	switch {
+	case err != nil:
+		return err
+	case kept == nil && c.Before != nil:
+		if err := write(c.Path+backup, c.Before, 0o600); err != nil {
+			return err
+		}
+	case kept != nil && bytes.Equal(kept, c.After):
+		defer func() { _ = os.Remove(c.Path + backup) }()
+	}
+	mode := fs.FileMode(0o600)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	return write(path, c.After, mode)
+}
+
+// Kept returns the path of the copy from before the first change, or "".
+func (c Change) Kept() string {
+	if !exists(c.Path + backup) {
+		return ""
+	}
+	return c.Path + backup
+}
+
+// write replaces a file in one step.
+func write(path string, text []byte, mode fs.FileMode) error {
+	part, err := os.CreateTemp(filepath.Dir(path), ".triskele-*")
+	if err != nil {
+		return err
+	}
+	_, err = part.Write(text)
+	err = errors.Join(err, part.Chmod(mode), part.Sync(), part.Close())
+	if err == nil {
+		err = os.Rename(part.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(part.Name())
+	}
+	return err
+}
+
+// read returns a file's text, or nil if there is no file.
+func read(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if text == nil && err == nil {
+		text = []byte{}
+	}
+	return text, err
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,280 @@
+package connect_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/tailscale/hujson"
+
+	"github.com/triskele/triskele/services/agents/connect"
+)
+
+var program = connect.Program{Path: "/opt/my tools/triskele", MCP: []string{"mcp", "--namespace", "work"}, Hook: []string{"hook", "--namespace", "work"}}
+
+// at returns a home folder in a temporary one.
+func at(t *testing.T, goos string) (connect.Home, string) {
+	t.Helper()
+	folder := t.TempDir()
+	return connect.Home{GOOS: goos, Getenv: func(name string) string { return map[string]string{"HOME": folder}[name] }}, folder
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func apply(t *testing.T, changes []connect.Change, err error) []connect.Change {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		if err := c.Apply(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return changes
+}
+
+func client(t *testing.T, name string) connect.Client {
+	t.Helper()
+	c, ok := connect.Find(name)
+	if !ok {
+		t.Fatalf("no client %s", name)
+	}
+	return c
+}
+
+// The files of each client on Linux, with contents that must survive: comments, trailing commas, other servers and hooks.
+var files = map[string]map[string]string{
+	"claude-code": {
+		".claude.json":          "{\n  \"numStartups\": 12345678901234567890,\n  \"mcpServers\": {\n    \"other\": {\"command\": \"other\"}\n  },\n  \"tips\": {\"a\": 1}\n}",
+		".claude/settings.json": "{\n\t\"hooks\": {\n\t\t\"Stop\": [\n\t\t\t{\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}\n\t\t]\n\t},\n\t\"model\": \"x\"\n}\n",
+	},
+	"claude-desktop": {".config/Claude/claude_desktop_config.json": "{}"},
+	"codex": {
+		".codex/config.toml": "# mine\nmodel = \"o\" # best\n\n[mcp_servers.docs]\ncommand = \"docs\"\n\n[tui]\ntheme = \"dark\"\n",
+		".codex/hooks.json":  "{\n  \"hooks\": {}\n}\n",
+	},
+	"cursor": {".cursor/mcp.json": "{\"mcpServers\":{\"a\":{\"command\":\"a\"}}}", ".cursor/hooks.json": "{\"version\": 1, \"hooks\": {\"stop\": [{\"command\": \"x\"}]}}"},
+	"gemini": {".gemini/settings.json": "{\n  // theme\n  \"theme\": \"Default\",\n}\n"},
+	"vscode": {".config/Code/User/mcp.json": "{\n\t\"servers\": {\n\t\t// the company's\n\t\t\"corp\": { \"type\": \"http\", \"url\": \"https://example.com\" }, // keep\n\t},\n\t\"inputs\": [],\n}\n"},
+	"zed":    {".config/zed/settings.json": "// Zed settings\n//\n{\n  \"theme\": \"One Dark\", // dark\n  \"vim_mode\": true /* yes */\n  // the end\n}\n"},
+}
+
+// Undo gives back every byte, and a second run changes nothing.
+func TestConnectTwiceAndUndo(t *testing.T) {
+	t.Parallel()
+	if len(files) != len(connect.Clients) {
+		t.Fatalf("%d clients are tested, want %d", len(files), len(connect.Clients))
+	}
+	for name, texts := range files {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			home, folder := at(t, "linux")
+			for path, text := range texts {
+				put(t, filepath.Join(folder, path), text)
+			}
+			c := client(t, name)
+			changes, err := c.Plan(home, program)
+			if apply(t, changes, err); len(changes) != len(texts) {
+				t.Errorf("%d files changed, want %d", len(changes), len(texts))
+			}
+			for path, text := range texts {
+				wantParts(t, text, get(t, filepath.Join(folder, path)))
+				if kept := get(t, filepath.Join(folder, path+".before-triskele")); kept != text {
+					t.Errorf("%s: the copy is %q, want %q", path, kept, text)
+				}
+				info, err := os.Stat(filepath.Join(folder, path))
+				if err != nil || info.Mode().Perm() != 0o640 {
+					t.Errorf("%s: mode %v, want 0640 (%v)", path, info.Mode().Perm(), err)
+				}
+			}
+			state, err := c.Look(home)
+			if err != nil || !state.Found || strings.Join(state.Server, " ") != "/opt/my tools/triskele mcp --namespace work" || state.Hooked != c.Hooks {
+				t.Errorf("state %+v, %v", state, err)
+			}
+			if again, err := c.Plan(home, program); err != nil || len(again) > 0 {
+				t.Errorf("a second run changes %v, %v; want nothing", again, err)
+			}
+			changes, err = c.PlanUndo(home)
+			apply(t, changes, err)
+			for path, text := range texts {
+				if got := get(t, filepath.Join(folder, path)); got != text && path != ".codex/hooks.json" {
+					t.Errorf("%s after undo: got\n%s\nwant\n%s", path, got, text)
+				}
+			}
+			if state, err := c.Look(home); err != nil || state.Server != nil || state.Hooked {
+				t.Errorf("after undo: %+v, %v", state, err)
+			}
+		})
+	}
+}
+
+// wantParts checks that a text still has each word of another one, and is valid.
+func wantParts(t *testing.T, before, after string) {
+	t.Helper()
+	for word := range strings.FieldsSeq(before) {
+		if word = strings.Trim(word, "{},[]"); !strings.Contains(after, word) {
+			t.Errorf("%q is lost:\n%s", word, after)
+		}
+	}
+	var v any
+	if strings.Contains(before, "# mine") {
+		if err := toml.Unmarshal([]byte(after), &v); err != nil {
+			t.Errorf("%v:\n%s", err, after)
+		}
+		return
+	}
+	plain, err := hujson.Standardize([]byte(after))
+	if err == nil {
+		err = json.Unmarshal(plain, &v)
+	}
+	if err != nil {
+		t.Errorf("%v:\n%s", err, after)
+	}
+}
+
+// A client without files gets new ones, and undo removes them.
+func TestConnectNew(t *testing.T) {
+	t.Parallel()
+	for _, c := range connect.Clients {
+		for _, goos := range []string{"linux", "darwin"} {
+			home, folder := at(t, goos)
+			changes, err := c.Plan(home, program)
+			if apply(t, changes, err); len(changes) == 0 || !strings.Contains(changes[0].Diff(), "/dev/null") {
+				t.Errorf("%s: changes %v", c.Name, changes)
+			}
+			if state, err := c.Look(home); err != nil || state.Server == nil {
+				t.Errorf("%s on %s: %+v, %v", c.Name, goos, state, err)
+			}
+			changes, err = c.PlanUndo(home)
+			apply(t, changes, err)
+			_ = filepath.WalkDir(folder, func(path string, entry os.DirEntry, _ error) error {
+				if !entry.IsDir() {
+					t.Errorf("%s on %s leaves %s behind", c.Name, goos, path)
+				}
+				return nil
+			})
+		}
+	}
+}
+
+func TestConnectWritesWhatClientsRead(t *testing.T) {
+	t.Parallel()
+	home, folder := at(t, "linux")
+	for _, name := range []string{"claude-code", "zed", "codex"} {
+		changes, err := client(t, name).Plan(home, program)
+		apply(t, changes, err)
+	}
+	const servers = `{
+  "mcpServers": {
+    "triskele": {
+      "type": "stdio",
+      "command": "/opt/my tools/triskele",
+      "args": [
+        "mcp",
+        "--namespace",
+        "work"
+      ]
+    }
+  }
+}
+`
+	if got := get(t, filepath.Join(folder, ".claude.json")); got != servers {
+		t.Errorf("got\n%s\nwant\n%s", got, servers)
+	}
+	settings := get(t, filepath.Join(folder, ".claude", "settings.json"))
+	for _, part := range []string{`"UserPromptSubmit": [`, `"SessionStart": [`, `"command": "\"/opt/my tools/triskele\" hook --namespace work"`, `"timeout": 5`} {
+		if !strings.Contains(settings, part) {
+			t.Errorf("no %s in\n%s", part, settings)
+		}
+	}
+	const table = "[mcp_servers.triskele]\ncommand = \"/opt/my tools/triskele\"\nargs = [\"mcp\", \"--namespace\", \"work\"]\n"
+	if got := get(t, filepath.Join(folder, ".codex", "config.toml")); got != table {
+		t.Errorf("got\n%s\nwant\n%s", got, table)
+	}
+}
+
+// A newer setting replaces the older one, and other hooks of the same event stay.
+func TestConnectReplaces(t *testing.T) {
+	t.Parallel()
+	home, folder := at(t, "linux")
+	put(t, filepath.Join(folder, ".claude", "settings.json"), files["claude-code"][".claude/settings.json"])
+	put(t, filepath.Join(folder, ".codex", "config.toml"), "[mcp_servers.triskele]\ncommand = \"old\"\n[mcp_servers.triskele.env]\nA = \"1\"\n[tui]\ntheme = \"dark\"\n")
+	other := program
+	other.Path = "/usr/bin/triskele"
+	for _, p := range []connect.Program{program, other} {
+		for _, name := range []string{"claude-code", "codex"} {
+			changes, err := client(t, name).Plan(home, p)
+			apply(t, changes, err)
+		}
+	}
+	settings := get(t, filepath.Join(folder, ".claude", "settings.json"))
+	if strings.Contains(settings, "my tools") || strings.Count(settings, "/usr/bin/triskele hook") != 5 || !strings.Contains(settings, "say done") {
+		t.Errorf("settings:\n%s", settings)
+	}
+	config := get(t, filepath.Join(folder, ".codex", "config.toml"))
+	if strings.Contains(config, "old") || strings.Contains(config, "my tools") || !strings.Contains(config, "[tui]\ntheme = \"dark\"") {
+		t.Errorf("config:\n%s", config)
+	}
+}
+
+func TestConnectLeavesWhatItCannotEdit(t *testing.T) {
+	t.Parallel()
+	for path, x := range map[string]struct{ client, text, want string }{
+		".claude.json":          {"claude-code", `{"mcpServers": [1]}`, `"mcpServers" is no object`},
+		".gemini/settings.json": {"gemini", `{"theme": `, "not JSON"},
+		".codex/config.toml":    {"codex", "mcp_servers = { triskele = { command = \"x\" } }\n", "by hand"},
+		".codex/hooks.json":     {"codex", `{"hooks": {"Stop": {}}}`, "hooks.Stop is no array"},
+	} {
+		home, folder := at(t, "linux")
+		put(t, filepath.Join(folder, path), x.text)
+		if _, err := client(t, x.client).Plan(home, program); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: error %v, want %q", path, err, x.want)
+		}
+		if got := get(t, filepath.Join(folder, path)); got != x.text {
+			t.Errorf("%s: got %q, want %q", path, got, x.text)
+		}
+	}
+}
+
+// A link into a folder of settings stays a link.
+func TestConnectFollowsLinks(t *testing.T) {
+	t.Parallel()
+	home, folder := at(t, "linux")
+	put(t, filepath.Join(folder, "dotfiles", "mcp.json"), "{}\n")
+	if err := os.Mkdir(filepath.Join(folder, ".cursor"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(folder, ".cursor", "mcp.json")
+	if err := os.Symlink(filepath.Join(folder, "dotfiles", "mcp.json"), link); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := client(t, "cursor").Plan(home, program)
+	apply(t, changes, err)
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is gone: %v, %v", info, err)
+	}
+	if got := get(t, filepath.Join(folder, "dotfiles", "mcp.json")); !strings.Contains(got, "triskele") {
+		t.Errorf("got %s", got)
+	}
+}

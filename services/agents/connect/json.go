@@ -1,0 +1,322 @@
+package connect
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// document is a JSON text with its comments, trailing commas and white space.
+type document struct {
+	root   hujson.Value
+	indent string
+}
+
+// parse parses a JSON text. An empty one is an empty object.
+func parse(text []byte) (*document, error) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		text = []byte("{}\n")
+	}
+	root, err := hujson.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("it is not JSON: %w", err)
+	}
+	object, ok := root.Value.(*hujson.Object)
+	if !ok {
+		return nil, errors.New("it has no JSON object")
+	}
+	d := &document{root, "  "}
+	if len(object.Members) > 0 {
+		if space := string(object.Members[0].Name.BeforeExtra); strings.Contains(space, "\n") {
+			if last := space[strings.LastIndexByte(space, '\n')+1:]; last != "" && strings.Trim(last, " \t") == "" {
+				d.indent = last
+			}
+		}
+	}
+	return d, nil
+}
+
+// text returns the document. parse(d.text()) gives the same.
+func (d *document) text() []byte { return d.root.Pack() }
+
+// line is a line end with the indentation of a depth.
+func (d *document) line(depth int) string { return "\n" + strings.Repeat(d.indent, depth) }
+
+// value converts v for a depth of the document.
+func (d *document) value(v any, depth int) (hujson.Value, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent(strings.Repeat(d.indent, depth), d.indent)
+	if err := encoder.Encode(v); err != nil {
+		return hujson.Value{}, err
+	}
+	return hujson.Parse(bytes.TrimSpace(b.Bytes()))
+}
+
+// find returns the value at a path of member names, or nil.
+func (d *document) find(path ...string) *hujson.Value {
+	at := &d.root
+	for _, name := range path {
+		object, ok := at.Value.(*hujson.Object)
+		if !ok {
+			return nil
+		}
+		i := member(object, name)
+		if i < 0 {
+			return nil
+		}
+		at = &object.Members[i].Value
+	}
+	return at
+}
+
+func member(o *hujson.Object, name string) int {
+	return slices.IndexFunc(o.Members, func(m hujson.ObjectMember) bool {
+		literal, ok := m.Name.Value.(hujson.Literal)
+		return ok && literal.String() == name
+	})
+}
+
+// set stores v at a path. It makes the objects on the way. A value that says the same stays as it is.
+func (d *document) set(v any, path ...string) error {
+	if old := d.find(path...); old != nil {
+		if same(*old, v) {
+			return nil
+		}
+		packed, err := d.value(v, len(path))
+		if err != nil {
+			return err
+		}
+		old.Value = packed.Value
+		return nil
+	}
+	at := &d.root
+	for depth, name := range path {
+		object, ok := at.Value.(*hujson.Object)
+		if !ok {
+			return fmt.Errorf("%q is no object", strings.Join(path[:depth], "."))
+		}
+		i := member(object, name)
+		if i < 0 {
+			var content any = struct{}{}
+			if depth == len(path)-1 {
+				content = v
+			}
+			packed, err := d.value(content, depth+1)
+			if err != nil {
+				return err
+			}
+			packed.BeforeExtra = hujson.Extra(" ")
+			i = len(object.Members)
+			one := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name)}, Value: packed}
+			object.Members = appended(object.Members, &object.AfterExtra, one, d.line(depth+1), d.line(depth))
+		}
+		at = &object.Members[i].Value
+	}
+	return nil
+}
+
+// remove removes the value at a path, and the objects around it that are empty then.
+func (d *document) remove(path ...string) {
+	for n := len(path); n > 0; n-- {
+		parent := d.find(path[:n-1]...)
+		if parent == nil {
+			continue
+		}
+		object, ok := parent.Value.(*hujson.Object)
+		if !ok {
+			continue
+		}
+		i := member(object, path[n-1])
+		if i < 0 {
+			continue
+		}
+		if n < len(path) && !empty(object.Members[i].Value) {
+			return
+		}
+		object.Members = cut(object.Members, &object.AfterExtra, i)
+	}
+}
+
+// empty reports whether a value is an object or an array without contents and comments.
+func empty(v hujson.Value) bool {
+	text := strings.Join(strings.Fields(string(v.Pack())), "")
+	return text == "{}" || text == "[]"
+}
+
+// item is a part of a list of values: a member of an object, or an element of an array.
+type item interface {
+	hujson.ObjectMember | hujson.Value
+}
+
+// edges returns the white space and comments before and after an item.
+func edges[T item](i *T) (before, after *hujson.Extra) {
+	switch i := any(i).(type) {
+	case *hujson.ObjectMember:
+		return &i.Name.BeforeExtra, &i.Value.AfterExtra
+	case *hujson.Value:
+		return &i.BeforeExtra, &i.AfterExtra
+	}
+	return nil, nil
+}
+
+// appended appends an item to a list. end is the text before the closing bracket. Comments after the last item stay with that item.
+// inner and outer are line ends with the indentation of items and of the bracket. A list in one line stays in one.
+func appended[T item](items []T, end *hujson.Extra, one T, inner, outer string) []T {
+	before, after := edges(&one)
+	if len(items) > 0 {
+		_, last := edges(&items[len(items)-1])
+		if *last != nil { // there is a trailing comma
+			*after = hujson.Extra{}
+		}
+	}
+	if len(items) > 0 && !strings.Contains(string(*end), "\n") {
+		inner, outer = " ", string(*end)
+	}
+	*before = append(hujson.Extra(strings.TrimRight(string(*end), " \t\r\n")), inner...)
+	*end = hujson.Extra(outer)
+	return append(items, one)
+}
+
+// cut removes an item from a list. Comments before it stay.
+func cut[T item](items []T, end *hujson.Extra, i int) []T {
+	before, after := edges(&items[i])
+	comments := strings.TrimRight(string(*before), " \t\r\n")
+	trailing := *after
+	rest := slices.Delete(slices.Clone(items), i, i+1)
+	switch {
+	case len(rest) == 0:
+		*end = append(hujson.Extra(comments), *end...)
+		if strings.TrimSpace(string(*end)) == "" {
+			*end = nil
+		}
+	case i < len(rest):
+		next, _ := edges(&rest[i])
+		*next = append(hujson.Extra(comments), *next...)
+	default:
+		_, last := edges(&rest[i-1])
+		if trailing == nil {
+			*end = append(hujson.Extra(string(*last)+comments), *end...)
+			*last = nil
+		} else {
+			*end = append(hujson.Extra(comments), *end...)
+			if *last == nil {
+				*last = hujson.Extra{}
+			}
+		}
+	}
+	return rest
+}
+
+// same reports whether a value says the same as v, whatever its comments and white space.
+func same(value hujson.Value, v any) bool {
+	var x, y any
+	want, err := json.Marshal(v)
+	return err == nil && decode(value, &x) == nil && json.Unmarshal(want, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// decode unmarshals a value without its comments.
+func decode(value hujson.Value, into any) error {
+	plain := value.Clone()
+	plain.Standardize()
+	return json.Unmarshal(plain.Pack(), into)
+}
+
+// nothing reports whether a text has no content: no member but a version.
+func nothing(text []byte) bool {
+	d, err := parse(text)
+	if err != nil {
+		return len(bytes.TrimSpace(text)) == 0
+	}
+	d.remove("version")
+	return empty(d.root)
+}
+
+// ours matches the command of a hook of this program.
+var ours = regexp.MustCompile(`^"?([^"]*[/\\])?triskele(\.exe)?"? hook( |$)`)
+
+// hook is an entry in a list of hooks. Clients of the Claude family nest it in a group; Cursor does not.
+type hook struct {
+	Type    string `json:"type,omitempty"`
+	Command string `json:"command"`
+	Timeout int    `json:"timeout,omitempty"`
+}
+
+type group struct {
+	Hooks []hook `json:"hooks"`
+}
+
+// isOurs reports whether an entry of an event's list has only hooks of this program.
+func isOurs(v hujson.Value) bool {
+	var entry struct {
+		hook
+		Hooks []hook `json:"hooks"`
+	}
+	if decode(v, &entry) != nil {
+		return false
+	}
+	if entry.Command != "" {
+		return ours.MatchString(entry.Command)
+	}
+	return len(entry.Hooks) > 0 && !slices.ContainsFunc(entry.Hooks, func(h hook) bool { return !ours.MatchString(h.Command) })
+}
+
+// setHook makes entry the only one of this program in the list of an event.
+func (d *document) setHook(event string, entry any) error {
+	if d.find("hooks", event) == nil {
+		if err := d.set([]any{}, "hooks", event); err != nil {
+			return err
+		}
+	}
+	list, ok := d.find("hooks", event).Value.(*hujson.Array)
+	if !ok {
+		return fmt.Errorf("hooks.%s is no array", event)
+	}
+	kept := false
+	for i := len(list.Elements) - 1; i >= 0; i-- {
+		switch {
+		case !isOurs(list.Elements[i]):
+		case !kept && same(list.Elements[i], entry):
+			kept = true
+		default:
+			list.Elements = cut(list.Elements, &list.AfterExtra, i)
+		}
+	}
+	if kept {
+		return nil
+	}
+	packed, err := d.value(entry, 3)
+	if err != nil {
+		return err
+	}
+	list.Elements = appended(list.Elements, &list.AfterExtra, packed, d.line(3), d.line(2))
+	return nil
+}
+
+// removeHooks removes this program's entries of an event.
+func (d *document) removeHooks(event string) {
+	found := d.find("hooks", event)
+	if found == nil {
+		return
+	}
+	list, ok := found.Value.(*hujson.Array)
+	if !ok {
+		return
+	}
+	for i := len(list.Elements) - 1; i >= 0; i-- {
+		if isOurs(list.Elements[i]) {
+			list.Elements = cut(list.Elements, &list.AfterExtra, i)
+		}
+	}
+	if len(list.Elements) == 0 && empty(*found) {
+		d.remove("hooks", event)
+	}
+}

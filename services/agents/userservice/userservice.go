@@ -1,0 +1,177 @@
+// Package userservice keeps a program running for the user who is logged in: with systemd on Linux, with launchd on macOS. It needs
+// no rights beyond the user's own.
+package userservice
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Service is a program to keep running.
+type Service struct {
+	GOOS   string
+	Getenv func(string) string
+	Line   []string // the program's absolute path and its arguments
+}
+
+const (
+	unit  = "triskele.service"
+	label = "io.github.triskele"
+)
+
+// ErrPlatform says that a platform has no user services that this package knows.
+var ErrPlatform = errors.New("services are for Linux with systemd, and for macOS: start `triskele up` with what your system has for that")
+
+// Path returns the path of the service's file.
+func (s Service) Path() (string, error) {
+	home := s.Getenv("HOME")
+	if !filepath.IsAbs(home) {
+		return "", errors.New("the home folder is unknown: HOME is not set")
+	}
+	switch s.GOOS {
+	case "linux":
+		folder := s.Getenv("XDG_CONFIG_HOME")
+		if !filepath.IsAbs(folder) {
+			folder = filepath.Join(home, ".config")
+		}
+		return filepath.Join(folder, "systemd", "user", unit), nil
+	case "darwin":
+		return filepath.Join(home, "Library", "LaunchAgents", label+".plist"), nil
+	}
+	return "", ErrPlatform
+}
+
+// Text returns the contents of the service's file.
+func (s Service) Text() string {
+	if s.GOOS == "darwin" {
+		var b bytes.Buffer
+		for _, word := range s.Line {
+			b.WriteString("\n    <string>")
+			_ = xml.EscapeText(&b, []byte(word)) // a buffer takes everything
+			b.WriteString("</string>")
+		}
+		return fmt.Sprintf(`<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0">
+<dict>
+  <key>Label</key>
+  <string>%s</string>
+  <key>ProgramArguments</key>
+  <array>%s
+  </array>
+  <key>RunAtLoad</key>
+  <true/>
+  <key>KeepAlive</key>
+  <dict>
+    <key>SuccessfulExit</key>
+    <false/>
+  </dict>
+</dict>
+</plist>
+`, label, b.String())
+	}
+	words := make([]string, len(s.Line))
+	for i, word := range s.Line {
+		// systemd expands % and $ in command lines.
+		words[i] = strings.NewReplacer("%", "%%", "$", "$$").Replace(strconv.Quote(word))
+	}
+	return fmt.Sprintf(`[Unit]
+Description=Triskele, a recall service for agents
+Documentation=https://github.com/triskele/triskele
+
+[Service]
+ExecStart=%s
+Restart=on-failure
+RestartSec=2
+
+[Install]
+WantedBy=default.target
+`, strings.Join(words, " "))
+}
+
+// Install writes the service's file and starts the service, now and at each login. A service that is installed is restarted.
+func (s Service) Install(ctx context.Context) error {
+	path, err := s.Path()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, []byte(s.Text()), 0o600); err != nil {
+		return err
+	}
+	if s.GOOS == "darwin" {
+		_, _ = run(ctx, "launchctl", "bootout", s.domain()+"/"+label) // fails if it does not run
+		_, err = run(ctx, "launchctl", "bootstrap", s.domain(), path)
+		return err
+	}
+	for _, args := range [][]string{{"daemon-reload"}, {"enable", unit}, {"restart", unit}} {
+		if _, err := run(ctx, "systemctl", append([]string{"--user"}, args...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Status says whether the service is installed, and whether it runs.
+func (s Service) Status(ctx context.Context) (installed, running bool, err error) {
+	path, err := s.Path()
+	if err != nil {
+		return false, false, err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return false, false, nil
+	}
+	if s.GOOS == "darwin" {
+		out, err := run(ctx, "launchctl", "print", s.domain()+"/"+label)
+		return true, err == nil && strings.Contains(out, "state = running"), nil
+	}
+	out, _ := run(ctx, "systemctl", "--user", "is-active", unit) // its exit code says the same
+	return true, strings.TrimSpace(out) == "active", nil
+}
+
+// Uninstall stops the service and removes its file. It is no error if there is none.
+func (s Service) Uninstall(ctx context.Context) error {
+	path, err := s.Path()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if s.GOOS == "darwin" {
+		_, _ = run(ctx, "launchctl", "bootout", s.domain()+"/"+label) // fails if it does not run
+		return os.Remove(path)
+	}
+	_, err = run(ctx, "systemctl", "--user", "disable", "--now", unit)
+	if err := errors.Join(err, os.Remove(path)); err != nil {
+		return err
+	}
+	_, err = run(ctx, "systemctl", "--user", "daemon-reload")
+	return err
+}
+
+func (s Service) domain() string { return "gui/" + strconv.Itoa(os.Getuid()) }
+
+// run runs a command of the system and returns what it prints.
+func run(ctx context.Context, name string, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, name, args...)
+	var out, errs bytes.Buffer
+	command.Stdout, command.Stderr = &out, &errs
+	if err := command.Run(); err != nil {
+		said := strings.TrimSpace(errs.String())
+		return out.String(), fmt.Errorf("%s %s: %s", name, strings.Join(args, " "), cmp.Or(said, err.Error()))
+	}
+	return out.String(), nil
+}

@@ -1,0 +1,131 @@
+package userservice_test
+
+import (
+	"encoding/xml"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/triskele/triskele/services/agents/userservice"
+)
+
+// system puts programs of these names first in the PATH. Each writes down its arguments, and what it prints follows from answers.
+func system(t *testing.T, answers map[string]string) (calls func() string) {
+	t.Helper()
+	folder := t.TempDir()
+	record := filepath.Join(folder, "calls")
+	for name, answer := range answers {
+		script := "#!/bin/sh\necho " + name + " \"$@\" >> " + record + "\n" + answer + "\n"
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", folder+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return func() string {
+		text, err := os.ReadFile(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(record); err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+}
+
+func service(t *testing.T, goos string) userservice.Service {
+	home := t.TempDir()
+	return userservice.Service{GOOS: goos, Getenv: func(name string) string { return map[string]string{"HOME": home}[name] },
+		Line: []string{"/opt/my tools/triskele", "up", "--sqlite", "/data/50% & more.db"}}
+}
+
+func TestSystemd(t *testing.T) {
+	calls := system(t, map[string]string{"systemctl": "echo active"})
+	s := service(t, "linux")
+	if installed, running, err := s.Status(t.Context()); installed || running || err != nil {
+		t.Errorf("before: %t, %t, %v", installed, running, err)
+	}
+	if err := s.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := "systemctl --user daemon-reload\nsystemctl --user enable triskele.service\nsystemctl --user restart triskele.service\n"
+	if got := calls(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	path, err := s.Path()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(text), `ExecStart="/opt/my tools/triskele" "up" "--sqlite" "/data/50%% & more.db"`) {
+		t.Errorf("got %s, %v", text, err)
+	}
+	if installed, running, err := s.Status(t.Context()); !installed || !running || err != nil {
+		t.Errorf("installed: %t, %t, %v", installed, running, err)
+	}
+	calls()
+	if err := s.Uninstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want = "systemctl --user disable --now triskele.service\nsystemctl --user daemon-reload\n"
+	if got := calls(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Errorf("%s is still there", path)
+	}
+	if err := s.Uninstall(t.Context()); err != nil {
+		t.Errorf("again: %v", err)
+	}
+}
+
+func TestLaunchd(t *testing.T) {
+	calls := system(t, map[string]string{"launchctl": "echo 'state = running'"})
+	s := service(t, "darwin")
+	if err := s.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := calls(); !strings.Contains(got, "launchctl bootstrap gui/") {
+		t.Errorf("got %s", got)
+	}
+	var words []string
+	decoder := xml.NewDecoder(strings.NewReader(s.Text()))
+	for {
+		token, err := decoder.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "string" {
+			var word string
+			if err := decoder.DecodeElement(&word, &start); err != nil {
+				t.Fatal(err)
+			}
+			words = append(words, word)
+		}
+	}
+	if want := append([]string{"io.github.triskele"}, s.Line...); strings.Join(words, "|") != strings.Join(want, "|") {
+		t.Errorf("got %q, want %q", words, want)
+	}
+	if installed, running, err := s.Status(t.Context()); !installed || !running || err != nil {
+		t.Errorf("installed: %t, %t, %v", installed, running, err)
+	}
+	if err := s.Uninstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	system(t, map[string]string{"systemctl": "echo 'Failed to connect to bus' >&2; exit 1"})
+	err := service(t, "linux").Install(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "systemctl --user daemon-reload: Failed to connect to bus") {
+		t.Errorf("got %v", err)
+	}
+	if err := service(t, "plan9").Install(t.Context()); err != userservice.ErrPlatform {
+		t.Errorf("got %v", err)
+	}
+}
