@@ -59,6 +59,7 @@ type Env struct {
 	Started  time.Time // start time of the process
 
 	palette render.Palette // value of --color
+	args    []string       // of the command line
 }
 
 // style is standard output's.
@@ -93,7 +94,8 @@ type commands struct {
 	Import     importCmd     `cmd:"" group:"Memories:" help:"Store memories from a JSONL file, a folder of notes or claude-memory-mcp; running it again stores nothing twice."`
 	Export     exportCmd     `cmd:"" group:"Memories:" help:"Write every memory of a namespace as JSONL."`
 	MCP        mcpCmd        `cmd:"" group:"Agents:" name:"mcp" help:"Offer the memories to an agent over the Model Context Protocol."`
-	Hook       hookCmd       `cmd:"" group:"Agents:" help:"Print what is known about a prompt, for an agent's hook."`
+	Hook       hookCmd       `cmd:"" group:"Agents:" help:"Answer an agent's events: print what is known about a prompt, and store what was said."`
+	Capture    captureCmd    `cmd:"" group:"Agents:" help:"Store what was said in an agent's session."`
 	Connect    connectCmd    `cmd:"" group:"Agents:" help:"Give the memories to an agent: write the MCP server and the hooks into its configuration."`
 	Service    serviceCmd    `cmd:"" group:"Run it:" help:"Keep the gateway running for this user, after a reboot too."`
 	Curation   curationCmd   `cmd:"" group:"Memories:" help:"List and revert the curator's decisions about new memories."`
@@ -162,7 +164,7 @@ func Run(ctx context.Context, args []string, env Env) int {
 		}
 		return exitUsage
 	}
-	env.palette = root.Color
+	env.palette, env.args = root.Color, args
 	if err := command.Run(); err != nil {
 		_, _ = fmt.Fprint(env.Err, env.styleOf(env.Err).Bad("error:")+" "+message(ctx, err)+"\n")
 		if skipped := (*skippedError)(nil); errors.Is(err, errMissing) || errors.As(err, &skipped) {

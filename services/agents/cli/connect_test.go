@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // machine is a home folder with a program that is called triskele, and what runs it there.
@@ -136,6 +137,117 @@ func TestConnectWrongly(t *testing.T) {
 	} {
 		if got := run("", args...); got.code != 2 || !strings.Contains(got.err, want) {
 			t.Errorf("%q: %+v, want %q", args, got, want)
+		}
+	}
+}
+
+// hooks returns the command lines of a client's hooks, by event.
+func (m machine) hooks(t *testing.T, path string) map[string]string {
+	t.Helper()
+	var settings struct {
+		Hooks map[string][]struct{ Hooks []struct{ Command string } }
+	}
+	if err := json.Unmarshal([]byte(m.read(t, path)), &settings); err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]string{}
+	for event, groups := range settings.Hooks {
+		lines[event] = groups[0].Hooks[0].Command
+	}
+	return lines
+}
+
+// event runs a hook as the client does, and returns what it prints.
+func (m machine) event(t *testing.T, line, event string) (out, errs string, took time.Duration) {
+	t.Helper()
+	command := m.command(t, event, "sh", "-c", line)
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	began := time.Now()
+	if err := command.Run(); err != nil {
+		t.Fatalf("%s: %v: %s", event, err, stderr.String())
+	}
+	return stdout.String(), stderr.String(), time.Since(began)
+}
+
+// A session of Claude Code, by its own files and events: what was said in it is known in the next one, without a gateway and without
+// anybody having asked for it. Secrets are not.
+func TestSessionIsRemembered(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.triskele(t, "connect", "claude-code")
+	hooks := m.hooks(t, ".claude/settings.json")
+	project := filepath.Join(m.home, "harbour")
+	key := "gh" + "p_" + strings.Repeat("aB3dE5gH7j", 4)
+	var lines string
+	for i, text := range []string{"We service the harbour crane in spring. My token is " + key + ", keep that.", "Noted: the harbour crane is serviced in spring."} {
+		record, err := json.Marshal(map[string]any{
+			"type": []string{"user", "assistant"}[i], "uuid": string(rune('a' + i)), "sessionId": "s1", "cwd": project, "timestamp": time.Now().UTC(),
+			"message": map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += string(record) + "\n"
+	}
+	session := filepath.Join(m.home, "s1.jsonl")
+	if err := os.WriteFile(session, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	event := func(name, more string) string {
+		return `{"session_id":"s1","transcript_path":"` + session + `","cwd":"` + project + `","hook_event_name":"` + name + `"` + more + `}`
+	}
+	out, _, took := m.event(t, hooks["Stop"]+" --within 30s", event("Stop", `,"stop_hook_active":false`))
+	if out != "" {
+		t.Errorf("the end of an answer prints %q", out)
+	}
+	t.Logf("the event took %v", took)
+
+	// The process that the hook has left behind keeps a position when it is done.
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if kept, _ := filepath.Glob(filepath.Join(m.home, ".local/state/triskele/capture/*.json")); len(kept) > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was kept")
+		}
+	}
+	begin := hooks["SessionStart"] + " --within 30s"
+	out, _, _ = m.event(t, begin, event("SessionStart", `,"source":"startup"`))
+	wantContains(t, "the briefing", out, `"hookEventName":"SessionStart"`, "We service the harbour crane in spring.", "[redacted: GitHub token]")
+	out, _, _ = m.event(t, hooks["UserPromptSubmit"]+" --within 30s", event("UserPromptSubmit", `,"prompt":"when is the harbour crane serviced?"`))
+	wantContains(t, "the prompt", out, `"hookEventName":"UserPromptSubmit"`, "the harbour crane is serviced in spring")
+	if out, _, _ := m.event(t, begin, event("SessionStart", `,"source":"resume"`)); out != "" {
+		t.Errorf("a resumed session gets %s", out)
+	}
+	if dry := m.triskele(t, "capture", session, "--dry-run"); !strings.HasSuffix(dry, "2 kept, 0 known, 0 short, 0 ignored; 1 secrets replaced\n") {
+		t.Errorf("dry run: %s", dry)
+	}
+	if again := m.triskele(t, "capture", session); again != "0 kept, 0 known, 0 short, 0 ignored; 0 secrets replaced\n" {
+		t.Errorf("again: %s", again)
+	}
+	_ = filepath.WalkDir(filepath.Join(m.home, ".local"), func(path string, entry os.DirEntry, _ error) error {
+		if text, err := os.ReadFile(path); err == nil && bytes.Contains(text, []byte(key)) {
+			t.Errorf("%s has the secret", path)
+		}
+		return nil
+	})
+
+	if _, errs, _ := m.event(t, hooks["UserPromptSubmit"]+" --within 30s --sqlite= --address 127.0.0.1:1", event("UserPromptSubmit", `,"prompt":"crane?"`)); !strings.Contains(errs, "no memories in this session for now: the memory service") {
+		t.Errorf("without a gateway: %q", errs)
+	}
+	if _, errs, _ := m.event(t, hooks["UserPromptSubmit"]+" --within 30s --sqlite= --address 127.0.0.1:1", event("UserPromptSubmit", `,"prompt":"crane?"`)); errs != "" {
+		t.Errorf("said twice: %q", errs)
+	}
+}
+
+func TestCaptureCanBeOff(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	event := `{"session_id":"s1","transcript_path":"` + m.home + `/none.jsonl","hook_event_name":"Stop"}`
+	for _, line := range []string{"TRISKELE_CAPTURE=no " + m.program + " hook --why --within 30s", m.program + " hook --no-capture --why --within 30s"} {
+		if out, errs, _ := m.event(t, line, event); out != "" || errs != "nothing printed: there is nothing to do for this event\n" {
+			t.Errorf("%s: got %q, %q", line, out, errs)
 		}
 	}
 }

@@ -2,14 +2,25 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
 	"time"
+
+	"google.golang.org/grpc"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/agents/capture"
 	"github.com/triskele/triskele/services/agents/hook"
 	"github.com/triskele/triskele/services/agents/internal/render"
 )
@@ -19,15 +30,18 @@ type hookCmd struct {
 	MaxTokens     int           `help:"Maximum number of tokens to print, estimated." default:"600" env:"TRISKELE_HOOK_MAX_TOKENS"`
 	MinSimilarity float64       `help:"Minimum cosine similarity of a memory and the prompt, unless they share words. The default suits the built-in embedder." default:"0.18" env:"TRISKELE_HOOK_MIN_SIMILARITY"`
 	Sensitive     bool          `help:"Also print sensitive memories."`
+	Capture       bool          `help:"Store what was said when the agent has answered." default:"true" negatable:"" env:"TRISKELE_CAPTURE"`
 	Format        string        `help:"Output format: json as the calling agent expects it, or text." enum:"json,text" default:"json"`
 	Why           bool          `help:"Print the reason to standard error if nothing is printed."`
-	Namespace     []string      `short:"n" help:"Namespaces to search." default:"default" env:"TRISKELE_NAMESPACE"`
+	Detached      bool          `help:"Store what was said, as the process that the hook leaves behind." hidden:""`
+	Namespace     []string      `short:"n" help:"Namespaces to search. What was said goes into the first." default:"default" env:"TRISKELE_NAMESPACE"`
 	Store         storeFlags    `embed:""`
 }
 
 // Help is shown below the flags.
 func (*hookCmd) Help() string {
-	return "Reads an agent's prompt event as JSON from standard input and prints memories about the prompt, for the agent to add to it. It prints nothing and exits with 0 if it finds nothing or fails. docs/agents.md has the settings for agents."
+	return "Reads an agent's event as JSON from standard input. At a prompt it prints memories about the prompt, at the start of a session those that matter in the project, for the agent to add. " +
+		"When the agent has answered, it leaves a process behind that stores what was said. It prints nothing and exits with 0 if it finds nothing or fails. docs/agents.md has the settings for agents."
 }
 
 // Validate implements kong's interface.
@@ -41,16 +55,37 @@ func (c *hookCmd) Validate() error {
 	return nil
 }
 
-// leaving is the divisor for the reserved share of the hook's time. No deadline covers the start and exit of the process.
-const leaving = 10
+const (
+	// leaving is the divisor for the reserved share of the hook's time. No deadline covers the start and exit of the process.
+	leaving = 10
+	// storing bounds the process that the hook leaves behind.
+	storing = time.Minute
+)
 
 // Run never fails: agents treat a failed hook as a veto on the prompt.
 func (c *hookCmd) Run(ctx context.Context, env *Env) error {
-	ctx, cancel := context.WithDeadline(ctx, env.Started.Add(c.Within-c.Within/leaving))
-	defer cancel()
-	out, err := hook.Answer(ctx, env.In, func(ctx context.Context) (hook.Recaller, error) { return c.open(ctx, env) }, hook.Config{
+	config := hook.Config{
 		Namespaces: c.Namespace, MaxTokens: c.MaxTokens, MinSimilarity: c.MinSimilarity, Sensitive: c.Sensitive, Text: c.Format == "text",
-	})
+		Begin: func(ctx context.Context, s hook.Session) ([]*triskelev1.Hit, error) {
+			conn, err := c.connect(ctx, env)
+			if err != nil {
+				return nil, err
+			}
+			return capture.Recap(ctx, lister{triskelev1.NewMemoryServiceClient(conn)}, c.Namespace, s.Folder, env.Now())
+		},
+		Trouble: func(s hook.Session, err error) { c.trouble(env, s, err) },
+	}
+	within := c.Within - c.Within/leaving
+	switch {
+	case c.Detached:
+		within = storing
+		config.Said = func(s hook.Session) error { return c.store(ctx, env, s) }
+	case c.Capture:
+		config.Said = func(s hook.Session) error { return c.detach(env, s) }
+	}
+	ctx, cancel := context.WithDeadline(ctx, env.Started.Add(within))
+	defer cancel()
+	out, err := hook.Answer(ctx, env.In, func(ctx context.Context) (hook.Recaller, error) { return c.open(ctx, env) }, config)
 	if err != nil && c.Why {
 		_, _ = fmt.Fprintln(env.Err, "nothing printed:", render.Plain(err.Error()))
 	}
@@ -68,8 +103,26 @@ func (r recaller) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	return r.client.Recall(ctx, req)
 }
 
-// open connects until the process exits. It skips an orderly shutdown: nothing is written, telemetry is lost.
+// lister does so for listing.
+type lister struct {
+	client triskelev1.MemoryServiceClient
+}
+
+// List implements capture.Lister.
+func (l lister) List(ctx context.Context, req *triskelev1.ListRequest) (*triskelev1.ListResponse, error) {
+	return l.client.List(ctx, req)
+}
+
 func (c *hookCmd) open(ctx context.Context, env *Env) (hook.Recaller, error) {
+	conn, err := c.connect(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	return recaller{triskelev1.NewRecallServiceClient(conn)}, nil
+}
+
+// connect connects until the process exits. It skips an orderly shutdown: nothing is written, telemetry is lost.
+func (c *hookCmd) connect(ctx context.Context, env *Env) (*grpc.ClientConn, error) {
 	process, err := telemetry.Start(ctx)
 	if err != nil {
 		return nil, err
@@ -79,5 +132,61 @@ func (c *hookCmd) open(ctx context.Context, env *Env) (hook.Recaller, error) {
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { _ = stop() })
-	return recaller{triskelev1.NewRecallServiceClient(conn)}, nil
+	return conn, nil
+}
+
+// detach leaves a process behind that stores what was said. The agent waits for neither the gateway nor the database.
+func (c *hookCmd) detach(env *Env, s hook.Session) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	event, err := json.Marshal(struct {
+		hook.Session
+		Name string `json:"hook_event_name"`
+	}{s, "Stop"})
+	if err != nil {
+		return err
+	}
+	command := exec.Command(self, append(slices.Clone(env.args), "--detached")...)
+	in, err := command.StdinPipe()
+	if err != nil {
+		return err
+	}
+	apart(command)
+	if err := command.Start(); err != nil {
+		return err
+	}
+	_, err = in.Write(event) // less than a pipe holds
+	return errors.Join(err, in.Close(), command.Process.Release())
+}
+
+// store stores what was said in a session.
+func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session) error {
+	ctx, cancel := context.WithTimeout(ctx, storing)
+	defer cancel()
+	session := capture.Session{Path: s.Transcript, Namespace: c.Namespace[0], Now: env.Now()}
+	if folder, err := stateFolder(runtime.GOOS, env.Getenv); err == nil {
+		session.State = filepath.Join(folder, "capture")
+	}
+	_, err := captured(ctx, env, c.Store, session)
+	return err
+}
+
+// trouble says once in a session, on standard error, why there are no memories.
+func (c *hookCmd) trouble(env *Env, s hook.Session, err error) {
+	folder, unknown := stateFolder(runtime.GOOS, env.Getenv)
+	if unknown != nil || s.ID == "" || c.Why {
+		return
+	}
+	said := filepath.Join(folder, "hook", fmt.Sprintf("%x", sha256.Sum256([]byte(s.ID))))
+	if os.MkdirAll(filepath.Dir(said), 0o700) != nil {
+		return
+	}
+	mark, exists := os.OpenFile(said, os.O_CREATE|os.O_EXCL, 0o600)
+	if exists != nil {
+		return
+	}
+	_ = mark.Close()
+	_, _ = fmt.Fprintln(env.Err, "triskele: no memories in this session for now:", strings.TrimSpace(render.Plain(err.Error())))
 }

@@ -8,11 +8,13 @@ import (
 	"strings"
 )
 
-// event is the JSON that an agent sends when its user has sent a prompt. Agents name the event differently: UserPromptSubmit in
-// Claude Code, Codex and VS Code, BeforeAgent in Gemini CLI, and beforeSubmitPrompt in Cursor. All of these have the fields
-// hook_event_name and prompt. Cline has hookName, with the prompt one level down.
+// event is the JSON that an agent sends. Agents name the event of a prompt differently: UserPromptSubmit in Claude Code, Codex and
+// VS Code, BeforeAgent in Gemini CLI, and beforeSubmitPrompt in Cursor. All of these have the fields hook_event_name and prompt. Cline
+// has hookName, with the prompt one level down.
 type event struct {
+	Session
 	Name             string `json:"hook_event_name"`
+	Source           string `json:"source"` // of a SessionStart: startup, resume, clear or compact
 	Prompt           string `json:"prompt"`
 	HookName         string `json:"hookName"`
 	UserPromptSubmit struct {

@@ -1,4 +1,5 @@
-// Package hook answers an agent's prompt event with memories about the prompt. The process for one event is:
+// Package hook answers an agent's events. At a session's start it gives what matters in the project, and what was said is handed to
+// Config.Said: see session.go. The process for the event of a prompt is:
 //
 //  1. Read the event, in the JSON of whichever agent sent it, and take the query from its prompt.
 //  2. Recall a few candidates through the gateway, with explain.
@@ -13,14 +14,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/agents/briefing"
 )
 
 // candidates is how many hits a recall returns, before the irrelevant ones are dropped.
@@ -33,6 +34,13 @@ type Config struct {
 	MinSimilarity float64 // the cosine from which on a hit is relevant
 	Sensitive     bool    // include sensitive memories
 	Text          bool    // answer with plain text instead of the agent's JSON
+
+	// Begin returns the memories for the start of a session, best first. Nil ignores these events.
+	Begin func(context.Context, Session) ([]*triskelev1.Hit, error)
+	// Said is called when an agent has answered, and before it forgets. It must return at once. Nil ignores these events.
+	Said func(Session) error
+	// Trouble is called if the memory service is why there is no answer. It may be nil.
+	Trouble func(Session, error)
 }
 
 // Recaller sends a recall to the gateway.
@@ -42,7 +50,7 @@ type Recaller interface {
 
 // Reasons to print nothing, beside those of event.go.
 var (
-	errLate       = errors.New("no answer in time")
+	errLate       = fmt.Errorf("%w does not answer in time", ErrService)
 	errNothing    = errors.New("nothing was found")
 	errIrrelevant = errors.New("no memory found is relevant to the prompt")
 )
@@ -56,6 +64,13 @@ func Answer(ctx context.Context, in io.Reader, open func(context.Context) (Recal
 		err error
 	}
 	done := make(chan result, 1)
+	var session atomic.Pointer[Session]
+	trouble := func(err error) error {
+		if from := session.Load(); from != nil && config.Trouble != nil && errors.Is(err, ErrService) {
+			config.Trouble(*from, err)
+		}
+		return err
+	}
 	go func() {
 		var r result
 		defer func() {
@@ -64,22 +79,25 @@ func Answer(ctx context.Context, in io.Reader, open func(context.Context) (Recal
 			}
 			done <- r
 		}()
-		r.out, r.err = answer(ctx, in, open, config)
+		event, err := read(in)
+		if err != nil {
+			r.err = err
+			return
+		}
+		session.Store(&event.Session)
+		r.out, r.err = event.reply(ctx, open, config)
 	}()
 	select {
 	case r := <-done:
-		return r.out, r.err
+		return r.out, trouble(r.err)
 	case <-ctx.Done():
-		return nil, errLate
+		return nil, trouble(errLate)
 	}
 }
 
-func answer(ctx context.Context, in io.Reader, open func(context.Context) (Recaller, error), config Config) ([]byte, error) {
-	event, err := read(in)
-	if err != nil {
-		return nil, err
-	}
-	query, err := event.query()
+// prompted answers the event of a prompt.
+func (e event) prompted(ctx context.Context, open func(context.Context) (Recaller, error), config Config) ([]byte, error) {
+	query, err := e.query()
 	if err != nil {
 		return nil, err
 	}
@@ -95,10 +113,13 @@ func answer(ctx context.Context, in io.Reader, open func(context.Context) (Recal
 		Budget: durationpb.New(max(time.Millisecond, left*8/10)), // the rest is for the network
 	})
 	if err != nil {
-		return nil, errors.New(status.Convert(err).Message())
+		return nil, failure(err)
 	}
 	if len(resp.GetHits()) == 0 {
 		return nil, errNothing
+	}
+	if !slices.ContainsFunc(resp.GetHits(), func(h *triskelev1.Hit) bool { return h.GetMemory() != nil }) {
+		return nil, errContents
 	}
 	words := len(strings.Fields(query))
 	kept := resp.GetHits()[:0]
@@ -108,14 +129,7 @@ func answer(ctx context.Context, in io.Reader, open func(context.Context) (Recal
 		}
 	}
 	resp.Hits = kept
-	brief := briefing.New(resp, briefing.Options{MaxTokens: config.MaxTokens})
-	switch {
-	case brief.Text == "":
-		return nil, errIrrelevant
-	case config.Text:
-		return []byte(brief.Text), nil
-	}
-	return event.answer(brief.Text)
+	return e.brief(resp, config, errIrrelevant)
 }
 
 // relevant reports whether a hit is worth a model's attention. The rank cannot decide that: some hit is always first. A hit is

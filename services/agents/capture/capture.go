@@ -1,0 +1,275 @@
+// Package capture turns what was said in an agent's session into memories. It calls the gateway, and no model. The process for one
+// event of a session is:
+//
+//  1. Read what the transcript has beyond the position that the last event left behind.
+//  2. Leave out turns that are too short to mean something alone, or that name a file which .triskeleignore lists.
+//  3. Replace secrets, and count them.
+//  4. Leave out turns that are stored already, and near-duplicates of stored ones.
+//  5. Store the rest in one transaction, with a life and an importance below that of a memory that somebody chose to store.
+//  6. Keep the position. If a step fails, the position stays, and the next event makes up for it.
+package capture
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/triskele/triskele/fuser/shingles"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/agents/secrets"
+	"github.com/triskele/triskele/services/agents/transcript"
+)
+
+const (
+	// Life is how long a captured turn is recalled. What matters longer is remembered by somebody, or drawn from it by a model.
+	Life = 90 * 24 * time.Hour
+	// The importance of turns is below 0.5, which a memory has that somebody stored.
+	userImportance, agentImportance = 0.4, 0.3
+	// leastText is the length of the shortest turn that is kept, in bytes. "yes, go on" means nothing alone.
+	leastText = 24
+	// mostText bounds the content, in bytes. Of a longer turn the beginning and the end are kept.
+	mostText = 6 << 10
+	// mostTurns bounds what is stored at a time: the last turns of a longer delta.
+	mostTurns = 200
+	// nearDuplicate is the similarity from which on two turns count as the same.
+	nearDuplicate = 0.8
+	// lookup bounds the query for near-duplicates, in bytes.
+	lookup = 1000
+)
+
+// Keys of a turn's metadata, and the tag and category that all turns have.
+const (
+	Project  = "project"
+	Thread   = "thread"
+	Tag      = "conversation"
+	Category = "turn"
+)
+
+// ids is the beginning of the names that ids of turns are made from.
+const ids = "https://github.com/triskele/triskele/turn/"
+
+// Store is what the gateway is asked.
+type Store interface {
+	Get(ctx context.Context, req *triskelev1.GetRequest) (*triskelev1.GetResponse, error)
+	Recall(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error)
+	// Import stores memories in one transaction.
+	Import(ctx context.Context, memories []*triskelev1.Memory) error
+}
+
+// Report says what became of the turns of a transcript.
+type Report struct {
+	Memories []*triskelev1.Memory `json:"-"` // those that were stored, or would be
+	Kept     int                  `json:"kept"`
+	Known    int                  `json:"known"`    // stored before, or near-duplicates
+	Short    int                  `json:"short"`    // too short
+	Ignored  int                  `json:"ignored"`  // left out by .triskeleignore
+	Redacted int                  `json:"redacted"` // secrets that were replaced
+}
+
+// Session is a transcript to capture.
+type Session struct {
+	Path      string // of the transcript
+	Namespace string
+	State     string // folder of positions; empty starts at the beginning and keeps none
+	Now       time.Time
+}
+
+// Preview returns what Run would store at most. It asks no gateway and changes nothing.
+func (s Session) Preview() (Report, error) {
+	report, _, err := s.read()
+	return report, err
+}
+
+// Run stores what the transcript has that is new.
+func (s Session) Run(ctx context.Context, store Store) (Report, error) {
+	report, next, err := s.read()
+	if err == nil && len(report.Memories) > 0 {
+		err = report.store(ctx, store, s.Namespace)
+	}
+	if err != nil || s.State == "" {
+		return report, err
+	}
+	return report, s.keep(next)
+}
+
+func (s Session) read() (report Report, next int64, err error) {
+	turns, next, err := transcript.Delta(s.Path, s.position())
+	if err != nil {
+		return report, 0, err
+	}
+	if len(turns) > mostTurns {
+		turns = turns[len(turns)-mostTurns:]
+	}
+	ignored := map[string]*Ignore{}
+	for _, turn := range turns {
+		if ignored[turn.Folder] == nil {
+			if ignored[turn.Folder], err = ReadIgnore(turn.Folder); err != nil {
+				return report, 0, err
+			}
+		}
+		switch {
+		case len(turn.Text) < leastText:
+			report.Short++
+		case ignored[turn.Folder].Matches(turn.Text):
+			report.Ignored++
+		default:
+			m, redacted := Memory(turn, s.Namespace)
+			if m.OccurredAt == nil {
+				m.OccurredAt = timestamppb.New(s.Now)
+			}
+			m.ExpiresAt = timestamppb.New(m.GetOccurredAt().AsTime().Add(Life))
+			if report.Redacted += redacted; m.GetExpiresAt().AsTime().After(s.Now) {
+				report.Memories = append(report.Memories, m)
+			}
+		}
+	}
+	report.Kept = len(report.Memories)
+	return report, next, nil
+}
+
+// Memory returns the memory of a turn, without secrets, and counts these. It lasts: the caller sets when it expires.
+func Memory(turn transcript.Turn, namespace string) (m *triskelev1.Memory, redacted int) {
+	text, redacted := secrets.Redact(turn.Text)
+	if len(text) > mostText {
+		text = strings.ToValidUTF8(text[:mostText*3/4], "") + "\n[…]\n" + strings.ToValidUTF8(text[len(text)-mostText/4:], "")
+	}
+	title, hidden := secrets.Redact(turn.Title)
+	importance := userImportance
+	if turn.Role == transcript.Agent {
+		importance = agentImportance
+	}
+	m = &triskelev1.Memory{
+		Id: uuid.NewSHA1(uuid.NameSpaceURL, []byte(ids+namespace+"\x00"+turn.Thread+"\x00"+turn.ID)).String(), Namespace: namespace,
+		Content: text, Title: clip(title, 200), Tags: []string{Tag}, Category: Category, Importance: &importance,
+		Source: clip(turn.Role+" in "+cmp.Or(turn.Thread, "a conversation"), 200),
+		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
+			Thread: structpb.NewStringValue(turn.Thread), "role": structpb.NewStringValue(turn.Role),
+		}},
+	}
+	if turn.Folder != "" {
+		m.Metadata.Fields[Project] = structpb.NewStringValue(ProjectOf(turn.Folder))
+	}
+	if !turn.At.IsZero() {
+		m.OccurredAt = timestamppb.New(turn.At)
+	}
+	return m, redacted + hidden
+}
+
+// ProjectOf returns the root of the repository that a folder is in, or the folder.
+func ProjectOf(folder string) string {
+	for at := folder; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, ".git")); err == nil {
+			return at
+		}
+	}
+	return folder
+}
+
+// store stores the memories that are new. Those are left in the report.
+func (r *Report) store(ctx context.Context, store Store, namespace string) error {
+	req := &triskelev1.GetRequest{Namespace: namespace}
+	for _, m := range r.Memories {
+		req.Ids = append(req.Ids, m.GetId())
+	}
+	held, err := store.Get(ctx, req)
+	if err != nil && status.Code(err) != codes.NotFound {
+		return err
+	}
+	known := map[string]bool{}
+	for _, m := range held.GetMemories() {
+		known[m.GetId()] = true
+	}
+	var seen []shingles.Sketch
+	r.Memories = slices.DeleteFunc(r.Memories, func(m *triskelev1.Memory) bool {
+		if known[m.GetId()] {
+			return true
+		}
+		sketch := shingles.Of(m.GetContent())
+		same := func(s shingles.Sketch) bool { return s.Similarity(sketch) >= nearDuplicate }
+		if slices.ContainsFunc(seen, same) || slices.ContainsFunc(similar(ctx, store, m), same) {
+			return true
+		}
+		seen = append(seen, sketch)
+		return false
+	})
+	r.Known += r.Kept - len(r.Memories)
+	r.Kept = len(r.Memories)
+	if r.Kept == 0 {
+		return nil
+	}
+	return store.Import(ctx, r.Memories)
+}
+
+// similar returns the sketches of stored memories that are most like a turn. It returns none if they are not to be had: a duplicate
+// does less harm than a gap.
+func similar(ctx context.Context, store Store, m *triskelev1.Memory) (sketches []shingles.Sketch) {
+	limit := int32(3)
+	resp, err := store.Recall(ctx, &triskelev1.RecallRequest{
+		Namespaces: []string{m.GetNamespace()}, Query: clip(m.GetContent(), lookup), Limit: &limit, Budget: durationpb.New(2 * time.Second),
+	})
+	if err != nil {
+		return nil
+	}
+	for _, hit := range resp.GetHits() {
+		sketches = append(sketches, shingles.Of(hit.GetMemory().GetContent()))
+	}
+	return sketches
+}
+
+// position returns where the last event has left off.
+func (s Session) position() int64 {
+	if s.State == "" {
+		return 0
+	}
+	var kept struct{ Next int64 }
+	text, err := os.ReadFile(s.file())
+	if err != nil || json.Unmarshal(text, &kept) != nil {
+		return 0 // turns have ids: nothing is stored twice
+	}
+	return kept.Next
+}
+
+func (s Session) keep(next int64) error {
+	if err := os.MkdirAll(s.State, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(s.file(), fmt.Appendf(nil, "{\"next\":%d}\n", next), 0o600)
+}
+
+// file is the file of the transcript's position. Its name does not tell the session's.
+func (s Session) file() string {
+	return filepath.Join(s.State, fmt.Sprintf("%x.json", sha256.Sum256([]byte(s.Namespace+"\x00"+s.Path))))
+}
+
+// clip shortens a text to at most so many bytes, without breaking a character.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}
+
+// absent reports whether a file is not there for this user.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
+}

@@ -1,0 +1,244 @@
+package capture_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/triskele/triskele/fuser/shingles"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/agents/capture"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// shelf is a store in memory.
+type shelf struct {
+	held  []*triskelev1.Memory
+	calls int
+	down  bool
+}
+
+func (s *shelf) Get(_ context.Context, req *triskelev1.GetRequest) (*triskelev1.GetResponse, error) {
+	s.calls++
+	if s.down {
+		return nil, status.Error(codes.Unavailable, "down")
+	}
+	resp := &triskelev1.GetResponse{}
+	for _, m := range s.held {
+		if slices.Contains(req.GetIds(), m.GetId()) {
+			resp.Memories = append(resp.Memories, m)
+		}
+	}
+	return resp, nil
+}
+
+func (s *shelf) Recall(_ context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+	resp := &triskelev1.RecallResponse{}
+	for _, m := range s.held {
+		if shingles.Of(m.GetContent()).Similarity(shingles.Of(req.GetQuery())) > 0.3 {
+			resp.Hits = append(resp.Hits, &triskelev1.Hit{Memory: m})
+		}
+	}
+	return resp, nil
+}
+
+func (s *shelf) Import(_ context.Context, memories []*triskelev1.Memory) error {
+	s.held = append(s.held, memories...)
+	return nil
+}
+
+func (s *shelf) texts() (texts []string) {
+	for _, m := range s.held {
+		texts = append(texts, m.GetContent())
+	}
+	return texts
+}
+
+// line is a record of Claude Code.
+func line(id, role, folder, text string) string {
+	out, err := json.Marshal(map[string]any{
+		"type": role, "uuid": id, "sessionId": "s1", "cwd": folder, "timestamp": now.Add(-time.Hour), "message": map[string]any{"role": role, "content": text},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return string(out) + "\n"
+}
+
+func session(t *testing.T, text string) capture.Session {
+	t.Helper()
+	folder := t.TempDir()
+	s := capture.Session{Path: filepath.Join(folder, "s1.jsonl"), Namespace: "work", State: filepath.Join(folder, "state"), Now: now}
+	grow(t, s, text)
+	return s
+}
+
+func grow(t *testing.T, s capture.Session, text string) {
+	t.Helper()
+	file, err := os.OpenFile(s.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func run(t *testing.T, s capture.Session, store capture.Store) capture.Report {
+	t.Helper()
+	report, err := s.Run(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report.Memories = nil
+	return report
+}
+
+func TestTurnsBecomeMemories(t *testing.T) {
+	t.Parallel()
+	key := "gh" + "p_" + strings.Repeat("aB3dE5gH7j", 4)
+	s := session(t, line("1", "user", "/w", "When is the harbour crane serviced? The token is "+key)+line("2", "user", "/w", "yes, go on")+
+		line("3", "assistant", "/w", "The harbour crane is serviced in spring, by Ada.")+line("4", "user", "/w", "And when is the pier painted this year?"))
+	var store shelf
+	preview, err := s.Preview()
+	if err != nil || preview.Kept != 3 || store.calls > 0 {
+		t.Errorf("preview %+v, %v", preview, err)
+	}
+	if got, want := fmt.Sprint(run(t, s, &store)), fmt.Sprint(capture.Report{Kept: 3, Short: 1, Redacted: 1}); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	want := []string{
+		"When is the harbour crane serviced? The token is [redacted: GitHub token]", "The harbour crane is serviced in spring, by Ada.",
+		"And when is the pier painted this year?",
+	}
+	if got := store.texts(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	m := store.held[0]
+	if m.GetImportance() >= 0.5 || m.GetImportance() <= store.held[1].GetImportance() || !m.GetExpiresAt().AsTime().Equal(now.Add(capture.Life-time.Hour)) ||
+		m.GetMetadata().GetFields()[capture.Project].GetStringValue() != "/w" || m.GetMetadata().GetFields()[capture.Thread].GetStringValue() != "s1" || m.GetNamespace() != "work" {
+		t.Errorf("got %v", m)
+	}
+
+	calls := store.calls
+	if got := run(t, s, &store); got.Kept+got.Known > 0 || store.calls != calls {
+		t.Errorf("without anything new: %+v and %d calls", got, store.calls-calls)
+	}
+	grow(t, s, line("5", "assistant", "/w", "The pier is painted in autumn."))
+	if got := run(t, s, &store); got.Kept != 1 || len(store.held) != 4 {
+		t.Errorf("one more: %+v, %d", got, len(store.held))
+	}
+	if err := os.RemoveAll(s.State); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, s, &store); got.Kept != 0 || got.Known != 4 || len(store.held) != 4 {
+		t.Errorf("without a position: %+v, %d", got, len(store.held))
+	}
+}
+
+func TestNearDuplicatesAreStoredOnce(t *testing.T) {
+	t.Parallel()
+	const text = "Run all tests of the harbour package and fix what fails, then commit it with a message that says why"
+	store := shelf{held: []*triskelev1.Memory{{Id: "x", Content: text + "."}}}
+	s := session(t, line("1", "user", "/w", text)+line("2", "user", "/w", "When is the crane serviced, and by whom?")+line("3", "user", "/w", "When is the crane serviced, and by whom?!"))
+	if got := run(t, s, &store); got.Kept != 1 || got.Known != 2 || len(store.held) != 2 {
+		t.Errorf("got %+v, %q", got, store.texts())
+	}
+}
+
+// What fails is made up for by the next event.
+func TestFailuresAreMadeUpFor(t *testing.T) {
+	t.Parallel()
+	s := session(t, line("1", "user", "/w", "When is the harbour crane serviced?"))
+	store := shelf{down: true}
+	if _, err := s.Run(t.Context(), &store); status.Code(err) != codes.Unavailable {
+		t.Errorf("got %v, want Unavailable", err)
+	}
+	store.down = false
+	if got := run(t, s, &store); got.Kept != 1 {
+		t.Errorf("got %+v, want 1 kept", got)
+	}
+}
+
+func TestIgnore(t *testing.T) {
+	t.Parallel()
+	for ignore, want := range map[string]int{
+		"": 0, "*\n": 0, "# all\n\n": 0, "secret/\n": 2, "/secret\n": 2, "*.pem\n": 2, "src/**/*.pem\n": 2, "other\n": 4, "deploy.yaml": 3,
+	} {
+		folder := t.TempDir()
+		inside := filepath.Join(folder, "src", "deep")
+		if err := os.MkdirAll(inside, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, capture.IgnoreFile), []byte(ignore), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := session(t, line("1", "user", inside, "When is the harbour crane serviced?")+
+			line("2", "user", inside, "Read `secret/plan.md` and src/a/b/key.pem and tell me.")+
+			line("3", "user", inside, "What is in "+folder+"/secret/x and in @src/key.pem?")+
+			line("4", "user", inside, "Open deploy.yaml: what does it say?"))
+		report, err := s.Preview()
+		if err != nil || report.Kept != want || report.Kept+report.Ignored != 4 {
+			t.Errorf("%q: got %+v, %v; want %d kept", ignore, report, err, want)
+		}
+	}
+}
+
+// What expired long ago is not stored, and a long turn is shortened.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	old := strings.ReplaceAll(line("1", "user", "/w", "When was the harbour crane serviced?"), "2026-03-01T11", "2020-03-01T11")
+	s := session(t, old+line("2", "user", "/w", "Begin "+strings.Repeat("起", 9000)+" end"))
+	report, err := s.Preview()
+	if err != nil || report.Kept != 1 {
+		t.Fatalf("got %+v, %v", report, err)
+	}
+	if got := report.Memories[0].GetContent(); len(got) > 7000 || !strings.HasPrefix(got, "Begin ") || !strings.HasSuffix(got, " end") {
+		t.Errorf("%d bytes: %.20s", len(got), got)
+	}
+}
+
+// list is a Lister.
+type list []*triskelev1.Memory
+
+func (l list) List(context.Context, *triskelev1.ListRequest) (*triskelev1.ListResponse, error) {
+	return &triskelev1.ListResponse{Memories: l}, nil
+}
+
+func TestRecap(t *testing.T) {
+	t.Parallel()
+	memory := func(text string, importance float64, days int, project string) *triskelev1.Memory {
+		m := &triskelev1.Memory{Content: text, Importance: &importance, CreatedAt: timestamppb.New(now.AddDate(0, 0, -days))}
+		if project != "" {
+			m.Category, m.Metadata = capture.Category, &structpb.Struct{Fields: map[string]*structpb.Value{capture.Project: structpb.NewStringValue(project)}}
+		}
+		return m
+	}
+	hidden := memory("hidden", 1, 0, "")
+	hidden.Sensitive = true
+	hits, err := capture.Recap(t.Context(), list{
+		memory("old turn", .4, 30, "/w"), memory("decision", .9, 3, ""), memory("elsewhere", .4, 0, "/other"), memory("turn", .4, 0, "/w"), hidden, memory("old", .5, 60, ""),
+	}, []string{"work"}, "/w", now)
+	var got []string
+	for _, hit := range hits {
+		got = append(got, hit.GetMemory().GetContent())
+	}
+	if want := []string{"turn", "decision", "old turn", "old"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+}

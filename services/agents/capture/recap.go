@@ -1,0 +1,66 @@
+package capture
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+const (
+	// recent is how many of the newest memories a recap chooses from.
+	recent = 300
+	// halfLife is the age at which a memory counts half as much.
+	halfLife = 14 * 24 * time.Hour
+)
+
+// Lister lists memories, newest first.
+type Lister interface {
+	List(ctx context.Context, req *triskelev1.ListRequest) (*triskelev1.ListResponse, error)
+}
+
+// Recap returns the memories that matter at the beginning of a session in a folder, best first: important ones before others, and new
+// ones before old ones. Turns of other projects are left out, and sensitive memories.
+func Recap(ctx context.Context, lister Lister, namespaces []string, folder string, now time.Time) ([]*triskelev1.Hit, error) {
+	project, size := ProjectOf(folder), int32(recent)
+	type weighed struct {
+		hit    *triskelev1.Hit
+		weight float64
+	}
+	var list []weighed
+	for _, namespace := range namespaces {
+		resp, err := lister.List(ctx, &triskelev1.ListRequest{Namespace: namespace, PageSize: &size})
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range resp.GetMemories() {
+			of := m.GetMetadata().GetFields()[Project].GetStringValue()
+			if m.GetSensitive() || (m.GetCategory() == Category && of != project) {
+				continue
+			}
+			at := m.GetCreatedAt().AsTime()
+			if m.GetOccurredAt() != nil {
+				at = m.GetOccurredAt().AsTime()
+			}
+			importance := 0.5
+			if m.Importance != nil {
+				importance = m.GetImportance()
+			}
+			age := max(0, now.Sub(at))
+			weight := (0.1 + importance) * math.Exp2(-float64(age)/float64(halfLife))
+			if of == project && of != "" {
+				weight *= 2
+			}
+			list = append(list, weighed{&triskelev1.Hit{Id: m.GetId(), Memory: m}, weight})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b weighed) int { return cmp.Compare(b.weight, a.weight) })
+	hits := make([]*triskelev1.Hit, len(list))
+	for i, one := range list {
+		hits[i] = one.hit
+	}
+	return hits, nil
+}

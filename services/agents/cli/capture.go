@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+
+	"google.golang.org/grpc"
+
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/proto/client"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/agents/capture"
+	"github.com/triskele/triskele/services/agents/internal/render"
+)
+
+type captureCmd struct {
+	Transcript string `arg:"" help:"A session's file of Claude Code, Codex or Gemini CLI."`
+	DryRun     bool   `help:"Print what would be kept, and store nothing."`
+	jsonFlag
+	Namespace namespaceFlag `embed:""`
+	Store     storeFlags    `embed:""`
+}
+
+// Help is shown below the flags.
+func (*captureCmd) Help() string {
+	return "Does what the hook does after each answer. Secrets are replaced, a turn is stored once, and after 90 days it is no longer recalled. " +
+		"A file " + capture.IgnoreFile + " in a project's folder keeps it, or turns that name some of its files, from being stored."
+}
+
+// Run stores the turns that are new.
+func (c *captureCmd) Run(ctx context.Context, env *Env) error {
+	path, err := filepath.Abs(c.Transcript)
+	if err != nil {
+		return err
+	}
+	session := capture.Session{Path: path, Namespace: c.Namespace.Namespace, Now: env.Now()}
+	var report capture.Report
+	text := ""
+	if c.DryRun {
+		if report, err = session.Preview(); err != nil {
+			return err
+		}
+		for _, m := range report.Memories {
+			text += m.GetMetadata().GetFields()["role"].GetStringValue() + ": " + render.Lines(m.GetContent()) + "\n"
+		}
+	} else {
+		if folder, err := stateFolder(runtime.GOOS, env.Getenv); err == nil {
+			session.State = filepath.Join(folder, "capture")
+		}
+		if report, err = captured(ctx, env, c.Store, session); err != nil {
+			return err
+		}
+	}
+	text += fmt.Sprintf("%d kept, %d known, %d short, %d ignored; %d secrets replaced\n", report.Kept, report.Known, report.Short, report.Ignored, report.Redacted)
+	return c.result(env, report, text)
+}
+
+// captured opens the store and stores what is new in a session.
+func captured(ctx context.Context, env *Env, store storeFlags, session capture.Session) (_ capture.Report, err error) {
+	process, err := telemetry.Start(ctx)
+	if err != nil {
+		return capture.Report{}, err
+	}
+	defer flush(ctx, process)
+	conn, stop, err := store.open(ctx, env, process, false, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return capture.Report{}, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	return session.Run(ctx, turns{conn})
+}
+
+// turns hides the call options of the gateway's client.
+type turns struct{ conn *grpc.ClientConn }
+
+// Get implements capture.Store.
+func (t turns) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskelev1.GetResponse, error) {
+	return triskelev1.NewMemoryServiceClient(t.conn).Get(ctx, req)
+}
+
+// Recall implements capture.Store.
+func (t turns) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+	return triskelev1.NewRecallServiceClient(t.conn).Recall(ctx, req)
+}
+
+// Import implements capture.Store.
+func (t turns) Import(ctx context.Context, memories []*triskelev1.Memory) error {
+	_, err := client.New(t.conn).Import(ctx, memories)
+	return err
+}

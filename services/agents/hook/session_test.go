@@ -1,0 +1,91 @@
+package hook_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/agents/hook"
+)
+
+func TestSessionStart(t *testing.T) {
+	t.Parallel()
+	config := usual
+	config.Begin = func(_ context.Context, s hook.Session) ([]*triskelev1.Hit, error) {
+		if s.Folder == "/empty" {
+			return nil, nil
+		}
+		return []*triskelev1.Hit{found("The crane is serviced in spring.", 0)}, nil
+	}
+	out, err := ask(t, `{"session_id":"s","transcript_path":"/t.jsonl","cwd":"/work","hook_event_name":"SessionStart","source":"startup"}`, nil, config)
+	if err != nil || !strings.Contains(out, `{"hookEventName":"SessionStart","additionalContext":"`) || !strings.Contains(out, "The crane is serviced in spring.") {
+		t.Errorf("got %s, %v", out, err)
+	}
+	for event, want := range map[string]string{
+		`{"hook_event_name":"SessionStart","source":"resume"}`:                 "nothing to do",
+		`{"hook_event_name":"SessionStart","source":"startup","cwd":"/empty"}`: "nothing was found",
+	} {
+		if out, err := ask(t, event, nil, config); out != "" || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %q, %v; want %q", event, out, err, want)
+		}
+	}
+}
+
+func TestSaid(t *testing.T) {
+	t.Parallel()
+	var got []hook.Session
+	config := usual
+	config.Said = func(s hook.Session) error { got = append(got, s); return nil }
+	for _, name := range []string{"Stop", "PreCompact", "SessionEnd", "AfterAgent", "PreCompress"} {
+		if out, err := ask(t, `{"session_id":"s","transcript_path":"/t.jsonl","cwd":"/work","hook_event_name":"`+name+`"}`, nil, config); out != "" || err != nil {
+			t.Errorf("%s: got %q, %v", name, out, err)
+		}
+	}
+	if want := (hook.Session{ID: "s", Transcript: "/t.jsonl", Folder: "/work"}); len(got) != 5 || got[0] != want || got[4] != want {
+		t.Errorf("got %v, want %v five times", got, want)
+	}
+	if _, err := ask(t, `{"hook_event_name":"Stop","transcript_path":null}`, nil, config); err == nil || !strings.Contains(err.Error(), "no transcript") {
+		t.Errorf("without a transcript: %v", err)
+	}
+}
+
+// The memory service is blamed for what is its own, and for nothing else.
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	const crane = `{"session_id":"s","prompt":"when is the crane serviced"}`
+	for name, x := range map[string]struct {
+		event string
+		r     recalls
+		want  string
+	}{
+		"down": {crane, func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+			return nil, status.Error(codes.Unavailable, "connection refused")
+		}, "is down: connection refused"},
+		"late": {crane, func(ctx context.Context, _ *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+			<-ctx.Done()
+			select {}
+		}, "does not answer in time"},
+		"nothing":    {crane, answering(), ""},
+		"irrelevant": {crane, answering(found("Tea at four.", .1)), ""},
+		"a command":  {`{"session_id":"s","prompt":"/clear"}`, nil, ""},
+	} {
+		var session hook.Session
+		var trouble error
+		config := usual
+		config.Trouble = func(s hook.Session, err error) { session, trouble = s, err }
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := hook.Answer(ctx, strings.NewReader(x.event), opened(x.r), config)
+		cancel()
+		if err == nil || (trouble == nil) != (x.want == "") {
+			t.Errorf("%s: got %v, trouble %v", name, err, trouble)
+		} else if trouble != nil && (session.ID != "s" || !errors.Is(trouble, hook.ErrService) || !strings.Contains(trouble.Error(), x.want)) {
+			t.Errorf("%s: got %v of %+v, want %q", name, trouble, session, x.want)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package transcript
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// claudeCode reads a record of Claude Code: ~/.claude/projects/FOLDER/SESSION.jsonl.
+func claudeCode(line []byte, _ int64) (Turn, bool) {
+	var r struct {
+		Type      string
+		UUID      string
+		SessionID string `json:"sessionId"`
+		Timestamp moment
+		Cwd       string
+		Sidechain bool `json:"isSidechain"`
+		Meta      bool `json:"isMeta"`
+		Summary   bool `json:"isCompactSummary"`
+		Message   struct{ Content parts }
+	}
+	if json.Unmarshal(line, &r) != nil || r.UUID == "" || r.Sidechain || r.Meta || r.Summary {
+		return Turn{}, false
+	}
+	role := map[string]string{"user": User, "assistant": Agent}[r.Type]
+	return Turn{ID: r.UUID, Thread: r.SessionID, Role: role, Text: string(r.Message.Content), At: r.Timestamp.Time, Folder: r.Cwd}, role != ""
+}
+
+// codex reads records of Codex: ~/.codex/sessions/YEAR/MONTH/DAY/rollout-*.jsonl. The first record has the session's id and folder.
+type codex struct{ thread, folder string }
+
+func (c *codex) message(line []byte, at int64) (Turn, bool) {
+	var r struct {
+		Type      string
+		Timestamp moment
+		Payload   struct {
+			ID      string
+			Cwd     string
+			Type    string
+			Role    string
+			Content parts
+		}
+	}
+	if json.Unmarshal(line, &r) != nil {
+		return Turn{}, false
+	}
+	if r.Type == "session_meta" && c.thread == "" {
+		c.thread, c.folder = r.Payload.ID, r.Payload.Cwd
+	}
+	role := map[string]string{"user": User, "assistant": Agent}[r.Payload.Role]
+	if r.Type != "response_item" || r.Payload.Type != "message" || role == "" {
+		return Turn{}, false
+	}
+	// Messages have no ids. A file is only appended to, so that a message stays where it is.
+	return Turn{ID: fmt.Sprint(at), Thread: c.thread, Role: role, Text: string(r.Payload.Content), At: r.Timestamp.Time, Folder: c.folder}, true
+}
+
+// gemini reads records of Gemini CLI: ~/.gemini/tmp/PROJECT/chats/session-*.jsonl. The first record has the session's id.
+type gemini struct{ thread string }
+
+type geminiMessage struct {
+	ID        string
+	Timestamp moment
+	Type      string
+	Content   parts
+}
+
+func (g *gemini) message(line []byte, _ int64) (Turn, bool) {
+	var r struct {
+		SessionID string `json:"sessionId"`
+		geminiMessage
+	}
+	if json.Unmarshal(line, &r) != nil {
+		return Turn{}, false
+	}
+	if r.SessionID != "" {
+		g.thread = r.SessionID
+	}
+	return r.turn(g.thread)
+}
+
+func (m geminiMessage) turn(thread string) (Turn, bool) {
+	role := map[string]string{"user": User, "gemini": Agent}[m.Type]
+	return Turn{ID: m.ID, Thread: thread, Role: role, Text: string(m.Content), At: m.Timestamp.Time}, role != "" && m.ID != ""
+}
+
+// geminiObject reads a session of an older Gemini CLI: one object with all messages.
+func geminiObject(in io.Reader) iter.Seq2[Turn, error] {
+	return func(yield func(Turn, error) bool) {
+		var session struct {
+			SessionID string `json:"sessionId"`
+			Messages  []geminiMessage
+		}
+		if err := json.NewDecoder(in).Decode(&session); err != nil {
+			yield(Turn{}, err)
+			return
+		}
+		for _, m := range session.Messages {
+			turn, ok := m.turn(session.SessionID)
+			if turn.Text = said(turn.Text); ok && turn.Text != "" && !yield(turn, nil) {
+				return
+			}
+		}
+	}
+}

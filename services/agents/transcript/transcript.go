@@ -1,0 +1,305 @@
+// Package transcript reads what people and agents said from the files that agents keep. It imports no service. The process for one
+// file is:
+//
+//  1. Detect tells the format from the first record.
+//  2. A format's reader yields each message as a Turn, without tool calls, thoughts, notes of the program and sub-agents.
+//  3. said removes what a program put into a message: reminders, and memories that this project's hook added.
+//  4. final keeps of several messages of the agent in a row the last one. Those before it tell what the agent is about to do.
+//
+// Records that are not understood are skipped: the formats have no specification, and change.
+package transcript
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Roles of a turn.
+const (
+	User  = "user"
+	Agent = "agent"
+)
+
+// Turn is something that a person or an agent said.
+type Turn struct {
+	ID     string // unique in the thread, and the same at each reading
+	Thread string // id of the conversation
+	Title  string // of the conversation, may be empty
+	Role   string
+	Text   string
+	At     time.Time // zero if it is unknown
+	Folder string    // working directory of the agent, may be empty
+}
+
+// Format is the format of a file.
+type Format string
+
+// The formats. The first three are written by agents on this machine while they work, the others are exports of web pages.
+const (
+	ClaudeCode Format = "claude-code"
+	Codex      Format = "codex"
+	Gemini     Format = "gemini"
+	ChatGPT    Format = "chatgpt"
+	Claude     Format = "claude"
+)
+
+const (
+	// mostRecord bounds a record, in bytes. Records with pictures in them are larger, and are skipped.
+	mostRecord = 4 << 20
+	// mostDelta bounds what Delta reads at a time, in bytes: the end of the file if there is more.
+	mostDelta = 16 << 20
+)
+
+var errFormat = errors.New("this is no transcript of Claude Code, Codex or Gemini CLI")
+
+// Detect returns the format of an agent's transcript.
+func Detect(file io.Reader) (Format, error) {
+	in := bufio.NewReader(file)
+	for range 20 {
+		line, _, err := record(in)
+		var first struct {
+			Type        string
+			SessionID   string          `json:"sessionId"`
+			ProjectHash string          `json:"projectHash"`
+			Payload     json.RawMessage `json:"payload"`
+		}
+		switch unmarshal := json.Unmarshal(line, &first); {
+		case unmarshal == nil && first.ProjectHash != "":
+			return Gemini, nil
+		case unmarshal == nil && first.Payload != nil:
+			return Codex, nil
+		case unmarshal == nil && first.SessionID != "" && first.Type != "":
+			return ClaudeCode, nil
+		case bytes.Contains(line, []byte("{")) && unmarshal != nil: // one object over many lines
+			rest, _ := io.ReadAll(io.LimitReader(in, mostDelta))
+			if json.Unmarshal(append(line, rest...), &first) == nil && first.ProjectHash != "" {
+				return Gemini, nil
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	return "", errFormat
+}
+
+// Delta reads an agent's transcript from a position on. It returns the position to go on from: the end of the last complete record.
+// A file that is shorter than the position is read from its start.
+func Delta(path string, from int64) (turns []Turn, next int64, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, from, err
+	}
+	defer func() { _ = file.Close() }()
+	format, err := Detect(file)
+	if err != nil {
+		return nil, from, fmt.Errorf("%s: %w", path, err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, from, err
+	}
+	if info.Size() < from {
+		from = 0
+	}
+	whole := io.NewSectionReader(file, 0, info.Size())
+	head, _, _ := record(bufio.NewReader(whole))
+	if !json.Valid(head) { // one object over many lines, which is written anew as a whole
+		_, _ = whole.Seek(0, io.SeekStart)
+		turns, err = collect(Read(format, whole))
+		return turns, 0, err
+	}
+	r := newReader(format)
+	if from > 0 {
+		r.message(head, 0) // it says what session all others are of
+	}
+	from = max(from, info.Size()-mostDelta) // perhaps in the middle of a record, which is not understood then
+	text := make([]byte, info.Size()-from)
+	if _, err := file.ReadAt(text, from); err != nil {
+		return nil, from, err
+	}
+	text = text[:bytes.LastIndexByte(text, '\n')+1]
+	turns, err = collect(final(r.lines(bytes.NewReader(text), from)))
+	return turns, from + int64(len(text)), err
+}
+
+func collect(turns iter.Seq2[Turn, error]) (out []Turn, err error) {
+	for turn, err := range turns {
+		if err != nil {
+			return out, err
+		}
+		out = append(out, turn)
+	}
+	return out, nil
+}
+
+// Read reads a whole file. An error ends it.
+func Read(format Format, in io.Reader) iter.Seq2[Turn, error] {
+	switch format {
+	case ChatGPT:
+		return final(conversations(in, chatGPT))
+	case Claude:
+		return final(conversations(in, claudeWeb))
+	case Gemini:
+		buffered := bufio.NewReader(in)
+		if first, err := buffered.Peek(2); err == nil && first[0] == '{' && first[1] != '"' {
+			return final(geminiObject(buffered))
+		}
+		in = buffered
+	}
+	return final(newReader(format).lines(in, 0))
+}
+
+// reader reads a file with a record a line.
+type reader struct {
+	message  func(line []byte, at int64) (Turn, bool)
+	repeated bool // a message is written again when it changes
+}
+
+func newReader(format Format) *reader {
+	r := &reader{}
+	switch format {
+	case Codex:
+		r.message = (&codex{}).message
+	case Gemini:
+		r.message, r.repeated = (&gemini{}).message, true
+	default:
+		r.message = claudeCode
+	}
+	return r
+}
+
+func (r *reader) lines(in io.Reader, at int64) iter.Seq2[Turn, error] {
+	return func(yield func(Turn, error) bool) {
+		buffered := bufio.NewReaderSize(in, 1<<16)
+		seen := map[string]bool{}
+		for {
+			line, length, err := record(buffered)
+			if turn, ok := r.message(line, at); ok && !seen[turn.ID] {
+				seen[turn.ID] = r.repeated
+				if turn.Text = said(turn.Text); turn.Text != "" && !yield(turn, nil) {
+					return
+				}
+			}
+			at += length
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield(Turn{}, err)
+				return
+			}
+		}
+	}
+}
+
+// record reads a line and its length with the line end. The line is nil if it is longer than mostRecord.
+func record(in *bufio.Reader) (line []byte, length int64, err error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		length += int64(len(part))
+		if length <= mostRecord {
+			line = append(line, part...)
+		} else {
+			line = nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, length, err
+		}
+	}
+}
+
+// final keeps of several messages of an agent in a row the last one.
+func final(turns iter.Seq2[Turn, error]) iter.Seq2[Turn, error] {
+	return func(yield func(Turn, error) bool) {
+		var last *Turn // of the agent
+		for turn, err := range turns {
+			if err != nil {
+				yield(turn, err)
+				return
+			}
+			if last != nil && (turn.Role != Agent || turn.Thread != last.Thread) && !yield(*last, nil) {
+				return
+			}
+			last = nil
+			if turn.Role == Agent {
+				last = &turn
+			} else if !yield(turn, nil) {
+				return
+			}
+		}
+		if last != nil {
+			yield(*last, nil)
+		}
+	}
+}
+
+var (
+	// inserted is what programs put into messages, with what is between the tags.
+	inserted = regexp.MustCompile(`(?s)<(system-reminder|environment_context|user_instructions|permissions instructions|collaboration_mode|INSTRUCTIONS|memories)>.*?</(system-reminder|environment_context|user_instructions|permissions instructions|collaboration_mode|INSTRUCTIONS|memories)>`)
+	// notes are the beginnings of messages that nobody said.
+	notes = regexp.MustCompile(`^(<(command-|local-command|bash-|task-notification|turn_aborted)|\[Request interrupted|Caveat: The messages below|# AGENTS\.md instructions|This session is being continued from)`)
+)
+
+// said returns the part of a message that somebody said, or "".
+func said(text string) string {
+	text = strings.TrimSpace(inserted.ReplaceAllString(strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", ""), ""))
+	if notes.MatchString(text) {
+		return ""
+	}
+	return text
+}
+
+// parts is a text, or a list of parts of which some are texts.
+type parts string
+
+// UnmarshalJSON implements json.Unmarshaler. Parts that are no texts are left out.
+func (p *parts) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		*p = parts(text)
+		return nil
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(data, &list) != nil {
+		return nil
+	}
+	var texts []string
+	for _, one := range list {
+		var part struct {
+			Type string
+			Text string
+		}
+		if json.Unmarshal(one, &text) == nil {
+			texts = append(texts, text)
+		} else if json.Unmarshal(one, &part) == nil && (part.Type == "" || strings.HasSuffix(part.Type, "text")) && part.Text != "" {
+			texts = append(texts, part.Text)
+		}
+	}
+	*p = parts(strings.Join(texts, "\n\n"))
+	return nil
+}
+
+// moment parses a time of RFC 3339, or seconds since 1970.
+type moment struct{ time.Time }
+
+// UnmarshalJSON implements json.Unmarshaler. What is no time is the zero time.
+func (m *moment) UnmarshalJSON(data []byte) error {
+	var text string
+	var seconds float64
+	if json.Unmarshal(data, &text) == nil {
+		m.Time, _ = time.Parse(time.RFC3339Nano, text)
+	} else if json.Unmarshal(data, &seconds) == nil && seconds > 0 {
+		m.Time = time.UnixMicro(int64(seconds * 1e6)).UTC()
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package transcript_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/triskele/triskele/services/agents/transcript"
+)
+
+// texts of each format, as the programs write them, with the turns in them: role, folder or title, text.
+var texts = map[transcript.Format]struct {
+	text  string
+	turns []string
+}{
+	transcript.ClaudeCode: {`{"type":"summary","summary":"Cranes","leafUuid":"x"}
+{"type":"file-history-snapshot","messageId":"m","snapshot":{}}
+{"parentUuid":null,"isSidechain":false,"userType":"external","cwd":"/work/harbour","sessionId":"s1","version":"2.1.0","gitBranch":"main","type":"user","message":{"role":"user","content":"When is the crane serviced?<system-reminder>Be brief.</system-reminder>"},"uuid":"u1","timestamp":"2026-03-01T08:30:00.123Z"}
+{"parentUuid":"u1","isSidechain":false,"cwd":"/work/harbour","sessionId":"s1","type":"assistant","message":{"model":"m","role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"I look at the plan."}]},"uuid":"a1","timestamp":"2026-03-01T08:30:01Z"}
+{"parentUuid":"a1","isSidechain":false,"cwd":"/work/harbour","sessionId":"s1","type":"assistant","message":{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"Read","input":{"file_path":"/plan"}}]},"uuid":"a2","timestamp":"2026-03-01T08:30:02Z"}
+{"parentUuid":"a2","isSidechain":false,"cwd":"/work/harbour","sessionId":"s1","type":"user","message":{"role":"user","content":[{"tool_use_id":"t","type":"tool_result","content":"plan: spring"}]},"uuid":"u2","timestamp":"2026-03-01T08:30:03Z"}
+{"parentUuid":"u2","isSidechain":true,"cwd":"/work/harbour","sessionId":"s1","type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"from a sub-agent"}]},"uuid":"a3","timestamp":"2026-03-01T08:30:04Z"}
+{"parentUuid":"u2","isSidechain":false,"cwd":"/work/harbour","sessionId":"s1","type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"In spring."}]},"uuid":"a4","timestamp":"2026-03-01T08:30:05Z"}
+{"parentUuid":"a4","isSidechain":false,"isMeta":true,"cwd":"/work/harbour","sessionId":"s1","type":"user","message":{"role":"user","content":"meta"},"uuid":"u3","timestamp":"2026-03-01T08:31:00Z"}
+{"parentUuid":"a4","isSidechain":false,"cwd":"/work/harbour","sessionId":"s1","type":"user","message":{"role":"user","content":"<command-name>/clear</command-name>"},"uuid":"u4","timestamp":"2026-03-01T08:31:00Z"}
+not JSON
+{"parentUuid":"a4","isSidechain":false,"cwd":"/work/harbour","sessionId":"s1","type":"user","message":{"role":"user","content":[{"type":"text","text":"And the pier?"},{"type":"image","source":{}}]},"uuid":"u5","timestamp":"2026-03-01T08:32:00Z"}
+`, []string{"s1/u1 user /work/harbour 08:30:00 When is the crane serviced?", "s1/a4 agent /work/harbour 08:30:05 In spring.", "s1/u5 user /work/harbour 08:32:00 And the pier?"}},
+	transcript.Codex: {`{"timestamp":"2026-03-01T08:30:00Z","type":"session_meta","payload":{"id":"s2","cwd":"/work/harbour","originator":"codex_cli_rs","cli_version":"0.149.0"}}
+{"timestamp":"2026-03-01T08:30:00Z","type":"response_item","payload":{"type":"message","role":"developer","content":[{"type":"input_text","text":"be good"}]}}
+{"timestamp":"2026-03-01T08:30:00Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"<environment_context>\n<cwd>/work/harbour</cwd>\n</environment_context>"}]}}
+{"timestamp":"2026-03-01T08:30:01Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"When is the crane serviced?"}]}}
+{"timestamp":"2026-03-01T08:30:01Z","type":"event_msg","payload":{"type":"user_message","message":"When is the crane serviced?"}}
+{"timestamp":"2026-03-01T08:30:02Z","type":"response_item","payload":{"type":"reasoning","summary":[],"encrypted_content":"x"}}
+{"timestamp":"2026-03-01T08:30:03Z","type":"response_item","payload":{"type":"function_call","name":"shell","arguments":"{}","call_id":"c"}}
+{"timestamp":"2026-03-01T08:30:05Z","type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"In spring."}],"phase":"final_answer"}}
+`, []string{"s2/532 user /work/harbour 08:30:01 When is the crane serviced?", "s2/1105 agent /work/harbour 08:30:05 In spring."}},
+	transcript.Gemini: {`{"sessionId":"s3","projectHash":"abc","startTime":"2026-03-01T08:30:00Z","lastUpdated":"2026-03-01T08:30:00Z","kind":"main"}
+{"id":"m1","timestamp":"2026-03-01T08:30:01Z","type":"user","content":[{"text":"When is the crane serviced?"}]}
+{"$set":{"lastUpdated":"2026-03-01T08:30:01Z"}}
+{"id":"m2","timestamp":"2026-03-01T08:30:02Z","type":"info","content":"an update is there"}
+{"id":"m3","timestamp":"2026-03-01T08:30:05Z","type":"gemini","content":"In spring.","model":"g"}
+{"id":"m3","timestamp":"2026-03-01T08:30:05Z","type":"gemini","content":"In spring.","model":"g","tokens":{"input":1}}
+`, []string{"s3/m1 user  08:30:01 When is the crane serviced?", "s3/m3 agent  08:30:05 In spring."}},
+	transcript.Claude: {`[{"uuid":"c1","name":"Cranes","created_at":"2026-03-01T08:30:00Z","chat_messages":[
+ {"uuid":"m1","text":"When is the crane serviced?","content":[{"type":"text","text":"When is the crane serviced?"}],"sender":"human","created_at":"2026-03-01T08:30:00.5Z","attachments":[]},
+ {"uuid":"m2","text":"In spring.","sender":"assistant","created_at":"2026-03-01T08:30:05Z"}]},
+ {"uuid":"c2","name":"","chat_messages":[]}]`, []string{"c1/m1 user Cranes 08:30:00 When is the crane serviced?", "c1/m2 agent Cranes 08:30:05 In spring."}},
+	transcript.ChatGPT: {`[{"title":"Cranes","create_time":1772353800.5,"conversation_id":"g1","current_node":"n4","mapping":{
+ "root":{"id":"root","message":null,"parent":null,"children":["n0"]},
+ "n0":{"id":"n0","message":{"id":"n0","author":{"role":"system"},"content":{"content_type":"text","parts":[""]},"metadata":{"is_visually_hidden_from_conversation":true}},"parent":"root","children":["n1"]},
+ "n1":{"id":"n1","message":{"id":"n1","author":{"role":"user"},"create_time":1772353801.25,"content":{"content_type":"text","parts":["When is the crane serviced?"]},"metadata":{},"recipient":"all"},"parent":"n0","children":["n2","n3"]},
+ "n2":{"id":"n2","message":{"id":"n2","author":{"role":"assistant"},"create_time":1772353802,"content":{"content_type":"text","parts":["an answer that was thrown away"]},"recipient":"all"},"parent":"n1","children":[]},
+ "n3":{"id":"n3","message":{"id":"n3","author":{"role":"assistant"},"create_time":1772353803,"content":{"content_type":"code","text":"search()"},"recipient":"browser"},"parent":"n1","children":["n4"]},
+ "n4":{"id":"n4","message":{"id":"n4","author":{"role":"assistant"},"create_time":1772353805,"content":{"content_type":"multimodal_text","parts":[{"content_type":"image_asset_pointer"},"In spring."]},"recipient":"all"},"parent":"n3","children":[]}}}]`,
+		[]string{"g1/n1 user Cranes 08:30:01 When is the crane serviced?", "g1/n4 agent Cranes 08:30:05 In spring."}},
+}
+
+// olderGemini is a session of a Gemini CLI that writes one object.
+const olderGemini = `{
+  "sessionId": "s3",
+  "projectHash": "abc",
+  "messages": [
+    {"id": "m1", "timestamp": "2026-03-01T08:30:01Z", "type": "user", "content": "When is the crane serviced?"},
+    {"id": "m3", "timestamp": "2026-03-01T08:30:05Z", "type": "gemini", "content": "In spring."}
+  ]
+}`
+
+func show(t transcript.Turn) string {
+	about := t.Folder + t.Title
+	return fmt.Sprintf("%s/%s %s %s %s %s", t.Thread, t.ID, t.Role, about, t.At.UTC().Format("15:04:05"), t.Text)
+}
+
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	check := func(format transcript.Format, text string, want []string) {
+		var got []string
+		for turn, err := range transcript.Read(format, strings.NewReader(text)) {
+			if err != nil {
+				t.Fatalf("%s: %v", format, err)
+			}
+			got = append(got, show(turn))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", format, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	for format, x := range texts {
+		check(format, x.text, x.turns)
+	}
+	check(transcript.Gemini, olderGemini, texts[transcript.Gemini].turns)
+}
+
+// A file that grows is read in parts, at any place where a part ends, with each turn once. Only what an agent says last in a part can
+// be more than in the whole: it may go on in the next part.
+func TestDeltas(t *testing.T) {
+	t.Parallel()
+	for _, format := range []transcript.Format{transcript.ClaudeCode, transcript.Codex, transcript.Gemini} {
+		x := texts[format]
+		for cut := 1; cut < len(x.text); cut += 41 {
+			path := filepath.Join(t.TempDir(), "session.jsonl")
+			var got []string
+			from := int64(0)
+			for _, text := range []string{x.text[:cut], x.text, x.text} {
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				turns, next, err := transcript.Delta(path, from)
+				if err != nil && text == x.text {
+					t.Fatalf("%s: %v", format, err)
+				}
+				if from = next; err != nil {
+					from = 0
+				}
+				for _, turn := range turns {
+					if one := show(turn); !strings.Contains(one, "I look at the plan") && !slices.Contains(got, one) {
+						got = append(got, one)
+					}
+				}
+			}
+			if !slices.Equal(got, x.turns) || from != int64(len(x.text)) {
+				t.Errorf("%s cut at %d: got\n%s\nwant\n%s\nposition %d, want %d", format, cut, strings.Join(got, "\n"), strings.Join(x.turns, "\n"), from, len(x.text))
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "session.json")
+	if err := os.WriteFile(path, []byte(olderGemini), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if turns, next, err := transcript.Delta(path, 0); len(turns) != 2 || next != 0 || err != nil {
+		t.Errorf("one object: %v, %d, %v", turns, next, err)
+	}
+	if err := os.WriteFile(path, []byte("hello\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := transcript.Delta(path, 0); err == nil || !strings.Contains(err.Error(), "no transcript") {
+		t.Errorf("another file: %v", err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for format, x := range texts {
+		f.Add(string(format), x.text)
+	}
+	f.Fuzz(func(t *testing.T, format, text string) {
+		for turn, err := range transcript.Read(transcript.Format(format), strings.NewReader(text)) {
+			if err == nil && (turn.Text == "" || (turn.Role != transcript.User && turn.Role != transcript.Agent)) {
+				t.Errorf("got %+v", turn)
+			}
+		}
+	})
+}
