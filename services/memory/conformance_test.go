@@ -35,6 +35,8 @@ func full(namespace string) record.Record {
 		r.ExpiresAt = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
 		r.IdempotencyKey = "door-1"
 		r.Links = []record.Link{{Target: uuid.UUID{1}, Relation: "opens"}, {Target: uuid.UUID{2}, Relation: "mentions"}}
+		r.Thread, r.Position = "notes/door.md", new(int64)
+		*r.Position = 1<<53 - 1
 	})
 }
 
@@ -63,7 +65,7 @@ func TestInsertRoundTrip(t *testing.T) {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
 		got := get(t, f, "acme/bot", bare.ID)
-		if got.Content != "x" || !got.OccurredAt.IsZero() || !got.ExpiresAt.IsZero() || got.SupersededBy != uuid.Nil || got.IdempotencyKey != "" || len(got.Metadata) != 0 {
+		if got.Thread != "" || got.Position != nil || got.Content != "x" || !got.OccurredAt.IsZero() || !got.ExpiresAt.IsZero() || got.SupersededBy != uuid.Nil || got.IdempotencyKey != "" || len(got.Metadata) != 0 {
 			t.Errorf("bare record came back as %+v", got)
 		}
 	})
@@ -199,7 +201,8 @@ func TestConcurrentUpdatesLoseNothing(t *testing.T) {
 func TestSupersede(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		old := storetest.Record("n", "the door is green", nil)
+		place := int64(3)
+		old := storetest.Record("n", "the door is green", func(r *record.Record) { r.Thread, r.Position = "talk", &place })
 		f.Insert(t, old)
 		replacement := storetest.Record("n", "the door is blue", func(r *record.Record) { r.IdempotencyKey = "blue" })
 		if _, _, err := f.Memory.Supersede(t.Context(), old.ID, 7, replacement); !errors.Is(err, memory.ErrRevision) {
@@ -209,6 +212,9 @@ func TestSupersede(t *testing.T) {
 			t.Fatal("the replacement was stored although the call failed")
 		}
 		stored, was, err := f.Memory.Supersede(t.Context(), old.ID, 1, replacement)
+		if err == nil && (stored.Thread != "talk" || stored.Position == nil || *stored.Position != 3) {
+			t.Errorf("the replacement is in thread %q at %v, want the place of the old one", stored.Thread, stored.Position)
+		}
 		if err != nil || stored.Supersedes != old.ID || was.SupersededBy != stored.ID || was.Revision != 2 {
 			t.Fatalf("supersede: %+v, %+v, %v", stored, was, err)
 		}

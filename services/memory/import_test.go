@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/triskele/triskele/fuser/platform/revision"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -139,6 +140,46 @@ func TestImport(t *testing.T) {
 			if status.Code(err) != codes.AlreadyExists || status.Convert(err).Message() != fmt.Sprintf("memories[1]: its id or idempotency_key belongs to memory %s, whose contents differ", stored.GetIds()[0]) {
 				t.Errorf("%s of a conflict: %v", name, err)
 			}
+		}
+	})
+}
+
+// TestThreads has the server refuse threads and positions that mean nothing, and change those of a memory.
+func TestThreads(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		c, at := f.Client(t), func(n int64) *int64 { return &n }
+		for want, memories := range map[string][]*triskelev1.Memory{
+			"memories[1].thread: must be in one namespace: memories[0] has it in n": {{Namespace: "n", Content: "a", Thread: "talk"}, {Namespace: "m", Content: "b", Thread: "talk"}},
+			"position: must not be set without a thread":                            {{Namespace: "n", Content: "a", Position: at(1)}},
+			"memories[0].position": {{Namespace: "n", Content: "a", Thread: "talk", Position: at(-1)}},
+			"memories[0].thread":   {{Namespace: "n", Content: "a", Thread: strings.Repeat("x", 513)}},
+		} {
+			if _, err := importAll(t, c, &triskelev1.ImportRequest{Memories: memories}); status.Code(err) != codes.InvalidArgument || !strings.Contains(status.Convert(err).Message(), want) {
+				t.Errorf("got %v, want INVALID_ARGUMENT with %q", err, want)
+			}
+		}
+		if _, err := importAll(t, c, &triskelev1.ImportRequest{Memories: []*triskelev1.Memory{
+			{Namespace: "n", Content: "a", Thread: "talk", Position: at(5)}, {Namespace: "n", Content: "b", Thread: "talk", Position: at(5)}, {Namespace: "n", Content: "c", Thread: "talk", Position: at(1)},
+		}}); err != nil {
+			t.Errorf("positions that clash and go back: %v", err)
+		}
+		stored, err := c.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "n", Content: "d", Thread: "talk", Position: at(7)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		change := func(m *triskelev1.Memory, paths ...string) (*triskelev1.Memory, error) {
+			resp, err := c.Update(t.Context(), &triskelev1.UpdateRequest{Namespace: "n", Id: stored.GetMemory().GetId(), Memory: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}})
+			return resp.GetMemory(), err
+		}
+		if m, err := change(&triskelev1.Memory{Position: at(8)}, "position"); err != nil || m.GetPosition() != 8 || m.GetThread() != "talk" {
+			t.Errorf("moved: got %v, %v", m, err)
+		}
+		if m, err := change(&triskelev1.Memory{}, "thread"); err != nil || m.GetThread() != "" || m.Position != nil {
+			t.Errorf("taken out: got %v, %v", m, err)
+		}
+		if m, err := change(&triskelev1.Memory{Position: at(1)}, "position"); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("a position without a thread: got %v, %v", m, err)
 		}
 	})
 }

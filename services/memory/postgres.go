@@ -122,8 +122,8 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 	for i, r := range plan.fresh {
 		batch.Queue(`
 			INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive,
-				source, created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) RETURNING sequence`,
+				source, created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links, thread, position)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22) RETURNING sequence`,
 			columns(r)...).QueryRow(func(row pgx.Row) error { return row.Scan(&plan.fresh[i].Sequence) })
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
@@ -181,7 +181,7 @@ func columns(r record.Record) []any {
 	return []any{
 		r.Namespace, r.ID, r.Content, r.Title, list(r.Keywords), list(r.Tags), r.Category, metadata, r.Importance, r.Sensitive,
 		r.Source, r.CreatedAt, r.UpdatedAt, orNull(r.OccurredAt), orNull(r.ExpiresAt), orNull(r.Supersedes), orNull(r.SupersededBy),
-		r.Revision, orNull(r.IdempotencyKey), list(r.Links),
+		r.Revision, orNull(r.IdempotencyKey), list(r.Links), r.Thread, r.Position,
 	}
 }
 
@@ -226,7 +226,7 @@ func (tx postgresTx) replace(ctx context.Context, r *record.Record) error {
 	if err := tx.QueryRow(ctx, `
 		UPDATE memory.memories SET content = $3, title = $4, expanded_keywords = $5, tags = $6, category = $7, metadata = $8, importance = $9,
 			sensitive = $10, source = $11, created_at = $12, updated_at = $13, occurred_at = $14, expires_at = $15, supersedes = $16,
-			superseded_by = $17, revision = $18, idempotency_key = $19, links = $20,
+			superseded_by = $17, revision = $18, idempotency_key = $19, links = $20, thread = $21, position = $22,
 			sequence = nextval('memory.write_sequence')
 		WHERE namespace = $1 AND id = $2 RETURNING sequence`, columns(*r)...).Scan(&r.Sequence); err != nil {
 		return err

@@ -182,6 +182,12 @@ var updatable = map[string]func(to *record.Record, from record.Record){
 	"occurred_at":       func(to *record.Record, from record.Record) { to.OccurredAt = from.OccurredAt },
 	"expires_at":        func(to *record.Record, from record.Record) { to.ExpiresAt = from.ExpiresAt },
 	"links":             func(to *record.Record, from record.Record) { to.Links = from.Links },
+	"position":          func(to *record.Record, from record.Record) { to.Position = from.Position },
+	"thread": func(to *record.Record, from record.Record) {
+		if to.Thread = from.Thread; to.Thread == "" {
+			to.Position = nil
+		}
+	},
 }
 
 // Update implements triskelev1.MemoryServiceServer.
@@ -196,7 +202,7 @@ func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (_ *
 	}
 	for _, path := range paths {
 		if updatable[path] == nil {
-			return nil, rpc.Invalid("update_mask", "must name only fields that can be updated: content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, occurred_at, expires_at, links")
+			return nil, rpc.Invalid("update_mask", "must name only fields that can be updated: content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, occurred_at, expires_at, links, thread, position")
 		}
 	}
 	changed, err := fromProto("memory", req.GetMemory())
@@ -480,6 +486,9 @@ func (s *Server) importBatch(ctx context.Context, store func(context.Context, []
 			return nil, err
 		}
 	}
+	if err := checkThreads(records); err != nil {
+		return nil, err
+	}
 	inserted, err := store(ctx, records)
 	var conflict *ConflictError
 	switch {
@@ -489,6 +498,24 @@ func (s *Server) importBatch(ctx context.Context, store func(context.Context, []
 		return nil, publicError("memories", err)
 	}
 	return inserted, nil
+}
+
+// checkThreads refuses a batch with one thread in two namespaces. Each namespace has threads of its own, so a memory of such a
+// batch would stand alone in one of them.
+func checkThreads(records []record.Record) error {
+	first := map[string]int{}
+	for i, r := range records {
+		if r.Thread == "" {
+			continue
+		}
+		j, known := first[r.Thread]
+		if !known {
+			first[r.Thread] = i
+		} else if of := records[j].Namespace; of != r.Namespace {
+			return rpc.Invalid(fmt.Sprintf("memories[%d].thread", i), fmt.Sprintf("must be in one namespace: memories[%d] has it in %s", j, of))
+		}
+	}
+	return nil
 }
 
 // batchToken returns the token of a batch's writes to its last record's namespace.

@@ -73,8 +73,8 @@ func (tx sqliteTx) insert(ctx context.Context, records []record.Record) ([]Inser
 	}
 	insert, err := tx.PrepareContext(ctx, `
 		INSERT INTO memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source,
-			created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links, sequence)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+			created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links, sequence, thread, position)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func sqliteColumns(r record.Record) ([]any, error) {
 		r.Namespace, r.ID[:], r.Content, r.Title, texts[0], texts[1], r.Category, texts[2], r.Importance, r.Sensitive, r.Source,
 		sqlite.Micros(r.CreatedAt), sqlite.Micros(r.UpdatedAt), sqlite.Micros(r.OccurredAt), sqlite.Micros(r.ExpiresAt),
 		sqlite.ID(r.Supersedes), sqlite.ID(r.SupersededBy), r.Revision, orNull(r.IdempotencyKey),
-		texts[3], r.Sequence,
+		texts[3], r.Sequence, r.Thread, r.Position,
 	}, nil
 }
 
@@ -189,7 +189,7 @@ func (tx sqliteTx) replace(ctx context.Context, r *record.Record) error {
 	if _, err := tx.ExecContext(ctx, `
 		UPDATE memories SET content = ?3, title = ?4, expanded_keywords = ?5, tags = ?6, category = ?7, metadata = ?8, importance = ?9,
 			sensitive = ?10, source = ?11, created_at = ?12, updated_at = ?13, occurred_at = ?14, expires_at = ?15, supersedes = ?16,
-			superseded_by = ?17, revision = ?18, idempotency_key = ?19, links = ?20, sequence = ?21
+			superseded_by = ?17, revision = ?18, idempotency_key = ?19, links = ?20, sequence = ?21, thread = ?22, position = ?23
 		WHERE namespace = ?1 AND id = ?2`, values...); err != nil {
 		return err
 	}

@@ -153,6 +153,9 @@ func supersede(ctx context.Context, tx transaction, id uuid.UUID, expected int64
 		return stored, old, ErrRevision
 	}
 	replacement.Supersedes = id
+	if replacement.Thread == "" {
+		replacement.Thread, replacement.Position = current.Thread, current.Position
+	}
 	inserted, err := tx.insert(ctx, []record.Record{replacement})
 	if err != nil {
 		return stored, old, err

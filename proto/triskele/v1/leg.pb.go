@@ -351,7 +351,9 @@ type SearchRequest struct {
 	VectorModel string `protobuf:"bytes,23,opt,name=vector_model,json=vectorModel,proto3" json:"vector_model,omitempty"`
 	// Id of the memory of the namespace whose text the query is. Once that memory is sensitive or gone, the leg sends the
 	// query to no server.
-	TextOf        string `protobuf:"bytes,24,opt,name=text_of,json=textOf,proto3" json:"text_of,omitempty"`
+	TextOf string `protobuf:"bytes,24,opt,name=text_of,json=textOf,proto3" json:"text_of,omitempty"`
+	// For the lexical and the dense leg: how much a memory borrows from its neighbours in its thread, as LegOptions.borrow.
+	Borrow        *float64 `protobuf:"fixed64,50,opt,name=borrow,proto3,oneof" json:"borrow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -505,6 +507,13 @@ func (x *SearchRequest) GetTextOf() string {
 	return ""
 }
 
+func (x *SearchRequest) GetBorrow() float64 {
+	if x != nil && x.Borrow != nil {
+		return *x.Borrow
+	}
+	return 0
+}
+
 // PathStep is a stop on the way from a query to a memory: a concept or a memory.
 type PathStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -585,7 +594,10 @@ type LegHit struct {
 	Path []*PathStep `protobuf:"bytes,20,rep,name=path,proto3" json:"path,omitempty"`
 	// How many entities that the query names this memory mentions itself, for entity boosts: concepts that are a title, a tag or
 	// a keyword of some memory, or part of a fact. A name that was only found in texts is none.
-	Concepts      int32 `protobuf:"varint,21,opt,name=concepts,proto3" json:"concepts,omitempty"`
+	Concepts int32 `protobuf:"varint,21,opt,name=concepts,proto3" json:"concepts,omitempty"`
+	// What the memory's own text scores, without what its neighbours in its thread lend. Equal to score if they lend nothing.
+	// min_score is compared with it.
+	OwnScore      float64 `protobuf:"fixed64,50,opt,name=own_score,json=ownScore,proto3" json:"own_score,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -672,6 +684,13 @@ func (x *LegHit) GetPath() []*PathStep {
 func (x *LegHit) GetConcepts() int32 {
 	if x != nil {
 		return x.Concepts
+	}
+	return 0
+}
+
+func (x *LegHit) GetOwnScore() float64 {
+	if x != nil {
+		return x.OwnScore
 	}
 	return 0
 }
@@ -839,7 +858,10 @@ type ScoreByIdsRequest struct {
 	// As in SearchRequest.
 	Scorer Scorer `protobuf:"varint,5,opt,name=scorer,proto3,enum=triskele.v1.Scorer" json:"scorer,omitempty"`
 	// As in SearchRequest.
-	TextOf        string `protobuf:"bytes,6,opt,name=text_of,json=textOf,proto3" json:"text_of,omitempty"`
+	TextOf string `protobuf:"bytes,6,opt,name=text_of,json=textOf,proto3" json:"text_of,omitempty"`
+	// As in SearchRequest: only what passes the filter lends.
+	Filter        *Filter  `protobuf:"bytes,50,opt,name=filter,proto3" json:"filter,omitempty"`
+	Borrow        *float64 `protobuf:"fixed64,51,opt,name=borrow,proto3,oneof" json:"borrow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -914,6 +936,20 @@ func (x *ScoreByIdsRequest) GetTextOf() string {
 		return x.TextOf
 	}
 	return ""
+}
+
+func (x *ScoreByIdsRequest) GetFilter() *Filter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *ScoreByIdsRequest) GetBorrow() float64 {
+	if x != nil && x.Borrow != nil {
+		return *x.Borrow
+	}
+	return 0
 }
 
 type ScoreByIdsResponse struct {
@@ -1113,9 +1149,11 @@ func (x *GetIndexStatusResponse) GetStandbyLag() *durationpb.Duration {
 }
 
 type ScoreByIdsResponse_Score struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Score         float64                `protobuf:"fixed64,2,opt,name=score,proto3" json:"score,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Score float64                `protobuf:"fixed64,2,opt,name=score,proto3" json:"score,omitempty"`
+	// As LegHit.own_score.
+	OwnScore      float64 `protobuf:"fixed64,50,opt,name=own_score,json=ownScore,proto3" json:"own_score,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1164,6 +1202,13 @@ func (x *ScoreByIdsResponse_Score) GetScore() float64 {
 	return 0
 }
 
+func (x *ScoreByIdsResponse_Score) GetOwnScore() float64 {
+	if x != nil {
+		return x.OwnScore
+	}
+	return 0
+}
+
 var File_triskele_v1_leg_proto protoreflect.FileDescriptor
 
 const file_triskele_v1_leg_proto_rawDesc = "" +
@@ -1171,7 +1216,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x15triskele/v1/leg.proto\x12\vtriskele.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18triskele/v1/memory.proto\x1a\x17triskele/v1/trace.proto\"?\n" +
 	"\x04Seed\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\x1d\n" +
-	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\x92\x06\n" +
+	"\x05score\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05score\"\xd3\x06\n" +
 	"\rSearchRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
@@ -1194,13 +1239,15 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x05as_of\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12\x18\n" +
 	"\aexplain\x18\x16 \x01(\bR\aexplain\x12+\n" +
 	"\fvector_model\x18\x17 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vvectorModel\x12$\n" +
-	"\atext_of\x18\x18 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06textOfB\f\n" +
+	"\atext_of\x18\x18 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06textOf\x124\n" +
+	"\x06borrow\x182 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\x10@)\x00\x00\x00\x00\x00\x00\x00\x00H\x01R\x06borrow\x88\x01\x01B\f\n" +
 	"\n" +
-	"_min_score\"X\n" +
+	"_min_scoreB\t\n" +
+	"\a_borrow\"X\n" +
 	"\bPathStep\x12\x1a\n" +
 	"\brelation\x18\x01 \x01(\tR\brelation\x12\x18\n" +
 	"\aconcept\x18\x02 \x01(\tR\aconcept\x12\x16\n" +
-	"\x06memory\x18\x03 \x01(\tR\x06memory\"\xfa\x01\n" +
+	"\x06memory\x18\x03 \x01(\tR\x06memory\"\x97\x02\n" +
 	"\x06LegHit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\x05R\x04rank\x12\x14\n" +
@@ -1212,7 +1259,8 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x14\n" +
 	"\x05exact\x18\x06 \x01(\bR\x05exact\x12)\n" +
 	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\x12\x1a\n" +
-	"\bconcepts\x18\x15 \x01(\x05R\bconcepts\"\xd5\x03\n" +
+	"\bconcepts\x18\x15 \x01(\x05R\bconcepts\x12\x1b\n" +
+	"\town_score\x182 \x01(\x01R\bownScore\"\xd5\x03\n" +
 	"\x0eSearchResponse\x12'\n" +
 	"\x04hits\x18\x01 \x03(\v2\x13.triskele.v1.LegHitR\x04hits\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.triskele.v1.LegStateR\x05state\x12\x16\n" +
@@ -1227,7 +1275,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\fvector_model\x18\x14 \x01(\tR\vvectorModel\x12\x1a\n" +
 	"\bcoverage\x18\x15 \x01(\x01R\bcoverage\x12+\n" +
 	"\x03age\x18\x16 \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x12\n" +
-	"\x04away\x18\x17 \x01(\bR\x04away\"\xba\x02\n" +
+	"\x04away\x18\x17 \x01(\bR\x04away\"\xa8\x03\n" +
 	"\x11ScoreByIdsRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +
@@ -1237,14 +1285,18 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\x03ids\x18\x04 \x03(\tB\x10\xbaH\r\x92\x01\n" +
 	"\x10\xa0\x1f\"\x05r\x03\xb0\x01\x01R\x03ids\x125\n" +
 	"\x06scorer\x18\x05 \x01(\x0e2\x13.triskele.v1.ScorerB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06scorer\x12$\n" +
-	"\atext_of\x18\x06 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06textOf\"\xb9\x01\n" +
+	"\atext_of\x18\x06 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06textOf\x12+\n" +
+	"\x06filter\x182 \x01(\v2\x13.triskele.v1.FilterR\x06filter\x124\n" +
+	"\x06borrow\x183 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\x10@)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x06borrow\x88\x01\x01B\t\n" +
+	"\a_borrow\"\xd6\x01\n" +
 	"\x12ScoreByIdsResponse\x12=\n" +
 	"\x06scores\x18\x01 \x03(\v2%.triskele.v1.ScoreByIdsResponse.ScoreR\x06scores\x125\n" +
 	"\n" +
-	"score_kind\x18\x02 \x01(\x0e2\x16.triskele.v1.ScoreKindR\tscoreKind\x1a-\n" +
+	"score_kind\x18\x02 \x01(\x0e2\x16.triskele.v1.ScoreKindR\tscoreKind\x1aJ\n" +
 	"\x05Score\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05score\x18\x02 \x01(\x01R\x05score\"o\n" +
+	"\x05score\x18\x02 \x01(\x01R\x05score\x12\x1b\n" +
+	"\town_score\x182 \x01(\x01R\bownScore\"o\n" +
 	"\x15GetIndexStatusRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\"\xfb\x01\n" +
 	"\x16GetIndexStatusResponse\x12\x18\n" +
@@ -1336,21 +1388,22 @@ var file_triskele_v1_leg_proto_depIdxs = []int32{
 	17, // 11: triskele.v1.SearchResponse.spans:type_name -> triskele.v1.Span
 	16, // 12: triskele.v1.SearchResponse.age:type_name -> google.protobuf.Duration
 	3,  // 13: triskele.v1.ScoreByIdsRequest.scorer:type_name -> triskele.v1.Scorer
-	13, // 14: triskele.v1.ScoreByIdsResponse.scores:type_name -> triskele.v1.ScoreByIdsResponse.Score
-	1,  // 15: triskele.v1.ScoreByIdsResponse.score_kind:type_name -> triskele.v1.ScoreKind
-	16, // 16: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
-	16, // 17: triskele.v1.GetIndexStatusResponse.standby_lag:type_name -> google.protobuf.Duration
-	5,  // 18: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
-	9,  // 19: triskele.v1.LegService.ScoreByIds:input_type -> triskele.v1.ScoreByIdsRequest
-	11, // 20: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
-	8,  // 21: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
-	10, // 22: triskele.v1.LegService.ScoreByIds:output_type -> triskele.v1.ScoreByIdsResponse
-	12, // 23: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
-	21, // [21:24] is the sub-list for method output_type
-	18, // [18:21] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	14, // 14: triskele.v1.ScoreByIdsRequest.filter:type_name -> triskele.v1.Filter
+	13, // 15: triskele.v1.ScoreByIdsResponse.scores:type_name -> triskele.v1.ScoreByIdsResponse.Score
+	1,  // 16: triskele.v1.ScoreByIdsResponse.score_kind:type_name -> triskele.v1.ScoreKind
+	16, // 17: triskele.v1.GetIndexStatusResponse.lag:type_name -> google.protobuf.Duration
+	16, // 18: triskele.v1.GetIndexStatusResponse.standby_lag:type_name -> google.protobuf.Duration
+	5,  // 19: triskele.v1.LegService.Search:input_type -> triskele.v1.SearchRequest
+	9,  // 20: triskele.v1.LegService.ScoreByIds:input_type -> triskele.v1.ScoreByIdsRequest
+	11, // 21: triskele.v1.LegService.GetIndexStatus:input_type -> triskele.v1.GetIndexStatusRequest
+	8,  // 22: triskele.v1.LegService.Search:output_type -> triskele.v1.SearchResponse
+	10, // 23: triskele.v1.LegService.ScoreByIds:output_type -> triskele.v1.ScoreByIdsResponse
+	12, // 24: triskele.v1.LegService.GetIndexStatus:output_type -> triskele.v1.GetIndexStatusResponse
+	22, // [22:25] is the sub-list for method output_type
+	19, // [19:22] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_leg_proto_init() }
@@ -1361,6 +1414,7 @@ func file_triskele_v1_leg_proto_init() {
 	file_triskele_v1_memory_proto_init()
 	file_triskele_v1_trace_proto_init()
 	file_triskele_v1_leg_proto_msgTypes[1].OneofWrappers = []any{}
+	file_triskele_v1_leg_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

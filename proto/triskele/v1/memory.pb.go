@@ -179,8 +179,15 @@ type Memory struct {
 	// Chosen by the client to make a retried store harmless; unique within the namespace.
 	IdempotencyKey string  `protobuf:"bytes,19,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	Links          []*Link `protobuf:"bytes,20,rep,name=links,proto3" json:"links,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Name of the thread of the namespace that this memory is part of: a conversation, a document, a log. Recall lets a memory
+	// borrow from what stands beside it. A thread needs no declaration, and ends with its last memory. The replacement of a memory
+	// takes its place unless it names another thread.
+	Thread string `protobuf:"bytes,50,opt,name=thread,proto3" json:"thread,omitempty"`
+	// Place in the thread, the lowest first. Places may have gaps. Of equal places, the memory that was created first comes first.
+	// Memories without a place follow those with one, in the order of created_at.
+	Position      *int64 `protobuf:"varint,51,opt,name=position,proto3,oneof" json:"position,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Memory) Reset() {
@@ -351,6 +358,20 @@ func (x *Memory) GetLinks() []*Link {
 		return x.Links
 	}
 	return nil
+}
+
+func (x *Memory) GetThread() string {
+	if x != nil {
+		return x.Thread
+	}
+	return ""
+}
+
+func (x *Memory) GetPosition() int64 {
+	if x != nil && x.Position != nil {
+		return *x.Position
+	}
+	return 0
 }
 
 // Filter narrows a search or a listing. Conditions are joined by AND; an absent condition does not narrow.
@@ -566,7 +587,7 @@ type UpdateRequest struct {
 	// New values, for the fields named in the mask. Checked after they are merged into the stored memory.
 	Memory *Memory `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`
 	// Paths of: content, title, expanded_keywords, tags, category, metadata, importance, sensitive, source, occurred_at,
-	// expires_at, links.
+	// expires_at, links, thread, position.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// The revision the caller has seen; 0 updates whatever is current.
 	ExpectedRevision int64 `protobuf:"varint,5,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
@@ -2496,7 +2517,7 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\x04Link\x12 \n" +
 	"\x06target\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x06target\x12)\n" +
 	"\brelation\x18\x02 \x01(\tB\r\xbaH\n" +
-	"r\b \x01(@\xba\x01\x01\x00R\brelation\"\x88\b\n" +
+	"r\b \x01(@\xba\x01\x01\x00R\brelation\"\xdc\t\n" +
 	"\x06Memory\x12\x1b\n" +
 	"\x02id\x18\x01 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x02id\x12V\n" +
 	"\tnamespace\x18\x02 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12)\n" +
@@ -2527,8 +2548,12 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\rsuperseded_by\x18\x11 \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\fsupersededBy\x12#\n" +
 	"\brevision\x18\x12 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\brevision\x125\n" +
 	"\x0fidempotency_key\x18\x13 \x01(\tB\f\xbaH\tr\a(\x80\x01\xba\x01\x01\x00R\x0eidempotencyKey\x122\n" +
-	"\x05links\x18\x14 \x03(\v2\x11.triskele.v1.LinkB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x05linksB\r\n" +
-	"\v_importance\"\xfe\x03\n" +
+	"\x05links\x18\x14 \x03(\v2\x11.triskele.v1.LinkB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\x05links\x12$\n" +
+	"\x06thread\x182 \x01(\tB\f\xbaH\tr\a(\x80\x04\xba\x01\x01\x00R\x06thread\x121\n" +
+	"\bposition\x183 \x01(\x03B\x10\xbaH\r\"\v\x18\xff\xff\xff\xff\xff\xff\xff\x0f(\x00H\x01R\bposition\x88\x01\x01:l\xbaHi\x1ag\n" +
+	"\x0fmemory.position\x12*position: must not be set without a thread\x1a(!has(this.position) || this.thread != ''B\r\n" +
+	"\v_importanceB\v\n" +
+	"\t_position\"\xfe\x03\n" +
 	"\x06Filter\x120\n" +
 	"\btags_any\x18\x01 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10@\"\vr\t \x01(\x80\x01\xba\x01\x01\x00R\atagsAny\x120\n" +
 	"\btags_all\x18\x02 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10@\"\vr\t \x01(\x80\x01\xba\x01\x01\x00R\atagsAll\x124\n" +

@@ -345,7 +345,10 @@ type LegOptions struct {
 	// How much more the leg weighs for a query that it understands: weight is multiplied by 1 + trust * coverage, where coverage
 	// is the leg's own word, SearchResponse.coverage. It counts beside two other legs or more that found something, and raises no
 	// contribution above what those could give a memory together. 0 to 100.
-	Trust         *float64 `protobuf:"fixed64,21,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
+	Trust *float64 `protobuf:"fixed64,21,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
+	// For the lexical and the dense leg: how much a memory borrows from its neighbours in its thread, in multiples of what the
+	// leg lets them lend. 0 is nothing; unset means 1.
+	Borrow        *float64 `protobuf:"fixed64,50,opt,name=borrow,proto3,oneof" json:"borrow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -439,6 +442,13 @@ func (x *LegOptions) GetTraversal() Traversal {
 func (x *LegOptions) GetTrust() float64 {
 	if x != nil && x.Trust != nil {
 		return *x.Trust
+	}
+	return 0
+}
+
+func (x *LegOptions) GetBorrow() float64 {
+	if x != nil && x.Borrow != nil {
+		return *x.Borrow
 	}
 	return 0
 }
@@ -2284,7 +2294,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x02_kB\b\n" +
 	"\x06_alphaB\x12\n" +
 	"\x10_complete_scoresB\x0e\n" +
-	"\f_exact_bonus\"\x8d\x04\n" +
+	"\f_exact_bonus\"\xce\x04\n" +
 	"\n" +
 	"LegOptions\x12\x1d\n" +
 	"\aenabled\x18\x01 \x01(\bH\x00R\aenabled\x88\x01\x01\x124\n" +
@@ -2297,7 +2307,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05quota\x18\x0f \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00H\x04R\x05quota\x88\x01\x01\x12>\n" +
 	"\ttraversal\x18\x14 \x01(\x0e2\x16.triskele.v1.TraversalB\b\xbaH\x05\x82\x01\x02\x10\x01R\ttraversal\x122\n" +
-	"\x05trust\x18\x15 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00H\x05R\x05trust\x88\x01\x01B\n" +
+	"\x05trust\x18\x15 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00H\x05R\x05trust\x88\x01\x01\x124\n" +
+	"\x06borrow\x182 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\x10@)\x00\x00\x00\x00\x00\x00\x00\x00H\x06R\x06borrow\x88\x01\x01B\n" +
 	"\n" +
 	"\b_enabledB\t\n" +
 	"\a_weightB\b\n" +
@@ -2305,7 +2316,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\n" +
 	"_min_scoreB\b\n" +
 	"\x06_quotaB\b\n" +
-	"\x06_trust\"\x81\x01\n" +
+	"\x06_trustB\t\n" +
+	"\a_borrow\"\x81\x01\n" +
 	"\aRecency\x12/\n" +
 	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12E\n" +
 	"\thalf_life\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +

@@ -218,7 +218,7 @@ func Matches(f record.Filter, alias string, args *Args) string {
 // RecordColumns are the columns of memory.memories in the order that ScanRecord reads, for a row called m.
 const RecordColumns = `m.namespace, m.id, m.content, m.title, m.expanded_keywords, m.tags, m.category, m.metadata,
 	m.importance, m.sensitive, m.source, m.created_at, m.updated_at, m.occurred_at, m.expires_at, m.supersedes,
-	m.superseded_by, m.revision, m.idempotency_key, m.links, m.sequence`
+	m.superseded_by, m.revision, m.idempotency_key, m.links, m.sequence, m.thread, m.position`
 
 // ScanRecord reads a row of RecordColumns.
 func ScanRecord(row pgx.CollectableRow) (record.Record, error) { return ScanRecordAnd(row) }
@@ -233,7 +233,7 @@ func ScanRecordAnd(row pgx.CollectableRow, more ...any) (record.Record, error) {
 	err := row.Scan(append([]any{
 		&r.Namespace, &r.ID, &r.Content, &r.Title, &r.Keywords, &r.Tags, &r.Category, &r.Metadata, &r.Importance,
 		&r.Sensitive, &r.Source, &r.CreatedAt, &r.UpdatedAt, &occurred, &expires, &supersedes, &supersededBy, &r.Revision, &key,
-		&r.Links, &r.Sequence,
+		&r.Links, &r.Sequence, &r.Thread, &r.Position,
 	}, more...)...)
 	var wrong pgx.ScanArgError
 	if errors.As(err, &wrong) {

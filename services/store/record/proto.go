@@ -40,6 +40,8 @@ func FromProto(m *triskelev1.Memory) (Record, error) {
 		Source:         m.GetSource(),
 		Revision:       m.GetRevision(),
 		IdempotencyKey: m.GetIdempotencyKey(),
+		Thread:         m.GetThread(),
+		Position:       m.Position,
 	}
 	if r.Revision > MaxRevision {
 		return Record{}, &FieldError{"revision", fmt.Sprintf("must be at most %d", MaxRevision)}
@@ -189,6 +191,8 @@ func ToProto(r Record) (*triskelev1.Memory, error) {
 		SupersededBy:     idToProto(r.SupersededBy),
 		Revision:         r.Revision,
 		IdempotencyKey:   r.IdempotencyKey,
+		Thread:           r.Thread,
+		Position:         r.Position,
 	}
 	for _, l := range r.Links {
 		m.Links = append(m.Links, &triskelev1.Link{Target: l.Target.String(), Relation: l.Relation})

@@ -47,7 +47,9 @@ type Record struct {
 	Revision       int64 // from 1 to MaxRevision
 	IdempotencyKey string
 	Links          []Link
-	Sequence       int64 // number of the write that made this revision, from 1; set by the store
+	Thread         string // of the namespace; "" if the memory is part of none
+	Position       *int64 // in the thread; nil if it has none
+	Sequence       int64  // number of the write that made this revision, from 1; set by the store
 }
 
 // Link is an edge that the author of a memory drew to another one of the namespace, which need not exist.
@@ -82,6 +84,13 @@ func SameContents(a, b Record) bool {
 	return a.Namespace == b.Namespace && a.Content == b.Content && a.Title == b.Title && a.Category == b.Category &&
 		a.Importance == b.Importance && a.Sensitive == b.Sensitive && a.Source == b.Source && a.IdempotencyKey == b.IdempotencyKey &&
 		slices.Equal(a.Keywords, b.Keywords) && slices.Equal(a.Tags, b.Tags) && slices.Equal(a.Links, b.Links) &&
-		a.OccurredAt.Equal(b.OccurredAt) && a.ExpiresAt.Equal(b.ExpiresAt) &&
+		a.OccurredAt.Equal(b.OccurredAt) && a.ExpiresAt.Equal(b.ExpiresAt) && a.Thread == b.Thread && samePosition(a.Position, b.Position) &&
 		maps.EqualFunc(a.Metadata, b.Metadata, func(x, y any) bool { return reflect.DeepEqual(x, y) })
+}
+
+func samePosition(a, b *int64) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
 }

@@ -24,6 +24,7 @@ func TestRoundTrip(t *testing.T) {
 		CreatedAt: time.UnixMicro(1_700_000_000_123_456).UTC(), UpdatedAt: time.UnixMicro(1_700_000_001_000_000).UTC(),
 		OccurredAt: time.Unix(0, 0).UTC(), ExpiresAt: time.Unix(4e9, 0).UTC(),
 		Supersedes: uuid.New(), SupersededBy: uuid.New(), Revision: 3, IdempotencyKey: "i",
+		Thread: "talk", Position: new(int64),
 	}
 	m, err := record.ToProto(want)
 	if err != nil {

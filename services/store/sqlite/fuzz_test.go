@@ -19,7 +19,7 @@ func FuzzScanRecord(f *testing.F) {
 		values := []any{
 			"n", uuid.UUID{1}, content, content, list, list, content, metadata, importance, true, content,
 			sql.NullInt64{Int64: micros, Valid: true}, sql.NullInt64{Int64: micros, Valid: true}, sql.NullInt64{Int64: micros, Valid: true}, sql.NullInt64{},
-			uuid.NullUUID{}, uuid.NullUUID{}, revision, sql.NullString{String: content, Valid: true}, links, revision,
+			uuid.NullUUID{}, uuid.NullUUID{}, revision, sql.NullString{String: content, Valid: true}, links, revision, content, &revision,
 		}
 		r, err := sqlite.ScanRecord(func(targets ...any) error {
 			for i, target := range targets {
@@ -32,6 +32,8 @@ func FuzzScanRecord(f *testing.F) {
 					*to = values[i].(float64)
 				case *bool:
 					*to = values[i].(bool)
+				case **int64:
+					*to = values[i].(*int64)
 				case *int64:
 					*to = values[i].(int64)
 				case *sql.NullInt64:

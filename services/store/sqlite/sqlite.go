@@ -229,7 +229,7 @@ func Matches(f record.Filter, alias string, args *Args) string {
 // RecordColumns are the columns of memories in the order that ScanRecord reads, for a row called m.
 const RecordColumns = `m.namespace, m.id, m.content, m.title, m.expanded_keywords, m.tags, m.category, m.metadata,
 	m.importance, m.sensitive, m.source, m.created_at, m.updated_at, m.occurred_at, m.expires_at, m.supersedes,
-	m.superseded_by, m.revision, m.idempotency_key, m.links, m.sequence`
+	m.superseded_by, m.revision, m.idempotency_key, m.links, m.sequence, m.thread, m.position`
 
 // ScanRecord reads a row of RecordColumns, followed by any other targets. A row that cannot be decoded is a
 // *record.UndecodableError.
@@ -244,6 +244,7 @@ func ScanRecord(scan func(...any) error, more ...any) (record.Record, error) {
 	targets := []any{
 		&r.Namespace, &r.ID, &r.Content, &r.Title, &keywords, &tags, &r.Category, &metadata, &r.Importance, &r.Sensitive,
 		&r.Source, &created, &updated, &occurred, &expiry, &supersedes, &supersededBy, &r.Revision, &key, &links, &r.Sequence,
+		&r.Thread, &r.Position,
 	}
 	if err := scan(append(targets, more...)...); err != nil {
 		if r.ID != uuid.Nil { // the id was read, so a later column is bad
@@ -256,7 +257,7 @@ func ScanRecord(scan func(...any) error, more ...any) (record.Record, error) {
 		to         any // nil unless the column is JSON
 	}{
 		{"content", r.Content, nil}, {"title", r.Title, nil}, {"category", r.Category, nil}, {"source", r.Source, nil},
-		{"idempotency_key", key.String, nil}, {"expanded_keywords", keywords, &r.Keywords}, {"tags", tags, &r.Tags},
+		{"idempotency_key", key.String, nil}, {"thread", r.Thread, nil}, {"expanded_keywords", keywords, &r.Keywords}, {"tags", tags, &r.Tags},
 		{"metadata", metadata, &r.Metadata}, {"links", links, &r.Links},
 	} {
 		// SQLite accepts any bytes as text.
