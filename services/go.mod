@@ -24,6 +24,7 @@ require (
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/sony/gobreaker/v2 v2.4.0
 	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f
+	github.com/tidwall/btree v1.8.1
 	github.com/triskele/triskele/fuser v0.0.0
 	github.com/triskele/triskele/proto v0.0.0
 	github.com/vgarvardt/pgx-google-uuid/v5 v5.6.0

@@ -72,6 +72,7 @@ func (s search) request(req *triskelev1.RecallRequest) *triskelev1.SearchRequest
 		MinScore:     s.minScore,
 		Scorer:       s.scorer,
 		Traversal:    s.traversal,
+		Borrow:       s.borrow,
 		AsOf:         req.GetAsOf(),
 		Explain:      req.GetExplain(),
 		AtLeast:      s.atLeast,

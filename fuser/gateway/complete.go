@@ -85,7 +85,7 @@ func (g *Gateway) scoreByIDs(ctx context.Context, req *triskelev1.RecallRequest,
 	start := time.Now()
 	completion := &triskelev1.ScoreCompletion{Asked: int32(len(ids))}
 	o.answer.completion = completion
-	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids, Scorer: o.scorer, TextOf: req.GetTextOf()}
+	query := &triskelev1.ScoreByIdsRequest{Namespace: o.namespace, Query: req.GetQuery(), Vector: req.GetVector(), Ids: ids, Scorer: o.scorer, TextOf: req.GetTextOf(), Filter: req.GetFilter(), Borrow: o.borrow}
 	if len(o.answer.vector) > 0 {
 		query.Vector = o.answer.vector
 	}

@@ -46,6 +46,7 @@ type legSettings struct {
 	minScore            *float64
 	scorer              triskelev1.Scorer    // of the lexical leg
 	traversal           triskelev1.Traversal // of the graph leg
+	borrow              *float64             // from neighbours in a thread; nil for the leg's own
 	quota               int
 	required            bool
 	failError, failLate bool   // fail the recall if the leg fails, or if it is late
@@ -162,6 +163,7 @@ func (s *legSettings) apply(o *triskelev1.LegOptions, by string) {
 	s.minScore = cmp.Or(o.MinScore, s.minScore)
 	s.scorer = cmp.Or(o.GetScorer(), s.scorer)
 	s.traversal = cmp.Or(o.GetTraversal(), s.traversal)
+	s.borrow = cmp.Or(o.Borrow, s.borrow)
 }
 
 // resolvePolicies computes the settings of each namespace with a policy, on top of those of the namespaces above it.

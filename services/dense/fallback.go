@@ -65,7 +65,9 @@ func (p *Postgres) scores(ctx context.Context, namespace string, vector []float3
 			return err
 		}
 		scores, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (score leg.Score, err error) {
-			return score, row.Scan(&score.ID, &score.Score)
+			err = row.Scan(&score.ID, &score.Score)
+			score.Own = score.Score
+			return score, err
 		})
 		return err
 	})
@@ -154,7 +156,7 @@ func (s search) run(ctx context.Context, settings map[string]string, statement s
 			compared = *n
 		}
 		if id != nil {
-			hits = append(hits, leg.Hit{ID: *id, Score: *score, Importance: *importance, CreatedAt: created.UTC()})
+			hits = append(hits, leg.Hit{ID: *id, Score: *score, Own: *score, Importance: *importance, CreatedAt: created.UTC()})
 		}
 	}
 	return hits, compared, rows.Err()

@@ -77,14 +77,67 @@ func (c comparison) nearest(ctx context.Context, q leg.Query) (hits []leg.Hit, r
 	} else if reason, err = c.likely(ctx, rows, n); err != nil {
 		return nil, "", err
 	}
-	scored, inTime, err := c.scoreLikeliest(ctx, n, q.Depth)
+	depth := q.Depth
+	if c.borrows(q) {
+		depth = max(depth, leg.Lenders)
+	}
+	scored, inTime, err := c.scoreLikeliest(ctx, n, depth)
 	if err != nil {
 		return nil, "", err
 	}
 	if !inTime {
 		reason = fmt.Sprintf("only %d of the likeliest %d of %d vectors were compared in time", scored, n, total)
 	}
+	if c.borrows(q) {
+		return c.lent(keepBest(c.candidates[:scored], depth), q), reason, nil
+	}
 	return c.best(c.candidates[:scored], q), reason, nil
+}
+
+// borrows reports whether memories borrow from their neighbours in a search.
+func (c comparison) borrows(q leg.Query) bool { return q.Borrow > 0 && c.rows.Threaded() }
+
+// lent returns the best of candidates and of those that they lend to, in the order of results.
+func (c comparison) lent(best []candidate, q leg.Query) []leg.Hit {
+	rows := make([]uint32, len(best))
+	for i, candidate := range best {
+		rows[i] = candidate.row
+	}
+	hits := make([]leg.Hit, 0, len(rows))
+	around := leg.Surround(c.rows, c.selection, rows, q.Borrow, true)
+	for i, lent := range c.lend(around, c.query) {
+		if !c.has(around.Rows[around.Wanted[i]]) || q.MinScore != nil && lent.own < *q.MinScore {
+			continue
+		}
+		hit := leg.HitAt(c.rows, around.Rows[around.Wanted[i]], lent.score)
+		hit.Own = lent.own
+		hits = append(hits, hit)
+	}
+	slices.SortFunc(hits, leg.CompareHits)
+	return hits[:min(len(hits), q.Depth)]
+}
+
+// lentScore is a score with what neighbours lend, and without.
+type lentScore struct{ score, own float64 }
+
+// lend returns the scores of the wanted rows. A row moves towards the neighbour that lifts it most, by that one's share. So a
+// score is still a cosine.
+func (m *matrix) lend(around *leg.Surroundings, query []float32) []lentScore {
+	own := make([]float64, len(around.Rows))
+	for i, row := range around.Rows {
+		if own[i] = -1; m.has(row) {
+			own[i] = fromUnits(m.score(row, query))
+		}
+	}
+	lent := make([]lentScore, len(around.Wanted))
+	for i, place := range around.Wanted {
+		lent[i] = lentScore{own[place], own[place]}
+		around.EachLender(place, func(lender int, share float64) {
+			lifted := own[place] + float64(share*(own[lender]-own[place]))
+			lent[i].score = max(lent[i].score, math.RoundToEven(lifted*scoreUnits)/scoreUnits)
+		})
+	}
+	return lent
 }
 
 // likelyFor is the number of vectors to score exactly for a number of hits.
@@ -321,12 +374,24 @@ func moveBest(candidates []candidate, n int) {
 }
 
 // scores returns the scores of memories that have a vector.
-func (m *matrix) scores(query []float32, ids []uuid.UUID) []leg.Score {
+func (c comparison) scores(q leg.Query, ids []uuid.UUID) []leg.Score {
 	scores := make([]leg.Score, 0, len(ids))
+	var rows []uint32
 	for _, id := range ids {
-		if row, known := m.rows.Row(id); known && m.has(row) {
-			scores = append(scores, leg.Score{ID: id, Score: fromUnits(m.score(row, query))})
+		if row, known := c.rows.Row(id); known && c.has(row) {
+			rows = append(rows, row)
 		}
+	}
+	if c.borrows(q) {
+		around := leg.Surround(c.rows, c.selection, rows, q.Borrow, false)
+		for i, lent := range c.lend(around, c.query) {
+			scores = append(scores, leg.Score{ID: c.rows.IDs[around.Rows[around.Wanted[i]]], Score: lent.score, Own: lent.own})
+		}
+		return scores
+	}
+	for _, row := range rows {
+		score := fromUnits(c.score(row, c.query))
+		scores = append(scores, leg.Score{ID: c.rows.IDs[row], Score: score, Own: score})
 	}
 	return scores
 }

@@ -147,7 +147,7 @@ func (s *searcher) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]
 	if err != nil || vector == nil {
 		return nil, cosine, err
 	}
-	scores, err := s.scoresInMemory(ctx, q.Namespace, prepared(vector), ids)
+	scores, err := s.scoresInMemory(ctx, q, prepared(vector), ids)
 	if notInMemory(err) {
 		if s.fallback == nil {
 			return nil, cosine, nil
@@ -157,13 +157,14 @@ func (s *searcher) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]
 	return scores, cosine, err
 }
 
-func (s *searcher) scoresInMemory(ctx context.Context, namespace string, query []float32, ids []uuid.UUID) ([]leg.Score, error) {
-	view, err := s.images.View(ctx, namespace, replica.Need{Part: part}, s.loading)
+func (s *searcher) scoresInMemory(ctx context.Context, q leg.Query, query []float32, ids []uuid.UUID) ([]leg.Score, error) {
+	view, err := s.images.View(ctx, q.Namespace, replica.Need{Part: part, Filter: q.Filter}, s.loading)
 	if err != nil {
 		return nil, err
 	}
 	defer view.Close()
-	return view.Part.(*matrix).scores(query, ids), nil
+	c := comparison{matrix: view.Part.(*matrix), selection: view.Selection, query: query}
+	return c.scores(q, ids), nil
 }
 
 // modelUse tells whether a model is active. It asks the database at most once in lookAgain.

@@ -13,7 +13,7 @@ func CompareHits(a, b Hit) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Importance, a.Importance), b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
-// HitAt returns the memory of a row as a hit.
+// HitAt returns the memory of a row as a hit, with a score of its own.
 func HitAt(rows *replica.Rows, row uint32, score float64) Hit {
-	return Hit{ID: rows.IDs[row], Score: score, Importance: rows.Importance[row], CreatedAt: time.UnixMicro(rows.Created[row]).UTC()}
+	return Hit{ID: rows.IDs[row], Score: score, Own: score, Importance: rows.Importance[row], CreatedAt: time.UnixMicro(rows.Created[row]).UTC()}
 }

@@ -60,7 +60,8 @@ type Query struct {
 	Seeds        []Seed
 	Filter       record.Filter
 	Depth        int      // 1 to 1,000
-	MinScore     *float64 // on the searcher's raw scale
+	MinScore     *float64 // on the searcher's raw scale, of Hit.Own
+	Borrow       float64  // what a memory borrows from its neighbours in its thread, in multiples of what they lend; 0 to 4
 	ReturnVector bool
 	Scorer       triskelev1.Scorer // for a searcher with several scorers
 	MarkExact    bool              // fill Hit.Exact
@@ -81,6 +82,7 @@ type Seed struct {
 type Hit struct {
 	ID         uuid.UUID
 	Score      float64 // raw; higher is better
+	Own        float64 // Score without what neighbours in the memory's thread lend
 	Importance float64
 	CreatedAt  time.Time
 	Exact      bool // the title or content equals the query or a quoted phrase of it
@@ -95,7 +97,7 @@ type Step struct {
 }
 
 // Result is the result of a search. Hits are the best first, at most Query.Depth, without duplicates, none below
-// Query.MinScore.
+// Query.MinScore of their own.
 type Result struct {
 	Hits      []Hit
 	State     triskelev1.LegState // OK, FALLBACK, TRUNCATED or ABSTAINED; unspecified means OK
@@ -226,7 +228,7 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 	}
 	for i, hit := range result.Hits {
 		resp.Hits[i] = &triskelev1.LegHit{
-			Id: hit.ID.String(), Rank: int32(i + 1), Score: hit.Score, Importance: hit.Importance, CreatedAt: timestamppb.New(hit.CreatedAt),
+			Id: hit.ID.String(), Rank: int32(i + 1), Score: hit.Score, OwnScore: hit.Own, Importance: hit.Importance, CreatedAt: timestamppb.New(hit.CreatedAt),
 			Concepts: int32(hit.Concepts), Exact: hit.Exact,
 		}
 		if i < len(result.Paths) {
@@ -406,6 +408,7 @@ func fromProto(req *triskelev1.SearchRequest) (Query, error) {
 		Filter:       filter,
 		Depth:        int(req.GetDepth()),
 		MinScore:     req.MinScore,
+		Borrow:       borrowOf(req.Borrow),
 		ReturnVector: req.GetReturnVector(),
 		Scorer:       req.GetScorer(),
 		MarkExact:    req.GetMarkExact(),

@@ -1,6 +1,7 @@
 package leg
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -11,12 +12,13 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 // Scorer is implemented by a Searcher that can score given memories. The scores compare with those of its searches.
 type Scorer interface {
 	// Scores returns the scores of memories of q.Namespace for q.Text or q.Vector, in any order. Memories that the index lacks
-	// are left out.
+	// are left out. Neighbours that q.Filter lets pass lend, as in a search.
 	Scores(ctx context.Context, q Query, ids []uuid.UUID) ([]Score, triskelev1.ScoreKind, error)
 }
 
@@ -24,6 +26,7 @@ type Scorer interface {
 type Score struct {
 	ID    uuid.UUID
 	Score float64
+	Own   float64
 }
 
 // ScoreByIds implements triskelev1.LegServiceServer.
@@ -45,8 +48,13 @@ func (s *Server) ScoreByIds(ctx context.Context, req *triskelev1.ScoreByIdsReque
 	}
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
-	query := Query{Namespace: req.GetNamespace(), Text: req.GetQuery(), Vector: req.GetVector(), Scorer: req.GetScorer()}
-	var err error
+	filter, err := record.FilterFromProto(req.GetFilter())
+	if err != nil {
+		return nil, cmp.Or(invalid(err), err)
+	}
+	query := Query{
+		Namespace: req.GetNamespace(), Text: req.GetQuery(), Vector: req.GetVector(), Scorer: req.GetScorer(), Filter: filter, Borrow: borrowOf(req.Borrow),
+	}
 	if query.TextOf, err = textOf(req); err != nil {
 		return nil, err
 	}
@@ -59,7 +67,7 @@ func (s *Server) ScoreByIds(ctx context.Context, req *triskelev1.ScoreByIdsReque
 	}
 	resp := &triskelev1.ScoreByIdsResponse{Scores: make([]*triskelev1.ScoreByIdsResponse_Score, len(scores)), ScoreKind: kind}
 	for i, score := range scores {
-		resp.Scores[i] = &triskelev1.ScoreByIdsResponse_Score{Id: score.ID.String(), Score: score.Score}
+		resp.Scores[i] = &triskelev1.ScoreByIdsResponse_Score{Id: score.ID.String(), Score: score.Score, OwnScore: score.Own}
 	}
 	return resp, nil
 }

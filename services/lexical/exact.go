@@ -107,7 +107,7 @@ func markExact(q leg.Query, result *leg.Result, matches []leg.Hit, score func(id
 	var added []leg.Hit
 	for _, s := range scores {
 		hit := left[s.ID]
-		if hit.Score, hit.Exact = s.Score, true; q.MinScore == nil || hit.Score >= *q.MinScore {
+		if hit.Score, hit.Own, hit.Exact = s.Score, s.Own, true; q.MinScore == nil || hit.Own >= *q.MinScore {
 			added = append(added, hit)
 		}
 	}

@@ -80,7 +80,7 @@ func (i images) search(ctx context.Context, q leg.Query) (result leg.Result, err
 func (i images) scores(ctx context.Context, q leg.Query, ids []uuid.UUID) (scores []leg.Score, err error) {
 	err = i.view(ctx, q, func(_ *replica.View, s *bm25) {
 		if s != nil {
-			scores = s.scoresOf(ids)
+			scores = s.scoresOf(q, ids)
 		}
 	})
 	return scores, err

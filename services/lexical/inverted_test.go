@@ -308,7 +308,7 @@ func (m *image) compare(t *testing.T, q leg.Query) {
 	for _, hit := range want {
 		ids = append(ids, hit.ID)
 	}
-	scores := newBM25(t.Context(), m.index, m.rows.Select(record.Filter{}, time.Time{}), understand(q.Text, m.index.settings)).scoresOf(ids)
+	scores := newBM25(t.Context(), m.index, m.rows.Select(record.Filter{}, time.Time{}), understand(q.Text, m.index.settings)).scoresOf(q, ids)
 	if len(scores) != len(want) {
 		t.Fatalf("%q: got %d scores, want %d", q.Text, len(scores), len(want))
 	}

@@ -54,6 +54,7 @@ func (p *Postgres) ranksOf(ctx context.Context, tx pgx.Tx, q leg.Query, understo
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (score leg.Score, err error) {
 		err = row.Scan(&score.ID, &score.Score)
+		score.Own = score.Score
 		return score, err
 	})
 }

@@ -151,7 +151,7 @@ var windows = sync.Pool{New: func() any { return new(window) }}
 // best returns the best hits. This is MaxScore in windows of rows: the postings of the rarest terms are added up window by
 // window. As soon as the other terms together cannot lift a row among the best, they are looked up only for rows that have a
 // score already. H. Turtle and J. Flood, "Query evaluation: strategies and optimizations", 1995.
-func (s *bm25) best(ctx context.Context, q leg.Query) []leg.Hit {
+func (s *bm25) best(ctx context.Context, q leg.Query) []scored {
 	if s.fewSelected() {
 		return s.bestOf(q, s.List())
 	}
@@ -179,20 +179,20 @@ func (s *bm25) best(ctx context.Context, q leg.Query) []leg.Hit {
 				score, row := w.scores[at], from+uint32(at)
 				w.scores[at] = 0
 				if score = s.raise(score, row, essential, rest, least); score > 0 && score >= least && s.Has(row) {
-					if found.add(scored{row, score}) {
+					if found.add(scored{row, score, score}) {
 						least = max(least, found.worst().score)
 					}
 				}
 			}
 		}
 	}
-	return s.hits(found.sorted())
+	return found.sorted()
 }
 
-// scored is a row with its score.
+// scored is a row with its score, and what its own terms give it of that.
 type scored struct {
-	row   uint32
-	score float64
+	row        uint32
+	score, own float64
 }
 
 // compare is leg.CompareHits.
@@ -207,6 +207,7 @@ func (s *bm25) hits(found []scored) []leg.Hit {
 	hits := make([]leg.Hit, len(found))
 	for i, f := range found {
 		hits[i] = leg.HitAt(s.rows, f.row, f.score)
+		hits[i].Own = f.own
 	}
 	return hits
 }
@@ -301,33 +302,41 @@ func (s *bm25) fewSelected() bool {
 }
 
 // bestOf returns the best hits among ascending rows.
-func (s *bm25) bestOf(q leg.Query, rows []uint32) []leg.Hit {
+func (s *bm25) bestOf(q leg.Query, rows []uint32) []scored {
 	found, least, rest := newTop(q.Depth, s.compare), leastOf(q), s.bounds()
 	for _, row := range rows {
 		if score := s.raise(0, row, 0, rest, least); score > 0 && score >= least {
-			if found.add(scored{row, score}) {
+			if found.add(scored{row, score, score}) {
 				least = max(least, found.worst().score)
 			}
 		}
 	}
-	return s.hits(found.sorted())
+	return found.sorted()
 }
 
 // scoresOf returns the scores of memories that have a document.
-func (s *bm25) scoresOf(ids []uuid.UUID) []leg.Score {
+func (s *bm25) scoresOf(q leg.Query, ids []uuid.UUID) []leg.Score {
 	var rows []uint32
+	scores := make([]leg.Score, 0, len(ids))
 	for _, id := range ids {
 		if row, known := s.rows.Row(id); known && s.has(row) {
 			rows = append(rows, row)
 		}
 	}
+	if s.borrows(q) {
+		for _, found := range s.lend(leg.Surround(s.rows, s.Selection, rows, q.Borrow, false)) {
+			scores = append(scores, leg.Score{ID: s.rows.IDs[found.row], Score: found.score, Own: found.own})
+		}
+		return scores
+	}
 	slices.Sort(rows)
 	for i := range s.terms {
 		s.terms[i].next = 0
 	}
-	scores, rest := make([]leg.Score, len(rows)), s.bounds()
-	for i, row := range rows {
-		scores[i] = leg.Score{ID: s.rows.IDs[row], Score: s.raise(0, row, 0, rest, 0)}
+	rest := s.bounds()
+	for _, row := range rows {
+		score := s.raise(0, row, 0, rest, 0)
+		scores = append(scores, leg.Score{ID: s.rows.IDs[row], Score: score, Own: score})
 	}
 	return scores
 }
@@ -421,7 +430,12 @@ func (s *bm25) search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if s.searched < s.query.distinct {
 		result.Reason = fmt.Sprintf("searched for %d of the %d terms", s.searched, s.query.distinct)
 	}
-	result.Hits = s.best(ctx, q)
+	if borrowing := q; s.borrows(q) {
+		borrowing.Depth = max(q.Depth, leg.Lenders)
+		result.Hits = s.hits(s.lent(q, s.best(ctx, borrowing)))
+	} else {
+		result.Hits = s.hits(s.best(ctx, q))
+	}
 	if s.cut != "" {
 		if len(result.Hits) == 0 {
 			return leg.Result{}, ctx.Err()
@@ -431,5 +445,5 @@ func (s *bm25) search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	if !q.MarkExact {
 		return result, nil
 	}
-	return result, markExact(q, &result, s.exactMatches(q.Text), func(ids []uuid.UUID) ([]leg.Score, error) { return s.scoresOf(ids), nil })
+	return result, markExact(q, &result, s.exactMatches(q.Text), func(ids []uuid.UUID) ([]leg.Score, error) { return s.scoresOf(q, ids), nil })
 }

@@ -93,7 +93,7 @@ func collect(ctx context.Context, tx pgx.Tx, statement string, args postgres.Arg
 func scanHit(row pgx.CollectableRow) (leg.Hit, error) {
 	var hit leg.Hit
 	err := row.Scan(&hit.ID, &hit.Score, &hit.Importance, &hit.CreatedAt)
-	hit.CreatedAt = hit.CreatedAt.UTC()
+	hit.Own, hit.CreatedAt = hit.Score, hit.CreatedAt.UTC()
 	return hit, err
 }
 

@@ -12,10 +12,10 @@ import (
 var selectMemories = Statement{
 	Postgres: `SELECT m.id, m.importance, (extract(epoch FROM m.created_at) * 1000000)::bigint, (extract(epoch FROM coalesce(m.occurred_at, m.created_at)) * 1000000)::bigint,
 		CASE WHEN m.superseded_by IS NULL THEN 0 ELSE (extract(epoch FROM m.updated_at) * 1000000)::bigint END,
-		coalesce((extract(epoch FROM m.expires_at) * 1000000)::bigint, 0), to_json(m.tags)::text, m.category, m.sequence
+		coalesce((extract(epoch FROM m.expires_at) * 1000000)::bigint, 0), to_json(m.tags)::text, m.category, m.sequence, m.thread, coalesce(m.position, 9007199254740992)
 		FROM memory.memories m WHERE m.namespace = $1`,
 	SQLite: `SELECT m.id, m.importance, m.created_at, coalesce(m.occurred_at, m.created_at), CASE WHEN m.superseded_by IS NULL THEN 0 ELSE m.updated_at END,
-		coalesce(m.expires_at, 0), m.tags, m.category, m.sequence
+		coalesce(m.expires_at, 0), m.tags, m.category, m.sequence, m.thread, coalesce(m.position, 9007199254740992)
 		FROM memories m WHERE m.namespace = ?1`,
 }
 
@@ -46,7 +46,7 @@ func readMemories(ctx context.Context, tx Tx, namespace string, ids []uuid.UUID,
 		statement, args = statement.among(2), append(args, ids)
 	}
 	return tx.Each(ctx, statement, args,
-		[]any{&m.ID, &m.Importance, &m.Created, &m.From, &m.To, &m.Expires, &tags, &m.Category, &sequence}, func() error {
+		[]any{&m.ID, &m.Importance, &m.Created, &m.From, &m.To, &m.Expires, &tags, &m.Category, &sequence, &m.Thread, &m.Position}, func() error {
 			m.Tags = nil
 			if len(tags) > 2 {
 				list = list[:0]

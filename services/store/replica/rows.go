@@ -24,6 +24,7 @@ type Rows struct {
 	present bitset // rows in use
 	current bitset // of these, not superseded
 	mortal  int    // rows that expire
+	threads threads
 
 	// A label is a tag, a category, or a metadata value of a key that a filter has asked for.
 	labels map[string]uint32
@@ -43,6 +44,8 @@ type Memory struct {
 	Expires    int64
 	Tags       []string
 	Category   string
+	Thread     string   // "" for none
+	Position   int64    // in the thread, or NoPosition
 	Metadata   []string // labels of metadataLabel, of keys that filters have asked for
 }
 
@@ -69,6 +72,7 @@ func (r *Rows) Put(m Memory) uint32 {
 	switch last := len(r.free) - 1; {
 	case known:
 		r.unlabel(row)
+		r.leave(row)
 		if r.Expires[row] > 0 {
 			r.mortal--
 		}
@@ -88,6 +92,9 @@ func (r *Rows) Put(m Memory) uint32 {
 	if m.Expires > 0 {
 		r.mortal++
 	}
+	if m.Thread != "" && m.To == 0 {
+		r.join(row, m.Thread, m.Position)
+	}
 	for _, tag := range m.Tags {
 		r.label(row, tagLabel(tag))
 	}
@@ -101,6 +108,7 @@ func (r *Rows) Put(m Memory) uint32 {
 // Drop removes the memory of a row.
 func (r *Rows) Drop(row uint32) {
 	r.unlabel(row)
+	r.leave(row)
 	if r.Expires[row] > 0 {
 		r.mortal--
 	}
@@ -164,7 +172,7 @@ func metadataLabel(key string, value any) string {
 
 // bytes is about the memory of the rows.
 func (r *Rows) bytes() int64 {
-	n := int64(len(r.IDs)) * (16 + 5*8 + 24 + 8 + 32)
+	n := int64(len(r.IDs))*(16+5*8+24+8+32) + r.threads.bytes()
 	for _, b := range r.bitmap {
 		if b != nil {
 			n += int64(b.GetSizeInBytes()) + 160

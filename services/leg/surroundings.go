@@ -1,0 +1,113 @@
+package leg
+
+import "github.com/triskele/triskele/services/store/replica"
+
+// A turn of a conversation means little without the turns around it. So a memory borrows from up to reach neighbours on each
+// side in its thread: share of what the one in front scores, and decay times as much from each one farther away. Those behind
+// lend afterShare of that. What borrowing does to a score is up to the leg. The plan "surroundings" has measured it
+// (docs/evidence/surroundings.md).
+const (
+	reach                    = 4
+	share, decay, afterShare = 0.6, 0.7, 0.7
+)
+
+// Lenders is how many of the best hits lend, at least. Others lend too little to change what is returned.
+const Lenders = 50
+
+// Surroundings are memories with what stands beside them in their threads: stretches of threads, one after another. A memory
+// without a thread is a stretch of its own.
+type Surroundings struct {
+	Rows []uint32
+	// Wanted are the places in Rows of those to be scored, ascending.
+	Wanted []int
+	lends  []bool   // by place: the filter lets it pass
+	ends   [][2]int // by place: the stretch
+	shares [2][reach]float64
+}
+
+// Surround returns rows with their surroundings. borrow is Query.Borrow. With borrowers, selected rows that the given ones may
+// lend to are wanted too.
+func Surround(rows *replica.Rows, selection *replica.Selection, of []uint32, borrow float64, borrowers bool) *Surroundings {
+	s := &Surroundings{}
+	for j, k := 0, borrow*share; j < reach; j++ {
+		s.shares[0][j], s.shares[1][j] = min(k, 1), min(k*afterShare, 1)
+		k *= decay
+	}
+	left := make(map[uint32]bool, len(of))
+	for _, row := range of {
+		left[row] = true
+	}
+	around := 0
+	if borrowers {
+		around = reach
+	}
+	for _, row := range of {
+		if left[row] {
+			s.stretch(rows, selection, left, firstBefore(rows, left, row, around+reach), around)
+		}
+	}
+	return s
+}
+
+// firstBefore returns the first row of a stretch: so many rows before the first of the rows that are left. Fewer rows lie between
+// any two of these.
+func firstBefore(rows *replica.Rows, left map[uint32]bool, row uint32, margin int) uint32 {
+	for away := 0; away < margin; away++ {
+		before, there := rows.Before(row)
+		if !there {
+			break
+		}
+		if row = before; left[row] {
+			away = -1
+		}
+	}
+	return row
+}
+
+// stretch adds the stretch that begins with a row. Its margin is wide enough for those who lend to the wanted rows.
+func (s *Surroundings) stretch(rows *replica.Rows, selection *replica.Selection, left map[uint32]bool, row uint32, around int) {
+	from, last := len(s.Rows), -1 // the last given row
+	var given []int
+	for there := true; there && (last < 0 || len(s.Rows)-last <= around+reach); row, there = rows.After(row) {
+		if left[row] {
+			last = len(s.Rows)
+			given = append(given, last)
+			delete(left, row)
+		}
+		s.Rows, s.lends = append(s.Rows, row), append(s.lends, selection.Has(row))
+	}
+	to := len(s.Rows)
+	for range to - from {
+		s.ends = append(s.ends, [2]int{from, to})
+	}
+	next := from
+	for _, place := range given {
+		for i := max(next, place-around); i < min(to, place+around+1); i++ {
+			if i == place || s.lends[i] {
+				s.Wanted = append(s.Wanted, i)
+			}
+		}
+		next = min(to, place+around+1)
+	}
+}
+
+// EachLender calls lend with the places of those who lend to a place, and their shares from 0 to 1.
+func (s *Surroundings) EachLender(place int, lend func(place int, share float64)) {
+	from, to := s.ends[place][0], s.ends[place][1]
+	for j := range reach {
+		if i := place - 1 - j; i >= from && s.lends[i] {
+			lend(i, s.shares[0][j])
+		}
+		if i := place + 1 + j; i < to && s.lends[i] {
+			lend(i, s.shares[1][j])
+		}
+	}
+}
+
+// borrowOf returns a request's multiple of what neighbours lend.
+func borrowOf(given *float64) float64 {
+	if given == nil {
+		return 1
+	}
+	return *given
+}
