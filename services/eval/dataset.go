@@ -87,8 +87,10 @@ type document struct {
 	Title    string `json:"title"`
 	Text     string `json:"text"`
 	Metadata struct {
-		Scope label `json:"scope"`
-		Date  any   `json:"date"`
+		Scope    label  `json:"scope"`
+		Date     any    `json:"date"`
+		Session  label  `json:"session"`
+		Position *int64 `json:"position"`
 	} `json:"metadata"`
 }
 
@@ -175,6 +177,13 @@ func (s *Set) memory(d document, namespace string) *triskelev1.Memory {
 	}
 	if m.GetContent() == "" {
 		m.Content = d.Title
+	}
+	if m.Thread = string(d.Metadata.Session); m.Thread != "" {
+		position := int64(len(s.Memories))
+		if d.Metadata.Position != nil {
+			position = *d.Metadata.Position
+		}
+		m.Position = &position
 	}
 	if text, ok := d.Metadata.Date.(string); ok {
 		for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateTime, time.DateOnly} {

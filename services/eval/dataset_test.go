@@ -45,8 +45,8 @@ func TestLinksOfTheText(t *testing.T) {
 func TestLoad(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "Small set")
 	write(t, folder,
-		`{"_id":"d1","title":"Tides","text":"The moon pulls.","metadata":{"scope":"Conv 26","date":"2023-05-08T13:56:00","entities":["HIDDEN"],"answer":"HIDDEN"}}
-{"_id":"d2","title":"Only a title","text":"","metadata":{"scope":26}}
+		`{"_id":"d1","title":"Tides","text":"The moon pulls.","metadata":{"scope":"Conv 26","date":"2023-05-08T13:56:00","session":"D1","position":7,"entities":["HIDDEN"],"answer":"HIDDEN"}}
+{"_id":"d2","title":"Only a title","text":"","metadata":{"scope":26,"session":3}}
 
 {"_id":"d3","text":"No title","extra":"HIDDEN"}
 `,
@@ -72,6 +72,9 @@ func TestLoad(t *testing.T) {
 	}
 	if at := first.GetCreatedAt().AsTime(); !at.Equal(time.Date(2023, 5, 8, 13, 56, 0, 0, time.UTC)) {
 		t.Errorf("first document is of %v", at)
+	}
+	if first.GetThread() != "D1" || first.GetPosition() != 7 || second.GetThread() != "3" || second.GetPosition() != 1 || set.Memories[2].GetThread() != "" {
+		t.Errorf("threads %q at %d, %q at %d, %q", first.GetThread(), first.GetPosition(), second.GetThread(), second.GetPosition(), set.Memories[2].GetThread())
 	}
 	if second.GetContent() != "Only a title" {
 		t.Errorf("content of a document without text: %q", second.GetContent())
