@@ -75,7 +75,7 @@ func captured(ctx context.Context, env *Env, store storeFlags, session capture.S
 }
 
 // turns hides the call options of the gateway's client.
-type turns struct{ conn *grpc.ClientConn }
+type turns struct{ conn grpc.ClientConnInterface }
 
 // Get implements capture.Store.
 func (t turns) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskelev1.GetResponse, error) {

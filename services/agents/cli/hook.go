@@ -122,7 +122,7 @@ func (c *hookCmd) open(ctx context.Context, env *Env) (hook.Recaller, error) {
 }
 
 // connect connects until the process exits. It skips an orderly shutdown: nothing is written, telemetry is lost.
-func (c *hookCmd) connect(ctx context.Context, env *Env) (*grpc.ClientConn, error) {
+func (c *hookCmd) connect(ctx context.Context, env *Env) (grpc.ClientConnInterface, error) {
 	process, err := telemetry.Start(ctx)
 	if err != nil {
 		return nil, err

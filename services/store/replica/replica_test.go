@@ -28,12 +28,12 @@ type titles struct {
 func (p *titles) Read(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID) (func(), error) {
 	statement := replica.Statement{
 		Postgres: `SELECT id, title FROM memory.memories WHERE namespace = $1`,
-		SQLite:   `SELECT id, title FROM memories WHERE namespace = $1`,
+		SQLite:   `SELECT id, title FROM memories WHERE namespace = ?1`,
 	}
 	args := []any{namespace}
 	if ids != nil {
 		statement.Postgres += ` AND id = ANY($2)`
-		statement.SQLite += ` AND id IN (SELECT unhex(value, '-') FROM json_each($2))`
+		statement.SQLite += ` AND id IN (SELECT unhex(value, '-') FROM json_each(?2))`
 		args = append(args, ids)
 	}
 	read := map[uuid.UUID]string{}
