@@ -34,6 +34,7 @@ type held struct {
 	live      map[string]string // word by id
 	sensitive map[string]string
 	gone      []string // words that no recall may find: superseded or forgotten
+	token     []string // of the last write
 }
 
 func newHeld(s *system) *held {
@@ -63,7 +64,7 @@ func (h *held) write(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("remember: %w", err)
 		}
-		stored[i], words[i] = resp.GetMemory(), word
+		stored[i], words[i], h.token = resp.GetMemory(), word, []string{resp.GetRevisionToken()}
 		if err := h.find(ctx, word, stored[i].GetId()); err != nil {
 			return err
 		}
@@ -83,11 +84,13 @@ func (h *held) write(ctx context.Context) error {
 	h.gone = append(h.gone, words[1], words[2])
 
 	word, m = h.memory()
-	if _, err := h.s.memory.Update(ctx, &triskelev1.UpdateRequest{
+	changed, err := h.s.memory.Update(ctx, &triskelev1.UpdateRequest{
 		Namespace: upgraded, Id: stored[0].GetId(), Memory: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"content", "title"}},
-	}); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("update: %w", err)
 	}
+	h.token = []string{changed.GetRevisionToken()}
 	h.live[stored[0].GetId()] = word
 	h.gone = append(h.gone, words[0])
 	return h.find(ctx, word, stored[0].GetId())
@@ -95,7 +98,7 @@ func (h *held) write(ctx context.Context) error {
 
 func (h *held) recall(ctx context.Context, word string) (*triskelev1.RecallResponse, error) {
 	return h.s.recall.Recall(ctx, &triskelev1.RecallRequest{
-		Namespaces: []string{upgraded}, Query: word, Limit: proto.Int32(100), Budget: durationpb.New(5 * time.Second),
+		Namespaces: []string{upgraded}, Query: word, Limit: proto.Int32(100), Budget: durationpb.New(5 * time.Second), AtLeast: h.token,
 	})
 }
 
