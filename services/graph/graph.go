@@ -179,7 +179,7 @@ func since(r record.Record) time.Time {
 // Reasons to abstain.
 const (
 	reasonNoWords   = "the query has no words to link"
-	reasonNotLinked = "the query names and means nothing that the namespace knows something specific about"
+	reasonNotLinked = "the query matches no specific concept of the namespace"
 	// Added to the reason why the graph is not in memory.
 	searchedInSQL = ": searched by hop decay in SQL"
 )

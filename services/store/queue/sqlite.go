@@ -20,22 +20,15 @@ func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db} }
 
 // EnqueueSQLite is EnqueuePostgres for SQLite.
 func EnqueueSQLite(ctx context.Context, tx *sql.Tx, records []record.Record) error {
-	insert, err := tx.PrepareContext(ctx, `
+	now := time.Now().UnixMicro()
+	return sqlite.ExecEach(ctx, tx, `
 		INSERT INTO index_queue (namespace, memory_id, index_name, sensitive, revision, sequence, since, enqueued_at, not_before)
 		SELECT ?1, ?2, name, sensitive, ?4, ?5, ?5, ?6, ?6 FROM indexes WHERE sensitive = ?3
 		ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
-		SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = 0, last_error = ''`)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = insert.Close() }()
-	now := time.Now().UnixMicro()
-	for _, r := range records {
-		if _, err := insert.ExecContext(ctx, r.Namespace, r.ID[:], r.Sensitive, r.Revision, r.Sequence, now); err != nil {
-			return err
-		}
-	}
-	return nil
+		SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = 0, last_error = ''`,
+		records, func(r record.Record) []any {
+			return []any{r.Namespace, r.ID[:], r.Sensitive, r.Revision, r.Sequence, now}
+		})
 }
 
 // DropSQLite is DropPostgres for SQLite.
@@ -67,13 +60,10 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Dura
 			WHERE q.index_name = ? AND NOT q.dead AND q.not_before <= ? ORDER BY q.not_before, q.namespace, q.memory_id LIMIT ?`, index, now.UnixMicro(), n); err != nil {
 			return err
 		}
-		for _, t := range tasks {
-			if _, err := tx.ExecContext(ctx, `UPDATE index_queue SET not_before = ? WHERE namespace = ? AND index_name = ? AND memory_id = ?`,
-				now.Add(lease).UnixMicro(), t.Record.Namespace, index, t.Record.ID[:]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return sqlite.ExecEach(ctx, tx, `UPDATE index_queue SET not_before = ? WHERE namespace = ? AND index_name = ? AND memory_id = ?`,
+			tasks, func(t Task) []any {
+				return []any{now.Add(lease).UnixMicro(), t.Record.Namespace, index, t.Record.ID[:]}
+			})
 	})
 	var bad *record.UndecodableError
 	if errors.As(err, &bad) {
@@ -89,28 +79,22 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Dura
 func (q *SQLite) Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error {
 	until := time.Now().Add(lease).UnixMicro()
 	return q.db.Update(ctx, func(tx *sql.Tx) error {
-		for _, t := range tasks {
-			if _, err := tx.ExecContext(ctx, `
-				UPDATE index_queue SET not_before = ?
-				WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ? AND NOT dead`,
-				until, t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision, t.Sequence); err != nil {
-				return err
-			}
-		}
-		return nil
+		return sqlite.ExecEach(ctx, tx, `
+			UPDATE index_queue SET not_before = ?
+			WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ? AND NOT dead`,
+			tasks, func(t Task) []any {
+				return []any{until, t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision, t.Sequence}
+			})
 	})
 }
 
 // Done implements Store.
 func (q *SQLite) Done(ctx context.Context, index string, tasks []Task) error {
 	return q.db.Update(ctx, func(tx *sql.Tx) error {
-		for _, t := range tasks {
-			if _, err := tx.ExecContext(ctx, `DELETE FROM index_queue WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ?`,
-				t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision, t.Sequence); err != nil {
-				return err
-			}
-		}
-		return nil
+		return sqlite.ExecEach(ctx, tx, `DELETE FROM index_queue WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ?`,
+			tasks, func(t Task) []any {
+				return []any{t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision, t.Sequence}
+			})
 	})
 }
 

@@ -148,6 +148,21 @@ func Query[T any](ctx context.Context, db Queryer, scan func(scan func(...any) e
 	return out, rows.Err()
 }
 
+// ExecEach runs a statement, compiled once, for each item with its arguments.
+func ExecEach[T any](ctx context.Context, tx *sql.Tx, statement string, items []T, args func(T) []any) error {
+	compiled, err := tx.PrepareContext(ctx, statement)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = compiled.Close() }()
+	for _, item := range items {
+		if _, err := compiled.ExecContext(ctx, args(item)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Args collects the arguments of a statement while its text is built.
 type Args []any
 
