@@ -144,7 +144,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 	return resp, nil
 }
 
-// respond fetches and reranks the best memories, and writes the response.
+// respond fetches and reranks the best memories, orders superseded ones, and writes the response.
 func (g *Gateway) respond(ctx context.Context, r *recall, outcomes []outcome, result fusion.Result) *triskelev1.RecallResponse {
 	resp := &triskelev1.RecallResponse{
 		Legs:       reports(outcomes, result.Scales),
@@ -167,8 +167,16 @@ func (g *Gateway) respond(ctx context.Context, r *recall, outcomes []outcome, re
 			lost = append(lost, fmt.Sprintf("the reranker %s (%s), so the order is the fused one", missed[state], resp.GetRerank().GetReason()))
 		}
 	}
+	if r.req.GetFilter().GetIncludeSuperseded() && r.req.GetSortBy() != triskelev1.SortBy_SORT_BY_RECENCY {
+		winners = belowSuccessors(winners)
+	}
 	for i, w := range winners[:min(len(winners), r.fusion.Limit)] {
 		resp.Hits = append(resp.Hits, r.hit(w, i+1, outcomes))
+	}
+	if r.req.GetSurroundings() > 0 && !r.req.GetIdsOnly() {
+		began = time.Now()
+		lost = append(lost, g.surround(ctx, r, resp.GetHits())...)
+		r.noteStage("surroundings", began)
 	}
 	resp.DegradedReason = degradation(outcomes, lost)
 	resp.Degraded = resp.GetDegradedReason() != ""

@@ -366,7 +366,7 @@ func TestListAndFilter(t *testing.T) {
 			make(0, func(r *record.Record) { r.Tags = []string{"a", "b"}; r.Category = "fact" }),
 			make(1, func(r *record.Record) { r.Tags = []string{"b", "c"}; r.Metadata = map[string]any{"n": 1.0, "s": "x"} }),
 			make(2, func(r *record.Record) { r.Category = "event"; r.Metadata = map[string]any{"n": "1", "s": "x"} }),
-			make(3, func(r *record.Record) { r.Metadata = map[string]any{"n": true} }),
+			make(3, func(r *record.Record) { r.Metadata, r.OccurredAt = map[string]any{"n": true}, base.Add(-time.Hour) }),
 			make(4, func(r *record.Record) { r.ExpiresAt = base.Add(time.Hour) }), // expired long ago
 		}
 		f.Insert(t, records...)
@@ -381,6 +381,9 @@ func TestListAndFilter(t *testing.T) {
 			"categories":        {record.Filter{Categories: []string{"fact", "event"}}, []int{2, 0}},
 			"from":              {record.Filter{CreatedFrom: base.Add(2 * time.Hour)}, []int{3, 2}},
 			"before":            {record.Filter{CreatedBefore: base.Add(2 * time.Hour)}, []int{1, 0}},
+			"occurred from":     {record.Filter{OccurredFrom: base.Add(2 * time.Hour)}, []int{2}},
+			"occurred before":   {record.Filter{OccurredBefore: base}, []int{3}},
+			"occurred between":  {record.Filter{OccurredFrom: base, OccurredBefore: base.Add(time.Hour)}, []int{0}},
 			"number":            {record.Filter{Metadata: map[string]any{"n": 1.0}}, []int{1}},
 			"text":              {record.Filter{Metadata: map[string]any{"n": "1"}}, []int{2}},
 			"boolean":           {record.Filter{Metadata: map[string]any{"n": true}}, []int{3}},

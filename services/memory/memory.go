@@ -91,6 +91,9 @@ type Store interface {
 	Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]record.Record, error)
 	// Matches returns the places of a query's words in each of a namespace's records.
 	Matches(ctx context.Context, namespace, query string, records []record.Record) ([]record.Matches, error)
+	// Surroundings returns, for each of a namespace's records, up to n neighbours on each side in its thread, in the thread's
+	// order. Only records that are live, not sensitive and pass the filter count. A record without a thread has none.
+	Surroundings(ctx context.Context, namespace string, of []record.Record, n int, filter record.Filter) ([]Surroundings, error)
 	// List returns up to n records after the cursor, newest first; the zero Cursor starts. Expired records are left out.
 	List(ctx context.Context, namespace string, filter record.Filter, after Cursor, n int) ([]record.Record, error)
 	// Page returns up to n records of a namespace after the cursor, oldest first, expired ones included; the zero Cursor starts.

@@ -321,6 +321,11 @@ func (s *Server) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskele
 		return nil, err
 	}
 	resp := &triskelev1.GetResponse{Memories: memories}
+	if req.GetSurroundings() > 0 {
+		if resp.Surroundings, err = s.surroundings(ctx, req, records[:min(len(records), maxSurrounded)]); err != nil {
+			return nil, err
+		}
+	}
 	if req.GetQuery() == "" {
 		return resp, nil
 	}
@@ -332,6 +337,41 @@ func (s *Server) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskele
 		resp.Matches = append(resp.Matches, &triskelev1.Matches{Title: ranges(m.Title), Content: ranges(m.Content)})
 	}
 	return resp, nil
+}
+
+// maxSurrounded is the most memories of a Get whose surroundings are returned.
+const maxSurrounded = 100
+
+func (s *Server) surroundings(ctx context.Context, req *triskelev1.GetRequest, of []record.Record) ([]*triskelev1.Surroundings, error) {
+	filter, err := record.FilterFromProto(req.GetFilter())
+	var wrong *record.FieldError
+	if errors.As(err, &wrong) {
+		return nil, rpc.Invalid(wrong.Field, wrong.MustBe)
+	}
+	found, err := s.store.Surroundings(ctx, req.GetNamespace(), of, int(req.GetSurroundings()), filter)
+	if err != nil {
+		return nil, publicError("ids", err)
+	}
+	out, bytes := make([]*triskelev1.Surroundings, len(found)), 0
+	for i, f := range found {
+		out[i] = &triskelev1.Surroundings{}
+		for _, side := range []struct {
+			from []record.Record
+			to   *[]*triskelev1.Memory
+		}{{f.Before, &out[i].Before}, {f.After, &out[i].After}} {
+			for _, r := range side.from {
+				m, err := record.ToProto(r)
+				if err != nil {
+					return nil, err
+				}
+				if bytes += proto.Size(m); bytes > getBytes {
+					return nil, rpc.Invalid("surroundings", fmt.Sprintf("must be memories of at most %d MiB together; ask for fewer at a time", getBytes>>20))
+				}
+				*side.to = append(*side.to, m)
+			}
+		}
+	}
+	return out, nil
 }
 
 // get reads memories until they exceed getBytes, which is an error.

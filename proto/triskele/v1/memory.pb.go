@@ -389,8 +389,11 @@ type Filter struct {
 	Metadata map[string]*structpb.Value `protobuf:"bytes,6,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Superseded memories are left out unless this is set.
 	IncludeSuperseded bool `protobuf:"varint,7,opt,name=include_superseded,json=includeSuperseded,proto3" json:"include_superseded,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// occurred_at, or created_at of a memory without it, in [occurred_from, occurred_before).
+	OccurredFrom   *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=occurred_from,json=occurredFrom,proto3" json:"occurred_from,omitempty"`
+	OccurredBefore *timestamppb.Timestamp `protobuf:"bytes,51,opt,name=occurred_before,json=occurredBefore,proto3" json:"occurred_before,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Filter) Reset() {
@@ -470,6 +473,20 @@ func (x *Filter) GetIncludeSuperseded() bool {
 		return x.IncludeSuperseded
 	}
 	return false
+}
+
+func (x *Filter) GetOccurredFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OccurredFrom
+	}
+	return nil
+}
+
+func (x *Filter) GetOccurredBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OccurredBefore
+	}
+	return nil
 }
 
 type RememberRequest struct {
@@ -940,7 +957,11 @@ type GetRequest struct {
 	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Ids       []string               `protobuf:"bytes,2,rep,name=ids,proto3" json:"ids,omitempty"`
 	// Say where the words of this text are in each memory.
-	Query         string `protobuf:"bytes,3,opt,name=query,proto3" json:"query,omitempty"`
+	Query string `protobuf:"bytes,3,opt,name=query,proto3" json:"query,omitempty"`
+	// Return up to so many neighbours on each side in their threads of the first 100 memories.
+	Surroundings int32 `protobuf:"varint,50,opt,name=surroundings,proto3" json:"surroundings,omitempty"`
+	// Which memories may be neighbours; see Surroundings.
+	Filter        *Filter `protobuf:"bytes,51,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -996,11 +1017,27 @@ func (x *GetRequest) GetQuery() string {
 	return ""
 }
 
+func (x *GetRequest) GetSurroundings() int32 {
+	if x != nil {
+		return x.Surroundings
+	}
+	return 0
+}
+
+func (x *GetRequest) GetFilter() *Filter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
 type GetResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Memories []*Memory              `protobuf:"bytes,1,rep,name=memories,proto3" json:"memories,omitempty"`
 	// With a query, one for each memory, in their order.
-	Matches       []*Matches `protobuf:"bytes,2,rep,name=matches,proto3" json:"matches,omitempty"`
+	Matches []*Matches `protobuf:"bytes,2,rep,name=matches,proto3" json:"matches,omitempty"`
+	// With surroundings asked for, one for each of the first 100 memories, in their order.
+	Surroundings  []*Surroundings `protobuf:"bytes,50,rep,name=surroundings,proto3" json:"surroundings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1049,6 +1086,67 @@ func (x *GetResponse) GetMatches() []*Matches {
 	return nil
 }
 
+func (x *GetResponse) GetSurroundings() []*Surroundings {
+	if x != nil {
+		return x.Surroundings
+	}
+	return nil
+}
+
+// Surroundings are the neighbours of a memory in its thread that are live, not sensitive, and pass the filter.
+type Surroundings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of the thread.
+	Before        []*Memory `protobuf:"bytes,1,rep,name=before,proto3" json:"before,omitempty"`
+	After         []*Memory `protobuf:"bytes,2,rep,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Surroundings) Reset() {
+	*x = Surroundings{}
+	mi := &file_triskele_v1_memory_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Surroundings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Surroundings) ProtoMessage() {}
+
+func (x *Surroundings) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_memory_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Surroundings.ProtoReflect.Descriptor instead.
+func (*Surroundings) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Surroundings) GetBefore() []*Memory {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *Surroundings) GetAfter() []*Memory {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
 // Matches are the words of a query in a memory, found by the rules of the lexical leg: of another form, in an identifier or
 // without an accent they are the same word. Ranges follow one another, at most 64 of a field.
 type Matches struct {
@@ -1061,7 +1159,7 @@ type Matches struct {
 
 func (x *Matches) Reset() {
 	*x = Matches{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[13]
+	mi := &file_triskele_v1_memory_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1171,7 @@ func (x *Matches) String() string {
 func (*Matches) ProtoMessage() {}
 
 func (x *Matches) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[13]
+	mi := &file_triskele_v1_memory_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1184,7 @@ func (x *Matches) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Matches.ProtoReflect.Descriptor instead.
 func (*Matches) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{13}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Matches) GetTitle() []*TextRange {
@@ -1114,7 +1212,7 @@ type TextRange struct {
 
 func (x *TextRange) Reset() {
 	*x = TextRange{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[14]
+	mi := &file_triskele_v1_memory_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1224,7 @@ func (x *TextRange) String() string {
 func (*TextRange) ProtoMessage() {}
 
 func (x *TextRange) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[14]
+	mi := &file_triskele_v1_memory_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1237,7 @@ func (x *TextRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextRange.ProtoReflect.Descriptor instead.
 func (*TextRange) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{14}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TextRange) GetStart() int32 {
@@ -1170,7 +1268,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[15]
+	mi := &file_triskele_v1_memory_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1280,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[15]
+	mi := &file_triskele_v1_memory_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1293,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{15}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListRequest) GetNamespace() string {
@@ -1237,7 +1335,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[16]
+	mi := &file_triskele_v1_memory_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1347,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[16]
+	mi := &file_triskele_v1_memory_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1360,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{16}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListResponse) GetMemories() []*Memory {
@@ -1294,7 +1392,7 @@ type ImportRequest struct {
 
 func (x *ImportRequest) Reset() {
 	*x = ImportRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[17]
+	mi := &file_triskele_v1_memory_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1404,7 @@ func (x *ImportRequest) String() string {
 func (*ImportRequest) ProtoMessage() {}
 
 func (x *ImportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[17]
+	mi := &file_triskele_v1_memory_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1417,7 @@ func (x *ImportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportRequest.ProtoReflect.Descriptor instead.
 func (*ImportRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{17}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ImportRequest) GetMemories() []*Memory {
@@ -1358,7 +1456,7 @@ type ImportResponse struct {
 
 func (x *ImportResponse) Reset() {
 	*x = ImportResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[18]
+	mi := &file_triskele_v1_memory_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1468,7 @@ func (x *ImportResponse) String() string {
 func (*ImportResponse) ProtoMessage() {}
 
 func (x *ImportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[18]
+	mi := &file_triskele_v1_memory_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1481,7 @@ func (x *ImportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportResponse.ProtoReflect.Descriptor instead.
 func (*ImportResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{18}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ImportResponse) GetStored() int64 {
@@ -1423,7 +1521,7 @@ type ExportRequest struct {
 
 func (x *ExportRequest) Reset() {
 	*x = ExportRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[19]
+	mi := &file_triskele_v1_memory_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1435,7 +1533,7 @@ func (x *ExportRequest) String() string {
 func (*ExportRequest) ProtoMessage() {}
 
 func (x *ExportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[19]
+	mi := &file_triskele_v1_memory_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1448,7 +1546,7 @@ func (x *ExportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportRequest.ProtoReflect.Descriptor instead.
 func (*ExportRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{19}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExportRequest) GetNamespace() string {
@@ -1467,7 +1565,7 @@ type ExportResponse struct {
 
 func (x *ExportResponse) Reset() {
 	*x = ExportResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[20]
+	mi := &file_triskele_v1_memory_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +1577,7 @@ func (x *ExportResponse) String() string {
 func (*ExportResponse) ProtoMessage() {}
 
 func (x *ExportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[20]
+	mi := &file_triskele_v1_memory_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1492,7 +1590,7 @@ func (x *ExportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportResponse.ProtoReflect.Descriptor instead.
 func (*ExportResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{20}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExportResponse) GetMemories() []*Memory {
@@ -1513,7 +1611,7 @@ type GetNamespaceRequest struct {
 
 func (x *GetNamespaceRequest) Reset() {
 	*x = GetNamespaceRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[21]
+	mi := &file_triskele_v1_memory_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1623,7 @@ func (x *GetNamespaceRequest) String() string {
 func (*GetNamespaceRequest) ProtoMessage() {}
 
 func (x *GetNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[21]
+	mi := &file_triskele_v1_memory_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1636,7 @@ func (x *GetNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*GetNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{21}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetNamespaceRequest) GetNamespace() string {
@@ -1574,7 +1672,7 @@ type GetNamespaceResponse struct {
 
 func (x *GetNamespaceResponse) Reset() {
 	*x = GetNamespaceResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[22]
+	mi := &file_triskele_v1_memory_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1684,7 @@ func (x *GetNamespaceResponse) String() string {
 func (*GetNamespaceResponse) ProtoMessage() {}
 
 func (x *GetNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[22]
+	mi := &file_triskele_v1_memory_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1697,7 @@ func (x *GetNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*GetNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{22}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetNamespaceResponse) GetNamespace() string {
@@ -1664,7 +1762,7 @@ type NamespaceStatistics struct {
 
 func (x *NamespaceStatistics) Reset() {
 	*x = NamespaceStatistics{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[23]
+	mi := &file_triskele_v1_memory_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1676,7 +1774,7 @@ func (x *NamespaceStatistics) String() string {
 func (*NamespaceStatistics) ProtoMessage() {}
 
 func (x *NamespaceStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[23]
+	mi := &file_triskele_v1_memory_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1689,7 +1787,7 @@ func (x *NamespaceStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceStatistics.ProtoReflect.Descriptor instead.
 func (*NamespaceStatistics) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{23}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NamespaceStatistics) GetLive() int64 {
@@ -1750,7 +1848,7 @@ type IndexLag struct {
 
 func (x *IndexLag) Reset() {
 	*x = IndexLag{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[24]
+	mi := &file_triskele_v1_memory_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1762,7 +1860,7 @@ func (x *IndexLag) String() string {
 func (*IndexLag) ProtoMessage() {}
 
 func (x *IndexLag) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[24]
+	mi := &file_triskele_v1_memory_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1775,7 +1873,7 @@ func (x *IndexLag) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexLag.ProtoReflect.Descriptor instead.
 func (*IndexLag) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{24}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *IndexLag) GetIndex() string {
@@ -1820,7 +1918,7 @@ type ListNamespacesRequest struct {
 
 func (x *ListNamespacesRequest) Reset() {
 	*x = ListNamespacesRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[25]
+	mi := &file_triskele_v1_memory_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1930,7 @@ func (x *ListNamespacesRequest) String() string {
 func (*ListNamespacesRequest) ProtoMessage() {}
 
 func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[25]
+	mi := &file_triskele_v1_memory_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +1943,7 @@ func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamespacesRequest.ProtoReflect.Descriptor instead.
 func (*ListNamespacesRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{25}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListNamespacesRequest) GetPrefix() string {
@@ -1880,7 +1978,7 @@ type ListNamespacesResponse struct {
 
 func (x *ListNamespacesResponse) Reset() {
 	*x = ListNamespacesResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[26]
+	mi := &file_triskele_v1_memory_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +1990,7 @@ func (x *ListNamespacesResponse) String() string {
 func (*ListNamespacesResponse) ProtoMessage() {}
 
 func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[26]
+	mi := &file_triskele_v1_memory_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +2003,7 @@ func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamespacesResponse.ProtoReflect.Descriptor instead.
 func (*ListNamespacesResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{26}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListNamespacesResponse) GetNamespaces() []*ListNamespacesResponse_Namespace {
@@ -1932,7 +2030,7 @@ type RenameNamespaceRequest struct {
 
 func (x *RenameNamespaceRequest) Reset() {
 	*x = RenameNamespaceRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[27]
+	mi := &file_triskele_v1_memory_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2042,7 @@ func (x *RenameNamespaceRequest) String() string {
 func (*RenameNamespaceRequest) ProtoMessage() {}
 
 func (x *RenameNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[27]
+	mi := &file_triskele_v1_memory_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2055,7 @@ func (x *RenameNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*RenameNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{27}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RenameNamespaceRequest) GetNamespace() string {
@@ -1984,7 +2082,7 @@ type RenameNamespaceResponse struct {
 
 func (x *RenameNamespaceResponse) Reset() {
 	*x = RenameNamespaceResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[28]
+	mi := &file_triskele_v1_memory_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2094,7 @@ func (x *RenameNamespaceResponse) String() string {
 func (*RenameNamespaceResponse) ProtoMessage() {}
 
 func (x *RenameNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[28]
+	mi := &file_triskele_v1_memory_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2107,7 @@ func (x *RenameNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenameNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*RenameNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{28}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RenameNamespaceResponse) GetMemories() int64 {
@@ -2028,7 +2126,7 @@ type DeleteNamespaceRequest struct {
 
 func (x *DeleteNamespaceRequest) Reset() {
 	*x = DeleteNamespaceRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[29]
+	mi := &file_triskele_v1_memory_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +2138,7 @@ func (x *DeleteNamespaceRequest) String() string {
 func (*DeleteNamespaceRequest) ProtoMessage() {}
 
 func (x *DeleteNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[29]
+	mi := &file_triskele_v1_memory_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2151,7 @@ func (x *DeleteNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*DeleteNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{29}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeleteNamespaceRequest) GetNamespace() string {
@@ -2072,7 +2170,7 @@ type DeleteNamespaceResponse struct {
 
 func (x *DeleteNamespaceResponse) Reset() {
 	*x = DeleteNamespaceResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[30]
+	mi := &file_triskele_v1_memory_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +2182,7 @@ func (x *DeleteNamespaceResponse) String() string {
 func (*DeleteNamespaceResponse) ProtoMessage() {}
 
 func (x *DeleteNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[30]
+	mi := &file_triskele_v1_memory_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,7 +2195,7 @@ func (x *DeleteNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*DeleteNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{30}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeleteNamespaceResponse) GetForgotten() int64 {
@@ -2131,7 +2229,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[31]
+	mi := &file_triskele_v1_memory_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +2241,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[31]
+	mi := &file_triskele_v1_memory_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +2254,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{31}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Decision) GetId() string {
@@ -2244,7 +2342,7 @@ type ListDecisionsRequest struct {
 
 func (x *ListDecisionsRequest) Reset() {
 	*x = ListDecisionsRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[32]
+	mi := &file_triskele_v1_memory_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2354,7 @@ func (x *ListDecisionsRequest) String() string {
 func (*ListDecisionsRequest) ProtoMessage() {}
 
 func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[32]
+	mi := &file_triskele_v1_memory_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2367,7 @@ func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{32}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListDecisionsRequest) GetNamespace() string {
@@ -2311,7 +2409,7 @@ type ListDecisionsResponse struct {
 
 func (x *ListDecisionsResponse) Reset() {
 	*x = ListDecisionsResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[33]
+	mi := &file_triskele_v1_memory_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2323,7 +2421,7 @@ func (x *ListDecisionsResponse) String() string {
 func (*ListDecisionsResponse) ProtoMessage() {}
 
 func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[33]
+	mi := &file_triskele_v1_memory_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2336,7 +2434,7 @@ func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{33}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListDecisionsResponse) GetDecisions() []*Decision {
@@ -2363,7 +2461,7 @@ type RevertDecisionRequest struct {
 
 func (x *RevertDecisionRequest) Reset() {
 	*x = RevertDecisionRequest{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[34]
+	mi := &file_triskele_v1_memory_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +2473,7 @@ func (x *RevertDecisionRequest) String() string {
 func (*RevertDecisionRequest) ProtoMessage() {}
 
 func (x *RevertDecisionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[34]
+	mi := &file_triskele_v1_memory_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +2486,7 @@ func (x *RevertDecisionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevertDecisionRequest.ProtoReflect.Descriptor instead.
 func (*RevertDecisionRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{34}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RevertDecisionRequest) GetNamespace() string {
@@ -2415,7 +2513,7 @@ type RevertDecisionResponse struct {
 
 func (x *RevertDecisionResponse) Reset() {
 	*x = RevertDecisionResponse{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[35]
+	mi := &file_triskele_v1_memory_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2525,7 @@ func (x *RevertDecisionResponse) String() string {
 func (*RevertDecisionResponse) ProtoMessage() {}
 
 func (x *RevertDecisionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[35]
+	mi := &file_triskele_v1_memory_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2538,7 @@ func (x *RevertDecisionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevertDecisionResponse.ProtoReflect.Descriptor instead.
 func (*RevertDecisionResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{35}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RevertDecisionResponse) GetDecision() *Decision {
@@ -2467,7 +2565,7 @@ type ListNamespacesResponse_Namespace struct {
 
 func (x *ListNamespacesResponse_Namespace) Reset() {
 	*x = ListNamespacesResponse_Namespace{}
-	mi := &file_triskele_v1_memory_proto_msgTypes[37]
+	mi := &file_triskele_v1_memory_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2577,7 @@ func (x *ListNamespacesResponse_Namespace) String() string {
 func (*ListNamespacesResponse_Namespace) ProtoMessage() {}
 
 func (x *ListNamespacesResponse_Namespace) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_memory_proto_msgTypes[37]
+	mi := &file_triskele_v1_memory_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2590,7 @@ func (x *ListNamespacesResponse_Namespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamespacesResponse_Namespace.ProtoReflect.Descriptor instead.
 func (*ListNamespacesResponse_Namespace) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{26, 0}
+	return file_triskele_v1_memory_proto_rawDescGZIP(), []int{27, 0}
 }
 
 func (x *ListNamespacesResponse_Namespace) GetNamespace() string {
@@ -2553,7 +2651,7 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\bposition\x183 \x01(\x03B\x10\xbaH\r\"\v\x18\xff\xff\xff\xff\xff\xff\xff\x0f(\x00H\x01R\bposition\x88\x01\x01:l\xbaHi\x1ag\n" +
 	"\x0fmemory.position\x12*position: must not be set without a thread\x1a(!has(this.position) || this.thread != ''B\r\n" +
 	"\v_importanceB\v\n" +
-	"\t_position\"\xfe\x03\n" +
+	"\t_position\"\x84\x05\n" +
 	"\x06Filter\x120\n" +
 	"\btags_any\x18\x01 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10@\"\vr\t \x01(\x80\x01\xba\x01\x01\x00R\atagsAny\x120\n" +
 	"\btags_all\x18\x02 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10@\"\vr\t \x01(\x80\x01\xba\x01\x01\x00R\atagsAll\x124\n" +
@@ -2564,7 +2662,9 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\fcreated_from\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedFrom\x12A\n" +
 	"\x0ecreated_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\x12T\n" +
 	"\bmetadata\x18\x06 \x03(\v2!.triskele.v1.Filter.MetadataEntryB\x15\xbaH\x12\x9a\x01\x0f\x10\x10\"\vr\t \x01(\x80\x01\xba\x01\x01\x00R\bmetadata\x12-\n" +
-	"\x12include_superseded\x18\a \x01(\bR\x11includeSuperseded\x1aS\n" +
+	"\x12include_superseded\x18\a \x01(\bR\x11includeSuperseded\x12?\n" +
+	"\roccurred_from\x182 \x01(\v2\x1a.google.protobuf.TimestampR\foccurredFrom\x12C\n" +
+	"\x0foccurred_before\x183 \x01(\v2\x1a.google.protobuf.TimestampR\x0eoccurredBefore\x1aS\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12,\n" +
 	"\x05value\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\x05value:\x028\x01\"F\n" +
@@ -2598,16 +2698,23 @@ const file_triskele_v1_memory_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12$\n" +
 	"\x03ids\x18\x02 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x10\xe8\a\"\x05r\x03\xb0\x01\x01R\x03ids\".\n" +
 	"\x0eForgetResponse\x12\x1c\n" +
-	"\tforgotten\x18\x01 \x01(\x03R\tforgotten\"\xaf\x01\n" +
+	"\tforgotten\x18\x01 \x01(\x03R\tforgotten\"\x8b\x02\n" +
 	"\n" +
 	"GetRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12$\n" +
 	"\x03ids\x18\x02 \x03(\tB\x12\xbaH\x0f\x92\x01\f\b\x01\x10\xe8\a\"\x05r\x03\xb0\x01\x01R\x03ids\x12#\n" +
 	"\x05query\x18\x03 \x01(\tB\r\xbaH\n" +
-	"r\b(\x80\x80\x02\xba\x01\x01\x00R\x05query\"n\n" +
+	"r\b(\x80\x80\x02\xba\x01\x01\x00R\x05query\x12-\n" +
+	"\fsurroundings\x182 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\n" +
+	"(\x00R\fsurroundings\x12+\n" +
+	"\x06filter\x183 \x01(\v2\x13.triskele.v1.FilterR\x06filter\"\xad\x01\n" +
 	"\vGetResponse\x12/\n" +
 	"\bmemories\x18\x01 \x03(\v2\x13.triskele.v1.MemoryR\bmemories\x12.\n" +
-	"\amatches\x18\x02 \x03(\v2\x14.triskele.v1.MatchesR\amatches\"i\n" +
+	"\amatches\x18\x02 \x03(\v2\x14.triskele.v1.MatchesR\amatches\x12=\n" +
+	"\fsurroundings\x182 \x03(\v2\x19.triskele.v1.SurroundingsR\fsurroundings\"f\n" +
+	"\fSurroundings\x12+\n" +
+	"\x06before\x18\x01 \x03(\v2\x13.triskele.v1.MemoryR\x06before\x12)\n" +
+	"\x05after\x18\x02 \x03(\v2\x13.triskele.v1.MemoryR\x05after\"i\n" +
 	"\aMatches\x12,\n" +
 	"\x05title\x18\x01 \x03(\v2\x16.triskele.v1.TextRangeR\x05title\x120\n" +
 	"\acontent\x18\x02 \x03(\v2\x16.triskele.v1.TextRangeR\acontent\"3\n" +
@@ -2762,7 +2869,7 @@ func file_triskele_v1_memory_proto_rawDescGZIP() []byte {
 }
 
 var file_triskele_v1_memory_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_triskele_v1_memory_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_triskele_v1_memory_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_triskele_v1_memory_proto_goTypes = []any{
 	(CurationAction)(0),                      // 0: triskele.v1.CurationAction
 	(*Link)(nil),                             // 1: triskele.v1.Link
@@ -2778,108 +2885,115 @@ var file_triskele_v1_memory_proto_goTypes = []any{
 	(*ForgetResponse)(nil),                   // 11: triskele.v1.ForgetResponse
 	(*GetRequest)(nil),                       // 12: triskele.v1.GetRequest
 	(*GetResponse)(nil),                      // 13: triskele.v1.GetResponse
-	(*Matches)(nil),                          // 14: triskele.v1.Matches
-	(*TextRange)(nil),                        // 15: triskele.v1.TextRange
-	(*ListRequest)(nil),                      // 16: triskele.v1.ListRequest
-	(*ListResponse)(nil),                     // 17: triskele.v1.ListResponse
-	(*ImportRequest)(nil),                    // 18: triskele.v1.ImportRequest
-	(*ImportResponse)(nil),                   // 19: triskele.v1.ImportResponse
-	(*ExportRequest)(nil),                    // 20: triskele.v1.ExportRequest
-	(*ExportResponse)(nil),                   // 21: triskele.v1.ExportResponse
-	(*GetNamespaceRequest)(nil),              // 22: triskele.v1.GetNamespaceRequest
-	(*GetNamespaceResponse)(nil),             // 23: triskele.v1.GetNamespaceResponse
-	(*NamespaceStatistics)(nil),              // 24: triskele.v1.NamespaceStatistics
-	(*IndexLag)(nil),                         // 25: triskele.v1.IndexLag
-	(*ListNamespacesRequest)(nil),            // 26: triskele.v1.ListNamespacesRequest
-	(*ListNamespacesResponse)(nil),           // 27: triskele.v1.ListNamespacesResponse
-	(*RenameNamespaceRequest)(nil),           // 28: triskele.v1.RenameNamespaceRequest
-	(*RenameNamespaceResponse)(nil),          // 29: triskele.v1.RenameNamespaceResponse
-	(*DeleteNamespaceRequest)(nil),           // 30: triskele.v1.DeleteNamespaceRequest
-	(*DeleteNamespaceResponse)(nil),          // 31: triskele.v1.DeleteNamespaceResponse
-	(*Decision)(nil),                         // 32: triskele.v1.Decision
-	(*ListDecisionsRequest)(nil),             // 33: triskele.v1.ListDecisionsRequest
-	(*ListDecisionsResponse)(nil),            // 34: triskele.v1.ListDecisionsResponse
-	(*RevertDecisionRequest)(nil),            // 35: triskele.v1.RevertDecisionRequest
-	(*RevertDecisionResponse)(nil),           // 36: triskele.v1.RevertDecisionResponse
-	nil,                                      // 37: triskele.v1.Filter.MetadataEntry
-	(*ListNamespacesResponse_Namespace)(nil), // 38: triskele.v1.ListNamespacesResponse.Namespace
-	(*structpb.Struct)(nil),                  // 39: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),            // 40: google.protobuf.Timestamp
-	(*fieldmaskpb.FieldMask)(nil),            // 41: google.protobuf.FieldMask
-	(*durationpb.Duration)(nil),              // 42: google.protobuf.Duration
-	(*structpb.Value)(nil),                   // 43: google.protobuf.Value
+	(*Surroundings)(nil),                     // 14: triskele.v1.Surroundings
+	(*Matches)(nil),                          // 15: triskele.v1.Matches
+	(*TextRange)(nil),                        // 16: triskele.v1.TextRange
+	(*ListRequest)(nil),                      // 17: triskele.v1.ListRequest
+	(*ListResponse)(nil),                     // 18: triskele.v1.ListResponse
+	(*ImportRequest)(nil),                    // 19: triskele.v1.ImportRequest
+	(*ImportResponse)(nil),                   // 20: triskele.v1.ImportResponse
+	(*ExportRequest)(nil),                    // 21: triskele.v1.ExportRequest
+	(*ExportResponse)(nil),                   // 22: triskele.v1.ExportResponse
+	(*GetNamespaceRequest)(nil),              // 23: triskele.v1.GetNamespaceRequest
+	(*GetNamespaceResponse)(nil),             // 24: triskele.v1.GetNamespaceResponse
+	(*NamespaceStatistics)(nil),              // 25: triskele.v1.NamespaceStatistics
+	(*IndexLag)(nil),                         // 26: triskele.v1.IndexLag
+	(*ListNamespacesRequest)(nil),            // 27: triskele.v1.ListNamespacesRequest
+	(*ListNamespacesResponse)(nil),           // 28: triskele.v1.ListNamespacesResponse
+	(*RenameNamespaceRequest)(nil),           // 29: triskele.v1.RenameNamespaceRequest
+	(*RenameNamespaceResponse)(nil),          // 30: triskele.v1.RenameNamespaceResponse
+	(*DeleteNamespaceRequest)(nil),           // 31: triskele.v1.DeleteNamespaceRequest
+	(*DeleteNamespaceResponse)(nil),          // 32: triskele.v1.DeleteNamespaceResponse
+	(*Decision)(nil),                         // 33: triskele.v1.Decision
+	(*ListDecisionsRequest)(nil),             // 34: triskele.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil),            // 35: triskele.v1.ListDecisionsResponse
+	(*RevertDecisionRequest)(nil),            // 36: triskele.v1.RevertDecisionRequest
+	(*RevertDecisionResponse)(nil),           // 37: triskele.v1.RevertDecisionResponse
+	nil,                                      // 38: triskele.v1.Filter.MetadataEntry
+	(*ListNamespacesResponse_Namespace)(nil), // 39: triskele.v1.ListNamespacesResponse.Namespace
+	(*structpb.Struct)(nil),                  // 40: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),            // 41: google.protobuf.Timestamp
+	(*fieldmaskpb.FieldMask)(nil),            // 42: google.protobuf.FieldMask
+	(*durationpb.Duration)(nil),              // 43: google.protobuf.Duration
+	(*structpb.Value)(nil),                   // 44: google.protobuf.Value
 }
 var file_triskele_v1_memory_proto_depIdxs = []int32{
-	39, // 0: triskele.v1.Memory.metadata:type_name -> google.protobuf.Struct
-	40, // 1: triskele.v1.Memory.created_at:type_name -> google.protobuf.Timestamp
-	40, // 2: triskele.v1.Memory.updated_at:type_name -> google.protobuf.Timestamp
-	40, // 3: triskele.v1.Memory.occurred_at:type_name -> google.protobuf.Timestamp
-	40, // 4: triskele.v1.Memory.expires_at:type_name -> google.protobuf.Timestamp
+	40, // 0: triskele.v1.Memory.metadata:type_name -> google.protobuf.Struct
+	41, // 1: triskele.v1.Memory.created_at:type_name -> google.protobuf.Timestamp
+	41, // 2: triskele.v1.Memory.updated_at:type_name -> google.protobuf.Timestamp
+	41, // 3: triskele.v1.Memory.occurred_at:type_name -> google.protobuf.Timestamp
+	41, // 4: triskele.v1.Memory.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: triskele.v1.Memory.links:type_name -> triskele.v1.Link
-	40, // 6: triskele.v1.Filter.created_from:type_name -> google.protobuf.Timestamp
-	40, // 7: triskele.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
-	37, // 8: triskele.v1.Filter.metadata:type_name -> triskele.v1.Filter.MetadataEntry
-	2,  // 9: triskele.v1.RememberRequest.memory:type_name -> triskele.v1.Memory
-	2,  // 10: triskele.v1.RememberResponse.memory:type_name -> triskele.v1.Memory
-	2,  // 11: triskele.v1.UpdateRequest.memory:type_name -> triskele.v1.Memory
-	41, // 12: triskele.v1.UpdateRequest.update_mask:type_name -> google.protobuf.FieldMask
-	2,  // 13: triskele.v1.UpdateResponse.memory:type_name -> triskele.v1.Memory
-	2,  // 14: triskele.v1.SupersedeRequest.replacement:type_name -> triskele.v1.Memory
-	2,  // 15: triskele.v1.SupersedeResponse.memory:type_name -> triskele.v1.Memory
-	2,  // 16: triskele.v1.SupersedeResponse.superseded:type_name -> triskele.v1.Memory
-	2,  // 17: triskele.v1.GetResponse.memories:type_name -> triskele.v1.Memory
-	14, // 18: triskele.v1.GetResponse.matches:type_name -> triskele.v1.Matches
-	15, // 19: triskele.v1.Matches.title:type_name -> triskele.v1.TextRange
-	15, // 20: triskele.v1.Matches.content:type_name -> triskele.v1.TextRange
-	3,  // 21: triskele.v1.ListRequest.filter:type_name -> triskele.v1.Filter
-	2,  // 22: triskele.v1.ListResponse.memories:type_name -> triskele.v1.Memory
-	2,  // 23: triskele.v1.ImportRequest.memories:type_name -> triskele.v1.Memory
-	2,  // 24: triskele.v1.ExportResponse.memories:type_name -> triskele.v1.Memory
-	40, // 25: triskele.v1.GetNamespaceResponse.created_at:type_name -> google.protobuf.Timestamp
-	24, // 26: triskele.v1.GetNamespaceResponse.statistics:type_name -> triskele.v1.NamespaceStatistics
-	25, // 27: triskele.v1.NamespaceStatistics.indexes:type_name -> triskele.v1.IndexLag
-	42, // 28: triskele.v1.IndexLag.lag:type_name -> google.protobuf.Duration
-	38, // 29: triskele.v1.ListNamespacesResponse.namespaces:type_name -> triskele.v1.ListNamespacesResponse.Namespace
-	0,  // 30: triskele.v1.Decision.action:type_name -> triskele.v1.CurationAction
-	40, // 31: triskele.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
-	40, // 32: triskele.v1.Decision.reverted_at:type_name -> google.protobuf.Timestamp
-	32, // 33: triskele.v1.ListDecisionsResponse.decisions:type_name -> triskele.v1.Decision
-	32, // 34: triskele.v1.RevertDecisionResponse.decision:type_name -> triskele.v1.Decision
-	43, // 35: triskele.v1.Filter.MetadataEntry.value:type_name -> google.protobuf.Value
-	40, // 36: triskele.v1.ListNamespacesResponse.Namespace.created_at:type_name -> google.protobuf.Timestamp
-	4,  // 37: triskele.v1.MemoryService.Remember:input_type -> triskele.v1.RememberRequest
-	6,  // 38: triskele.v1.MemoryService.Update:input_type -> triskele.v1.UpdateRequest
-	8,  // 39: triskele.v1.MemoryService.Supersede:input_type -> triskele.v1.SupersedeRequest
-	10, // 40: triskele.v1.MemoryService.Forget:input_type -> triskele.v1.ForgetRequest
-	12, // 41: triskele.v1.MemoryService.Get:input_type -> triskele.v1.GetRequest
-	16, // 42: triskele.v1.MemoryService.List:input_type -> triskele.v1.ListRequest
-	18, // 43: triskele.v1.MemoryService.Import:input_type -> triskele.v1.ImportRequest
-	20, // 44: triskele.v1.MemoryService.Export:input_type -> triskele.v1.ExportRequest
-	22, // 45: triskele.v1.MemoryService.GetNamespace:input_type -> triskele.v1.GetNamespaceRequest
-	26, // 46: triskele.v1.MemoryService.ListNamespaces:input_type -> triskele.v1.ListNamespacesRequest
-	28, // 47: triskele.v1.MemoryService.RenameNamespace:input_type -> triskele.v1.RenameNamespaceRequest
-	30, // 48: triskele.v1.MemoryService.DeleteNamespace:input_type -> triskele.v1.DeleteNamespaceRequest
-	33, // 49: triskele.v1.MemoryService.ListDecisions:input_type -> triskele.v1.ListDecisionsRequest
-	35, // 50: triskele.v1.MemoryService.RevertDecision:input_type -> triskele.v1.RevertDecisionRequest
-	5,  // 51: triskele.v1.MemoryService.Remember:output_type -> triskele.v1.RememberResponse
-	7,  // 52: triskele.v1.MemoryService.Update:output_type -> triskele.v1.UpdateResponse
-	9,  // 53: triskele.v1.MemoryService.Supersede:output_type -> triskele.v1.SupersedeResponse
-	11, // 54: triskele.v1.MemoryService.Forget:output_type -> triskele.v1.ForgetResponse
-	13, // 55: triskele.v1.MemoryService.Get:output_type -> triskele.v1.GetResponse
-	17, // 56: triskele.v1.MemoryService.List:output_type -> triskele.v1.ListResponse
-	19, // 57: triskele.v1.MemoryService.Import:output_type -> triskele.v1.ImportResponse
-	21, // 58: triskele.v1.MemoryService.Export:output_type -> triskele.v1.ExportResponse
-	23, // 59: triskele.v1.MemoryService.GetNamespace:output_type -> triskele.v1.GetNamespaceResponse
-	27, // 60: triskele.v1.MemoryService.ListNamespaces:output_type -> triskele.v1.ListNamespacesResponse
-	29, // 61: triskele.v1.MemoryService.RenameNamespace:output_type -> triskele.v1.RenameNamespaceResponse
-	31, // 62: triskele.v1.MemoryService.DeleteNamespace:output_type -> triskele.v1.DeleteNamespaceResponse
-	34, // 63: triskele.v1.MemoryService.ListDecisions:output_type -> triskele.v1.ListDecisionsResponse
-	36, // 64: triskele.v1.MemoryService.RevertDecision:output_type -> triskele.v1.RevertDecisionResponse
-	51, // [51:65] is the sub-list for method output_type
-	37, // [37:51] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	41, // 6: triskele.v1.Filter.created_from:type_name -> google.protobuf.Timestamp
+	41, // 7: triskele.v1.Filter.created_before:type_name -> google.protobuf.Timestamp
+	38, // 8: triskele.v1.Filter.metadata:type_name -> triskele.v1.Filter.MetadataEntry
+	41, // 9: triskele.v1.Filter.occurred_from:type_name -> google.protobuf.Timestamp
+	41, // 10: triskele.v1.Filter.occurred_before:type_name -> google.protobuf.Timestamp
+	2,  // 11: triskele.v1.RememberRequest.memory:type_name -> triskele.v1.Memory
+	2,  // 12: triskele.v1.RememberResponse.memory:type_name -> triskele.v1.Memory
+	2,  // 13: triskele.v1.UpdateRequest.memory:type_name -> triskele.v1.Memory
+	42, // 14: triskele.v1.UpdateRequest.update_mask:type_name -> google.protobuf.FieldMask
+	2,  // 15: triskele.v1.UpdateResponse.memory:type_name -> triskele.v1.Memory
+	2,  // 16: triskele.v1.SupersedeRequest.replacement:type_name -> triskele.v1.Memory
+	2,  // 17: triskele.v1.SupersedeResponse.memory:type_name -> triskele.v1.Memory
+	2,  // 18: triskele.v1.SupersedeResponse.superseded:type_name -> triskele.v1.Memory
+	3,  // 19: triskele.v1.GetRequest.filter:type_name -> triskele.v1.Filter
+	2,  // 20: triskele.v1.GetResponse.memories:type_name -> triskele.v1.Memory
+	15, // 21: triskele.v1.GetResponse.matches:type_name -> triskele.v1.Matches
+	14, // 22: triskele.v1.GetResponse.surroundings:type_name -> triskele.v1.Surroundings
+	2,  // 23: triskele.v1.Surroundings.before:type_name -> triskele.v1.Memory
+	2,  // 24: triskele.v1.Surroundings.after:type_name -> triskele.v1.Memory
+	16, // 25: triskele.v1.Matches.title:type_name -> triskele.v1.TextRange
+	16, // 26: triskele.v1.Matches.content:type_name -> triskele.v1.TextRange
+	3,  // 27: triskele.v1.ListRequest.filter:type_name -> triskele.v1.Filter
+	2,  // 28: triskele.v1.ListResponse.memories:type_name -> triskele.v1.Memory
+	2,  // 29: triskele.v1.ImportRequest.memories:type_name -> triskele.v1.Memory
+	2,  // 30: triskele.v1.ExportResponse.memories:type_name -> triskele.v1.Memory
+	41, // 31: triskele.v1.GetNamespaceResponse.created_at:type_name -> google.protobuf.Timestamp
+	25, // 32: triskele.v1.GetNamespaceResponse.statistics:type_name -> triskele.v1.NamespaceStatistics
+	26, // 33: triskele.v1.NamespaceStatistics.indexes:type_name -> triskele.v1.IndexLag
+	43, // 34: triskele.v1.IndexLag.lag:type_name -> google.protobuf.Duration
+	39, // 35: triskele.v1.ListNamespacesResponse.namespaces:type_name -> triskele.v1.ListNamespacesResponse.Namespace
+	0,  // 36: triskele.v1.Decision.action:type_name -> triskele.v1.CurationAction
+	41, // 37: triskele.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	41, // 38: triskele.v1.Decision.reverted_at:type_name -> google.protobuf.Timestamp
+	33, // 39: triskele.v1.ListDecisionsResponse.decisions:type_name -> triskele.v1.Decision
+	33, // 40: triskele.v1.RevertDecisionResponse.decision:type_name -> triskele.v1.Decision
+	44, // 41: triskele.v1.Filter.MetadataEntry.value:type_name -> google.protobuf.Value
+	41, // 42: triskele.v1.ListNamespacesResponse.Namespace.created_at:type_name -> google.protobuf.Timestamp
+	4,  // 43: triskele.v1.MemoryService.Remember:input_type -> triskele.v1.RememberRequest
+	6,  // 44: triskele.v1.MemoryService.Update:input_type -> triskele.v1.UpdateRequest
+	8,  // 45: triskele.v1.MemoryService.Supersede:input_type -> triskele.v1.SupersedeRequest
+	10, // 46: triskele.v1.MemoryService.Forget:input_type -> triskele.v1.ForgetRequest
+	12, // 47: triskele.v1.MemoryService.Get:input_type -> triskele.v1.GetRequest
+	17, // 48: triskele.v1.MemoryService.List:input_type -> triskele.v1.ListRequest
+	19, // 49: triskele.v1.MemoryService.Import:input_type -> triskele.v1.ImportRequest
+	21, // 50: triskele.v1.MemoryService.Export:input_type -> triskele.v1.ExportRequest
+	23, // 51: triskele.v1.MemoryService.GetNamespace:input_type -> triskele.v1.GetNamespaceRequest
+	27, // 52: triskele.v1.MemoryService.ListNamespaces:input_type -> triskele.v1.ListNamespacesRequest
+	29, // 53: triskele.v1.MemoryService.RenameNamespace:input_type -> triskele.v1.RenameNamespaceRequest
+	31, // 54: triskele.v1.MemoryService.DeleteNamespace:input_type -> triskele.v1.DeleteNamespaceRequest
+	34, // 55: triskele.v1.MemoryService.ListDecisions:input_type -> triskele.v1.ListDecisionsRequest
+	36, // 56: triskele.v1.MemoryService.RevertDecision:input_type -> triskele.v1.RevertDecisionRequest
+	5,  // 57: triskele.v1.MemoryService.Remember:output_type -> triskele.v1.RememberResponse
+	7,  // 58: triskele.v1.MemoryService.Update:output_type -> triskele.v1.UpdateResponse
+	9,  // 59: triskele.v1.MemoryService.Supersede:output_type -> triskele.v1.SupersedeResponse
+	11, // 60: triskele.v1.MemoryService.Forget:output_type -> triskele.v1.ForgetResponse
+	13, // 61: triskele.v1.MemoryService.Get:output_type -> triskele.v1.GetResponse
+	18, // 62: triskele.v1.MemoryService.List:output_type -> triskele.v1.ListResponse
+	20, // 63: triskele.v1.MemoryService.Import:output_type -> triskele.v1.ImportResponse
+	22, // 64: triskele.v1.MemoryService.Export:output_type -> triskele.v1.ExportResponse
+	24, // 65: triskele.v1.MemoryService.GetNamespace:output_type -> triskele.v1.GetNamespaceResponse
+	28, // 66: triskele.v1.MemoryService.ListNamespaces:output_type -> triskele.v1.ListNamespacesResponse
+	30, // 67: triskele.v1.MemoryService.RenameNamespace:output_type -> triskele.v1.RenameNamespaceResponse
+	32, // 68: triskele.v1.MemoryService.DeleteNamespace:output_type -> triskele.v1.DeleteNamespaceResponse
+	35, // 69: triskele.v1.MemoryService.ListDecisions:output_type -> triskele.v1.ListDecisionsResponse
+	37, // 70: triskele.v1.MemoryService.RevertDecision:output_type -> triskele.v1.RevertDecisionResponse
+	57, // [57:71] is the sub-list for method output_type
+	43, // [43:57] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_memory_proto_init() }
@@ -2888,16 +3002,16 @@ func file_triskele_v1_memory_proto_init() {
 		return
 	}
 	file_triskele_v1_memory_proto_msgTypes[1].OneofWrappers = []any{}
-	file_triskele_v1_memory_proto_msgTypes[15].OneofWrappers = []any{}
-	file_triskele_v1_memory_proto_msgTypes[25].OneofWrappers = []any{}
-	file_triskele_v1_memory_proto_msgTypes[32].OneofWrappers = []any{}
+	file_triskele_v1_memory_proto_msgTypes[16].OneofWrappers = []any{}
+	file_triskele_v1_memory_proto_msgTypes[26].OneofWrappers = []any{}
+	file_triskele_v1_memory_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_memory_proto_rawDesc), len(file_triskele_v1_memory_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -900,7 +900,9 @@ type RecallRequest struct {
 	Fresh bool `protobuf:"varint,42,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	// Id of the memory whose text the query is, if it is one's. From the moment when that memory turns sensitive or is
 	// gone, the query is sent to no model's server. It is never reranked.
-	TextOf        string `protobuf:"bytes,43,opt,name=text_of,json=textOf,proto3" json:"text_of,omitempty"`
+	TextOf string `protobuf:"bytes,43,opt,name=text_of,json=textOf,proto3" json:"text_of,omitempty"`
+	// Fill Hit.surroundings of the first 100 hits with up to so many neighbours on each side. No effect with ids_only.
+	Surroundings  int32 `protobuf:"varint,50,opt,name=surroundings,proto3" json:"surroundings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1110,6 +1112,13 @@ func (x *RecallRequest) GetTextOf() string {
 	return ""
 }
 
+func (x *RecallRequest) GetSurroundings() int32 {
+	if x != nil {
+		return x.Surroundings
+	}
+	return 0
+}
+
 // Contribution is one leg's share of a hit's score. The values of a hit add up to its score.
 type Contribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1247,7 +1256,10 @@ type Hit struct {
 	// up to.
 	RerankScore *float64 `protobuf:"fixed64,41,opt,name=rerank_score,json=rerankScore,proto3,oneof" json:"rerank_score,omitempty"`
 	// What was left out because it says the same.
-	Duplicates    []*Duplicate `protobuf:"bytes,42,rep,name=duplicates,proto3" json:"duplicates,omitempty"`
+	Duplicates []*Duplicate `protobuf:"bytes,42,rep,name=duplicates,proto3" json:"duplicates,omitempty"`
+	// What stands beside the memory in its thread: context, and no hits. Each memory is given once, with the best hit that it
+	// stands beside; a hit never.
+	Surroundings  *Surroundings `protobuf:"bytes,50,opt,name=surroundings,proto3" json:"surroundings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1390,6 +1402,13 @@ func (x *Hit) GetRerankScore() float64 {
 func (x *Hit) GetDuplicates() []*Duplicate {
 	if x != nil {
 		return x.Duplicates
+	}
+	return nil
+}
+
+func (x *Hit) GetSurroundings() *Surroundings {
+	if x != nil {
+		return x.Surroundings
 	}
 	return nil
 }
@@ -2354,7 +2373,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\tdiversity\x18) \x01(\v2\x16.triskele.v1.DiversityR\tdiversity\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\x9a\v\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xc9\v\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -2387,7 +2406,9 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x06rerank\x18( \x01(\v2\x13.triskele.v1.RerankR\x06rerank\x124\n" +
 	"\tdiversity\x18) \x01(\v2\x16.triskele.v1.DiversityR\tdiversity\x12\x14\n" +
 	"\x05fresh\x18* \x01(\bR\x05fresh\x12$\n" +
-	"\atext_of\x18+ \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06textOf\x1aP\n" +
+	"\atext_of\x18+ \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06textOf\x12-\n" +
+	"\fsurroundings\x182 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\n" +
+	"(\x00R\fsurroundings\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01:s\xbaHp\x1an\n" +
@@ -2402,7 +2423,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x10normalized_score\x18\x05 \x01(\x01R\x0fnormalizedScore\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x14\n" +
 	"\x05value\x18\a \x01(\x01R\x05value\x12)\n" +
-	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\xdc\x04\n" +
+	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\x9b\x05\n" +
 	"\x03Hit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -2426,7 +2447,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\frerank_score\x18) \x01(\x01H\x00R\vrerankScore\x88\x01\x01\x126\n" +
 	"\n" +
 	"duplicates\x18* \x03(\v2\x16.triskele.v1.DuplicateR\n" +
-	"duplicatesB\x0f\n" +
+	"duplicates\x12=\n" +
+	"\fsurroundings\x182 \x01(\v2\x19.triskele.v1.SurroundingsR\fsurroundingsB\x0f\n" +
 	"\r_rerank_score\"z\n" +
 	"\tDuplicate\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
@@ -2582,9 +2604,10 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	(*PathStep)(nil),               // 33: triskele.v1.PathStep
 	(*Memory)(nil),                 // 34: triskele.v1.Memory
 	(*Matches)(nil),                // 35: triskele.v1.Matches
-	(LegState)(0),                  // 36: triskele.v1.LegState
-	(*Span)(nil),                   // 37: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 38: triskele.v1.GetIndexStatusResponse
+	(*Surroundings)(nil),           // 36: triskele.v1.Surroundings
+	(LegState)(0),                  // 37: triskele.v1.LegState
+	(*Span)(nil),                   // 38: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 39: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
@@ -2622,44 +2645,45 @@ var file_triskele_v1_recall_proto_depIdxs = []int32{
 	13, // 32: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
 	35, // 33: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
 	15, // 34: triskele.v1.Hit.duplicates:type_name -> triskele.v1.Duplicate
-	36, // 35: triskele.v1.RerankReport.state:type_name -> triskele.v1.LegState
-	27, // 36: triskele.v1.RerankReport.budget:type_name -> google.protobuf.Duration
-	27, // 37: triskele.v1.RerankReport.spent:type_name -> google.protobuf.Duration
-	36, // 38: triskele.v1.ContentsReport.state:type_name -> triskele.v1.LegState
-	27, // 39: triskele.v1.ContentsReport.budget:type_name -> google.protobuf.Duration
-	27, // 40: triskele.v1.ContentsReport.spent:type_name -> google.protobuf.Duration
-	27, // 41: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
-	36, // 42: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	27, // 43: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	27, // 44: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	32, // 45: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	18, // 46: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
-	19, // 47: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
-	27, // 48: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
-	27, // 49: triskele.v1.LegReport.age:type_name -> google.protobuf.Duration
-	14, // 50: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	20, // 51: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	4,  // 52: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 53: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	27, // 54: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	27, // 55: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	37, // 56: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	16, // 57: triskele.v1.RecallResponse.rerank:type_name -> triskele.v1.RerankReport
-	27, // 58: triskele.v1.RecallResponse.age:type_name -> google.protobuf.Duration
-	17, // 59: triskele.v1.RecallResponse.contents:type_name -> triskele.v1.ContentsReport
-	38, // 60: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	23, // 61: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	5,  // 62: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 63: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	12, // 64: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	22, // 65: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	21, // 66: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	24, // 67: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	66, // [66:68] is the sub-list for method output_type
-	64, // [64:66] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	36, // 35: triskele.v1.Hit.surroundings:type_name -> triskele.v1.Surroundings
+	37, // 36: triskele.v1.RerankReport.state:type_name -> triskele.v1.LegState
+	27, // 37: triskele.v1.RerankReport.budget:type_name -> google.protobuf.Duration
+	27, // 38: triskele.v1.RerankReport.spent:type_name -> google.protobuf.Duration
+	37, // 39: triskele.v1.ContentsReport.state:type_name -> triskele.v1.LegState
+	27, // 40: triskele.v1.ContentsReport.budget:type_name -> google.protobuf.Duration
+	27, // 41: triskele.v1.ContentsReport.spent:type_name -> google.protobuf.Duration
+	27, // 42: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
+	37, // 43: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	27, // 44: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	27, // 45: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	32, // 46: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	18, // 47: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
+	19, // 48: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
+	27, // 49: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
+	27, // 50: triskele.v1.LegReport.age:type_name -> google.protobuf.Duration
+	14, // 51: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	20, // 52: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	4,  // 53: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 54: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	27, // 55: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	27, // 56: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	38, // 57: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	16, // 58: triskele.v1.RecallResponse.rerank:type_name -> triskele.v1.RerankReport
+	27, // 59: triskele.v1.RecallResponse.age:type_name -> google.protobuf.Duration
+	17, // 60: triskele.v1.RecallResponse.contents:type_name -> triskele.v1.ContentsReport
+	39, // 61: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	23, // 62: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 63: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 64: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	12, // 65: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	22, // 66: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	21, // 67: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	24, // 68: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	67, // [67:69] is the sub-list for method output_type
+	65, // [65:67] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }

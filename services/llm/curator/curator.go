@@ -226,6 +226,7 @@ func (c *Curator) neighbours(ctx context.Context, r record.Record) ([]uuid.UUID,
 		// The indexes must have all memories up to r. The recall waits for them within its budget.
 		AtLeast: []string{revision.Token{Namespace: r.Namespace, Sequence: r.Sequence}.String()},
 		TextOf:  r.ID.String(),
+		Legs:    map[string]*triskelev1.LegOptions{"lexical": {Borrow: new(float64)}, "dense": {Borrow: new(float64)}}, // what it says itself
 	})
 	if err != nil {
 		return nil, &chat.Failure{Words: "the search for the nearest memories failed: " + status.Code(err).String()}

@@ -209,6 +209,12 @@ func Matches(f record.Filter, alias string, args *Args) string {
 	if !f.CreatedBefore.IsZero() {
 		add("%s.created_at < %s", f.CreatedBefore)
 	}
+	if !f.OccurredFrom.IsZero() {
+		add("coalesce(%[1]s.occurred_at, %[1]s.created_at) >= %[2]s", f.OccurredFrom)
+	}
+	if !f.OccurredBefore.IsZero() {
+		add("coalesce(%[1]s.occurred_at, %[1]s.created_at) < %[2]s", f.OccurredBefore)
+	}
 	if len(f.Metadata) > 0 {
 		add("%s.metadata @> %s", f.Metadata)
 	}

@@ -229,12 +229,19 @@ func FilterFromProto(f *triskelev1.Filter) (Filter, error) {
 		Categories:        f.GetCategories(),
 		IncludeSuperseded: f.GetIncludeSuperseded(),
 	}
-	var err error
-	if out.CreatedFrom, err = timeFromProto("filter.created_from", f.GetCreatedFrom()); err != nil {
-		return Filter{}, err
-	}
-	if out.CreatedBefore, err = timeFromProto("filter.created_before", f.GetCreatedBefore()); err != nil {
-		return Filter{}, err
+	for _, at := range []struct {
+		field string
+		from  *timestamppb.Timestamp
+		to    *time.Time
+	}{
+		{"created_from", f.GetCreatedFrom(), &out.CreatedFrom}, {"created_before", f.GetCreatedBefore(), &out.CreatedBefore},
+		{"occurred_from", f.GetOccurredFrom(), &out.OccurredFrom}, {"occurred_before", f.GetOccurredBefore(), &out.OccurredBefore},
+	} {
+		parsed, err := timeFromProto("filter."+at.field, at.from)
+		if err != nil {
+			return Filter{}, err
+		}
+		*at.to = parsed
 	}
 	for key, value := range f.GetMetadata() {
 		const field = "filter.metadata" // without the key: it may be private, and errors get into spans

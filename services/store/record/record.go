@@ -66,6 +66,8 @@ type Filter struct {
 	Categories        []string
 	CreatedFrom       time.Time // inclusive
 	CreatedBefore     time.Time // exclusive
+	OccurredFrom      time.Time // inclusive; of a memory without such a time, when it was created
+	OccurredBefore    time.Time // exclusive
 	Metadata          map[string]any
 	IncludeSuperseded bool
 }
@@ -73,7 +75,8 @@ type Filter struct {
 // Narrow reports whether the filter has a condition besides liveness. A leg then searches only matching memories,
 // instead of checking its hits.
 func (f Filter) Narrow() bool {
-	return len(f.TagsAny)+len(f.TagsAll)+len(f.Categories)+len(f.Metadata) > 0 || !f.CreatedFrom.IsZero() || !f.CreatedBefore.IsZero()
+	return len(f.TagsAny)+len(f.TagsAll)+len(f.Categories)+len(f.Metadata) > 0 || !f.CreatedFrom.IsZero() || !f.CreatedBefore.IsZero() ||
+		!f.OccurredFrom.IsZero() || !f.OccurredBefore.IsZero()
 }
 
 // Now returns the current time at the precision of both stores.

@@ -112,6 +112,7 @@ func TestImagesFollow(t *testing.T) {
 			{}, {IncludeSuperseded: true}, {TagsAny: []string{"a", "b"}}, {TagsAll: []string{"a", "b"}}, {Categories: []string{"x", "none"}},
 			{Metadata: map[string]any{"k": "1"}}, {Metadata: map[string]any{"k": 1.0}}, {Metadata: map[string]any{"k": true}},
 			{CreatedFrom: time.Now().Add(-time.Minute), CreatedBefore: time.Now().Add(time.Hour)}, {TagsAny: []string{"never"}},
+			{OccurredFrom: time.Now().Add(-48 * time.Hour)}, {OccurredBefore: time.Now().Add(-48 * time.Hour)},
 		}
 		for step := range 150 {
 			namespace := fmt.Sprintf("n%d", random.IntN(2))
@@ -137,6 +138,9 @@ func change(t *testing.T, f *storetest.Fixture, random *rand.Rand, namespace str
 			r.Tags = []string{"a", "b", "c"}[random.IntN(3):]
 			r.Category = []string{"", "x"}[random.IntN(2)]
 			r.Metadata = map[string]any{"k": []any{"1", 1.0, true, nil}[random.IntN(4)]}
+			if random.IntN(2) == 0 {
+				r.OccurredAt = time.Now().Add(-time.Duration(random.IntN(100)) * time.Hour).Truncate(time.Microsecond)
+			}
 			if random.IntN(5) == 0 {
 				r.ExpiresAt = time.Now().Add(-time.Hour)
 			}

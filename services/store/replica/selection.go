@@ -70,14 +70,8 @@ func (r *Rows) Select(f record.Filter, asOf time.Time) *Selection {
 	for key, value := range f.Metadata {
 		passing.and(scratch, r.union(metadataLabel(key, value)))
 	}
-	if !f.CreatedFrom.IsZero() || !f.CreatedBefore.IsZero() {
-		for _, row := range passing.appendRows(nil) {
-			created := r.Created[row]
-			if !f.CreatedFrom.IsZero() && created < f.CreatedFrom.UnixMicro() || !f.CreatedBefore.IsZero() && created >= f.CreatedBefore.UnixMicro() {
-				passing.clear(row)
-			}
-		}
-	}
+	passing.within(r.Created, f.CreatedFrom, f.CreatedBefore)
+	passing.within(r.From, f.OccurredFrom, f.OccurredBefore)
 	if s.past || r.mortal > 0 {
 		for _, row := range passing.appendRows(nil) {
 			if !s.live(row) {
@@ -87,6 +81,18 @@ func (r *Rows) Select(f record.Filter, asOf time.Time) *Selection {
 	}
 	s.passing = passing
 	return s
+}
+
+// within keeps the rows whose time is from one time, and before another; the zero time is no bound.
+func (b bitset) within(times []int64, from, before time.Time) {
+	if from.IsZero() && before.IsZero() {
+		return
+	}
+	for _, row := range b.appendRows(nil) {
+		if at := times[row]; !from.IsZero() && at < from.UnixMicro() || !before.IsZero() && at >= before.UnixMicro() {
+			b.clear(row)
+		}
+	}
 }
 
 // union returns the bitmaps of labels.

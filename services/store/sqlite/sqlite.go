@@ -233,6 +233,12 @@ func Matches(f record.Filter, alias string, args *Args) string {
 	if !f.CreatedBefore.IsZero() {
 		where += fmt.Sprintf(" AND %s.created_at < %s", alias, args.Add(f.CreatedBefore.UnixMicro()))
 	}
+	if !f.OccurredFrom.IsZero() {
+		where += fmt.Sprintf(" AND coalesce(%[1]s.occurred_at, %[1]s.created_at) >= %[2]s", alias, args.Add(f.OccurredFrom.UnixMicro()))
+	}
+	if !f.OccurredBefore.IsZero() {
+		where += fmt.Sprintf(" AND coalesce(%[1]s.occurred_at, %[1]s.created_at) < %[2]s", alias, args.Add(f.OccurredBefore.UnixMicro()))
+	}
 	for key, value := range f.Metadata {
 		// Compare as JSON: the number 1, the string "1" and true are different.
 		where += fmt.Sprintf(" AND EXISTS (SELECT 1 FROM json_each(%s.metadata) e, json_each(%s) w WHERE e.key = %s AND e.type IN ('true', 'false', 'text', 'integer', 'real') AND e.value = w.value AND (e.type = w.type OR (e.type IN ('integer', 'real') AND w.type IN ('integer', 'real'))))",

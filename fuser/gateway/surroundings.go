@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+// maxSurrounded is the most hits whose surroundings are fetched, as the memory service has it.
+const maxSurrounded = 100
+
+// surround fetches what stands beside the best hits in their threads. Each memory is given once, with the best hit that it
+// stands beside, and a hit never. lost has a sentence for each namespace whose surroundings could not be fetched.
+func (g *Gateway) surround(ctx context.Context, r *recall, hits []*triskelev1.Hit) (lost []string) {
+	ctx, cancel := context.WithTimeout(ctx, g.forMemory(r))
+	defer cancel()
+	given := map[string]bool{}
+	key := func(namespace, id string) string { return namespace + " " + id }
+	requests := map[string]*triskelev1.GetRequest{}
+	byID := map[string]*triskelev1.Hit{}
+	for i, hit := range hits {
+		given[key(hit.GetNamespace(), hit.GetId())] = true
+		if i >= maxSurrounded || hit.GetMemory().GetThread() == "" {
+			continue
+		}
+		byID[key(hit.GetNamespace(), hit.GetId())] = hit
+		if requests[hit.GetNamespace()] == nil {
+			requests[hit.GetNamespace()] = &triskelev1.GetRequest{Namespace: hit.GetNamespace(), Surroundings: r.req.GetSurroundings(), Filter: r.req.GetFilter()}
+		}
+		requests[hit.GetNamespace()].Ids = append(requests[hit.GetNamespace()].Ids, hit.GetId())
+	}
+	for _, namespace := range r.req.GetNamespaces() {
+		req := requests[namespace]
+		if req == nil {
+			continue
+		}
+		resp, err := timedCall(ctx, g.memory.dependency, func(ctx context.Context) (*triskelev1.GetResponse, error) { return g.memory.Get(ctx, req) })
+		if err != nil {
+			_, reason := g.failure(ctx, memoryName, err, g.forMemory(r))
+			lost = append(lost, fmt.Sprintf("what stands beside hits in %s could not be fetched (%s)", namespace, reason))
+			continue
+		}
+		for i, m := range resp.GetMemories() {
+			hit := byID[key(namespace, m.GetId())]
+			if hit == nil || i >= len(resp.GetSurroundings()) {
+				continue
+			}
+			hit.Surroundings = resp.GetSurroundings()[i]
+		}
+	}
+	for _, hit := range hits {
+		if hit.GetSurroundings() == nil {
+			continue
+		}
+		known := func(m *triskelev1.Memory) bool {
+			k := key(hit.GetNamespace(), m.GetId())
+			defer func() { given[k] = true }()
+			return given[k]
+		}
+		hit.Surroundings.Before = slices.DeleteFunc(hit.Surroundings.Before, known)
+		hit.Surroundings.After = slices.DeleteFunc(hit.Surroundings.After, known)
+		if len(hit.Surroundings.Before)+len(hit.Surroundings.After) == 0 {
+			hit.Surroundings = nil
+		}
+	}
+	return lost
+}
+
+// belowSuccessors moves each superseded memory behind the one that superseded it, if that is among the winners too.
+func belowSuccessors(winners []winner) []winner {
+	for range winners { // a chain takes a pass for each of its members
+		moved := false
+		for i := 0; i < len(winners); i++ {
+			by := winners[i].memory.GetSupersededBy()
+			if by == "" {
+				continue
+			}
+			at := slices.IndexFunc(winners, func(w winner) bool { return w.ID == by && w.Namespace == winners[i].Namespace })
+			if at > i {
+				w := winners[i]
+				winners = slices.Insert(slices.Delete(winners, i, i+1), at, w)
+				moved = true
+			}
+		}
+		if !moved {
+			break
+		}
+	}
+	return winners
+}
