@@ -4,6 +4,7 @@
 //  2. Remove characters that nobody sees, and text that imitates the frame.
 //  3. Shorten a long text to an excerpt around the first match with the query.
 //  4. Add the memory if it fits into the tokens that are left. Otherwise try the next one.
+//  5. Fill what is left with what stands beside the memories in their threads, if the recall returned it.
 //
 // The memories stand between <memories> tags, with a line that says they are data and not instructions. Each line of a memory
 // is quoted with "> ", so that no memory can end the frame.
@@ -31,6 +32,8 @@ const (
 	leastExcerpt = 24
 	// before is how many bytes of text an excerpt has before the first match.
 	before = 80
+	// asideTokens is the largest number of tokens of what stands beside a memory.
+	asideTokens = 60
 )
 
 // The frame around memories.
@@ -59,6 +62,16 @@ type Entry struct {
 	Hit       *triskelev1.Hit
 	Content   string // safe to show
 	Shortened bool   // Content is an excerpt
+	// Before and After stand beside the memory in its thread, in the thread's order.
+	Before, After []Aside
+
+	text string
+}
+
+// Aside is a memory that is shown as context.
+type Aside struct {
+	Memory  *triskelev1.Memory
+	Content string // safe to show, in one line
 }
 
 // New selects hits by rank. A memory longer than half of the budget is shortened to half. A memory that does not fit into the
@@ -73,7 +86,6 @@ func New(resp *triskelev1.RecallResponse, options Options) Briefing {
 		longest = max(leastExcerpt, options.MaxTokens/2)
 	}
 	var b Briefing
-	var body strings.Builder
 	used := Tokens(head + closing)
 	var seen []shingles.Sketch
 	for _, hit := range resp.GetHits() {
@@ -101,14 +113,64 @@ func New(resp *triskelev1.RecallResponse, options Options) Briefing {
 			continue
 		}
 		used += n
-		body.WriteString(text)
 		seen = append(seen, sketch)
-		b.Entries = append(b.Entries, Entry{hit, content, shortened})
+		b.Entries = append(b.Entries, Entry{Hit: hit, Content: content, Shortened: shortened, text: text})
 	}
-	if len(b.Entries) > 0 {
-		b.Text, b.Tokens = head+body.String()+closing, used
+	if len(b.Entries) == 0 {
+		return b
 	}
+	for i := range b.Entries {
+		if !b.Entries[i].surround(&used, options.MaxTokens) {
+			break
+		}
+	}
+	var body strings.Builder
+	for _, e := range b.Entries {
+		heading, content, _ := strings.Cut(e.text, "\n")
+		body.WriteString(heading + "\n" + asides("before", e.Before) + content + asides("after", e.After))
+	}
+	b.Text, b.Tokens = head+body.String()+closing, used
 	return b
+}
+
+// surround adds what stands beside a memory, the nearest first, until the tokens are used up. It reports whether all fitted.
+func (e *Entry) surround(used *int, most int) bool {
+	before, after := e.Hit.GetSurroundings().GetBefore(), e.Hit.GetSurroundings().GetAfter()
+	for len(before)+len(after) > 0 {
+		for _, side := range []string{"before", "after"} {
+			var m *triskelev1.Memory
+			switch {
+			case side == "before" && len(before) > 0:
+				m, before = before[len(before)-1], before[:len(before)-1]
+			case side == "after" && len(after) > 0:
+				m, after = after[0], after[1:]
+			default:
+				continue
+			}
+			content, _ := shorten(m, nil, asideTokens)
+			aside := Aside{m, render.Plain(content)}
+			n := Tokens(asides(side, []Aside{aside}))
+			if most > 0 && *used+n > most {
+				return false
+			}
+			*used += n
+			if side == "before" {
+				e.Before = slices.Insert(e.Before, 0, aside)
+			} else {
+				e.After = append(e.After, aside)
+			}
+		}
+	}
+	return true
+}
+
+// asides draws what stands beside a memory, in one line each.
+func asides(side string, of []Aside) string {
+	var b strings.Builder
+	for _, a := range of {
+		b.WriteString("- " + side + ": " + a.Content + "\n")
+	}
+	return b.String()
 }
 
 // List returns the text for memories in the given order, with their ids, and each shortened to so many tokens. 0 is no limit.
@@ -117,11 +179,7 @@ func List(memories []*triskelev1.Memory, each int) string {
 	fmt.Fprintf(&b, opening, "")
 	for i, m := range memories {
 		content, _ := Shorten(m, each)
-		marks := []string{"id " + m.GetId()}
-		if m.GetSupersededBy() != "" {
-			marks = append(marks, "superseded by "+m.GetSupersededBy())
-		}
-		b.WriteString(draw(i+1, m, content, marks))
+		b.WriteString(draw(i+1, m, content, []string{"id " + m.GetId()}))
 	}
 	return b.String() + closing
 }
@@ -148,6 +206,9 @@ func draw(number int, m *triskelev1.Memory, content string, marks []string) stri
 	}
 	if m.GetSensitive() {
 		about = append(about, "sensitive")
+	}
+	if m.GetSupersededBy() != "" {
+		about = append(about, "superseded by "+m.GetSupersededBy())
 	}
 	heading := strings.Join(append(about, marks...), ", ")
 	if title := clean(render.Plain(m.GetTitle())); title != "" && !strings.HasPrefix(content, title) {

@@ -119,7 +119,7 @@ func TestList(t *testing.T) {
 	a, b := hit("Pump", strings.Repeat("the pump was checked ", 50)).Memory, hit("", "Tea at four.").Memory
 	a.Id, b.Id, b.SupersededBy = "a", "b", "c"
 	got := briefing.List([]*triskelev1.Memory{a, b}, 30)
-	for _, want := range []string{"1. Pump (2026-03-01, from wiki, id a)\n> the pump", " …\n2. 2026-03-01, from wiki, id b, superseded by c\n> Tea at four.\n</memories>\n"} {
+	for _, want := range []string{"1. Pump (2026-03-01, from wiki, id a)\n> the pump", " …\n2. 2026-03-01, from wiki, superseded by c, id b\n> Tea at four.\n</memories>\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

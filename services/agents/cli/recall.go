@@ -12,36 +12,38 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/briefing"
 	"github.com/triskele/triskele/services/agents/internal/render"
+	"github.com/triskele/triskele/services/agents/internal/when"
 )
 
 type recallCmd struct {
-	Query     string             `arg:"" help:"What to look for, or - to read it from standard input."`
-	Namespace []string           `short:"n" help:"Namespaces to search." default:"default" env:"TRISKELE_NAMESPACE"`
-	Limit     *int32             `help:"Maximum number of memories; by default 10, or 50 with --max-tokens."`
-	MaxTokens int                `help:"Print the best memories as text for a model's prompt, with at most this many estimated tokens and without near-duplicates." placeholder:"TOKENS"`
-	Sort      string             `help:"Order: relevance, importance or recency." enum:"relevance,importance,recency" default:"relevance" group:"Ranking:"`
-	Filter    filterFlags        `embed:""`
-	AsOf      moment             `help:"Use the graph's facts as of then instead of now: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN" group:"Ranking:"`
-	Budget    time.Duration      `help:"Time budget of the recall; late legs are left out." default:"500ms" group:"Legs and time:"`
-	NoLeg     []string           `help:"Legs to leave out." placeholder:"LEG" group:"Legs and time:"`
-	AtLeast   []string           `help:"Wait, within the budget, until the indexes include the write that returned this revision token." placeholder:"TOKEN" group:"Legs and time:"`
-	Require   []string           `help:"Required legs: the call fails without their answers." placeholder:"LEG" group:"Legs and time:"`
-	OnError   string             `help:"What to do when a leg fails: answer without it, or fail; the namespace's policy if not given." enum:",answer,fail" default:"" placeholder:"answer|fail" group:"Legs and time:"`
-	OnTimeout string             `help:"What to do when a leg is late: answer without it, or fail; the namespace's policy if not given." enum:",answer,fail" default:"" placeholder:"answer|fail" group:"Legs and time:"`
-	Quorum    int32              `help:"Answer as soon as this many legs have answered, if the others cannot change which memories are found." placeholder:"LEGS" group:"Legs and time:"`
-	Weight    map[string]float64 `help:"Weight of a leg." placeholder:"LEG=WEIGHT" group:"Ranking:"`
-	Quota     map[string]int32   `help:"Minimum number of memories from a leg." placeholder:"LEG=N" group:"Ranking:"`
-	Fusion    string             `help:"How to merge the legs' lists: rrf, convex or dbsf; the namespace's policy or rrf if not given." enum:",rrf,convex,dbsf" default:"" placeholder:"METHOD" group:"Ranking:"`
-	K         *float64           `help:"Rank constant of rrf." group:"Ranking:"`
-	Alpha     *float64           `help:"Weight of the dense leg in convex, 0 to 1; the lexical leg gets the rest." group:"Ranking:"`
-	Rerank    bool               `help:"Reorder the best memories with the gateway's reranker." group:"Ranking:"`
-	Diversity float64            `help:"Leave out a memory whose text has at least this similarity to a better one's, 0 (off) to 1; about 0.8 finds near-duplicates." placeholder:"SIMILARITY" group:"Ranking:"`
-	Fresh     bool               `help:"Search again, even if the gateway has cached the answer." group:"Legs and time:"`
-	IDsOnly   bool               `name:"ids-only" help:"Leave the contents out."`
-	Explain   bool               `help:"Show how each score was computed."`
-	Trace     bool               `help:"Show where this call spent its time."`
-	JSON      bool               `help:"Print the server's answer as JSON."`
-	Gateway   gatewayFlags       `embed:""`
+	Query        string             `arg:"" help:"What to look for, or - to read it from standard input."`
+	Namespace    []string           `short:"n" help:"Namespaces to search." default:"default" env:"TRISKELE_NAMESPACE"`
+	Limit        *int32             `help:"Maximum number of memories; by default 10, or 50 with --max-tokens."`
+	MaxTokens    int                `help:"Print the best memories as text for a model's prompt, with at most this many estimated tokens and without near-duplicates." placeholder:"TOKENS"`
+	Sort         string             `help:"Order: relevance, importance or recency." enum:"relevance,importance,recency" default:"relevance" group:"Ranking:"`
+	Filter       filterFlags        `embed:""`
+	AsOf         when.Moment        `help:"Use the graph's facts as of then instead of now: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN" group:"Ranking:"`
+	Budget       time.Duration      `help:"Time budget of the recall; late legs are left out." default:"500ms" group:"Legs and time:"`
+	NoLeg        []string           `help:"Legs to leave out." placeholder:"LEG" group:"Legs and time:"`
+	AtLeast      []string           `help:"Wait, within the budget, until the indexes include the write that returned this revision token." placeholder:"TOKEN" group:"Legs and time:"`
+	Require      []string           `help:"Required legs: the call fails without their answers." placeholder:"LEG" group:"Legs and time:"`
+	OnError      string             `help:"What to do when a leg fails: answer without it, or fail; the namespace's policy if not given." enum:",answer,fail" default:"" placeholder:"answer|fail" group:"Legs and time:"`
+	OnTimeout    string             `help:"What to do when a leg is late: answer without it, or fail; the namespace's policy if not given." enum:",answer,fail" default:"" placeholder:"answer|fail" group:"Legs and time:"`
+	Quorum       int32              `help:"Answer as soon as this many legs have answered, if the others cannot change which memories are found." placeholder:"LEGS" group:"Legs and time:"`
+	Weight       map[string]float64 `help:"Weight of a leg." placeholder:"LEG=WEIGHT" group:"Ranking:"`
+	Quota        map[string]int32   `help:"Minimum number of memories from a leg." placeholder:"LEG=N" group:"Ranking:"`
+	Fusion       string             `help:"How to merge the legs' lists: rrf, convex or dbsf; the namespace's policy or rrf if not given." enum:",rrf,convex,dbsf" default:"" placeholder:"METHOD" group:"Ranking:"`
+	K            *float64           `help:"Rank constant of rrf." group:"Ranking:"`
+	Alpha        *float64           `help:"Weight of the dense leg in convex, 0 to 1; the lexical leg gets the rest." group:"Ranking:"`
+	Rerank       bool               `help:"Reorder the best memories with the gateway's reranker." group:"Ranking:"`
+	Diversity    float64            `help:"Leave out a memory whose text has at least this similarity to a better one's, 0 (off) to 1; about 0.8 finds near-duplicates." placeholder:"SIMILARITY" group:"Ranking:"`
+	Fresh        bool               `help:"Search again, even if the gateway has cached the answer." group:"Legs and time:"`
+	Surroundings int32              `help:"Also show up to N memories on each side of a found one in its thread, as context." placeholder:"N"`
+	IDsOnly      bool               `name:"ids-only" help:"Leave the contents out."`
+	Explain      bool               `help:"Show how each score was computed."`
+	Trace        bool               `help:"Show where this call spent its time."`
+	JSON         bool               `help:"Print the server's answer as JSON."`
+	Gateway      gatewayFlags       `embed:""`
 }
 
 var missPolicies = map[string]triskelev1.MissPolicy{
@@ -82,11 +84,11 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 			"rrf": triskelev1.FusionMethod_FUSION_METHOD_RRF, "convex": triskelev1.FusionMethod_FUSION_METHOD_CONVEX, "dbsf": triskelev1.FusionMethod_FUSION_METHOD_DBSF,
 		}[c.Fusion]},
 		OnError: missPolicies[c.OnError], OnTimeout: missPolicies[c.OnTimeout], Quorum: c.Quorum,
-		AtLeast: c.AtLeast, RequiredLegs: c.Require, Fresh: c.Fresh, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
+		AtLeast: c.AtLeast, RequiredLegs: c.Require, Fresh: c.Fresh, Surroundings: c.Surroundings, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
 		Explain: c.Explain || !c.JSON, // the table names the legs that found a memory
 	}
-	if c.AsOf.set {
-		req.AsOf = timestamppb.New(c.AsOf.ago(now))
+	if c.AsOf.Set() {
+		req.AsOf = timestamppb.New(c.AsOf.Ago(now))
 	}
 	if c.Rerank {
 		req.Rerank = &triskelev1.Rerank{Enabled: &c.Rerank}

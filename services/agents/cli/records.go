@@ -10,6 +10,7 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/internal/render"
+	"github.com/triskele/triskele/services/agents/internal/when"
 )
 
 type getCmd struct {
@@ -140,18 +141,20 @@ func (c *supersedeCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type updateCmd struct {
-	ID         string   `arg:"" name:"id" help:"Id of the memory."`
-	Content    *string  `help:"New text, or - to read it from standard input."`
-	Title      *string  `help:"New title."`
-	Tag        []string `help:"Tags that replace the current ones." placeholder:"TAG"`
-	Category   *string  `help:"New category."`
-	Keyword    []string `help:"Search words that replace the current ones." placeholder:"WORD"`
-	Importance *float64 `help:"How much it matters, 0 to 1."`
-	Sensitive  *bool    `help:"Find it by its words only." negatable:""`
-	Source     *string  `help:"Where it comes from."`
-	Expires    moment   `help:"When it expires and recall no longer finds it: a date (UTC), a time, or a span from now such as 36h, 7d, 2w." placeholder:"WHEN"`
-	Clear      []string `help:"Empty these fields: title, tags, category, expanded_keywords, metadata, source, occurred_at, expires_at." enum:"title,tags,category,expanded_keywords,metadata,source,occurred_at,expires_at" placeholder:"FIELD"`
-	Revision   int64    `help:"Change nothing unless the memory still has this revision."`
+	ID         string      `arg:"" name:"id" help:"Id of the memory."`
+	Content    *string     `help:"New text, or - to read it from standard input."`
+	Title      *string     `help:"New title."`
+	Tag        []string    `help:"Tags that replace the current ones." placeholder:"TAG"`
+	Category   *string     `help:"New category."`
+	Keyword    []string    `help:"Search words that replace the current ones." placeholder:"WORD"`
+	Importance *float64    `help:"How much it matters, 0 to 1."`
+	Sensitive  *bool       `help:"Find it by its words only." negatable:""`
+	Source     *string     `help:"Where it comes from."`
+	Thread     *string     `help:"Thread that it is part of." placeholder:"NAME"`
+	Position   *int64      `help:"Place in the thread." placeholder:"N"`
+	Expires    when.Moment `help:"When it expires and recall no longer finds it: a date (UTC), a time, or a span from now such as 36h, 7d, 2w." placeholder:"WHEN"`
+	Clear      []string    `help:"Empty these fields: title, tags, category, expanded_keywords, metadata, source, occurred_at, expires_at, thread, position." enum:"title,tags,category,expanded_keywords,metadata,source,occurred_at,expires_at,thread,position" placeholder:"FIELD"`
+	Revision   int64       `help:"Change nothing unless the memory still has this revision."`
 	answerFlag
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
@@ -171,6 +174,8 @@ func (c *updateCmd) Run(ctx context.Context, env *Env) error {
 	text("title", c.Title, &m.Title)
 	text("category", c.Category, &m.Category)
 	text("source", c.Source, &m.Source)
+	text("thread", c.Thread, &m.Thread)
+	m.Position = c.Position
 	content, err := env.text(m.Content)
 	if err != nil {
 		return err
@@ -179,12 +184,12 @@ func (c *updateCmd) Run(ctx context.Context, env *Env) error {
 	if c.Sensitive != nil {
 		m.Sensitive = *c.Sensitive
 	}
-	if c.Expires.set {
-		m.ExpiresAt = timestamppb.New(c.Expires.ahead(env.Now()))
+	if c.Expires.Set() {
+		m.ExpiresAt = timestamppb.New(c.Expires.Ahead(env.Now()))
 	}
 	for path, given := range map[string]bool{
 		"tags": len(c.Tag) > 0, "expanded_keywords": len(c.Keyword) > 0, "importance": c.Importance != nil,
-		"sensitive": c.Sensitive != nil, "expires_at": c.Expires.set,
+		"position": c.Position != nil, "sensitive": c.Sensitive != nil, "expires_at": c.Expires.Set(),
 	} {
 		if given {
 			paths = append(paths, path)
@@ -205,7 +210,7 @@ func (c *updateCmd) Run(ctx context.Context, env *Env) error {
 func (c *updateCmd) Validate() error {
 	given := map[string]bool{
 		"title": c.Title != nil, "tags": len(c.Tag) > 0, "category": c.Category != nil, "expanded_keywords": len(c.Keyword) > 0,
-		"source": c.Source != nil, "expires_at": c.Expires.set,
+		"source": c.Source != nil, "expires_at": c.Expires.Set(),
 	}
 	changes := len(c.Clear) > 0 || c.Content != nil || c.Importance != nil || c.Sensitive != nil
 	for _, path := range c.Clear {

@@ -10,32 +10,36 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/agents/internal/when"
 )
 
 // memoryFlags are the fields of a new memory except its text.
 type memoryFlags struct {
-	Title          string   `help:"Title."`
-	Tag            []string `help:"Tags." placeholder:"TAG"`
-	Category       string   `help:"Category."`
-	Keyword        []string `help:"Search words that the text lacks." placeholder:"WORD"`
-	Importance     *float64 `help:"How much it matters, 0 to 1; 0.5 if not given."`
-	Sensitive      bool     `help:"Find it by its words only: never embed or link it, never send it to a model."`
-	Source         string   `help:"Where it comes from."`
-	IdempotencyKey string   `help:"Idempotency key: a repeated call with it stores nothing twice." placeholder:"KEY"`
-	Occurred       moment   `help:"When the thing happened: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN"`
-	Expires        moment   `help:"When it expires and recall no longer finds it: a date (UTC), a time, or a span from now such as 36h, 7d, 2w." placeholder:"WHEN"`
+	Title          string      `help:"Title."`
+	Tag            []string    `help:"Tags." placeholder:"TAG"`
+	Category       string      `help:"Category."`
+	Keyword        []string    `help:"Search words that the text lacks." placeholder:"WORD"`
+	Importance     *float64    `help:"How much it matters, 0 to 1; 0.5 if not given."`
+	Sensitive      bool        `help:"Find it by its words only: never embed or link it, never send it to a model."`
+	Source         string      `help:"Where it comes from."`
+	Thread         string      `help:"Thread that it is part of, such as a conversation or a document. Recall looks at what stands beside a memory in its thread." placeholder:"NAME"`
+	Position       *int64      `help:"Place in the thread, the lowest first; in the order of creation if not given." placeholder:"N"`
+	IdempotencyKey string      `help:"Idempotency key: a repeated call with it stores nothing twice." placeholder:"KEY"`
+	Occurred       when.Moment `help:"When the thing happened: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN"`
+	Expires        when.Moment `help:"When it expires and recall no longer finds it: a date (UTC), a time, or a span from now such as 36h, 7d, 2w." placeholder:"WHEN"`
 }
 
 func (f memoryFlags) memory(namespace, content string, now time.Time) *triskelev1.Memory {
 	m := &triskelev1.Memory{
 		Namespace: namespace, Content: content, Title: f.Title, Tags: f.Tag, Category: f.Category, ExpandedKeywords: f.Keyword,
 		Importance: f.Importance, Sensitive: f.Sensitive, Source: f.Source, IdempotencyKey: f.IdempotencyKey,
+		Thread: f.Thread, Position: f.Position,
 	}
-	if f.Occurred.set {
-		m.OccurredAt = timestamppb.New(f.Occurred.ago(now))
+	if f.Occurred.Set() {
+		m.OccurredAt = timestamppb.New(f.Occurred.Ago(now))
 	}
-	if f.Expires.set {
-		m.ExpiresAt = timestamppb.New(f.Expires.ahead(now))
+	if f.Expires.Set() {
+		m.ExpiresAt = timestamppb.New(f.Expires.Ahead(now))
 	}
 	return m
 }

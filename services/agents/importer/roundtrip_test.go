@@ -128,6 +128,12 @@ func (a arbitrary) chain(namespace string) []*triskelev1.Memory {
 		if a.IntN(2) == 0 {
 			m.IdempotencyKey = a.id() + a.text(0, 10)
 		}
+		if a.IntN(2) == 0 {
+			m.Thread = a.text(1, 20)
+			if position := a.Int64N(1 << 53); a.IntN(2) == 0 {
+				m.Position = &position
+			}
+		}
 		for range a.IntN(4) {
 			m.Links = append(m.Links, &triskelev1.Link{Target: a.id(), Relation: a.text(1, 10)})
 		}

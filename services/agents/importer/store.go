@@ -20,6 +20,7 @@ import (
 // contents are the fields that a newer version of a position replaces. If it is sensitive, it replaces that field too.
 var contents = []string{
 	"content", "title", "expanded_keywords", "tags", "category", "metadata", "importance", "source", "occurred_at", "expires_at", "links",
+	"thread", "position",
 }
 
 // store writes batches to the memory service.

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/triskele/triskele/services/agents/internal/when"
 )
 
 const (
@@ -34,6 +35,9 @@ var bounds = map[string]func(*jsonschema.Schema){
 	"ids":               func(s *jsonschema.Schema) { items(mostListed, 36)(s); s.Items.Format = "uuid" },
 	"importance":        func(s *jsonschema.Schema) { between(s, 0, 1) },
 	"max_tokens":        func(s *jsonschema.Schema) { between(s, leastTokens, mostTokens) },
+	"thread":            length(0, 512),
+	"position":          func(s *jsonschema.Schema) { s.Minimum = jsonschema.Ptr(0.) },
+	"surroundings":      func(s *jsonschema.Schema) { between(s, 0, 10) },
 	"expected_revision": func(s *jsonschema.Schema) { s.Minimum = jsonschema.Ptr(0.) },
 }
 
@@ -101,8 +105,8 @@ func notNull(s *jsonschema.Schema) {
 	}
 }
 
-// moment is a point in time as models write it: a date, or a time of RFC 3339.
-type moment struct{ time.Time }
+// moment is a point in time as models write it: a date, a time of RFC 3339, or a span from now.
+type moment struct{ when.Moment }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (m *moment) UnmarshalJSON(data []byte) (err error) {
@@ -110,10 +114,8 @@ func (m *moment) UnmarshalJSON(data []byte) (err error) {
 	if err := json.Unmarshal(data, &text); err != nil {
 		return err
 	}
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if m.Time, err = time.Parse(layout, text); err == nil {
-			return nil
-		}
+	if err := m.UnmarshalText([]byte(text)); err != nil {
+		return fmt.Errorf("%.200q is not a time: it %w", text, err)
 	}
-	return fmt.Errorf("%.200q is not a time: want a date such as 2026-03-01 or a time such as 2026-03-01T08:30:00Z", text)
+	return nil
 }

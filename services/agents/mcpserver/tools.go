@@ -26,9 +26,12 @@ type recallInput struct {
 	MaxTokens         int      `json:"max_tokens,omitempty" jsonschema:"How long the answer may be, in estimated tokens."`
 	Tags              []string `json:"tags,omitempty" jsonschema:"Only memories with one of these tags."`
 	Categories        []string `json:"categories,omitempty" jsonschema:"Only memories of one of these categories."`
-	Since             *moment  `json:"since,omitempty" jsonschema:"Only memories stored from then on: a date (UTC) or a time such as 2026-03-01T08:30:00Z."`
+	Since             *moment  `json:"since,omitempty" jsonschema:"Only memories stored from then on: a date (UTC), a time such as 2026-03-01T08:30:00Z, or a span from now such as 36h, 7d or 2w."`
 	Before            *moment  `json:"before,omitempty" jsonschema:"Only memories stored before then."`
+	OccurredSince     *moment  `json:"occurred_since,omitempty" jsonschema:"Only memories of what happened from then on."`
+	OccurredBefore    *moment  `json:"occurred_before,omitempty" jsonschema:"Only memories of what happened before then."`
 	IncludeSuperseded bool     `json:"include_superseded,omitempty" jsonschema:"Also memories that a newer one has replaced."`
+	Surroundings      int32    `json:"surroundings,omitempty" jsonschema:"How many memories beside each found one to show as context, on each side in its conversation or document; 10 at most."`
 	Namespace         string   `json:"namespace,omitempty" jsonschema:"Where to look, instead of the namespace this server works on."`
 }
 
@@ -40,18 +43,28 @@ type recallOutput struct {
 }
 
 type found struct {
-	ID         string   `json:"id"`
-	Title      string   `json:"title,omitempty"`
-	Content    string   `json:"content"`
-	Shortened  bool     `json:"shortened,omitempty" jsonschema:"Content is an excerpt; call list with this id for the full text."`
-	Tags       []string `json:"tags,omitempty"`
-	Source     string   `json:"source,omitempty"`
-	CreatedAt  string   `json:"created_at"`
-	OccurredAt string   `json:"occurred_at,omitempty"`
-	Sensitive  bool     `json:"sensitive,omitempty"`
-	Revision   int64    `json:"revision"`
-	Score      float64  `json:"score,omitempty" jsonschema:"Comparable within one answer only."`
-	FoundBy    []string `json:"found_by,omitempty" jsonschema:"lexical: by its words; dense: by similar meaning; graph: by names it shares with other memories."`
+	ID           string   `json:"id"`
+	Title        string   `json:"title,omitempty"`
+	Content      string   `json:"content"`
+	Shortened    bool     `json:"shortened,omitempty" jsonschema:"Content is an excerpt; call list with this id for the full text."`
+	Tags         []string `json:"tags,omitempty"`
+	Source       string   `json:"source,omitempty"`
+	CreatedAt    string   `json:"created_at"`
+	OccurredAt   string   `json:"occurred_at,omitempty"`
+	Sensitive    bool     `json:"sensitive,omitempty"`
+	Revision     int64    `json:"revision"`
+	Score        float64  `json:"score,omitempty" jsonschema:"Comparable within one answer only."`
+	Thread       string   `json:"thread,omitempty" jsonschema:"The conversation, document or log it is part of."`
+	Position     *int64   `json:"position,omitempty"`
+	SupersededBy string   `json:"superseded_by,omitempty" jsonschema:"The memory that has replaced it."`
+	Before       []beside `json:"before,omitempty" jsonschema:"Context: what stands before it in its thread."`
+	After        []beside `json:"after,omitempty" jsonschema:"Context: what stands behind it in its thread."`
+	FoundBy      []string `json:"found_by,omitempty" jsonschema:"lexical: by its words; dense: by similar meaning; graph: by names it shares with other memories."`
+}
+
+type beside struct {
+	ID      string `json:"id"`
+	Content string `json:"content"`
 }
 
 type memoryInput struct {
@@ -62,8 +75,10 @@ type memoryInput struct {
 	Importance     *float64 `json:"importance,omitempty" jsonschema:"How much it matters, 0 to 1; 0.5 if not given."`
 	Sensitive      bool     `json:"sensitive,omitempty" jsonschema:"For secrets: the memory is found by its words only; the memory service never embeds it, links it or sends it to a model."`
 	Source         string   `json:"source,omitempty" jsonschema:"Where it comes from, such as a file or a conversation."`
-	OccurredAt     *moment  `json:"occurred_at,omitempty" jsonschema:"When it happened, if not now: a date (UTC) or a time such as 2026-03-01T08:30:00Z."`
+	OccurredAt     *moment  `json:"occurred_at,omitempty" jsonschema:"When it happened, if not now: a date (UTC), a time such as 2026-03-01T08:30:00Z, or a span from now such as 36h, 7d or 2w."`
 	ExpiresAt      *moment  `json:"expires_at,omitempty" jsonschema:"From this time on, recall leaves it out."`
+	Thread         string   `json:"thread,omitempty" jsonschema:"Name of the conversation, document or log that it is part of."`
+	Position       *int64   `json:"position,omitempty" jsonschema:"Its place in the thread; in the order of storing if not given."`
 	IdempotencyKey string   `json:"idempotency_key,omitempty" jsonschema:"Makes a repeated call harmless."`
 	Namespace      string   `json:"namespace,omitempty" jsonschema:"Where to store it, instead of the namespace this server works on."`
 }
@@ -92,7 +107,7 @@ type updateInput struct {
 	Category         *string  `json:"category,omitempty"`
 	Importance       *float64 `json:"importance,omitempty"`
 	Sensitive        *bool    `json:"sensitive,omitempty"`
-	ExpiresAt        *moment  `json:"expires_at,omitempty" jsonschema:"From this time on, recall leaves it out: a date (UTC) or a time such as 2026-03-01T08:30:00Z."`
+	ExpiresAt        *moment  `json:"expires_at,omitempty" jsonschema:"From this time on, recall leaves it out: a date (UTC), a time such as 2026-03-01T08:30:00Z, or a span from now such as 36h, 7d or 2w."`
 	ExpectedRevision int64    `json:"expected_revision,omitempty" jsonschema:"Change nothing unless the memory still has this revision."`
 	Namespace        string   `json:"namespace,omitempty"`
 }
@@ -116,7 +131,7 @@ type listInput struct {
 	Limit             int32    `json:"limit,omitempty" jsonschema:"How many at most; 20 if not given."`
 	Tags              []string `json:"tags,omitempty" jsonschema:"Only memories with one of these tags."`
 	Categories        []string `json:"categories,omitempty" jsonschema:"Only memories of one of these categories."`
-	Since             *moment  `json:"since,omitempty" jsonschema:"Only memories stored from then on: a date (UTC) or a time such as 2026-03-01T08:30:00Z."`
+	Since             *moment  `json:"since,omitempty" jsonschema:"Only memories stored from then on: a date (UTC), a time such as 2026-03-01T08:30:00Z, or a span from now such as 36h, 7d or 2w."`
 	Before            *moment  `json:"before,omitempty" jsonschema:"Only memories stored before then."`
 	IncludeSuperseded bool     `json:"include_superseded,omitempty" jsonschema:"Also memories that a newer one has replaced."`
 	PageToken         string   `json:"page_token,omitempty" jsonschema:"The next_page_token of the previous page."`
@@ -184,23 +199,34 @@ func (s *server) namespace(requested string) string {
 
 func filter(tags, categories []string, since, before *moment, superseded bool) *triskelev1.Filter {
 	return &triskelev1.Filter{
-		TagsAny: tags, Categories: categories, CreatedFrom: since.proto(), CreatedBefore: before.proto(), IncludeSuperseded: superseded,
+		TagsAny: tags, Categories: categories, CreatedFrom: since.ago(), CreatedBefore: before.ago(), IncludeSuperseded: superseded,
 	}
 }
 
-func (m *moment) proto() *timestamppb.Timestamp {
+// ago returns the time; a span counts back from now.
+func (m *moment) ago() *timestamppb.Timestamp {
 	if m == nil {
 		return nil
 	}
-	return timestamppb.New(m.Time)
+	return timestamppb.New(m.Ago(time.Now()))
+}
+
+// ahead returns the time; a span counts from now.
+func (m *moment) ahead() *timestamppb.Timestamp {
+	if m == nil {
+		return nil
+	}
+	return timestamppb.New(m.Ahead(time.Now()))
 }
 
 func (s *server) recall(ctx context.Context, in recallInput) (string, recallOutput, error) {
 	limit := cmp.Or(max(in.Limit, 0), 10)
 	namespace := s.namespace(in.Namespace)
+	where := filter(in.Tags, in.Categories, in.Since, in.Before, in.IncludeSuperseded)
+	where.OccurredFrom, where.OccurredBefore = in.OccurredSince.ago(), in.OccurredBefore.ago()
 	resp, err := s.recalls.Recall(ctx, &triskelev1.RecallRequest{
 		Namespaces: []string{namespace}, Query: in.Query, Limit: &limit, Budget: durationpb.New(s.config.Budget), Explain: true,
-		Filter: filter(in.Tags, in.Categories, in.Since, in.Before, in.IncludeSuperseded),
+		Filter: where, Surroundings: in.Surroundings,
 	})
 	if s.unknown(ctx, namespace, err) {
 		return "Nothing is remembered yet.", recallOutput{Memories: []found{}}, nil
@@ -213,6 +239,12 @@ func (s *server) recall(ctx context.Context, in recallInput) (string, recallOutp
 	for _, entry := range brief.Entries {
 		f := foundOf(entry.Hit.GetMemory(), entry.Content, entry.Shortened)
 		f.Score, f.FoundBy = entry.Hit.GetScore(), briefing.FoundBy(entry.Hit)
+		for _, aside := range entry.Before {
+			f.Before = append(f.Before, beside{aside.Memory.GetId(), aside.Content})
+		}
+		for _, aside := range entry.After {
+			f.After = append(f.After, beside{aside.Memory.GetId(), aside.Content})
+		}
 		out.Memories = append(out.Memories, f)
 	}
 	text := brief.Text
@@ -248,13 +280,15 @@ func foundOf(m *triskelev1.Memory, content string, shortened bool) found {
 	return found{
 		ID: m.GetId(), Title: m.GetTitle(), Content: content, Shortened: shortened, Tags: m.GetTags(), Source: m.GetSource(),
 		CreatedAt: at(m.GetCreatedAt()), OccurredAt: at(m.GetOccurredAt()), Sensitive: m.GetSensitive(), Revision: m.GetRevision(),
+		Thread: m.GetThread(), Position: m.Position, SupersededBy: m.GetSupersededBy(),
 	}
 }
 
 func (s *server) memory(in memoryInput) *triskelev1.Memory {
 	return &triskelev1.Memory{
 		Namespace: s.namespace(in.Namespace), Content: in.Content, Title: in.Title, Tags: in.Tags, Category: in.Category, Importance: in.Importance,
-		Sensitive: in.Sensitive, Source: in.Source, OccurredAt: in.OccurredAt.proto(), ExpiresAt: in.ExpiresAt.proto(), IdempotencyKey: in.IdempotencyKey,
+		Sensitive: in.Sensitive, Source: in.Source, OccurredAt: in.OccurredAt.ago(), ExpiresAt: in.ExpiresAt.ahead(), IdempotencyKey: in.IdempotencyKey,
+		Thread: in.Thread, Position: in.Position,
 	}
 }
 
@@ -280,7 +314,7 @@ func (s *server) supersede(ctx context.Context, in supersedeInput) (string, supe
 }
 
 func (s *server) update(ctx context.Context, in updateInput) (string, updatedOutput, error) {
-	m := &triskelev1.Memory{Tags: in.Tags, Importance: in.Importance, ExpiresAt: in.ExpiresAt.proto()}
+	m := &triskelev1.Memory{Tags: in.Tags, Importance: in.Importance, ExpiresAt: in.ExpiresAt.ahead()}
 	var paths []string
 	changed := func(path string, yes bool) {
 		if yes {

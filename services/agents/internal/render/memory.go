@@ -49,6 +49,11 @@ func (s Style) Memory(m *triskelev1.Memory) string {
 		field("sensitive", "yes: found by its words only")
 	}
 	field("source", m.GetSource())
+	if thread := Plain(m.GetThread()); thread != "" && m.Position != nil {
+		field("thread", fmt.Sprintf("%s, at %d", thread, m.GetPosition()))
+	} else {
+		field("thread", thread)
+	}
 	at("created", m.GetCreatedAt())
 	at("updated", m.GetUpdatedAt())
 	at("occurred", m.GetOccurredAt())

@@ -68,15 +68,27 @@ func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.Rec
 		figures = strings.TrimRight(figures, " ")
 	}
 	b.WriteString(s.Bold(fmt.Sprintf("%3d", hit.GetRank())) + figures + found + "\n")
+	beside := func(memories []*triskelev1.Memory) {
+		for _, m := range memories {
+			for _, line := range wrap("· "+headline(m), s.width()-indent, 1) {
+				b.WriteString(strings.Repeat(" ", indent) + s.Dim(line) + "\n")
+			}
+		}
+	}
+	beside(hit.GetSurroundings().GetBefore())
 	for _, line := range s.snippet(hit, s.width()-indent, snippetLines) {
 		b.WriteString(strings.Repeat(" ", indent) + line + "\n")
 	}
+	beside(hit.GetSurroundings().GetAfter())
 	details := []string{hit.GetId()}
 	if slices.ContainsFunc(resp.GetLegs(), func(leg *triskelev1.LegReport) bool { return leg.GetNamespace() != hit.GetNamespace() }) {
 		details = append(details, Plain(hit.GetNamespace())) // the recall searched several namespaces
 	}
 	if hit.GetMemory().GetSensitive() {
 		details = append(details, "sensitive")
+	}
+	if by := hit.GetMemory().GetSupersededBy(); by != "" {
+		details = append(details, "superseded by "+by)
 	}
 	for _, line := range wrap(strings.Join(details, ", "), s.width()-indent, 0) {
 		b.WriteString(strings.Repeat(" ", indent) + s.Dim(line) + "\n")

@@ -1,4 +1,5 @@
-package cli
+// Package when reads points in time as people and agents give them: a date, a time of RFC 3339, or a span from now.
+package when
 
 import (
 	"errors"
@@ -7,8 +8,8 @@ import (
 	"time"
 )
 
-// moment is a date (UTC), a time, or a duration relative to now.
-type moment struct {
+// Moment is a date (UTC), a time, or a span from now.
+type Moment struct {
 	at       time.Time
 	distance time.Duration
 	set      bool
@@ -17,18 +18,18 @@ type moment struct {
 var errMoment = errors.New("must be a date such as 2026-03-01, a time such as 2026-03-01T08:30:00Z, or a span such as 36h, 7d or 2w")
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (m *moment) UnmarshalText(text []byte) error {
+func (m *Moment) UnmarshalText(text []byte) error {
 	s := string(text)
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
 		if at, err := time.Parse(layout, s); err == nil {
-			*m = moment{at: at, set: true}
+			*m = Moment{at: at, set: true}
 			return nil
 		}
 	}
 	for suffix, days := range map[string]int{"d": 1, "w": 7} {
 		number, ok := strings.CutSuffix(s, suffix)
 		if n, err := strconv.Atoi(number); ok && err == nil && n >= 0 && n <= 10_000 {
-			*m = moment{distance: time.Duration(n*days) * 24 * time.Hour, set: true}
+			*m = Moment{distance: time.Duration(n*days) * 24 * time.Hour, set: true}
 			return nil
 		}
 	}
@@ -36,22 +37,25 @@ func (m *moment) UnmarshalText(text []byte) error {
 	if err != nil || distance < 0 {
 		return errMoment
 	}
-	*m = moment{distance: distance, set: true}
+	*m = Moment{distance: distance, set: true}
 	return nil
 }
 
-// ago returns the time; a duration counts back from now.
-func (m moment) ago(now time.Time) time.Time {
+// Ago returns the time; a span counts back from now.
+func (m Moment) Ago(now time.Time) time.Time {
 	if m.at.IsZero() {
 		return now.Add(-m.distance)
 	}
 	return m.at
 }
 
-// ahead returns the time; a duration counts from now.
-func (m moment) ahead(now time.Time) time.Time {
+// Ahead returns the time; a span counts from now.
+func (m Moment) Ahead(now time.Time) time.Time {
 	if m.at.IsZero() {
 		return now.Add(m.distance)
 	}
 	return m.at
 }
+
+// Set reports whether the moment was given.
+func (m Moment) Set() bool { return m.set }
