@@ -1,6 +1,11 @@
 package leg
 
-import "github.com/triskele/triskele/services/store/replica"
+import (
+	"slices"
+	"sync"
+
+	"github.com/triskele/triskele/services/store/replica"
+)
 
 // A turn of a conversation means little without the turns around it. So a memory borrows from up to reach neighbours on each
 // side in its thread: share of what the one in front scores, and decay times as much from each one farther away. Those behind
@@ -23,6 +28,7 @@ type Surroundings struct {
 	lends  []bool   // by place: the filter lets it pass
 	ends   [][2]int // by place: the stretch
 	shares [2][reach]float64
+	given  []int // scratch
 }
 
 // Surround returns rows with their surroundings. borrow is Query.Borrow. With borrowers, selected rows that the given ones may
@@ -33,16 +39,21 @@ func Surround(rows *replica.Rows, selection *replica.Selection, of []uint32, bor
 		s.shares[0][j], s.shares[1][j] = min(k, 1), min(k*afterShare, 1)
 		k *= decay
 	}
-	left := make(map[uint32]bool, len(of))
+	of = slices.Sorted(slices.Values(of)) // so that Rows are nearly in order, too
+	left := takeMarks(rows.Len())
+	defer marks.Put(&left)
 	for _, row := range of {
-		left[row] = true
+		left.set(row)
 	}
 	around := 0
 	if borrowers {
 		around = reach
 	}
+	most := len(of) * (2*(around+reach) + 1)
+	s.Rows, s.lends, s.ends = make([]uint32, 0, most), make([]bool, 0, most), make([][2]int, 0, most)
+	s.Wanted = make([]int, 0, len(of)*(2*around+1))
 	for _, row := range of {
-		if left[row] {
+		if left.has(row) {
 			s.stretch(rows, selection, left, firstBefore(rows, left, row, around+reach), around)
 		}
 	}
@@ -51,13 +62,13 @@ func Surround(rows *replica.Rows, selection *replica.Selection, of []uint32, bor
 
 // firstBefore returns the first row of a stretch: so many rows before the first of the rows that are left. Fewer rows lie between
 // any two of these.
-func firstBefore(rows *replica.Rows, left map[uint32]bool, row uint32, margin int) uint32 {
+func firstBefore(rows *replica.Rows, left bits, row uint32, margin int) uint32 {
 	for away := 0; away < margin; away++ {
 		before, there := rows.Before(row)
 		if !there {
 			break
 		}
-		if row = before; left[row] {
+		if row = before; left.has(row) {
 			away = -1
 		}
 	}
@@ -65,14 +76,14 @@ func firstBefore(rows *replica.Rows, left map[uint32]bool, row uint32, margin in
 }
 
 // stretch adds the stretch that begins with a row. Its margin is wide enough for those who lend to the wanted rows.
-func (s *Surroundings) stretch(rows *replica.Rows, selection *replica.Selection, left map[uint32]bool, row uint32, around int) {
+func (s *Surroundings) stretch(rows *replica.Rows, selection *replica.Selection, left bits, row uint32, around int) {
 	from, last := len(s.Rows), -1 // the last given row
-	var given []int
+	given := s.given[:0]
 	for there := true; there && (last < 0 || len(s.Rows)-last <= around+reach); row, there = rows.After(row) {
-		if left[row] {
+		if left.has(row) {
 			last = len(s.Rows)
 			given = append(given, last)
-			delete(left, row)
+			left.clear(row)
 		}
 		s.Rows, s.lends = append(s.Rows, row), append(s.lends, selection.Has(row))
 	}
@@ -80,6 +91,7 @@ func (s *Surroundings) stretch(rows *replica.Rows, selection *replica.Selection,
 	for range to - from {
 		s.ends = append(s.ends, [2]int{from, to})
 	}
+	s.given = given
 	next := from
 	for _, place := range given {
 		for i := max(next, place-around); i < min(to, place+around+1); i++ {
@@ -110,4 +122,21 @@ func borrowOf(given *float64) float64 {
 		return 1
 	}
 	return *given
+}
+
+// bits mark rows. All are clear when marks have them.
+type bits []uint64
+
+func (b bits) has(row uint32) bool { return b[row>>6]>>(row&63)&1 == 1 }
+func (b bits) set(row uint32)      { b[row>>6] |= 1 << (row & 63) }
+func (b bits) clear(row uint32)    { b[row>>6] &^= 1 << (row & 63) }
+
+var marks = sync.Pool{New: func() any { return new(bits) }}
+
+func takeMarks(rows int) bits {
+	b, words := *marks.Get().(*bits), rows/64+1
+	if words > cap(b) {
+		return make(bits, words)
+	}
+	return b[:words]
 }

@@ -41,7 +41,7 @@ func benchImage(b *testing.B, size int) (image *inverted, ids []uuid.UUID, forwa
 	for i := range size {
 		var id uuid.UUID
 		binary.BigEndian.PutUint64(id[:], uint64(i))
-		memory := replica.Memory{ID: id, Created: int64(i)}
+		memory := replica.Memory{ID: id, Created: int64(i), Thread: fmt.Sprint(i / 50), Position: int64(i)}
 		for name, share := range map[string]int{"tenth": 10, "hundredth": 100, "thousandth": 1000} {
 			if random.IntN(share) == 0 {
 				memory.Tags = append(memory.Tags, name)
@@ -101,15 +101,19 @@ func BenchmarkImage(b *testing.B) {
 				b.ReportMetric(float64(loaded.Bytes())/float64(size), "countedB/memory")
 				b.ReportMetric(float64(total)/float64(size), "storedB/memory")
 			})
-			for name, filter := range map[string]record.Filter{
-				"unfiltered": {}, "tenth": {TagsAny: []string{"tenth"}}, "hundredth": {TagsAny: []string{"hundredth"}}, "thousandth": {TagsAny: []string{"thousandth"}},
+			for name, way := range map[string]struct {
+				filter record.Filter
+				borrow float64
+			}{
+				"unfiltered": {}, "borrowing": {borrow: 1}, "tenth": {filter: record.Filter{TagsAny: []string{"tenth"}}},
+				"hundredth": {filter: record.Filter{TagsAny: []string{"hundredth"}}}, "thousandth": {filter: record.Filter{TagsAny: []string{"thousandth"}}},
 			} {
 				b.Run(name, func(b *testing.B) {
 					i, start := 0, cpuTime()
 					defer func() { b.ReportMetric(float64(cpuTime()-start)/float64(i)/1000, "cpu-µs/op") }()
 					for b.Loop() {
-						q := leg.Query{Text: queries[i%len(queries)], Depth: 50, Filter: filter, MarkExact: true}
-						s := newBM25(b.Context(), image, image.rows.Select(filter, time.Time{}), understand(q.Text, image.settings))
+						q := leg.Query{Text: queries[i%len(queries)], Depth: 50, Filter: way.filter, Borrow: way.borrow, MarkExact: true}
+						s := newBM25(b.Context(), image, image.rows.Select(way.filter, time.Time{}), understand(q.Text, image.settings))
 						if _, err := s.search(b.Context(), q); err != nil {
 							b.Fatal(err)
 						}

@@ -15,11 +15,9 @@ func (s *bm25) borrows(q leg.Query) bool { return q.Borrow > 0 && s.rows.Threade
 // that a term can add to a score. A memory then has 1 - (1 - x) * product of (1 - share * x) over its lenders. So words of
 // neighbours complete those of the memory, and a word that several have counts little more than once.
 func (s *bm25) lend(around *leg.Surroundings) []scored {
-	n := len(s.terms)
-	buffer := contributionBuffers.Get().(*[]float64)
+	n, buffer := len(s.terms), contributionBuffers.Get().(*contributions)
 	defer contributionBuffers.Put(buffer)
-	contributions := s.contributions(*buffer, around.Rows)
-	*buffer = contributions
+	s.contribute(buffer, around.Rows)
 	most, missing := make([]float64, n), make([]float64, n)
 	for i, t := range s.terms {
 		if most[i] = t.weight; !t.phrase {
@@ -29,14 +27,17 @@ func (s *bm25) lend(around *leg.Surroundings) []scored {
 	found := make([]scored, len(around.Wanted))
 	for i, place := range around.Wanted {
 		own, lent := 0.0, false
-		for t, c := range contributions[place*n : place*n+n] {
+		for t, c := range buffer.of[place*n : place*n+n] {
 			own += c
 			missing[t] = 1 - float64(c/most[t])
 		}
 		around.EachLender(place, func(lender int, share float64) {
-			for t, c := range contributions[lender*n : lender*n+n] {
+			if !buffer.some[lender] {
+				return
+			}
+			lent = true
+			for t, c := range buffer.of[lender*n : lender*n+n] {
 				if c > 0 {
-					lent = true
 					missing[t] *= 1 - float64(share*float64(c/most[t]))
 				}
 			}
@@ -53,32 +54,42 @@ func (s *bm25) lend(around *leg.Surroundings) []scored {
 	return found
 }
 
-var contributionBuffers = sync.Pool{New: func() any { return new([]float64) }}
+// contributions are what each term adds to each of some rows, row by row, and whether any does.
+type contributions struct {
+	of        []float64
+	some      []bool
+	ascending []int // places in the order of rows
+}
 
-// contributions returns what each term adds to each row, row by row. It uses the space of to.
-func (s *bm25) contributions(to []float64, rows []uint32) []float64 {
+var contributionBuffers = sync.Pool{New: func() any { return new(contributions) }}
+
+// contribute computes the contributions to rows.
+func (s *bm25) contribute(to *contributions, rows []uint32) {
 	n := len(s.terms)
-	to = slices.Grow(to[:0], len(rows)*n)[:len(rows)*n]
-	clear(to)
-	ascending := make([]int, len(rows))
-	for i := range ascending {
-		ascending[i] = i
+	to.of = slices.Grow(to.of[:0], len(rows)*n)[:len(rows)*n]
+	to.some = slices.Grow(to.some[:0], len(rows))[:len(rows)]
+	clear(to.of)
+	clear(to.some)
+	to.ascending = to.ascending[:0]
+	for i := range rows {
+		to.ascending = append(to.ascending, i)
 	}
-	slices.SortFunc(ascending, func(a, b int) int { return cmp.Compare(rows[a], rows[b]) })
+	if !slices.IsSorted(rows) {
+		slices.SortFunc(to.ascending, func(a, b int) int { return cmp.Compare(rows[a], rows[b]) })
+	}
 	for i := range s.terms {
 		t := &s.terms[i]
 		t.next = 0
-		for _, place := range ascending {
+		for _, place := range to.ascending {
 			t.next += gallop(t.postings[t.next:], rows[place]<<8)
 			if t.next == len(t.postings) {
 				break
 			}
 			if posting := t.postings[t.next]; posting>>8 == rows[place] {
-				to[place*n+i] = s.contribution(t, posting)
+				to.of[place*n+i], to.some[place] = s.contribution(t, posting), true
 			}
 		}
 	}
-	return to
 }
 
 // lent returns the best of the given rows and of those that they lend to.

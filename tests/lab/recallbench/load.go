@@ -31,6 +31,9 @@ type store struct {
 	resident           int64         // bytes of the process, afterwards
 }
 
+// inThread memories are in a thread.
+const inThread = 50
+
 // load stores the memories and waits until every index has them.
 func (b *bench) load(ctx context.Context, st *store, texts []note) error {
 	start := time.Now()
@@ -41,8 +44,11 @@ func (b *bench) load(ctx context.Context, st *store, texts []note) error {
 	const batch = 500
 	for from := 0; from < len(texts); from += batch {
 		req := &triskelev1.ImportRequest{}
-		for _, t := range texts[from:min(from+batch, len(texts))] {
-			req.Memories = append(req.Memories, &triskelev1.Memory{Namespace: namespace, Title: t.title, Content: t.content, Tags: t.tags})
+		for i, t := range texts[from:min(from+batch, len(texts))] {
+			position := int64(from + i)
+			req.Memories = append(req.Memories, &triskelev1.Memory{
+				Namespace: namespace, Title: t.title, Content: t.content, Tags: t.tags, Thread: fmt.Sprint("thread ", position/inThread), Position: &position,
+			})
 		}
 		if err := stream.Send(req); err != nil {
 			break // CloseAndRecv says why

@@ -34,6 +34,7 @@ type way struct {
 	name string
 	conn *grpc.ClientConn
 	tag  string                          // filter; "" for none
+	lone bool                            // memories borrow nothing from their neighbours
 	ask  func(ctx context.Context) error // instead of a recall, if not nil
 
 	processes []*exec.Cmd // that answer, if their processor time is of interest
@@ -116,6 +117,9 @@ func (w way) run(ctx context.Context, queries []question, clients int) (measurem
 		if w.tag != "" {
 			req.Filter = &triskelev1.Filter{TagsAll: []string{w.tag}}
 		}
+		if w.lone {
+			req.Legs = map[string]*triskelev1.LegOptions{"lexical": {Borrow: new(float64)}, "dense": {Borrow: new(float64)}}
+		}
 		return triskelev1.NewRecallServiceClient(w.conn).Recall(ctx, req)
 	}
 	var next, found, degraded atomic.Int64
@@ -164,18 +168,19 @@ func (b *bench) report(ctx context.Context, s settings, clients, loadBefore stri
 
 - Date: %s
 - Machine: %d cores, %s/%s, %s; %s; one-minute load average %s before, %s afterwards
-- Memories: %d of 20 to 80 words from a vocabulary of %d, Zipfian with exponent %v and offset %d, %d titles, seed %d, in one namespace
+- Memories: %d of 20 to 80 words from a vocabulary of %d, Zipfian with exponent %v and offset %d, %d titles, seed %d, in one namespace and threads of %d
 - Queries: %d, 3 to 10 words of a memory, one in three with its title; 10 hits with contents, a budget of %v, so nothing is left out
 - Every way answers every query, in %d rounds in which the ways take turns, all on one database. A client waits for its
   answer before it asks again. Milliseconds as the client sees them, on a loopback socket
 
 The bare fan-out is three calls at once to servers on sockets, which each return 50 hits that are ready. The ratios are to it with
-as many clients. "10 %% pass" is a filter of a tag that so many memories have. Searchable means that every leg finds all memories.
+as many clients. "10 %% pass" is a filter of a tag that so many memories have. Where nothing is
+borrowed, neighbours in a thread lend nothing. Searchable means that every leg finds all memories.
 
 | clients | way | p50 | p95 | p99 | recalls/s | p50 ratio | p95 ratio | source@10 | degraded |
 |---|---|---|---|---|---|---|---|---|---|
 `, s.memories, clients, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), server, loadBefore, loadAverage(),
-		s.memories, vocabulary, exponent, offset, subjects, s.seed, s.queries, budget, rounds)
+		s.memories, vocabulary, exponent, offset, subjects, s.seed, inThread, s.queries, budget, rounds)
 	for _, m := range measured {
 		yardstick := measured[slices.IndexFunc(measured, func(o measurement) bool { return o.way == yardstickWay && o.clients == m.clients })]
 		fmt.Fprintf(&out, "| %d | %s | %s | %s | %s | %.0f | %.2f | %.2f | %.3f | %d |\n", m.clients, m.way, ms(m.at(50)), ms(m.at(95)), ms(m.at(99)), m.perSecond(),

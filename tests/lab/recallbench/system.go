@@ -91,7 +91,9 @@ func (b *bench) startOthers(ctx context.Context) error {
 	b.ways = []way{
 		{name: yardstickWay, ask: floor.ask},
 		{name: "SQLite, one process", conn: b.lite},
+		{name: "SQLite, one process, nothing borrowed", conn: b.lite, lone: true},
 		{name: "PostgreSQL, one process", conn: b.one},
+		{name: "PostgreSQL, one process, nothing borrowed", conn: b.one, lone: true},
 		{name: "PostgreSQL, five processes", conn: fanOut},
 	}
 	for _, s := range shares {
