@@ -117,19 +117,18 @@ func (s Session) read() (report Report, next int64, err error) {
 	if len(turns) > mostTurns {
 		turns = turns[len(turns)-mostTurns:]
 	}
-	ignored := map[string]*Ignore{}
+	chooser := NewChooser()
 	for _, turn := range turns {
-		if ignored[turn.Folder] == nil {
-			if ignored[turn.Folder], err = ReadIgnore(turn.Folder); err != nil {
-				return report, 0, err
-			}
+		choice, err := chooser.Choose(turn)
+		if err != nil {
+			return report, 0, err
 		}
-		switch {
-		case len(turn.Text) < leastText:
+		switch choice {
+		case Short:
 			report.Short++
-		case ignored[turn.Folder].Matches(turn.Text):
+		case Ignored:
 			report.Ignored++
-		default:
+		case Keep:
 			m, redacted := Memory(turn, s.Namespace)
 			if m.OccurredAt == nil {
 				m.OccurredAt = timestamppb.New(s.Now)
@@ -142,6 +141,38 @@ func (s Session) read() (report Report, next int64, err error) {
 	}
 	report.Kept = len(report.Memories)
 	return report, next, nil
+}
+
+// Choice says what becomes of a turn.
+type Choice int
+
+// The choices.
+const (
+	Keep    Choice = iota
+	Short          // it means nothing alone
+	Ignored        // .triskeleignore leaves it out
+)
+
+// Chooser chooses the turns to keep. It reads the .triskeleignore of each folder once.
+type Chooser map[string]*Ignore
+
+// NewChooser returns one that has read nothing.
+func NewChooser() Chooser { return Chooser{} }
+
+// Choose fails if a .triskeleignore cannot be read.
+func (c Chooser) Choose(turn transcript.Turn) (_ Choice, err error) {
+	if c[turn.Folder] == nil {
+		if c[turn.Folder], err = ReadIgnore(turn.Folder); err != nil {
+			return Ignored, err
+		}
+	}
+	switch {
+	case len(turn.Text) < leastText:
+		return Short, nil
+	case c[turn.Folder].Matches(turn.Text):
+		return Ignored, nil
+	}
+	return Keep, nil
 }
 
 // Memory returns the memory of a turn, without secrets, and counts these. It lasts: the caller sets when it expires.

@@ -15,11 +15,12 @@ import (
 
 	"github.com/triskele/triskele/services/agents/importer"
 	"github.com/triskele/triskele/services/agents/internal/render"
+	"github.com/triskele/triskele/services/agents/transcript"
 )
 
 type importCmd struct {
-	File             string       `arg:"" name:"source" help:"What to import: a file, - for standard input, a folder, or a PostgreSQL URL."`
-	From             string       `help:"Kind of source: jsonl, a file with one memory in the API's JSON form on each line; markdown, a folder of notes; claude-memory-mcp, its PostgreSQL URL or SQLite file." enum:"jsonl,markdown,claude-memory-mcp" default:"jsonl"`
+	File             string       `arg:"" name:"source" optional:"" help:"What to import: a file, - for standard input, a folder, a zip archive, or a PostgreSQL URL. Agents have a folder that is taken if none is given."`
+	From             string       `help:"Kind of source: jsonl, a file with one memory in the API's JSON form on each line; markdown, a folder of notes; claude-code, codex and gemini, sessions of these agents; chatgpt and claude, exports of these, a zip archive or conversations.json; mem0, its JSON or history.db; basic-memory, its folder; claude-memory-mcp, its PostgreSQL URL or SQLite file." enum:"jsonl,markdown,claude-code,codex,gemini,chatgpt,claude,mem0,basic-memory,claude-memory-mcp" default:"jsonl"`
 	Namespace        string       `short:"n" help:"Put every memory into this namespace, whatever its line says."`
 	DefaultNamespace string       `help:"Namespace of memories whose line names none." default:"default" env:"TRISKELE_NAMESPACE"`
 	Table            string       `help:"Table to read from claude-memory-mcp's database." default:"memories"`
@@ -38,16 +39,24 @@ type importCmd struct {
 // Help is shown below the flags.
 func (*importCmd) Help() string {
 	return "Running the same import again stores nothing twice, even if it was interrupted. A line with neither id nor idempotency_key gets a key made from its contents. " +
-		"Notes and rows have ids of their own; those changed since the last import are updated. " +
+		"Notes, rows and turns of conversations have ids of their own; those changed since the last import are updated. " +
 		"What cannot be imported is skipped, counted and named, and the exit code is then 3."
 }
 
 // Validate implements kong's interface.
 func (c *importCmd) Validate() error {
-	if c.File == "-" && c.From != "jsonl" {
+	switch {
+	case c.File == "-" && c.From != "jsonl":
 		return errors.New("standard input can only be jsonl")
+	case c.File == "" && usualPlaces[c.From] == "":
+		return errors.New("name what to import")
 	}
 	return nil
+}
+
+// usualPlaces are the folders of agents and their memories, below the home folder.
+var usualPlaces = map[string]string{
+	"claude-code": ".claude/projects", "codex": ".codex/sessions", "gemini": ".gemini/tmp", "basic-memory": "basic-memory",
 }
 
 // skippedError ends a complete import that skipped some items.
@@ -57,6 +66,9 @@ func (e *skippedError) Error() string { return fmt.Sprintf("%d could not be impo
 
 // Run imports and prints a report.
 func (c *importCmd) Run(ctx context.Context, env *Env) error {
+	if c.File == "" {
+		c.File = filepath.Join(env.Getenv("HOME"), filepath.FromSlash(usualPlaces[c.From]))
+	}
 	source, closeSource, err := c.source(ctx, env)
 	if err != nil {
 		return err
@@ -75,7 +87,7 @@ func (c *importCmd) Run(ctx context.Context, env *Env) error {
 		}
 	}
 	return c.Gateway.with(ctx, func(s *session) error {
-		bar := newProgress(env, source.Total(), c.From == "jsonl", "import")
+		bar := newProgress(env, source.Total(), c.From == "jsonl" || usualPlaces[c.From] != "" && c.From != "basic-memory", "import")
 		options.Progress = func(done int64, report *importer.Report) {
 			bar.reached(done)
 			bar.stored(report.Done())
@@ -108,7 +120,16 @@ func (c *importCmd) source(ctx context.Context, env *Env) (importer.Source, func
 		namespace = c.DefaultNamespace
 	}
 	switch c.From {
-	case "markdown":
+	case "claude-code", "codex", "gemini", "chatgpt", "claude":
+		source, err := importer.OpenConversations(transcript.Format(c.From), c.File, namespace)
+		if err != nil {
+			return nil, nil, err
+		}
+		return source, source.Close, nil
+	case "mem0":
+		source, err := importer.OpenMem0(ctx, c.File, namespace)
+		return source, nothing, err
+	case "markdown", "basic-memory":
 		root, err := os.OpenRoot(c.File) // links must not lead outside
 		if err != nil {
 			return nil, nil, err

@@ -1,0 +1,181 @@
+package cli_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "modernc.org/sqlite" // the driver
+)
+
+// stored returns the contents of a namespace, by title and content.
+func stored(t *testing.T, namespace, to string) string {
+	t.Helper()
+	out := must(t, "", "export", "--namespace="+namespace, to)
+	var b strings.Builder
+	for line := range strings.Lines(out) {
+		var m struct {
+			Content, Title string
+			OccurredAt     string `json:"occurred_at"`
+			ExpiresAt      string `json:"expires_at"`
+			Tags           []string
+			Metadata       map[string]any
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%s|%s|%s|%s|%v|%v\n", m.Title, m.Content, m.OccurredAt, m.ExpiresAt, m.Tags, m.Metadata["role"])
+	}
+	return b.String()
+}
+
+// Each kind of source, in a file of its shape: imported once, and again without effect.
+func TestImportConversations(t *testing.T) {
+	to := "--address=" + serve(t)
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const question, answer = "When is the harbour crane serviced?", "The harbour crane is serviced in spring."
+	write("claude/-w-harbour/s1.jsonl", `{"type":"user","uuid":"1","sessionId":"s1","cwd":"/w/harbour","timestamp":"2020-03-01T08:30:00Z","message":{"content":"`+question+`"}}
+{"type":"assistant","uuid":"2","sessionId":"s1","cwd":"/w/harbour","timestamp":"2020-03-01T08:30:05Z","message":{"content":[{"type":"text","text":"`+answer+`"}]}}
+{"type":"user","uuid":"3","sessionId":"s1","cwd":"/w/harbour","timestamp":"2020-03-01T08:31:00Z","message":{"content":"thanks"}}
+`)
+	write("claude/-w-harbour/notes.txt", "no session")
+	write("codex/2020/03/01/rollout-1.jsonl", `{"timestamp":"2020-03-01T08:30:00Z","type":"session_meta","payload":{"id":"s2","cwd":"/w"}}
+{"timestamp":"2020-03-01T08:30:00Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"`+question+`"}]}}
+{"timestamp":"2020-03-01T08:30:05Z","type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"`+answer+`"}]}}
+`)
+	write("gemini/h/chats/session-1.json", `{
+ "sessionId": "s3", "projectHash": "h", "messages": [
+  {"id": "1", "timestamp": "2020-03-01T08:30:00Z", "type": "user", "content": "`+question+`"},
+  {"id": "2", "timestamp": "2020-03-01T08:30:05Z", "type": "gemini", "content": "`+answer+`"}]}`)
+	var archive bytes.Buffer
+	packed := zip.NewWriter(&archive)
+	in, err := packed.Create("conversations.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = fmt.Fprintf(in, `[{"title":"Cranes","conversation_id":"g","current_node":"2","mapping":{
+ "1":{"message":{"id":"1","author":{"role":"user"},"create_time":1583051400,"content":{"content_type":"text","parts":["%s"]}},"parent":null},
+ "2":{"message":{"id":"2","author":{"role":"assistant"},"create_time":1583051405,"content":{"content_type":"text","parts":["%s"]}},"parent":"1"}}}]`, question, answer)
+	if err := packed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write("chatgpt.zip", archive.String())
+	write("claude.json", `[{"uuid":"c","name":"Cranes","chat_messages":[
+ {"uuid":"1","text":"`+question+`","sender":"human","created_at":"2020-03-01T08:30:00Z"},{"uuid":"2","text":"`+answer+`","sender":"assistant","created_at":"2020-03-01T08:30:05Z"}]}]`)
+
+	for from, x := range map[string]struct{ path, title string }{
+		"claude-code": {"claude", ""}, "codex": {"codex", ""}, "gemini": {"gemini", ""}, "chatgpt": {"chatgpt.zip", "Cranes"}, "claude": {"claude.json", "Cranes"},
+	} {
+		args := []string{"import", filepath.Join(folder, x.path), "--from=" + from, "--namespace=" + from, "--no-resume", to}
+		if out := must(t, "", args...); !strings.Contains(out, "stored 2") {
+			t.Errorf("%s: %s", from, out)
+		}
+		want := fmt.Sprintf("%s|%s|2020-03-01T08:30:00Z||[conversation]|user\n%[1]s|%[3]s|2020-03-01T08:30:05Z||[conversation]|agent\n", x.title, question, answer)
+		if got := stored(t, from, to); sorted(got) != sorted(want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", from, got, want)
+		}
+		if out := must(t, "", args...); !strings.Contains(out, "unchanged 2") {
+			t.Errorf("%s again: %s", from, out)
+		}
+	}
+	if got := run("", "import", folder, "--from=chatgpt", to); got.code != 1 || !strings.Contains(got.err, "has no file called conversations*.json") {
+		t.Errorf("a folder without an export: %+v", got)
+	}
+	if got := run("", "import", "--from=mem0", to); got.code != 2 || !strings.Contains(got.err, "name what to import") {
+		t.Errorf("nothing named: %+v", got)
+	}
+}
+
+func sorted(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	if len(lines) == 3 && lines[0] > lines[1] {
+		lines[0], lines[1] = lines[1], lines[0]
+	}
+	return strings.Join(lines, "")
+}
+
+func TestImportMem0(t *testing.T) {
+	to := "--address=" + serve(t)
+	folder := t.TempDir()
+	export := filepath.Join(folder, "mem0.json")
+	if err := os.WriteFile(export, []byte(`{"results":[
+ {"id":"a","memory":"Likes tea","user_id":"ada","hash":"x","metadata":{"k":1},"categories":["food"],"created_at":"2025-03-01T08:30:00.123-07:00","updated_at":null},
+ {"id":"b","memory":"Lives in Kiel","created_at":"2025-03-02T08:30:00Z","updated_at":"2025-03-03T08:30:00Z"},
+ {"id":"c","memory":""}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := run("", "import", export, "--from=mem0", "--namespace=json", "--no-resume", to)
+	if got.code != 3 || !strings.Contains(got.out, "stored 2") || !strings.Contains(got.out, "invalid content") {
+		t.Errorf("got %+v", got)
+	}
+	if out := must(t, "", "export", "--namespace=json", to); !strings.Contains(out, `"user_id":"ada"`) || !strings.Contains(out, `"2025-03-01T15:30:00.123Z"`) || !strings.Contains(out, `"food"`) {
+		t.Errorf("got %s", out)
+	}
+
+	history := filepath.Join(folder, "history.db")
+	db, err := sql.Open("sqlite", history)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{
+		`CREATE TABLE history (id TEXT PRIMARY KEY, memory_id TEXT, old_memory TEXT, new_memory TEXT, event TEXT, created_at DATETIME, updated_at DATETIME, is_deleted INTEGER, actor_id TEXT, role TEXT)`,
+		`INSERT INTO history VALUES ('1','a',NULL,'Likes tea','ADD','2025-03-01T08:30:00Z',NULL,0,NULL,NULL), ('2','b',NULL,'Lives in Kiel','ADD','2025-03-01T08:30:00Z',NULL,0,NULL,NULL),
+		 ('3','a','Likes tea','Likes green tea','UPDATE','2025-03-01T08:30:00Z','2025-03-05T08:30:00Z',0,NULL,NULL), ('4','b','Lives in Kiel',NULL,'DELETE','2025-03-01T08:30:00Z','2025-03-05T08:30:00Z',1,NULL,NULL)`,
+	} {
+		if _, err := db.ExecContext(context.Background(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if out := must(t, "", "import", history, "--from=mem0", "--namespace=history", "--no-resume", to); !strings.Contains(out, "stored 1") {
+		t.Errorf("got %s", out)
+	}
+	if got := stored(t, "history", to); got != "|Likes green tea|||[]|<nil>\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// What was captured lives for a while; once it is imported, it stays.
+func TestImportKeepsWhatWasCaptured(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	path := filepath.Join(m.home, ".claude", "projects", "w", "s1.jsonl")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(`{"type":"user","uuid":"1","sessionId":"s1","cwd":"/w","message":{"content":"When is the harbour crane serviced?"}}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := "--address=" + serve(t)
+	if out := m.triskele(t, "capture", path, address); !strings.HasPrefix(out, "1 kept") {
+		t.Errorf("capture: %s", out)
+	}
+	if got := stored(t, "default", address); strings.Count(got, "Z|") != 2 {
+		t.Errorf("captured: %s", got)
+	}
+	if out := m.triskele(t, "import", "--from=claude-code", address); !strings.Contains(out, "updated 1") {
+		t.Errorf("import: %s", out)
+	}
+	if got := stored(t, "default", address); strings.Count(got, "\n") != 1 || !strings.Contains(got, "|When is the harbour crane serviced?|||[") {
+		t.Errorf("imported: %s", got)
+	}
+}

@@ -1,0 +1,155 @@
+package importer
+
+import (
+	"archive/zip"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/triskele/triskele/services/agents/capture"
+	"github.com/triskele/triskele/services/agents/transcript"
+)
+
+// Conversations reads what was said from agents' sessions and from exports of chats: a memory for each turn, as package capture makes
+// them, but without an end of life. A turn has the same id as when it is captured.
+type Conversations struct {
+	format    transcript.Format
+	namespace string
+	files     []conversationFile
+	total     int64 // of the files, in bytes
+	close     func() error
+}
+
+// conversationFile is a file of a folder or an archive.
+type conversationFile struct {
+	name string
+	size int64
+	open func() (io.ReadCloser, error)
+}
+
+var _ Source = (*Conversations)(nil)
+
+// names are the patterns of files in folders and archives, by format.
+var names = map[transcript.Format][]string{
+	transcript.ClaudeCode: {"*.jsonl"}, transcript.Codex: {"rollout-*.jsonl"}, transcript.Gemini: {"session-*.json", "session-*.jsonl"},
+	transcript.ChatGPT: {"conversations*.json"}, transcript.Claude: {"conversations*.json"},
+}
+
+// OpenConversations opens a file, a folder with all folders in it, or a zip archive. Close it when done.
+func OpenConversations(format transcript.Format, location, namespace string) (*Conversations, error) {
+	c := &Conversations{format: format, namespace: namespace, close: func() error { return nil }}
+	info, err := os.Stat(location)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case info.IsDir():
+		err = c.walk(os.DirFS(location))
+	case strings.EqualFold(filepath.Ext(location), ".zip"):
+		archive, failed := zip.OpenReader(location)
+		if failed != nil {
+			return nil, failed
+		}
+		c.close = archive.Close
+		err = c.walk(archive)
+	default:
+		c.files = []conversationFile{{filepath.Base(location), info.Size(), func() (io.ReadCloser, error) { return os.Open(location) }}}
+	}
+	if err == nil && len(c.files) == 0 {
+		err = fmt.Errorf("%s has no file called %s", location, strings.Join(names[format], " or "))
+	}
+	if err != nil {
+		_ = c.close()
+		return nil, err
+	}
+	for _, f := range c.files {
+		c.total += f.size
+	}
+	return c, nil
+}
+
+// Close closes an archive.
+func (c *Conversations) Close() error { return c.close() }
+
+// Total implements Source, in bytes.
+func (c *Conversations) Total() int64 { return c.total }
+
+// walk adds the files of the format, by path.
+func (c *Conversations) walk(root fs.FS) error {
+	return fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		for _, pattern := range names[c.format] {
+			if ok, _ := path.Match(pattern, path.Base(name)); ok {
+				info, err := entry.Info()
+				if err != nil {
+					return err
+				}
+				c.files = append(c.files, conversationFile{name, info.Size(), func() (io.ReadCloser, error) { return root.Open(name) }})
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+// Items implements Source. Turns that capture would leave out are left out.
+func (c *Conversations) Items(context.Context) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		done := int64(0)
+		chosen := capture.NewChooser()
+		for _, f := range c.files {
+			in, err := f.open()
+			if err != nil {
+				yield(Item{}, err)
+				return
+			}
+			n, ok := 0, true
+			for turn, failed := range transcript.Read(c.format, in) {
+				n++
+				position := fmt.Sprintf("%s:%d", f.name, n)
+				if failed != nil {
+					ok = yield(skip(position, "not readable", "the file is damaged from here on: "+failed.Error()), nil)
+					break
+				}
+				keep, failed := chosen.Choose(turn)
+				if failed != nil {
+					err, ok = failed, false
+					break
+				}
+				if keep != capture.Keep {
+					continue
+				}
+				item := Item{Position: position, Done: done, Replaces: true}
+				var redacted int
+				item.Memory, redacted = capture.Memory(turn, c.namespace)
+				if redacted > 0 {
+					item.note("secrets replaced", fmt.Sprintf("%d in this turn", redacted))
+				}
+				if failed := item.check(); failed != nil {
+					err, ok = failed, false
+					break
+				}
+				if ok = yield(item, nil); !ok {
+					break
+				}
+			}
+			_ = in.Close()
+			if err != nil {
+				yield(Item{}, err)
+				return
+			}
+			if !ok {
+				return
+			}
+			done += f.size
+		}
+	}
+}

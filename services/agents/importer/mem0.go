@@ -1,0 +1,142 @@
+package importer
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+)
+
+const mem0IDs = "https://github.com/triskele/triskele/importer/mem0/"
+
+// Mem0 reads memories of mem0: the JSON that get_all and exports return, or the SQLite file of its history. It does not write to them.
+type Mem0 struct {
+	name, namespace string
+	memories        []mem0Memory
+}
+
+var _ Source = (*Mem0)(nil)
+
+// mem0Memory is a memory as mem0's API returns it.
+type mem0Memory struct {
+	ID         string
+	Memory     string
+	Text       string // in older versions
+	UserID     string `json:"user_id"`
+	AgentID    string `json:"agent_id"`
+	RunID      string `json:"run_id"`
+	Categories []string
+	Metadata   map[string]any
+	CreatedAt  any `json:"created_at"`
+	UpdatedAt  any `json:"updated_at"`
+}
+
+// OpenMem0 reads a file.
+func OpenMem0(ctx context.Context, location, namespace string) (*Mem0, error) {
+	text, err := os.ReadFile(location)
+	if err != nil {
+		return nil, err
+	}
+	m := &Mem0{name: filepath.Base(location), namespace: namespace}
+	if bytes.HasPrefix(text, []byte("SQLite format 3\x00")) {
+		m.memories, err = mem0History(ctx, location)
+		return m, err
+	}
+	var wrapped struct{ Results, Memories []mem0Memory }
+	if json.Unmarshal(text, &m.memories) == nil {
+		return m, nil
+	}
+	if err := json.Unmarshal(text, &wrapped); err != nil {
+		return nil, fmt.Errorf("%s has no memories of mem0: %w", location, err)
+	}
+	if m.memories = append(wrapped.Results, wrapped.Memories...); m.memories == nil {
+		return nil, errors.New(location + " has no memories of mem0: a list, or an object with results")
+	}
+	return m, nil
+}
+
+// mem0History returns the last version of each memory that was not deleted.
+func mem0History(ctx context.Context, location string) ([]mem0Memory, error) {
+	path, err := filepath.Abs(location)
+	if err != nil {
+		return nil, err
+	}
+	dsn := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: "mode=ro&_pragma=query_only(1)&_pragma=busy_timeout(5000)"}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = db.Close() }()
+	// created_at is that of the memory in an event, and updated_at that of the event.
+	memories, err := scanRows(ctx, db, func(m *mem0Memory) []any { return []any{&m.ID, &m.Memory, &m.CreatedAt, &m.UpdatedAt} }, `
+		SELECT memory_id, coalesce(new_memory, ''), coalesce(created_at, ''), coalesce(updated_at, '') FROM history h
+		WHERE event <> 'DELETE' AND coalesce(is_deleted, 0) = 0
+		  AND rowid = (SELECT max(rowid) FROM history WHERE memory_id = h.memory_id) ORDER BY rowid`)
+	if err != nil {
+		return nil, fmt.Errorf("this is no history of mem0: %w", err)
+	}
+	return memories, nil
+}
+
+// Total implements Source, in memories.
+func (m *Mem0) Total() int64 { return int64(len(m.memories)) }
+
+// Items implements Source.
+func (m *Mem0) Items(context.Context) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		for i, one := range m.memories {
+			item, err := m.item(fmt.Sprintf("%s:%d", m.name, i+1), one)
+			if item.Done = int64(i + 1); !yield(item, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (m *Mem0) item(position string, one mem0Memory) (Item, error) {
+	content := one.Memory
+	if content == "" {
+		content = one.Text
+	}
+	item := Item{Position: position, Replaces: true, Memory: &triskelev1.Memory{Namespace: m.namespace, Content: content, Source: "mem0"}}
+	if one.ID == "" {
+		one.ID, item.Replaces = content, false
+	}
+	item.Memory.Id = uuid.NewSHA1(uuid.NameSpaceURL, []byte(mem0IDs+m.namespace+"\x00"+one.ID)).String()
+	item.Memory.Tags = item.list("tags", one.Categories, maxTags)
+	metadata := map[string]any{}
+	for key, value := range one.Metadata {
+		metadata[key] = value
+	}
+	for key, value := range map[string]string{"user_id": one.UserID, "agent_id": one.AgentID, "run_id": one.RunID} {
+		if value != "" {
+			metadata[key] = value
+		}
+	}
+	if len(metadata) > 0 {
+		var err error
+		if item.Memory.Metadata, err = structpb.NewStruct(metadata); err != nil {
+			item.note("metadata left out", "it is no JSON")
+		}
+	}
+	if at, ok := parseTime(one.CreatedAt); ok {
+		item.Memory.CreatedAt = timestamppb.New(at)
+		item.Memory.UpdatedAt = item.Memory.GetCreatedAt()
+	}
+	if at, ok := parseTime(one.UpdatedAt); ok && item.Memory.GetCreatedAt() != nil && at.After(item.Memory.GetCreatedAt().AsTime()) {
+		item.Memory.UpdatedAt = timestamppb.New(at)
+	}
+	return item, item.check()
+}
