@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"buf.build/go/protovalidate"
@@ -106,8 +107,14 @@ func newRecord(field string, m *triskelev1.Memory) (record.Record, error) {
 	if err != nil {
 		return record.Record{}, err
 	}
+	if blank(r.Content) {
+		return record.Record{}, rpc.Invalid(field+".content", "must have more than white space")
+	}
 	return complete(r)
 }
+
+// blank reports whether a text has nothing to recall. Imports may have such memories, as backups of older versions do.
+func blank(text string) bool { return strings.TrimSpace(text) == "" }
 
 func fromProto(field string, m *triskelev1.Memory) (record.Record, error) {
 	r, err := record.FromProto(m)
@@ -208,6 +215,9 @@ func (s *Server) Update(ctx context.Context, req *triskelev1.UpdateRequest) (_ *
 	changed, err := fromProto("memory", req.GetMemory())
 	if err != nil {
 		return nil, err
+	}
+	if slices.Contains(paths, "content") && blank(changed.Content) {
+		return nil, rpc.Invalid("memory.content", "must have more than white space")
 	}
 	id, err := uuid.Parse(req.GetId())
 	if err != nil {

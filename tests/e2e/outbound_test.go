@@ -70,6 +70,7 @@ var covered = map[string]string{
 	"services/agents/userservice: os.WriteFile":             "the file of a user service: a command line, and no texts",
 	"services/agents/userservice: exec.CommandContext":      "systemctl and launchctl, with names of the service",
 	"services/agents/capture: os.WriteFile":                 "the position in a transcript, for the user alone",
+	"services/agents/cli: net.Dialer":                       "asks whether anything listens at the gateway's address, and says nothing",
 	"services/agents/cli: exec.Command":                     "the hook leaves a process of this program behind, and tells it the path of a transcript",
 	"services/agents/importer: os.OpenFile":                 "an import's journal beside its source: positions and ids, for the user alone",
 	"services/agents/importer: sql.Open":                    "the SQLite file that is imported from, read only",

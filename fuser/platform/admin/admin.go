@@ -88,6 +88,14 @@ func (s *Server) Health(serving func() bool, concerns func() []string) {
 	})
 }
 
+// Addr returns the address, or nil if there is none.
+func (s *Server) Addr() net.Addr {
+	if s.listener == nil {
+		return nil
+	}
+	return s.listener.Addr()
+}
+
 // Start serves until stop is called, which lets running requests end.
 func (s *Server) Start(ctx context.Context) (stop func()) {
 	if s.listener == nil {

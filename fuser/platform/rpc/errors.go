@@ -58,9 +58,20 @@ func FromViolations(field string, err error) error {
 		if path != "" {
 			path = field + path
 		}
-		out = append(out, &errdetails.BadRequest_FieldViolation{Field: path, Description: v.Proto.GetMessage()})
+		out = append(out, &errdetails.BadRequest_FieldViolation{Field: path, Description: described(v)})
 	}
 	return invalid(out, len(found.Violations)-len(first))
+}
+
+// described says what is wrong with a value. The only pattern of the contract is that of namespaces, which people read better in words.
+func described(v *protovalidate.Violation) string {
+	switch {
+	case v.Proto.GetRuleId() != "string.pattern":
+		return v.Proto.GetMessage()
+	case v.FieldValue.IsValid() && v.FieldValue.String() == "":
+		return "is missing: name a namespace"
+	}
+	return "must be lower-case letters, digits, '.', '_' and '-', in parts divided by '/', such as team/project"
 }
 
 const (

@@ -158,7 +158,11 @@ func Run(ctx context.Context, args []string, env Env) int {
 		if errors.As(err, &wrong) && wrong.Context != nil && wrong.Context.Selected() != nil {
 			command = wrong.Context.Selected().FullPath()
 		}
-		_, _ = fmt.Fprintf(env.Err, "error: %v\nSee %s --help\n", err, command)
+		hint := ""
+		if verb := strings.TrimPrefix(command, "triskele "); strings.HasPrefix(err.Error(), "unexpected argument ") && (verb == "remember" || verb == "recall" || verb == "supersede") {
+			hint = fmt.Sprintf("; put a text of several words in quotes: %s \"several words\"", command)
+		}
+		_, _ = fmt.Fprintf(env.Err, "error: %v%s\nSee %s --help\n", err, hint, command)
 		if args[0] == "hook" || command == "triskele hook" {
 			return exitOK // agents treat other exit codes as a veto on the prompt
 		}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -364,15 +365,20 @@ func TestErrorsOfTheGateway(t *testing.T) {
 }
 
 func TestUp(t *testing.T) {
-	database := filepath.Join(t.TempDir(), "new", "folder", "memories.db")
+	data := filepath.Join(t.TempDir(), "new")
+	folder, err := cli.DataFolder(runtime.GOOS, func(string) string { return data })
+	if err != nil {
+		t.Fatal(err)
+	}
+	database := filepath.Join(folder, "triskele.db")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	reader, writer := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
 		var errs bytes.Buffer
-		code := cli.Run(ctx, []string{"up", "--listen=127.0.0.1:0", "--store=sqlite", "--sqlite=" + database}, cli.Env{
-			Out: writer, Err: &errs, Getenv: func(string) string { return "" }, Now: clock,
+		code := cli.Run(ctx, []string{"up", "--listen=127.0.0.1:0", "--store=sqlite"}, cli.Env{
+			Out: writer, Err: &errs, Getenv: func(string) string { return data }, Now: clock,
 		})
 		_ = writer.CloseWithError(fmt.Errorf("up ended: %s", errs.String()))
 		ended <- code
@@ -382,7 +388,7 @@ func TestUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantContains(t, "welcome", string(welcome[:n]), "listens on 127.0.0.1:", database, "triskele recall")
+	wantContains(t, "welcome", string(welcome[:n]), "listens on 127.0.0.1:", database, "triskele recall", "A page for operators is on http://127.0.0.1:")
 	address := strings.TrimSuffix(strings.Fields(string(welcome[:n]))[4], ";")
 	must(t, "", "remember", "tea", "--address="+address)
 	for path, want := range map[string]os.FileMode{database: 0o600, filepath.Dir(database): 0o700} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -36,14 +37,17 @@ func (d databaseFlags) Validate() error {
 func (d databaseFlags) given() bool { return d.Store != "" || d.SQLite != "" || d.Postgres != "" }
 
 // target is a database to open: a URL, or the path of a file.
-type target struct{ url, path string }
+type target struct {
+	url, path string
+	named     bool // the user named the file
+}
 
 func (d databaseFlags) target(env *Env) (target, error) {
 	if d.Store == "postgres" || (d.Store == "" && d.Postgres != "") {
 		return target{url: d.Postgres}, nil
 	}
 	if d.SQLite != "" {
-		return target{path: d.SQLite}, nil
+		return target{path: d.SQLite, named: true}, nil
 	}
 	folder, err := DataFolder(runtime.GOOS, env.Getenv)
 	return target{path: filepath.Join(folder, "triskele.db")}, err
@@ -76,12 +80,17 @@ func (t target) String() string {
 	return t.path
 }
 
-// create makes a file that only its owner can read. SQLite gives its side files the same mode.
+// create makes a file that only its owner can read. It makes the platform's data folder, but no folder that the user named: a
+// mistyped path would be an empty database. SQLite gives its side files the same mode.
 func (t target) create() error {
 	if t.url != "" {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(t.path), 0o700); err != nil {
+	folder := filepath.Dir(t.path)
+	if _, err := os.Stat(folder); t.named && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no folder %s: create it, or correct --sqlite", folder)
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
 	file, err := os.OpenFile(t.path, os.O_RDWR|os.O_CREATE, 0o600)

@@ -2,7 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -45,6 +48,9 @@ func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) erro
 		return err
 	}
 	defer flush(ctx, process)
+	if refused(ctx, g.Address) {
+		return g.absent()
+	}
 	tel := process.Service("triskele")
 	c, err := dial(g.Address, g.Bearer, g.TLS, tel, client.WithTimeout(g.Timeout))
 	if err != nil {
@@ -54,17 +60,35 @@ func (g gatewayFlags) with(ctx context.Context, calls func(*session) error) erro
 	err = calls(&session{c, tel.Recorder})
 	switch code := status.Code(err); {
 	case code == codes.Unavailable && c.Conn().GetState() != connectivity.Ready:
-		hint := ""
-		if g.TLS.CA == "" {
-			hint = "; if it serves TLS, name its authority with --tls-ca"
-		}
-		return fmt.Errorf("no gateway answers at %s: start one with `triskele up`, or give its address with --address%s", g.Address, hint)
+		return g.absent()
 	case code == codes.DeadlineExceeded && ctx.Err() == nil:
 		return fmt.Errorf("no answer within %v; --timeout allows more", g.Timeout)
 	case code == codes.Unauthenticated:
 		return fmt.Errorf("%w; --token-file or TRISKELE_TOKEN gives one, `triskele token create` makes one", err)
 	}
 	return err
+}
+
+// absent says that no gateway answers, and what to do.
+func (g gatewayFlags) absent() error {
+	hint := ""
+	if g.TLS.CA == "" {
+		hint = "; if it serves TLS, name its authority with --tls-ca"
+	}
+	return fmt.Errorf("no gateway answers at %s: start one with `triskele up`, or give its address with --address%s", g.Address, hint)
+}
+
+// refuseTime bounds the question whether anything listens.
+const refuseTime = 200 * time.Millisecond
+
+// refused reports whether it is certain that nothing listens at host:port. A call would be tried again for longer than a person at a
+// terminal wants to wait.
+func refused(ctx context.Context, address string) bool {
+	conn, err := (&net.Dialer{Timeout: refuseTime}).DialContext(ctx, "tcp", address)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // dial connects to a gateway and traces the calls.

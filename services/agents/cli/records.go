@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
@@ -14,7 +16,7 @@ import (
 )
 
 type getCmd struct {
-	IDs []string `arg:"" name:"id" help:"Ids of memories."`
+	IDs []string `arg:"" name:"id" help:"Ids of memories, or their beginnings."`
 	answerFlag
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
@@ -23,7 +25,11 @@ type getCmd struct {
 // Run prints the memories. A missing memory is an error after the others are printed.
 func (c *getCmd) Run(ctx context.Context, env *Env) error {
 	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
-		resp, err := s.Memories.Get(ctx, &triskelev1.GetRequest{Namespace: c.Namespace.Namespace, Ids: c.IDs})
+		ids, err := s.whole(ctx, c.Namespace.Namespace, c.IDs...)
+		if err != nil {
+			return err
+		}
+		resp, err := s.Memories.Get(ctx, &triskelev1.GetRequest{Namespace: c.Namespace.Namespace, Ids: ids})
 		if err != nil {
 			return err
 		}
@@ -39,13 +45,54 @@ func (c *getCmd) Run(ctx context.Context, env *Env) error {
 		if err := env.print(strings.Join(drawn, "\n")); err != nil {
 			return err
 		}
-		for _, id := range c.IDs {
+		for _, id := range ids {
 			if !found[strings.ToLower(id)] {
 				return fmt.Errorf("no memory %s in namespace %s", id, c.Namespace.Namespace)
 			}
 		}
 		return nil
 	})
+}
+
+// shortest is the length of the shortest beginning of an id that is looked for.
+const shortest = 4
+
+var (
+	wholeID = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+	partID  = regexp.MustCompile(`^[0-9a-fA-F][0-9a-fA-F-]*$`)
+)
+
+// whole returns ids, each of which may be given by a beginning that one memory of the namespace has alone. It lists the namespace, if
+// there is such an id.
+func (s *session) whole(ctx context.Context, namespace string, ids ...string) ([]string, error) {
+	if !slices.ContainsFunc(ids, func(id string) bool { return !wholeID.MatchString(id) && len(id) >= shortest && partID.MatchString(id) }) {
+		return ids, nil
+	}
+	found := make([]string, len(ids))
+	size := int32(pageSize)
+	for m, err := range s.List(ctx, &triskelev1.ListRequest{Namespace: namespace, Filter: &triskelev1.Filter{IncludeSuperseded: true}, PageSize: &size}) {
+		if err != nil {
+			return nil, err
+		}
+		for i, id := range ids {
+			if len(id) < shortest || !strings.HasPrefix(m.GetId(), strings.ToLower(id)) {
+				continue
+			}
+			if found[i] != "" && found[i] != m.GetId() {
+				return nil, fmt.Errorf("the ids of several memories begin with %s: give more of it", id)
+			}
+			found[i] = m.GetId()
+		}
+	}
+	for i, id := range found {
+		if id == "" {
+			found[i] = ids[i]
+			if partID.MatchString(ids[i]) && !wholeID.MatchString(ids[i]) {
+				return nil, fmt.Errorf("no memory in namespace %s has an id that begins with %s", namespace, ids[i])
+			}
+		}
+	}
+	return found, nil
 }
 
 // pageSize bounds the memories of one call.
@@ -97,7 +144,7 @@ func (c *listCmd) show(env *Env, m *triskelev1.Memory) error {
 }
 
 type forgetCmd struct {
-	IDs []string `arg:"" name:"id" help:"Ids of memories."`
+	IDs []string `arg:"" name:"id" help:"Ids of memories, or their beginnings."`
 	answerFlag
 	Namespace namespaceFlag `embed:""`
 	Gateway   gatewayFlags  `embed:""`
@@ -106,7 +153,11 @@ type forgetCmd struct {
 // Run removes the memories and prints their number.
 func (c *forgetCmd) Run(ctx context.Context, env *Env) error {
 	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
-		resp, err := s.Memories.Forget(ctx, &triskelev1.ForgetRequest{Namespace: c.Namespace.Namespace, Ids: c.IDs})
+		ids, err := s.whole(ctx, c.Namespace.Namespace, c.IDs...)
+		if err != nil {
+			return err
+		}
+		resp, err := s.Memories.Forget(ctx, &triskelev1.ForgetRequest{Namespace: c.Namespace.Namespace, Ids: ids})
 		if err != nil {
 			return err
 		}
@@ -115,7 +166,7 @@ func (c *forgetCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type supersedeCmd struct {
-	ID     string      `arg:"" name:"id" help:"Id of the memory to replace."`
+	ID     string      `arg:"" name:"id" help:"Id of the memory to replace, or its beginning."`
 	Text   string      `arg:"" help:"The text that replaces it, or - to read it from standard input."`
 	Memory memoryFlags `embed:""`
 	answerFlag
@@ -130,8 +181,12 @@ func (c *supersedeCmd) Run(ctx context.Context, env *Env) error {
 		return err
 	}
 	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
+		ids, err := s.whole(ctx, c.Namespace.Namespace, c.ID)
+		if err != nil {
+			return err
+		}
 		resp, err := s.Memories.Supersede(ctx, &triskelev1.SupersedeRequest{
-			Id: c.ID, Replacement: c.Memory.memory(c.Namespace.Namespace, text, env.Now()),
+			Id: ids[0], Replacement: c.Memory.memory(c.Namespace.Namespace, text, env.Now()),
 		})
 		if err != nil {
 			return err
@@ -141,7 +196,7 @@ func (c *supersedeCmd) Run(ctx context.Context, env *Env) error {
 }
 
 type updateCmd struct {
-	ID         string      `arg:"" name:"id" help:"Id of the memory."`
+	ID         string      `arg:"" name:"id" help:"Id of the memory, or its beginning."`
 	Content    *string     `help:"New text, or - to read it from standard input."`
 	Title      *string     `help:"New title."`
 	Tag        []string    `help:"Tags that replace the current ones." placeholder:"TAG"`
@@ -196,8 +251,12 @@ func (c *updateCmd) Run(ctx context.Context, env *Env) error {
 		}
 	}
 	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
+		ids, err := s.whole(ctx, c.Namespace.Namespace, c.ID)
+		if err != nil {
+			return err
+		}
 		resp, err := s.Memories.Update(ctx, &triskelev1.UpdateRequest{
-			Namespace: c.Namespace.Namespace, Id: c.ID, Memory: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}, ExpectedRevision: c.Revision,
+			Namespace: c.Namespace.Namespace, Id: ids[0], Memory: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}, ExpectedRevision: c.Revision,
 		})
 		if err != nil {
 			return err

@@ -126,7 +126,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 		}
 		defer closePage()
 	}
-	if err := env.print(welcome(listener.Addr(), t)); err != nil {
+	if err := env.print(welcome(listener.Addr(), operators.Addr(), t)); err != nil {
 		return err
 	}
 	served := make(chan error, 1)
@@ -139,15 +139,19 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 }
 
-func welcome(address net.Addr, t target) string {
+func welcome(address, operators net.Addr, t target) string {
 	flag := ""
 	if address.String() != "127.0.0.1:7400" {
 		flag = " --address " + address.String()
 	}
+	page := ""
+	if operators != nil {
+		page = "A page for operators is on http://" + operators.String() + ".\n"
+	}
 	return fmt.Sprintf(`Triskele %s listens on %s; stop it with Ctrl-C.
 Memories are kept in %s.
-Try, in another terminal:
+%sTry, in another terminal:
   triskele remember%s "The staging password is rotated on the first Monday of the month."
   triskele recall%s "when does the staging password change"
-`, telemetry.Version(), address, t, flag, flag)
+`, telemetry.Version(), address, t, page, flag, flag)
 }

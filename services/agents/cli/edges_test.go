@@ -1,0 +1,79 @@
+package cli_test
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What new users do wrong is answered with what to do.
+func TestWrongUseIsExplained(t *testing.T) {
+	t.Parallel()
+	to := "--address=" + serve(t)
+	first := strings.TrimSpace(strings.TrimPrefix(must(t, "", "remember", "The crane is serviced in spring.", to), "remembered "))
+	for want, args := range map[string][]string{
+		"put a text of several words in quotes: triskele remember": {"remember", "several", "words"},
+		"put a text of several words in quotes: triskele recall":   {"recall", "several", "words"},
+		"memory.content: must have more than white space":          {"remember", " \t\n", to},
+		"is missing: name a namespace":                             {"remember", "x", "--namespace=", to},
+		"must be lower-case letters, digits,":                      {"remember", "x", "--namespace=My Project", to},
+		"has an id that begins with 00000000":                      {"get", "00000000", to},
+	} {
+		if got := run("", args...); got.code == 0 || !strings.Contains(got.err, want) || strings.Contains(got.err, "regex") {
+			t.Errorf("%q: got %+v, want %q", args, got, want)
+		}
+	}
+	if got := run("", "update", first, "--content=  ", to); got.code != 1 || !strings.Contains(got.err, "more than white space") {
+		t.Errorf("an update to nothing: %+v", got)
+	}
+}
+
+func TestBeginningsOfIDs(t *testing.T) {
+	t.Parallel()
+	to := "--address=" + serve(t)
+	id := func(out string) string { return strings.TrimSpace(strings.TrimPrefix(out, "remembered ")) }
+	first := id(must(t, "", "remember", "The crane is serviced in spring.", to))
+	second := id(must(t, "", "remember", "Tea is at four.", to))
+	common := 0
+	for common < len(first) && first[common] == second[common] {
+		common++
+	}
+	wantContains(t, "get", must(t, "", "get", strings.ToUpper(first[:common+1]), to), "The crane is serviced in spring.")
+	if got := run("", "get", first[:max(common, 4)], to); common >= 4 && (got.code != 1 || !strings.Contains(got.err, "several memories")) {
+		t.Errorf("a beginning of two: %+v", got)
+	}
+	wantContains(t, "update", must(t, "", "update", first[:common+1], "--title=Crane", to), "updated "+first)
+	third := must(t, "", "supersede", first[:common+1], "The crane is serviced in autumn.", to)
+	wantContains(t, "supersede", third, "which supersedes "+first)
+	wantContains(t, "forget", must(t, "", "forget", second[:common+1], to), "forgot 1 memory")
+}
+
+func TestDeadGatewayIsKnownAtOnce(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	got := run("", "recall", "x", "--address="+address)
+	took := time.Since(began)
+	if got.code != 1 || !strings.Contains(got.err, "no gateway answers at "+address) || took > time.Second {
+		t.Errorf("got %+v after %v, want an error well below the retries' 1.3 s", got, took)
+	}
+	t.Logf("it took %v", took)
+}
+
+func TestMistypedPathMakesNoFolder(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "typo", "x.db")
+	got := run("", "up", "--sqlite="+path, "--listen=127.0.0.1:0")
+	if got.code != 1 || !strings.Contains(got.err, "there is no folder "+filepath.Dir(path)+": create it, or correct --sqlite") {
+		t.Errorf("got %+v", got)
+	}
+}
