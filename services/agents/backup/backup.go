@@ -32,8 +32,8 @@ import (
 )
 
 const (
-	// format is the file's version.
-	format = 1
+	// format is the file's version. 2 has threads.
+	format = 2
 	// batch is the number of memories per read and write.
 	batch = 500
 	// maxLine bounds a line in bytes. The largest memory is well below it, even fully escaped.

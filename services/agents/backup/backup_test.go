@@ -253,7 +253,7 @@ func TestDamaged(t *testing.T) {
 		"something after":  append(slices.Clone(text), lines[2]...),
 		"cut":              text[:len(text)/2],
 		"a blank":          bytes.Replace(text, []byte(`"memory":`), []byte(`"memory": `), 1),
-		"a newer format":   bytes.Replace(text, []byte(`"triskele_backup":1`), []byte(`"triskele_backup":2`), 1),
+		"a newer format":   bytes.Replace(text, []byte(`"triskele_backup":2`), []byte(`"triskele_backup":3`), 1),
 		"no beginning":     bytes.Join(lines[1:], nil),
 	}
 	for name, text := range damaged {
