@@ -53,20 +53,14 @@ func (s *Server) ListDecisions(ctx context.Context, req *triskelev1.ListDecision
 	if req.PageSize != nil {
 		size = int(req.GetPageSize())
 	}
-	decisions, err := s.store.ListDecisions(ctx, req.GetNamespace(), about, after, size+1)
-	if err != nil {
-		return nil, storeError(err)
-	}
 	resp := &triskelev1.ListDecisionsResponse{}
-	if len(decisions) > size {
-		decisions = decisions[:size]
-		last := decisions[size-1]
-		resp.NextPageToken = encodeCursor(Cursor{last.DecidedAt, last.ID})
-	}
-	for _, d := range decisions {
-		resp.Decisions = append(resp.Decisions, decisionToProto(d))
-	}
-	return resp, nil
+	resp.Decisions, resp.NextPageToken, err = page(size, after, func(after Cursor, n int) ([]Decision, error) {
+		decisions, err := s.store.ListDecisions(ctx, req.GetNamespace(), about, after, n)
+		return decisions, storeError(err)
+	}, func(d Decision) (*triskelev1.Decision, Cursor, error) {
+		return decisionToProto(d), Cursor{d.DecidedAt, d.ID}, nil
+	})
+	return resp, err
 }
 
 // RevertDecision implements triskelev1.MemoryServiceServer.

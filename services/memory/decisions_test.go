@@ -3,13 +3,16 @@ package memory_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
 
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/memory"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
@@ -264,6 +267,40 @@ func TestListDecisions(t *testing.T) {
 		}
 		if about := decisions(t, f, "n", lone.ID); len(about) != 1 || about[0].ID != add.ID || about[0].Target != (memory.Seen{}) {
 			t.Errorf("about the lone one: %+v", about)
+		}
+	})
+}
+
+// TestPagesOfDecisionsAreBounded: decisions that keep large texts come in more pages than asked for, and all of them come.
+func TestPagesOfDecisionsAreBounded(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		var want []string
+		for range 80 {
+			older, newer := storetest.Record("n", strings.Repeat("x", 60<<10), nil), storetest.Record("n", "newer", nil)
+			f.Insert(t, older, newer)
+			v := judgement(memory.ActionUpdate, newer, older)
+			v.Content = "both"
+			want = append([]string{decide(t, f, v).ID.String()}, want...)
+		}
+		client, size := f.Client(t), int32(1000)
+		request := &triskelev1.ListDecisionsRequest{Namespace: "n", PageSize: &size}
+		var got []string
+		for more := true; more; more = request.GetPageToken() != "" {
+			page, err := client.ListDecisions(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes := proto.Size(page); bytes > 4<<20 {
+				t.Errorf("a page has %d decisions and %d bytes, want at most 4 MiB", len(page.GetDecisions()), bytes)
+			}
+			for _, d := range page.GetDecisions() {
+				got = append(got, d.GetId())
+			}
+			request.PageToken = page.GetNextPageToken()
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %d decisions %v, want %d %v", len(got), got, len(want), want)
 		}
 	})
 }

@@ -31,7 +31,7 @@ const (
 	maxReturnedIDs = 50_000
 	// readAtOnce is how many memories of a response are read by a query. A page of the default size needs one query.
 	readAtOnce = 128
-	// pageBytes bounds a page of memories. Clients of gRPC refuse responses above 4 MiB unless told otherwise.
+	// pageBytes bounds a page of memories or decisions. Clients of gRPC refuse responses above 4 MiB unless told otherwise.
 	pageBytes = 3 << 20
 	// getBytes bounds the memories of Get. It is above pageBytes because the gateway gets the contents of a recall's
 	// 1,000 hits at once.
@@ -433,32 +433,39 @@ func (s *Server) List(ctx context.Context, req *triskelev1.ListRequest) (*triske
 		size = int(req.GetPageSize())
 	}
 	resp := &triskelev1.ListResponse{}
-	resp.Memories, resp.NextPageToken, err = s.list(ctx, req.GetNamespace(), filter, after, size)
+	resp.Memories, resp.NextPageToken, err = page(size, after, func(after Cursor, n int) ([]record.Record, error) {
+		records, err := s.store.List(ctx, req.GetNamespace(), filter, after, n)
+		return records, publicError("", err)
+	}, func(r record.Record) (*triskelev1.Memory, Cursor, error) {
+		m, err := record.ToProto(r)
+		return m, Cursor{r.CreatedAt, r.ID}, err
+	})
 	return resp, err
 }
 
-// list reads a page of at most size memories and pageBytes, but at least one memory. next is empty on the last page.
-func (s *Server) list(ctx context.Context, namespace string, filter record.Filter, after Cursor, size int) (memories []*triskelev1.Memory, next string, err error) {
+// page reads at most size items and pageBytes, but at least one item. next is empty on the last page. read returns up to n items
+// after a cursor, and show what the caller sees of one, with the cursor behind it.
+func page[T any, M proto.Message](size int, after Cursor, read func(after Cursor, n int) ([]T, error), show func(T) (M, Cursor, error)) (items []M, next string, err error) {
 	bytes := 0
 	for {
-		wanted := min(size+1-len(memories), readAtOnce)
-		records, err := s.store.List(ctx, namespace, filter, after, wanted)
+		wanted := min(size+1-len(items), readAtOnce)
+		found, err := read(after, wanted)
 		if err != nil {
-			return nil, "", publicError("", err)
+			return nil, "", err
 		}
-		for _, r := range records {
-			m, err := record.ToProto(r)
+		for _, one := range found {
+			item, behind, err := show(one)
 			if err != nil {
 				return nil, "", err
 			}
-			bytes += proto.Size(m)
-			if len(memories) == size || len(memories) > 0 && bytes > pageBytes {
-				return memories, encodeCursor(after), nil
+			bytes += proto.Size(item)
+			if len(items) == size || len(items) > 0 && bytes > pageBytes {
+				return items, encodeCursor(after), nil
 			}
-			memories, after = append(memories, m), Cursor{r.CreatedAt, r.ID}
+			items, after = append(items, item), behind
 		}
-		if len(records) < wanted {
-			return memories, "", nil
+		if len(found) < wanted {
+			return items, "", nil
 		}
 	}
 }
