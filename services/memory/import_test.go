@@ -164,6 +164,19 @@ func TestThreads(t *testing.T) {
 		}}); err != nil {
 			t.Errorf("positions that clash and go back: %v", err)
 		}
+		var arrived []*triskelev1.Memory
+		for i := range 300 {
+			arrived = append(arrived, &triskelev1.Memory{Id: uuid.NewString(), Namespace: "n", Content: fmt.Sprint(i), Thread: "log"})
+		}
+		if _, err := importAll(t, c, &triskelev1.ImportRequest{Memories: arrived}); err != nil {
+			t.Fatal(err)
+		}
+		first := get(t, f, "n", uuid.MustParse(arrived[150].GetId()))
+		around, err := f.Memory.Surroundings(t.Context(), "n", []record.Record{first}, 2, record.Filter{})
+		if err != nil || len(around[0].Before) != 2 || len(around[0].After) != 2 ||
+			around[0].Before[0].Content+around[0].Before[1].Content+around[0].After[0].Content+around[0].After[1].Content != "148149151152" {
+			t.Errorf("without positions: got %+v, %v, want the order of arrival", around, err)
+		}
 		stored, err := c.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "n", Content: "d", Thread: "talk", Position: at(7)}})
 		if err != nil {
 			t.Fatal(err)

@@ -534,10 +534,17 @@ func (s *Server) importBatch(ctx context.Context, store func(context.Context, []
 	ctx, end := begin(ctx, createMemory, len(memories))
 	defer func() { end(err) }()
 	records := make([]record.Record, len(memories))
+	var last time.Time // given to a memory
 	for i, m := range memories {
 		r, err := fromProto(fmt.Sprintf("memories[%d]", i), m)
 		if err != nil {
 			return nil, err
+		}
+		if r.CreatedAt.IsZero() { // no two alike: they are the order of a thread
+			if r.CreatedAt = record.Now(); !r.CreatedAt.After(last) {
+				r.CreatedAt = last.Add(time.Microsecond)
+			}
+			last = r.CreatedAt
 		}
 		if records[i], err = complete(r); err != nil {
 			return nil, err

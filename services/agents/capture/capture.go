@@ -193,12 +193,16 @@ func Memory(turn transcript.Turn, namespace string) (m *triskelev1.Memory, redac
 		Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
 			Thread: structpb.NewStringValue(turn.Thread), "role": structpb.NewStringValue(turn.Role),
 		}},
+		Thread: clip(turn.Thread, 512),
 	}
 	if turn.Folder != "" {
 		m.Metadata.Fields[Project] = structpb.NewStringValue(ProjectOf(turn.Folder))
 	}
 	if !turn.At.IsZero() {
 		m.OccurredAt = timestamppb.New(turn.At)
+		if position := turn.At.UnixMicro(); m.GetThread() != "" && position >= 0 {
+			m.Position = &position
+		}
 	}
 	return m, redacted + hidden
 }

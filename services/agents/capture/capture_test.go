@@ -135,6 +135,11 @@ func TestTurnsBecomeMemories(t *testing.T) {
 		t.Errorf("got %v", m)
 	}
 
+	for i, m := range store.held {
+		if m.GetThread() != "s1" || m.Position == nil || i > 0 && m.GetPosition() < store.held[i-1].GetPosition() {
+			t.Errorf("turn %d: got thread %q at %v", i, m.GetThread(), m.Position)
+		}
+	}
 	calls := store.calls
 	if got := run(t, s, &store); got.Kept+got.Known > 0 || store.calls != calls {
 		t.Errorf("without anything new: %+v and %d calls", got, store.calls-calls)
