@@ -20,33 +20,35 @@ import (
 // frontMatter is the YAML at the start of a note, with keys in lower case.
 type frontMatter map[string]any
 
-// parseFrontMatter separates a note's front matter, between two lines of three dashes, from its text. Front matter that cannot
-// be parsed is an error, since it may say that the note is sensitive.
+// parseFrontMatter separates a note's front matter, between two lines of three dashes, from its text. The error for front matter
+// that cannot be parsed has the note's text.
 func parseFrontMatter(note []byte) (frontMatter, string, error) {
 	note = bytes.TrimPrefix(note, []byte("\ufeff"))
 	if !utf8.Valid(note) {
-		return nil, "", &noteError{"not UTF-8", "the note is not UTF-8"}
+		return nil, "", &noteError{reason: "not UTF-8", detail: "the note is not UTF-8"}
 	}
 	matter := frontMatter{}
+	trimmed := func(text string) string { return strings.TrimRight(strings.TrimLeft(text, "\r\n"), " \t\r\n") }
 	head, rest, found, err := cutFrontMatter(string(note))
 	if err != nil {
+		err.text = trimmed(string(note))
 		return nil, "", err
 	}
 	if found {
 		var raw map[string]any
 		if err := yaml.Unmarshal([]byte(head), &raw); err != nil {
-			return nil, "", &noteError{"front matter is not YAML", "the front matter is not a YAML mapping" + yamlLine(err)}
+			return nil, "", &noteError{"front matter is not YAML", "the front matter is not a YAML mapping" + yamlLine(err), trimmed(rest)}
 		}
 		for key, value := range raw {
 			key = strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(key))
 			if _, twice := matter[key]; twice {
-				return nil, "", &noteError{"front matter contradicts itself", "two keys differ only in case, spaces or dashes"}
+				return nil, "", &noteError{"front matter contradicts itself", "two keys differ only in case, spaces or dashes", trimmed(rest)}
 			}
 			matter[key] = value
 		}
 		note = []byte(rest)
 	}
-	return matter, strings.TrimRight(strings.TrimLeft(string(note), "\r\n"), " \t\r\n"), nil
+	return matter, trimmed(string(note)), nil
 }
 
 var lineOfError = regexp.MustCompile(`line \d+`)
@@ -59,12 +61,12 @@ func yamlLine(err error) string {
 	return ""
 }
 
-func cutFrontMatter(note string) (head, rest string, found bool, err error) {
+func cutFrontMatter(note string) (head, rest string, found bool, err *noteError) {
 	first, body, _ := strings.Cut(note, "\n")
 	switch strings.TrimRight(first, " \t\r") {
 	case "---":
 	case "+++":
-		return "", "", false, &noteError{"front matter is not YAML", "the front matter is TOML, as it begins with +++"}
+		return "", "", false, &noteError{reason: "front matter is not YAML", detail: "the front matter is TOML, as it begins with +++"}
 	default:
 		return "", "", false, nil
 	}
@@ -76,7 +78,7 @@ func cutFrontMatter(note string) (head, rest string, found bool, err error) {
 		}
 		at += len(line)
 	}
-	return "", "", false, &noteError{"front matter has no end", "the note begins with a line of three dashes, but has no second one"}
+	return "", "", false, &noteError{reason: "front matter has no end", detail: "the note begins with a line of three dashes, but has no second one"}
 }
 
 // text returns, as text, the first of the keys' values that is not a list or a mapping.

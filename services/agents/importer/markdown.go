@@ -107,15 +107,15 @@ func (s *Markdown) open(name string) (matter frontMatter, text string, changed t
 	info, err := fs.Stat(s.Folder, name) // follows links, though an os.Root refuses links that lead out of it
 	switch {
 	case err != nil:
-		return nil, "", changed, &noteError{"note cannot be read", reason(err)}
+		return nil, "", changed, &noteError{reason: "note cannot be read", detail: reason(err)}
 	case !info.Mode().IsRegular():
-		return nil, "", changed, &noteError{"note cannot be read", "it is not a file"}
+		return nil, "", changed, &noteError{reason: "note cannot be read", detail: "it is not a file"}
 	case info.Size() > maxNote:
-		return nil, "", changed, &noteError{"note too long", fmt.Sprintf("a note has at most %d bytes", maxNote)}
+		return nil, "", changed, &noteError{reason: "note too long", detail: fmt.Sprintf("a note has at most %d bytes", maxNote)}
 	}
 	raw, err := fs.ReadFile(s.Folder, name)
 	if err != nil {
-		return nil, "", changed, &noteError{"note cannot be read", reason(err)}
+		return nil, "", changed, &noteError{reason: "note cannot be read", detail: reason(err)}
 	}
 	matter, text, err = parseFrontMatter(raw)
 	return matter, text, info.ModTime(), err
@@ -130,17 +130,23 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// noteError says why a note cannot be imported.
-type noteError struct{ reason, detail string }
+// noteError says why a note, or its front matter, cannot be imported.
+type noteError struct {
+	reason, detail string
+	text           string // of the note without its front matter; "" if the note cannot be imported
+}
 
 func (e *noteError) Error() string { return e.detail }
 
 func (s *Markdown) items(name string) ([]Item, error) {
 	matter, text, changed, err := s.open(name)
-	if wrong := (*noteError)(nil); errors.As(err, &wrong) {
+	wrong := (*noteError)(nil)
+	switch {
+	case errors.As(err, &wrong) && wrong.text != "": // front matter may say that the note is sensitive
+		matter, text = frontMatter{"sensitive": true}, wrong.text
+	case wrong != nil:
 		return []Item{skip(name, wrong.reason, wrong.detail)}, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	body := parseBody(text)
@@ -149,6 +155,9 @@ func (s *Markdown) items(name string) ([]Item, error) {
 		Title:     cmp.Or(body.heading, strings.TrimSuffix(path.Base(name), path.Ext(name))),
 		CreatedAt: timestamppb.New(changed), UpdatedAt: timestamppb.New(changed),
 	}}
+	if wrong != nil {
+		base.note(wrong.reason, wrong.detail+": it is left out, and the note is imported as sensitive, to be found by its words only")
+	}
 	links := append(matter.apply(&base), body.links...)
 	parts := split(text, body.cuts, maxContent)
 	items := make([]Item, len(parts))
@@ -187,6 +196,8 @@ func (s *Markdown) part(base Item, name, text string, parts []section, i int) (I
 		m.Content = m.GetTitle() // an empty note is a name to link to
 	}
 	if len(parts) > 1 {
+		position := int64(i + 1)
+		m.Thread, m.Position = clip(name, maxSource), &position
 		suffix := fmt.Sprintf(" (%d/%d)", i+1, len(parts))
 		m.Title = clip(m.GetTitle(), maxTitle-len(suffix)) + suffix
 		item.Position += suffix

@@ -126,8 +126,16 @@ func TestFrontMatter(t *testing.T) {
 	if got := items["secret.md"]; !got.Memory.GetSensitive() || reasons(got) == "" {
 		t.Errorf("what is not understood must be sensitive: %+v", got)
 	}
-	for position, want := range map[string]string{"broken.md": "front matter is not YAML", "list.md": "front matter is not YAML", "latin.md": "not UTF-8", "far.md": "invalid importance",
-		"open.md": "front matter has no end", "toml.md": "front matter is not YAML", "twice.md": "front matter contradicts itself"} {
+	for position, want := range map[string]string{
+		"broken.md": "front matter is not YAML: x", "list.md": "front matter is not YAML: x", "open.md": "front matter has no end: ---\nsensitive: true\nx",
+		"toml.md": "front matter is not YAML: +++\nsensitive = true\n+++\nx", "twice.md": "front matter contradicts itself: x",
+	} {
+		got := items[position]
+		if got.Problem != nil || !got.Memory.GetSensitive() || len(got.Notes) != 1 || got.Notes[0].Reason+": "+got.Memory.GetContent() != want || strings.Contains(got.Notes[0].Detail, "[") {
+			t.Errorf("%s: got %+v, want a sensitive note with %q", position, got, want)
+		}
+	}
+	for position, want := range map[string]string{"latin.md": "not UTF-8", "far.md": "invalid importance"} {
 		if p := items[position].Problem; p == nil || p.Reason != want || strings.Contains(p.Detail, "[") {
 			t.Errorf("%s: %+v", position, p)
 		}
@@ -172,6 +180,9 @@ func TestLongNotesAreSplit(t *testing.T) {
 	}
 	if first.Memory.GetTitle() != "Book (1/2)" || first.Memory.GetMetadata().AsMap()["part"] != 1. || first.Memory.GetMetadata().AsMap()["by"] != "Teo" {
 		t.Errorf("%s, %v", first.Memory.GetTitle(), first.Memory.GetMetadata())
+	}
+	if first.Memory.GetThread() != "Book.md" || second.Memory.GetThread() != "Book.md" || first.Memory.GetPosition() != 1 || second.Memory.GetPosition() != 2 {
+		t.Errorf("got threads %q at %v and %q at %v", first.Memory.GetThread(), first.Memory.Position, second.Memory.GetThread(), second.Memory.Position)
 	}
 	if got := links(items, "Book.md (1/2)"); got != "see One.md, links_to One.md, continues_in Book.md (2/2)" {
 		t.Errorf("links %q", got)
