@@ -36,6 +36,7 @@ const (
 type Named struct {
 	Name     string
 	Embedder embed.Embedder
+	Weighed  bool // the queries are weighed by their namespace
 }
 
 // Options say what to compare.
@@ -128,12 +129,17 @@ func Run(ctx context.Context, options Options) ([]Result, error) {
 			if err := c.embed(ctx, named.Embedder); err != nil {
 				return nil, fmt.Errorf("%s: %w", named.Name, err)
 			}
+			if named.Weighed {
+				if c.queries, err = c.weigh(named.Embedder.Model().Queried()); err != nil {
+					return nil, fmt.Errorf("%s: %w", named.Name, err)
+				}
+			}
 			own := c.search(func(q eval.Query, namespace string) bool { return q.Namespace == namespace })
 			results = append(results, c.result(Own, named.Name, Fusion{}, func(q eval.Query) []string { return ids(own[q.ID], hitID) }))
 			for _, how := range options.fusions() {
 				results = append(results, c.result(Own, named.Name, how, func(q eval.Query) []string { return fuse(lexical[q.ID], own[q.ID], how) }))
 			}
-			if len(set.Namespaces) > 1 {
+			if len(set.Namespaces) > 1 && !named.Weighed {
 				whole := c.search(func(eval.Query, string) bool { return true })
 				results = append(results, c.result(Whole, named.Name, Fusion{}, func(q eval.Query) []string { return ids(whole[q.ID], hitID) }))
 			}

@@ -21,7 +21,7 @@ type flags struct {
 	Data     string    `help:"Folder with a sub-folder per set, in the BEIR layout." required:"" type:"existingdir" placeholder:"DIR"`
 	Sets     []string  `help:"Sets to measure." required:"" placeholder:"SET"`
 	Lexical  string    `help:"Results of triskele eval --configs D-lexical on these sets." required:"" type:"existingdir" placeholder:"DIR"`
-	Baseline string    `help:"Embedder to beat, as for triskele up --embedder." default:"hashed" placeholder:"KIND[:PLACE]"`
+	Baseline string    `help:"Embedder to beat, as for triskele up --embedder, or static:FILE for a former built-in model." default:"hashed" placeholder:"KIND[:PLACE]"`
 	Model    string    `help:"File of another static model to measure in place of the built-in one." type:"existingfile" placeholder:"FILE"`
 	Alphas   []float64 `help:"Weights of the dense leg to choose from." default:"0.1,0.15,0.2,0.25,0.3,0.4,0.5"`
 	Out      string    `help:"File to write the report to." required:"" type:"path" placeholder:"FILE"`
@@ -56,16 +56,16 @@ func run(ctx context.Context, f flags) error {
 	if err != nil {
 		return err
 	}
-	baseline, err := open.Open(f.Baseline, func(string) string { return "" })
+	baseline, name, err := openBaseline(f.Baseline)
 	if err != nil {
 		return err
 	}
-	name := baseline.Model().Name
 	options := compare.Options{
 		Data: f.Data, Sets: f.Sets, Lexical: f.Lexical, Alphas: f.Alphas, Progress: os.Stderr,
 		Embedders: []compare.Named{
 			{Name: "built-in", Embedder: model}, {Name: name, Embedder: baseline}, {Name: "hashed n-grams", Embedder: embed.NewHashed()},
 			{Name: "built-in, random rows", Embedder: random}, {Name: "noise", Embedder: compare.Noise{}},
+			{Name: "built-in, weighed", Embedder: model, Weighed: true}, {Name: name + ", weighed", Embedder: baseline, Weighed: true},
 		},
 	}
 	results, err := compare.Run(ctx, options)
@@ -76,4 +76,21 @@ func run(ctx context.Context, f flags) error {
 		"queries; bold ones exclude 0. A query belongs to the tuning half or to the reporting half of its set by a hash of its id.\n\n",
 		time.Now().UTC().Format(time.DateOnly))
 	return os.WriteFile(f.Out, []byte(text+strings.TrimRight(compare.Markdown(results, options, "built-in", name), "\n")+"\n"), 0o644)
+}
+
+func openBaseline(value string) (embed.Embedder, string, error) {
+	path, former := strings.CutPrefix(value, "static:")
+	if !former {
+		baseline, err := open.Open(value, func(string) string { return "" })
+		if err != nil {
+			return nil, "", err
+		}
+		return baseline, baseline.Model().Name, nil
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		return nil, "", err
+	}
+	model, err := static.Decode(string(file))
+	return model, "former built-in", err
 }
