@@ -87,6 +87,8 @@ type Hit struct {
 	CreatedAt  time.Time
 	Exact      bool // the title or content equals the query or a quoted phrase of it
 	Concepts   int  // number of the query's entities that the memory mentions; only the graph leg sets it
+	// Matched is the share of the query's weight, 0 to 1, in the words that the memory has; only the lexical leg sets it.
+	Matched float64
 }
 
 // Step is a node of a path: a memory if Memory is not uuid.Nil, else a concept. Relation names the edge that leads to it.
@@ -107,6 +109,11 @@ type Result struct {
 	Model     string    // model that made Vector
 	Coverage  float64   // share of the query that the searcher understood, 0 to 1; 0 if it cannot tell
 	Paths     [][]Step  // from the query to each of Hits, if Query.Explain and the searcher has paths
+
+	// Attainable is about the score of a memory of average length that has every word of the query once; 0 if unknown.
+	Attainable float64
+	Memories   int64 // of the namespace in the index; 0 if unknown
+	Terms      int   // distinct words of the query without stop words; 0 if unknown
 
 	Age   time.Duration // how old what was searched may be, if it is a copy in memory
 	Away  bool          // the database does not answer, so that the copy gets older
@@ -221,6 +228,9 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 		Behind:      fresh.behind,
 		Stale:       fresh.stale || result.Stale,
 		Away:        result.Away,
+		Attainable:  result.Attainable,
+		Memories:    result.Memories,
+		Terms:       int32(result.Terms),
 		Spent:       durationpb.New(time.Since(start)),
 	}
 	if result.Age > 0 {
@@ -229,7 +239,7 @@ func (s *Server) Search(ctx context.Context, req *triskelev1.SearchRequest) (*tr
 	for i, hit := range result.Hits {
 		resp.Hits[i] = &triskelev1.LegHit{
 			Id: hit.ID.String(), Rank: int32(i + 1), Score: hit.Score, OwnScore: hit.Own, Importance: hit.Importance, CreatedAt: timestamppb.New(hit.CreatedAt),
-			Concepts: int32(hit.Concepts), Exact: hit.Exact,
+			Concepts: int32(hit.Concepts), Exact: hit.Exact, Matched: hit.Matched,
 		}
 		if i < len(result.Paths) {
 			resp.Hits[i].Path = pathToProto(result.Paths[i])

@@ -39,8 +39,10 @@ type bm25 struct {
 	// order, so that they are the same on both engines, and in searches and Scores.
 	terms      []sought
 	saturation saturation
-	searched   int    // terms that are searched for
-	cut        string // reason why the result is truncated; "" if it is complete
+	attainable float64
+	masses     map[string]float64 // weight of each term of the query in attainable
+	searched   int                // terms that are searched for
+	cut        string             // reason why the result is truncated; "" if it is complete
 }
 
 // newBM25 computes the weights of the query's terms and phrases.
@@ -48,6 +50,7 @@ func newBM25(ctx context.Context, p *inverted, selection *replica.Selection, q q
 	s := &bm25{inverted: p, Selection: selection, query: q}
 	s.expand()
 	s.lookUp()
+	s.weigh()
 	s.findPhrases(ctx)
 	for i := range s.terms {
 		t := &s.terms[i]
@@ -118,6 +121,46 @@ func (s *bm25) lookUp() {
 	if s.documents > 0 {
 		s.saturation = newSaturation(s.settings, float64(s.length)/float64(s.documents))
 	}
+}
+
+// weigh computes the weight of every term of the query, those included that no memory has. An identifier weighs as much as
+// the heavier of its whole and its parts.
+func (s *bm25) weigh() {
+	s.masses = make(map[string]float64, len(s.query.terms))
+	for _, t := range s.query.terms {
+		if t.prefixed {
+			continue
+		}
+		var df int64
+		if number, known := s.numbers[t.term]; known {
+			df = int64(len(s.inverted.terms[number].postings))
+		}
+		s.masses[t.term] = idf(s.documents, df)
+	}
+	excess := s.query.excess(s.masses)
+	for _, t := range s.query.terms {
+		if mass, counts := s.masses[t.term]; counts {
+			s.masses[t.term] = mass * (float64(t.uses) - excess[t.term])
+			s.attainable += s.masses[t.term]
+		}
+	}
+}
+
+// matched returns the share of the query's weight in the terms that a row has.
+func (s *bm25) matched(row uint32) float64 {
+	if s.attainable <= 0 {
+		return 0
+	}
+	sum := 0.
+	for i := range s.terms {
+		t := &s.terms[i]
+		if mass := s.masses[t.term]; mass > 0 && !t.phrase {
+			if at, _ := slices.BinarySearch(t.postings, row<<8); at < len(t.postings) && t.postings[at]>>8 == row {
+				sum += mass
+			}
+		}
+	}
+	return min(sum/s.attainable, 1)
 }
 
 // contribution returns what a posting of a term adds to its row's score.
@@ -207,7 +250,7 @@ func (s *bm25) hits(found []scored) []leg.Hit {
 	hits := make([]leg.Hit, len(found))
 	for i, f := range found {
 		hits[i] = leg.HitAt(s.rows, f.row, f.score)
-		hits[i].Own = f.own
+		hits[i].Own, hits[i].Matched = f.own, s.matched(f.row)
 	}
 	return hits
 }
@@ -362,7 +405,9 @@ func (s *bm25) exactMatches(text string) []leg.Hit {
 			row := posting >> 8
 			if h := s.hashes[row]; (h[0] == hash || h[1] == hash) && !seen[row] && s.Has(row) {
 				seen[row] = true
-				found.add(leg.HitAt(s.rows, row, 0))
+				hit := leg.HitAt(s.rows, row, 0)
+				hit.Matched = s.matched(row)
+				found.add(hit)
 			}
 		}
 	}
@@ -426,7 +471,9 @@ func (t *top[T]) sink(i int) {
 
 // search returns the result of a search by BM25 in an image.
 func (s *bm25) search(ctx context.Context, q leg.Query) (leg.Result, error) {
-	result := leg.Result{ScoreKind: triskelev1.ScoreKind_SCORE_KIND_BM25}
+	result := leg.Result{
+		ScoreKind: triskelev1.ScoreKind_SCORE_KIND_BM25, Attainable: s.attainable, Memories: s.documents, Terms: s.query.distinct,
+	}
 	if s.searched < s.query.distinct {
 		result.Reason = fmt.Sprintf("searched for %d of the %d terms", s.searched, s.query.distinct)
 	}

@@ -595,6 +595,9 @@ type LegHit struct {
 	// How many entities that the query names this memory mentions itself, for entity boosts: concepts that are a title, a tag or
 	// a keyword of some memory, or part of a fact. A name that was only found in texts is none.
 	Concepts int32 `protobuf:"varint,21,opt,name=concepts,proto3" json:"concepts,omitempty"`
+	// For the lexical leg with BM25: the share, 0 to 1, of the query's weight in the words that this memory has. The weight of
+	// a word is its rarity; words that no memory of the namespace has count in full. 0 from other legs.
+	Matched float64 `protobuf:"fixed64,22,opt,name=matched,proto3" json:"matched,omitempty"`
 	// What the memory's own text scores, without what its neighbours in its thread lend. Equal to score if they lend nothing.
 	// min_score is compared with it.
 	OwnScore      float64 `protobuf:"fixed64,50,opt,name=own_score,json=ownScore,proto3" json:"own_score,omitempty"`
@@ -688,6 +691,13 @@ func (x *LegHit) GetConcepts() int32 {
 	return 0
 }
 
+func (x *LegHit) GetMatched() float64 {
+	if x != nil {
+		return x.Matched
+	}
+	return 0
+}
+
 func (x *LegHit) GetOwnScore() float64 {
 	if x != nil {
 		return x.OwnScore
@@ -721,7 +731,13 @@ type SearchResponse struct {
 	// How old what was searched may be, in a leg that searches in memory.
 	Age *durationpb.Duration `protobuf:"bytes,22,opt,name=age,proto3" json:"age,omitempty"`
 	// True when the leg's database does not answer, so that what was searched gets older.
-	Away          bool `protobuf:"varint,23,opt,name=away,proto3" json:"away,omitempty"`
+	Away bool `protobuf:"varint,23,opt,name=away,proto3" json:"away,omitempty"`
+	// For the lexical leg with BM25: about the score of a memory of average length that has every word of the query once. 0 if
+	// the leg cannot tell.
+	Attainable float64 `protobuf:"fixed64,24,opt,name=attainable,proto3" json:"attainable,omitempty"`
+	// Memories of the namespace in the leg's index, and the query's distinct words without stop words. 0 if the leg cannot tell.
+	Memories      int64 `protobuf:"varint,25,opt,name=memories,proto3" json:"memories,omitempty"`
+	Terms         int32 `protobuf:"varint,26,opt,name=terms,proto3" json:"terms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -845,6 +861,27 @@ func (x *SearchResponse) GetAway() bool {
 		return x.Away
 	}
 	return false
+}
+
+func (x *SearchResponse) GetAttainable() float64 {
+	if x != nil {
+		return x.Attainable
+	}
+	return 0
+}
+
+func (x *SearchResponse) GetMemories() int64 {
+	if x != nil {
+		return x.Memories
+	}
+	return 0
+}
+
+func (x *SearchResponse) GetTerms() int32 {
+	if x != nil {
+		return x.Terms
+	}
+	return 0
 }
 
 type ScoreByIdsRequest struct {
@@ -1247,7 +1284,7 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\bPathStep\x12\x1a\n" +
 	"\brelation\x18\x01 \x01(\tR\brelation\x12\x18\n" +
 	"\aconcept\x18\x02 \x01(\tR\aconcept\x12\x16\n" +
-	"\x06memory\x18\x03 \x01(\tR\x06memory\"\x97\x02\n" +
+	"\x06memory\x18\x03 \x01(\tR\x06memory\"\xb1\x02\n" +
 	"\x06LegHit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\x05R\x04rank\x12\x14\n" +
@@ -1259,8 +1296,9 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x14\n" +
 	"\x05exact\x18\x06 \x01(\bR\x05exact\x12)\n" +
 	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\x12\x1a\n" +
-	"\bconcepts\x18\x15 \x01(\x05R\bconcepts\x12\x1b\n" +
-	"\town_score\x182 \x01(\x01R\bownScore\"\xd5\x03\n" +
+	"\bconcepts\x18\x15 \x01(\x05R\bconcepts\x12\x18\n" +
+	"\amatched\x18\x16 \x01(\x01R\amatched\x12\x1b\n" +
+	"\town_score\x182 \x01(\x01R\bownScore\"\xa7\x04\n" +
 	"\x0eSearchResponse\x12'\n" +
 	"\x04hits\x18\x01 \x03(\v2\x13.triskele.v1.LegHitR\x04hits\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.triskele.v1.LegStateR\x05state\x12\x16\n" +
@@ -1275,7 +1313,12 @@ const file_triskele_v1_leg_proto_rawDesc = "" +
 	"\fvector_model\x18\x14 \x01(\tR\vvectorModel\x12\x1a\n" +
 	"\bcoverage\x18\x15 \x01(\x01R\bcoverage\x12+\n" +
 	"\x03age\x18\x16 \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x12\n" +
-	"\x04away\x18\x17 \x01(\bR\x04away\"\xa8\x03\n" +
+	"\x04away\x18\x17 \x01(\bR\x04away\x12\x1e\n" +
+	"\n" +
+	"attainable\x18\x18 \x01(\x01R\n" +
+	"attainable\x12\x1a\n" +
+	"\bmemories\x18\x19 \x01(\x03R\bmemories\x12\x14\n" +
+	"\x05terms\x18\x1a \x01(\x05R\x05terms\"\xa8\x03\n" +
 	"\x11ScoreByIdsRequest\x12V\n" +
 	"\tnamespace\x18\x01 \x01(\tB8\xbaH5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\tnamespace\x12#\n" +
 	"\x05query\x18\x02 \x01(\tB\r\xbaH\n" +

@@ -90,6 +90,8 @@ const (
 	FusionMethod_FUSION_METHOD_CONVEX FusionMethod = 2
 	// Distribution-based: scores normalised between three standard deviations below and above their mean. Mazzeschi, 2023.
 	FusionMethod_FUSION_METHOD_DBSF FusionMethod = 3
+	// The probability that a memory is relevant, estimated from what every leg said and how sure it was.
+	FusionMethod_FUSION_METHOD_CALIBRATED FusionMethod = 4
 )
 
 // Enum value maps for FusionMethod.
@@ -99,12 +101,14 @@ var (
 		1: "FUSION_METHOD_RRF",
 		2: "FUSION_METHOD_CONVEX",
 		3: "FUSION_METHOD_DBSF",
+		4: "FUSION_METHOD_CALIBRATED",
 	}
 	FusionMethod_value = map[string]int32{
 		"FUSION_METHOD_UNSPECIFIED": 0,
 		"FUSION_METHOD_RRF":         1,
 		"FUSION_METHOD_CONVEX":      2,
 		"FUSION_METHOD_DBSF":        3,
+		"FUSION_METHOD_CALIBRATED":  4,
 	}
 )
 
@@ -146,6 +150,8 @@ const (
 	ScoreScale_SCORE_SCALE_CONVEX ScoreScale = 2
 	// As SCORE_SCALE_CONVEX, normalised by distribution.
 	ScoreScale_SCORE_SCALE_DBSF ScoreScale = 3
+	// Probability that the memory is relevant to the query, 0 to 1. It compares across queries, namespaces and stores.
+	ScoreScale_SCORE_SCALE_PROBABILITY ScoreScale = 4
 )
 
 // Enum value maps for ScoreScale.
@@ -155,12 +161,14 @@ var (
 		1: "SCORE_SCALE_RRF",
 		2: "SCORE_SCALE_CONVEX",
 		3: "SCORE_SCALE_DBSF",
+		4: "SCORE_SCALE_PROBABILITY",
 	}
 	ScoreScale_value = map[string]int32{
 		"SCORE_SCALE_UNSPECIFIED": 0,
 		"SCORE_SCALE_RRF":         1,
 		"SCORE_SCALE_CONVEX":      2,
 		"SCORE_SCALE_DBSF":        3,
+		"SCORE_SCALE_PROBABILITY": 4,
 	}
 )
 
@@ -678,7 +686,7 @@ func (x *EntityBoost) GetMaxTerms() int32 {
 }
 
 // MinScore leaves out hits that score less. It is not applied to an answer whose scores mean something else: on another
-// scale, or with a leg missing that could have added to them.
+// scale, or with a leg missing that could have added to them. A probability means the same with a leg missing.
 type MinScore struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Scale         ScoreScale             `protobuf:"varint,1,opt,name=scale,proto3,enum=triskele.v1.ScoreScale" json:"scale,omitempty"`
@@ -745,6 +753,7 @@ type RecallPolicy struct {
 	EntityBoost   *EntityBoost           `protobuf:"bytes,20,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
 	Rerank        *Rerank                `protobuf:"bytes,40,opt,name=rerank,proto3" json:"rerank,omitempty"`
 	Diversity     *Diversity             `protobuf:"bytes,41,opt,name=diversity,proto3" json:"diversity,omitempty"`
+	MinScore      *MinScore              `protobuf:"bytes,42,opt,name=min_score,json=minScore,proto3" json:"min_score,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -849,6 +858,13 @@ func (x *RecallPolicy) GetDiversity() *Diversity {
 	return nil
 }
 
+func (x *RecallPolicy) GetMinScore() *MinScore {
+	if x != nil {
+		return x.MinScore
+	}
+	return nil
+}
+
 type RecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 16 namespaces, merged into one order by fused score.
@@ -888,8 +904,11 @@ type RecallRequest struct {
 	// Has no effect with a quota, min_score, exact_bonus, completed scores, reranking, diversity or an order by recency.
 	Quorum int32 `protobuf:"varint,26,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	// Off unless given here or by a policy.
-	Recency  *Recency  `protobuf:"bytes,27,opt,name=recency,proto3" json:"recency,omitempty"`
+	Recency *Recency `protobuf:"bytes,27,opt,name=recency,proto3" json:"recency,omitempty"`
+	// Off unless given here or by a policy.
 	MinScore *MinScore `protobuf:"bytes,28,opt,name=min_score,json=minScore,proto3" json:"min_score,omitempty"`
+	// How many of the best that min_score left out are returned apart, 0 to 100.
+	ReturnLeftOut int32 `protobuf:"varint,30,opt,name=return_left_out,json=returnLeftOut,proto3" json:"return_left_out,omitempty"`
 	// Off unless given here or by a policy.
 	EntityBoost *EntityBoost `protobuf:"bytes,29,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
 	// Has no effect on an order by recency, or without a query's text.
@@ -1077,6 +1096,13 @@ func (x *RecallRequest) GetMinScore() *MinScore {
 	return nil
 }
 
+func (x *RecallRequest) GetReturnLeftOut() int32 {
+	if x != nil {
+		return x.ReturnLeftOut
+	}
+	return 0
+}
+
 func (x *RecallRequest) GetEntityBoost() *EntityBoost {
 	if x != nil {
 		return x.EntityBoost
@@ -1119,7 +1145,8 @@ func (x *RecallRequest) GetSurroundings() int32 {
 	return 0
 }
 
-// Contribution is one leg's share of a hit's score. The values of a hit add up to its score.
+// Contribution is one leg's share of a hit's score. The values of a hit add up to its score; with calibrated fusion those, and
+// the hit's base_log_odds, to the score's log-odds.
 type Contribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Leg   string                 `protobuf:"bytes,1,opt,name=leg,proto3" json:"leg,omitempty"`
@@ -1132,7 +1159,7 @@ type Contribution struct {
 	// The leg's, with what trust made of it for this memory.
 	Weight float64 `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`
 	// RRF: prior * entity_boost * weight / (k + rank). Convex and DBSF: prior * entity_boost * weight * normalized_score, where
-	// prior and entity_boost are the hit's.
+	// prior and entity_boost are the hit's. Calibrated: log-odds that what the leg said adds, its silence included.
 	Value float64 `protobuf:"fixed64,7,opt,name=value,proto3" json:"value,omitempty"`
 	// How the graph leg came to this memory; see LegHit.
 	Path          []*PathStep `protobuf:"bytes,20,rep,name=path,proto3" json:"path,omitempty"`
@@ -1247,8 +1274,12 @@ type Hit struct {
 	// What the fused score was multiplied by for the entities it matches, 1 if there is no boost, and how many these are.
 	EntityBoost   float64 `protobuf:"fixed64,22,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
 	EntityMatches int32   `protobuf:"varint,23,opt,name=entity_matches,json=entityMatches,proto3" json:"entity_matches,omitempty"`
-	// The memory's title or content is the query, or a quoted phrase in it; only when Fusion.exact_bonus is above 0.
+	// The memory's title or content is the query, or a quoted phrase in it; only with calibrated fusion, or when
+	// Fusion.exact_bonus is above 0.
 	Exact bool `protobuf:"varint,20,opt,name=exact,proto3" json:"exact,omitempty"`
+	// With calibrated fusion: the log-odds before any leg was heard, with those of prior and entity boost. The score's log-odds,
+	// ln(score / (1 - score)), are this and the contributions' values.
+	BaseLogOdds float64 `protobuf:"fixed64,24,opt,name=base_log_odds,json=baseLogOdds,proto3" json:"base_log_odds,omitempty"`
 	// Rank before duplicates were left out and the rest was reranked; without either it is the rank.
 	FusedRank int32 `protobuf:"varint,40,opt,name=fused_rank,json=fusedRank,proto3" json:"fused_rank,omitempty"`
 	// What the reranker made of the memory, on the scale of its model; set when it was reranked. Of those that were, the
@@ -1383,6 +1414,13 @@ func (x *Hit) GetExact() bool {
 		return x.Exact
 	}
 	return false
+}
+
+func (x *Hit) GetBaseLogOdds() float64 {
+	if x != nil {
+		return x.BaseLogOdds
+	}
+	return 0
 }
 
 func (x *Hit) GetFusedRank() int32 {
@@ -2009,6 +2047,10 @@ type RecallResponse struct {
 	Spans   []*Span              `protobuf:"bytes,10,rep,name=spans,proto3" json:"spans,omitempty"`
 	// Why min_score was not applied; empty when it was, or was not asked for.
 	MinScoreIgnored string `protobuf:"bytes,20,opt,name=min_score_ignored,json=minScoreIgnored,proto3" json:"min_score_ignored,omitempty"`
+	// True when memories were found and min_score left out all of them.
+	NothingRelevant bool `protobuf:"varint,21,opt,name=nothing_relevant,json=nothingRelevant,proto3" json:"nothing_relevant,omitempty"`
+	// The best that min_score left out, if return_left_out asked for them; their ranks go on from those of the hits.
+	LeftOut []*Hit `protobuf:"bytes,22,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	// Unset when it was not asked for.
 	Rerank *RerankReport `protobuf:"bytes,40,opt,name=rerank,proto3" json:"rerank,omitempty"`
 	// How long ago this answer was made, if the gateway remembered it. Everything but budget, spent, trace_id and spans is
@@ -2125,6 +2167,20 @@ func (x *RecallResponse) GetMinScoreIgnored() string {
 		return x.MinScoreIgnored
 	}
 	return ""
+}
+
+func (x *RecallResponse) GetNothingRelevant() bool {
+	if x != nil {
+		return x.NothingRelevant
+	}
+	return false
+}
+
+func (x *RecallResponse) GetLeftOut() []*Hit {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
 }
 
 func (x *RecallResponse) GetRerank() *RerankReport {
@@ -2358,7 +2414,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\bMinScore\x129\n" +
 	"\x05scale\x18\x01 \x01(\x0e2\x17.triskele.v1.ScoreScaleB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x05scale\x12\x1d\n" +
-	"\x05value\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05value\"\xf2\x04\n" +
+	"\x05value\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05value\"\xa6\x05\n" +
 	"\fRecallPolicy\x12+\n" +
 	"\x06fusion\x18\x01 \x01(\v2\x13.triskele.v1.FusionR\x06fusion\x12A\n" +
 	"\x04legs\x18\x02 \x03(\v2#.triskele.v1.RecallPolicy.LegsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x10R\x04legs\x12-\n" +
@@ -2370,10 +2426,11 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\arecency\x18\a \x01(\v2\x14.triskele.v1.RecencyR\arecency\x12;\n" +
 	"\fentity_boost\x18\x14 \x01(\v2\x18.triskele.v1.EntityBoostR\ventityBoost\x12+\n" +
 	"\x06rerank\x18( \x01(\v2\x13.triskele.v1.RerankR\x06rerank\x124\n" +
-	"\tdiversity\x18) \x01(\v2\x16.triskele.v1.DiversityR\tdiversity\x1aP\n" +
+	"\tdiversity\x18) \x01(\v2\x16.triskele.v1.DiversityR\tdiversity\x122\n" +
+	"\tmin_score\x18* \x01(\v2\x15.triskele.v1.MinScoreR\bminScore\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xc9\v\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xfc\v\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -2401,7 +2458,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"on_timeout\x18\x19 \x01(\x0e2\x17.triskele.v1.MissPolicyB\b\xbaH\x05\x82\x01\x02\x10\x01R\tonTimeout\x12!\n" +
 	"\x06quorum\x18\x1a \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x00R\x06quorum\x12.\n" +
 	"\arecency\x18\x1b \x01(\v2\x14.triskele.v1.RecencyR\arecency\x122\n" +
-	"\tmin_score\x18\x1c \x01(\v2\x15.triskele.v1.MinScoreR\bminScore\x12;\n" +
+	"\tmin_score\x18\x1c \x01(\v2\x15.triskele.v1.MinScoreR\bminScore\x121\n" +
+	"\x0freturn_left_out\x18\x1e \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x00R\rreturnLeftOut\x12;\n" +
 	"\fentity_boost\x18\x1d \x01(\v2\x18.triskele.v1.EntityBoostR\ventityBoost\x12+\n" +
 	"\x06rerank\x18( \x01(\v2\x13.triskele.v1.RerankR\x06rerank\x124\n" +
 	"\tdiversity\x18) \x01(\v2\x16.triskele.v1.DiversityR\tdiversity\x12\x14\n" +
@@ -2423,7 +2481,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x10normalized_score\x18\x05 \x01(\x01R\x0fnormalizedScore\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x14\n" +
 	"\x05value\x18\a \x01(\x01R\x05value\x12)\n" +
-	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\x9b\x05\n" +
+	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\xbf\x05\n" +
 	"\x03Hit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -2441,7 +2499,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	" \x01(\v2\x14.triskele.v1.MatchesR\amatches\x12!\n" +
 	"\fentity_boost\x18\x16 \x01(\x01R\ventityBoost\x12%\n" +
 	"\x0eentity_matches\x18\x17 \x01(\x05R\rentityMatches\x12\x14\n" +
-	"\x05exact\x18\x14 \x01(\bR\x05exact\x12\x1d\n" +
+	"\x05exact\x18\x14 \x01(\bR\x05exact\x12\"\n" +
+	"\rbase_log_odds\x18\x18 \x01(\x01R\vbaseLogOdds\x12\x1d\n" +
 	"\n" +
 	"fused_rank\x18( \x01(\x05R\tfusedRank\x12&\n" +
 	"\frerank_score\x18) \x01(\x01H\x00R\vrerankScore\x88\x01\x01\x126\n" +
@@ -2502,7 +2561,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x06hedged\x18\x18 \x01(\bR\x06hedged\x12\x1a\n" +
 	"\bcoverage\x18\x19 \x01(\x01R\bcoverage\x12+\n" +
 	"\x03age\x18\x1a \x01(\v2\x19.google.protobuf.DurationR\x03age\x12\x12\n" +
-	"\x04away\x18\x1b \x01(\bR\x04away\"\xfb\x04\n" +
+	"\x04away\x18\x1b \x01(\bR\x04away\"\xd3\x05\n" +
 	"\x0eRecallResponse\x12$\n" +
 	"\x04hits\x18\x01 \x03(\v2\x10.triskele.v1.HitR\x04hits\x12*\n" +
 	"\x04legs\x18\x02 \x03(\v2\x16.triskele.v1.LegReportR\x04legs\x12\x1a\n" +
@@ -2516,7 +2575,9 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05spent\x18\t \x01(\v2\x19.google.protobuf.DurationR\x05spent\x12'\n" +
 	"\x05spans\x18\n" +
 	" \x03(\v2\x11.triskele.v1.SpanR\x05spans\x12*\n" +
-	"\x11min_score_ignored\x18\x14 \x01(\tR\x0fminScoreIgnored\x121\n" +
+	"\x11min_score_ignored\x18\x14 \x01(\tR\x0fminScoreIgnored\x12)\n" +
+	"\x10nothing_relevant\x18\x15 \x01(\bR\x0fnothingRelevant\x12+\n" +
+	"\bleft_out\x18\x16 \x03(\v2\x10.triskele.v1.HitR\aleftOut\x121\n" +
 	"\x06rerank\x18( \x01(\v2\x19.triskele.v1.RerankReportR\x06rerank\x12+\n" +
 	"\x03age\x18) \x01(\v2\x19.google.protobuf.DurationR\x03age\x127\n" +
 	"\bcontents\x18* \x01(\v2\x1b.triskele.v1.ContentsReportR\bcontents\"|\n" +
@@ -2532,18 +2593,20 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x13SORT_BY_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11SORT_BY_RELEVANCE\x10\x01\x12\x16\n" +
 	"\x12SORT_BY_IMPORTANCE\x10\x02\x12\x13\n" +
-	"\x0fSORT_BY_RECENCY\x10\x03*v\n" +
+	"\x0fSORT_BY_RECENCY\x10\x03*\x94\x01\n" +
 	"\fFusionMethod\x12\x1d\n" +
 	"\x19FUSION_METHOD_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11FUSION_METHOD_RRF\x10\x01\x12\x18\n" +
 	"\x14FUSION_METHOD_CONVEX\x10\x02\x12\x16\n" +
-	"\x12FUSION_METHOD_DBSF\x10\x03*l\n" +
+	"\x12FUSION_METHOD_DBSF\x10\x03\x12\x1c\n" +
+	"\x18FUSION_METHOD_CALIBRATED\x10\x04*\x89\x01\n" +
 	"\n" +
 	"ScoreScale\x12\x1b\n" +
 	"\x17SCORE_SCALE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSCORE_SCALE_RRF\x10\x01\x12\x16\n" +
 	"\x12SCORE_SCALE_CONVEX\x10\x02\x12\x14\n" +
-	"\x10SCORE_SCALE_DBSF\x10\x03*W\n" +
+	"\x10SCORE_SCALE_DBSF\x10\x03\x12\x1b\n" +
+	"\x17SCORE_SCALE_PROBABILITY\x10\x04*W\n" +
 	"\n" +
 	"MissPolicy\x12\x1b\n" +
 	"\x17MISS_POLICY_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -2625,65 +2688,67 @@ var file_triskele_v1_recall_proto_depIdxs = []int32{
 	9,  // 12: triskele.v1.RecallPolicy.entity_boost:type_name -> triskele.v1.EntityBoost
 	7,  // 13: triskele.v1.RecallPolicy.rerank:type_name -> triskele.v1.Rerank
 	8,  // 14: triskele.v1.RecallPolicy.diversity:type_name -> triskele.v1.Diversity
-	0,  // 15: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	30, // 16: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	27, // 17: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	26, // 18: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
-	4,  // 19: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	31, // 20: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
-	3,  // 21: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
-	3,  // 22: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
-	6,  // 23: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
-	10, // 24: triskele.v1.RecallRequest.min_score:type_name -> triskele.v1.MinScore
-	9,  // 25: triskele.v1.RecallRequest.entity_boost:type_name -> triskele.v1.EntityBoost
-	7,  // 26: triskele.v1.RecallRequest.rerank:type_name -> triskele.v1.Rerank
-	8,  // 27: triskele.v1.RecallRequest.diversity:type_name -> triskele.v1.Diversity
-	32, // 28: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	33, // 29: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
-	31, // 30: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	34, // 31: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
-	13, // 32: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	35, // 33: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
-	15, // 34: triskele.v1.Hit.duplicates:type_name -> triskele.v1.Duplicate
-	36, // 35: triskele.v1.Hit.surroundings:type_name -> triskele.v1.Surroundings
-	37, // 36: triskele.v1.RerankReport.state:type_name -> triskele.v1.LegState
-	27, // 37: triskele.v1.RerankReport.budget:type_name -> google.protobuf.Duration
-	27, // 38: triskele.v1.RerankReport.spent:type_name -> google.protobuf.Duration
-	37, // 39: triskele.v1.ContentsReport.state:type_name -> triskele.v1.LegState
-	27, // 40: triskele.v1.ContentsReport.budget:type_name -> google.protobuf.Duration
-	27, // 41: triskele.v1.ContentsReport.spent:type_name -> google.protobuf.Duration
-	27, // 42: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
-	37, // 43: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	27, // 44: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	27, // 45: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	32, // 46: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	18, // 47: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
-	19, // 48: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
-	27, // 49: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
-	27, // 50: triskele.v1.LegReport.age:type_name -> google.protobuf.Duration
-	14, // 51: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	20, // 52: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	4,  // 53: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 54: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	27, // 55: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	27, // 56: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	38, // 57: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	16, // 58: triskele.v1.RecallResponse.rerank:type_name -> triskele.v1.RerankReport
-	27, // 59: triskele.v1.RecallResponse.age:type_name -> google.protobuf.Duration
-	17, // 60: triskele.v1.RecallResponse.contents:type_name -> triskele.v1.ContentsReport
-	39, // 61: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	23, // 62: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	5,  // 63: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 64: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	12, // 65: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	22, // 66: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	21, // 67: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	24, // 68: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	67, // [67:69] is the sub-list for method output_type
-	65, // [65:67] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	10, // 15: triskele.v1.RecallPolicy.min_score:type_name -> triskele.v1.MinScore
+	0,  // 16: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
+	30, // 17: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	27, // 18: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	26, // 19: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	4,  // 20: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
+	31, // 21: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
+	3,  // 22: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
+	3,  // 23: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
+	6,  // 24: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
+	10, // 25: triskele.v1.RecallRequest.min_score:type_name -> triskele.v1.MinScore
+	9,  // 26: triskele.v1.RecallRequest.entity_boost:type_name -> triskele.v1.EntityBoost
+	7,  // 27: triskele.v1.RecallRequest.rerank:type_name -> triskele.v1.Rerank
+	8,  // 28: triskele.v1.RecallRequest.diversity:type_name -> triskele.v1.Diversity
+	32, // 29: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	33, // 30: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
+	31, // 31: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	34, // 32: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	13, // 33: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
+	35, // 34: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
+	15, // 35: triskele.v1.Hit.duplicates:type_name -> triskele.v1.Duplicate
+	36, // 36: triskele.v1.Hit.surroundings:type_name -> triskele.v1.Surroundings
+	37, // 37: triskele.v1.RerankReport.state:type_name -> triskele.v1.LegState
+	27, // 38: triskele.v1.RerankReport.budget:type_name -> google.protobuf.Duration
+	27, // 39: triskele.v1.RerankReport.spent:type_name -> google.protobuf.Duration
+	37, // 40: triskele.v1.ContentsReport.state:type_name -> triskele.v1.LegState
+	27, // 41: triskele.v1.ContentsReport.budget:type_name -> google.protobuf.Duration
+	27, // 42: triskele.v1.ContentsReport.spent:type_name -> google.protobuf.Duration
+	27, // 43: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
+	37, // 44: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	27, // 45: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	27, // 46: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	32, // 47: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	18, // 48: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
+	19, // 49: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
+	27, // 50: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
+	27, // 51: triskele.v1.LegReport.age:type_name -> google.protobuf.Duration
+	14, // 52: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	20, // 53: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	4,  // 54: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 55: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	27, // 56: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	27, // 57: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	38, // 58: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	14, // 59: triskele.v1.RecallResponse.left_out:type_name -> triskele.v1.Hit
+	16, // 60: triskele.v1.RecallResponse.rerank:type_name -> triskele.v1.RerankReport
+	27, // 61: triskele.v1.RecallResponse.age:type_name -> google.protobuf.Duration
+	17, // 62: triskele.v1.RecallResponse.contents:type_name -> triskele.v1.ContentsReport
+	39, // 63: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	23, // 64: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 65: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 66: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	12, // 67: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	22, // 68: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	21, // 69: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	24, // 70: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	69, // [69:71] is the sub-list for method output_type
+	67, // [67:69] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }

@@ -1,0 +1,26 @@
+package client
+
+import triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+
+// Probabilities of relevance, on SCORE_SCALE_PROBABILITY. From Likely on a memory more likely answers than not. Below Maybe it
+// is rather noise: at most one in twenty questions that a store does not answer has a memory above it.
+const (
+	Likely = 0.5
+	Maybe  = 0.2
+)
+
+// Relevance names a probability of relevance: likely, maybe or unlikely.
+func Relevance(probability float64) string {
+	switch {
+	case probability >= Likely:
+		return "likely"
+	case probability >= Maybe:
+		return "maybe"
+	}
+	return "unlikely"
+}
+
+// Relevant is the MinScore of a recall that leaves out what is unlikely. It has no effect on scores of another scale.
+func Relevant() *triskelev1.MinScore {
+	return &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Value: Maybe}
+}
