@@ -250,6 +250,19 @@ eval-embedders: build ## Compare embedders, alone and fused with the lexical leg
 	bin/triskele eval --data "$(DATA)" --sets $(EMBEDDER_SETS) --store sqlite --configs D-lexical --out out/eval-lexical
 	go run ./tests/lab/cmd/compareembedders --data "$(DATA)" --sets $(EMBEDDER_SETS) --lexical out/eval-lexical --baseline "$(BASELINE)" --out tests/lab/reports/embedder/report.md
 
+FUSION ?= out/fusion
+PYTHON ?= $(FUSION)/venv/bin/python
+out/fusion/venv/bin/python:
+	python3 -m venv $(patsubst %/bin,%,$(@D))
+	$@ -m pip install --quiet --disable-pip-version-check -r tests/lab/calibrate/requirements.txt
+
+# One thread, so that sums are the same on any machine.
+.PHONY: train-fusion
+train-fusion: $(PYTHON) ## Train the calibrated fusion from scratch and judge it by sets unseen: make train-fusion DATA=DIR, a folder with eval and train [PYTHON=with numpy and scipy]
+	@test -n "$(DATA)" || { echo "make train-fusion needs DATA=DIR, a folder with eval, the sets, and train, the pairs" >&2; exit 2; }
+	go run ./tests/lab/cmd/fusionfeatures --data "$(DATA)" --out $(FUSION)/features
+	OPENBLAS_NUM_THREADS=1 $(PYTHON) tests/lab/calibrate/train.py --features $(FUSION)/features --model fuser/fusion/model.json --without $(FUSION)/without --card docs/fusion
+
 .PHONY: generate
 generate: reference ## Write the Go code of proto/, what serves it over HTTP, docs/reference/api.md, and what reference writes
 	proto/buf.sh generate

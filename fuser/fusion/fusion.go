@@ -35,6 +35,8 @@ type Hit struct {
 	CreatedAt  time.Time
 	Exact      bool // its title or content is the query, or a quoted phrase in it
 	Entities   int  // how many of the query's entities the memory mentions, as far as the leg knows
+	// Matched is the share of the query's weight, 0 to 1, in the words that the memory has.
+	Matched float64
 }
 
 // List holds the hits of one leg in one namespace, best first, no id twice.
@@ -43,12 +45,19 @@ type List struct {
 	Namespace string
 	Weight    float64 // multiplier, 0 or more
 	// Trust, 0 or more, multiplies the list's contributions by 1 + Trust. None grows beyond the sum that the namespace's
-	// other lists could give one memory. Trust has no effect unless there are two such lists.
+	// other lists could give one memory. Trust has no effect unless there are two such lists, nor on the
+	// calibrated fusion.
 	Trust float64
 	Kind  triskelev1.ScoreKind
 	Hits  []Hit
-	// Others are scores of memories outside the hits, asked for afterwards. Only the convex combination uses them, and
-	// only for memories of other lists.
+	// The following tell the calibrated fusion how sure the leg is; see SearchResponse. 0 means unknown.
+	Answered   bool // the leg searched, whether or not it found anything
+	Coverage   float64
+	Attainable float64
+	Memories   int64
+	Terms      int
+	// Others are scores of memories outside the hits, asked for afterwards. Only the convex combination and the
+	// calibrated fusion use them, and only for memories of other lists.
 	Others []Scored
 	// Complete says that the leg gives no score to any memory outside Hits and Others.
 	Complete bool
@@ -70,6 +79,7 @@ type Options struct {
 	// ExactBonus, 0 or more, multiplies the score of a memory that is Exact in a list by 1 + ExactBonus.
 	ExactBonus float64
 	Boost      EntityBoost
+	Model      *Model // of the calibrated fusion; the built-in one if nil
 	Quotas     []Quota
 	Limit      int // how many hits are returned, 1 or more
 	Reserve    int // how many of the next best are returned apart
@@ -83,7 +93,9 @@ type Contribution struct {
 	Kind       triskelev1.ScoreKind
 	Normalized float64 // 0 to 1; 0 with RRF
 	Weight     float64 // the list's, raised by trust
-	Value      float64 // with prior and boost applied; the values of a hit add up to its score
+	// Value has prior and boost applied, and the values of a hit add up to its score. Calibrated: they are log-odds, and add up to
+	// the score's with the hit's Base.
+	Value float64
 }
 
 // Fused is one memory of the merged order.
@@ -97,6 +109,7 @@ type Fused struct {
 	Exact         bool           // in at least one list
 	Entities      int            // how many of the query's entities the memory mentions
 	Boost         float64        // factor for Entities; 1 is none
+	Base          float64        // calibrated: the log-odds that no leg contributed
 	Contributions []Contribution // by leg
 }
 
@@ -119,19 +132,33 @@ func Fuse(lists []List, options Options) Result {
 	m.lists, m.options = lists, options
 	m.collect()
 	var result Result
-	if options.Method != triskelev1.FusionMethod_FUSION_METHOD_RRF && options.Method != triskelev1.FusionMethod_FUSION_METHOD_UNSPECIFIED {
+	switch options.Method {
+	case calibrated:
+		m.calibrate()
+	case triskelev1.FusionMethod_FUSION_METHOD_RRF, triskelev1.FusionMethod_FUSION_METHOD_UNSPECIFIED:
+		m.add(nil)
+	default:
 		result.Scales = make([]Scale, len(lists))
 		for i, list := range lists {
 			result.Scales[i] = scaleOf(list, options.Method)
 		}
+		m.add(result.Scales)
 	}
-	m.add(result.Scales)
 	m.rank()
 	result.Hits = m.hits(m.top)
 	if options.Reserve > 0 {
 		result.Reserve = m.hits(m.reserve())
 	}
 	return result
+}
+
+const calibrated = triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED
+
+func (o Options) model() *Model {
+	if o.Model != nil {
+		return o.Model
+	}
+	return BuiltIn()
 }
 
 // merge is the working memory of one fusion. A pool keeps it for the next one, which saves most allocations.
@@ -144,6 +171,13 @@ type merge struct {
 	at        []int32 // document of each hit of each list, in the order of the lists
 	links     []link
 	top       []int32 // documents, best first
+	// For the calibrated fusion:
+	features [][features]float32 // by document
+	roles    []role              // by list
+	votes    [][question]float32 // by document and role
+	said     []bool              // scratch, by document
+	unseen   []float64           // what legs that the model has never seen add, by document
+	sorted   []float64           // scratch
 }
 
 type key struct{ namespace, id string }
@@ -156,7 +190,9 @@ type document struct {
 	exact       bool
 	entities    int
 	boost       float64
-	top         bool  // it is in merge.top; set by reserve only
+	top         bool // it is in merge.top; set by reserve only
+	deaf        bool // only the lexical leg can see it
+	base        float64
 	first, last int32 // ends of the linked list of its contributions
 }
 
@@ -174,6 +210,8 @@ func (m *merge) release() {
 	clear(m.documents)
 	*m = merge{
 		order: m.order[:0], index: m.index, documents: m.documents[:0], at: m.at[:0], links: m.links[:0], top: m.top[:0],
+		features: m.features[:0], roles: m.roles[:0], votes: m.votes[:0], said: m.said[:0],
+		unseen: m.unseen[:0], sorted: m.sorted[:0],
 	}
 	merges.Put(m)
 }
@@ -253,8 +291,13 @@ func (m *merge) add(scales []Scale) {
 func (m *merge) give(to int32, c link) {
 	d := &m.documents[to]
 	c.value *= d.prior * d.boost
-	c.next = -1
 	d.score += c.value
+	m.append(d, c)
+}
+
+// append adds a contribution to a document's list.
+func (m *merge) append(d *document, c link) {
+	c.next = -1
 	this := int32(len(m.links))
 	m.links = append(m.links, c)
 	if d.first < 0 {
@@ -320,6 +363,9 @@ func (m *merge) hits(selected []int32) []Fused {
 	fused := make([]Fused, len(selected))
 	total := 0
 	for _, d := range selected {
+		if m.options.Method == calibrated {
+			m.explain(d)
+		}
 		for l := m.documents[d].first; l >= 0; l = m.links[l].next {
 			total++
 		}
@@ -339,7 +385,7 @@ func (m *merge) hits(selected []int32) []Fused {
 		}
 		fused[i] = Fused{
 			Namespace: list.Namespace, ID: h.ID, Importance: h.Importance, CreatedAt: h.CreatedAt, Score: d.score, Prior: d.prior, Exact: d.exact,
-			Entities: d.entities, Boost: d.boost,
+			Entities: d.entities, Boost: d.boost, Base: d.base,
 			Contributions: contributions[start:len(contributions):len(contributions)],
 		}
 	}

@@ -44,5 +44,9 @@ func (o Options) prior(hit *Hit) float64 {
 	case triskelev1.SortBy_SORT_BY_IMPORTANCE, triskelev1.SortBy_SORT_BY_RECENCY:
 		return 1
 	}
-	return (priorBase + priorPerUnit*hit.Importance) * o.Recency.of(hit.CreatedAt)
+	prior := (priorBase + priorPerUnit*hit.Importance) * o.Recency.of(hit.CreatedAt)
+	if o.Method == calibrated {
+		prior /= usualPrior
+	}
+	return prior
 }

@@ -12,10 +12,10 @@ const rounding = 1e-12
 // lists can give. With RRF a list gives at most weight / (K + 1), otherwise its weight. Trust may raise the contributions of
 // outstanding lists and, once these have answered, those of the lists that are there.
 //
-// There is no such bound with quotas, an order by time, entity boosts, an exact bonus or completed scores. Settled returns
-// false for the first four. The caller must not ask with the last.
+// There is no such bound with the calibrated fusion, with quotas, an order by time, entity boosts, an exact bonus or completed scores. Settled returns
+// false for the first five. The caller must not ask with the last.
 func Settled(lists, outstanding []List, options Options) bool {
-	if len(options.Quotas) > 0 || options.ExactBonus > 0 || options.Boost.Weight > 0 || options.Sort == triskelev1.SortBy_SORT_BY_RECENCY {
+	if options.Method == calibrated || len(options.Quotas) > 0 || options.ExactBonus > 0 || options.Boost.Weight > 0 || options.Sort == triskelev1.SortBy_SORT_BY_RECENCY {
 		return false
 	}
 	all := map[string]float64{} // the most that all lists can give one memory, by namespace

@@ -135,7 +135,8 @@ func readAnswer(resp *triskelev1.SearchResponse, depth int) (legAnswer, error) {
 		return legAnswer{}, malformed("state %v cannot come with an answer", resp.GetState())
 	}
 	answer := legAnswer{
-		kind: resp.GetScoreKind(), coverage: resp.GetCoverage(), paths: readPaths(resp), spans: resp.GetSpans(),
+		kind: resp.GetScoreKind(), coverage: resp.GetCoverage(), attainable: resp.GetAttainable(), memories: resp.GetMemories(), terms: int(resp.GetTerms()),
+		paths: readPaths(resp), spans: resp.GetSpans(),
 		vector: resp.GetVector(), vectorModel: resp.GetVectorModel(), behind: resp.GetBehind(), stale: resp.GetStale(),
 		age: resp.GetAge(), away: resp.GetAway(),
 	}
@@ -144,6 +145,9 @@ func readAnswer(resp *triskelev1.SearchResponse, depth int) (legAnswer, error) {
 	}
 	if !(resp.GetCoverage() >= 0 && resp.GetCoverage() <= 1) {
 		return legAnswer{}, malformed("coverage %v", resp.GetCoverage())
+	}
+	if !(resp.GetAttainable() >= 0) || !finite(resp.GetAttainable()) || resp.GetMemories() < 0 || resp.GetTerms() < 0 {
+		return legAnswer{}, malformed("attainable %v, memories %d, terms %d", resp.GetAttainable(), resp.GetMemories(), resp.GetTerms())
 	}
 	var err error
 	if answer.hits, err = readHits(resp.GetHits(), depth); err != nil {
@@ -169,13 +173,13 @@ func readHits(found []*triskelev1.LegHit, depth int) ([]fusion.Hit, error) {
 			return nil, malformed("rank %d at position %d", h.GetRank(), i+1)
 		case h.GetId() == "" || seen[h.GetId()]:
 			return nil, malformed("hit %d has no id or one seen before", i+1)
-		case !finite(h.GetScore()) || !(h.GetImportance() >= 0 && h.GetImportance() <= 1):
-			return nil, malformed("hit %d has a score or importance out of range", i+1)
+		case !finite(h.GetScore()) || !(h.GetImportance() >= 0 && h.GetImportance() <= 1) || !(h.GetMatched() >= 0 && h.GetMatched() <= 1):
+			return nil, malformed("hit %d has a score, an importance or a match out of range", i+1)
 		}
 		seen[h.GetId()] = true
 		hits[i] = fusion.Hit{
 			ID: h.GetId(), Score: h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime(),
-			Exact: h.GetExact(), Entities: int(max(h.GetConcepts(), 0)),
+			Exact: h.GetExact(), Matched: h.GetMatched(), Entities: int(max(h.GetConcepts(), 0)),
 		}
 	}
 	return hits, nil

@@ -24,7 +24,7 @@ func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
 	defer cancel()
 	missing := make([][]string, len(outcomes)) // computed before the first outcome changes
 	for i := range outcomes {
-		if o := &outcomes[i]; o.comparable() && !o.exhausted() {
+		if o := &outcomes[i]; o.comparable() && !o.exhausted() && (o.answer.kind == triskelev1.ScoreKind_SCORE_KIND_COSINE || r.fusion.Method != calibrated) {
 			missing[i] = elsewhere(outcomes, i)
 		}
 	}
@@ -34,7 +34,7 @@ func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
 		switch {
 		case !o.comparable():
 		case len(ids) == 0:
-			o.answer.complete = true
+			o.answer.complete = o.exhausted() || r.fusion.Method != calibrated || o.answer.kind == triskelev1.ScoreKind_SCORE_KIND_COSINE
 		case left < budget.MinLeg:
 			o.answer.completion = &triskelev1.ScoreCompletion{Asked: int32(len(ids)), MissingReason: fmt.Sprintf("only %v of the budget were left", max(left, 0))}
 		default:

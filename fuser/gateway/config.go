@@ -179,9 +179,11 @@ type Config struct {
 
 // FusionConfig says how the legs' lists are merged. A policy or a request may override it. A command line has it as flags.
 type FusionConfig struct {
-	Method string   `name:"fusion" help:"How the legs' lists are fused: rrf, convex or dbsf." enum:"rrf,convex,dbsf" default:"rrf" env:"TRISKELE_FUSION"`
+	Method string   `name:"fusion" help:"How the legs' lists are fused: calibrated, rrf, convex or dbsf." enum:"calibrated,rrf,convex,dbsf" default:"rrf" env:"TRISKELE_FUSION"`
 	K      float64  `help:"Rank constant of rrf." default:"2" env:"TRISKELE_K"`
 	Alpha  *float64 `help:"With convex: weight of the dense leg, 0 to 1. The lexical leg gets the rest. Without it, both have their own weights." env:"TRISKELE_ALPHA"`
+	// Model replaces the built-in model of the calibrated fusion, to judge one. No flag sets it.
+	Model *fusion.Model `kong:"-"`
 }
 
 // String is the method with its settings.
@@ -197,9 +199,10 @@ func (c FusionConfig) String() string {
 
 // methods are the values of FusionConfig.Method.
 var methods = map[string]triskelev1.FusionMethod{
-	"rrf":    triskelev1.FusionMethod_FUSION_METHOD_RRF,
-	"convex": triskelev1.FusionMethod_FUSION_METHOD_CONVEX,
-	"dbsf":   triskelev1.FusionMethod_FUSION_METHOD_DBSF,
+	"rrf":        triskelev1.FusionMethod_FUSION_METHOD_RRF,
+	"convex":     triskelev1.FusionMethod_FUSION_METHOD_CONVEX,
+	"dbsf":       triskelev1.FusionMethod_FUSION_METHOD_DBSF,
+	"calibrated": calibrated,
 }
 
 // DefaultConfig has no legs. Its fusion is the one that docs/evidence found best.
@@ -225,7 +228,7 @@ func (c Config) check() error {
 	case !first:
 		return errors.New("gateway: the first wave needs at least one leg")
 	case methods[c.Fusion.Method] == 0:
-		return fmt.Errorf("gateway: fusion %q must be rrf, convex or dbsf", c.Fusion.Method)
+		return fmt.Errorf("gateway: fusion %q must be calibrated, rrf, convex or dbsf", c.Fusion.Method)
 	case !(c.Fusion.K >= 0):
 		return fmt.Errorf("gateway: k %g must not be negative", c.Fusion.K)
 	case c.Fusion.Alpha != nil && !(*c.Fusion.Alpha >= 0 && *c.Fusion.Alpha <= 1):

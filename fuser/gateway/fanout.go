@@ -48,7 +48,10 @@ type legAnswer struct {
 	hits        []fusion.Hit
 	paths       map[string][]*triskelev1.PathStep // to hits, by id; nil if the leg gave none
 	coverage    float64                           // share of the query that the leg understood, 0 to 1
-	vector      []float32                         // the query's, if asked for
+	attainable  float64                           // see SearchResponse, as the next two
+	memories    int64
+	terms       int
+	vector      []float32 // the query's, if asked for
 	vectorModel string
 	behind      int64                // memories that the leg's index does not have yet
 	stale       bool                 // the leg's index lacks the write of search.atLeast
@@ -138,7 +141,7 @@ func (g *Gateway) searches(r *recall) (outcomes []outcome, waves [2][]int) {
 		for n, namespace := range r.req.GetNamespaces() {
 			s := search{
 				leg: i, name: leg.Name, namespace: namespace, legSettings: r.settings[n].legs[i], vector: r.req.GetVector(), pressure: r.pressure,
-				atLeast: r.tokens[namespace], returnVector: r.settings[0].completing() || r.plan.Second > r.plan.First, markExact: r.fusion.ExactBonus > 0,
+				atLeast: r.tokens[namespace], returnVector: r.settings[0].completing() || r.plan.Second > r.plan.First, markExact: r.fusion.ExactBonus > 0 || r.fusion.Method == calibrated,
 			}
 			wave := 0
 			if leg.Budget.Second {
@@ -229,7 +232,7 @@ func (r *recall) unneeded(latest *outcome, outcomes []outcome, outstanding []int
 
 // settled says whether a quorum of legs has answered and the outstanding searches cannot change which memories are returned.
 func (r *recall) settled(outcomes []outcome, outstanding []int) bool {
-	if r.settings[0].quorum == 0 || r.settings[0].completing() || r.fusion.Reserve > 0 || r.req.GetMinScore() != nil {
+	if r.settings[0].quorum == 0 || r.settings[0].completing() || r.fusion.Reserve > 0 || r.settings[0].least != nil {
 		return false
 	}
 	waiting := map[string]bool{}

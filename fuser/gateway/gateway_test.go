@@ -134,7 +134,7 @@ func configured(t testing.TB, edit func(*gateway.Config), memory triskelev1.Memo
 		t.Fatal(err)
 	}
 	config := gateway.DefaultConfig()
-	config.Fusion.K = 60
+	config.Fusion.Method, config.Fusion.K = "rrf", 60 // by which answers are easily computed by hand
 	config.Legs = gateway.DefaultLegs(nil)
 	if edit != nil {
 		edit(&config)

@@ -134,12 +134,13 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 		}
 	}
 	result := fusion.Fuse(lists(outcomes), r.fusion)
-	minScoreIgnored := r.dropBelowMinScore(&result, outcomes)
+	leftOut, minScoreIgnored := r.dropBelowMinScore(&result, outcomes)
 	if err := g.checkNamespaces(ctx, r, outcomes); err != nil {
 		return nil, err
 	}
 	resp = g.respond(ctx, r, outcomes, result)
-	resp.MinScoreIgnored = minScoreIgnored
+	resp.MinScoreIgnored, resp.NothingRelevant = minScoreIgnored, len(resp.GetHits()) == 0 && len(leftOut) > 0
+	g.addLeftOut(ctx, r, resp, outcomes, leftOut)
 	g.store(r, slot, resp)
 	return resp, nil
 }
@@ -147,7 +148,7 @@ func (g *Gateway) recall(ctx context.Context, start time.Time, req *triskelev1.R
 // respond fetches and reranks the best memories, orders superseded ones, and writes the response.
 func (g *Gateway) respond(ctx context.Context, r *recall, outcomes []outcome, result fusion.Result) *triskelev1.RecallResponse {
 	resp := &triskelev1.RecallResponse{
-		Legs:       reports(outcomes, result.Scales),
+		Legs:       reports(outcomes, r.fusion.Method, result.Scales),
 		Fusion:     r.fusionUsed(),
 		ScoreScale: scoreScale[r.fusion.Method],
 		Budget:     durationpb.New(r.plan.Total),
@@ -183,20 +184,45 @@ func (g *Gateway) respond(ctx context.Context, r *recall, outcomes []outcome, re
 	return resp
 }
 
-// dropBelowMinScore removes hits below the request's min_score, or says why min_score does not apply.
-func (r *recall) dropBelowMinScore(result *fusion.Result, outcomes []outcome) (ignored string) {
-	least := r.req.GetMinScore()
+// dropBelowMinScore removes the hits below min_score and returns them, or says why min_score does not apply. A probability
+// means the same when a leg is missing.
+func (r *recall) dropBelowMinScore(result *fusion.Result, outcomes []outcome) (leftOut []fusion.Fused, ignored string) {
+	least := r.settings[0].least
 	switch {
 	case least == nil:
-		return ""
+		return nil, ""
 	case least.GetScale() != scoreScale[r.fusion.Method]:
-		return "the scores are on another scale"
-	case slices.ContainsFunc(outcomes, func(o outcome) bool { return o.lost() }):
-		return "a leg is missing, without which scores are lower"
+		return nil, "the scores are on another scale"
+	case r.fusion.Method != calibrated && slices.ContainsFunc(outcomes, func(o outcome) bool { return o.lost() }):
+		return nil, "a leg is missing, without which scores are lower"
 	}
-	tooLow := func(f fusion.Fused) bool { return f.Score < least.GetValue() }
-	result.Hits, result.Reserve = slices.DeleteFunc(result.Hits, tooLow), slices.DeleteFunc(result.Reserve, tooLow)
-	return ""
+	keep := func(hits []fusion.Fused) []fusion.Fused {
+		return slices.DeleteFunc(hits, func(f fusion.Fused) bool {
+			low := f.Score < least.GetValue()
+			if low {
+				leftOut = append(leftOut, f)
+			}
+			return low
+		})
+	}
+	result.Hits, result.Reserve = keep(result.Hits), keep(result.Reserve)
+	return leftOut, ""
+}
+
+// addLeftOut adds the best that min_score left out to a response, as far as the request asks for them.
+func (g *Gateway) addLeftOut(ctx context.Context, r *recall, resp *triskelev1.RecallResponse, outcomes []outcome, leftOut []fusion.Fused) {
+	n := min(int(r.req.GetReturnLeftOut()), len(leftOut))
+	if n == 0 {
+		return
+	}
+	apart := *r
+	apart.fusion.Limit = n
+	apart.settings = slices.Clone(r.settings)
+	apart.settings[0].rerank.on, apart.settings[0].similarity = false, 0
+	winners, _, _ := g.winners(ctx, &apart, fusion.Result{Hits: leftOut})
+	for i, w := range winners {
+		resp.LeftOut = append(resp.LeftOut, r.hit(w, len(resp.GetHits())+i+1, outcomes))
+	}
 }
 
 // checkAnswered returns an error if no leg answered, if a leg without which the recall has to fail did not, or if a leg
@@ -227,7 +253,8 @@ func lists(outcomes []outcome) []fusion.List {
 	for i, o := range outcomes {
 		out[i] = fusion.List{
 			Leg: o.name, Namespace: o.namespace, Weight: o.weight, Trust: o.trust * o.answer.coverage,
-			Kind: o.answer.kind, Hits: o.answer.hits, Others: o.answer.others, Complete: o.answer.complete,
+			Kind: o.answer.kind, Hits: o.answer.hits, Others: o.answer.others, Complete: o.answer.complete, Answered: o.answered(),
+			Coverage: o.answer.coverage, Attainable: o.answer.attainable, Memories: o.answer.memories, Terms: o.answer.terms,
 		}
 	}
 	return out

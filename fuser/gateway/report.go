@@ -18,6 +18,7 @@ var scoreScale = map[triskelev1.FusionMethod]triskelev1.ScoreScale{
 	triskelev1.FusionMethod_FUSION_METHOD_RRF:    triskelev1.ScoreScale_SCORE_SCALE_RRF,
 	triskelev1.FusionMethod_FUSION_METHOD_CONVEX: triskelev1.ScoreScale_SCORE_SCALE_CONVEX,
 	triskelev1.FusionMethod_FUSION_METHOD_DBSF:   triskelev1.ScoreScale_SCORE_SCALE_DBSF,
+	calibrated: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY,
 }
 
 // fusionUsed returns the fusion settings that were in force.
@@ -33,12 +34,12 @@ func (r *recall) fusionUsed() *triskelev1.Fusion {
 }
 
 // reports returns a report for each search. scales has an element for each outcome, or none.
-func reports(outcomes []outcome, scales []fusion.Scale) []*triskelev1.LegReport {
+func reports(outcomes []outcome, method triskelev1.FusionMethod, scales []fusion.Scale) []*triskelev1.LegReport {
 	out := make([]*triskelev1.LegReport, len(outcomes))
 	merged := lists(outcomes)
 	for i, o := range outcomes {
 		weight, a := o.weight, o.answer
-		if fusion.TrustApplies(merged, i) {
+		if method != calibrated && fusion.TrustApplies(merged, i) {
 			weight *= 1 + merged[i].Trust
 		}
 		out[i] = &triskelev1.LegReport{
@@ -58,7 +59,7 @@ func (r *recall) hit(w winner, rank int, outcomes []outcome) *triskelev1.Hit {
 	h := &triskelev1.Hit{
 		Id: w.ID, Namespace: w.Namespace, Rank: int32(rank), Score: w.Score, Importance: w.Importance,
 		CreatedAt: timestamppb.New(w.CreatedAt), Memory: w.memory, Prior: w.Prior, Matches: w.matches,
-		Exact: w.Exact, EntityBoost: w.Boost, EntityMatches: int32(w.Entities),
+		Exact: w.Exact, EntityBoost: w.Boost, EntityMatches: int32(w.Entities), BaseLogOdds: w.Base,
 		FusedRank: int32(w.rank), RerankScore: w.reranked, Duplicates: w.duplicates,
 	}
 	if r.req.GetIdsOnly() {

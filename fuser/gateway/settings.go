@@ -27,6 +27,8 @@ type settings struct {
 	quorum     int                 // legs that suffice if the others cannot change the hits; 0 waits for all
 	recency    *triskelev1.Recency // nil for none
 	boost      *triskelev1.EntityBoost
+	least      *triskelev1.MinScore // nil for none
+	model      *fusion.Model        // of the calibrated fusion; nil for the built-in one
 	rerank     rerankSettings
 	similarity float64       // of two texts from which on one of them is left out; 0 leaves none out
 	legs       []legSettings // as Config.Legs
@@ -64,6 +66,7 @@ type overrides interface {
 	GetQuorum() int32
 	GetRecency() *triskelev1.Recency
 	GetEntityBoost() *triskelev1.EntityBoost
+	GetMinScore() *triskelev1.MinScore
 	GetRerank() *triskelev1.Rerank
 	GetDiversity() *triskelev1.Diversity
 }
@@ -80,7 +83,7 @@ const unset = triskelev1.MissPolicy_MISS_POLICY_UNSPECIFIED
 
 func (c Config) settings() settings {
 	s := settings{
-		method: methods[c.Fusion.Method], k: c.Fusion.K, alpha: c.Fusion.Alpha, complete: true,
+		method: methods[c.Fusion.Method], k: c.Fusion.K, alpha: c.Fusion.Alpha, complete: true, model: c.Fusion.Model,
 		rerank: rerankSettings{top: c.Rerank.Top}, legs: make([]legSettings, len(c.Legs)),
 	}
 	for i, leg := range c.Legs {
@@ -120,6 +123,7 @@ func (g *Gateway) apply(s settings, o overrides, by string) settings {
 	s.quorum = cmp.Or(int(o.GetQuorum()), s.quorum)
 	s.recency = cmp.Or(o.GetRecency(), s.recency)
 	s.boost = cmp.Or(o.GetEntityBoost(), s.boost)
+	s.least = cmp.Or(o.GetMinScore(), s.least)
 	if with := o.GetRerank(); with != nil {
 		override(&s.rerank.on, with.Enabled)
 		overrideInt(&s.rerank.top, with.Top)
@@ -239,14 +243,16 @@ func (g *Gateway) hasLeg(name string) bool {
 	return slices.ContainsFunc(g.config.Legs, func(leg Leg) bool { return leg.Name == name })
 }
 
+const calibrated = triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED
+
 // completing says whether the recall asks for missing scores.
 func (s settings) completing() bool {
-	return s.complete && s.method == triskelev1.FusionMethod_FUSION_METHOD_CONVEX
+	return s.complete && s.method == triskelev1.FusionMethod_FUSION_METHOD_CONVEX || s.method == calibrated
 }
 
 // fusion returns the options of a merge for a request made at a time.
 func (s settings) fusion(req *triskelev1.RecallRequest, legs []Leg, now time.Time) fusion.Options {
-	options := fusion.Options{Method: s.method, K: s.k, Alpha: s.alpha, Sort: req.GetSortBy(), ExactBonus: s.bonus, Limit: defaultLimit}
+	options := fusion.Options{Method: s.method, Model: s.model, K: s.k, Alpha: s.alpha, Sort: req.GetSortBy(), ExactBonus: s.bonus, Limit: defaultLimit}
 	overrideInt(&options.Limit, req.Limit)
 	if s.recency != nil {
 		options.Recency = fusion.Recency{Weight: s.recency.GetWeight(), HalfLife: s.recency.GetHalfLife().AsDuration(), Now: now}

@@ -73,7 +73,7 @@ func TestSpans(t *testing.T) {
 					t.Fatal(err)
 				}
 				tel, config := process.Service("fuser"), gateway.DefaultConfig()
-				config.Legs = gateway.DefaultLegs(nil)
+				config.Legs, config.Fusion.Method = gateway.DefaultLegs(nil), "rrf"
 				if x.edit != nil {
 					x.edit(&config)
 				}

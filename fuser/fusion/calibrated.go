@@ -1,0 +1,172 @@
+package fusion
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// The calibrated fusion works like this:
+//
+//  1. Describe each memory by what every leg said about it, and how sure the leg was (features.go).
+//  2. Let the model turn that into log-odds, a share for each leg (model.go). A leg's weight multiplies its share.
+//  3. A leg that the model has never seen adds weight × unseenPlaces / (unseenPlaces - 1 + rank): 1 for its first, so that its
+//     odds grow by e.
+//  4. If only one list of a namespace has hits, give its log-odds out in the list's own order.
+//  5. The prior and the entity boost multiply the odds. The score is the probability.
+
+const (
+	// unseenPlaces is how slowly the votes of a leg that the model has never seen fall with the rank.
+	unseenPlaces = 3
+	// usualPrior is the prior of a memory with the usual importance, 0.5. It leaves the odds as they are.
+	usualPrior = priorBase + priorPerUnit/2
+	// step keeps apart what has to be in a list's order.
+	step = 1e-6
+)
+
+// calibrate scores all documents.
+func (m *merge) calibrate() {
+	m.describe()
+	at := m.at
+	m.unseen = append(m.unseen[:0], make([]float64, len(m.documents))...)
+	for _, l := range m.order {
+		list := &m.lists[l]
+		if m.roles[l] == unknown {
+			for h := range list.Hits {
+				m.unseen[at[h]] += unseenVote(list, h+1)
+			}
+		}
+		at = at[len(list.Hits):]
+	}
+	for d := range m.documents {
+		m.documents[d].score = m.evidence(int32(d)) + m.unseen[d]
+	}
+	m.keepOrders()
+	for d := range m.documents {
+		document := &m.documents[d]
+		document.score = Probability(document.score + m.options.priorLogOdds(document))
+	}
+}
+
+func unseenVote(list *List, rank int) float64 {
+	return list.Weight * unseenPlaces / float64(unseenPlaces-1+rank)
+}
+
+// evidence returns the log-odds of a document by the model.
+func (m *merge) evidence(d int32) float64 {
+	by := m.shares(d)
+	sum := by[question]
+	for r := lexical; r < question; r++ {
+		sum += by[r] * m.weightOf(r, d)
+	}
+	return sum
+}
+
+// shares returns the log-odds of a document by the model, by role. What the legs say together is theirs by their votes.
+func (m *merge) shares(d int32) [roles]float64 {
+	by := m.options.model().logOdds(&m.features[d])
+	if total := float64(m.features[d][agreement]); total > 0 {
+		for r, vote := range m.votes[d] {
+			by[r] += by[together] * float64(vote) / total
+		}
+	}
+	by[together] = 0
+	return by
+}
+
+// weightOf returns the weight of the list that has a role in a document's namespace.
+func (m *merge) weightOf(r role, d int32) float64 {
+	if l := m.listOf(r, d); l >= 0 {
+		return m.lists[l].Weight
+	}
+	return 1
+}
+
+// listOf returns the list that has a role in a document's namespace, or -1.
+func (m *merge) listOf(r role, d int32) int {
+	namespace := m.lists[m.documents[d].list].Namespace
+	for l := range m.lists {
+		if m.roles[l] == r && m.lists[l].Namespace == namespace {
+			return l
+		}
+	}
+	return -1
+}
+
+// priorLogOdds returns what importance, age, exact match and entities add to the log-odds.
+func (o Options) priorLogOdds(d *document) float64 {
+	prior := d.prior * d.boost
+	if prior <= 0 {
+		return math.Inf(-1)
+	}
+	return math.Log(prior)
+}
+
+// keepOrders gives the log-odds of a list that is alone in its namespace out in the list's own order.
+func (m *merge) keepOrders() {
+	at := m.at
+	for _, l := range m.order {
+		list := &m.lists[l]
+		own := at[:len(list.Hits)]
+		at = at[len(list.Hits):]
+		alone := len(list.Hits) > 0 && !slices.ContainsFunc(m.order, func(other int) bool {
+			return other != l && m.lists[other].Namespace == list.Namespace && len(m.lists[other].Hits) > 0 && m.lists[other].Weight > 0
+		})
+		if !alone {
+			continue
+		}
+		m.sorted = m.sorted[:0]
+		for _, d := range own {
+			m.sorted = append(m.sorted, m.documents[d].score)
+		}
+		slices.SortFunc(m.sorted, func(a, b float64) int { return cmp.Compare(b, a) })
+		for i, d := range own {
+			if i > 0 {
+				m.sorted[i] = min(m.sorted[i], m.sorted[i-1]-step)
+			}
+			m.documents[d].score = m.sorted[i]
+		}
+	}
+}
+
+// explain makes the contributions of a selected document. What keepOrders and the prior changed is part of the base.
+func (m *merge) explain(d int32) {
+	document := &m.documents[d]
+	if document.first >= 0 {
+		return
+	}
+	by := m.shares(d)
+	total, said := logOdds(document.score), 0.
+	namespace := m.lists[document.list].Namespace
+	at := m.at
+	for _, l := range m.order {
+		list := &m.lists[l]
+		own := at[:len(list.Hits)]
+		at = at[len(list.Hits):]
+		if list.Namespace != namespace || m.roles[l] > unknown {
+			continue
+		}
+		c := link{list: int32(l), weight: list.Weight, next: -1}
+		if h := slices.Index(own, d); h >= 0 {
+			c.rank, c.raw = int32(h+1), list.Hits[h].Score
+		} else if i := slices.IndexFunc(list.Others, func(o Scored) bool { return o.ID == m.lists[document.list].Hits[document.hit].ID }); i >= 0 {
+			c.raw = list.Others[i].Score
+		} else if m.roles[l] == unknown || by[m.roles[l]] == 0 {
+			continue // it says nothing about the memory
+		}
+		if m.roles[l] == unknown {
+			c.value = unseenVote(list, int(c.rank))
+		} else {
+			c.value = by[m.roles[l]] * list.Weight
+		}
+		said += c.value
+		m.append(document, c)
+	}
+	document.base = total - said
+}
+
+// logOdds is the inverse of Probability, for probabilities that it returns.
+func logOdds(p float64) float64 {
+	p = min(max(p, 1e-15), 1-1e-15)
+	return math.Log(p / (1 - p))
+}
