@@ -102,6 +102,7 @@ var libraries = map[string]string{
 	"github.com/bmatcuk/doublestar/v4":          "no",
 	"github.com/pelletier/go-toml/v2":           "no",
 	"github.com/tailscale/hujson":               "no",
+	"github.com/tidwall/btree":                  "no",
 	"github.com/alecthomas/kong":                "prints usage and wrong flags to who runs a program",
 	"github.com/cenkalti/backoff/v5":            "no",
 	"github.com/coreos/go-oidc/v3":              "asks an issuer of tokens for its keys, through our client",

@@ -25,7 +25,7 @@ type Service struct {
 }
 
 const (
-	unit  = "triskele.service"
+	unit  = "triskele"
 	label = "io.github.triskele"
 )
 
@@ -44,7 +44,7 @@ func (s Service) Path() (string, error) {
 		if !filepath.IsAbs(folder) {
 			folder = filepath.Join(home, ".config")
 		}
-		return filepath.Join(folder, "systemd", "user", unit), nil
+		return filepath.Join(folder, "systemd", "user", unit+".service"), nil
 	case "darwin":
 		return filepath.Join(home, "Library", "LaunchAgents", label+".plist"), nil
 	}
