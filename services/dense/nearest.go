@@ -99,12 +99,18 @@ func (c comparison) borrows(q leg.Query) bool { return q.Borrow > 0 && c.rows.Th
 
 // lent returns the best of candidates and of those that they lend to, in the order of results.
 func (c comparison) lent(best []candidate, q leg.Query) []leg.Hit {
-	rows := make([]uint32, len(best))
+	lenders := len(keepBest(best, leg.Lenders)) // at the front now
+	rows, own := make([]uint32, len(best)), make(map[uint32]float32, len(best))
 	for i, candidate := range best {
-		rows[i] = candidate.row
+		rows[i], own[candidate.row] = candidate.row, candidate.score
 	}
 	hits := make([]leg.Hit, 0, len(rows))
-	around := leg.Surround(c.rows, c.selection, rows, q.Borrow, true)
+	around := leg.Surround(c.rows, c.selection, rows[:lenders], q.Borrow, true)
+	for _, row := range around.Others(rows) {
+		if score := fromUnits(own[row]); q.MinScore == nil || score >= *q.MinScore {
+			hits = append(hits, leg.HitAt(c.rows, row, score))
+		}
+	}
 	for i, lent := range c.lend(around, c.query) {
 		if !c.has(around.Rows[around.Wanted[i]]) || q.MinScore != nil && lent.own < *q.MinScore {
 			continue

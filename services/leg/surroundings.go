@@ -16,8 +16,9 @@ const (
 	share, decay, afterShare = 0.6, 0.7, 0.7
 )
 
-// Lenders is how many of the best hits lend, at least. Others lend too little to change what is returned.
-const Lenders = 50
+// Lenders is how many of the best memories, by their own scores, are looked at with their neighbours: these and the neighbours
+// borrow. The other hits keep their own scores: nothing near them scores much.
+const Lenders = 24
 
 // Surroundings are memories with what stands beside them in their threads: stretches of threads, one after another. A memory
 // without a thread is a stretch of its own.
@@ -114,6 +115,21 @@ func (s *Surroundings) EachLender(place int, lend func(place int, share float64)
 			lend(i, s.shares[1][j])
 		}
 	}
+}
+
+// Others returns the rows that are not wanted.
+func (s *Surroundings) Others(of []uint32) (others []uint32) {
+	wanted := make([]uint32, len(s.Wanted))
+	for i, place := range s.Wanted {
+		wanted[i] = s.Rows[place]
+	}
+	slices.Sort(wanted)
+	for _, row := range of {
+		if _, is := slices.BinarySearch(wanted, row); !is {
+			others = append(others, row)
+		}
+	}
+	return others
 }
 
 // borrowOf returns a request's multiple of what neighbours lend.

@@ -99,8 +99,15 @@ func (s *bm25) lent(q leg.Query, best []scored) []scored {
 		rows[i] = b.row
 	}
 	found, least := newTop(q.Depth, s.compare), leastOf(q)
-	for _, b := range s.lend(leg.Surround(s.rows, s.Selection, rows, q.Borrow, true)) {
+	around := leg.Surround(s.rows, s.Selection, rows[:min(len(rows), leg.Lenders)], q.Borrow, true)
+	for _, b := range s.lend(around) {
 		if b.own >= least && b.score > 0 {
+			found.add(b)
+		}
+	}
+	others := around.Others(rows)
+	for _, b := range best {
+		if slices.Contains(others, b.row) {
 			found.add(b)
 		}
 	}

@@ -1,8 +1,10 @@
 package lexical_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,6 +163,30 @@ func TestNoThreadNoChange(t *testing.T) {
 			if !slices.Equal(with.Hits, without.Hits) {
 				t.Errorf("%s: got %+v, want %+v", text, with.Hits, without.Hits)
 			}
+		}
+	})
+}
+
+// TestManyHits has one thread among 60 memories that are in none: as many hits are found as without lending.
+func TestManyHits(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		c := newCorpus(f)
+		for i := range 60 {
+			c.add(t, fmt.Sprint("alone ", i), "cello"+strings.Repeat(" boat", i), nil)
+		}
+		c.add(t, "turn", "cello and a boat and a harbour", turn("talk", 1, nil))
+		c.add(t, "next", "yes", turn("talk", 2, nil))
+		deep := func(borrow float64) []leg.Hit {
+			return search(t, f, "cello", func(q *leg.Query) { q.Borrow, q.Depth = borrow, 50 }).Hits
+		}
+		without, with := deep(0), deep(1)
+		if len(with) != 50 || !slices.IsSortedFunc(with, leg.CompareHits) {
+			t.Fatalf("got %d hits, want 50 in order", len(with))
+		}
+		with = slices.DeleteFunc(with, func(h leg.Hit) bool { return c.names[h.ID] == "next" })
+		if !slices.Equal(with, without[:len(with)]) {
+			t.Errorf("got other hits than without lending, besides the neighbour:\n%+v\n%+v", with, without)
 		}
 	})
 }
