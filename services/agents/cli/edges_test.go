@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,20 @@ func TestMistypedPathMakesNoFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "typo", "x.db")
 	got := run("", "up", "--sqlite="+path, "--listen=127.0.0.1:0")
 	if got.code != 1 || !strings.Contains(got.err, "there is no folder "+filepath.Dir(path)+": create it, or correct --sqlite") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A session survives what is no message, and everything that was asked before the end of input is answered.
+func TestMCPAnswersAllLines(t *testing.T) {
+	t.Parallel()
+	to := "--address=" + serve(t)
+	in := handshakes["2025-06-18"] + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\nnot a message\n"
+	for i := range 5 {
+		in += fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"remember","arguments":{"content":"Crane %d."}}}`, i+10, i) + "\n"
+	}
+	got := run(in, "mcp", to)
+	if got.code != 0 || strings.Count(got.out, "Remembered as ") < 5 || !strings.Contains(got.out, `"code":-32700`) {
 		t.Errorf("got %+v", got)
 	}
 }

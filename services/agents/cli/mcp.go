@@ -97,17 +97,13 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	if listener != nil {
 		return c.serve(ctx, env, listener, server, log)
 	}
-	err = server.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(env.In), Writer: unclosed{env.Out}})
+	lines := mcpserver.NewLines(env.In, env.Out, c.Timeout)
+	err = server.Run(ctx, &mcp.IOTransport{Reader: lines, Writer: lines})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
 		return nil // both end a session
 	}
 	return err
 }
-
-// unclosed wraps standard output, which must stay open.
-type unclosed struct{ io.Writer }
-
-func (unclosed) Close() error { return nil }
 
 // open opens the listener for --listen, or returns nil without it.
 func (c *mcpCmd) open(tel *telemetry.Service, log *slog.Logger) (*auth.HTTPListener, error) {

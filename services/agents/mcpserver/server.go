@@ -11,11 +11,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
@@ -54,7 +56,7 @@ func New(conn grpc.ClientConnInterface, config Config, log *slog.Logger) *mcp.Se
 		Instructions: instructions, Logger: log, Capabilities: &mcp.ServerCapabilities{},
 	})
 	s.addTools(out)
-	out.AddReceivingMiddleware(quotingLittle)
+	out.AddReceivingMiddleware(quotingLittle, continuing)
 	out.AddResourceTemplate(&mcp.ResourceTemplate{
 		Name: "memory", Title: "Memory", URITemplate: resourcePrefix + "{id}", MIMEType: "text/plain",
 		Description: "The full text of a memory, by the id that recall and list return.",
@@ -90,6 +92,21 @@ func quotingLittle(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 		}
 		return result, nil
+	}
+}
+
+// continuing makes calls part of the trace that a request's metadata names, so that an agent's trace continues into the legs.
+func continuing(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		carrier := propagation.MapCarrier{}
+		if params := req.GetParams(); params != nil && !reflect.ValueOf(params).IsNil() {
+			for _, key := range (propagation.TraceContext{}).Fields() {
+				if value, ok := params.GetMeta()[key].(string); ok {
+					carrier[key] = value
+				}
+			}
+		}
+		return next(propagation.TraceContext{}.Extract(ctx, carrier), method, req)
 	}
 }
 

@@ -1,0 +1,139 @@
+package mcpserver_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/services/agents/mcpserver"
+	"github.com/triskele/triskele/services/wiring/storetest"
+)
+
+// failing is a connection whose calls fail, and which keeps the last call's span.
+type failing struct {
+	err  error
+	span *trace.SpanContext
+}
+
+func (f failing) Invoke(ctx context.Context, _ string, _, _ any, _ ...grpc.CallOption) error {
+	if f.span != nil {
+		*f.span = trace.SpanContextFromContext(ctx)
+	}
+	return f.err
+}
+
+func (f failing) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, f.err
+}
+
+func TestAdviceIsTrue(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		code          codes.Code
+		message, want string
+	}{
+		{codes.InvalidArgument, "memory.content: must have more than white space", "Correct that"},
+		{codes.NotFound, "id: there is no such memory", "Use recall or list"},
+		{codes.Aborted, "expected_revision: the memory has changed since; read it again", "read the memory with list"},
+		{codes.Aborted, "other calls have held locks for too long; try again", "call again"},
+		{codes.FailedPrecondition, "id: the memory has been superseded already; supersede the newest one", "the same call will fail again"},
+		{codes.AlreadyExists, "idempotency_key: another memory has it", "another idempotency_key"},
+		{codes.PermissionDenied, "the token does not cover this", "tell the user"},
+		{codes.ResourceExhausted, "more than 8 calls at a time", "Wait before you call again"},
+		{codes.Canceled, "the call was cancelled", "list shows whether something was stored"},
+		{codes.DeadlineExceeded, "late", "did not answer in time"},
+		{codes.Unavailable, "connection refused", "cannot be reached"},
+		{codes.Internal, "internal error", "its log has the cause"},
+		{codes.FailedPrecondition, strings.Repeat("long ", 100), "the same call will fail again"},
+	} {
+		client := session(t, mcpserver.New(failing{err: status.Error(x.code, x.message)}, usual, storetest.Log()))
+		result, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "remember", Arguments: args{"content": "x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := result.Content[0].(*mcp.TextContent).Text
+		if !result.IsError || !strings.Contains(text, x.want) || len(text) > 250 || (strings.Contains(text, "has failed") || strings.Contains(text, "service failed")) != (x.code == codes.Internal) {
+			t.Errorf("%v: got %q, want %q in at most 250 bytes", x.code, text, x.want)
+		}
+	}
+}
+
+func TestTraceContinues(t *testing.T) {
+	t.Parallel()
+	var span trace.SpanContext
+	client := session(t, mcpserver.New(failing{errors.New("no"), &span}, usual, storetest.Log()))
+	_, err := client.CallTool(t.Context(), &mcp.CallToolParams{
+		Meta: mcp.Meta{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, Name: "recall", Arguments: args{"query": "x"},
+	})
+	if err != nil || span.TraceID().String() != "4bf92f3577b34da6a3ce929d0e0e4736" || !span.IsRemote() || !span.IsSampled() {
+		t.Errorf("got %v, %v; want the agent's trace", span, err)
+	}
+	if _, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "recall", Arguments: args{"query": "x"}}); err != nil || span.IsValid() {
+		t.Errorf("got %v, %v; want no trace", span, err)
+	}
+}
+
+func TestSpansOfTime(t *testing.T) {
+	t.Parallel()
+	a := connect(t, usual)
+	a.must("remember", args{"content": "The crane is serviced in spring.", "expires_at": "7d"})
+	if _, data := a.must("list", args{"since": "1h"}); len(memories(data)) != 1 {
+		t.Errorf("since 1h: %v", data)
+	}
+	if _, data := a.must("list", args{"before": "1h"}); len(memories(data)) != 0 {
+		t.Errorf("before 1h: %v", data)
+	}
+	if text, _, failed := a.call("list", args{"since": "yesterday"}); !failed || !strings.Contains(text, "a span such as 36h, 7d or 2w") {
+		t.Errorf("got %q", text)
+	}
+}
+
+// At the end of input, what was asked is answered first; what is never answered is waited for as long as patience lasts.
+func TestLinesEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		lines := mcpserver.NewLines(strings.NewReader(`{"id":1,"method":"a"}`+"\nnonsense\n\n"+`{"id":2,"method":"b"}`+"\n"+`{"method":"notifications/cancelled","params":{"requestId":2}}`), &out, time.Minute)
+		var got []byte
+		ended := make(chan time.Time, 1)
+		began := time.Now()
+		go func() {
+			got, _ = io.ReadAll(lines)
+			ended <- time.Now()
+		}()
+		synctest.Wait()
+		time.Sleep(time.Second)
+		select {
+		case <-ended:
+			t.Error("the input ended before its answer")
+		default:
+		}
+		if _, err := lines.Write([]byte(`{"id":1,"result":{}}` + "\n")); err != nil {
+			t.Fatal(err)
+		}
+		if at := <-ended; at.Sub(began) != time.Second {
+			t.Errorf("the input ended after %v, want 1 s", at.Sub(began))
+		}
+		if strings.Count(string(got), "\n") != 3 || strings.Contains(string(got), "nonsense") {
+			t.Errorf("got %q", got)
+		}
+		if want := `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the line is no JSON message"}}`; !strings.HasPrefix(out.String(), want) {
+			t.Errorf("got %q, want %q", out.String(), want)
+		}
+
+		began = time.Now()
+		if _, err := io.ReadAll(mcpserver.NewLines(strings.NewReader(`{"id":1,"method":"a"}`), &out, time.Minute)); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("without an answer: %v after %v, want one minute", err, time.Since(began))
+		}
+	})
+}
