@@ -14,6 +14,7 @@ import (
 
 	sdkauth "github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -120,12 +121,17 @@ func (c *mcpCmd) serve(ctx context.Context, env *Env, listener *auth.HTTPListene
 			SessionTimeout: sessionIdle, Logger: log,
 			DisableLocalhostProtection: len(c.AllowHost) > 0, // it allows only localhost; knownHost still checks
 		})
+	mux := http.NewServeMux()
 	if listener.Caller != nil {
 		server.AddReceivingMiddleware(shown)
-		handler = known(listener, handler)
+		handler = known(listener, c.Access.OIDC.Issuer != "", handler)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/mcp", http.NewCrossOriginProtection().Handler(closing(ctx, handler)))
+	if issuer := c.Access.OIDC.Issuer; issuer != "" {
+		for _, path := range []string{metadataPath, metadataPath + mcpPath} {
+			mux.Handle("GET "+path, protectedResource(issuer))
+		}
+	}
+	mux.Handle(mcpPath, http.NewCrossOriginProtection().Handler(closing(ctx, handler)))
 	web := &http.Server{Handler: c.knownHost(mux), ReadHeaderTimeout: headerTime, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	scheme := "http"
 	if c.Store.TLS.Cert != "" {
@@ -164,8 +170,48 @@ func closing(ctx context.Context, next http.Handler) http.Handler {
 	})
 }
 
+const (
+	mcpPath = "/mcp"
+	// metadataPath is where RFC 9728 has clients look for the authorization server.
+	metadataPath = "/.well-known/oauth-protected-resource"
+)
+
+// origin returns the beginning of this server's URLs, as the client named it. knownHost has checked the name.
+func origin(r *http.Request) string {
+	if r.TLS != nil {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
+// protectedResource serves the metadata of RFC 9728: which issuer's tokens are accepted, and how they are shown.
+func protectedResource(issuer string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scopes := make([]string, len(auth.Scopes))
+		for i, scope := range auth.Scopes {
+			scopes[i] = "triskele." + string(scope)
+		}
+		sdkauth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+			Resource: origin(r) + mcpPath, AuthorizationServers: []string{issuer}, ScopesSupported: scopes,
+			BearerMethodsSupported: []string{"header"}, ResourceName: "Triskele",
+		}).ServeHTTP(w, r)
+	})
+}
+
+// challenge returns the WWW-Authenticate header of a refusal. With an issuer it says where a client learns of the issuer.
+func challenge(r *http.Request, issued bool) string {
+	var params []string
+	if r.Header.Get("Authorization") != "" {
+		params = append(params, `error="invalid_token"`)
+	}
+	if issued {
+		params = append(params, fmt.Sprintf("resource_metadata=%q", origin(r)+metadataPath+mcpPath))
+	}
+	return strings.TrimSpace("Bearer " + strings.Join(params, ", "))
+}
+
 // known authenticates every request. A session belongs to its first token.
-func known(listener *auth.HTTPListener, next http.Handler) http.Handler {
+func known(listener *auth.HTTPListener, issued bool, next http.Handler) http.Handler {
 	verify := func(_ context.Context, token string, r *http.Request) (*sdkauth.TokenInfo, error) {
 		ctx := rpc.From(r)
 		caller, err := listener.Caller(ctx, token)
@@ -181,7 +227,7 @@ func known(listener *auth.HTTPListener, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("WWW-Authenticate", "Bearer") // removed once authenticated
+		w.Header().Set("WWW-Authenticate", challenge(r, issued)) // removed once authenticated
 		required.ServeHTTP(w, r)
 	})
 }

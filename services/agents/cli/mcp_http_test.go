@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/triskele/triskele/fuser/platform/auth"
 	"github.com/triskele/triskele/fuser/platform/auth/authtest"
@@ -157,6 +159,39 @@ func TestMCPListens(t *testing.T) {
 	p, _ := listen(t, "--listen=0.0.0.0:0", "--allow-remote")
 	if !strings.Contains(p.errs.String(), "OTHER MACHINES CAN REACH THIS ADDRESS") {
 		t.Errorf("no warning: %s", p.errs)
+	}
+	p.stop()
+	<-p.code
+}
+
+// A client without a token learns from the refusal where tokens are issued.
+func TestMCPNamesItsIssuer(t *testing.T) {
+	t.Parallel()
+	p, url := listen(t, "--oidc-issuer=https://issuer.example", "--oidc-audience=triskele")
+	metadata := strings.Replace(url, "/mcp", "/.well-known/oauth-protected-resource/mcp", 1)
+	for shown, want := range map[string]string{
+		"":             `Bearer resource_metadata="` + metadata + `"`,
+		"Bearer trsk_": `Bearer error="invalid_token", resource_metadata="` + metadata + `"`,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(handshakes["2025-06-18"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shown != "" {
+			req.Header.Set("Authorization", shown)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if got := resp.Header.Get("WWW-Authenticate"); resp.StatusCode != 401 || got != want {
+			t.Errorf("%q: got %s, %q; want 401, %q", shown, resp.Status, got, want)
+		}
+	}
+	got, err := oauthex.GetProtectedResourceMetadata(t.Context(), metadata, url, http.DefaultClient)
+	if err != nil || got.Resource != url || len(got.AuthorizationServers) != 1 || got.AuthorizationServers[0] != "https://issuer.example" || !slices.Contains(got.ScopesSupported, "triskele.recall") {
+		t.Errorf("got %+v, %v", got, err)
 	}
 	p.stop()
 	<-p.code
