@@ -50,7 +50,7 @@ func TestSystemd(t *testing.T) {
 	if err := s.Install(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := "systemctl --user daemon-reload\nsystemctl --user enable triskele.service\nsystemctl --user restart triskele.service\n"
+	want := "systemctl --user daemon-reload\nsystemctl --user enable triskele\nsystemctl --user restart triskele\n"
 	if got := calls(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -69,7 +69,7 @@ func TestSystemd(t *testing.T) {
 	if err := s.Uninstall(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want = "systemctl --user disable --now triskele.service\nsystemctl --user daemon-reload\n"
+	want = "systemctl --user disable --now triskele\nsystemctl --user daemon-reload\n"
 	if got := calls(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
