@@ -301,6 +301,12 @@ func TestOracle(t *testing.T) {
 func (m *image) compare(t *testing.T, q leg.Query) {
 	t.Helper()
 	got, want := m.search(t, q).Hits, m.oracle(q)
+	for i := range got {
+		if !(got[i].Matched >= 0 && got[i].Matched <= 1) {
+			t.Fatalf("%q: hit %d matches %v of the query, want 0 to 1", q.Text, i+1, got[i].Matched)
+		}
+		got[i].Matched = 0 // TestMatched has its values
+	}
 	if len(got)+len(want) > 0 && !slices.Equal(got, want) {
 		t.Fatalf("%+v: got the hits\n%+v, want\n%+v", q, got, want)
 	}
@@ -315,6 +321,28 @@ func (m *image) compare(t *testing.T, q leg.Query) {
 	for _, score := range scores {
 		if i := slices.Index(ids, score.ID); want[i].Score != score.Score {
 			t.Fatalf("%q: got the score %v alone, %v in a search", q.Text, score.Score, want[i].Score)
+		}
+	}
+}
+
+// A memory's match is the share of the query's weight in its words. Words that no memory has count in full.
+func TestMatched(t *testing.T) {
+	m := newImage(DefaultSettings())
+	w := newWriter(1, 10)
+	for _, text := range []string{"pager pin", "pager", "other"} {
+		r := w.record()
+		r.Title, r.Content, r.Keywords, r.Tags = "", text, nil, nil
+		m.put(r)
+	}
+	result := m.search(t, leg.Query{Text: "pager pin quokka", Depth: 10})
+	pager, pin, quokka := idf(3, 2), idf(3, 1), idf(3, 0)
+	all := pager + pin + quokka
+	if result.Attainable != all || result.Memories != 3 || result.Terms != 3 || len(result.Hits) != 2 {
+		t.Fatalf("attainable %v of %d memories by %d terms, %d hits, want %v, 3, 3 and 2", result.Attainable, result.Memories, result.Terms, len(result.Hits), all)
+	}
+	for i, want := range []float64{(pin + pager) / all, pager / all} {
+		if got := result.Hits[i].Matched; math.Abs(got-want) > 1e-12 {
+			t.Errorf("hit %d matches %v of the query, want %v", i+1, got, want)
 		}
 	}
 }
