@@ -83,13 +83,14 @@ byId("question").addEventListener("submit", async (event) => {
 
 function showAnswer(answer, rows) {
   const legs = answer.legs.map((leg) => leg.leg);
-  const top = Math.max(...answer.hits.map((hit) => hit.score), 1e-12);
+  const sure = answer.scoreScale === "SCORE_SCALE_PROBABILITY";
+  const top = sure ? 1 : Math.max(...answer.hits.map((hit) => hit.score), 1e-12);
   byId("answer").replaceChildren(
     answer.degraded ? el("p", { class: "message" }, answer.degradedReason) : "",
     el("p", { class: "legend" },
-      el("span", { class: "dim" }, `${answer.hits.length} ${answer.hits.length === 1 ? "hit" : "hits"} in ${ms(seconds(answer.spent))} of ${ms(seconds(answer.budget))}; a bar is a score, by what each leg adds to it:`),
+      el("span", { class: "dim" }, `${answer.hits.length} ${answer.hits.length === 1 ? "hit" : "hits"} in ${ms(seconds(answer.spent))} of ${ms(seconds(answer.budget))}; ${sure ? "a bar is the probability that the memory is relevant, by what each leg speaks for" : "a bar is a score, by what each leg adds to it"}:`),
       ...legs.filter((leg, i) => legs.indexOf(leg) === i).map((leg) => el("span", {}, swatch(leg), leg))),
-    el("ol", { class: "hits" }, ...answer.hits.map((hit) => showHit(hit, top, answer.fusion))),
+    el("ol", { class: "hits" }, ...answer.hits.map((hit) => showHit(hit, top, answer.fusion, sure))),
     answer.hits.length === 0 ? el("p", { class: "dim" }, "Searched, and found nothing.") : "",
     el("h3", {}, "What each leg did"),
     el("div", { class: "scroll" }, el("table", {}, ...table(
@@ -102,9 +103,11 @@ function showAnswer(answer, rows) {
     waterfall(rows));
 }
 
-function showHit(hit, top, fusion) {
+function showHit(hit, top, fusion, sure) {
   const memory = hit.memory;
   const title = memory && memory.title && !memory.content.startsWith(memory.title) ? memory.title : "";
+  const inFavour = (hit.contributions || []).reduce((sum, c) => sum + Math.max(c.value, 0), 0) || 1;
+  const share = (c) => (sure ? (hit.score * c.value) / inFavour : c.value / top);
   const contributions = (hit.contributions || []).toSorted((a, b) => place(a.leg) - place(b.leg));
   return el("li", { class: "hit" },
     el("span", { class: "rank" }, String(hit.rank)),
@@ -112,19 +115,26 @@ function showHit(hit, top, fusion) {
       title ? el("span", { class: "title" }, ...marked(memory.title, hit.matches && hit.matches.title)) : "",
       memory && memory.sensitive ? el("span", { class: "badge" }, "sensitive") : "",
       memory ? el("p", {}, ...marked(memory.content, hit.matches && hit.matches.content)) : el("p", { class: "dim" }, hit.id)),
-    el("div", { class: "side" }, `score ${hit.score.toFixed(5)}`,
+    el("div", { class: "side" }, sure ? relevance(hit.score) : `score ${hit.score.toFixed(5)}`,
       el("div", { class: "stack" }, ...contributions.filter((c) => c.value > 0).map((c) =>
-        el("i", { title: `${c.leg} ${c.value.toFixed(5)}`, style: { width: (100 * c.value) / top + "%", background: colour(c.leg) } })))),
+        el("i", { title: `${c.leg} ${c.value.toFixed(5)}`, style: { width: 100 * share(c) + "%", background: colour(c.leg) } })))),
     el("details", {}, el("summary", {}, "How the score comes about"),
       el("div", { class: "scroll" }, el("table", {}, ...table(
         [text("leg"), right("rank"), right("raw score"), right("weight"), right("formula"), right("adds")],
         [...contributions.map((c) => [
           [swatch(c.leg), c.leg], c.rank ? String(c.rank) : "–", Number(c.rawScore).toPrecision(4), c.weight.toFixed(2), formula(c, hit, fusion), c.value.toFixed(5),
-        ]), ["sum", "", "", "", "", contributions.reduce((sum, c) => sum + c.value, 0).toFixed(5)]]))),
+        ]), ...(sure ? [["before any leg", "", "", "", "log-odds", hit.baseLogOdds.toFixed(5)]] : []), [sure ? "log-odds" : "sum", "", "", "", "", contributions.reduce((sum, c) => sum + c.value, sure ? hit.baseLogOdds : 0).toFixed(5)]]))),
       el("p", { class: "dim" }, `${hit.id} · importance ${hit.importance.toFixed(2)} · created ${hit.createdAt.slice(0, 10)}`)));
 }
 
+// relevance says how likely a memory answers. The bounds are those of the command line.
+function relevance(probability) {
+  const percent = probability < 0.01 ? "<1" : probability > 0.99 ? ">99" : (100 * probability).toFixed(0);
+  return `${probability >= 0.5 ? "likely" : probability >= 0.04 ? "maybe" : "unlikely"}, ${percent} %`;
+}
+
 function formula(c, hit, fusion) {
+  if (fusion.method === "FUSION_METHOD_CALIBRATED") return "log-odds";
   const factor = `× ${hit.prior.toFixed(3)}` + (hit.entityBoost > 1 ? ` × ${hit.entityBoost.toFixed(2)}` : "");
   const weight = Number(c.weight.toFixed(2));
   return fusion.method === "FUSION_METHOD_RRF" ? `${weight} / (${fusion.k} + ${c.rank}) ${factor}` : `${weight} × ${c.normalizedScore.toFixed(4)} ${factor}`;

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -29,10 +30,14 @@ func (s Style) Recall(resp *triskelev1.RecallResponse, options RecallOptions) st
 			b.WriteString(s.Warn(mark+line) + "\n")
 		}
 	}
-	if len(resp.GetHits()) == 0 {
+	switch {
+	case resp.GetNothingRelevant():
+		b.WriteString("nothing relevant\n")
+		s.closest(&b, resp.GetLeftOut())
+	case len(resp.GetHits()) == 0:
 		b.WriteString("nothing found\n")
-	} else {
-		b.WriteString(s.Bold(fmt.Sprintf("%3s  %-*s  %-4s  %-10s  %s", "#", len("0.12345")+s.bar(), "score", "imp.", "created", "found by")) + "\n")
+	default:
+		b.WriteString(s.Bold(fmt.Sprintf("%3s  %-*s  %-4s  %-10s  %s", "#", columns(score(resp.GetHits()[0], resp))+s.bar(), scoreName(resp), "imp.", "created", "found by")) + "\n")
 	}
 	drawn := 0
 	for _, hit := range resp.GetHits() {
@@ -50,6 +55,42 @@ func (s Style) Recall(resp *triskelev1.RecallResponse, options RecallOptions) st
 	return b.String()
 }
 
+// closest names the best memories that were left out as unlikely.
+func (s Style) closest(b *strings.Builder, leftOut []*triskelev1.Hit) {
+	for _, hit := range leftOut {
+		text := fmt.Sprintf("unlikely, %s: %s", Percent(hit.GetScore()), Plain(headline(hit.GetMemory())))
+		b.WriteString(s.Dim(strings.TrimRight(fit(text, s.width()), " ")) + "\n")
+	}
+}
+
+// Percent writes a probability. It never rounds to certainty.
+func Percent(probability float64) string {
+	switch percent := 100 * probability; {
+	case percent < 1:
+		return "<1 %"
+	case percent > 99:
+		return ">99 %"
+	default:
+		return fmt.Sprintf("%.0f %%", percent)
+	}
+}
+
+// scoreName is the heading of the scores.
+func scoreName(resp *triskelev1.RecallResponse) string {
+	if resp.GetScoreScale() == triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY {
+		return "relevant"
+	}
+	return "score"
+}
+
+// score writes a hit's score. A probability comes with its word.
+func score(hit *triskelev1.Hit, resp *triskelev1.RecallResponse) string {
+	if resp.GetScoreScale() != triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY {
+		return fmt.Sprintf("%-7.5f", hit.GetScore())
+	}
+	return fmt.Sprintf("%-8s %5s", client.Relevance(hit.GetScore()), Percent(hit.GetScore()))
+}
+
 func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.RecallResponse, explain bool) {
 	var legs []string
 	for _, c := range hit.GetContributions() {
@@ -60,10 +101,10 @@ func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.Rec
 	if hit.RerankScore != nil {
 		legs = append(legs, fmt.Sprintf("fused %d, reranked", hit.GetFusedRank()))
 	}
-	figures := fmt.Sprintf("  %-7.5f%s  %4.2f  %s  ", hit.GetScore(), s.scoreBar(hit, resp), hit.GetImportance(), hit.GetCreatedAt().AsTime().Format("2006-01-02"))
+	figures := fmt.Sprintf("  %s%s  %4.2f  %s  ", score(hit, resp), s.scoreBar(hit, resp), hit.GetImportance(), hit.GetCreatedAt().AsTime().Format("2006-01-02"))
 	const indent = 5
 	found := strings.Join(legs, ", ")
-	if room := s.width() - len("  1  0.12345  0.50  2006-01-02  ") - s.bar(); columns(found) > room {
+	if room := s.width() - len("  1    0.50  2006-01-02  ") - columns(score(hit, resp)) - s.bar(); columns(found) > room {
 		found = "\n" + strings.Repeat(" ", indent) + strings.Join(wrap(found, s.width()-indent, 0), "\n"+strings.Repeat(" ", indent))
 		figures = strings.TrimRight(figures, " ")
 	}
@@ -106,13 +147,16 @@ func (s Style) bar() int {
 	return min(s.width()/10, 12) + 1
 }
 
-// scoreBar draws a score as a share of the best score in the answer.
+// scoreBar draws a probability, or another score as a share of the best score in the answer.
 func (s Style) scoreBar(hit *triskelev1.Hit, resp *triskelev1.RecallResponse) string {
 	width := s.bar() - 1
 	if width <= 0 {
 		return ""
 	}
 	best := 0.0
+	if resp.GetScoreScale() == triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY {
+		best = 1
+	}
 	for _, other := range resp.GetHits() {
 		best = max(best, other.GetScore())
 	}
@@ -141,21 +185,11 @@ func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *trisk
 	if hit.RerankScore != nil || len(hit.GetDuplicates()) > 0 {
 		width = max(width, len("reranked"))
 	}
-	sum := 0.0
-	for _, c := range hit.GetContributions() {
-		term := fmt.Sprintf("%.2f / (%g + %d)", c.GetWeight(), fusion.GetK(), c.GetRank())
-		if fusion.GetMethod() != triskelev1.FusionMethod_FUSION_METHOD_RRF {
-			term = fmt.Sprintf("%.2f × %.4f", c.GetWeight(), c.GetNormalizedScore())
-		}
-		sum += c.GetValue()
-		boost := ""
-		if hit.GetEntityBoost() > 1 {
-			boost = fmt.Sprintf(" × %.2f", hit.GetEntityBoost())
-		}
-		fmt.Fprintf(b, "%s%-*s  %s × %.3f%s = %.5f  %s\n", pad, width, Plain(c.GetLeg()), fit(term, 16), hit.GetPrior(), boost, c.GetValue(),
-			s.Dim(fmt.Sprintf("%s %.4g", scoreKind(c.GetScoreKind()), c.GetRawScore())))
+	if fusion.GetMethod() == triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED {
+		s.logOdds(b, hit, max(width, len("before")), pad)
+	} else {
+		s.sum(b, hit, fusion, width, pad)
 	}
-	fmt.Fprintf(b, "%s%-*s  %s   %5s = %.5f\n", pad, width, "sum", fit("", 16), "", sum)
 	if words := matched(hit); len(words) > 0 {
 		fmt.Fprintf(b, "%s%-*s  %s\n", pad, width, "words", strings.Join(words, ", "))
 	}
@@ -310,4 +344,38 @@ func Count(n int64, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// sum shows the contributions that add up to a score.
+func (s Style) sum(b *strings.Builder, hit *triskelev1.Hit, fusion *triskelev1.Fusion, width int, pad string) {
+	sum := 0.0
+	for _, c := range hit.GetContributions() {
+		term := fmt.Sprintf("%.2f / (%g + %d)", c.GetWeight(), fusion.GetK(), c.GetRank())
+		if fusion.GetMethod() != triskelev1.FusionMethod_FUSION_METHOD_RRF {
+			term = fmt.Sprintf("%.2f × %.4f", c.GetWeight(), c.GetNormalizedScore())
+		}
+		sum += c.GetValue()
+		boost := ""
+		if hit.GetEntityBoost() > 1 {
+			boost = fmt.Sprintf(" × %.2f", hit.GetEntityBoost())
+		}
+		fmt.Fprintf(b, "%s%-*s  %s × %.3f%s = %.5f  %s\n", pad, width, Plain(c.GetLeg()), fit(term, 16), hit.GetPrior(), boost, c.GetValue(),
+			s.Dim(fmt.Sprintf("%s %.4g", scoreKind(c.GetScoreKind()), c.GetRawScore())))
+	}
+	fmt.Fprintf(b, "%s%-*s  %s   %5s = %.5f\n", pad, width, "sum", fit("", 16), "", sum)
+}
+
+// logOdds shows the log-odds that add up to those of a probability.
+func (s Style) logOdds(b *strings.Builder, hit *triskelev1.Hit, width int, pad string) {
+	sum := hit.GetBaseLogOdds()
+	fmt.Fprintf(b, "%s%-*s  %+6.2f  %s\n", pad, width, "before", sum, s.Dim("the query, the namespace and importance"))
+	for _, c := range hit.GetContributions() {
+		said := "not in its list"
+		if c.GetRank() > 0 || c.GetRawScore() != 0 {
+			said = fmt.Sprintf("%s %.4g", scoreKind(c.GetScoreKind()), c.GetRawScore())
+		}
+		sum += c.GetValue()
+		fmt.Fprintf(b, "%s%-*s  %+6.2f  %s\n", pad, width, Plain(c.GetLeg()), c.GetValue(), s.Dim(said))
+	}
+	fmt.Fprintf(b, "%s%-*s  %+6.2f  %s\n", pad, width, "odds", sum, s.Dim("log-odds: "+Percent(hit.GetScore())))
 }
