@@ -2,11 +2,11 @@ package client
 
 import triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 
-// Probabilities of relevance, on SCORE_SCALE_PROBABILITY. From Likely on a memory more likely answers than not. Below Maybe it
-// is rather noise: at most one in twenty questions that a store does not answer has a memory above it.
+// Probabilities of relevance, on SCORE_SCALE_PROBABILITY. From Likely on a memory more likely answers than not. Maybe is where
+// terse stores divide: below it is noise, and at most one in twenty prompts that a store does not answer has a memory above it.
 const (
 	Likely = 0.5
-	Maybe  = 0.2
+	Maybe  = 0.04
 )
 
 // Relevance names a probability of relevance: likely, maybe or unlikely.

@@ -26,16 +26,16 @@ import (
 )
 
 type hookCmd struct {
-	Within        time.Duration `help:"Exit at the latest this long after the start." default:"300ms" env:"TRISKELE_HOOK_WITHIN"`
-	MaxTokens     int           `help:"Maximum number of tokens to print, estimated." default:"600" env:"TRISKELE_HOOK_MAX_TOKENS"`
-	MinSimilarity float64       `help:"Minimum cosine similarity of a memory and the prompt, unless they share words. The default suits the built-in embedder." default:"0.18" env:"TRISKELE_HOOK_MIN_SIMILARITY"`
-	Sensitive     bool          `help:"Also print sensitive memories."`
-	Capture       bool          `help:"Store what was said when the agent has answered." default:"true" negatable:"" env:"TRISKELE_CAPTURE"`
-	Format        string        `help:"Output format: json as the calling agent expects it, or text." enum:"json,text" default:"json"`
-	Why           bool          `help:"Print the reason to standard error if nothing is printed."`
-	Detached      bool          `help:"Store what was said, as the process that the hook leaves behind." hidden:""`
-	Namespace     []string      `short:"n" help:"Namespaces to search. What was said goes into the first." default:"default" env:"TRISKELE_NAMESPACE"`
-	Store         storeFlags    `embed:""`
+	Within    time.Duration `help:"Exit at the latest this long after the start." default:"300ms" env:"TRISKELE_HOOK_WITHIN"`
+	MaxTokens int           `help:"Maximum number of tokens to print, estimated." default:"600" env:"TRISKELE_HOOK_MAX_TOKENS"`
+	MinScore  float64       `help:"Minimum probability that a memory is relevant to the prompt, 0 to 1." default:"0.04" env:"TRISKELE_HOOK_MIN_SCORE"`
+	Sensitive bool          `help:"Also print sensitive memories."`
+	Capture   bool          `help:"Store what was said when the agent has answered." default:"true" negatable:"" env:"TRISKELE_CAPTURE"`
+	Format    string        `help:"Output format: json as the calling agent expects it, or text." enum:"json,text" default:"json"`
+	Why       bool          `help:"Print the reason to standard error if nothing is printed."`
+	Detached  bool          `help:"Store what was said, as the process that the hook leaves behind." hidden:""`
+	Namespace []string      `short:"n" help:"Namespaces to search. What was said goes into the first." default:"default" env:"TRISKELE_NAMESPACE"`
+	Store     storeFlags    `embed:""`
 }
 
 // Help is shown below the flags.
@@ -51,6 +51,8 @@ func (c *hookCmd) Validate() error {
 		return errors.New("--within must be more than 0")
 	case c.MaxTokens < 1:
 		return errors.New("--max-tokens must be 1 or more")
+	case !(c.MinScore >= 0 && c.MinScore <= 1):
+		return errors.New("--min-score must be from 0 to 1")
 	}
 	return nil
 }
@@ -65,7 +67,7 @@ const (
 // Run never fails: agents treat a failed hook as a veto on the prompt.
 func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 	config := hook.Config{
-		Namespaces: c.Namespace, MaxTokens: c.MaxTokens, MinSimilarity: c.MinSimilarity, Sensitive: c.Sensitive, Text: c.Format == "text",
+		Namespaces: c.Namespace, MaxTokens: c.MaxTokens, MinScore: c.MinScore, Sensitive: c.Sensitive, Text: c.Format == "text",
 		Begin: func(ctx context.Context, s hook.Session) ([]*triskelev1.Hit, error) {
 			conn, err := c.connect(ctx, env)
 			if err != nil {

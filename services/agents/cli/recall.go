@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/briefing"
 	"github.com/triskele/triskele/services/agents/internal/render"
@@ -32,7 +33,8 @@ type recallCmd struct {
 	Quorum       int32              `help:"Answer as soon as this many legs have answered, if the others cannot change which memories are found." placeholder:"LEGS" group:"Legs and time:"`
 	Weight       map[string]float64 `help:"Weight of a leg." placeholder:"LEG=WEIGHT" group:"Ranking:"`
 	Quota        map[string]int32   `help:"Minimum number of memories from a leg." placeholder:"LEG=N" group:"Ranking:"`
-	Fusion       string             `help:"How to merge the legs' lists: rrf, convex or dbsf; the namespace's policy or rrf if not given." enum:",rrf,convex,dbsf" default:"" placeholder:"METHOD" group:"Ranking:"`
+	Fusion       string             `help:"How to merge the legs' lists: calibrated, rrf, convex or dbsf; the namespace's policy if not given." enum:",calibrated,rrf,convex,dbsf" default:"" placeholder:"METHOD" group:"Ranking:"`
+	All          bool               `help:"Also print memories that are unlikely to be relevant." group:"Ranking:"`
 	K            *float64           `help:"Rank constant of rrf." group:"Ranking:"`
 	Alpha        *float64           `help:"Weight of the dense leg in convex, 0 to 1; the lexical leg gets the rest." group:"Ranking:"`
 	Rerank       bool               `help:"Reorder the best memories with the gateway's reranker." group:"Ranking:"`
@@ -45,6 +47,9 @@ type recallCmd struct {
 	JSON         bool               `help:"Print the server's answer as JSON."`
 	Gateway      gatewayFlags       `embed:""`
 }
+
+// leftOut is how many memories below the cut are counted and named.
+const leftOut = 3
 
 var missPolicies = map[string]triskelev1.MissPolicy{
 	"answer": triskelev1.MissPolicy_MISS_POLICY_ANSWER, "fail": triskelev1.MissPolicy_MISS_POLICY_FAIL,
@@ -59,7 +64,7 @@ func (c *recallCmd) Validate() error {
 		return fmt.Errorf("--max-tokens must be 1 or more")
 	case c.MaxTokens > 0 && (c.IDsOnly || c.Trace):
 		return fmt.Errorf("--max-tokens prints text only: not with --ids-only or --trace")
-	case c.K != nil && c.Fusion != "" && c.Fusion != "rrf":
+	case c.K != nil && c.Fusion != "rrf":
 		return fmt.Errorf("--k belongs to --fusion rrf")
 	case c.Alpha != nil && c.Fusion != "convex":
 		return fmt.Errorf("--alpha belongs to --fusion convex")
@@ -82,10 +87,14 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 		}[c.Sort],
 		Fusion: &triskelev1.Fusion{K: c.K, Alpha: c.Alpha, Method: map[string]triskelev1.FusionMethod{
 			"rrf": triskelev1.FusionMethod_FUSION_METHOD_RRF, "convex": triskelev1.FusionMethod_FUSION_METHOD_CONVEX, "dbsf": triskelev1.FusionMethod_FUSION_METHOD_DBSF,
+			"calibrated": triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED,
 		}[c.Fusion]},
 		OnError: missPolicies[c.OnError], OnTimeout: missPolicies[c.OnTimeout], Quorum: c.Quorum,
 		AtLeast: c.AtLeast, RequiredLegs: c.Require, Fresh: c.Fresh, Surroundings: c.Surroundings, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
 		Explain: c.Explain || !c.JSON, // the table names the legs that found a memory
+	}
+	if !c.All && c.Sort != "recency" {
+		req.MinScore, req.ReturnLeftOut = client.Relevant(), leftOut
 	}
 	if c.AsOf.Set() {
 		req.AsOf = timestamppb.New(c.AsOf.Ago(now))

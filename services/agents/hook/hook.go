@@ -2,8 +2,8 @@
 // Config.Said: see session.go. The process for the event of a prompt is:
 //
 //  1. Read the event, in the JSON of whichever agent sent it, and take the query from its prompt.
-//  2. Recall a few candidates through the gateway, with explain.
-//  3. Keep the relevant ones: a high cosine similarity, or enough of the prompt's words. Drop sensitive ones.
+//  2. Recall through the gateway what is relevant with a minimum probability.
+//  3. Drop sensitive memories.
 //  4. Write the rest as a briefing, wrapped in the JSON that the agent expects.
 //
 // A hook must not disturb the agent. So it prints nothing unless it is in time and has something relevant.
@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -29,11 +28,11 @@ const candidates = 20
 
 // Config says how to answer.
 type Config struct {
-	Namespaces    []string
-	MaxTokens     int     // of the answer, estimated
-	MinSimilarity float64 // the cosine from which on a hit is relevant
-	Sensitive     bool    // include sensitive memories
-	Text          bool    // answer with plain text instead of the agent's JSON
+	Namespaces []string
+	MaxTokens  int     // of the answer, estimated
+	MinScore   float64 // probability from which on a hit is relevant
+	Sensitive  bool    // include sensitive memories
+	Text       bool    // answer with plain text instead of the agent's JSON
 
 	// Begin returns the memories for the start of a session, best first. Nil ignores these events.
 	Begin func(context.Context, Session) ([]*triskelev1.Hit, error)
@@ -53,6 +52,7 @@ var (
 	errLate       = fmt.Errorf("%w does not answer in time", ErrService)
 	errNothing    = errors.New("nothing was found")
 	errIrrelevant = errors.New("no memory found is relevant to the prompt")
+	errScale      = errors.New("the gateway's fusion gives no probabilities, which the hook needs")
 )
 
 // Answer reads an event and returns the bytes to print. ctx must have a deadline, and Answer returns at the deadline at the
@@ -109,49 +109,31 @@ func (e event) prompted(ctx context.Context, open func(context.Context) (Recalle
 	left := time.Until(deadline)
 	limit := int32(candidates)
 	resp, err := recaller.Recall(ctx, &triskelev1.RecallRequest{
-		Namespaces: config.Namespaces, Query: query, Limit: &limit, Explain: true,
-		Budget: durationpb.New(max(time.Millisecond, left*8/10)), // the rest is for the network
+		Namespaces: config.Namespaces, Query: query, Limit: &limit,
+		Fusion:   &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED},
+		MinScore: &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Value: config.MinScore},
+		Budget:   durationpb.New(max(time.Millisecond, left*8/10)), // the rest is for the network
 	})
 	if err != nil {
 		return nil, failure(err)
 	}
-	if len(resp.GetHits()) == 0 {
+	switch {
+	case resp.GetMinScoreIgnored() != "":
+		return nil, errScale
+	case resp.GetNothingRelevant():
+		return nil, errIrrelevant
+	case len(resp.GetHits()) == 0:
 		return nil, errNothing
 	}
 	if !slices.ContainsFunc(resp.GetHits(), func(h *triskelev1.Hit) bool { return h.GetMemory() != nil }) {
 		return nil, errContents
 	}
-	words := len(strings.Fields(query))
 	kept := resp.GetHits()[:0]
 	for _, hit := range resp.GetHits() {
-		if (config.Sensitive || !hit.GetMemory().GetSensitive()) && relevant(hit, words, config.MinSimilarity) {
+		if config.Sensitive || !hit.GetMemory().GetSensitive() {
 			kept = append(kept, hit)
 		}
 	}
 	resp.Hits = kept
 	return e.brief(resp, config, errIrrelevant)
-}
-
-// relevant reports whether a hit is worth a model's attention. The rank cannot decide that: some hit is always first. A hit is
-// relevant if its cosine similarity to the prompt is at least similarity. It is also relevant if it matches at least two words,
-// and at least half as many as the prompt has.
-func relevant(hit *triskelev1.Hit, words int, similarity float64) bool {
-	for _, c := range hit.GetContributions() {
-		if c.GetScoreKind() == triskelev1.ScoreKind_SCORE_KIND_COSINE && c.GetRawScore() >= similarity {
-			return true
-		}
-	}
-	matched := map[string]bool{}
-	collect(matched, hit.GetMemory().GetTitle(), hit.GetMatches().GetTitle())
-	collect(matched, hit.GetMemory().GetContent(), hit.GetMatches().GetContent())
-	return len(matched) >= 2 && 2*len(matched) >= words
-}
-
-// collect adds the words in the given ranges of a text.
-func collect(to map[string]bool, text string, ranges []*triskelev1.TextRange) {
-	for _, r := range ranges {
-		if from, end := int(r.GetStart()), int(r.GetEnd()); 0 <= from && from < end && end <= len(text) {
-			to[strings.ToLower(text[from:end])] = true
-		}
-	}
 }

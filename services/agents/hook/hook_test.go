@@ -34,31 +34,32 @@ func opened(r recalls) func(context.Context) (hook.Recaller, error) {
 	return func(context.Context) (hook.Recaller, error) { return r, nil }
 }
 
-// found is a hit with the given cosine to the prompt.
-func found(content string, cosine float64) *triskelev1.Hit {
+// found is a hit that is relevant with a probability.
+func found(content string, probability float64) *triskelev1.Hit {
 	return &triskelev1.Hit{
-		Memory:        &triskelev1.Memory{Content: content, CreatedAt: timestamppb.New(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))},
-		Contributions: []*triskelev1.Contribution{{Leg: "dense", Rank: 1, RawScore: cosine, ScoreKind: triskelev1.ScoreKind_SCORE_KIND_COSINE}},
+		Score:  probability,
+		Memory: &triskelev1.Memory{Content: content, CreatedAt: timestamppb.New(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))},
 	}
 }
 
-// with marks where words are in a hit's content.
-func with(hit *triskelev1.Hit, words ...string) *triskelev1.Hit {
-	hit.Matches = &triskelev1.Matches{}
-	for _, word := range words {
-		at := int32(strings.Index(hit.GetMemory().GetContent(), word))
-		hit.Matches.Content = append(hit.Matches.Content, &triskelev1.TextRange{Start: at, End: at + int32(len(word))})
-	}
-	return hit
-}
-
+// answering is a gateway that found the hits.
 func answering(hits ...*triskelev1.Hit) recalls {
-	return func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
-		return &triskelev1.RecallResponse{Hits: hits}, nil
+	return func(_ context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+		if req.GetMinScore().GetScale() != triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY {
+			return nil, errors.New("the hook must cut by probability")
+		}
+		resp := &triskelev1.RecallResponse{}
+		for _, hit := range hits {
+			if hit.GetScore() >= req.GetMinScore().GetValue() {
+				resp.Hits = append(resp.Hits, hit)
+			}
+		}
+		resp.NothingRelevant = len(hits) > len(resp.Hits) && len(resp.Hits) == 0
+		return resp, nil
 	}
 }
 
-var usual = hook.Config{Namespaces: []string{"default"}, MaxTokens: 600, MinSimilarity: 0.18}
+var usual = hook.Config{Namespaces: []string{"default"}, MaxTokens: 600, MinScore: 0.04}
 
 // ask has a prompt answered in plenty of time.
 func ask(t *testing.T, event string, r recalls, config hook.Config) (string, error) {
@@ -132,20 +133,21 @@ func TestSilence(t *testing.T) {
 		"no prompt":                {`{"hook_event_name":"UserPromptSubmit"}`, near, "no prompt"},
 		"a start that is ignored":  {`{"hook_event_name":"SessionStart"}`, near, "nothing to do"},
 		"an end that is ignored":   {`{"hook_event_name":"SessionEnd","transcript_path":"/t"}`, near, "nothing to do"},
-		"no contents":              {crane, answering(&triskelev1.Hit{Id: "x"}), "could not read"},
+		"no contents":              {crane, answering(&triskelev1.Hit{Id: "x", Score: .5}), "could not read"},
 		"a gateway that is busy":   {crane, failing(codes.ResourceExhausted), "too much to do"},
 		"an empty prompt":          {`{"prompt":" \n"}`, near, "no prompt"},
 		"a command":                {`{"prompt":"/compact now"}`, near, "command"},
 		"nothing found":            {crane, answering(), "nothing"},
-		"unlike":                   {crane, answering(found("Tea at four.", .1)), "relevant"},
-		"one word in common":       {crane, answering(with(found("The crane driver is ill.", .1), "crane")), "relevant"},
-		"few of many words":        {`{"prompt":"when is the crane serviced, and by whom, and who pays for all of it"}`, answering(with(found("crane serviced", .1), "crane", "serviced")), "relevant"},
-		"a secret":                 {crane, answering(secret), "relevant"},
-		"no room":                  {crane, answering(found(strings.Repeat("longwordsonly", 5000), .5)), ""},
-		"a gateway that is down":   {crane, failing(codes.Unavailable), "the memory service is down: no"},
-		"a gateway that is slow":   {crane, failing(codes.DeadlineExceeded), "the memory service does not answer in time"},
-		"a bad request":            {crane, failing(codes.InvalidArgument), "no"},
-		"a panic":                  {crane, func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) { panic("oh") }, "panic"},
+		"unlike":                   {crane, answering(found("Tea at four.", .01)), "relevant"},
+		"ranks, no probabilities": {crane, func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+			return &triskelev1.RecallResponse{Hits: []*triskelev1.Hit{found("Tea at four.", .9)}, MinScoreIgnored: "the scores are on another scale"}, nil
+		}, "probabilities"},
+		"a secret":               {crane, answering(secret), "relevant"},
+		"no room":                {crane, answering(found(strings.Repeat("longwordsonly", 5000), .5)), ""},
+		"a gateway that is down": {crane, failing(codes.Unavailable), "the memory service is down: no"},
+		"a gateway that is slow": {crane, failing(codes.DeadlineExceeded), "the memory service does not answer in time"},
+		"a bad request":          {crane, failing(codes.InvalidArgument), "no"},
+		"a panic":                {crane, func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) { panic("oh") }, "panic"},
 	} {
 		config := usual
 		if name == "no room" {
@@ -171,11 +173,9 @@ func TestRelevance(t *testing.T) {
 		hit    *triskelev1.Hit
 		config hook.Config
 	}{
-		"like the prompt":               {found("Maintenance of lifting gear.", .18), usual},
-		"words in common":               {with(found("The crane is serviced in spring.", 0), "crane", "serviced"), usual},
-		"a secret that may be told":     {secret, config},
-		"a path is not a command":       {with(found("see /etc/hosts", .5), "etc"), usual},
-		"words of a sensitive one only": {with(secret, "vault", "opens"), config},
+		"like the prompt":           {found("Maintenance of lifting gear.", .1), usual},
+		"a secret that may be told": {secret, config},
+		"a path is not a command":   {found("see /etc/hosts", .5), usual},
 	} {
 		prompt := "when crane serviced"
 		if strings.Contains(name, "path") {

@@ -72,7 +72,7 @@ func TestTrouble(t *testing.T) {
 			select {}
 		}, "does not answer in time"},
 		"nothing":    {crane, answering(), ""},
-		"irrelevant": {crane, answering(found("Tea at four.", .1)), ""},
+		"irrelevant": {crane, answering(found("Tea at four.", .01)), ""},
 		"a command":  {`{"session_id":"s","prompt":"/clear"}`, nil, ""},
 	} {
 		var session hook.Session

@@ -1,0 +1,134 @@
+package hook_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/proto/client"
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/embed/static"
+	"github.com/triskele/triskele/services/wiring/standalone"
+	"github.com/triskele/triskele/services/wiring/storetest"
+)
+
+// everyday is a store of one-line memories with prompts: the line of the memory that answers, from 1 and 0 for none.
+type everyday struct {
+	name     string
+	memories []string
+	prompts  []prompt
+}
+
+type prompt struct {
+	line int
+	text string
+}
+
+// everydayStores reads testdata/everyday: a line for each memory, an empty line, and a line for each prompt, with the number of the
+// memory that answers it, or -, before a tab. The model never learned from them.
+func everydayStores(t *testing.T) []everyday {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "everyday", "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stores: %v", err)
+	}
+	stores := make([]everyday, len(files))
+	for i, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		memories, prompts, _ := strings.Cut(strings.TrimSpace(string(text)), "\n\n")
+		stores[i] = everyday{name: strings.TrimSuffix(filepath.Base(file), ".txt"), memories: strings.Split(memories, "\n")}
+		for _, line := range strings.Split(prompts, "\n") {
+			number, text, found := strings.Cut(line, "\t")
+			at, err := strconv.Atoi(number)
+			if !found || err != nil && number != "-" || at > len(stores[i].memories) {
+				t.Fatalf("%s: prompt %q", file, line)
+			}
+			stores[i].prompts = append(stores[i].prompts, prompt{at, text})
+		}
+	}
+	return stores
+}
+
+// TestEverydayStores holds the cut between what answers and what does not, in terse stores: at least 85 % of the prompts with an
+// answer get it, and at most 5 % of the others get anything.
+func TestEverydayStores(t *testing.T) {
+	embedder, err := static.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := telemetry.Start(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	system, err := standalone.Start(context.Background(), standalone.Config{SQLite: filepath.Join(t.TempDir(), "test.db"), Embedder: embedder, Gateway: gateway.DefaultConfig()}, process, storetest.Log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = system.Close() })
+	c := client.New(system.Conn)
+	stores := everydayStores(t)
+	for _, store := range stores {
+		var batch []*triskelev1.Memory
+		for _, text := range store.memories {
+			batch = append(batch, &triskelev1.Memory{Namespace: store.name, Content: text})
+		}
+		if _, err := c.Import(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.WaitIndexed(t.Context(), store.name, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(namespace, text string) []*triskelev1.Hit {
+		t.Helper()
+		resp, err := c.Recalls.Recall(t.Context(), &triskelev1.RecallRequest{
+			Namespaces: []string{namespace}, Query: text, MinScore: client.Relevant(), ReturnLeftOut: 1,
+			Fusion: &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.GetMinScoreIgnored() != "" || resp.GetNothingRelevant() && len(resp.GetLeftOut()) != 1 {
+			t.Fatalf("%q: min_score ignored because %q, %d left out, want it applied and the best left out", text, resp.GetMinScoreIgnored(), len(resp.GetLeftOut()))
+		}
+		return resp.GetHits()
+	}
+	var answerable, answered, other, said int
+	for i, store := range stores {
+		next := stores[(i+1)%len(stores)].name
+		for _, p := range store.prompts {
+			hits := ask(store.name, p.text)
+			if p.line == 0 {
+				if other++; len(hits) > 0 {
+					said++
+					t.Logf("%s: %q has no answer, got %q with %.2f", store.name, p.text, hits[0].GetMemory().GetContent(), hits[0].GetScore())
+				}
+				continue
+			}
+			if answerable++; len(hits) > 0 && hits[0].GetMemory().GetContent() == store.memories[p.line-1] {
+				answered++
+			} else {
+				t.Logf("%s: %q got %d hits, want %q first", store.name, p.text, len(hits), store.memories[p.line-1])
+			}
+			if other++; len(ask(next, p.text)) > 0 {
+				said++
+				t.Logf("%s: %q has no answer there", next, p.text)
+			}
+		}
+	}
+	t.Logf("%d of %d prompts got their answers, %d of %d others got something", answered, answerable, said, other)
+	if answered*100 < 85*answerable {
+		t.Errorf("%d of %d prompts got their answers, want at least 85 %%", answered, answerable)
+	}
+	if said*100 > 5*other {
+		t.Errorf("%d of %d prompts without an answer got something, want at most 5 %%", said, other)
+	}
+}
