@@ -6,7 +6,7 @@ import triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 // terse stores divide: below it is noise, and at most one in twenty prompts that a store does not answer has a memory above it.
 const (
 	Likely = 0.5
-	Maybe  = 0.04
+	Maybe  = 0.03
 )
 
 // Relevance names a probability of relevance: likely, maybe or unlikely.

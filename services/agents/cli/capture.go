@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -71,11 +72,17 @@ func captured(ctx context.Context, env *Env, store storeFlags, session capture.S
 		return capture.Report{}, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	return session.Run(ctx, turns{conn})
+	return session.Run(ctx, turns{conn, store.Address == ""})
 }
 
+// indexTime bounds the wait for the indexes of a database that no other process brings up to date.
+const indexTime = 10 * time.Second
+
 // turns hides the call options of the gateway's client.
-type turns struct{ conn grpc.ClientConnInterface }
+type turns struct {
+	conn  grpc.ClientConnInterface
+	alone bool // the indexes are brought up to date by this process only
+}
 
 // Get implements capture.Store.
 func (t turns) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskelev1.GetResponse, error) {
@@ -89,6 +96,12 @@ func (t turns) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*tris
 
 // Import implements capture.Store.
 func (t turns) Import(ctx context.Context, memories []*triskelev1.Memory) error {
-	_, err := client.New(t.conn).Import(ctx, memories)
-	return err
+	c := client.New(t.conn)
+	if _, err := c.Import(ctx, memories); err != nil || !t.alone {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, indexTime)
+	defer cancel()
+	_ = c.WaitIndexed(ctx, memories[0].GetNamespace(), nil) // what is not indexed is stored, and found by its words
+	return nil
 }

@@ -59,7 +59,7 @@ func answering(hits ...*triskelev1.Hit) recalls {
 	}
 }
 
-var usual = hook.Config{Namespaces: []string{"default"}, MaxTokens: 600, MinScore: 0.04}
+var usual = hook.Config{Namespaces: []string{"default"}, MaxTokens: 600, MinScore: 0.03}
 
 // ask has a prompt answered in plenty of time.
 func ask(t *testing.T, event string, r recalls, config hook.Config) (string, error) {
