@@ -103,8 +103,12 @@ docs: ## Write the documentation as HTML into out/docs, to be read without a ser
 five-minutes: ## Clone, build with empty caches, start, and recall over MCP as a new user would, and write docs/start-transcript.md
 	go run ./tests/fiveminutes
 
+.PHONY: test-python
+test-python: ## Install the Python client's wheel into a clean environment and test it against gateways that run (Python 3.10 with venv, PyPI, openssl)
+	tests/clients/python.sh
+
 .PHONY: try-clients
-try-clients: ## Generate the Python and TypeScript clients and recall with each, as docs/clients.md says (npm, Debian's packages)
+try-clients: ## Generate the TypeScript client and recall with it, as docs/clients.md says (npm)
 	tests/clients/try.sh
 
 .PHONY: test-pgbouncer
@@ -264,7 +268,7 @@ train-fusion: $(PYTHON) ## Train the calibrated fusion from scratch and judge it
 	OPENBLAS_NUM_THREADS=1 $(PYTHON) tests/lab/calibrate/train.py --features $(FUSION)/features --model fuser/fusion/model.json --without $(FUSION)/without --card docs/fusion
 
 .PHONY: generate
-generate: reference ## Write the Go code of proto/, what serves it over HTTP, docs/reference/api.md, and what reference writes
+generate: reference ## Write the code of proto/ in Go and Python, what serves it over HTTP, docs/reference/api.md, and what reference writes
 	proto/buf.sh generate
 
 .PHONY: reference

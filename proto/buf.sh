@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'TXT'
-Usage: proto/buf.sh generate        write the Go code of proto/, what serves it over HTTP, and docs/reference/api.md
+Usage: proto/buf.sh generate        write the code of proto/ in Go and, where PyPI is, in Python, what serves it over HTTP, and docs/reference/api.md
        proto/buf.sh image FILE      write the contract, with all it imports, for generators of other languages
        proto/buf.sh lint            check style and formatting
        proto/buf.sh breaking REF    compare with the contract at a git revision
@@ -25,11 +25,27 @@ prepare() {
   GOWORK=off go -C proto/tools build -o "$bin/" tool ./openapi3
 }
 
+# Writes the code in Python. grpcio-tools has protoc inside, so an environment of its own is all that it takes.
+python() {
+  local tools=grpcio-tools==1.76.0
+  local venv=$PWD/.cache/$tools
+  if ! test -e "$venv/done"; then
+    if ! { python3 -m venv --clear "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check "$tools"; }; then
+      echo "LEFT OUT: the code in Python needs python3 with venv, and $tools from PyPI" >&2
+      return
+    fi
+    touch "$venv/done"
+  fi
+  # Clients do not need the rules, and other packages have them under the same name.
+  PATH="$venv/bin:$bin:$PATH" buf generate --template proto/buf.gen.python.yaml --exclude-type buf.validate proto
+}
+
 case "${1:-}" in
   generate)
     prepare
     PATH="$bin:$PATH" buf generate --template proto/buf.gen.yaml proto
     "$bin/openapi3" < .cache/openapi.swagger.json > fuser/web/openapi.json
+    python
     ;;
   image)
     file=${2:?image needs a file}

@@ -2,22 +2,16 @@
 
 import sys
 
-import grpc
-
-from triskele.v1 import memory_pb2, memory_pb2_grpc, recall_pb2, recall_pb2_grpc
+from triskele import Client
 
 
-def main(address):
-    with grpc.insecure_channel(address) as channel:
-        memories = memory_pb2_grpc.MemoryServiceStub(channel)
-        recalls = recall_pb2_grpc.RecallServiceStub(channel)
+def main(address: str) -> None:
+    with Client(address) as client:
+        stored = client.remember("python", "Deploys are frozen from Thursday noon.", tags=["release"])
 
-        stored = memories.Remember(memory_pb2.RememberRequest(memory=memory_pb2.Memory(
-            namespace="python", content="Deploys are frozen from Thursday noon.", tags=["release"])), timeout=10)
-
-        answer = recalls.Recall(recall_pb2.RecallRequest(
-            namespaces=["python"], query="are deploys frozen on Friday?",
-            at_least=[stored.revision_token]), timeout=0.5)  # the budget: legs that need longer are left out
+        answer = client.recall(
+            "python", "are deploys frozen on Friday?", limit=3, at_least=[stored.revision_token],
+            timeout=0.5)  # the budget: legs that need longer are left out
         for hit in answer.hits:
             print(hit.rank, round(hit.score, 3), hit.memory.content)
         if answer.degraded:

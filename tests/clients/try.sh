@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generates the Python and TypeScript clients from the contract and has each store and recall through a gateway, as docs/clients.md says.
-# Needs npm, and Debian's packages for Python, which are unpacked into a temporary folder and installed nowhere.
+# Generates the TypeScript client from the contract and has it store and recall through a gateway, as docs/clients.md says.
+# Needs npm.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
@@ -23,21 +23,6 @@ for _ in {1..600}; do
   sleep 0.1
 done
 address
-
-step "Python"
-mkdir -p "$work/python/debian"
-cd "$work/python"
-packages=(python3-grpcio python3-protobuf protobuf-compiler protobuf-compiler-grpc python3-six libgrpc29 libprotobuf32 libprotoc32 libre2-9 libc-ares2 libabsl20220623)
-apt-get download -qq "${packages[@]}"
-for package in ./*.deb; do dpkg -x "$package" debian; done
-lib=$(cd debian && find "$PWD/usr/lib" -name 'libgrpc.so*' -printf '%h\n' | head -n 1)
-export LD_LIBRARY_PATH=$lib PYTHONPATH=$work/python/debian/usr/lib/python3/dist-packages:$work/python/gen
-mkdir gen
-debian/usr/bin/protoc --descriptor_set_in="$work/triskele.binpb" --python_out=gen --grpc_out=gen \
-  --plugin=protoc-gen-grpc=debian/usr/bin/grpc_python_plugin \
-  triskele/v1/{leg,memory,recall,trace}.proto buf/validate/validate.proto
-python3 "$root/tests/clients/recall.py" "$(address)"
-unset LD_LIBRARY_PATH PYTHONPATH
 
 step "TypeScript"
 mkdir "$work/typescript"

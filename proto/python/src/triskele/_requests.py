@@ -1,0 +1,137 @@
+"""Makes requests of keyword arguments, and refuses values that no gateway accepts before they are sent.
+
+The bounds of texts come from the contract. Everything else is checked by the gateway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from google.protobuf import json_format, struct_pb2
+from google.protobuf.message import Message
+
+from triskele._bounds import MAX_BYTES
+from triskele.errors import invalid
+from triskele.v1 import memory_pb2, recall_pb2
+
+M = TypeVar("M", bound=Message)
+
+# The gateway accepts 1,000 memories and 16 MiB in a message of an import, and 1 MiB for a single memory.
+BATCH = 200
+BATCH_BYTES = 8 << 20
+MEMORY_BYTES = 1 << 20
+
+
+def build(kind: type[M], /, **fields: Any) -> M:
+    """Returns a message of these fields. It raises InvalidArgument if a text is binary or too long."""
+    _refuse_binary(fields, "")
+    message = kind(**_plain(kind.DESCRIPTOR, fields, ""))
+    _check(message, "")
+    return message
+
+
+def batches(memories: Iterable[memory_pb2.Memory | Mapping[str, Any]]) -> Iterator[list[memory_pb2.Memory]]:
+    """Yields memories in groups that fit a message of an import."""
+    batch: list[memory_pb2.Memory] = []
+    size = 0
+    for number, given in enumerate(memories):
+        path = f"memories[{number}]"
+        if isinstance(given, memory_pb2.Memory):
+            memory = given
+        else:
+            _refuse_binary(given, path)
+            memory = memory_pb2.Memory(**_plain(memory_pb2.Memory.DESCRIPTOR, given, path))
+        _check(memory, path)
+        if batch and (len(batch) == BATCH or size + memory.ByteSize() > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(memory)
+        size += memory.ByteSize()
+    if batch:
+        yield batch
+
+
+def texts(given: str | Iterable[str]) -> list[str]:
+    """Returns one text or several as a list."""
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _under(path: str, name: object) -> str:
+    return f"{path}.{name}" if path else str(name)
+
+
+def _refuse_binary(value: Any, path: str) -> None:
+    """Raises InvalidArgument if bytes or broken text are anywhere in a plain value."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        raise invalid(path, "must be text, not bytes")
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise invalid(path, "must be valid Unicode") from None
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            _refuse_binary(key, path)
+            _refuse_binary(item, _under(path, key))
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            _refuse_binary(item, f"{path}[{number}]")
+
+
+def _plain(kind: Any, fields: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Returns fields as the constructor of the message takes them, which knows no plain values for google.protobuf.Value."""
+    out = {}
+    for name, value in fields.items():
+        field = kind.fields_by_name.get(name)
+        if field is None:
+            raise TypeError(f"{_under(path, name)}: {kind.name} has no such field")
+        if field.is_repeated and isinstance(value, str):
+            raise TypeError(f"{_under(path, name)}: must be a list, not one text")
+        out[name] = _value(field, value, _under(path, name))
+    return out
+
+
+def _value(field: Any, value: Any, path: str) -> Any:
+    kind = field.message_type
+    if kind is None or value is None or isinstance(value, Message):
+        return value
+    if kind.full_name == "google.protobuf.Value":
+        return json_format.ParseDict(value, struct_pb2.Value())
+    if isinstance(value, Mapping):
+        if kind.GetOptions().map_entry:
+            return {key: _value(kind.fields_by_name["value"], item, _under(path, key)) for key, item in value.items()}
+        return value if kind.full_name.startswith("google.protobuf.") else _plain(kind, value, path)
+    return [_value(field, item, path) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _check(message: Message, path: str) -> None:
+    """Raises InvalidArgument if a text of a message has a zero byte or more bytes than the contract allows."""
+    for field, value in message.ListFields():
+        under = _under(path, field.name)
+        most = MAX_BYTES.get(field.full_name)
+        if most is not None:
+            for number, text in enumerate(value if field.is_repeated else [value]):
+                where = f"{under}[{number}]" if field.is_repeated else under
+                if "\0" in text:
+                    raise invalid(where, "must not contain a zero byte")
+                if len(text.encode()) > most:
+                    raise invalid(where, f"must be at most {most} bytes")
+        elif field.message_type is None or field.message_type.GetOptions().map_entry or field.message_type.full_name.startswith("google."):
+            continue
+        elif field.is_repeated:
+            for number, item in enumerate(value):
+                _check(item, f"{under}[{number}]")
+        else:
+            _check(value, under)
+    if isinstance(message, memory_pb2.Memory) and message.ByteSize() > MEMORY_BYTES:
+        raise invalid(path or "memory", f"must be at most {MEMORY_BYTES} bytes in all")
+
+
+def facts(hit: recall_pb2.Hit) -> dict[str, Any]:
+    """Returns what frameworks keep beside the text of a hit: its metadata, where it is from, and its rank and score."""
+    memory = hit.memory
+    out = json_format.MessageToDict(memory.metadata)
+    out |= {"namespace": hit.namespace, "rank": hit.rank, "score": hit.score, "created_at": hit.created_at.ToJsonString()}
+    out |= {name: value for name in ("title", "category", "source") if (value := getattr(memory, name))}
+    return out | ({"tags": list(memory.tags)} if memory.tags else {})
