@@ -124,7 +124,7 @@ class PathStep(_message.Message):
     def __init__(self, relation: _Optional[str] = ..., concept: _Optional[str] = ..., memory: _Optional[str] = ...) -> None: ...
 
 class LegHit(_message.Message):
-    __slots__ = ("id", "rank", "score", "importance", "created_at", "exact", "path", "concepts", "own_score")
+    __slots__ = ("id", "rank", "score", "importance", "created_at", "exact", "path", "concepts", "matched", "own_score")
     ID_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
@@ -133,6 +133,7 @@ class LegHit(_message.Message):
     EXACT_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     CONCEPTS_FIELD_NUMBER: _ClassVar[int]
+    MATCHED_FIELD_NUMBER: _ClassVar[int]
     OWN_SCORE_FIELD_NUMBER: _ClassVar[int]
     id: str
     rank: int
@@ -142,11 +143,12 @@ class LegHit(_message.Message):
     exact: bool
     path: _containers.RepeatedCompositeFieldContainer[PathStep]
     concepts: int
+    matched: float
     own_score: float
-    def __init__(self, id: _Optional[str] = ..., rank: _Optional[int] = ..., score: _Optional[float] = ..., importance: _Optional[float] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., exact: bool = ..., path: _Optional[_Iterable[_Union[PathStep, _Mapping]]] = ..., concepts: _Optional[int] = ..., own_score: _Optional[float] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., rank: _Optional[int] = ..., score: _Optional[float] = ..., importance: _Optional[float] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., exact: bool = ..., path: _Optional[_Iterable[_Union[PathStep, _Mapping]]] = ..., concepts: _Optional[int] = ..., matched: _Optional[float] = ..., own_score: _Optional[float] = ...) -> None: ...
 
 class SearchResponse(_message.Message):
-    __slots__ = ("hits", "state", "reason", "score_kind", "spent", "vector", "spans", "behind", "stale", "vector_model", "coverage", "age", "away")
+    __slots__ = ("hits", "state", "reason", "score_kind", "spent", "vector", "spans", "behind", "stale", "vector_model", "coverage", "age", "away", "attainable", "memories", "terms")
     HITS_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -160,6 +162,9 @@ class SearchResponse(_message.Message):
     COVERAGE_FIELD_NUMBER: _ClassVar[int]
     AGE_FIELD_NUMBER: _ClassVar[int]
     AWAY_FIELD_NUMBER: _ClassVar[int]
+    ATTAINABLE_FIELD_NUMBER: _ClassVar[int]
+    MEMORIES_FIELD_NUMBER: _ClassVar[int]
+    TERMS_FIELD_NUMBER: _ClassVar[int]
     hits: _containers.RepeatedCompositeFieldContainer[LegHit]
     state: LegState
     reason: str
@@ -173,7 +178,10 @@ class SearchResponse(_message.Message):
     coverage: float
     age: _duration_pb2.Duration
     away: bool
-    def __init__(self, hits: _Optional[_Iterable[_Union[LegHit, _Mapping]]] = ..., state: _Optional[_Union[LegState, str]] = ..., reason: _Optional[str] = ..., score_kind: _Optional[_Union[ScoreKind, str]] = ..., spent: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., vector: _Optional[_Iterable[float]] = ..., spans: _Optional[_Iterable[_Union[_trace_pb2.Span, _Mapping]]] = ..., behind: _Optional[int] = ..., stale: bool = ..., vector_model: _Optional[str] = ..., coverage: _Optional[float] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., away: bool = ...) -> None: ...
+    attainable: float
+    memories: int
+    terms: int
+    def __init__(self, hits: _Optional[_Iterable[_Union[LegHit, _Mapping]]] = ..., state: _Optional[_Union[LegState, str]] = ..., reason: _Optional[str] = ..., score_kind: _Optional[_Union[ScoreKind, str]] = ..., spent: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., vector: _Optional[_Iterable[float]] = ..., spans: _Optional[_Iterable[_Union[_trace_pb2.Span, _Mapping]]] = ..., behind: _Optional[int] = ..., stale: bool = ..., vector_model: _Optional[str] = ..., coverage: _Optional[float] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., away: bool = ..., attainable: _Optional[float] = ..., memories: _Optional[int] = ..., terms: _Optional[int] = ...) -> None: ...
 
 class ScoreByIdsRequest(_message.Message):
     __slots__ = ("namespace", "query", "vector", "ids", "scorer", "text_of", "filter", "borrow")

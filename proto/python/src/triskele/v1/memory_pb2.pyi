@@ -83,7 +83,7 @@ class Memory(_message.Message):
     def __init__(self, id: _Optional[str] = ..., namespace: _Optional[str] = ..., content: _Optional[str] = ..., title: _Optional[str] = ..., expanded_keywords: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ..., category: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., importance: _Optional[float] = ..., sensitive: bool = ..., source: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., occurred_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., supersedes: _Optional[str] = ..., superseded_by: _Optional[str] = ..., revision: _Optional[int] = ..., idempotency_key: _Optional[str] = ..., links: _Optional[_Iterable[_Union[Link, _Mapping]]] = ..., thread: _Optional[str] = ..., position: _Optional[int] = ...) -> None: ...
 
 class Filter(_message.Message):
-    __slots__ = ("tags_any", "tags_all", "categories", "created_from", "created_before", "metadata", "include_superseded")
+    __slots__ = ("tags_any", "tags_all", "categories", "created_from", "created_before", "metadata", "include_superseded", "occurred_from", "occurred_before")
     class MetadataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +98,8 @@ class Filter(_message.Message):
     CREATED_BEFORE_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_SUPERSEDED_FIELD_NUMBER: _ClassVar[int]
+    OCCURRED_FROM_FIELD_NUMBER: _ClassVar[int]
+    OCCURRED_BEFORE_FIELD_NUMBER: _ClassVar[int]
     tags_any: _containers.RepeatedScalarFieldContainer[str]
     tags_all: _containers.RepeatedScalarFieldContainer[str]
     categories: _containers.RepeatedScalarFieldContainer[str]
@@ -105,7 +107,9 @@ class Filter(_message.Message):
     created_before: _timestamp_pb2.Timestamp
     metadata: _containers.MessageMap[str, _struct_pb2.Value]
     include_superseded: bool
-    def __init__(self, tags_any: _Optional[_Iterable[str]] = ..., tags_all: _Optional[_Iterable[str]] = ..., categories: _Optional[_Iterable[str]] = ..., created_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metadata: _Optional[_Mapping[str, _struct_pb2.Value]] = ..., include_superseded: bool = ...) -> None: ...
+    occurred_from: _timestamp_pb2.Timestamp
+    occurred_before: _timestamp_pb2.Timestamp
+    def __init__(self, tags_any: _Optional[_Iterable[str]] = ..., tags_all: _Optional[_Iterable[str]] = ..., categories: _Optional[_Iterable[str]] = ..., created_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metadata: _Optional[_Mapping[str, _struct_pb2.Value]] = ..., include_superseded: bool = ..., occurred_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., occurred_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RememberRequest(_message.Message):
     __slots__ = ("memory",)
@@ -180,22 +184,36 @@ class ForgetResponse(_message.Message):
     def __init__(self, forgotten: _Optional[int] = ...) -> None: ...
 
 class GetRequest(_message.Message):
-    __slots__ = ("namespace", "ids", "query")
+    __slots__ = ("namespace", "ids", "query", "surroundings", "filter")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     IDS_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
+    SURROUNDINGS_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     ids: _containers.RepeatedScalarFieldContainer[str]
     query: str
-    def __init__(self, namespace: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ..., query: _Optional[str] = ...) -> None: ...
+    surroundings: int
+    filter: Filter
+    def __init__(self, namespace: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ..., query: _Optional[str] = ..., surroundings: _Optional[int] = ..., filter: _Optional[_Union[Filter, _Mapping]] = ...) -> None: ...
 
 class GetResponse(_message.Message):
-    __slots__ = ("memories", "matches")
+    __slots__ = ("memories", "matches", "surroundings")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     MATCHES_FIELD_NUMBER: _ClassVar[int]
+    SURROUNDINGS_FIELD_NUMBER: _ClassVar[int]
     memories: _containers.RepeatedCompositeFieldContainer[Memory]
     matches: _containers.RepeatedCompositeFieldContainer[Matches]
-    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., matches: _Optional[_Iterable[_Union[Matches, _Mapping]]] = ...) -> None: ...
+    surroundings: _containers.RepeatedCompositeFieldContainer[Surroundings]
+    def __init__(self, memories: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., matches: _Optional[_Iterable[_Union[Matches, _Mapping]]] = ..., surroundings: _Optional[_Iterable[_Union[Surroundings, _Mapping]]] = ...) -> None: ...
+
+class Surroundings(_message.Message):
+    __slots__ = ("before", "after")
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    before: _containers.RepeatedCompositeFieldContainer[Memory]
+    after: _containers.RepeatedCompositeFieldContainer[Memory]
+    def __init__(self, before: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[Memory, _Mapping]]] = ...) -> None: ...
 
 class Matches(_message.Message):
     __slots__ = ("title", "content")

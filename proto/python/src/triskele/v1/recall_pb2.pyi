@@ -27,6 +27,7 @@ class FusionMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FUSION_METHOD_RRF: _ClassVar[FusionMethod]
     FUSION_METHOD_CONVEX: _ClassVar[FusionMethod]
     FUSION_METHOD_DBSF: _ClassVar[FusionMethod]
+    FUSION_METHOD_CALIBRATED: _ClassVar[FusionMethod]
 
 class ScoreScale(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -34,6 +35,7 @@ class ScoreScale(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SCORE_SCALE_RRF: _ClassVar[ScoreScale]
     SCORE_SCALE_CONVEX: _ClassVar[ScoreScale]
     SCORE_SCALE_DBSF: _ClassVar[ScoreScale]
+    SCORE_SCALE_PROBABILITY: _ClassVar[ScoreScale]
 
 class MissPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -48,10 +50,12 @@ FUSION_METHOD_UNSPECIFIED: FusionMethod
 FUSION_METHOD_RRF: FusionMethod
 FUSION_METHOD_CONVEX: FusionMethod
 FUSION_METHOD_DBSF: FusionMethod
+FUSION_METHOD_CALIBRATED: FusionMethod
 SCORE_SCALE_UNSPECIFIED: ScoreScale
 SCORE_SCALE_RRF: ScoreScale
 SCORE_SCALE_CONVEX: ScoreScale
 SCORE_SCALE_DBSF: ScoreScale
+SCORE_SCALE_PROBABILITY: ScoreScale
 MISS_POLICY_UNSPECIFIED: MissPolicy
 MISS_POLICY_ANSWER: MissPolicy
 MISS_POLICY_FAIL: MissPolicy
@@ -135,7 +139,7 @@ class MinScore(_message.Message):
     def __init__(self, scale: _Optional[_Union[ScoreScale, str]] = ..., value: _Optional[float] = ...) -> None: ...
 
 class RecallPolicy(_message.Message):
-    __slots__ = ("fusion", "legs", "required_legs", "on_error", "on_timeout", "quorum", "recency", "entity_boost", "rerank", "diversity")
+    __slots__ = ("fusion", "legs", "required_legs", "on_error", "on_timeout", "quorum", "recency", "entity_boost", "rerank", "diversity", "min_score")
     class LegsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -153,6 +157,7 @@ class RecallPolicy(_message.Message):
     ENTITY_BOOST_FIELD_NUMBER: _ClassVar[int]
     RERANK_FIELD_NUMBER: _ClassVar[int]
     DIVERSITY_FIELD_NUMBER: _ClassVar[int]
+    MIN_SCORE_FIELD_NUMBER: _ClassVar[int]
     fusion: Fusion
     legs: _containers.MessageMap[str, LegOptions]
     required_legs: _containers.RepeatedScalarFieldContainer[str]
@@ -163,10 +168,11 @@ class RecallPolicy(_message.Message):
     entity_boost: EntityBoost
     rerank: Rerank
     diversity: Diversity
-    def __init__(self, fusion: _Optional[_Union[Fusion, _Mapping]] = ..., legs: _Optional[_Mapping[str, LegOptions]] = ..., required_legs: _Optional[_Iterable[str]] = ..., on_error: _Optional[_Union[MissPolicy, str]] = ..., on_timeout: _Optional[_Union[MissPolicy, str]] = ..., quorum: _Optional[int] = ..., recency: _Optional[_Union[Recency, _Mapping]] = ..., entity_boost: _Optional[_Union[EntityBoost, _Mapping]] = ..., rerank: _Optional[_Union[Rerank, _Mapping]] = ..., diversity: _Optional[_Union[Diversity, _Mapping]] = ...) -> None: ...
+    min_score: MinScore
+    def __init__(self, fusion: _Optional[_Union[Fusion, _Mapping]] = ..., legs: _Optional[_Mapping[str, LegOptions]] = ..., required_legs: _Optional[_Iterable[str]] = ..., on_error: _Optional[_Union[MissPolicy, str]] = ..., on_timeout: _Optional[_Union[MissPolicy, str]] = ..., quorum: _Optional[int] = ..., recency: _Optional[_Union[Recency, _Mapping]] = ..., entity_boost: _Optional[_Union[EntityBoost, _Mapping]] = ..., rerank: _Optional[_Union[Rerank, _Mapping]] = ..., diversity: _Optional[_Union[Diversity, _Mapping]] = ..., min_score: _Optional[_Union[MinScore, _Mapping]] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("namespaces", "query", "vector", "limit", "sort_by", "filter", "budget", "legs", "required_legs", "fusion", "ids_only", "explain", "return_spans", "at_least", "as_of", "on_error", "on_timeout", "quorum", "recency", "min_score", "entity_boost", "rerank", "diversity", "fresh", "text_of")
+    __slots__ = ("namespaces", "query", "vector", "limit", "sort_by", "filter", "budget", "legs", "required_legs", "fusion", "ids_only", "explain", "return_spans", "at_least", "as_of", "on_error", "on_timeout", "quorum", "recency", "min_score", "return_left_out", "entity_boost", "rerank", "diversity", "fresh", "text_of", "surroundings")
     class LegsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -194,11 +200,13 @@ class RecallRequest(_message.Message):
     QUORUM_FIELD_NUMBER: _ClassVar[int]
     RECENCY_FIELD_NUMBER: _ClassVar[int]
     MIN_SCORE_FIELD_NUMBER: _ClassVar[int]
+    RETURN_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     ENTITY_BOOST_FIELD_NUMBER: _ClassVar[int]
     RERANK_FIELD_NUMBER: _ClassVar[int]
     DIVERSITY_FIELD_NUMBER: _ClassVar[int]
     FRESH_FIELD_NUMBER: _ClassVar[int]
     TEXT_OF_FIELD_NUMBER: _ClassVar[int]
+    SURROUNDINGS_FIELD_NUMBER: _ClassVar[int]
     namespaces: _containers.RepeatedScalarFieldContainer[str]
     query: str
     vector: _containers.RepeatedScalarFieldContainer[float]
@@ -219,12 +227,14 @@ class RecallRequest(_message.Message):
     quorum: int
     recency: Recency
     min_score: MinScore
+    return_left_out: int
     entity_boost: EntityBoost
     rerank: Rerank
     diversity: Diversity
     fresh: bool
     text_of: str
-    def __init__(self, namespaces: _Optional[_Iterable[str]] = ..., query: _Optional[str] = ..., vector: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., sort_by: _Optional[_Union[SortBy, str]] = ..., filter: _Optional[_Union[_memory_pb2.Filter, _Mapping]] = ..., budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., legs: _Optional[_Mapping[str, LegOptions]] = ..., required_legs: _Optional[_Iterable[str]] = ..., fusion: _Optional[_Union[Fusion, _Mapping]] = ..., ids_only: bool = ..., explain: bool = ..., return_spans: bool = ..., at_least: _Optional[_Iterable[str]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., on_error: _Optional[_Union[MissPolicy, str]] = ..., on_timeout: _Optional[_Union[MissPolicy, str]] = ..., quorum: _Optional[int] = ..., recency: _Optional[_Union[Recency, _Mapping]] = ..., min_score: _Optional[_Union[MinScore, _Mapping]] = ..., entity_boost: _Optional[_Union[EntityBoost, _Mapping]] = ..., rerank: _Optional[_Union[Rerank, _Mapping]] = ..., diversity: _Optional[_Union[Diversity, _Mapping]] = ..., fresh: bool = ..., text_of: _Optional[str] = ...) -> None: ...
+    surroundings: int
+    def __init__(self, namespaces: _Optional[_Iterable[str]] = ..., query: _Optional[str] = ..., vector: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., sort_by: _Optional[_Union[SortBy, str]] = ..., filter: _Optional[_Union[_memory_pb2.Filter, _Mapping]] = ..., budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., legs: _Optional[_Mapping[str, LegOptions]] = ..., required_legs: _Optional[_Iterable[str]] = ..., fusion: _Optional[_Union[Fusion, _Mapping]] = ..., ids_only: bool = ..., explain: bool = ..., return_spans: bool = ..., at_least: _Optional[_Iterable[str]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., on_error: _Optional[_Union[MissPolicy, str]] = ..., on_timeout: _Optional[_Union[MissPolicy, str]] = ..., quorum: _Optional[int] = ..., recency: _Optional[_Union[Recency, _Mapping]] = ..., min_score: _Optional[_Union[MinScore, _Mapping]] = ..., return_left_out: _Optional[int] = ..., entity_boost: _Optional[_Union[EntityBoost, _Mapping]] = ..., rerank: _Optional[_Union[Rerank, _Mapping]] = ..., diversity: _Optional[_Union[Diversity, _Mapping]] = ..., fresh: bool = ..., text_of: _Optional[str] = ..., surroundings: _Optional[int] = ...) -> None: ...
 
 class Contribution(_message.Message):
     __slots__ = ("leg", "rank", "raw_score", "score_kind", "normalized_score", "weight", "value", "path")
@@ -247,7 +257,7 @@ class Contribution(_message.Message):
     def __init__(self, leg: _Optional[str] = ..., rank: _Optional[int] = ..., raw_score: _Optional[float] = ..., score_kind: _Optional[_Union[_leg_pb2.ScoreKind, str]] = ..., normalized_score: _Optional[float] = ..., weight: _Optional[float] = ..., value: _Optional[float] = ..., path: _Optional[_Iterable[_Union[_leg_pb2.PathStep, _Mapping]]] = ...) -> None: ...
 
 class Hit(_message.Message):
-    __slots__ = ("id", "namespace", "rank", "score", "importance", "created_at", "memory", "prior", "contributions", "matches", "entity_boost", "entity_matches", "exact", "fused_rank", "rerank_score", "duplicates")
+    __slots__ = ("id", "namespace", "rank", "score", "importance", "created_at", "memory", "prior", "contributions", "matches", "entity_boost", "entity_matches", "exact", "base_log_odds", "fused_rank", "rerank_score", "duplicates", "surroundings")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
@@ -261,9 +271,11 @@ class Hit(_message.Message):
     ENTITY_BOOST_FIELD_NUMBER: _ClassVar[int]
     ENTITY_MATCHES_FIELD_NUMBER: _ClassVar[int]
     EXACT_FIELD_NUMBER: _ClassVar[int]
+    BASE_LOG_ODDS_FIELD_NUMBER: _ClassVar[int]
     FUSED_RANK_FIELD_NUMBER: _ClassVar[int]
     RERANK_SCORE_FIELD_NUMBER: _ClassVar[int]
     DUPLICATES_FIELD_NUMBER: _ClassVar[int]
+    SURROUNDINGS_FIELD_NUMBER: _ClassVar[int]
     id: str
     namespace: str
     rank: int
@@ -277,10 +289,12 @@ class Hit(_message.Message):
     entity_boost: float
     entity_matches: int
     exact: bool
+    base_log_odds: float
     fused_rank: int
     rerank_score: float
     duplicates: _containers.RepeatedCompositeFieldContainer[Duplicate]
-    def __init__(self, id: _Optional[str] = ..., namespace: _Optional[str] = ..., rank: _Optional[int] = ..., score: _Optional[float] = ..., importance: _Optional[float] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., prior: _Optional[float] = ..., contributions: _Optional[_Iterable[_Union[Contribution, _Mapping]]] = ..., matches: _Optional[_Union[_memory_pb2.Matches, _Mapping]] = ..., entity_boost: _Optional[float] = ..., entity_matches: _Optional[int] = ..., exact: bool = ..., fused_rank: _Optional[int] = ..., rerank_score: _Optional[float] = ..., duplicates: _Optional[_Iterable[_Union[Duplicate, _Mapping]]] = ...) -> None: ...
+    surroundings: _memory_pb2.Surroundings
+    def __init__(self, id: _Optional[str] = ..., namespace: _Optional[str] = ..., rank: _Optional[int] = ..., score: _Optional[float] = ..., importance: _Optional[float] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., prior: _Optional[float] = ..., contributions: _Optional[_Iterable[_Union[Contribution, _Mapping]]] = ..., matches: _Optional[_Union[_memory_pb2.Matches, _Mapping]] = ..., entity_boost: _Optional[float] = ..., entity_matches: _Optional[int] = ..., exact: bool = ..., base_log_odds: _Optional[float] = ..., fused_rank: _Optional[int] = ..., rerank_score: _Optional[float] = ..., duplicates: _Optional[_Iterable[_Union[Duplicate, _Mapping]]] = ..., surroundings: _Optional[_Union[_memory_pb2.Surroundings, _Mapping]] = ...) -> None: ...
 
 class Duplicate(_message.Message):
     __slots__ = ("id", "namespace", "fused_rank", "resemblance")
@@ -391,7 +405,7 @@ class LegReport(_message.Message):
     def __init__(self, leg: _Optional[str] = ..., namespace: _Optional[str] = ..., state: _Optional[_Union[_leg_pb2.LegState, str]] = ..., reason: _Optional[str] = ..., returned: _Optional[int] = ..., budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spent: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., weight: _Optional[float] = ..., score_kind: _Optional[_Union[_leg_pb2.ScoreKind, str]] = ..., behind: _Optional[int] = ..., stale: bool = ..., normalization: _Optional[_Union[Normalization, _Mapping]] = ..., completion: _Optional[_Union[ScoreCompletion, _Mapping]] = ..., queued: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., hedged: bool = ..., coverage: _Optional[float] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., away: bool = ...) -> None: ...
 
 class RecallResponse(_message.Message):
-    __slots__ = ("hits", "legs", "degraded", "degraded_reason", "fusion", "score_scale", "trace_id", "budget", "spent", "spans", "min_score_ignored", "rerank", "age", "contents")
+    __slots__ = ("hits", "legs", "degraded", "degraded_reason", "fusion", "score_scale", "trace_id", "budget", "spent", "spans", "min_score_ignored", "nothing_relevant", "left_out", "rerank", "age", "contents")
     HITS_FIELD_NUMBER: _ClassVar[int]
     LEGS_FIELD_NUMBER: _ClassVar[int]
     DEGRADED_FIELD_NUMBER: _ClassVar[int]
@@ -403,6 +417,8 @@ class RecallResponse(_message.Message):
     SPENT_FIELD_NUMBER: _ClassVar[int]
     SPANS_FIELD_NUMBER: _ClassVar[int]
     MIN_SCORE_IGNORED_FIELD_NUMBER: _ClassVar[int]
+    NOTHING_RELEVANT_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     RERANK_FIELD_NUMBER: _ClassVar[int]
     AGE_FIELD_NUMBER: _ClassVar[int]
     CONTENTS_FIELD_NUMBER: _ClassVar[int]
@@ -417,10 +433,12 @@ class RecallResponse(_message.Message):
     spent: _duration_pb2.Duration
     spans: _containers.RepeatedCompositeFieldContainer[_trace_pb2.Span]
     min_score_ignored: str
+    nothing_relevant: bool
+    left_out: _containers.RepeatedCompositeFieldContainer[Hit]
     rerank: RerankReport
     age: _duration_pb2.Duration
     contents: ContentsReport
-    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., legs: _Optional[_Iterable[_Union[LegReport, _Mapping]]] = ..., degraded: bool = ..., degraded_reason: _Optional[str] = ..., fusion: _Optional[_Union[Fusion, _Mapping]] = ..., score_scale: _Optional[_Union[ScoreScale, str]] = ..., trace_id: _Optional[str] = ..., budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spent: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spans: _Optional[_Iterable[_Union[_trace_pb2.Span, _Mapping]]] = ..., min_score_ignored: _Optional[str] = ..., rerank: _Optional[_Union[RerankReport, _Mapping]] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., contents: _Optional[_Union[ContentsReport, _Mapping]] = ...) -> None: ...
+    def __init__(self, hits: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., legs: _Optional[_Iterable[_Union[LegReport, _Mapping]]] = ..., degraded: bool = ..., degraded_reason: _Optional[str] = ..., fusion: _Optional[_Union[Fusion, _Mapping]] = ..., score_scale: _Optional[_Union[ScoreScale, str]] = ..., trace_id: _Optional[str] = ..., budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spent: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spans: _Optional[_Iterable[_Union[_trace_pb2.Span, _Mapping]]] = ..., min_score_ignored: _Optional[str] = ..., nothing_relevant: bool = ..., left_out: _Optional[_Iterable[_Union[Hit, _Mapping]]] = ..., rerank: _Optional[_Union[RerankReport, _Mapping]] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., contents: _Optional[_Union[ContentsReport, _Mapping]] = ...) -> None: ...
 
 class RecallServiceGetIndexStatusRequest(_message.Message):
     __slots__ = ("namespace",)
