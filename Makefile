@@ -107,9 +107,9 @@ five-minutes: ## Clone, build with empty caches, start, and recall over MCP as a
 test-python: ## Install the Python client's wheel into a clean environment and test it against gateways that run (Python 3.10 with venv, PyPI, openssl)
 	tests/clients/python.sh
 
-.PHONY: try-clients
-try-clients: ## Generate the TypeScript client and recall with it, as docs/clients.md says (npm)
-	tests/clients/try.sh
+.PHONY: test-typescript
+test-typescript: ## Install the TypeScript client's package into a clean folder and test it against gateways that run (Node.js 20, npm, openssl)
+	tests/clients/typescript.sh
 
 .PHONY: test-pgbouncer
 test-pgbouncer: ## Run the tests of services through PgBouncer in transaction mode (installed if absent), but for those of migrating, which wants the server itself
@@ -268,7 +268,7 @@ train-fusion: $(PYTHON) ## Train the calibrated fusion from scratch and judge it
 	OPENBLAS_NUM_THREADS=1 $(PYTHON) tests/lab/calibrate/train.py --features $(FUSION)/features --model fuser/fusion/model.json --without $(FUSION)/without --card docs/fusion
 
 .PHONY: generate
-generate: reference ## Write the code of proto/ in Go and Python, what serves it over HTTP, docs/reference/api.md, and what reference writes
+generate: reference ## Write the code of proto/ in Go, Python and TypeScript, what serves it over HTTP, docs/reference/api.md, and what reference writes
 	proto/buf.sh generate
 
 .PHONY: reference

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 usage() {
   cat <<'TXT'
-Usage: proto/buf.sh generate        write the code of proto/ in Go and, where PyPI is, in Python, what serves it over HTTP, and docs/reference/api.md
+Usage: proto/buf.sh generate        write the code of proto/ in Go and, where PyPI and npm are, in Python and TypeScript, what serves it over HTTP, and docs/reference/api.md
        proto/buf.sh image FILE      write the contract, with all it imports, for generators of other languages
        proto/buf.sh lint            check style and formatting
        proto/buf.sh breaking REF    compare with the contract at a git revision
@@ -40,12 +40,27 @@ python() {
   PATH="$venv/bin:$bin:$PATH" buf generate --template proto/buf.gen.python.yaml --exclude-type buf.validate proto
 }
 
+# Writes the code in TypeScript.
+typescript() {
+  local tools=@bufbuild/protoc-gen-es@2.13.0
+  local folder=$PWD/.cache/${tools//\//-}
+  if ! test -e "$folder/done"; then
+    if ! npm install --silent --no-fund --no-audit --prefix "$folder" "$tools"; then
+      echo "LEFT OUT: the code in TypeScript needs npm, and $tools from its registry" >&2
+      return
+    fi
+    touch "$folder/done"
+  fi
+  PATH="$folder/node_modules/.bin:$bin:$PATH" buf generate --template proto/buf.gen.typescript.yaml --exclude-type buf.validate proto
+}
+
 case "${1:-}" in
   generate)
     prepare
     PATH="$bin:$PATH" buf generate --template proto/buf.gen.yaml proto
     "$bin/openapi3" < .cache/openapi.swagger.json > fuser/web/openapi.json
     python
+    typescript
     ;;
   image)
     file=${2:?image needs a file}

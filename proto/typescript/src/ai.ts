@@ -1,0 +1,41 @@
+/** Tools for the Vercel AI SDK. The namespace is fixed, so a model cannot choose another one. */
+import { jsonSchema, tool } from "ai";
+import type { Client } from "./client.js";
+
+/** Lets a model recall memories of a namespace. `limit` is the most memories, and `timeoutMs` the budget. */
+export function recallTool(client: Client, namespace: string, { limit = 5, timeoutMs = 2000 } = {}) {
+  return tool({
+    description: "Searches long-term memory for what matters to a question: facts, decisions, preferences from earlier conversations.",
+    inputSchema: jsonSchema<{ query: string }>({
+      type: "object",
+      properties: { query: { type: "string", description: "The question, in a sentence." } },
+      required: ["query"],
+      additionalProperties: false,
+    }),
+    execute: async ({ query }, { abortSignal }) => {
+      const answer = await client.recall(namespace, query, { limit }, { timeoutMs, signal: abortSignal });
+      const memories = answer.hits.flatMap(({ memory }) => (memory ? [{ id: memory.id, title: memory.title, content: memory.content, tags: memory.tags }] : []));
+      return answer.degraded ? { memories, incomplete: answer.degradedReason } : { memories };
+    },
+  });
+}
+
+/** Lets a model store a memory in a namespace. */
+export function rememberTool(client: Client, namespace: string) {
+  return tool({
+    description: "Stores a fact in long-term memory, to be found in later conversations.",
+    inputSchema: jsonSchema<{ content: string; tags?: string[] }>({
+      type: "object",
+      properties: {
+        content: { type: "string", description: "One fact, in a sentence that is clear without this conversation." },
+        tags: { type: "array", items: { type: "string" } },
+      },
+      required: ["content"],
+      additionalProperties: false,
+    }),
+    execute: async ({ content, tags = [] }, { abortSignal, toolCallId }) => {
+      const { memory } = await client.remember(namespace, content, { tags, idempotencyKey: toolCallId }, { signal: abortSignal });
+      return { id: memory?.id };
+    },
+  });
+}
