@@ -12,7 +12,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file triskele/v1/memory.proto.
  */
 export const file_triskele_v1_memory: GenFile = /*@__PURE__*/
-  fileDesc("Chh0cmlza2VsZS92MS9tZW1vcnkucHJvdG8SC3RyaXNrZWxlLnYxIigKBExpbmsSDgoGdGFyZ2V0GAEgASgJEhAKCHJlbGF0aW9uGAIgASgJIuUECgZNZW1vcnkSCgoCaWQYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJEg8KB2NvbnRlbnQYAyABKAkSDQoFdGl0bGUYBCABKAkSGQoRZXhwYW5kZWRfa2V5d29yZHMYBSADKAkSDAoEdGFncxgGIAMoCRIQCghjYXRlZ29yeRgHIAEoCRIpCghtZXRhZGF0YRgIIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSFwoKaW1wb3J0YW5jZRgJIAEoAUgAiAEBEhEKCXNlbnNpdGl2ZRgKIAEoCBIOCgZzb3VyY2UYCyABKAkSLgoKY3JlYXRlZF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLb2NjdXJyZWRfYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnN1cGVyc2VkZXMYECABKAkSFQoNc3VwZXJzZWRlZF9ieRgRIAEoCRIQCghyZXZpc2lvbhgSIAEoAxIXCg9pZGVtcG90ZW5jeV9rZXkYEyABKAkSIAoFbGlua3MYFCADKAsyES50cmlza2VsZS52MS5MaW5rEg4KBnRocmVhZBgyIAEoCRIVCghwb3NpdGlvbhgzIAEoA0gBiAEBQg0KC19pbXBvcnRhbmNlQgsKCV9wb3NpdGlvbiLAAgoGRmlsdGVyEhAKCHRhZ3NfYW55GAEgAygJEhAKCHRhZ3NfYWxsGAIgAygJEhIKCmNhdGVnb3JpZXMYAyADKAkSMAoMY3JlYXRlZF9mcm9tGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5jcmVhdGVkX2JlZm9yZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoIbWV0YWRhdGEYBiADKAsyIS50cmlza2VsZS52MS5GaWx0ZXIuTWV0YWRhdGFFbnRyeRIaChJpbmNsdWRlX3N1cGVyc2VkZWQYByABKAgaRwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSJQoFdmFsdWUYAiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWU6AjgBIjYKD1JlbWVtYmVyUmVxdWVzdBIjCgZtZW1vcnkYASABKAsyEy50cmlza2VsZS52MS5NZW1vcnkiXwoQUmVtZW1iZXJSZXNwb25zZRIjCgZtZW1vcnkYASABKAsyEy50cmlza2VsZS52MS5NZW1vcnkSDgoGc3RvcmVkGAIgASgIEhYKDnJldmlzaW9uX3Rva2VuGAMgASgJIp8BCg1VcGRhdGVSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRIKCgJpZBgCIAEoCRIjCgZtZW1vcnkYAyABKAsyEy50cmlza2VsZS52MS5NZW1vcnkSLwoLdXBkYXRlX21hc2sYBCABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEhkKEWV4cGVjdGVkX3JldmlzaW9uGAUgASgDIk0KDlVwZGF0ZVJlc3BvbnNlEiMKBm1lbW9yeRgBIAEoCzITLnRyaXNrZWxlLnYxLk1lbW9yeRIWCg5yZXZpc2lvbl90b2tlbhgCIAEoCSJjChBTdXBlcnNlZGVSZXF1ZXN0EgoKAmlkGAEgASgJEigKC3JlcGxhY2VtZW50GAIgASgLMhMudHJpc2tlbGUudjEuTWVtb3J5EhkKEWV4cGVjdGVkX3JldmlzaW9uGAMgASgDInkKEVN1cGVyc2VkZVJlc3BvbnNlEiMKBm1lbW9yeRgBIAEoCzITLnRyaXNrZWxlLnYxLk1lbW9yeRInCgpzdXBlcnNlZGVkGAIgASgLMhMudHJpc2tlbGUudjEuTWVtb3J5EhYKDnJldmlzaW9uX3Rva2VuGAMgASgJIi8KDUZvcmdldFJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEgsKA2lkcxgCIAMoCSIjCg5Gb3JnZXRSZXNwb25zZRIRCglmb3Jnb3R0ZW4YASABKAMiOwoKR2V0UmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSCwoDaWRzGAIgAygJEg0KBXF1ZXJ5GAMgASgJIlsKC0dldFJlc3BvbnNlEiUKCG1lbW9yaWVzGAEgAygLMhMudHJpc2tlbGUudjEuTWVtb3J5EiUKB21hdGNoZXMYAiADKAsyFC50cmlza2VsZS52MS5NYXRjaGVzIlkKB01hdGNoZXMSJQoFdGl0bGUYASADKAsyFi50cmlza2VsZS52MS5UZXh0UmFuZ2USJwoHY29udGVudBgCIAMoCzIWLnRyaXNrZWxlLnYxLlRleHRSYW5nZSInCglUZXh0UmFuZ2USDQoFc3RhcnQYASABKAUSCwoDZW5kGAIgASgFIn8KC0xpc3RSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRIjCgZmaWx0ZXIYAiABKAsyEy50cmlza2VsZS52MS5GaWx0ZXISFgoJcGFnZV9zaXplGAMgASgFSACIAQESEgoKcGFnZV90b2tlbhgEIAEoCUIMCgpfcGFnZV9zaXplIk4KDExpc3RSZXNwb25zZRIlCghtZW1vcmllcxgBIAMoCzITLnRyaXNrZWxlLnYxLk1lbW9yeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiWwoNSW1wb3J0UmVxdWVzdBIlCghtZW1vcmllcxgBIAMoCzITLnRyaXNrZWxlLnYxLk1lbW9yeRIPCgdkcnlfcnVuGAIgASgIEhIKCnJldHVybl9pZHMYAyABKAgiWAoOSW1wb3J0UmVzcG9uc2USDgoGc3RvcmVkGAEgASgDEhEKCXVuY2hhbmdlZBgCIAEoAxIWCg5yZXZpc2lvbl90b2tlbhgDIAEoCRILCgNpZHMYBCADKAkiIgoNRXhwb3J0UmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkiNwoORXhwb3J0UmVzcG9uc2USJQoIbWVtb3JpZXMYASADKAsyEy50cmlza2VsZS52MS5NZW1vcnkiPAoTR2V0TmFtZXNwYWNlUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSEgoKc3RhdGlzdGljcxgCIAEoCCLEAQoUR2V0TmFtZXNwYWNlUmVzcG9uc2USEQoJbmFtZXNwYWNlGAEgASgJEi4KCmNyZWF0ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCG1lbW9yaWVzGAMgASgDEjQKCnN0YXRpc3RpY3MYBCABKAsyIC50cmlza2VsZS52MS5OYW1lc3BhY2VTdGF0aXN0aWNzEhAKCHJldmlzaW9uGCggASgJEg8KB2luZGV4ZWQYKSABKAgikgEKE05hbWVzcGFjZVN0YXRpc3RpY3MSDAoEbGl2ZRgBIAEoAxISCgpzdXBlcnNlZGVkGAIgASgDEg8KB2V4cGlyZWQYAyABKAMSEQoJc2Vuc2l0aXZlGAQgASgDEg0KBWJ5dGVzGAUgASgDEiYKB2luZGV4ZXMYBiADKAsyFS50cmlza2VsZS52MS5JbmRleExhZyJgCghJbmRleExhZxINCgVpbmRleBgBIAEoCRIPCgdwZW5kaW5nGAIgASgDEgwKBGRlYWQYAyABKAMSJgoDbGFnGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uImEKFUxpc3ROYW1lc3BhY2VzUmVxdWVzdBIOCgZwcmVmaXgYASABKAkSFgoJcGFnZV9zaXplGAIgASgFSACIAQESEgoKcGFnZV90b2tlbhgDIAEoCUIMCgpfcGFnZV9zaXplIsQBChZMaXN0TmFtZXNwYWNlc1Jlc3BvbnNlEkEKCm5hbWVzcGFjZXMYASADKAsyLS50cmlza2VsZS52MS5MaXN0TmFtZXNwYWNlc1Jlc3BvbnNlLk5hbWVzcGFjZRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkaTgoJTmFtZXNwYWNlEhEKCW5hbWVzcGFjZRgBIAEoCRIuCgpjcmVhdGVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI9ChZSZW5hbWVOYW1lc3BhY2VSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRIQCghuZXdfbmFtZRgCIAEoCSIrChdSZW5hbWVOYW1lc3BhY2VSZXNwb25zZRIQCghtZW1vcmllcxgBIAEoAyIrChZEZWxldGVOYW1lc3BhY2VSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCSIsChdEZWxldGVOYW1lc3BhY2VSZXNwb25zZRIRCglmb3Jnb3R0ZW4YASABKAMinwIKCERlY2lzaW9uEgoKAmlkGAEgASgJEhEKCW5hbWVzcGFjZRgCIAEoCRIRCgltZW1vcnlfaWQYAyABKAkSFwoPbWVtb3J5X3JldmlzaW9uGAQgASgDEisKBmFjdGlvbhgFIAEoDjIbLnRyaXNrZWxlLnYxLkN1cmF0aW9uQWN0aW9uEhEKCXRhcmdldF9pZBgGIAEoCRINCgVtb2RlbBgHIAEoCRIuCgpkZWNpZGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtyZXZlcnRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoQcHJldmlvdXNfY29udGVudBgKIAEoCSJ2ChRMaXN0RGVjaXNpb25zUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSFgoJcGFnZV9zaXplGAIgASgFSACIAQESEgoKcGFnZV90b2tlbhgDIAEoCRIRCgltZW1vcnlfaWQYBCABKAlCDAoKX3BhZ2Vfc2l6ZSJaChVMaXN0RGVjaXNpb25zUmVzcG9uc2USKAoJZGVjaXNpb25zGAEgAygLMhUudHJpc2tlbGUudjEuRGVjaXNpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIjYKFVJldmVydERlY2lzaW9uUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSCgoCaWQYAiABKAkiWQoWUmV2ZXJ0RGVjaXNpb25SZXNwb25zZRInCghkZWNpc2lvbhgBIAEoCzIVLnRyaXNrZWxlLnYxLkRlY2lzaW9uEhYKDnJldmlzaW9uX3Rva2VuGAIgASgJKp8BCg5DdXJhdGlvbkFjdGlvbhIfChtDVVJBVElPTl9BQ1RJT05fVU5TUEVDSUZJRUQQABIXChNDVVJBVElPTl9BQ1RJT05fQUREEAESGgoWQ1VSQVRJT05fQUNUSU9OX1VQREFURRACEh0KGUNVUkFUSU9OX0FDVElPTl9TVVBFUlNFREUQAxIYChRDVVJBVElPTl9BQ1RJT05fTk9PUBAEMsoICg1NZW1vcnlTZXJ2aWNlEkcKCFJlbWVtYmVyEhwudHJpc2tlbGUudjEuUmVtZW1iZXJSZXF1ZXN0Gh0udHJpc2tlbGUudjEuUmVtZW1iZXJSZXNwb25zZRJBCgZVcGRhdGUSGi50cmlza2VsZS52MS5VcGRhdGVSZXF1ZXN0GhsudHJpc2tlbGUudjEuVXBkYXRlUmVzcG9uc2USSgoJU3VwZXJzZWRlEh0udHJpc2tlbGUudjEuU3VwZXJzZWRlUmVxdWVzdBoeLnRyaXNrZWxlLnYxLlN1cGVyc2VkZVJlc3BvbnNlEkEKBkZvcmdldBIaLnRyaXNrZWxlLnYxLkZvcmdldFJlcXVlc3QaGy50cmlza2VsZS52MS5Gb3JnZXRSZXNwb25zZRI4CgNHZXQSFy50cmlza2VsZS52MS5HZXRSZXF1ZXN0GhgudHJpc2tlbGUudjEuR2V0UmVzcG9uc2USOwoETGlzdBIYLnRyaXNrZWxlLnYxLkxpc3RSZXF1ZXN0GhkudHJpc2tlbGUudjEuTGlzdFJlc3BvbnNlEkMKBkltcG9ydBIaLnRyaXNrZWxlLnYxLkltcG9ydFJlcXVlc3QaGy50cmlza2VsZS52MS5JbXBvcnRSZXNwb25zZSgBEkMKBkV4cG9ydBIaLnRyaXNrZWxlLnYxLkV4cG9ydFJlcXVlc3QaGy50cmlza2VsZS52MS5FeHBvcnRSZXNwb25zZTABElMKDEdldE5hbWVzcGFjZRIgLnRyaXNrZWxlLnYxLkdldE5hbWVzcGFjZVJlcXVlc3QaIS50cmlza2VsZS52MS5HZXROYW1lc3BhY2VSZXNwb25zZRJZCg5MaXN0TmFtZXNwYWNlcxIiLnRyaXNrZWxlLnYxLkxpc3ROYW1lc3BhY2VzUmVxdWVzdBojLnRyaXNrZWxlLnYxLkxpc3ROYW1lc3BhY2VzUmVzcG9uc2USXAoPUmVuYW1lTmFtZXNwYWNlEiMudHJpc2tlbGUudjEuUmVuYW1lTmFtZXNwYWNlUmVxdWVzdBokLnRyaXNrZWxlLnYxLlJlbmFtZU5hbWVzcGFjZVJlc3BvbnNlElwKD0RlbGV0ZU5hbWVzcGFjZRIjLnRyaXNrZWxlLnYxLkRlbGV0ZU5hbWVzcGFjZVJlcXVlc3QaJC50cmlza2VsZS52MS5EZWxldGVOYW1lc3BhY2VSZXNwb25zZRJWCg1MaXN0RGVjaXNpb25zEiEudHJpc2tlbGUudjEuTGlzdERlY2lzaW9uc1JlcXVlc3QaIi50cmlza2VsZS52MS5MaXN0RGVjaXNpb25zUmVzcG9uc2USWQoOUmV2ZXJ0RGVjaXNpb24SIi50cmlza2VsZS52MS5SZXZlcnREZWNpc2lvblJlcXVlc3QaIy50cmlza2VsZS52MS5SZXZlcnREZWNpc2lvblJlc3BvbnNlQjtaOWdpdGh1Yi5jb20vdHJpc2tlbGUvdHJpc2tlbGUvcHJvdG8vdHJpc2tlbGUvdjE7dHJpc2tlbGV2MWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_struct, file_google_protobuf_timestamp]);
+  fileDesc("Chh0cmlza2VsZS92MS9tZW1vcnkucHJvdG8SC3RyaXNrZWxlLnYxIigKBExpbmsSDgoGdGFyZ2V0GAEgASgJEhAKCHJlbGF0aW9uGAIgASgJIuUECgZNZW1vcnkSCgoCaWQYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJEg8KB2NvbnRlbnQYAyABKAkSDQoFdGl0bGUYBCABKAkSGQoRZXhwYW5kZWRfa2V5d29yZHMYBSADKAkSDAoEdGFncxgGIAMoCRIQCghjYXRlZ29yeRgHIAEoCRIpCghtZXRhZGF0YRgIIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSFwoKaW1wb3J0YW5jZRgJIAEoAUgAiAEBEhEKCXNlbnNpdGl2ZRgKIAEoCBIOCgZzb3VyY2UYCyABKAkSLgoKY3JlYXRlZF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLb2NjdXJyZWRfYXQYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCnN1cGVyc2VkZXMYECABKAkSFQoNc3VwZXJzZWRlZF9ieRgRIAEoCRIQCghyZXZpc2lvbhgSIAEoAxIXCg9pZGVtcG90ZW5jeV9rZXkYEyABKAkSIAoFbGlua3MYFCADKAsyES50cmlza2VsZS52MS5MaW5rEg4KBnRocmVhZBgyIAEoCRIVCghwb3NpdGlvbhgzIAEoA0gBiAEBQg0KC19pbXBvcnRhbmNlQgsKCV9wb3NpdGlvbiKoAwoGRmlsdGVyEhAKCHRhZ3NfYW55GAEgAygJEhAKCHRhZ3NfYWxsGAIgAygJEhIKCmNhdGVnb3JpZXMYAyADKAkSMAoMY3JlYXRlZF9mcm9tGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCg5jcmVhdGVkX2JlZm9yZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoIbWV0YWRhdGEYBiADKAsyIS50cmlza2VsZS52MS5GaWx0ZXIuTWV0YWRhdGFFbnRyeRIaChJpbmNsdWRlX3N1cGVyc2VkZWQYByABKAgSMQoNb2NjdXJyZWRfZnJvbRgyIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMwoPb2NjdXJyZWRfYmVmb3JlGDMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBpHCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRIlCgV2YWx1ZRgCIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZToCOAEiNgoPUmVtZW1iZXJSZXF1ZXN0EiMKBm1lbW9yeRgBIAEoCzITLnRyaXNrZWxlLnYxLk1lbW9yeSJfChBSZW1lbWJlclJlc3BvbnNlEiMKBm1lbW9yeRgBIAEoCzITLnRyaXNrZWxlLnYxLk1lbW9yeRIOCgZzdG9yZWQYAiABKAgSFgoOcmV2aXNpb25fdG9rZW4YAyABKAkinwEKDVVwZGF0ZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEgoKAmlkGAIgASgJEiMKBm1lbW9yeRgDIAEoCzITLnRyaXNrZWxlLnYxLk1lbW9yeRIvCgt1cGRhdGVfbWFzaxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSGQoRZXhwZWN0ZWRfcmV2aXNpb24YBSABKAMiTQoOVXBkYXRlUmVzcG9uc2USIwoGbWVtb3J5GAEgASgLMhMudHJpc2tlbGUudjEuTWVtb3J5EhYKDnJldmlzaW9uX3Rva2VuGAIgASgJImMKEFN1cGVyc2VkZVJlcXVlc3QSCgoCaWQYASABKAkSKAoLcmVwbGFjZW1lbnQYAiABKAsyEy50cmlza2VsZS52MS5NZW1vcnkSGQoRZXhwZWN0ZWRfcmV2aXNpb24YAyABKAMieQoRU3VwZXJzZWRlUmVzcG9uc2USIwoGbWVtb3J5GAEgASgLMhMudHJpc2tlbGUudjEuTWVtb3J5EicKCnN1cGVyc2VkZWQYAiABKAsyEy50cmlza2VsZS52MS5NZW1vcnkSFgoOcmV2aXNpb25fdG9rZW4YAyABKAkiLwoNRm9yZ2V0UmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSCwoDaWRzGAIgAygJIiMKDkZvcmdldFJlc3BvbnNlEhEKCWZvcmdvdHRlbhgBIAEoAyJ2CgpHZXRSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRILCgNpZHMYAiADKAkSDQoFcXVlcnkYAyABKAkSFAoMc3Vycm91bmRpbmdzGDIgASgFEiMKBmZpbHRlchgzIAEoCzITLnRyaXNrZWxlLnYxLkZpbHRlciKMAQoLR2V0UmVzcG9uc2USJQoIbWVtb3JpZXMYASADKAsyEy50cmlza2VsZS52MS5NZW1vcnkSJQoHbWF0Y2hlcxgCIAMoCzIULnRyaXNrZWxlLnYxLk1hdGNoZXMSLwoMc3Vycm91bmRpbmdzGDIgAygLMhkudHJpc2tlbGUudjEuU3Vycm91bmRpbmdzIlcKDFN1cnJvdW5kaW5ncxIjCgZiZWZvcmUYASADKAsyEy50cmlza2VsZS52MS5NZW1vcnkSIgoFYWZ0ZXIYAiADKAsyEy50cmlza2VsZS52MS5NZW1vcnkiWQoHTWF0Y2hlcxIlCgV0aXRsZRgBIAMoCzIWLnRyaXNrZWxlLnYxLlRleHRSYW5nZRInCgdjb250ZW50GAIgAygLMhYudHJpc2tlbGUudjEuVGV4dFJhbmdlIicKCVRleHRSYW5nZRINCgVzdGFydBgBIAEoBRILCgNlbmQYAiABKAUifwoLTGlzdFJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEiMKBmZpbHRlchgCIAEoCzITLnRyaXNrZWxlLnYxLkZpbHRlchIWCglwYWdlX3NpemUYAyABKAVIAIgBARISCgpwYWdlX3Rva2VuGAQgASgJQgwKCl9wYWdlX3NpemUiTgoMTGlzdFJlc3BvbnNlEiUKCG1lbW9yaWVzGAEgAygLMhMudHJpc2tlbGUudjEuTWVtb3J5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJbCg1JbXBvcnRSZXF1ZXN0EiUKCG1lbW9yaWVzGAEgAygLMhMudHJpc2tlbGUudjEuTWVtb3J5Eg8KB2RyeV9ydW4YAiABKAgSEgoKcmV0dXJuX2lkcxgDIAEoCCJYCg5JbXBvcnRSZXNwb25zZRIOCgZzdG9yZWQYASABKAMSEQoJdW5jaGFuZ2VkGAIgASgDEhYKDnJldmlzaW9uX3Rva2VuGAMgASgJEgsKA2lkcxgEIAMoCSIiCg1FeHBvcnRSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCSI3Cg5FeHBvcnRSZXNwb25zZRIlCghtZW1vcmllcxgBIAMoCzITLnRyaXNrZWxlLnYxLk1lbW9yeSI8ChNHZXROYW1lc3BhY2VSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRISCgpzdGF0aXN0aWNzGAIgASgIIsQBChRHZXROYW1lc3BhY2VSZXNwb25zZRIRCgluYW1lc3BhY2UYASABKAkSLgoKY3JlYXRlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIbWVtb3JpZXMYAyABKAMSNAoKc3RhdGlzdGljcxgEIAEoCzIgLnRyaXNrZWxlLnYxLk5hbWVzcGFjZVN0YXRpc3RpY3MSEAoIcmV2aXNpb24YKCABKAkSDwoHaW5kZXhlZBgpIAEoCCKSAQoTTmFtZXNwYWNlU3RhdGlzdGljcxIMCgRsaXZlGAEgASgDEhIKCnN1cGVyc2VkZWQYAiABKAMSDwoHZXhwaXJlZBgDIAEoAxIRCglzZW5zaXRpdmUYBCABKAMSDQoFYnl0ZXMYBSABKAMSJgoHaW5kZXhlcxgGIAMoCzIVLnRyaXNrZWxlLnYxLkluZGV4TGFnImAKCEluZGV4TGFnEg0KBWluZGV4GAEgASgJEg8KB3BlbmRpbmcYAiABKAMSDAoEZGVhZBgDIAEoAxImCgNsYWcYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iYQoVTGlzdE5hbWVzcGFjZXNSZXF1ZXN0Eg4KBnByZWZpeBgBIAEoCRIWCglwYWdlX3NpemUYAiABKAVIAIgBARISCgpwYWdlX3Rva2VuGAMgASgJQgwKCl9wYWdlX3NpemUixAEKFkxpc3ROYW1lc3BhY2VzUmVzcG9uc2USQQoKbmFtZXNwYWNlcxgBIAMoCzItLnRyaXNrZWxlLnYxLkxpc3ROYW1lc3BhY2VzUmVzcG9uc2UuTmFtZXNwYWNlEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRpOCglOYW1lc3BhY2USEQoJbmFtZXNwYWNlGAEgASgJEi4KCmNyZWF0ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIj0KFlJlbmFtZU5hbWVzcGFjZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEhAKCG5ld19uYW1lGAIgASgJIisKF1JlbmFtZU5hbWVzcGFjZVJlc3BvbnNlEhAKCG1lbW9yaWVzGAEgASgDIisKFkRlbGV0ZU5hbWVzcGFjZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJIiwKF0RlbGV0ZU5hbWVzcGFjZVJlc3BvbnNlEhEKCWZvcmdvdHRlbhgBIAEoAyKfAgoIRGVjaXNpb24SCgoCaWQYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJEhEKCW1lbW9yeV9pZBgDIAEoCRIXCg9tZW1vcnlfcmV2aXNpb24YBCABKAMSKwoGYWN0aW9uGAUgASgOMhsudHJpc2tlbGUudjEuQ3VyYXRpb25BY3Rpb24SEQoJdGFyZ2V0X2lkGAYgASgJEg0KBW1vZGVsGAcgASgJEi4KCmRlY2lkZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3JldmVydGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYChBwcmV2aW91c19jb250ZW50GAogASgJInYKFExpc3REZWNpc2lvbnNSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRIWCglwYWdlX3NpemUYAiABKAVIAIgBARISCgpwYWdlX3Rva2VuGAMgASgJEhEKCW1lbW9yeV9pZBgEIAEoCUIMCgpfcGFnZV9zaXplIloKFUxpc3REZWNpc2lvbnNSZXNwb25zZRIoCglkZWNpc2lvbnMYASADKAsyFS50cmlza2VsZS52MS5EZWNpc2lvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiNgoVUmV2ZXJ0RGVjaXNpb25SZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRIKCgJpZBgCIAEoCSJZChZSZXZlcnREZWNpc2lvblJlc3BvbnNlEicKCGRlY2lzaW9uGAEgASgLMhUudHJpc2tlbGUudjEuRGVjaXNpb24SFgoOcmV2aXNpb25fdG9rZW4YAiABKAkqnwEKDkN1cmF0aW9uQWN0aW9uEh8KG0NVUkFUSU9OX0FDVElPTl9VTlNQRUNJRklFRBAAEhcKE0NVUkFUSU9OX0FDVElPTl9BREQQARIaChZDVVJBVElPTl9BQ1RJT05fVVBEQVRFEAISHQoZQ1VSQVRJT05fQUNUSU9OX1NVUEVSU0VERRADEhgKFENVUkFUSU9OX0FDVElPTl9OT09QEAQyyggKDU1lbW9yeVNlcnZpY2USRwoIUmVtZW1iZXISHC50cmlza2VsZS52MS5SZW1lbWJlclJlcXVlc3QaHS50cmlza2VsZS52MS5SZW1lbWJlclJlc3BvbnNlEkEKBlVwZGF0ZRIaLnRyaXNrZWxlLnYxLlVwZGF0ZVJlcXVlc3QaGy50cmlza2VsZS52MS5VcGRhdGVSZXNwb25zZRJKCglTdXBlcnNlZGUSHS50cmlza2VsZS52MS5TdXBlcnNlZGVSZXF1ZXN0Gh4udHJpc2tlbGUudjEuU3VwZXJzZWRlUmVzcG9uc2USQQoGRm9yZ2V0EhoudHJpc2tlbGUudjEuRm9yZ2V0UmVxdWVzdBobLnRyaXNrZWxlLnYxLkZvcmdldFJlc3BvbnNlEjgKA0dldBIXLnRyaXNrZWxlLnYxLkdldFJlcXVlc3QaGC50cmlza2VsZS52MS5HZXRSZXNwb25zZRI7CgRMaXN0EhgudHJpc2tlbGUudjEuTGlzdFJlcXVlc3QaGS50cmlza2VsZS52MS5MaXN0UmVzcG9uc2USQwoGSW1wb3J0EhoudHJpc2tlbGUudjEuSW1wb3J0UmVxdWVzdBobLnRyaXNrZWxlLnYxLkltcG9ydFJlc3BvbnNlKAESQwoGRXhwb3J0EhoudHJpc2tlbGUudjEuRXhwb3J0UmVxdWVzdBobLnRyaXNrZWxlLnYxLkV4cG9ydFJlc3BvbnNlMAESUwoMR2V0TmFtZXNwYWNlEiAudHJpc2tlbGUudjEuR2V0TmFtZXNwYWNlUmVxdWVzdBohLnRyaXNrZWxlLnYxLkdldE5hbWVzcGFjZVJlc3BvbnNlElkKDkxpc3ROYW1lc3BhY2VzEiIudHJpc2tlbGUudjEuTGlzdE5hbWVzcGFjZXNSZXF1ZXN0GiMudHJpc2tlbGUudjEuTGlzdE5hbWVzcGFjZXNSZXNwb25zZRJcCg9SZW5hbWVOYW1lc3BhY2USIy50cmlza2VsZS52MS5SZW5hbWVOYW1lc3BhY2VSZXF1ZXN0GiQudHJpc2tlbGUudjEuUmVuYW1lTmFtZXNwYWNlUmVzcG9uc2USXAoPRGVsZXRlTmFtZXNwYWNlEiMudHJpc2tlbGUudjEuRGVsZXRlTmFtZXNwYWNlUmVxdWVzdBokLnRyaXNrZWxlLnYxLkRlbGV0ZU5hbWVzcGFjZVJlc3BvbnNlElYKDUxpc3REZWNpc2lvbnMSIS50cmlza2VsZS52MS5MaXN0RGVjaXNpb25zUmVxdWVzdBoiLnRyaXNrZWxlLnYxLkxpc3REZWNpc2lvbnNSZXNwb25zZRJZCg5SZXZlcnREZWNpc2lvbhIiLnRyaXNrZWxlLnYxLlJldmVydERlY2lzaW9uUmVxdWVzdBojLnRyaXNrZWxlLnYxLlJldmVydERlY2lzaW9uUmVzcG9uc2VCO1o5Z2l0aHViLmNvbS90cmlza2VsZS90cmlza2VsZS9wcm90by90cmlza2VsZS92MTt0cmlza2VsZXYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
  * Link is an edge that the author of a memory drew to another one.
@@ -252,6 +252,18 @@ export type Filter = Message<"triskele.v1.Filter"> & {
    * @generated from field: bool include_superseded = 7;
    */
   includeSuperseded: boolean;
+
+  /**
+   * occurred_at, or created_at of a memory without it, in [occurred_from, occurred_before).
+   *
+   * @generated from field: google.protobuf.Timestamp occurred_from = 50;
+   */
+  occurredFrom?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp occurred_before = 51;
+   */
+  occurredBefore?: Timestamp | undefined;
 };
 
 /**
@@ -506,6 +518,20 @@ export type GetRequest = Message<"triskele.v1.GetRequest"> & {
    * @generated from field: string query = 3;
    */
   query: string;
+
+  /**
+   * Return up to so many neighbours on each side in their threads of the first 100 memories.
+   *
+   * @generated from field: int32 surroundings = 50;
+   */
+  surroundings: number;
+
+  /**
+   * Which memories may be neighbours; see Surroundings.
+   *
+   * @generated from field: triskele.v1.Filter filter = 51;
+   */
+  filter?: Filter | undefined;
 };
 
 /**
@@ -530,6 +556,13 @@ export type GetResponse = Message<"triskele.v1.GetResponse"> & {
    * @generated from field: repeated triskele.v1.Matches matches = 2;
    */
   matches: Matches[];
+
+  /**
+   * With surroundings asked for, one for each of the first 100 memories, in their order.
+   *
+   * @generated from field: repeated triskele.v1.Surroundings surroundings = 50;
+   */
+  surroundings: Surroundings[];
 };
 
 /**
@@ -538,6 +571,32 @@ export type GetResponse = Message<"triskele.v1.GetResponse"> & {
  */
 export const GetResponseSchema: GenMessage<GetResponse> = /*@__PURE__*/
   messageDesc(file_triskele_v1_memory, 12);
+
+/**
+ * Surroundings are the neighbours of a memory in its thread that are live, not sensitive, and pass the filter.
+ *
+ * @generated from message triskele.v1.Surroundings
+ */
+export type Surroundings = Message<"triskele.v1.Surroundings"> & {
+  /**
+   * In the order of the thread.
+   *
+   * @generated from field: repeated triskele.v1.Memory before = 1;
+   */
+  before: Memory[];
+
+  /**
+   * @generated from field: repeated triskele.v1.Memory after = 2;
+   */
+  after: Memory[];
+};
+
+/**
+ * Describes the message triskele.v1.Surroundings.
+ * Use `create(SurroundingsSchema)` to create a new message.
+ */
+export const SurroundingsSchema: GenMessage<Surroundings> = /*@__PURE__*/
+  messageDesc(file_triskele_v1_memory, 13);
 
 /**
  * Matches are the words of a query in a memory, found by the rules of the lexical leg: of another form, in an identifier or
@@ -562,7 +621,7 @@ export type Matches = Message<"triskele.v1.Matches"> & {
  * Use `create(MatchesSchema)` to create a new message.
  */
 export const MatchesSchema: GenMessage<Matches> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 13);
+  messageDesc(file_triskele_v1_memory, 14);
 
 /**
  * TextRange is a part of a text, in bytes of UTF-8 from 0; end is the first byte after it.
@@ -586,7 +645,7 @@ export type TextRange = Message<"triskele.v1.TextRange"> & {
  * Use `create(TextRangeSchema)` to create a new message.
  */
 export const TextRangeSchema: GenMessage<TextRange> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 14);
+  messageDesc(file_triskele_v1_memory, 15);
 
 /**
  * @generated from message triskele.v1.ListRequest
@@ -622,7 +681,7 @@ export type ListRequest = Message<"triskele.v1.ListRequest"> & {
  * Use `create(ListRequestSchema)` to create a new message.
  */
 export const ListRequestSchema: GenMessage<ListRequest> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 15);
+  messageDesc(file_triskele_v1_memory, 16);
 
 /**
  * @generated from message triskele.v1.ListResponse
@@ -646,7 +705,7 @@ export type ListResponse = Message<"triskele.v1.ListResponse"> & {
  * Use `create(ListResponseSchema)` to create a new message.
  */
 export const ListResponseSchema: GenMessage<ListResponse> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 16);
+  messageDesc(file_triskele_v1_memory, 17);
 
 /**
  * @generated from message triskele.v1.ImportRequest
@@ -680,7 +739,7 @@ export type ImportRequest = Message<"triskele.v1.ImportRequest"> & {
  * Use `create(ImportRequestSchema)` to create a new message.
  */
 export const ImportRequestSchema: GenMessage<ImportRequest> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 17);
+  messageDesc(file_triskele_v1_memory, 18);
 
 /**
  * @generated from message triskele.v1.ImportResponse
@@ -718,7 +777,7 @@ export type ImportResponse = Message<"triskele.v1.ImportResponse"> & {
  * Use `create(ImportResponseSchema)` to create a new message.
  */
 export const ImportResponseSchema: GenMessage<ImportResponse> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 18);
+  messageDesc(file_triskele_v1_memory, 19);
 
 /**
  * @generated from message triskele.v1.ExportRequest
@@ -735,7 +794,7 @@ export type ExportRequest = Message<"triskele.v1.ExportRequest"> & {
  * Use `create(ExportRequestSchema)` to create a new message.
  */
 export const ExportRequestSchema: GenMessage<ExportRequest> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 19);
+  messageDesc(file_triskele_v1_memory, 20);
 
 /**
  * @generated from message triskele.v1.ExportResponse
@@ -752,7 +811,7 @@ export type ExportResponse = Message<"triskele.v1.ExportResponse"> & {
  * Use `create(ExportResponseSchema)` to create a new message.
  */
 export const ExportResponseSchema: GenMessage<ExportResponse> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 20);
+  messageDesc(file_triskele_v1_memory, 21);
 
 /**
  * @generated from message triskele.v1.GetNamespaceRequest
@@ -776,7 +835,7 @@ export type GetNamespaceRequest = Message<"triskele.v1.GetNamespaceRequest"> & {
  * Use `create(GetNamespaceRequestSchema)` to create a new message.
  */
 export const GetNamespaceRequestSchema: GenMessage<GetNamespaceRequest> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 21);
+  messageDesc(file_triskele_v1_memory, 22);
 
 /**
  * @generated from message triskele.v1.GetNamespaceResponse
@@ -827,7 +886,7 @@ export type GetNamespaceResponse = Message<"triskele.v1.GetNamespaceResponse"> &
  * Use `create(GetNamespaceResponseSchema)` to create a new message.
  */
 export const GetNamespaceResponseSchema: GenMessage<GetNamespaceResponse> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 22);
+  messageDesc(file_triskele_v1_memory, 23);
 
 /**
  * NamespaceStatistics counts the memories of a namespace by state. A memory that is superseded and expired counts as
@@ -880,7 +939,7 @@ export type NamespaceStatistics = Message<"triskele.v1.NamespaceStatistics"> & {
  * Use `create(NamespaceStatisticsSchema)` to create a new message.
  */
 export const NamespaceStatisticsSchema: GenMessage<NamespaceStatistics> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 23);
+  messageDesc(file_triskele_v1_memory, 24);
 
 /**
  * IndexLag says how far a derived index is behind the memories of a namespace.
@@ -920,7 +979,7 @@ export type IndexLag = Message<"triskele.v1.IndexLag"> & {
  * Use `create(IndexLagSchema)` to create a new message.
  */
 export const IndexLagSchema: GenMessage<IndexLag> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 24);
+  messageDesc(file_triskele_v1_memory, 25);
 
 /**
  * @generated from message triskele.v1.ListNamespacesRequest
@@ -953,7 +1012,7 @@ export type ListNamespacesRequest = Message<"triskele.v1.ListNamespacesRequest">
  * Use `create(ListNamespacesRequestSchema)` to create a new message.
  */
 export const ListNamespacesRequestSchema: GenMessage<ListNamespacesRequest> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 25);
+  messageDesc(file_triskele_v1_memory, 26);
 
 /**
  * @generated from message triskele.v1.ListNamespacesResponse
@@ -977,7 +1036,7 @@ export type ListNamespacesResponse = Message<"triskele.v1.ListNamespacesResponse
  * Use `create(ListNamespacesResponseSchema)` to create a new message.
  */
 export const ListNamespacesResponseSchema: GenMessage<ListNamespacesResponse> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 26);
+  messageDesc(file_triskele_v1_memory, 27);
 
 /**
  * @generated from message triskele.v1.ListNamespacesResponse.Namespace
@@ -999,7 +1058,7 @@ export type ListNamespacesResponse_Namespace = Message<"triskele.v1.ListNamespac
  * Use `create(ListNamespacesResponse_NamespaceSchema)` to create a new message.
  */
 export const ListNamespacesResponse_NamespaceSchema: GenMessage<ListNamespacesResponse_Namespace> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 26, 0);
+  messageDesc(file_triskele_v1_memory, 27, 0);
 
 /**
  * @generated from message triskele.v1.RenameNamespaceRequest
@@ -1021,7 +1080,7 @@ export type RenameNamespaceRequest = Message<"triskele.v1.RenameNamespaceRequest
  * Use `create(RenameNamespaceRequestSchema)` to create a new message.
  */
 export const RenameNamespaceRequestSchema: GenMessage<RenameNamespaceRequest> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 27);
+  messageDesc(file_triskele_v1_memory, 28);
 
 /**
  * @generated from message triskele.v1.RenameNamespaceResponse
@@ -1040,7 +1099,7 @@ export type RenameNamespaceResponse = Message<"triskele.v1.RenameNamespaceRespon
  * Use `create(RenameNamespaceResponseSchema)` to create a new message.
  */
 export const RenameNamespaceResponseSchema: GenMessage<RenameNamespaceResponse> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 28);
+  messageDesc(file_triskele_v1_memory, 29);
 
 /**
  * @generated from message triskele.v1.DeleteNamespaceRequest
@@ -1057,7 +1116,7 @@ export type DeleteNamespaceRequest = Message<"triskele.v1.DeleteNamespaceRequest
  * Use `create(DeleteNamespaceRequestSchema)` to create a new message.
  */
 export const DeleteNamespaceRequestSchema: GenMessage<DeleteNamespaceRequest> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 29);
+  messageDesc(file_triskele_v1_memory, 30);
 
 /**
  * @generated from message triskele.v1.DeleteNamespaceResponse
@@ -1074,7 +1133,7 @@ export type DeleteNamespaceResponse = Message<"triskele.v1.DeleteNamespaceRespon
  * Use `create(DeleteNamespaceResponseSchema)` to create a new message.
  */
 export const DeleteNamespaceResponseSchema: GenMessage<DeleteNamespaceResponse> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 30);
+  messageDesc(file_triskele_v1_memory, 31);
 
 /**
  * Decision is what the curator did about one memory.
@@ -1148,7 +1207,7 @@ export type Decision = Message<"triskele.v1.Decision"> & {
  * Use `create(DecisionSchema)` to create a new message.
  */
 export const DecisionSchema: GenMessage<Decision> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 31);
+  messageDesc(file_triskele_v1_memory, 32);
 
 /**
  * @generated from message triskele.v1.ListDecisionsRequest
@@ -1186,7 +1245,7 @@ export type ListDecisionsRequest = Message<"triskele.v1.ListDecisionsRequest"> &
  * Use `create(ListDecisionsRequestSchema)` to create a new message.
  */
 export const ListDecisionsRequestSchema: GenMessage<ListDecisionsRequest> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 32);
+  messageDesc(file_triskele_v1_memory, 33);
 
 /**
  * @generated from message triskele.v1.ListDecisionsResponse
@@ -1210,7 +1269,7 @@ export type ListDecisionsResponse = Message<"triskele.v1.ListDecisionsResponse">
  * Use `create(ListDecisionsResponseSchema)` to create a new message.
  */
 export const ListDecisionsResponseSchema: GenMessage<ListDecisionsResponse> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 33);
+  messageDesc(file_triskele_v1_memory, 34);
 
 /**
  * @generated from message triskele.v1.RevertDecisionRequest
@@ -1232,7 +1291,7 @@ export type RevertDecisionRequest = Message<"triskele.v1.RevertDecisionRequest">
  * Use `create(RevertDecisionRequestSchema)` to create a new message.
  */
 export const RevertDecisionRequestSchema: GenMessage<RevertDecisionRequest> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 34);
+  messageDesc(file_triskele_v1_memory, 35);
 
 /**
  * @generated from message triskele.v1.RevertDecisionResponse
@@ -1254,7 +1313,7 @@ export type RevertDecisionResponse = Message<"triskele.v1.RevertDecisionResponse
  * Use `create(RevertDecisionResponseSchema)` to create a new message.
  */
 export const RevertDecisionResponseSchema: GenMessage<RevertDecisionResponse> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_memory, 35);
+  messageDesc(file_triskele_v1_memory, 36);
 
 /**
  * What a curator may decide about a new memory and its nearest neighbours. Nothing is deleted by any of it.
