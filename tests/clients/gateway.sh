@@ -14,7 +14,8 @@ step() { printf '\n== %s (%(%H:%M:%S)T)\n' "$*" -1; }
 start() {
   local name=$1
   shift
-  "$triskele" up --listen 127.0.0.1:0 --admin off --sqlite "$work/$name.db" "$@" > "$work/$name.log" 2>&1 &
+  : > "$work/$name.log" # it is read before the program has run
+  "$triskele" up --listen 127.0.0.1:0 --admin off --sqlite "$work/$name.db" "$@" >> "$work/$name.log" 2>&1 < /dev/null &
   gateways+=($!)
   for _ in {1..600}; do
     address=$(sed -n 's/.* listens on \([0-9.:]*\);.*/\1/p' "$work/$name.log")

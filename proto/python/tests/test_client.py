@@ -174,18 +174,19 @@ def test_a_token_goes_to_no_other_machine_in_plain_text(server):
         Client(target, token="secret").close()
 
 
-def test_tls_and_tokens():
+def test_tls_and_tokens(namespace):
     secure = Path(os.environ["TRISKELE_SECURE"])  # a folder with what a gateway with TLS and tokens needs
     address, token, ca = ((secure / name).read_text().strip() for name in ("address", "token", "gateway.pem"))
+    mine = f"acme/{namespace}"
     with Client(address, token=token, tls=ca.encode()) as client:
-        client.remember("acme/billing", "Invoices are sent on the second working day.")
-        assert len(client.recall("acme/billing", "when are invoices sent").hits) == 1
+        client.remember(mine, "Invoices are sent on the second working day.")
+        assert len(client.recall(mine, "when are invoices sent").hits) == 1
         with pytest.raises(triskele.PermissionDenied):
             client.recall("other", "tea")
     with Client(address, tls=ca.encode()) as client, pytest.raises(triskele.Unauthenticated):
-        client.recall("acme/billing", "tea")
+        client.recall(mine, "tea")
     with Client(address, token=token, tls=True) as client, pytest.raises(triskele.Unavailable):
-        client.remember("acme/billing", "nobody vouches for this gateway")
+        client.remember(mine, "nobody vouches for this gateway")
 
 
 def test_a_trace_is_continued(server):

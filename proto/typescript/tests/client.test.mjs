@@ -158,12 +158,13 @@ test("a token goes to no other machine in plain text", async () => {
 test("TLS and tokens", async () => {
   const read = (name) => readFileSync(`${process.env.TRISKELE_SECURE}/${name}`, "utf8").trim();
   const [target, token, ca] = [`https://${read("address")}`, read("token"), read("gateway.pem")];
+  const mine = `acme/${somewhere()}`;
   const c = connect(target, { token, ca });
-  await c.remember("acme/payroll", "Salaries are paid on the last working day.");
-  assert.equal((await c.recall("acme/payroll", "when are salaries paid")).hits.length, 1);
+  await c.remember(mine, "Salaries are paid on the last working day.");
+  assert.equal((await c.recall(mine, "when are salaries paid")).hits.length, 1);
   await assert.rejects(c.recall("other", "tea"), fails(Code.PermissionDenied));
-  await assert.rejects(connect(target, { ca }).recall("acme/payroll", "tea"), fails(Code.Unauthenticated));
-  await assert.rejects(connect(target, { token }).remember("acme/payroll", "nobody vouches for this gateway"), (err) => err instanceof TriskeleError && /certificate/.test(err.message));
+  await assert.rejects(connect(target, { ca }).recall(mine, "tea"), fails(Code.Unauthenticated));
+  await assert.rejects(connect(target, { token }).remember(mine, "nobody vouches for this gateway"), (err) => err instanceof TriskeleError && /certificate/.test(err.message));
 });
 
 test("a trace is continued", async () => {
