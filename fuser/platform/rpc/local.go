@@ -54,12 +54,12 @@ func (l *Local) call(ctx context.Context, method string, request, reply proto.Me
 	}
 	select {
 	case a := <-answers:
-		return a.read(reply)
+		return l.read(a, reply)
 	default:
 	}
 	select {
 	case a := <-answers:
-		return a.read(reply)
+		return l.read(a, reply)
 	case <-ctx.Done():
 		return status.FromContextError(ctx.Err()).Err()
 	case <-l.server.local.killed.Done():
@@ -75,13 +75,16 @@ type answer struct {
 	err   error
 }
 
-// read moves the answer, which nobody else has, into reply.
-func (a answer) read(reply proto.Message) error {
-	if a.err != nil {
-		return a.err
+// read moves an answer, which nobody else has, into reply. An error of a server that was stopped may be due to that.
+func (l *Local) read(a answer, reply proto.Message) error {
+	switch {
+	case a.err == nil:
+		move(reply, a.reply.(proto.Message))
+		return nil
+	case l.server.local.killed.Err() != nil:
+		return errStopped
 	}
-	move(reply, a.reply.(proto.Message))
-	return nil
+	return a.err
 }
 
 // move moves the fields of a message to an empty one of the same type.

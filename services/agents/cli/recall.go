@@ -33,7 +33,7 @@ type recallCmd struct {
 	Quorum       int32              `help:"Answer as soon as this many legs have answered, if the others cannot change which memories are found." placeholder:"LEGS" group:"Legs and time:"`
 	Weight       map[string]float64 `help:"Weight of a leg." placeholder:"LEG=WEIGHT" group:"Ranking:"`
 	Quota        map[string]int32   `help:"Minimum number of memories from a leg." placeholder:"LEG=N" group:"Ranking:"`
-	Fusion       string             `help:"How to merge the legs' lists: calibrated, rrf, convex or dbsf; the namespace's policy if not given." enum:",calibrated,rrf,convex,dbsf" default:"" placeholder:"METHOD" group:"Ranking:"`
+	Fusion       string             `help:"How to merge the legs' lists: calibrated, rrf, convex or dbsf; the namespace's policy or rrf if not given." enum:",calibrated,rrf,convex,dbsf" default:"" placeholder:"METHOD" group:"Ranking:"`
 	All          bool               `help:"Also print memories that are unlikely to be relevant." group:"Ranking:"`
 	K            *float64           `help:"Rank constant of rrf." group:"Ranking:"`
 	Alpha        *float64           `help:"Weight of the dense leg in convex, 0 to 1; the lexical leg gets the rest." group:"Ranking:"`
@@ -64,7 +64,7 @@ func (c *recallCmd) Validate() error {
 		return fmt.Errorf("--max-tokens must be 1 or more")
 	case c.MaxTokens > 0 && (c.IDsOnly || c.Trace):
 		return fmt.Errorf("--max-tokens prints text only: not with --ids-only or --trace")
-	case c.K != nil && c.Fusion != "rrf":
+	case c.K != nil && c.Fusion != "" && c.Fusion != "rrf":
 		return fmt.Errorf("--k belongs to --fusion rrf")
 	case c.Alpha != nil && c.Fusion != "convex":
 		return fmt.Errorf("--alpha belongs to --fusion convex")
