@@ -18,26 +18,26 @@ var texts = map[transcript.Format]struct {
 }{
 	transcript.ClaudeCode: {`{"type":"summary","summary":"Cranes","leafUuid":"x"}
 {"type":"file-history-snapshot","messageId":"m","snapshot":{}}
-{"parentUuid":null,"isSidechain":false,"userType":"external","cwd":"/work/harbour","sessionId":"s1","version":"2.1.0","gitBranch":"main","type":"user","message":{"role":"user","content":"When is the crane serviced?<system-reminder>Be brief.</system-reminder>"},"uuid":"u1","timestamp":"2026-03-01T08:30:00.123Z"}
-{"parentUuid":"u1","isSidechain":false,"cwd":"/work/harbour","sessionId":"s1","type":"assistant","message":{"model":"m","role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"I look at the plan."}]},"uuid":"a1","timestamp":"2026-03-01T08:30:01Z"}
-{"parentUuid":"a1","isSidechain":false,"cwd":"/work/harbour","sessionId":"s1","type":"assistant","message":{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"Read","input":{"file_path":"/plan"}}]},"uuid":"a2","timestamp":"2026-03-01T08:30:02Z"}
-{"parentUuid":"a2","isSidechain":false,"cwd":"/work/harbour","sessionId":"s1","type":"user","message":{"role":"user","content":[{"tool_use_id":"t","type":"tool_result","content":"plan: spring"}]},"uuid":"u2","timestamp":"2026-03-01T08:30:03Z"}
-{"parentUuid":"u2","isSidechain":true,"cwd":"/work/harbour","sessionId":"s1","type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"from a sub-agent"}]},"uuid":"a3","timestamp":"2026-03-01T08:30:04Z"}
-{"parentUuid":"u2","isSidechain":false,"cwd":"/work/harbour","sessionId":"s1","type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"In spring."}]},"uuid":"a4","timestamp":"2026-03-01T08:30:05Z"}
-{"parentUuid":"a4","isSidechain":false,"isMeta":true,"cwd":"/work/harbour","sessionId":"s1","type":"user","message":{"role":"user","content":"meta"},"uuid":"u3","timestamp":"2026-03-01T08:31:00Z"}
-{"parentUuid":"a4","isSidechain":false,"cwd":"/work/harbour","sessionId":"s1","type":"user","message":{"role":"user","content":"<command-name>/clear</command-name>"},"uuid":"u4","timestamp":"2026-03-01T08:31:00Z"}
+{"parentUuid":null,"isSidechain":false,"userType":"external","cwd":"/home/harbour","sessionId":"s1","version":"2.1.0","gitBranch":"main","type":"user","message":{"role":"user","content":"When is the crane serviced?<system-reminder>Be brief.</system-reminder>"},"uuid":"u1","timestamp":"2026-03-01T08:30:00.123Z"}
+{"parentUuid":"u1","isSidechain":false,"cwd":"/home/harbour","sessionId":"s1","type":"assistant","message":{"model":"m","role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"I look at the plan."}]},"uuid":"a1","timestamp":"2026-03-01T08:30:01Z"}
+{"parentUuid":"a1","isSidechain":false,"cwd":"/home/harbour","sessionId":"s1","type":"assistant","message":{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"Read","input":{"file_path":"/plan"}}]},"uuid":"a2","timestamp":"2026-03-01T08:30:02Z"}
+{"parentUuid":"a2","isSidechain":false,"cwd":"/home/harbour","sessionId":"s1","type":"user","message":{"role":"user","content":[{"tool_use_id":"t","type":"tool_result","content":"plan: spring"}]},"uuid":"u2","timestamp":"2026-03-01T08:30:03Z"}
+{"parentUuid":"u2","isSidechain":true,"cwd":"/home/harbour","sessionId":"s1","type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"from a sub-agent"}]},"uuid":"a3","timestamp":"2026-03-01T08:30:04Z"}
+{"parentUuid":"u2","isSidechain":false,"cwd":"/home/harbour","sessionId":"s1","type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"In spring."}]},"uuid":"a4","timestamp":"2026-03-01T08:30:05Z"}
+{"parentUuid":"a4","isSidechain":false,"isMeta":true,"cwd":"/home/harbour","sessionId":"s1","type":"user","message":{"role":"user","content":"meta"},"uuid":"u3","timestamp":"2026-03-01T08:31:00Z"}
+{"parentUuid":"a4","isSidechain":false,"cwd":"/home/harbour","sessionId":"s1","type":"user","message":{"role":"user","content":"<command-name>/clear</command-name>"},"uuid":"u4","timestamp":"2026-03-01T08:31:00Z"}
 not JSON
-{"parentUuid":"a4","isSidechain":false,"cwd":"/work/harbour","sessionId":"s1","type":"user","message":{"role":"user","content":[{"type":"text","text":"And the pier?"},{"type":"image","source":{}}]},"uuid":"u5","timestamp":"2026-03-01T08:32:00Z"}
-`, []string{"s1/u1 user /work/harbour 08:30:00 When is the crane serviced?", "s1/a4 agent /work/harbour 08:30:05 In spring.", "s1/u5 user /work/harbour 08:32:00 And the pier?"}},
-	transcript.Codex: {`{"timestamp":"2026-03-01T08:30:00Z","type":"session_meta","payload":{"id":"s2","cwd":"/work/harbour","originator":"codex_cli_rs","cli_version":"0.149.0"}}
+{"parentUuid":"a4","isSidechain":false,"cwd":"/home/harbour","sessionId":"s1","type":"user","message":{"role":"user","content":[{"type":"text","text":"And the pier?"},{"type":"image","source":{}}]},"uuid":"u5","timestamp":"2026-03-01T08:32:00Z"}
+`, []string{"s1/u1 user /home/harbour 08:30:00 When is the crane serviced?", "s1/a4 agent /home/harbour 08:30:05 In spring.", "s1/u5 user /home/harbour 08:32:00 And the pier?"}},
+	transcript.Codex: {`{"timestamp":"2026-03-01T08:30:00Z","type":"session_meta","payload":{"id":"s2","cwd":"/home/harbour","originator":"codex_cli_rs","cli_version":"0.149.0"}}
 {"timestamp":"2026-03-01T08:30:00Z","type":"response_item","payload":{"type":"message","role":"developer","content":[{"type":"input_text","text":"be good"}]}}
-{"timestamp":"2026-03-01T08:30:00Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"<environment_context>\n<cwd>/work/harbour</cwd>\n</environment_context>"}]}}
+{"timestamp":"2026-03-01T08:30:00Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"<environment_context>\n<cwd>/home/harbour</cwd>\n</environment_context>"}]}}
 {"timestamp":"2026-03-01T08:30:01Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"When is the crane serviced?"}]}}
 {"timestamp":"2026-03-01T08:30:01Z","type":"event_msg","payload":{"type":"user_message","message":"When is the crane serviced?"}}
 {"timestamp":"2026-03-01T08:30:02Z","type":"response_item","payload":{"type":"reasoning","summary":[],"encrypted_content":"x"}}
 {"timestamp":"2026-03-01T08:30:03Z","type":"response_item","payload":{"type":"function_call","name":"shell","arguments":"{}","call_id":"c"}}
 {"timestamp":"2026-03-01T08:30:05Z","type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"In spring."}],"phase":"final_answer"}}
-`, []string{"s2/532 user /work/harbour 08:30:01 When is the crane serviced?", "s2/1105 agent /work/harbour 08:30:05 In spring."}},
+`, []string{"s2/532 user /home/harbour 08:30:01 When is the crane serviced?", "s2/1105 agent /home/harbour 08:30:05 In spring."}},
 	transcript.Gemini: {`{"sessionId":"s3","projectHash":"abc","startTime":"2026-03-01T08:30:00Z","lastUpdated":"2026-03-01T08:30:00Z","kind":"main"}
 {"id":"m1","timestamp":"2026-03-01T08:30:01Z","type":"user","content":[{"text":"When is the crane serviced?"}]}
 {"$set":{"lastUpdated":"2026-03-01T08:30:01Z"}}
