@@ -55,11 +55,6 @@ func (l *Local) call(ctx context.Context, method string, request, reply proto.Me
 	select {
 	case a := <-answers:
 		return l.read(a, reply)
-	default:
-	}
-	select {
-	case a := <-answers:
-		return l.read(a, reply)
 	case <-ctx.Done():
 		return status.FromContextError(ctx.Err()).Err()
 	case <-l.server.local.killed.Done():

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
@@ -55,6 +56,9 @@ func TestLocalCallsAreLikeOthers(t *testing.T) {
 		if ctx.Value(valueKey{}) != nil {
 			return nil, status.Error(codes.Internal, "the server sees the client's values")
 		}
+		if got := metadata.ValueFromIncomingContext(ctx, "sent"); len(got) != 1 || got[0] != "metadata" {
+			return nil, status.Error(codes.Internal, "the server does not see the client's metadata")
+		}
 		req.Namespaces[0] = "changed"
 		return &triskelev1.RecallResponse{TraceId: req.GetQuery()}, nil
 	}}
@@ -63,7 +67,7 @@ func TestLocalCallsAreLikeOthers(t *testing.T) {
 		ask := func(ctx context.Context, query string) (*triskelev1.RecallResponse, error) {
 			return client.Recall(ctx, &triskelev1.RecallRequest{Namespaces: []string{"n"}, Query: query})
 		}
-		ctx := context.WithValue(t.Context(), valueKey{}, "private")
+		ctx := metadata.AppendToOutgoingContext(context.WithValue(t.Context(), valueKey{}, "private"), "sent", "metadata")
 		req := valid()
 		if resp, err := client.Recall(ctx, req); err != nil || resp.GetTraceId() != "q" || req.GetNamespaces()[0] != "n" {
 			t.Errorf("got %v, %v, and the request became %v", resp, err, req)
