@@ -64,7 +64,7 @@ func (m *merge) evidence(d int32) float64 {
 
 // shares returns the log-odds of a document by the model, by role. What the legs say together is theirs by their votes.
 func (m *merge) shares(d int32) [roles]float64 {
-	by := m.options.model().logOdds(&m.features[d])
+	by := BuiltIn().logOdds(&m.features[d])
 	if total := float64(m.features[d][agreement]); total > 0 {
 		for r, vote := range m.votes[d] {
 			by[r] += by[together] * float64(vote) / total

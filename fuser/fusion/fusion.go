@@ -79,7 +79,6 @@ type Options struct {
 	// ExactBonus, 0 or more, multiplies the score of a memory that is Exact in a list by 1 + ExactBonus.
 	ExactBonus float64
 	Boost      EntityBoost
-	Model      *Model // of the calibrated fusion; the built-in one if nil
 	Quotas     []Quota
 	Limit      int // how many hits are returned, 1 or more
 	Reserve    int // how many of the next best are returned apart
@@ -153,13 +152,6 @@ func Fuse(lists []List, options Options) Result {
 }
 
 const calibrated = triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED
-
-func (o Options) model() *Model {
-	if o.Model != nil {
-		return o.Model
-	}
-	return BuiltIn()
-}
 
 // merge is the working memory of one fusion. A pool keeps it for the next one, which saves most allocations.
 type merge struct {

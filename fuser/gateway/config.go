@@ -182,8 +182,6 @@ type FusionConfig struct {
 	Method string   `name:"fusion" help:"How the legs' lists are fused: calibrated, rrf, convex or dbsf." enum:"calibrated,rrf,convex,dbsf" default:"rrf" env:"TRISKELE_FUSION"`
 	K      float64  `help:"Rank constant of rrf." default:"2" env:"TRISKELE_K"`
 	Alpha  *float64 `help:"With convex: weight of the dense leg, 0 to 1. The lexical leg gets the rest. Without it, both have their own weights." env:"TRISKELE_ALPHA"`
-	// Model replaces the built-in model of the calibrated fusion, to judge one. No flag sets it.
-	Model *fusion.Model `kong:"-"`
 }
 
 // String is the method with its settings.

@@ -28,7 +28,6 @@ type settings struct {
 	recency    *triskelev1.Recency // nil for none
 	boost      *triskelev1.EntityBoost
 	least      *triskelev1.MinScore // nil for none
-	model      *fusion.Model        // of the calibrated fusion; nil for the built-in one
 	rerank     rerankSettings
 	similarity float64       // of two texts from which on one of them is left out; 0 leaves none out
 	legs       []legSettings // as Config.Legs
@@ -83,7 +82,7 @@ const unset = triskelev1.MissPolicy_MISS_POLICY_UNSPECIFIED
 
 func (c Config) settings() settings {
 	s := settings{
-		method: methods[c.Fusion.Method], k: c.Fusion.K, alpha: c.Fusion.Alpha, complete: true, model: c.Fusion.Model,
+		method: methods[c.Fusion.Method], k: c.Fusion.K, alpha: c.Fusion.Alpha, complete: true,
 		rerank: rerankSettings{top: c.Rerank.Top}, legs: make([]legSettings, len(c.Legs)),
 	}
 	for i, leg := range c.Legs {
@@ -252,7 +251,7 @@ func (s settings) completing() bool {
 
 // fusion returns the options of a merge for a request made at a time.
 func (s settings) fusion(req *triskelev1.RecallRequest, legs []Leg, now time.Time) fusion.Options {
-	options := fusion.Options{Method: s.method, Model: s.model, K: s.k, Alpha: s.alpha, Sort: req.GetSortBy(), ExactBonus: s.bonus, Limit: defaultLimit}
+	options := fusion.Options{Method: s.method, K: s.k, Alpha: s.alpha, Sort: req.GetSortBy(), ExactBonus: s.bonus, Limit: defaultLimit}
 	overrideInt(&options.Limit, req.Limit)
 	if s.recency != nil {
 		options.Recency = fusion.Recency{Weight: s.recency.GetWeight(), HalfLife: s.recency.GetHalfLife().AsDuration(), Now: now}
