@@ -65,9 +65,16 @@ func (m *merge) evidence(d int32) float64 {
 // shares returns the log-odds of a document by the model, by role. What the legs say together is theirs by their votes.
 func (m *merge) shares(d int32) [roles]float64 {
 	by := BuiltIn().logOdds(&m.features[d])
-	if total := float64(m.features[d][agreement]); total > 0 {
-		for r, vote := range m.votes[d] {
-			by[r] += by[together] * float64(vote) / total
+	votes, total := [question]float64{}, 0.
+	for r := range votes {
+		if vote := m.features[d][lexicalVote+r]; vote == vote {
+			votes[r] = float64(vote)
+			total += votes[r]
+		}
+	}
+	for r, vote := range votes {
+		if total > 0 {
+			by[r] += by[together] * vote / total
 		}
 	}
 	by[together] = 0

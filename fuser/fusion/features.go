@@ -2,6 +2,7 @@ package fusion
 
 import (
 	"math"
+	"slices"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -15,6 +16,7 @@ const (
 	lexicalToRival          // score / the best of the list's other memories
 	lexicalDeviation        // standard scores above the list's mean
 	lexicalRank             // 1 / rank
+	lexicalOwn              // share of the score that is not lent by neighbours
 	lexicalBest             // the best share, and the best match, of the list
 	lexicalBestMatched
 	lexicalGap // between first and second, as a share of the first
@@ -25,6 +27,8 @@ const (
 	denseToRival
 	denseDeviation
 	denseRank
+	denseOwn // own score - the list's best own one
+	denseLent
 	denseBest
 	denseGap
 	denseMean
@@ -35,10 +39,15 @@ const (
 	graphEntities
 	graphCoverage
 	graphHits
+	lexicalVote // as in rank fusion: of the first, 1; the graph's may be raised
+	denseVote
+	graphVote
 	agreement // the legs' votes, as a share of what those that may see the memory could give
 	exactMatch
 	queryTerms
 	queryMemories // log10 of the namespace's memories
+	threaded      // 1 if a memory borrows from its neighbours, else 0
+	unthreaded    // 1 - threaded
 	features      // how many there are
 )
 
@@ -56,12 +65,15 @@ const (
 )
 
 var (
-	groupOf = [features]role{agreement: together, exactMatch: lexical, queryTerms: question, queryMemories: question}
-	nan     = float32(math.NaN())
+	groupOf = [features]role{
+		lexicalVote: lexical, denseVote: dense, graphVote: graph, agreement: together, exactMatch: lexical,
+		queryTerms: question, queryMemories: question, threaded: question, unthreaded: question,
+	}
+	nan = float32(math.NaN())
 )
 
 func init() {
-	for f := range groupOf[:agreement] {
+	for f := range groupOf[:lexicalVote] {
 		switch {
 		case f >= graphToBest:
 			groupOf[f] = graph
@@ -73,11 +85,11 @@ func init() {
 
 // FeatureNames are the names of the features, in the order of Candidate.Features.
 var FeatureNames = [features]string{
-	"lexical_score", "lexical_share", "lexical_matched", "lexical_to_best", "lexical_to_rival", "lexical_deviation", "lexical_rank",
+	"lexical_score", "lexical_share", "lexical_matched", "lexical_to_best", "lexical_to_rival", "lexical_deviation", "lexical_rank", "lexical_own",
 	"lexical_best", "lexical_best_matched", "lexical_gap", "lexical_hits", "lexical_attainable",
-	"dense_score", "dense_to_best", "dense_to_rival", "dense_deviation", "dense_rank", "dense_best", "dense_gap", "dense_mean", "dense_spread",
+	"dense_score", "dense_to_best", "dense_to_rival", "dense_deviation", "dense_rank", "dense_own", "dense_lent", "dense_best", "dense_gap", "dense_mean", "dense_spread",
 	"graph_to_best", "graph_to_rival", "graph_rank", "graph_entities", "graph_coverage", "graph_hits",
-	"agreement", "exact", "terms", "memories",
+	"lexical_vote", "dense_vote", "graph_vote", "agreement", "exact", "terms", "memories", "threaded", "unthreaded",
 }
 
 // roleOf returns what a list is to the model.
@@ -96,11 +108,11 @@ func (l *List) roleOf() role {
 // shape is what a list says as a whole.
 type shape struct {
 	best, second, mean, spread float64
-	matched                    float64 // the most of any hit
+	matched, own               float64 // the most of any hit
 }
 
 func shapeOf(hits []Hit) shape {
-	s := shape{best: math.Inf(-1), second: math.Inf(-1)}
+	s := shape{best: math.Inf(-1), second: math.Inf(-1), own: math.Inf(-1)}
 	n, sum, squares := 0., 0., 0.
 	for i := range hits {
 		score := hits[i].Score
@@ -113,7 +125,7 @@ func shapeOf(hits []Hit) shape {
 		} else {
 			s.second = max(s.second, score)
 		}
-		s.matched = max(s.matched, hits[i].Matched)
+		s.matched, s.own = max(s.matched, hits[i].Matched), max(s.own, hits[i].Own)
 	}
 	if n > 0 {
 		s.mean = sum / n
@@ -203,12 +215,16 @@ func (l *List) of(r role, s shape, h *Hit, rank int, x *[features]float32) {
 		}
 		x[lexicalToBest], x[lexicalToRival] = ratio(h.Score, s.best), ratio(h.Score, s.rival(h.Score))
 		x[lexicalDeviation], x[lexicalRank] = s.deviation(h.Score), inverse
+		if h.Score > 0 {
+			x[lexicalOwn] = float32(h.Own / h.Score)
+		}
 	case dense:
 		x[denseScore], x[denseToBest], x[denseToRival] = float32(h.Score), float32(h.Score-s.best), 1
 		if rival := s.rival(h.Score); !math.IsInf(rival, -1) {
 			x[denseToRival] = float32(h.Score - rival)
 		}
 		x[denseDeviation], x[denseRank] = s.deviation(h.Score), inverse
+		x[denseOwn], x[denseLent] = float32(h.Own-s.own), float32(h.Score-h.Own)
 	case graph:
 		x[graphToBest], x[graphToRival] = ratio(h.Score, s.best), ratio(h.Score, s.rival(h.Score))
 		x[graphRank], x[graphEntities] = inverse, float32(h.Entities)
@@ -272,6 +288,7 @@ func (m *merge) describe() {
 		m.describeList(l, at[starts[l]:starts[l]+len(list.Hits)])
 	}
 	m.countVotes()
+	m.findThreads()
 	for d := range m.documents {
 		x := &m.features[d]
 		if m.documents[d].deaf {
@@ -294,10 +311,6 @@ const graphTrust = 3
 
 // countVotes adds up the votes of the legs: 1 / (DefaultK + rank), as in rank fusion with the default weights.
 func (m *merge) countVotes() {
-	m.votes = m.votes[:0]
-	for range m.documents {
-		m.votes = append(m.votes, [question]float32{})
-	}
 	at := m.at
 	for _, l := range m.order {
 		list, r := &m.lists[l], m.roles[l]
@@ -317,8 +330,26 @@ func (m *merge) countVotes() {
 			if r == graph && rivals > 1 {
 				vote.raise(graphTrust*list.Coverage, float64(rivals)/(DefaultK+1))
 			}
-			m.votes[d][r] = float32(vote.value)
-			m.features[d][agreement] += float32(vote.value)
+			value := float32(vote.value)
+			m.features[d][lexicalVote+int(r)] = value * (DefaultK + 1)
+			m.features[d][agreement] += value
+		}
+	}
+}
+
+// findThreads tells the namespaces in which neighbours in a thread lend from the others: legs are trusted in another way there.
+func (m *merge) findThreads() {
+	for l := range m.lists {
+		list := &m.lists[l]
+		lent := slices.ContainsFunc(list.Hits, func(h Hit) bool { return h.Own != h.Score }) ||
+			slices.ContainsFunc(list.Others, func(o Scored) bool { return o.Own != o.Score })
+		if !lent || m.roles[l] >= question {
+			continue
+		}
+		for d := range m.documents {
+			if m.lists[m.documents[d].list].Namespace == list.Namespace {
+				m.features[d][threaded], m.features[d][unthreaded] = 1, 0
+			}
 		}
 	}
 }
@@ -328,7 +359,7 @@ var silence = func() (x [features]float32) {
 	for f := range x {
 		x[f] = nan
 	}
-	x[exactMatch], x[agreement] = 0, 0
+	x[exactMatch], x[agreement], x[threaded], x[unthreaded] = 0, 0, 0, 1
 	return x
 }()
 
@@ -349,7 +380,7 @@ func (m *merge) describeList(l int, at []int32) {
 	for _, other := range list.Others {
 		if d, ok := m.index[key{list.Namespace, other.ID}]; ok && !m.said[d] {
 			m.said[d] = true
-			list.of(r, s, &Hit{Score: other.Score}, 0, &m.features[d])
+			list.of(r, s, &Hit{Score: other.Score, Own: other.Own}, 0, &m.features[d])
 		}
 	}
 	for d := range m.documents {

@@ -31,6 +31,7 @@ const DefaultK = 2
 type Hit struct {
 	ID         string
 	Score      float64 // raw, finite
+	Own        float64 // Score without what neighbours in the thread lend
 	Importance float64 // 0 to 1
 	CreatedAt  time.Time
 	Exact      bool // its title or content is the query, or a quoted phrase in it
@@ -65,8 +66,8 @@ type List struct {
 
 // Scored is the score that a leg gives a memory, on its raw scale.
 type Scored struct {
-	ID    string
-	Score float64
+	ID         string
+	Score, Own float64
 }
 
 // Options say how to merge.
@@ -166,7 +167,6 @@ type merge struct {
 	// For the calibrated fusion:
 	features [][features]float32 // by document
 	roles    []role              // by list
-	votes    [][question]float32 // by document and role
 	said     []bool              // scratch, by document
 	unseen   []float64           // what legs that the model has never seen add, by document
 	sorted   []float64           // scratch
@@ -202,7 +202,7 @@ func (m *merge) release() {
 	clear(m.documents)
 	*m = merge{
 		order: m.order[:0], index: m.index, documents: m.documents[:0], at: m.at[:0], links: m.links[:0], top: m.top[:0],
-		features: m.features[:0], roles: m.roles[:0], votes: m.votes[:0], said: m.said[:0],
+		features: m.features[:0], roles: m.roles[:0], said: m.said[:0],
 		unseen: m.unseen[:0], sorted: m.sorted[:0],
 	}
 	merges.Put(m)

@@ -167,19 +167,26 @@ func readHits(found []*triskelev1.LegHit, depth int) ([]fusion.Hit, error) {
 		seenIDs.Put(seen)
 	}()
 	hits := make([]fusion.Hit, len(found))
+	own := false // a leg that says no own score lends nothing
 	for i, h := range found {
 		switch {
 		case h.GetRank() != int32(i+1):
 			return nil, malformed("rank %d at position %d", h.GetRank(), i+1)
 		case h.GetId() == "" || seen[h.GetId()]:
 			return nil, malformed("hit %d has no id or one seen before", i+1)
-		case !finite(h.GetScore()) || !(h.GetImportance() >= 0 && h.GetImportance() <= 1) || !(h.GetMatched() >= 0 && h.GetMatched() <= 1):
+		case !finite(h.GetScore()) || !finite(h.GetOwnScore()) || !(h.GetImportance() >= 0 && h.GetImportance() <= 1) || !(h.GetMatched() >= 0 && h.GetMatched() <= 1):
 			return nil, malformed("hit %d has a score, an importance or a match out of range", i+1)
 		}
 		seen[h.GetId()] = true
+		own = own || h.GetOwnScore() != 0
 		hits[i] = fusion.Hit{
-			ID: h.GetId(), Score: h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime(),
+			ID: h.GetId(), Score: h.GetScore(), Own: h.GetOwnScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime(),
 			Exact: h.GetExact(), Matched: h.GetMatched(), Entities: int(max(h.GetConcepts(), 0)),
+		}
+	}
+	for i := range hits {
+		if !own {
+			hits[i].Own = hits[i].Score
 		}
 	}
 	return hits, nil

@@ -10,11 +10,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -203,6 +205,8 @@ func (b *builder) namespace(memories int, own, other []topic) {
 			order[i] = (from + i) % len(own)
 		}
 	}
+	// A third of the namespaces are documents and conversations: a memory is a sentence, its thread some topics in order.
+	threaded := b.random.IntN(3) == 0
 	most := 1 + b.random.IntN(3) // memories of a topic
 	var inside, outside []topic
 	documents := map[int]map[string]int{} // of the topics inside
@@ -215,8 +219,18 @@ func (b *builder) namespace(memories int, own, other []topic) {
 		}
 		grades := map[string]int{}
 		for _, text := range t.told[:min(most, len(t.told), memories-stored)] {
-			grades[b.remember(name, text)] = 1
-			stored++
+			texts, thread := []string{text}, ""
+			if threaded {
+				texts, thread = sentences(text), fmt.Sprintf("%s-%d", name, len(inside)/topicsInThread)
+			}
+			for _, text := range texts[:min(len(texts), mostAnswering)] {
+				grades[b.remember(name, text)] = 1
+				if threaded {
+					memory := b.set.Memories[len(b.set.Memories)-1]
+					memory.Thread, memory.Position = thread, proto.Int64(int64(stored))
+				}
+				stored++
+			}
 		}
 		documents[len(inside)] = grades
 		inside = append(inside, t)
@@ -231,6 +245,24 @@ func (b *builder) namespace(memories int, own, other []topic) {
 	b.askSome(name, outside, "absent")
 	b.askSome(name, other, "elsewhere")
 }
+
+// A thread has so many topics, and an answer at most so many sentences.
+const topicsInThread, mostAnswering = 12, 8
+
+// sentences splits a text roughly.
+func sentences(text string) (of []string) {
+	for _, part := range endOfSentence.Split(text, -1) {
+		if part = strings.TrimSpace(part); part != "" {
+			of = append(of, part)
+		}
+	}
+	if len(of) == 0 {
+		return []string{text}
+	}
+	return of
+}
+
+var endOfSentence = regexp.MustCompile(`[.?!]["'”)]?\s+|\n+`)
 
 //go:embed smalltalk.txt
 var smallTalk string

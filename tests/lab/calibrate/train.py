@@ -3,11 +3,11 @@
 The process is:
 
  1. Read the features that fusionfeatures recorded. A row is a candidate, in the order of the questions.
- 2. Fit the order: a softmax over the candidates of a question, on piecewise-linear functions of what the legs said of each
-    candidate. Weights of a leg's own scores are not negative, so that a better score never lowers a memory.
- 3. Fit the probability: a logistic regression of relevance on that order's score and on what is the same for all candidates
-    of a question. Unanswered questions take part here.
- 4. Do both again without each development set, and judge each set by the model that did not see it.
+ 2. Fit the log-odds of relevance: a sum of piecewise-linear functions of what the legs said of a candidate, and of what is the
+    same for all candidates of a question. Two losses are added: a softmax over the candidates of a question, which cares for
+    the order, and a logistic loss, which cares for the probability. Unanswered questions take part in the second. Weights of a
+    leg's own scores are not negative, so that a better score never lowers a memory.
+ 3. Do it again without each development set, and judge each set by the model that did not see it.
 
 The same features give the same model to the last digit.
 """
@@ -30,13 +30,25 @@ WEIGHTS = {"tasks": 0.7, "brainbench-world": 3.0, "musique-train100-openie": 3.0
 LOST_WEIGHT = 0.35  # of a question with legs lost
 SHALLOW = 12  # candidates whose best rank is beyond this are sampled
 SAMPLED = 0.08
-# Agreement is free: the penalty draws the order towards that of rank fusion.
-ORDER_PENALTY, PROBABILITY_PENALTY = 0.1, 1e-3
+# Votes are free: the penalty draws the order towards that of a weighted rank fusion.
+FREE = {"agreement", "lexical_vote", "dense_vote", "graph_vote"}
+FREE_PENALTY, ORDER_PENALTY, PROBABILITY_PENALTY = 1e-6, 0.03, 1e-3
+LOGISTIC = 10  # weight of the logistic loss
 SEED = 1
 
 # Pieces of the functions: feature, knots, and the feature that a term is multiplied by.
 ORDER = [
-    ("agreement", [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.34], ""),
+    ("agreement", [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.34], "unthreaded"),
+    ("lexical_vote", [0, 1], "unthreaded"),
+    ("dense_vote", [0, 1], "unthreaded"),
+    ("graph_vote", [0, 1, 2], "unthreaded"),
+    # In threads words lend, and are the better for it. So there each leg's vote has a weight, and agreement has none.
+    ("lexical_vote", [0, 1], "threaded"),
+    ("dense_vote", [0, 1], "threaded"),
+    ("graph_vote", [0, 1], "threaded"),
+    ("lexical_to_best", [0, 0.3, 0.5, 0.7, 0.9, 1], "threaded"),
+    ("lexical_own", [0, 0.5, 1], "threaded"),
+    ("dense_own", [-0.3, -0.1, 0], "threaded"),
     ("lexical_to_best", [0, 0.3, 0.5, 0.7, 0.9, 1], ""),
     ("lexical_rank", [0, 0.1, 0.2, 0.34, 0.5, 1], ""),
     ("lexical_share", [0, 0.15, 0.3, 0.5, 0.8, 1.2], ""),
@@ -74,6 +86,9 @@ PROBABILITY = [
     ("graph_coverage", [0, 0.5, 1], ""),
     ("terms", [0, 2, 4, 8, 16], ""),
     ("memories", [0, 1, 2, 3, 4.3], ""),
+    ("threaded", [0, 1], ""),
+    ("lexical_best", [0, 0.4, 1], "threaded"),
+    ("dense_best", [0, 0.5], "threaded"),
 ]
 PROBABILITY_PRESENT = ["lexical_hits", "dense_best", "graph_hits"]
 
@@ -153,34 +168,26 @@ def fit(sources):
     share = weight[of[starts]] * (answers > 0)
     share = share / share.sum()
     target, offset = y / np.maximum(answers, 1)[segment], np.log(stands_for)
+    by_row = weight[of] * stands_for
+    by_row = LOGISTIC * by_row / by_row.sum()
+    n, m = order.shape[1], probability.shape[1]
+    penalty = np.array([FREE_PENALTY if term[0] in FREE else ORDER_PENALTY for term in ORDER_TERMS] + [PROBABILITY_PENALTY] * m + [0])
 
-    def order_loss(b):
-        z = order @ b.astype(np.float32)
+    def loss(w):
+        z = order @ w[:n].astype(np.float32)
         most = np.maximum.reduceat(z, starts)
         e = np.exp(z + offset - most[segment])
         total = np.add.reduceat(e, starts)
-        loss = (share * (np.log(total) + most)).sum() - (share[segment] * target * z).sum()
-        slope = order.T @ (share[segment] * (e / total[segment] - target)).astype(np.float32)
-        return loss + (dear * b * b).sum(), slope + 2 * dear * b
+        log_odds = z + probability @ w[n:-1].astype(np.float32) + w[-1]
+        error = by_row * (1 / (1 + np.exp(-log_odds)) - y)
+        value = (share * (np.log(total) + most)).sum() - (share[segment] * target * z).sum()
+        value += (by_row * (np.logaddexp(0, log_odds) - y * log_odds)).sum() + (penalty * w * w).sum()
+        slope = order.T @ (share[segment] * (e / total[segment] - target) + error).astype(np.float32)
+        return value, np.r_[slope, probability.T @ error.astype(np.float32), error.sum()] + 2 * penalty * w
 
-    dear = np.array([1e-6 if term[0] == "agreement" else ORDER_PENALTY for term in ORDER_TERMS])
-    bounds = [(0, None) if low is not None else (None, None) for _, low, _, _ in ORDER_TERMS]
-    found = minimize(order_loss, np.zeros(order.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 120})
-    b = found.x
-    z = (order @ b.astype(np.float32))[:, None]
-    inputs = np.concatenate([probability, z, np.ones_like(z)], 1)
-    by_row = weight[of] * stands_for
-    by_row = 50 * by_row / by_row.sum()
-    penalty = np.r_[np.full(probability.shape[1], PROBABILITY_PENALTY), 0, 0]
-
-    def probability_loss(c):
-        t = inputs @ c.astype(np.float32)
-        p = 1 / (1 + np.exp(-t))
-        slope = inputs.T @ (by_row * (p - y)).astype(np.float32)
-        return (by_row * (np.logaddexp(0, t) - y * t)).sum() + (penalty * c * c).sum(), slope + 2 * penalty * c
-
-    c = minimize(probability_loss, np.r_[np.zeros(probability.shape[1]), 1, -3], jac=True, method="L-BFGS-B", options={"maxiter": 120}).x
-    return np.round(b * c[-2], 5), np.round(c[:-2], 5), float(np.round(c[-1], 5))
+    bounds = [(0, None) if low is not None else (None, None) for _, low, _, _ in ORDER_TERMS] + [(None, None)] * (m + 1)
+    w = minimize(loss, np.r_[np.zeros(n + m), -3], jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200}).x
+    return np.round(w[:n], 5), np.round(w[n:-1], 5), float(np.round(w[-1], 5))
 
 
 def as_file(model):
