@@ -72,6 +72,21 @@ func search(t testing.TB, s store, text string, edit func(*leg.Query)) leg.Resul
 	return result
 }
 
+// asVector makes a search one with a given vector, which is compared as it is.
+func asVector(t testing.TB, text string, edit func(*leg.Query)) func(*leg.Query) {
+	t.Helper()
+	vector, err := embed.NewHashed().EmbedQuery(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(q *leg.Query) {
+		q.Vector = vector
+		if edit != nil {
+			edit(q)
+		}
+	}
+}
+
 // corpus is memories by name, so that results read well.
 type corpus map[string]record.Record
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -22,6 +24,11 @@ type matrix struct {
 	of     stored
 	blocks []block
 	count  int // rows with a vector
+	// changes counts vectors that were set or dropped. whitening is of some earlier moment, or nil.
+	changes   int
+	whitening atomic.Pointer[whitening]
+	renewing  sync.Mutex
+	renewed   chan struct{} // closed when whitening is that of the last call of renew; nil before the first
 }
 
 var _ replica.Part = (*matrix)(nil)
@@ -142,6 +149,7 @@ func (m *matrix) set(row uint32, halves []uint16, scale float32) {
 	if to.scales[at] == 0 {
 		m.count++
 	}
+	m.changes++
 	to.scales[at] = scale
 	copy(to.halves[at*m.of.dimensions:(at+1)*m.of.dimensions], halves)
 	to.spans[at] = code(to.signs[at*words:(at+1)*words], to.sizes[at*words:(at+1)*words], halves, m.of.queried)
@@ -158,6 +166,7 @@ func (m *matrix) Drop(row uint32) {
 	clear(of.sizes[at*words : (at+1)*words])
 	clear(of.halves[at*m.of.dimensions : (at+1)*m.of.dimensions])
 	m.count--
+	m.changes++
 }
 
 // has reports whether a row has a vector.
@@ -170,6 +179,9 @@ func (m *matrix) has(row uint32) bool {
 func (m *matrix) Bytes() (n int64) {
 	for _, b := range m.blocks {
 		n += int64(8*cap(b.signs) + 8*cap(b.sizes) + 4*cap(b.spans) + 4*cap(b.scales) + 2*cap(b.halves))
+	}
+	if w := m.whitening.Load(); w != nil {
+		n += int64(4 * len(w.directions))
 	}
 	return n
 }

@@ -160,8 +160,8 @@ func TestNotInMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		records := seed(t, f, "ns", 300)
-		want := search(t, inMemory, "soil sensor", nil)
-		got := search(t, without, "soil sensor", nil)
+		want := search(t, inMemory, "soil sensor", asVector(t, "soil sensor", nil))
+		got := search(t, without, "soil sensor", asVector(t, "soil sensor", nil))
 		if !strings.Contains(got.Reason, "too large") {
 			t.Errorf("the reason is %q", got.Reason)
 		}

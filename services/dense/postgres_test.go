@@ -33,12 +33,12 @@ func TestIndexFindsWhatIsNearest(t *testing.T) {
 	exact := make([][]uuid.UUID, len(queries))
 	for i := range queries {
 		queries[i] = sentence(rng, 6)
-		exact[i] = ids(search(t, s, queries[i], nil).Hits)
+		exact[i] = ids(search(t, s, queries[i], asVector(t, queries[i], nil)).Hits)
 	}
 	through := indexing(t, f, embed.NewHashed(), 0)
 	found := 0
 	for i, text := range queries {
-		hits := search(t, through, text, nil).Hits
+		hits := search(t, through, text, asVector(t, text, nil)).Hits
 		if !slices.IsSortedFunc(hits, func(a, b leg.Hit) int { return int(1e6 * (b.Score - a.Score)) }) {
 			t.Errorf("query %d: not ordered by score", i)
 		}
@@ -75,10 +75,10 @@ func TestIndexUnderFilter(t *testing.T) {
 					rare = append(rare, r.ID)
 				}
 			}
-			narrow := func(q *leg.Query) { q.Depth, q.Filter = 50, record.Filter{TagsAny: []string{"rare"}} }
-			half := func(q *leg.Query) {
+			narrow := asVector(t, "soil sensor battery", func(q *leg.Query) { q.Depth, q.Filter = 50, record.Filter{TagsAny: []string{"rare"}} })
+			half := asVector(t, "soil sensor battery", func(q *leg.Query) {
 				q.Filter = record.Filter{CreatedFrom: time.Date(2025, 1, 1, 0, 0, 500, 0, time.UTC)}
-			}
+			})
 			exact, exactHalf := search(t, s, "soil sensor battery", narrow).Hits, search(t, s, "soil sensor battery", half).Hits
 			through := indexing(t, f, embed.NewHashed(), tuples)
 			hits := search(t, through, "soil sensor battery", narrow).Hits

@@ -96,16 +96,16 @@ func startProcess(t *testing.T, f *storetest.Fixture, e embed.Embedder) process 
 
 // recall searches and checks that every score of a memory whose text is known is this process's model's and no other's.
 func (p process) recall(ctx context.Context, query string, texts map[uuid.UUID]string) (leg.Result, error) {
-	result, err := p.store.Search(ctx, leg.Query{Namespace: "ns", Text: query, Depth: 20})
+	result, err := p.store.Search(ctx, leg.Query{Namespace: "ns", Text: query, Depth: 20, ReturnVector: true})
 	if err != nil {
 		return result, err
 	}
 	if len(result.Hits) == 0 {
 		return result, errors.New("nothing found")
 	}
-	of, err := p.embedder.EmbedQuery(ctx, query)
-	if err != nil {
-		return result, err
+	of := result.Vector
+	if dimensions := p.embedder.Model().Dimensions; len(of) != dimensions {
+		return result, fmt.Errorf("the query has %d dimensions, the model %d", len(of), dimensions)
 	}
 	for _, hit := range result.Hits {
 		text, known := texts[hit.ID]

@@ -118,7 +118,12 @@ func (s *searcher) inMemory(ctx context.Context, q leg.Query, vector []float32, 
 	defer view.Close()
 	work := scratches.Get().(*scratch)
 	defer scratches.Put(work)
-	c := comparison{view.Part.(*matrix), work, view.Selection, prepared(vector), share(ctx, 0.5)}
+	m := view.Part.(*matrix)
+	vector = m.whiten(ctx, q, vector)
+	if q.ReturnVector {
+		result.Vector = vector
+	}
+	c := comparison{m, work, view.Selection, prepared(vector), share(ctx, 0.5)}
 	hits, cut, err := c.nearest(ctx, q)
 	result.Hits = hits
 	result.From(view)
@@ -147,7 +152,7 @@ func (s *searcher) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]
 	if err != nil || vector == nil {
 		return nil, cosine, err
 	}
-	scores, err := s.scoresInMemory(ctx, q, prepared(vector), ids)
+	scores, err := s.scoresInMemory(ctx, q, vector, ids)
 	if notInMemory(err) {
 		if s.fallback == nil {
 			return nil, cosine, nil
@@ -157,13 +162,14 @@ func (s *searcher) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]
 	return scores, cosine, err
 }
 
-func (s *searcher) scoresInMemory(ctx context.Context, q leg.Query, query []float32, ids []uuid.UUID) ([]leg.Score, error) {
+func (s *searcher) scoresInMemory(ctx context.Context, q leg.Query, vector []float32, ids []uuid.UUID) ([]leg.Score, error) {
 	view, err := s.images.View(ctx, q.Namespace, replica.Need{Part: part, Filter: q.Filter}, s.loading)
 	if err != nil {
 		return nil, err
 	}
 	defer view.Close()
-	c := comparison{matrix: view.Part.(*matrix), selection: view.Selection, query: query}
+	m := view.Part.(*matrix)
+	c := comparison{matrix: m, selection: view.Selection, query: prepared(m.whiten(ctx, q, vector))}
 	return c.scores(q, ids), nil
 }
 
