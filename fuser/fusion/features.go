@@ -16,7 +16,6 @@ const (
 	lexicalToRival          // score / the best of the list's other memories
 	lexicalDeviation        // standard scores above the list's mean
 	lexicalRank             // 1 / rank
-	lexicalOwn              // share of the score that is not lent by neighbours
 	lexicalBest             // the best share, and the best match, of the list
 	lexicalBestMatched
 	lexicalGap // between first and second, as a share of the first
@@ -27,8 +26,6 @@ const (
 	denseToRival
 	denseDeviation
 	denseRank
-	denseOwn // own score - the list's best own one
-	denseLent
 	denseBest
 	denseGap
 	denseMean
@@ -85,9 +82,9 @@ func init() {
 
 // FeatureNames are the names of the features, in the order of Candidate.Features.
 var FeatureNames = [features]string{
-	"lexical_score", "lexical_share", "lexical_matched", "lexical_to_best", "lexical_to_rival", "lexical_deviation", "lexical_rank", "lexical_own",
+	"lexical_score", "lexical_share", "lexical_matched", "lexical_to_best", "lexical_to_rival", "lexical_deviation", "lexical_rank",
 	"lexical_best", "lexical_best_matched", "lexical_gap", "lexical_hits", "lexical_attainable",
-	"dense_score", "dense_to_best", "dense_to_rival", "dense_deviation", "dense_rank", "dense_own", "dense_lent", "dense_best", "dense_gap", "dense_mean", "dense_spread",
+	"dense_score", "dense_to_best", "dense_to_rival", "dense_deviation", "dense_rank", "dense_best", "dense_gap", "dense_mean", "dense_spread",
 	"graph_to_best", "graph_to_rival", "graph_rank", "graph_entities", "graph_coverage", "graph_hits",
 	"lexical_vote", "dense_vote", "graph_vote", "agreement", "exact", "terms", "memories", "threaded", "unthreaded",
 }
@@ -108,11 +105,11 @@ func (l *List) roleOf() role {
 // shape is what a list says as a whole.
 type shape struct {
 	best, second, mean, spread float64
-	matched, own               float64 // the most of any hit
+	matched                    float64 // the most of any hit
 }
 
 func shapeOf(hits []Hit) shape {
-	s := shape{best: math.Inf(-1), second: math.Inf(-1), own: math.Inf(-1)}
+	s := shape{best: math.Inf(-1), second: math.Inf(-1)}
 	n, sum, squares := 0., 0., 0.
 	for i := range hits {
 		score := hits[i].Score
@@ -125,7 +122,7 @@ func shapeOf(hits []Hit) shape {
 		} else {
 			s.second = max(s.second, score)
 		}
-		s.matched, s.own = max(s.matched, hits[i].Matched), max(s.own, hits[i].Own)
+		s.matched = max(s.matched, hits[i].Matched)
 	}
 	if n > 0 {
 		s.mean = sum / n
@@ -215,16 +212,12 @@ func (l *List) of(r role, s shape, h *Hit, rank int, x *[features]float32) {
 		}
 		x[lexicalToBest], x[lexicalToRival] = ratio(h.Score, s.best), ratio(h.Score, s.rival(h.Score))
 		x[lexicalDeviation], x[lexicalRank] = s.deviation(h.Score), inverse
-		if h.Score > 0 {
-			x[lexicalOwn] = float32(h.Own / h.Score)
-		}
 	case dense:
 		x[denseScore], x[denseToBest], x[denseToRival] = float32(h.Score), float32(h.Score-s.best), 1
 		if rival := s.rival(h.Score); !math.IsInf(rival, -1) {
 			x[denseToRival] = float32(h.Score - rival)
 		}
 		x[denseDeviation], x[denseRank] = s.deviation(h.Score), inverse
-		x[denseOwn], x[denseLent] = float32(h.Own-s.own), float32(h.Score-h.Own)
 	case graph:
 		x[graphToBest], x[graphToRival] = ratio(h.Score, s.best), ratio(h.Score, s.rival(h.Score))
 		x[graphRank], x[graphEntities] = inverse, float32(h.Entities)
@@ -380,7 +373,7 @@ func (m *merge) describeList(l int, at []int32) {
 	for _, other := range list.Others {
 		if d, ok := m.index[key{list.Namespace, other.ID}]; ok && !m.said[d] {
 			m.said[d] = true
-			list.of(r, s, &Hit{Score: other.Score, Own: other.Own}, 0, &m.features[d])
+			list.of(r, s, &Hit{Score: other.Score}, 0, &m.features[d])
 		}
 	}
 	for d := range m.documents {

@@ -27,30 +27,27 @@ JUDGES_ONLY = ["locomo-turn"]
 OURS = ["tasks", "everyday"]
 # How much each source counts. Sets in which the graph has something to say are few.
 WEIGHTS = {"tasks": 0.7, "brainbench-world": 3.0, "musique-train100-openie": 3.0, "factconsolidation-64k": 3.0}
-LOST_WEIGHT = 0.35  # of a question with legs lost
+LOST_WEIGHT = 1  # of a question with legs lost
 SHALLOW = 12  # candidates whose best rank is beyond this are sampled
 SAMPLED = 0.08
-# Votes are free: the penalty draws the order towards that of a weighted rank fusion.
-FREE = {"agreement", "lexical_vote", "dense_vote", "graph_vote"}
 FREE_PENALTY, ORDER_PENALTY, PROBABILITY_PENALTY = 1e-6, 0.03, 1e-3
 LOGISTIC = 10  # weight of the logistic loss
 SEED = 1
 
 # Pieces of the functions: feature, knots, and the feature that a term is multiplied by.
-ORDER = [
+# Free ones have next to no penalty: the order is drawn towards that of a weighted rank fusion, and in threads, where neighbours
+# lend and ranks of one leg are full of neighbours, towards that of a weighted sum of scores.
+FREE = [
     ("agreement", [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.34], "unthreaded"),
     ("lexical_vote", [0, 1], "unthreaded"),
     ("dense_vote", [0, 1], "unthreaded"),
     ("graph_vote", [0, 1, 2], "unthreaded"),
-    # In threads words lend, and are the better for it. So there each leg's vote has a weight, and agreement has none.
-    ("lexical_vote", [0, 1], "threaded"),
-    ("dense_vote", [0, 1], "threaded"),
-    ("graph_vote", [0, 1], "threaded"),
-    ("lexical_to_best", [0, 0.3, 0.5, 0.7, 0.9, 1], "threaded"),
-    ("lexical_own", [0, 0.5, 1], "threaded"),
-    ("dense_own", [-0.3, -0.1, 0], "threaded"),
+    ("lexical_to_best", [0, 1], "threaded"),
+    ("dense_to_best", [-0.6, 0], "threaded"),
+]
+ORDER = [
     ("lexical_to_best", [0, 0.3, 0.5, 0.7, 0.9, 1], ""),
-    ("lexical_rank", [0, 0.1, 0.2, 0.34, 0.5, 1], ""),
+    ("lexical_rank", [0, 0.1, 0.2, 0.34, 0.5, 1], "unthreaded"),
     ("lexical_share", [0, 0.15, 0.3, 0.5, 0.8, 1.2], ""),
     ("lexical_matched", [0, 0.3, 0.6, 0.9, 1], ""),
     ("lexical_to_rival", [0, 0.5, 0.8, 1, 1.2, 1.5, 2.5], ""),
@@ -59,12 +56,12 @@ ORDER = [
     ("lexical_matched", [0, 0.6, 1], "memories"),
     ("exact", [0, 1], ""),
     ("dense_to_best", [-0.5, -0.2, -0.1, -0.05, 0], ""),
-    ("dense_rank", [0, 0.1, 0.2, 0.34], ""),
+    ("dense_rank", [0, 0.1, 0.2, 0.34], "unthreaded"),
     ("dense_score", [0, 0.1, 0.2, 0.3, 0.45, 0.6], ""),
     ("dense_to_best", [-0.3, 0], "dense_best"),
     ("dense_score", [0, 0.3, 0.6], "memories"),
     ("graph_to_best", [0, 0.3, 0.7, 1], ""),
-    ("graph_rank", [0, 0.1, 0.2, 0.34, 0.5, 1], ""),
+    ("graph_rank", [0, 0.1, 0.2, 0.34, 0.5, 1], "unthreaded"),
     ("graph_to_rival", [1, 1.5, 3], ""),
     ("graph_entities", [0, 1, 2, 3], ""),
     ("graph_rank", [0, 0.1, 0.34, 1], "graph_coverage"),
@@ -98,7 +95,8 @@ def pieces(functions, present):
     return out + [(f, None, None, "") for f in present]
 
 
-ORDER_TERMS, PROBABILITY_TERMS = pieces(ORDER, ORDER_PRESENT), pieces(PROBABILITY, PROBABILITY_PRESENT)
+FREE_TERMS = pieces(FREE, [])
+ORDER_TERMS, PROBABILITY_TERMS = FREE_TERMS + pieces(ORDER, ORDER_PRESENT), pieces(PROBABILITY, PROBABILITY_PRESENT)
 
 
 class Source:
@@ -171,7 +169,8 @@ def fit(sources):
     by_row = weight[of] * stands_for
     by_row = LOGISTIC * by_row / by_row.sum()
     n, m = order.shape[1], probability.shape[1]
-    penalty = np.array([FREE_PENALTY if term[0] in FREE else ORDER_PENALTY for term in ORDER_TERMS] + [PROBABILITY_PENALTY] * m + [0])
+    free = len(FREE_TERMS)
+    penalty = np.array([FREE_PENALTY] * free + [ORDER_PENALTY] * (n - free) + [PROBABILITY_PENALTY] * m + [0])
 
     def loss(w):
         z = order @ w[:n].astype(np.float32)
