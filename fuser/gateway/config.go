@@ -179,7 +179,7 @@ type Config struct {
 
 // FusionConfig says how the legs' lists are merged. A policy or a request may override it. A command line has it as flags.
 type FusionConfig struct {
-	Method string   `name:"fusion" help:"How the legs' lists are fused: calibrated, rrf, convex or dbsf." enum:"calibrated,rrf,convex,dbsf" default:"rrf" env:"TRISKELE_FUSION"`
+	Method string   `name:"fusion" help:"How the legs' lists are fused: calibrated, rrf, convex or dbsf." enum:"calibrated,rrf,convex,dbsf" default:"calibrated" env:"TRISKELE_FUSION"`
 	K      float64  `help:"Rank constant of rrf." default:"2" env:"TRISKELE_K"`
 	Alpha  *float64 `help:"With convex: weight of the dense leg, 0 to 1. The lexical leg gets the rest. Without it, both have their own weights." env:"TRISKELE_ALPHA"`
 }
@@ -207,7 +207,7 @@ var methods = map[string]triskelev1.FusionMethod{
 func DefaultConfig() Config {
 	return Config{
 		Budget: budget.DefaultConfig(), Breaker: resilience.DefaultBreaker(), Memory: MemoryConfig{Limit: defaultCalls},
-		Fusion: FusionConfig{Method: "rrf", K: fusion.DefaultK},
+		Fusion: FusionConfig{Method: "calibrated", K: fusion.DefaultK},
 	}
 }
 

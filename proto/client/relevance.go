@@ -2,11 +2,13 @@ package client
 
 import triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 
-// Probabilities of relevance, on SCORE_SCALE_PROBABILITY. From Likely on a memory more likely answers than not. Maybe is where
-// terse stores divide: below it is noise, and at most one in twenty prompts that a store does not answer has a memory above it.
+// Probabilities of relevance, on SCORE_SCALE_PROBABILITY. From Likely on a memory more likely answers than not. From Maybe on it
+// is worth saying unasked: at most one in twenty prompts that a terse store does not answer has a memory above it. Below
+// Possible it is noise, also to somebody who asked.
 const (
-	Likely = 0.5
-	Maybe  = 0.03
+	Likely   = 0.5
+	Maybe    = 0.15
+	Possible = 0.03
 )
 
 // Relevance names a probability of relevance: likely, maybe or unlikely.
@@ -20,7 +22,7 @@ func Relevance(probability float64) string {
 	return "unlikely"
 }
 
-// Relevant is the MinScore of a recall that leaves out what is unlikely. It has no effect on scores of another scale.
+// Relevant is the MinScore of a recall that leaves out noise. It has no effect on scores of another scale.
 func Relevant() *triskelev1.MinScore {
-	return &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Value: Maybe}
+	return &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Value: Possible}
 }

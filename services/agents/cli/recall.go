@@ -33,8 +33,8 @@ type recallCmd struct {
 	Quorum       int32              `help:"Answer as soon as this many legs have answered, if the others cannot change which memories are found." placeholder:"LEGS" group:"Legs and time:"`
 	Weight       map[string]float64 `help:"Weight of a leg." placeholder:"LEG=WEIGHT" group:"Ranking:"`
 	Quota        map[string]int32   `help:"Minimum number of memories from a leg." placeholder:"LEG=N" group:"Ranking:"`
-	Fusion       string             `help:"How to merge the legs' lists: calibrated, rrf, convex or dbsf; the namespace's policy or rrf if not given." enum:",calibrated,rrf,convex,dbsf" default:"" placeholder:"METHOD" group:"Ranking:"`
-	All          bool               `help:"Also print memories that are unlikely to be relevant." group:"Ranking:"`
+	Fusion       string             `help:"How to merge the legs' lists: calibrated, rrf, convex or dbsf; the namespace's policy or the gateway's method if not given." enum:",calibrated,rrf,convex,dbsf" default:"" placeholder:"METHOD" group:"Ranking:"`
+	All          bool               `help:"Also print memories that are hardly relevant." group:"Ranking:"`
 	K            *float64           `help:"Rank constant of rrf." group:"Ranking:"`
 	Alpha        *float64           `help:"Weight of the dense leg in convex, 0 to 1; the lexical leg gets the rest." group:"Ranking:"`
 	Rerank       bool               `help:"Reorder the best memories with the gateway's reranker." group:"Ranking:"`

@@ -218,9 +218,9 @@ func find(resp *triskelev1.RecallResponse, key string) *triskelev1.Hit {
 	return first(resp.GetHits(), func(hit *triskelev1.Hit) bool { return hit.GetId() == ID(key) })
 }
 
-// from returns a leg's contribution to a hit, or nil.
+// from returns the contribution of a leg that found a hit, or nil.
 func from(hit *triskelev1.Hit, leg string) *triskelev1.Contribution {
-	return first(hit.GetContributions(), func(c *triskelev1.Contribution) bool { return c.GetLeg() == leg })
+	return first(hit.GetContributions(), func(c *triskelev1.Contribution) bool { return c.GetLeg() == leg && c.GetRank() > 0 })
 }
 
 // report returns the report of a leg, or nil.
@@ -231,8 +231,8 @@ func report(resp *triskelev1.RecallResponse, leg string) *triskelev1.LegReport {
 func (d *demo) exact(ctx context.Context) error {
 	d.heading("Exact words")
 	d.say("A search for an error code, a command or a name needs the exact words. The lexical leg ranks by BM25, in which a rare " +
-		"word weighs more than a common one. The arithmetic of the score stands below each memory. Each leg that found it adds " +
-		"weight / (2 + rank), times a prior that depends on the memory's importance.")
+		"word weighs more than a common one. The score is the probability that the memory is relevant. Below it stands how it comes " +
+		"about, in log-odds: what each leg's score and rank say, beside what the query and the namespace let expect.")
 	resp, q, err := d.show(ctx, "q01", 1)
 	if err != nil {
 		return err
@@ -275,8 +275,7 @@ func (d *demo) paraphrase(ctx context.Context) error {
 	hit := find(resp, q.Relevant[0])
 	d.expectDenseOnly(resp, q.Relevant[0], deep)
 	if hit != nil {
-		d.say("\nWith all legs the answer has rank %d. The lexical leg finds other memories by other words of the question, and rank fusion prefers "+
-			"memories that two legs have found, even by chance.", hit.GetRank())
+		d.say("\nWith all legs the answer has rank %d. The lexical leg finds other memories by other words of the question.", hit.GetRank())
 	}
 	return nil
 }
@@ -344,8 +343,8 @@ func (d *demo) superseded(ctx context.Context) error {
 
 func (d *demo) sensitive(ctx context.Context) error {
 	d.heading("A sensitive memory")
-	d.say("A sensitive memory is never embedded, never linked and never sent to a model. The lexical leg still finds it by its words. " +
-		"But with one leg alone, it ranks below memories that several legs find.")
+	d.say("A sensitive memory is never embedded, never linked and never sent to a model. The lexical leg still finds it by its words, " +
+		"and the score asks of the other legs nothing that they cannot know.")
 	const key = "zuzana-salary-talk"
 	resp, err := d.ask(ctx, request("salary talk 99999 shells"), key)
 	if err != nil {
@@ -353,7 +352,7 @@ func (d *demo) sensitive(ctx context.Context) error {
 	}
 	hit := find(resp, key)
 	d.expect(hit.GetMemory().GetSensitive(), "%s is found, and is sensitive", key)
-	d.expect(len(hit.GetContributions()) == 1 && from(hit, "lexical").GetRank() == 1, "the lexical leg alone finds %s", key)
+	d.expect(from(hit, "lexical").GetRank() == 1 && from(hit, "dense") == nil && from(hit, "graph") == nil, "the lexical leg alone finds %s", key)
 	return nil
 }
 

@@ -90,7 +90,7 @@ func TestEverydayStores(t *testing.T) {
 	ask := func(namespace, text string) []*triskelev1.Hit {
 		t.Helper()
 		resp, err := c.Recalls.Recall(t.Context(), &triskelev1.RecallRequest{
-			Namespaces: []string{namespace}, Query: text, MinScore: client.Relevant(), ReturnLeftOut: 1,
+			Namespaces: []string{namespace}, Query: text, MinScore: &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Value: client.Maybe}, ReturnLeftOut: 1,
 			Fusion: &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED},
 		})
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/briefing"
 	"github.com/triskele/triskele/services/agents/hook"
@@ -59,7 +60,7 @@ func answering(hits ...*triskelev1.Hit) recalls {
 	}
 }
 
-var usual = hook.Config{Namespaces: []string{"default"}, MaxTokens: 600, MinScore: 0.03}
+var usual = hook.Config{Namespaces: []string{"default"}, MaxTokens: 600, MinScore: client.Maybe}
 
 // ask has a prompt answered in plenty of time.
 func ask(t *testing.T, event string, r recalls, config hook.Config) (string, error) {
@@ -173,7 +174,7 @@ func TestRelevance(t *testing.T) {
 		hit    *triskelev1.Hit
 		config hook.Config
 	}{
-		"like the prompt":           {found("Maintenance of lifting gear.", .1), usual},
+		"like the prompt":           {found("Maintenance of lifting gear.", .2), usual},
 		"a secret that may be told": {secret, config},
 		"a path is not a command":   {found("see /etc/hosts", .5), usual},
 	} {

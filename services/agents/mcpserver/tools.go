@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/briefing"
 )
@@ -219,6 +220,9 @@ func (m *moment) ahead() *timestamppb.Timestamp {
 	return timestamppb.New(m.Ahead(time.Now()))
 }
 
+// leftOut is how many memories an agent gets to see when all are unlikely to be relevant.
+const leftOut = 3
+
 func (s *server) recall(ctx context.Context, in recallInput) (string, recallOutput, error) {
 	limit := cmp.Or(max(in.Limit, 0), 10)
 	namespace := s.namespace(in.Namespace)
@@ -226,13 +230,17 @@ func (s *server) recall(ctx context.Context, in recallInput) (string, recallOutp
 	where.OccurredFrom, where.OccurredBefore = in.OccurredSince.ago(), in.OccurredBefore.ago()
 	resp, err := s.recalls.Recall(ctx, &triskelev1.RecallRequest{
 		Namespaces: []string{namespace}, Query: in.Query, Limit: &limit, Budget: durationpb.New(s.config.Budget), Explain: true,
-		Filter: where, Surroundings: in.Surroundings,
+		Filter: where, Surroundings: in.Surroundings, MinScore: client.Relevant(), ReturnLeftOut: leftOut,
 	})
 	if s.unknown(ctx, namespace, err) {
 		return "Nothing is remembered yet.", recallOutput{Memories: []found{}}, nil
 	}
 	if err != nil {
 		return "", recallOutput{}, err
+	}
+	nothing := resp.GetNothingRelevant()
+	if nothing { // the agent may know better
+		resp.Hits = resp.GetLeftOut()
 	}
 	brief := briefing.New(resp, briefing.Options{MaxTokens: cmp.Or(in.MaxTokens, s.config.MaxTokens), IDs: true})
 	out := recallOutput{Memories: []found{}, Degraded: resp.GetDegradedReason(), Repeated: brief.Repeated, Omitted: brief.Omitted}
@@ -255,6 +263,8 @@ func (s *server) recall(ctx context.Context, in recallInput) (string, recallOutp
 		text = "Nothing is remembered about that."
 	case text == "":
 		text = "No memory found fits into max_tokens."
+	case nothing:
+		text = "Nothing that is remembered is likely to answer that. The nearest:\n" + text
 	case brief.Omitted > 0:
 		text += fmt.Sprintf("%d more found; raise max_tokens to see them.\n", brief.Omitted)
 	}
