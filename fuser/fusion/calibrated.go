@@ -158,8 +158,8 @@ func (m *merge) explain(d int32) {
 			c.rank, c.raw = int32(h+1), list.Hits[h].Score
 		} else if i := slices.IndexFunc(list.Others, func(o Scored) bool { return o.ID == m.lists[document.list].Hits[document.hit].ID }); i >= 0 {
 			c.raw = list.Others[i].Score
-		} else if m.roles[l] == unknown || by[m.roles[l]] == 0 {
-			continue // it says nothing about the memory
+		} else {
+			continue // what it says by its silence is part of the base
 		}
 		if m.roles[l] == unknown {
 			c.value = unseenVote(list, int(c.rank))

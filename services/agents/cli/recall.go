@@ -64,7 +64,7 @@ func (c *recallCmd) Validate() error {
 		return fmt.Errorf("--max-tokens must be 1 or more")
 	case c.MaxTokens > 0 && (c.IDsOnly || c.Trace):
 		return fmt.Errorf("--max-tokens prints text only: not with --ids-only or --trace")
-	case c.K != nil && c.Fusion != "" && c.Fusion != "rrf":
+	case c.K != nil && c.Fusion != "rrf":
 		return fmt.Errorf("--k belongs to --fusion rrf")
 	case c.Alpha != nil && c.Fusion != "convex":
 		return fmt.Errorf("--alpha belongs to --fusion convex")

@@ -155,6 +155,7 @@ func TestEntityBoostWantsAnEntity(t *testing.T) {
 			&triskelev1.Memory{Content: "In Q3 we plan and plan and plan."}, &triskelev1.Memory{Content: "What is the plan for the party? The plan is cake."})
 		resp := recall(func(r *triskelev1.RecallRequest) {
 			r.Query, r.EntityBoost = "What Is The Plan For Q3", &triskelev1.EntityBoost{Weight: 2}
+			r.Fusion = &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_RRF} // the others' values do not add up to the score
 		})
 		for _, h := range resp.GetHits() {
 			want := 3.

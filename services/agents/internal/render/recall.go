@@ -368,12 +368,9 @@ func (s Style) sum(b *strings.Builder, hit *triskelev1.Hit, fusion *triskelev1.F
 // logOdds shows the log-odds that add up to those of a probability.
 func (s Style) logOdds(b *strings.Builder, hit *triskelev1.Hit, width int, pad string) {
 	sum := hit.GetBaseLogOdds()
-	fmt.Fprintf(b, "%s%-*s  %+6.2f  %s\n", pad, width, "before", sum, s.Dim("the query, the namespace and importance"))
+	fmt.Fprintf(b, "%s%-*s  %+6.2f  %s\n", pad, width, "before", sum, s.Dim("the query, the namespace, importance, and legs that did not find it"))
 	for _, c := range hit.GetContributions() {
-		said := "not in its list"
-		if c.GetRank() > 0 || c.GetRawScore() != 0 {
-			said = fmt.Sprintf("%s %.4g", scoreKind(c.GetScoreKind()), c.GetRawScore())
-		}
+		said := fmt.Sprintf("%s %.4g", scoreKind(c.GetScoreKind()), c.GetRawScore())
 		sum += c.GetValue()
 		fmt.Fprintf(b, "%s%-*s  %+6.2f  %s\n", pad, width, Plain(c.GetLeg()), c.GetValue(), s.Dim(said))
 	}
