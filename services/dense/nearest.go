@@ -42,6 +42,8 @@ type candidate struct {
 type scratch struct {
 	bySigns, bySizes [blockRows]float32 // products
 	candidates       []candidate
+	bound            float32  // estimates below are not among the best
+	full             int      // with so many candidates the worse ones leave
 	gathered         []uint32 // rows whose codes are in signs and sizes
 	signs, sizes     []uint64
 	spans            []float32
@@ -100,27 +102,54 @@ func (c comparison) borrows(q leg.Query) bool { return q.Borrow > 0 && c.rows.Th
 // lent returns the best of candidates and of those that they lend to, in the order of results.
 func (c comparison) lent(best []candidate, q leg.Query) []leg.Hit {
 	lenders := len(keepBest(best, leg.Lenders)) // at the front now
-	rows, own := make([]uint32, len(best)), make(map[uint32]float32, len(best))
+	rows := make([]uint32, len(best))
 	for i, candidate := range best {
-		rows[i], own[candidate.row] = candidate.row, candidate.score
+		rows[i] = candidate.row
 	}
-	hits := make([]leg.Hit, 0, len(rows))
+	least := -1.0 // lower scores are not among the best: nothing lowers a score
+	if len(best) >= q.Depth {
+		least = fromUnits(worst(best))
+	}
+	found := make([]lentRow, 0, 2*len(best))
+	add := func(row uint32, lent lentScore) {
+		if lent.score >= least && c.has(row) && (q.MinScore == nil || lent.own >= *q.MinScore) {
+			found = append(found, lentRow{row, lent})
+		}
+	}
 	around := leg.Surround(c.rows, c.selection, rows[:lenders], q.Borrow, true)
-	for _, row := range around.Others(rows) {
-		if score := fromUnits(own[row]); q.MinScore == nil || score >= *q.MinScore {
-			hits = append(hits, leg.HitAt(c.rows, row, score))
+	others := around.Others(rows)
+	for _, candidate := range best {
+		if slices.Contains(others, candidate.row) {
+			own := fromUnits(candidate.score)
+			add(candidate.row, lentScore{own, own})
 		}
 	}
 	for i, lent := range c.lend(around, c.query) {
-		if !c.has(around.Rows[around.Wanted[i]]) || q.MinScore != nil && lent.own < *q.MinScore {
-			continue
-		}
-		hit := leg.HitAt(c.rows, around.Rows[around.Wanted[i]], lent.score)
-		hit.Own = lent.own
-		hits = append(hits, hit)
+		add(around.Rows[around.Wanted[i]], lent)
 	}
-	slices.SortFunc(hits, leg.CompareHits)
-	return hits[:min(len(hits), q.Depth)]
+	return c.hits(found, q)
+}
+
+// lentRow is a row that was found.
+type lentRow struct {
+	row uint32
+	lentScore
+}
+
+// hits returns the best of the rows that were found, in the order of results.
+func (c comparison) hits(found []lentRow, q leg.Query) []leg.Hit {
+	slices.SortFunc(found, func(a, b lentRow) int {
+		if a.score != b.score {
+			return cmp.Compare(b.score, a.score)
+		}
+		return leg.CompareRows(c.rows, a.row, b.row)
+	})
+	hits := make([]leg.Hit, min(len(found), q.Depth))
+	for i := range hits {
+		hits[i] = leg.HitAt(c.rows, found[i].row, found[i].score)
+		hits[i].Own = found[i].own
+	}
+	return hits
 }
 
 // lentScore is a score with what neighbours lend, and without.
@@ -207,8 +236,7 @@ func (c comparison) likely(ctx context.Context, rows []uint32, n int) (reason st
 
 // scan makes candidates of a part of the rows, as likely does.
 func (c comparison) scan(ctx context.Context, e estimator, rows []uint32, from, to, n int) (reason string, err error) {
-	c.candidates = slices.Grow(c.candidates[:0], 2*n+blockRows)
-	bound := float32(math.Inf(-1)) // estimates below are not among the n best
+	c.candidates, c.bound, c.full = c.candidates[:0], float32(math.Inf(-1)), 2*n
 	for considered := from; considered < to; considered += blockRows {
 		if considered > from {
 			if err := ctx.Err(); err != nil {
@@ -220,33 +248,37 @@ func (c comparison) scan(ctx context.Context, e estimator, rows []uint32, from, 
 			}
 		}
 		if rows == nil {
-			c.estimateBlock(e, considered/blockRows, bound)
+			c.estimateBlock(e, considered/blockRows, n)
 		} else {
-			c.estimateRows(e, rows[considered:min(considered+blockRows, to)], bound)
-		}
-		if len(c.candidates) > 2*n {
-			c.candidates = keepBest(c.candidates, n)
-			bound = worst(c.candidates)
+			c.estimateRows(e, rows[considered:min(considered+blockRows, to)], n)
 		}
 	}
 	c.candidates = keepBest(c.candidates, n)
 	return reason, nil
 }
 
-// estimateBlock adds the selected rows of a block with estimates of at least bound.
-func (c comparison) estimateBlock(e estimator, i int, bound float32) {
+// estimateBlock adds the selected rows of a block whose estimates may be among the n best.
+func (c comparison) estimateBlock(e estimator, i, n int) {
 	b := &c.blocks[i]
 	for at, estimate := range c.estimate(e, b.signs, b.sizes, b.spans) {
-		if estimate >= bound && b.scales[at] != 0 {
+		if estimate >= c.bound && b.scales[at] != 0 {
 			if row := uint32(i*blockRows + at); c.selection.Has(row) {
-				c.candidates = append(c.candidates, candidate{estimate, row})
+				c.add(estimate, row, n)
 			}
 		}
 	}
 }
 
+// add adds a candidate, and lets those leave that are not among the n best.
+func (c comparison) add(estimate float32, row uint32, n int) {
+	if c.candidates = append(c.candidates, candidate{estimate, row}); len(c.candidates) >= c.full {
+		c.candidates = keepBest(c.candidates, n)
+		c.bound, c.full = worst(c.candidates), 2*len(c.candidates)
+	}
+}
+
 // estimateRows is estimateBlock of selected rows.
-func (c comparison) estimateRows(e estimator, rows []uint32, bound float32) {
+func (c comparison) estimateRows(e estimator, rows []uint32, n int) {
 	for some := range slices.Chunk(rows, gatherRows) {
 		for _, row := range some {
 			if c.has(row) {
@@ -254,8 +286,8 @@ func (c comparison) estimateRows(e estimator, rows []uint32, bound float32) {
 			}
 		}
 		for i, estimate := range c.estimate(e, c.signs, c.sizes, c.spans) {
-			if estimate >= bound {
-				c.candidates = append(c.candidates, candidate{estimate, c.gathered[i]})
+			if estimate >= c.bound {
+				c.add(estimate, c.gathered[i], n)
 			}
 		}
 		c.gathered, c.signs, c.sizes, c.spans = c.gathered[:0], c.signs[:0], c.sizes[:0], c.spans[:0]
@@ -310,14 +342,13 @@ func (c comparison) scoreLikeliest(ctx context.Context, n, depth int) (scored in
 // best returns the best of scored candidates, in the order of results.
 func (c comparison) best(scored []candidate, q leg.Query) []leg.Hit {
 	scored = keepBest(scored, q.Depth)
-	hits := make([]leg.Hit, 0, len(scored))
+	found := make([]lentRow, 0, len(scored))
 	for _, candidate := range scored {
 		if score := fromUnits(candidate.score); q.MinScore == nil || score >= *q.MinScore {
-			hits = append(hits, leg.HitAt(c.rows, candidate.row, score))
+			found = append(found, lentRow{candidate.row, lentScore{score, score}})
 		}
 	}
-	slices.SortFunc(hits, leg.CompareHits)
-	return hits[:min(len(hits), q.Depth)]
+	return c.hits(found, q)
 }
 
 // toUnits rounds a cosine to score units, which single precision has exactly.

@@ -25,7 +25,7 @@ type fuzzyIndex struct {
 	mu       sync.Mutex
 	named    []uint32 // concepts named since the last use; unused before the first
 	built    bool
-	postings map[string][]uint32
+	postings map[trigram][]uint32
 	entries  int64
 	sizes    []uint8  // trigrams per concept; 0 means not indexed
 	shared   []uint8  // trigrams shared with the phrase; 0 between phrases
@@ -44,7 +44,7 @@ func (f *fuzzyIndex) remove(concept uint32, key string) {
 		return
 	}
 	f.sizes[concept] = 0
-	for _, g := range trigrams(key) {
+	for _, g := range trigrams(nil, key) {
 		if left := slices.DeleteFunc(f.postings[g], func(c uint32) bool { return c == concept }); len(left) > 0 {
 			f.postings[g] = left
 		} else {
@@ -57,15 +57,24 @@ func (f *fuzzyIndex) remove(concept uint32, key string) {
 // bytes is about the memory of the index.
 func (f *fuzzyIndex) bytes() int64 { return 5*f.entries + int64(64*len(f.postings)+2*len(f.sizes)) }
 
-// trigrams returns the distinct trigrams of a text padded with spaces.
-func trigrams(text string) []string {
-	runes := []rune(" " + text + " ")
-	var out []string
-	for i := 0; i+3 <= len(runes) && i < maxTrigrams; i++ {
-		out = append(out, string(runes[i:i+3]))
+// trigram is three consecutive characters, of 21 bits each.
+type trigram uint64
+
+// trigrams sets a slice to the distinct trigrams of a text padded with spaces.
+func trigrams(to []trigram, text string) []trigram {
+	to = to[:0]
+	last, n := trigram(' '), 1
+	add := func(r rune) {
+		if last, n = (last<<21|trigram(r))&(1<<63-1), n+1; n >= 3 && len(to) < maxTrigrams {
+			to = append(to, last)
+		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	for _, r := range text {
+		add(r)
+	}
+	add(' ')
+	slices.Sort(to)
+	return slices.Compact(to)
 }
 
 // nearly returns the concepts most similar in spelling to a phrase of the query. Digits must match exactly:
@@ -75,6 +84,7 @@ func (n *network) nearly(text []word) []weighted {
 	defer n.fuzzy.mu.Unlock()
 	n.extendFuzzy()
 	best := map[uint32]float64{}
+	var grams []trigram
 	for i := range text {
 		for j := i + 1; j <= min(i+maxResolvedWords, len(text)); j++ {
 			if stopWord(text[i].fold) || stopWord(text[j-1].fold) {
@@ -84,7 +94,7 @@ func (n *network) nearly(text []word) []weighted {
 			if utf8.RuneCountInString(phrase) < minNear {
 				continue
 			}
-			grams := trigrams(phrase)
+			grams = trigrams(grams, phrase)
 			sharing := n.fuzzy.sharing[:0]
 			for _, g := range grams {
 				for _, c := range n.fuzzy.postings[g] {
@@ -124,16 +134,17 @@ func (n *network) extendFuzzy() {
 	f.sizes = append(f.sizes, make([]uint8, missing)...)
 	f.shared = append(f.shared, make([]uint8, missing)...)
 	if !f.built {
-		f.built, f.postings = true, map[string][]uint32{}
+		f.built, f.postings = true, map[trigram][]uint32{}
 		for c := range n.concepts {
 			f.named = append(f.named, uint32(c))
 		}
 	}
+	var grams []trigram
 	for _, c := range f.named {
 		if f.sizes[c] > 0 || n.concepts[c].key == "" {
 			continue
 		}
-		grams := trigrams(n.concepts[c].key)
+		grams = trigrams(grams, n.concepts[c].key)
 		f.sizes[c] = uint8(len(grams))
 		for _, g := range grams {
 			f.postings[g] = append(f.postings[g], c)

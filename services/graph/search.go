@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -167,16 +166,10 @@ func (b *best) trim() {
 
 // compare is leg.CompareHits.
 func (b *best) compare(x, y scored) int {
-	r := b.rows
-	switch {
-	case x.key != y.key:
+	if x.key != y.key {
 		return cmp.Compare(y.key, x.key)
-	case r.Importance[x.row] != r.Importance[y.row]:
-		return cmp.Compare(r.Importance[y.row], r.Importance[x.row])
-	case r.Created[x.row] != r.Created[y.row]:
-		return cmp.Compare(r.Created[y.row], r.Created[x.row])
 	}
-	return bytes.Compare(r.IDs[x.row][:], r.IDs[y.row][:])
+	return leg.CompareRows(b.rows, x.row, y.row)
 }
 
 // ranking returns the hits. path is nil without explain.

@@ -243,7 +243,7 @@ func (s *bm25) compare(a, b scored) int {
 	if a.score != b.score {
 		return cmp.Compare(b.score, a.score)
 	}
-	return leg.CompareHits(leg.HitAt(s.rows, a.row, a.score), leg.HitAt(s.rows, b.row, b.score))
+	return leg.CompareRows(s.rows, a.row, b.row)
 }
 
 func (s *bm25) hits(found []scored) []leg.Hit {
