@@ -92,7 +92,7 @@ func specificity(mentions int64) float64 { return 1 / math.Log(math.E+float64(me
 
 // conceptID hashes a key to its id, so no look-up is needed. With 64 bits of SHA-256, a collision among a million
 // concepts has a probability of about one in 40 million.
-func conceptID(key string) int64 {
+func conceptID[T string | []byte](key T) int64 {
 	sum := sha256.Sum256([]byte(key))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }

@@ -137,13 +137,16 @@ type phrase struct {
 // phrases returns each run of up to n words that has a word besides stop words.
 func phrases(ws []word, n int) []phrase {
 	var out []phrase
+	var before []byte // what the key of the words from i on begins with
 	for i := range ws {
 		content := false
-		for j := i + 1; j <= min(i+n, len(ws)); j++ {
-			content = content || !stopWord(ws[j-1].fold)
+		before = before[:0]
+		for j := i; j < min(i+n, len(ws)); j++ {
+			content = content || !stopWord(ws[j].fold)
 			if content {
-				out = append(out, phrase{conceptID(key(ws[i:j])), i, j})
+				out = append(out, phrase{conceptID(append(before, singular(ws[j].fold)...)), i, j + 1})
 			}
+			before = append(append(before, ws[j].fold...), ' ')
 		}
 	}
 	return out

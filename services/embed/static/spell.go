@@ -2,6 +2,7 @@ package static
 
 import (
 	"math"
+	"slices"
 
 	"github.com/triskele/triskele/services/embed/tokens"
 )
@@ -12,39 +13,40 @@ import (
 // others. grams is scratch memory; Spell returns it, possibly grown.
 func Spell(dst []float32, word []byte, weight float32, grams []uint64) []uint64 {
 	grams = tokens.AppendGrams(grams[:0], word)
-	var sums [maxColumns]int32
-	var lanes [(maxColumns + 63) / 64 * 8]uint64 // positive signs so far, a byte for each column
-	for n, state := range grams {
-		for i := 0; i < len(dst); i += 64 {
-			// SplitMix64 (Steele, Lea and Flood 2014) gives 64 signs at a time.
-			state += 0x9e3779b97f4a7c15
-			bits := state
-			bits = (bits ^ bits>>30) * 0xbf58476d1ce4e5b9
-			bits = (bits ^ bits>>27) * 0x94d049bb133111eb
-			bits ^= bits >> 31
-			eight := lanes[i/8 : i/8+8]
-			for k := range eight {
-				eight[k] += spread[byte(bits>>(8*k))]
+	var sums [maxColumns + 64]int32 // of the bits
+	for i := 0; i < len(dst); i += 64 {
+		for some := range slices.Chunk(grams, 31) {
+			var ones, twos, fours, eights, sixteens uint64 // counts of 64 columns, a bit of each
+			for _, state := range some {
+				// SplitMix64 (Steele, Lea and Flood 2014) gives 64 signs at a time.
+				bits := state + uint64(i/64+1)*0x9e3779b97f4a7c15
+				bits = (bits ^ bits>>30) * 0xbf58476d1ce4e5b9
+				bits = (bits ^ bits>>27) * 0x94d049bb133111eb
+				bits ^= bits >> 31
+				bits, ones = ones&bits, ones^bits
+				bits, twos = twos&bits, twos^bits
+				bits, fours = fours&bits, fours^bits
+				bits, eights = eights&bits, eights^bits
+				sixteens ^= bits
 			}
-		}
-		if last := n+1 == len(grams); last || n%math.MaxUint8 == math.MaxUint8-1 { // before a byte overflows
-			for j := range dst {
-				sums[j] += int32(lanes[j/8] >> (j % 8 * 8) & math.MaxUint8)
+			for k := 0; k < 64; k += 8 {
+				counts := spread[byte(ones>>k)] + spread[byte(twos>>k)]<<1 + spread[byte(fours>>k)]<<2 + spread[byte(eights>>k)]<<3 + spread[byte(sixteens>>k)]<<4
+				eight := sums[i+k : i+k+8]
+				for j := range eight {
+					eight[j] += int32(byte(counts >> (8 * j)))
+				}
 			}
-			clear(lanes[:])
 		}
 	}
+	var squares int64
 	for j := range dst {
 		sums[j] = 2*sums[j] - int32(len(grams))
-	}
-	var squares float64
-	for _, sum := range sums[:len(dst)] {
-		squares += float64(sum) * float64(sum)
+		squares += int64(sums[j]) * int64(sums[j])
 	}
 	if squares == 0 {
 		return grams
 	}
-	scale := weight / float32(math.Sqrt(squares))
+	scale := weight / float32(math.Sqrt(float64(squares)))
 	for i := range dst {
 		dst[i] += float32(scale * float32(sums[i]))
 	}

@@ -161,7 +161,7 @@ func (s *Set) catchUp(ctx context.Context, img *image, need Need, arrived time.T
 	}
 	start, told := time.Now(), s.told.Load()
 	var u update
-	err := s.source.snapshot(ctx, img.namespace, func(tx Tx) (err error) {
+	err := s.source.snapshot(ctx, img.namespace, false, func(tx Tx) (err error) {
 		u, err = s.readUpdate(ctx, tx, img, keys)
 		return err
 	})

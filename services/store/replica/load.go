@@ -70,7 +70,7 @@ func (s *Set) read(ctx context.Context, img *image) (at position, err error) {
 		img.parts = append(img.parts, l.empty(img.rows))
 	}
 	var rowBytes int64
-	err = s.source.snapshot(ctx, img.namespace, func(tx Tx) error {
+	err = s.source.snapshot(ctx, img.namespace, true, func(tx Tx) error {
 		c, err := s.source.since(ctx, tx, img.namespace, position{})
 		if err != nil {
 			return err
@@ -89,7 +89,7 @@ func (s *Set) read(ctx context.Context, img *image) (at position, err error) {
 	for i, part := range img.parts {
 		reading.Go(func() error {
 			return panics.Catch(ctx, s.log, "load a part of a namespace", func() error {
-				return s.source.snapshot(ctx, img.namespace, func(tx Tx) error {
+				return s.source.snapshot(ctx, img.namespace, true, func(tx Tx) error {
 					tx.check = func() error { return s.fits(rowBytes + part.Bytes()) }
 					apply, err := part.Read(ctx, tx, img.namespace, nil)
 					if err != nil {

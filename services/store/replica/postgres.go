@@ -25,11 +25,19 @@ type horizon struct {
 	oldest string
 }
 
-// reading are settings for statements that look up by key, whatever the planner thinks of the tables' sizes.
-var reading = map[string]string{"jit": "off"}
+// scanning and lookingUp are settings for statements that read a whole namespace, and for those that look up by key, whatever
+// the planner thinks of the tables' sizes: it would read all of the log for each poll.
+var (
+	scanning  = map[string]string{"jit": "off"}
+	lookingUp = map[string]string{"jit": "off", "enable_seqscan": "off"}
+)
 
-func (p *postgresSource) snapshot(ctx context.Context, namespace string, fn func(Tx) error) error {
-	return postgres.Search(ctx, p.standby.Or(p.pool), namespace, reading, func(tx pgx.Tx) error { return fn(Tx{postgres: tx}) })
+func (p *postgresSource) snapshot(ctx context.Context, namespace string, whole bool, fn func(Tx) error) error {
+	settings := lookingUp
+	if whole {
+		settings = scanning
+	}
+	return postgres.Search(ctx, p.standby.Or(p.pool), namespace, settings, func(tx pgx.Tx) error { return fn(Tx{postgres: tx}) })
 }
 
 // nowPostgres selects the timeline and the snapshot. A standby does not know the running transactions: its snapshot ends
@@ -84,7 +92,7 @@ func (p *postgresSource) poll(ctx context.Context, namespaces []string, at []pos
 	for i, a := range at {
 		snapshots[i], timelines[i], epochs[i] = a.snapshot, a.timeline, a.epoch
 	}
-	rows, err := postgres.In(p.standby.Or(p.pool), postgres.AllNamespaces).Searching(reading).Query(ctx, pollPostgres, namespaces, snapshots, timelines, epochs)
+	rows, err := postgres.In(p.standby.Or(p.pool), postgres.AllNamespaces).Searching(lookingUp).Query(ctx, pollPostgres, namespaces, snapshots, timelines, epochs)
 	if err != nil {
 		return nil, now, err
 	}

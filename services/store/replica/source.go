@@ -8,8 +8,8 @@ import (
 
 // source is the database of either engine.
 type source interface {
-	// snapshot runs fn on one snapshot, about one namespace.
-	snapshot(ctx context.Context, namespace string, fn func(Tx) error) error
+	// snapshot runs fn on one snapshot, about one namespace. whole says that fn reads all of it, and not a few memories by id.
+	snapshot(ctx context.Context, namespace string, whole bool, fn func(Tx) error) error
 	// since returns the memories that changed after a position, by kind, and the position of the snapshot. exists is false
 	// for a namespace that does not exist. Without a position nothing is read but the snapshot's.
 	since(ctx context.Context, tx Tx, namespace string, at position) (changes, error)

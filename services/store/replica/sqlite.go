@@ -20,7 +20,7 @@ type sqliteSource struct {
 	version int64     // of the file, at the last poll
 }
 
-func (s *sqliteSource) snapshot(ctx context.Context, _ string, fn func(Tx) error) error {
+func (s *sqliteSource) snapshot(ctx context.Context, _ string, _ bool, fn func(Tx) error) error {
 	tx, err := s.db.Read.BeginTx(ctx, nil)
 	if err != nil {
 		return err

@@ -38,8 +38,6 @@ type DB struct {
 	Read  *Reader
 	Write *sql.DB
 	Last  diskerr.Last // outcome of Update
-	// Committed, if not nil, is called after each Update. Set it before the first one.
-	Committed func()
 }
 
 // Open opens or creates the file at path, in WAL mode with foreign keys on.
@@ -107,9 +105,6 @@ func (db *DB) Close() error { return errors.Join(db.Read.Close(), db.Write.Close
 func (db *DB) Update(ctx context.Context, fn func(*sql.Tx) error) error {
 	err := Wrap(db.update(ctx, fn))
 	db.Last.Note(ctx, err)
-	if err == nil && db.Committed != nil {
-		db.Committed()
-	}
 	return err
 }
 
@@ -273,16 +268,18 @@ func ScanRecord(scan func(...any) error, more ...any) (record.Record, error) {
 		}
 		return record.Record{}, err
 	}
+	r.Keywords, r.Tags, r.Metadata, r.Links = []string{}, []string{}, map[string]any{}, []record.Link{}
 	for _, column := range []struct {
 		name, text string
-		to         any // nil unless the column is JSON
+		to         any    // nil unless the column is JSON
+		empty      string // JSON of what to has already
 	}{
-		{"content", r.Content, nil}, {"title", r.Title, nil}, {"category", r.Category, nil}, {"source", r.Source, nil},
-		{"idempotency_key", key.String, nil}, {"thread", r.Thread, nil}, {"expanded_keywords", keywords, &r.Keywords}, {"tags", tags, &r.Tags},
-		{"metadata", metadata, &r.Metadata}, {"links", links, &r.Links},
+		{"content", r.Content, nil, ""}, {"title", r.Title, nil, ""}, {"category", r.Category, nil, ""}, {"source", r.Source, nil, ""},
+		{"idempotency_key", key.String, nil, ""}, {"thread", r.Thread, nil, ""}, {"expanded_keywords", keywords, &r.Keywords, "[]"}, {"tags", tags, &r.Tags, "[]"},
+		{"metadata", metadata, &r.Metadata, "{}"}, {"links", links, &r.Links, "[]"},
 	} {
 		// SQLite accepts any bytes as text.
-		if !utf8.ValidString(column.text) || column.to != nil && json.Unmarshal([]byte(column.text), column.to) != nil {
+		if !utf8.ValidString(column.text) || column.to != nil && column.text != column.empty && json.Unmarshal([]byte(column.text), column.to) != nil {
 			return record.Record{}, &record.UndecodableError{Namespace: r.Namespace, ID: r.ID, Column: column.name}
 		}
 	}

@@ -31,14 +31,15 @@ func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &SQLite{db: db, path: path, workers: workers{tasks: queue.NewSQLite(db), tel: tel}}
-	db.Committed = b.told
-	return b, nil
+	return &SQLite{db: db, path: path, workers: workers{tasks: queue.NewSQLite(db), tel: tel}}, nil
 }
 
 // Memory implements Backend.
 func (b *SQLite) Memory() memory.Store {
-	return memory.NewSQLite(b.db, lexical.SQLiteIndex{}, b.wake)
+	return memory.NewSQLite(b.db, lexical.SQLiteIndex{}, func() {
+		b.told()
+		b.wake()
+	})
 }
 
 // Images implements Backend.

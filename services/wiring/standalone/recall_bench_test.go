@@ -100,7 +100,7 @@ func importAll(b *testing.B, recalls triskelev1.RecallServiceClient, memory tris
 		b.Fatal(err)
 	}
 	stored := time.Since(begun)
-	for pending := int64(1); pending > 0; time.Sleep(50 * time.Millisecond) {
+	for pending := int64(1); pending > 0; time.Sleep(200 * time.Millisecond) {
 		resp, err := recalls.GetIndexStatus(b.Context(), &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: "n"})
 		if err != nil {
 			b.Fatal(err)
