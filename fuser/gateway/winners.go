@@ -45,6 +45,7 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 	if settings.similarity > 0 {
 		batch *= 2
 	}
+	out = make([]winner, 0, min(want, len(pool)))
 	kept := deduplicator{similarity: settings.similarity}
 	failed, rank := map[string]string{}, 0
 	for len(pool) > 0 && len(out) < want {

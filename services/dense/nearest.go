@@ -110,35 +110,28 @@ func (c comparison) lent(best []candidate, q leg.Query) []leg.Hit {
 	if len(best) >= q.Depth {
 		least = fromUnits(worst(best))
 	}
-	found := make([]lentRow, 0, 2*len(best))
-	add := func(row uint32, lent lentScore) {
-		if lent.score >= least && c.has(row) && (q.MinScore == nil || lent.own >= *q.MinScore) {
-			found = append(found, lentRow{row, lent})
-		}
-	}
 	around := leg.Surround(c.rows, c.selection, rows[:lenders], q.Borrow, true)
-	others := around.Others(rows)
+	others, found := around.Others(rows), c.lend(around, c.query)
 	for _, candidate := range best {
 		if slices.Contains(others, candidate.row) {
-			own := fromUnits(candidate.score)
-			add(candidate.row, lentScore{own, own})
+			found = append(found, scored{candidate.row, fromUnits(candidate.score), fromUnits(candidate.score)})
 		}
 	}
-	for i, lent := range c.lend(around, c.query) {
-		add(around.Rows[around.Wanted[i]], lent)
-	}
-	return c.hits(found, q)
+	return c.hits(slices.DeleteFunc(found, func(f scored) bool { return f.score < least || !c.has(f.row) }), q)
 }
 
-// lentRow is a row that was found.
-type lentRow struct {
-	row uint32
-	lentScore
+// scored is a row with its score, and that without what neighbours lend.
+type scored struct {
+	row        uint32
+	score, own float64
 }
 
 // hits returns the best of the rows that were found, in the order of results.
-func (c comparison) hits(found []lentRow, q leg.Query) []leg.Hit {
-	slices.SortFunc(found, func(a, b lentRow) int {
+func (c comparison) hits(found []scored, q leg.Query) []leg.Hit {
+	if q.MinScore != nil {
+		found = slices.DeleteFunc(found, func(f scored) bool { return f.own < *q.MinScore })
+	}
+	slices.SortFunc(found, func(a, b scored) int {
 		if a.score != b.score {
 			return cmp.Compare(b.score, a.score)
 		}
@@ -152,21 +145,18 @@ func (c comparison) hits(found []lentRow, q leg.Query) []leg.Hit {
 	return hits
 }
 
-// lentScore is a score with what neighbours lend, and without.
-type lentScore struct{ score, own float64 }
-
-// lend returns the scores of the wanted rows. A row moves towards the neighbour that lifts it most, by that one's share. So a
+// lend returns the wanted rows. A row moves towards the neighbour that lifts it most, by that one's share. So a
 // score is still a cosine.
-func (m *matrix) lend(around *leg.Surroundings, query []float32) []lentScore {
+func (m *matrix) lend(around *leg.Surroundings, query []float32) []scored {
 	own := make([]float64, len(around.Rows))
 	for i, row := range around.Rows {
 		if own[i] = -1; m.has(row) {
 			own[i] = fromUnits(m.score(row, query))
 		}
 	}
-	lent := make([]lentScore, len(around.Wanted))
+	lent := make([]scored, len(around.Wanted))
 	for i, place := range around.Wanted {
-		lent[i] = lentScore{own[place], own[place]}
+		lent[i] = scored{around.Rows[place], own[place], own[place]}
 		around.EachLender(place, func(lender int, share float64) {
 			lifted := own[place] + float64(share*(own[lender]-own[place]))
 			lent[i].score = max(lent[i].score, math.RoundToEven(lifted*scoreUnits)/scoreUnits)
@@ -340,13 +330,11 @@ func (c comparison) scoreLikeliest(ctx context.Context, n, depth int) (scored in
 }
 
 // best returns the best of scored candidates, in the order of results.
-func (c comparison) best(scored []candidate, q leg.Query) []leg.Hit {
-	scored = keepBest(scored, q.Depth)
-	found := make([]lentRow, 0, len(scored))
-	for _, candidate := range scored {
-		if score := fromUnits(candidate.score); q.MinScore == nil || score >= *q.MinScore {
-			found = append(found, lentRow{candidate.row, lentScore{score, score}})
-		}
+func (c comparison) best(candidates []candidate, q leg.Query) []leg.Hit {
+	candidates = keepBest(candidates, q.Depth)
+	found := make([]scored, len(candidates))
+	for i, candidate := range candidates {
+		found[i] = scored{candidate.row, fromUnits(candidate.score), fromUnits(candidate.score)}
 	}
 	return c.hits(found, q)
 }
@@ -421,8 +409,8 @@ func (c comparison) scores(q leg.Query, ids []uuid.UUID) []leg.Score {
 	}
 	if c.borrows(q) {
 		around := leg.Surround(c.rows, c.selection, rows, q.Borrow, false)
-		for i, lent := range c.lend(around, c.query) {
-			scores = append(scores, leg.Score{ID: c.rows.IDs[around.Rows[around.Wanted[i]]], Score: lent.score, Own: lent.own})
+		for _, f := range c.lend(around, c.query) {
+			scores = append(scores, leg.Score{ID: c.rows.IDs[f.row], Score: f.score, Own: f.own})
 		}
 		return scores
 	}

@@ -64,15 +64,11 @@ type trigram uint64
 func trigrams(to []trigram, text string) []trigram {
 	to = to[:0]
 	last, n := trigram(' '), 1
-	add := func(r rune) {
+	for _, r := range text + " " {
 		if last, n = (last<<21|trigram(r))&(1<<63-1), n+1; n >= 3 && len(to) < maxTrigrams {
 			to = append(to, last)
 		}
 	}
-	for _, r := range text {
-		add(r)
-	}
-	add(' ')
 	slices.Sort(to)
 	return slices.Compact(to)
 }

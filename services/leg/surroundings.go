@@ -26,8 +26,8 @@ type Surroundings struct {
 	Rows []uint32
 	// Wanted are the places in Rows of those to be scored, ascending.
 	Wanted []int
-	lends  []bool   // by place: the filter lets it pass
-	ends   [][2]int // by place: the stretch
+	lends  []bool     // by place: the filter lets it pass
+	ends   [][2]int32 // by place: the stretch
 	shares [2][reach]float64
 	given  []int // scratch
 }
@@ -51,7 +51,7 @@ func Surround(rows *replica.Rows, selection *replica.Selection, of []uint32, bor
 		around = reach
 	}
 	most := len(of) * (2*(around+reach) + 1)
-	s.Rows, s.lends, s.ends = make([]uint32, 0, most), make([]bool, 0, most), make([][2]int, 0, most)
+	s.Rows, s.lends, s.ends = make([]uint32, 0, most), make([]bool, 0, most), make([][2]int32, 0, most)
 	s.Wanted = make([]int, 0, len(of)*(2*around+1))
 	for _, row := range of {
 		if left.has(row) {
@@ -90,7 +90,7 @@ func (s *Surroundings) stretch(rows *replica.Rows, selection *replica.Selection,
 	}
 	to := len(s.Rows)
 	for range to - from {
-		s.ends = append(s.ends, [2]int{from, to})
+		s.ends = append(s.ends, [2]int32{int32(from), int32(to)})
 	}
 	s.given = given
 	next := from
@@ -106,7 +106,7 @@ func (s *Surroundings) stretch(rows *replica.Rows, selection *replica.Selection,
 
 // EachLender calls lend with the places of those who lend to a place, and their shares from 0 to 1.
 func (s *Surroundings) EachLender(place int, lend func(place int, share float64)) {
-	from, to := s.ends[place][0], s.ends[place][1]
+	from, to := int(s.ends[place][0]), int(s.ends[place][1])
 	for j := range reach {
 		if i := place - 1 - j; i >= from && s.lends[i] {
 			lend(i, s.shares[0][j])

@@ -252,14 +252,14 @@ func (s *SQLite) Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]
 	if err != nil {
 		return nil, err
 	}
-	byID := make(map[uuid.UUID]record.Record, len(found))
-	for _, r := range found {
-		byID[r.ID] = r
+	places := make(map[uuid.UUID]int, len(found))
+	for i := range found {
+		places[found[i].ID] = i
 	}
 	ordered := make([]record.Record, 0, len(found))
 	for _, id := range ids {
-		if r, ok := byID[id]; ok {
-			ordered = append(ordered, r)
+		if at, is := places[id]; is {
+			ordered = append(ordered, found[at])
 		}
 	}
 	return ordered, nil

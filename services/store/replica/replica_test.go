@@ -349,3 +349,23 @@ func TestPrunedLog(t *testing.T) {
 		}
 	})
 }
+
+// TestHurriedSearches: searches that have hardly any time say nothing about the database.
+func TestHurriedSearches(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		set := images(t, f, strict())
+		f.Insert(t, storetest.Record("n", "x", nil))
+		search(t, set, "n", record.Filter{}) // loads it
+		for i := range 200 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*10*time.Microsecond)
+			if view, err := set.View(ctx, "n", replica.Need{Part: "titles"}, 1); err == nil {
+				view.Close()
+			}
+			cancel()
+		}
+		if got := set.Concern(); got != "" {
+			t.Errorf("concern: got %q, want none", got)
+		}
+	})
+}

@@ -28,6 +28,8 @@ const (
 	catchUpShare = 0.5
 	// writeShare is the same for a search that asks for a write: a standby may take half of the time to receive it.
 	writeShare = 0.8
+	// A search that waited less for the database than leastWait had little time itself: the database may well answer others.
+	leastWait = 50 * time.Millisecond
 )
 
 // Set keeps the images of namespaces.
@@ -227,8 +229,10 @@ func (s *Set) askInTime(ctx context.Context, img *image, need Need, arrived time
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(share*float64(time.Until(deadline))))
 		defer cancel()
 	}
+	begun := time.Now()
 	err := s.catchUp(ctx, img, need, arrived, told)
-	if err != nil && !errors.Is(err, errDead) && !errors.Is(err, context.Canceled) {
+	hurried := ctx.Err() != nil && time.Since(begun) < leastWait
+	if err != nil && !hurried && !errors.Is(err, errDead) && !errors.Is(err, context.Canceled) {
 		s.lost(ctx, err)
 	}
 	return err
