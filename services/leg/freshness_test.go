@@ -174,18 +174,21 @@ func TestBehindIsCountedBeside(t *testing.T) {
 
 // TestPanicWhileCounting costs the count, not the search, nor the process.
 func TestPanicWhileCounting(t *testing.T) {
-	var asked atomic.Int64
-	s := serveFollower(t, follower{
-		searcher: func(context.Context, leg.Query) (leg.Result, error) { return leg.Result{}, nil },
-		behind:   func(context.Context) (int64, error) { asked.Add(1); panic("oh") },
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		s := serveFollower(t, follower{
+			searcher: func(context.Context, leg.Query) (leg.Result, error) { return leg.Result{}, nil },
+			behind:   func(context.Context) (int64, error) { asked.Add(1); panic("oh") },
+		})
+		resp, err := s.Search(t.Context(), &triskelev1.SearchRequest{Namespace: "n", Depth: 1})
+		if err != nil || resp.GetBehind() != 0 {
+			t.Errorf("got %v, %v, want an answer that is behind by 0", resp, err)
+		}
+		synctest.Wait()
+		if got := asked.Load(); got != 1 {
+			t.Errorf("counted %d times, want once", got)
+		}
 	})
-	resp, err := s.Search(t.Context(), &triskelev1.SearchRequest{Namespace: "n", Depth: 1})
-	if err != nil || resp.GetBehind() != 0 {
-		t.Errorf("got %v, %v, want an answer that is behind by 0", resp, err)
-	}
-	if got := asked.Load(); got != 1 {
-		t.Errorf("counted %d times, want once", got)
-	}
 }
 
 func serveFollower(t *testing.T, s follower) *leg.Server {
