@@ -40,6 +40,7 @@ type importCmd struct {
 func (*importCmd) Help() string {
 	return "Running the same import again stores nothing twice, even if it was interrupted. A line with neither id nor idempotency_key gets a key made from its contents. " +
 		"Notes, rows and turns of conversations have ids of their own; those changed since the last import are updated. " +
+		"An import of a folder of notes forgets what is no longer in the folder. " +
 		"What cannot be imported is skipped, counted and named, and the exit code is then 3."
 }
 
@@ -130,12 +131,11 @@ func (c *importCmd) source(ctx context.Context, env *Env) (importer.Source, func
 		source, err := importer.OpenMem0(ctx, c.File, namespace)
 		return source, nothing, err
 	case "markdown", "basic-memory":
-		root, err := os.OpenRoot(c.File) // links must not lead outside
+		source, err := importer.OpenFolder(c.File, namespace)
 		if err != nil {
 			return nil, nil, err
 		}
-		source, err := importer.OpenMarkdown(root.FS(), namespace)
-		return source, root.Close, err
+		return source, source.Close, nil
 	case "claude-memory-mcp":
 		source, err := importer.OpenClaudeMemory(ctx, c.File, c.Table, c.User, namespace)
 		if err != nil {

@@ -2,8 +2,8 @@ package importer
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -17,7 +17,21 @@ import (
 type body struct {
 	heading string // the first heading of level 1
 	links   []noteLink
-	cuts    []int // the bytes at which headings begin
+	tags    []noteTag
+	blocks  []block
+}
+
+// block is a part of a note that belongs together: a heading, a paragraph, a list, a table.
+type block struct {
+	start   int    // the first byte of its first line
+	level   int    // of a heading; else 0
+	heading string // its text without markup
+}
+
+// noteTag is a #tag in a note.
+type noteTag struct {
+	at   int // its first byte
+	name string
 }
 
 // noteLink is a link in a note.
@@ -29,43 +43,103 @@ type noteLink struct {
 	embed    bool   // ![[target]]
 }
 
-// parseBody parses Markdown: CommonMark with wikilinks. It ignores links in code.
+// parseBody parses Markdown: CommonMark with wikilinks and tags. It ignores links and tags in code.
 func parseBody(source string) body {
 	markdown := goldmark.New(goldmark.WithParserOptions(parser.WithInlineParsers(util.Prioritized(&wikilink.Parser{}, 199)))) // before links
 	raw := []byte(source)
 	root := markdown.Parser().Parse(text.NewReader(raw))
 	var b body
-	at := 0 // first byte of the current block
+	at := 0 // first byte of the current block's text
 	_ = ast.Walk(root, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			return ast.WalkContinue, nil
+		}
+		if node.Parent() == root {
+			start := bytes.LastIndexByte(raw[:min(max(node.Pos(), 0), len(raw))], '\n') + 1
+			if n := len(b.blocks); n == 0 || b.blocks[n-1].start < start {
+				b.blocks = append(b.blocks, block{start: start})
+			}
 		}
 		if node.Type() == ast.TypeBlock && node.Lines() != nil && node.Lines().Len() > 0 {
 			at = node.Lines().At(0).Start
 		}
 		switch n := node.(type) {
 		case *ast.Heading:
-			if n.Lines().Len() == 0 {
-				break
-			}
+			title := strings.TrimSpace(plain(n, raw))
 			if n.Parent() == root {
-				b.cuts = append(b.cuts, bytes.LastIndexByte(raw[:at], '\n')+1)
+				last := &b.blocks[len(b.blocks)-1]
+				last.level, last.heading = n.Level, title
 			}
 			if n.Level == 1 && b.heading == "" {
-				b.heading = strings.TrimSpace(plain(n, raw))
+				b.heading = title
 			}
+		case *ast.CodeSpan:
+			return ast.WalkSkipChildren, nil
 		case *wikilink.Node:
 			target, _, _ := strings.Cut(string(n.Target), "#")
 			target = strings.TrimSpace(strings.TrimSuffix(target, `\`)) // in a table, a backslash escapes the label's bar
 			if target != "" {
-				b.links = append(b.links, noteLink{at, linksTo, target, true, n.Embed})
+				b.links = append(b.links, noteLink{at, relation(n, raw), target, true, n.Embed})
 			}
+			return ast.WalkSkipChildren, nil
 		case *ast.Link:
 			b.links = append(b.links, noteLink{at: at, relation: linksTo, target: string(n.Destination)})
+			return ast.WalkSkipChildren, nil
+		case *ast.Text:
+			b.tags = append(b.tags, tags(n, raw)...)
 		}
 		return ast.WalkContinue, nil
 	})
 	return b
+}
+
+var (
+	relationBefore = regexp.MustCompile(`(?i)^[a-z]+(?:[ _-][a-z]+){0,2}\s+$`)
+	contextBehind  = regexp.MustCompile(`^\s*(\(.*)?$`)
+)
+
+// relation returns what an item of a list says of its only link, as in "- caused by [[X]] (see the log)": "caused_by".
+func relation(link *wikilink.Node, raw []byte) string {
+	before, ok := link.PreviousSibling().(*ast.Text)
+	if !ok || before.PreviousSibling() != nil || link.Parent().Parent() == nil || link.Parent().Parent().Kind() != ast.KindListItem {
+		return linksTo
+	}
+	if next := link.NextSibling(); next != nil {
+		behind, ok := next.(*ast.Text)
+		if !ok || !contextBehind.Match(behind.Value(raw)) {
+			return linksTo
+		}
+	}
+	said := before.Value(raw)
+	if !relationBefore.Match(said) {
+		return linksTo
+	}
+	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(string(said))))
+}
+
+// A tag has at least one character that is no digit: #7 is a number.
+var tagText = regexp.MustCompile(`(?:^|[\s(])#([\p{L}\p{N}_/-]*[\p{L}_][\p{L}\p{N}_/-]*)`)
+
+// tags returns the tags that begin in a text. The parser divides a line into several texts wherever markup might begin.
+func tags(first *ast.Text, raw []byte) (found []noteTag) {
+	segment := first.Segment
+	if before, ok := first.PreviousSibling().(*ast.Text); ok && before.Segment.Stop == segment.Start {
+		return nil // done with the text before
+	}
+	for next, ok := first.NextSibling().(*ast.Text); ok && next.Segment.Start == segment.Stop; next, ok = next.NextSibling().(*ast.Text) {
+		segment.Stop = next.Segment.Stop
+	}
+	text := segment.Value(raw)
+	if bytes.IndexByte(text, '#') < 0 {
+		return nil
+	}
+	for _, match := range tagText.FindAllSubmatchIndex(text, -1) {
+		if match[0] == match[2]-1 && segment.Start > 0 && !strings.ContainsRune(" \t\n(", rune(raw[segment.Start-1])) {
+			continue // the middle of a word
+		}
+		found = append(found, noteTag{segment.Start + match[2], strings.Trim(string(text[match[2]:match[3]]), "/-")})
+	}
+	return found
 }
 
 // plain returns the text of a node without its markup.
@@ -78,40 +152,4 @@ func plain(node ast.Node, source []byte) string {
 		return ast.WalkContinue, nil
 	})
 	return b.String()
-}
-
-// section is a part of a text, in bytes. end is exclusive.
-type section struct{ start, end int }
-
-// holds reports whether a link belongs to the section. Links of the front matter belong to the first section.
-func (s section) holds(l noteLink) bool {
-	return s.start <= l.at && l.at < s.end || s.start == 0 && l.at < 0 || s.start == s.end
-}
-
-// split divides a text into sections of at most so many bytes. It cuts at the last of the cuts that fits, or else after the
-// last blank line, line or character that fits. All sections but the last have at least a quarter of the maximum, if a quarter
-// is more than a character.
-func split(text string, cuts []int, most int) []section {
-	var out []section
-	start := 0
-	for len(text)-start > most {
-		least, end := start+most/4, 0
-		for _, cut := range cuts {
-			if cut >= least && cut <= start+most {
-				end = cut
-			}
-		}
-		for _, mark := range []string{"\n\n", "\n"} {
-			if at := strings.LastIndex(text[start:start+most], mark); end == 0 && start+at+len(mark) >= least && at >= 0 {
-				end = start + at + len(mark)
-			}
-		}
-		if end == 0 {
-			for end = start + most; !utf8.RuneStart(text[end]); end-- {
-			}
-		}
-		out = append(out, section{start, end})
-		start = end
-	}
-	return append(out, section{start, len(text)})
 }

@@ -1,10 +1,10 @@
-// Package importer imports memories from JSON lines, from folders of Markdown notes and from claude-memory-mcp. An import can be
+// Package importer imports memories from JSON lines, folders of Markdown notes, conversations and other memory servers. An import can be
 // interrupted at any moment and run again. The process is:
 //
 //  1. A Source yields items in a fixed order: a memory, or the problem that keeps a position from being imported.
 //  2. read groups items into batches and computes a digest of everything read so far.
-//  3. store.put stores each batch in one transaction. It updates memories whose position was imported before, and skips
-//     memories that the server refuses. A few batches are stored concurrently.
+//  3. store.put stores each batch in one transaction. It updates memories whose position was imported before, skips
+//     memories that the server refuses, and forgets what the source no longer has. A few batches are stored concurrently.
 //  4. acknowledge takes the batches in the source's order, adds them to the report and writes the position to the journal.
 //  5. A later run skips the items up to the journal's position. It starts over if their digest or the database has changed,
 //     which is harmless: ids and idempotency keys follow from the source, so nothing is stored twice.
@@ -34,8 +34,8 @@ type Item struct {
 	Notes []Problem
 	// Replaces is set if the id follows from the position. A stored memory with the same id is then an older version.
 	Replaces bool
-	// Leftovers returns the ids that only an older version of the position may have. They are deleted. It may be nil.
-	Leftovers func() []string
+	// Forget names memories of the source that it no longer has. The item then has no memory.
+	Forget *triskelev1.ForgetRequest
 }
 
 // Problem says that a position was not imported, or not completely.
@@ -52,6 +52,15 @@ type Source interface {
 	Items(ctx context.Context) iter.Seq2[Item, error]
 	// Total is the largest Item.Done, or -1 if it is unknown.
 	Total() int64
+}
+
+// Mirror is a source whose import forgets what the source no longer has.
+type Mirror interface {
+	Source
+	// Imported returns the namespace and the filter that select the memories of earlier imports.
+	Imported() (namespace string, filter *triskelev1.Filter)
+	// Begin tells the source of these memories, before Items is called.
+	Begin(iter.Seq2[*triskelev1.Memory, error]) error
 }
 
 // skip returns an item for a position that cannot be imported.

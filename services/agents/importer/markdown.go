@@ -3,12 +3,18 @@ package importer
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
+	"os"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,35 +27,75 @@ import (
 )
 
 const (
-	// maxNote bounds a file and maxContent a memory, in bytes.
-	maxNote    = 8 << 20
-	maxContent = 64 << 10
-	// maxParts is the largest number of memories from one note: each part but the last is at least a quarter full.
-	maxParts    = 4 * maxNote / maxContent
+	maxNote     = 8 << 20 // bytes of a file
 	maxLinks    = 256
 	maxTitle    = 512
 	maxSource   = 512
 	maxRelation = 64
 	linksTo     = "links_to"
-	continuesIn = "continues_in"
 	noteIDs     = "https://github.com/triskele/triskele/importer/note/"
 )
 
-// Markdown reads a folder of notes. A memory's id follows from the namespace and the note's path, so that a later import
-// updates it. The folder is authoritative: the next import overwrites changes to an imported memory. A note that is too long
-// for one memory becomes several, cut at headings.
+// NoteFolder is the key of the metadata that names the folder of a note.
+const NoteFolder = "note_folder"
+
+// Markdown reads a folder of notes. Each note is a thread, named by its path, and each passage of it is a memory. The folder is
+// authoritative: an import overwrites changes to imported memories, and forgets passages and notes that are gone.
+//
+// The id of a note's first passage follows from the namespace and the note's path, and that of another one also from its text. So a
+// passage that has not changed keeps its id, wherever it moves in its note.
 type Markdown struct {
-	Folder    fs.FS
-	Namespace string
+	folder    fs.FS
+	name      string
+	namespace string
+	close     func() error
 	notes     []string // paths
 	index     noteIndex
+	imported  map[string]*storedNote // what earlier imports have stored, by thread
+	sensitive map[[sha256.Size]byte]bool
 }
 
-var _ Source = (*Markdown)(nil)
+// storedNote is what earlier imports have stored of a note.
+type storedNote struct {
+	positions map[string]int64 // by id; 0 if unknown
+	sensitive [][sha256.Size]byte
+}
 
-// OpenMarkdown finds the notes of a folder, and indexes the names that links may use for them.
-func OpenMarkdown(folder fs.FS, namespace string) (*Markdown, error) {
-	s := &Markdown{Folder: folder, Namespace: namespace}
+var _ Mirror = (*Markdown)(nil)
+
+// Sync makes a namespace hold the notes of a folder as they are now, deletions included.
+func Sync(ctx context.Context, memories triskelev1.MemoryServiceClient, folder, namespace string, options Options) (*Report, error) {
+	source, err := OpenFolder(folder, namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = source.Close() }()
+	return Run(ctx, memories, source, options)
+}
+
+// OpenFolder opens a folder of notes. Links that lead out of it are not followed. Close it when done.
+func OpenFolder(folder, namespace string) (*Markdown, error) {
+	name, err := filepath.Abs(folder)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	source, err := OpenMarkdown(root.FS(), name, namespace)
+	if err != nil {
+		_ = root.Close()
+		return nil, err
+	}
+	source.close = root.Close
+	return source, nil
+}
+
+// OpenMarkdown finds the notes of a folder, and indexes the names that links may use for them. An import forgets memories of the
+// folder's name that the folder no longer has.
+func OpenMarkdown(folder fs.FS, name, namespace string) (*Markdown, error) {
+	s := &Markdown{folder: folder, name: name, namespace: namespace, close: func() error { return nil }}
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -75,6 +121,35 @@ func OpenMarkdown(folder fs.FS, namespace string) (*Markdown, error) {
 	return s, nil
 }
 
+// Close closes the folder.
+func (s *Markdown) Close() error { return s.close() }
+
+// Imported implements Mirror.
+func (s *Markdown) Imported() (namespace string, filter *triskelev1.Filter) {
+	return s.namespace, &triskelev1.Filter{Metadata: map[string]*structpb.Value{NoteFolder: structpb.NewStringValue(s.name)}, IncludeSuperseded: true}
+}
+
+// Begin implements Mirror.
+func (s *Markdown) Begin(stored iter.Seq2[*triskelev1.Memory, error]) error {
+	s.imported, s.sensitive = map[string]*storedNote{}, map[[sha256.Size]byte]bool{}
+	for m, err := range stored {
+		if err != nil {
+			return err
+		}
+		note := s.imported[m.GetThread()]
+		if note == nil {
+			note = &storedNote{positions: map[string]int64{}}
+			s.imported[m.GetThread()] = note
+		}
+		note.positions[m.GetId()] = m.GetPosition()
+		if m.GetSensitive() {
+			sum := sha256.Sum256([]byte(m.GetContent()))
+			note.sensitive, s.sensitive[sum] = append(note.sensitive, sum), true
+		}
+	}
+	return nil
+}
+
 func isNote(name string) bool {
 	extension := strings.ToLower(path.Ext(name))
 	return extension == ".md" || extension == ".markdown"
@@ -83,9 +158,15 @@ func isNote(name string) bool {
 // Total implements Source, in notes.
 func (s *Markdown) Total() int64 { return int64(len(s.notes)) }
 
-// Items implements Source.
+// Items implements Source. Notes come first, and then what is to be forgotten.
 func (s *Markdown) Items(context.Context) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
+		gone := map[string]string{} // threads by id
+		for thread, note := range s.imported {
+			for id := range note.positions {
+				gone[id] = thread
+			}
+		}
 		for i, name := range s.notes {
 			items, err := s.items(name)
 			if err != nil {
@@ -94,9 +175,22 @@ func (s *Markdown) Items(context.Context) iter.Seq2[Item, error] {
 			}
 			for _, item := range items {
 				item.Done = int64(i + 1)
+				delete(gone, item.Memory.GetId())
+				if item.Problem != nil { // what is stored of the note stays
+					maps.DeleteFunc(gone, func(_, thread string) bool { return thread == threadOf(name) })
+				}
 				if !yield(item, nil) {
 					return
 				}
+			}
+		}
+		if len(s.notes) == 0 && len(gone) > 0 { // more likely a disk that is not there than a folder that was emptied
+			yield(skip(".", "no notes", "the folder has no notes; what was imported from it stays"), nil)
+			return
+		}
+		for ids := range slices.Chunk(slices.Sorted(maps.Keys(gone)), pageSize) {
+			if !yield(Item{Done: s.Total(), Forget: &triskelev1.ForgetRequest{Namespace: s.namespace, Ids: ids}}, nil) {
+				return
 			}
 		}
 	}
@@ -104,7 +198,7 @@ func (s *Markdown) Items(context.Context) iter.Seq2[Item, error] {
 
 // open reads a note and separates its front matter from its text. The error does not quote the note.
 func (s *Markdown) open(name string) (matter frontMatter, text string, changed time.Time, err error) {
-	info, err := fs.Stat(s.Folder, name) // follows links, though an os.Root refuses links that lead out of it
+	info, err := fs.Stat(s.folder, name) // follows links, though an os.Root refuses links that lead out of it
 	switch {
 	case err != nil:
 		return nil, "", changed, &noteError{reason: "note cannot be read", detail: reason(err)}
@@ -113,7 +207,7 @@ func (s *Markdown) open(name string) (matter frontMatter, text string, changed t
 	case info.Size() > maxNote:
 		return nil, "", changed, &noteError{reason: "note too long", detail: fmt.Sprintf("a note has at most %d bytes", maxNote)}
 	}
-	raw, err := fs.ReadFile(s.Folder, name)
+	raw, err := fs.ReadFile(s.folder, name)
 	if err != nil {
 		return nil, "", changed, &noteError{reason: "note cannot be read", detail: reason(err)}
 	}
@@ -151,69 +245,133 @@ func (s *Markdown) items(name string) ([]Item, error) {
 	}
 	body := parseBody(text)
 	base := Item{Position: name, Replaces: true, Memory: &triskelev1.Memory{
-		Namespace: s.Namespace, Source: clip(name, maxSource),
+		Namespace: s.namespace, Source: clip(name, maxSource), Thread: threadOf(name),
 		Title:     cmp.Or(body.heading, strings.TrimSuffix(path.Base(name), path.Ext(name))),
-		CreatedAt: timestamppb.New(changed), UpdatedAt: timestamppb.New(changed),
+		CreatedAt: timestamppb.New(changed), UpdatedAt: timestamppb.New(changed), OccurredAt: dateInName(name),
 	}}
 	if wrong != nil {
 		base.note(wrong.reason, wrong.detail+": it is left out, and the note is imported as sensitive, to be found by its words only")
 	}
 	links := append(matter.apply(&base), body.links...)
-	parts := split(text, body.cuts, maxContent)
-	items := make([]Item, len(parts))
-	for i, p := range parts {
-		if items[i], err = s.part(base, name, text, parts, i); err != nil {
+	if base.Memory.GetMetadata() == nil {
+		base.Memory.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	}
+	base.Memory.Metadata.Fields[NoteFolder] = structpb.NewStringValue(s.name)
+	passages := cut(text, body.blocks)
+	items := make([]Item, len(passages))
+	seen := map[string]int{}
+	for i, p := range passages {
+		item, err := s.passage(base, name, strings.TrimSpace(text[p.from:p.end]), p.path, seen)
+		if err != nil {
 			return nil, err
 		}
-		s.link(&items[i], name, slices.DeleteFunc(slices.Clone(links), func(l noteLink) bool { return !p.holds(l) }))
-		if i+1 < len(parts) {
-			items[i].Memory.Links = append(items[i].Memory.Links, &triskelev1.Link{Target: s.id(name, i+2), Relation: continuesIn})
+		if i > 0 {
+			item.Position = fmt.Sprintf("%s (passage %d)", name, i+1)
+			item.Notes = nil
 		}
+		var tags []string
+		for _, tag := range body.tags {
+			if p.holds(tag.at) {
+				tags = append(tags, tag.name)
+			}
+		}
+		item.Memory.Tags = item.list("tags", append(item.Memory.GetTags(), tags...), maxTags)
+		s.link(&item, name, slices.DeleteFunc(slices.Clone(links), func(l noteLink) bool { return !p.holds(l.at) }))
+		items[i] = item
+	}
+	s.place(items, threadOf(name))
+	s.keepSensitive(items, threadOf(name))
+	for i := range items {
 		if err := items[i].check(); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	items[0].Leftovers = func() []string {
-		var ids []string
-		for i := len(parts); i < maxParts; i++ {
-			ids = append(ids, s.id(name, i+1))
-		}
-		return ids
-	}
 	return items, nil
 }
 
-// part returns the item for one part of a note. The first part has the notes on the whole note.
-func (s *Markdown) part(base Item, name, text string, parts []section, i int) (Item, error) {
+// passage returns the item for a passage of a note below such headings. seen counts the
+// passages with the same text.
+func (s *Markdown) passage(base Item, name, text string, headings []string, seen map[string]int) (Item, error) {
 	item := base
 	m, ok := proto.Clone(base.Memory).(*triskelev1.Memory)
 	if !ok {
 		return Item{}, fmt.Errorf("%s: no memory", name)
 	}
 	item.Memory = m
-	m.Id, m.Content = s.id(name, i+1), text[parts[i].start:parts[i].end]
-	if m.GetContent() == "" {
-		m.Content = m.GetTitle() // an empty note is a name to link to
+	if len(headings) > 0 && headings[0] == m.GetTitle() {
+		headings = headings[1:]
 	}
-	if len(parts) > 1 {
-		position := int64(i + 1)
-		m.Thread, m.Position = clip(name, maxSource), &position
-		suffix := fmt.Sprintf(" (%d/%d)", i+1, len(parts))
-		m.Title = clip(m.GetTitle(), maxTitle-len(suffix)) + suffix
-		item.Position += suffix
-		if m.Metadata == nil {
-			m.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{}}
-		}
-		m.Metadata.Fields["part"] = structpb.NewNumberValue(float64(i + 1))
-		m.Metadata.Fields["parts"] = structpb.NewNumberValue(float64(len(parts)))
+	m.Title = clip(strings.Join(append([]string{m.GetTitle()}, headings...), " > "), maxTitle)
+	m.Content = cmp.Or(text, m.GetTitle()) // an empty note is a name to link to
+	if len(seen) == 0 {
+		m.Id = s.id(name)
+	} else {
+		m.Id = s.id(name, text, strconv.Itoa(seen[text]))
 	}
-	if i > 0 {
-		item.Notes = nil
-	}
+	seen[text]++
 	return item, nil
 }
 
-// link adds the links of a part to its memory, each once.
+// step is the distance between the positions of passages, so that others find a place between them.
+const step = 1 << 10
+
+// place sets the positions of a note's passages. Those that are stored keep theirs, as long as they are in order.
+func (s *Markdown) place(items []Item, thread string) {
+	stored := map[string]int64{}
+	if note := s.imported[thread]; note != nil {
+		stored = note.positions
+	}
+	last := int64(0)
+	for i := 0; i < len(items); {
+		end := i // of those that need a place
+		for end < len(items) && stored[items[end].Memory.GetId()] <= last {
+			end++
+		}
+		n := int64(end - i)
+		gap := int64(step)
+		if end < len(items) {
+			gap = (stored[items[end].Memory.GetId()] - last) / (n + 1)
+		}
+		if gap == 0 {
+			stored, last, i = nil, 0, 0 // there is no room
+			continue
+		}
+		for ; i < end; i++ {
+			last += gap
+			items[i].Memory.Position = proto.Int64(last)
+		}
+		if end < len(items) {
+			last = stored[items[end].Memory.GetId()]
+			items[end].Memory.Position = proto.Int64(last)
+			i++
+		}
+	}
+}
+
+// keepSensitive marks the passages of a note that are new as sensitive, if they have a text that is sensitive in the store, or if
+// such a text of the note has changed. A text cannot be taken back from a model that has read it.
+func (s *Markdown) keepSensitive(items []Item, thread string) {
+	note := s.imported[thread]
+	if note == nil {
+		note = &storedNote{}
+	}
+	texts := map[[sha256.Size]byte]bool{}
+	for _, item := range items {
+		texts[sha256.Sum256([]byte(item.Memory.GetContent()))] = true
+	}
+	changed := slices.ContainsFunc(note.sensitive, func(sum [sha256.Size]byte) bool { return !texts[sum] })
+	for i := range items {
+		m := items[i].Memory
+		_, known := note.positions[m.GetId()]
+		if m.GetSensitive() || known || !changed && !s.sensitive[sha256.Sum256([]byte(m.GetContent()))] {
+			continue
+		}
+		m.Sensitive = true
+		items[i].note("stays sensitive", "the source says it is not; run triskele update --no-sensitive "+m.GetId()+" to change that")
+	}
+}
+
+// link adds the links of a passage to its memory, each once.
 func (s *Markdown) link(item *Item, name string, links []noteLink) {
 	type edge struct{ target, relation string }
 	seen := map[edge]bool{}
@@ -224,11 +382,11 @@ func (s *Markdown) link(item *Item, name string, links []noteLink) {
 			item.note("link leads nowhere", "there is no note "+l.target)
 		case !found || target == name:
 		default:
-			e := edge{s.id(target, 1), clip(l.relation, maxRelation)}
+			e := edge{s.id(target), clip(l.relation, maxRelation)}
 			if seen[e] {
 				continue
 			}
-			if seen[e] = true; len(seen) >= maxLinks { // one link is left for the next part
+			if seen[e] = true; len(seen) > maxLinks {
 				item.note("too many links", fmt.Sprintf("a memory has at most %d links", maxLinks))
 				return
 			}
@@ -237,13 +395,28 @@ func (s *Markdown) link(item *Item, name string, links []noteLink) {
 	}
 }
 
-// id returns the id of the memory for a part of a note, counted from 1.
-func (s *Markdown) id(name string, part int) string {
-	text := s.Namespace + "\x00" + name
-	if part > 1 {
-		text += fmt.Sprintf("\x00%d", part)
-	}
+// id returns the id of a note's memory. The first passage is named by the note alone, and stands for it in links.
+func (s *Markdown) id(name string, passage ...string) string {
+	text := strings.Join(append([]string{s.namespace, name}, passage...), "\x00")
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(noteIDs+text)).String()
+}
+
+// threadOf returns the thread of a note's passages.
+func threadOf(name string) string { return clip(name, maxSource) }
+
+var dateOfName = regexp.MustCompile(`(?:^|[^0-9])([0-9]{4})[-_.]([0-9]{2})[-_.]([0-9]{2})(?:[^0-9]|$)`)
+
+// dateInName returns the date in the name of a note's file, or nil.
+func dateInName(name string) *timestamppb.Timestamp {
+	match := dateOfName.FindStringSubmatch(path.Base(name))
+	if match == nil {
+		return nil
+	}
+	day, err := time.Parse(time.DateOnly, strings.Join(match[1:], "-"))
+	if err != nil {
+		return nil
+	}
+	return timestamppb.New(day)
 }
 
 // clip shortens a text to at most so many bytes, without breaking a character.

@@ -1,16 +1,21 @@
 package importer_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	"google.golang.org/grpc"
+
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/agents/importer"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/wiring/storetest"
@@ -29,7 +34,7 @@ func folder(notes map[string]string) fstest.MapFS {
 
 func notes(t *testing.T, f fstest.MapFS) *importer.Markdown {
 	t.Helper()
-	source, err := importer.OpenMarkdown(f, "notes")
+	source, err := importer.OpenMarkdown(f, "/vault", "notes")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +111,7 @@ func TestFrontMatter(t *testing.T) {
 		!r.ExpiresAt.Equal(day(2999, 1, 1).Add(10*time.Hour)) || r.Category != "fact" || r.Importance != 0.75 || !r.Sensitive || r.Source != "boats/Heron.md" {
 		t.Errorf("%+v", r)
 	}
-	if want := map[string]any{"length": 12.5, "serial": "12345678901234567890", "built": "1999-12-31", "empty": nil, "nested": map[string]any{"a": []any{1., "two"}}}; fmt.Sprint(r.Metadata) != fmt.Sprint(want) {
+	if want := map[string]any{"length": 12.5, "serial": "12345678901234567890", "built": "1999-12-31", "empty": nil, "nested": map[string]any{"a": []any{1., "two"}}, importer.NoteFolder: "/vault"}; fmt.Sprint(r.Metadata) != fmt.Sprint(want) {
 		t.Errorf("metadata %v", r.Metadata)
 	}
 	if got := links(items, "boats/Heron.md"); got != "owners people/Teo.md, related_to people/Teo.md" {
@@ -167,58 +172,305 @@ func TestLinksBetweenNotes(t *testing.T) {
 	}
 }
 
-func TestLongNotesAreSplit(t *testing.T) {
+func TestInlineTagsRelationsAndDates(t *testing.T) {
 	t.Parallel()
-	chapter := func(n int, link string) string {
-		return fmt.Sprintf("## Chapter %d\n\n%s %s\n\n", n, strings.Repeat("word ", 6000), link)
+	items := read(t, notes(t, folder(map[string]string{
+		"2024-05-03 Harbour.md": "#crane and (#north/quay) of #2024, a#b, *x*#y, `#code` #snake_case_1 #Ünïcode. [#link](X.md) issue #7\n\n- requires [[X]]\n- Caused by [[X]] (see the log)\n" +
+			"- [[X]]\n- part-of [[X]], they say\n- one of those four words [[X]]\n\nprose requires [[Y]]\n",
+		"2024_13_03.md": "x", "a 2024.02.29.md": "x", "12024-05-031.md": "x", "2024-01-01 but.md": "---\ndate: 2023-02-03\ntags: crane\n---\nx #crane", "X.md": "x", "Y.md": "y",
+	})))
+	const harbour = "2024-05-03 Harbour.md"
+	if got, want := fmt.Sprint(items[harbour].Memory.GetTags()), "[crane north/quay snake_case_1 Ünïcode]"; got != want {
+		t.Errorf("got tags %s, want %s", got, want)
 	}
-	text := "# Book\n\n" + chapter(1, "[[One]]") + chapter(2, "") + chapter(3, "[[Three]]") + chapter(4, "")
-	items := read(t, notes(t, folder(map[string]string{"Book.md": "---\nby: Teo\nsee: [[One]]\n---\n" + text, "One.md": "1", "Three.md": "3"})))
-	first, second := items["Book.md (1/2)"], items["Book.md (2/2)"]
-	if len(items) != 4 || first.Memory.GetContent()+second.Memory.GetContent() != strings.TrimSpace(text) || !strings.HasPrefix(second.Memory.GetContent(), "## Chapter 3") {
-		t.Fatalf("%d items", len(items))
+	if got, want := links(items, harbour), "links_to X.md, requires X.md, caused_by X.md, links_to Y.md"; got != want {
+		t.Errorf("got links %q, want %q", got, want)
 	}
-	if first.Memory.GetTitle() != "Book (1/2)" || first.Memory.GetMetadata().AsMap()["part"] != 1. || first.Memory.GetMetadata().AsMap()["by"] != "Teo" {
-		t.Errorf("%s, %v", first.Memory.GetTitle(), first.Memory.GetMetadata())
+	for position, want := range map[string]string{harbour: "2024-05-03", "2024_13_03.md": "", "a 2024.02.29.md": "2024-02-29", "12024-05-031.md": "", "2024-01-01 but.md": "2023-02-03"} {
+		m, got := items[position].Memory, ""
+		if m.GetOccurredAt() != nil {
+			got = m.GetOccurredAt().AsTime().Format(time.DateOnly)
+		}
+		if got != want || want != "" && !m.GetCreatedAt().AsTime().Equal(m.GetOccurredAt().AsTime()) {
+			t.Errorf("%s: got %q, created %v, want %q", position, got, m.GetCreatedAt().AsTime(), want)
+		}
 	}
-	if first.Memory.GetThread() != "Book.md" || second.Memory.GetThread() != "Book.md" || first.Memory.GetPosition() != 1 || second.Memory.GetPosition() != 2 {
-		t.Errorf("got threads %q at %v and %q at %v", first.Memory.GetThread(), first.Memory.Position, second.Memory.GetThread(), second.Memory.Position)
+	if got := fmt.Sprint(items["2024-01-01 but.md"].Memory.GetTags()); got != "[crane]" {
+		t.Errorf("got tags %s of the front matter and the text, want [crane]", got)
 	}
-	if got := links(items, "Book.md (1/2)"); got != "see One.md, links_to One.md, continues_in Book.md (2/2)" {
-		t.Errorf("links %q", got)
+}
+
+// prose returns so many different sentences of about 50 bytes.
+func prose(name string, sentences int) string {
+	var b strings.Builder
+	for i := range sentences {
+		fmt.Fprintf(&b, "The %s has plank number %d, of oak from the north. ", name, i)
 	}
-	if got := links(items, "Book.md (2/2)"); got != "links_to Three.md" {
-		t.Errorf("links %q", got)
+	return strings.TrimSpace(b.String())
+}
+
+// passages returns the passages of a note in their order.
+func passages(t *testing.T, source importer.Source, thread string) (out []importer.Item) {
+	t.Helper()
+	for _, item := range read(t, source) {
+		if item.Memory.GetThread() == thread {
+			out = append(out, item)
+		}
 	}
-	items = read(t, notes(t, folder(map[string]string{"huge.md": strings.Repeat("x", 9<<20)})))
-	if p := items["huge.md"].Problem; p == nil || p.Reason != "note too long" {
+	slices.SortFunc(out, func(a, b importer.Item) int { return int(a.Memory.GetPosition() - b.Memory.GetPosition()) })
+	return out
+}
+
+func TestLongNotesBecomePassages(t *testing.T) {
+	t.Parallel()
+	text := "# Boats\n\n" + prose("boat", 10) + "\n\n## Heron\n\n" + prose("hull", 20) + "\n\n" + prose("deck", 20) + "\n\n### Mast\n\nIt is short, see [[One]]. #mast\n\n### Sail\n\nRed.\n\n" +
+		"## Tern\n\n" + prose("keel", 100) + "\n\n" + strings.Repeat("ü", 3000) + "\n"
+	items := passages(t, notes(t, folder(map[string]string{"Boats.md": "---\nby: Teo\nsee: [[One]]\n---\n" + text, "One.md": "1"})), "Boats.md")
+	count := map[string]int{}
+	end := 0 // of the passage before, in the text
+	for i, item := range items {
+		m := item.Memory
+		count[m.GetTitle()]++
+		if n := len(m.GetContent()); n > 2048+256 || n < 200 {
+			t.Errorf("passage %d %q has %d bytes", i, m.GetTitle(), n)
+		}
+		// Each passage begins where the one before it ended, or with the last sentence before.
+		from := end
+		if !strings.HasPrefix(strings.TrimSpace(text[end:]), m.GetContent()) {
+			from = max(0, end-200)
+		}
+		at := from + strings.Index(text[from:], m.GetContent())
+		if at < from || strings.TrimSpace(text[min(end, at):at]) != "" {
+			t.Fatalf("passage %d %q of %d bytes is at %d, want it behind %d", i, m.GetTitle(), len(m.GetContent()), at, end)
+		}
+		if at < end {
+			count["repeated"]++
+		}
+		end = at + len(m.GetContent())
+		if m.GetThread() != "Boats.md" || m.GetPosition() != int64(i+1)<<10 || m.GetMetadata().AsMap()["by"] != "Teo" {
+			t.Errorf("passage %d: %v", i, m)
+		}
+	}
+	if strings.TrimSpace(text[end:]) != "" {
+		t.Errorf("left out at the end: %.80q", text[end:])
+	}
+	if count["Boats"] != 1 || count["Boats > Heron"] < 2 || count["Boats > Heron > Mast"]+count["Boats > Heron > Sail"] != 0 || count["Boats > Tern"] < 5 || count["repeated"] < 2 {
+		t.Errorf("got %v", count)
+	}
+	items2 := read(t, notes(t, folder(map[string]string{"Boats.md": "---\nsee: [[One]]\n---\n" + text, "One.md": "1"})))
+	if got := links(items2, "Boats.md"); got != "see One.md" {
+		t.Errorf("got links %q of the first passage, want that of the front matter", got)
+	}
+	linked, tagged := 0, 0
+	for position, item := range items2 {
+		if strings.Contains(item.Memory.GetContent(), "[[One]]") {
+			linked += strings.Count(links(items2, position), "links_to One.md")
+			tagged += strings.Count(fmt.Sprint(item.Memory.GetTags()), "mast")
+		} else if len(item.Memory.GetTags()) > 0 {
+			t.Errorf("%s has tags %v", position, item.Memory.GetTags())
+		}
+	}
+	if linked != 1 || tagged != 1 {
+		t.Errorf("got %d links and %d tags with the passage that has them, want 1 and 1", linked, tagged)
+	}
+	huge := read(t, notes(t, folder(map[string]string{"huge.md": strings.Repeat("x", 9<<20)})))
+	if p := huge["huge.md"].Problem; p == nil || p.Reason != "note too long" {
 		t.Errorf("%+v", p)
 	}
 }
 
-func TestChangedNotesAreUpdated(t *testing.T) {
+// chapters returns a long note without headings below its title.
+func chapters(from, to int) string {
+	var b strings.Builder
+	for i := from; i < to; i++ {
+		b.WriteString(prose(fmt.Sprintf("part %d", i), 8) + "\n\n")
+	}
+	return b.String()
+}
+
+// Passages that did not change keep their ids and revisions, also behind a change; those that are gone are forgotten.
+func TestImportAgainTouchesOnlyWhatChanged(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		c := f.Client(t)
-		long := strings.Repeat("## Part\n\n"+strings.Repeat("text ", 8000)+"\n\n", 5)
-		before := map[string]string{"same.md": "unchanged", "new.md": "old text", "long.md": long}
-		want(t, "first", runs(t, c, notes(t, folder(before)), importer.Options{}), 7, 0, 0, 0, 0)
-		want(t, "again", runs(t, c, notes(t, folder(before)), importer.Options{}), 0, 7, 0, 0, 0)
-		after := map[string]string{"same.md": "unchanged", "new.md": "---\ntags: x\n---\nnew text", "long.md": long[:90_000], "more.md": "[[new]]"}
-		want(t, "dry run", runs(t, c, notes(t, folder(after)), importer.Options{DryRun: true}), 1, 1, 3, 0, 0)
-		want(t, "changed", runs(t, c, notes(t, folder(after)), importer.Options{}), 1, 1, 3, 3, 0)
-		want(t, "changed again", runs(t, c, notes(t, folder(after)), importer.Options{}), 0, 5, 0, 0, 0)
-		byTitle := map[string]record.Record{}
+		before := map[string]string{"same.md": "unchanged", "new.md": "old text", "long.md": chapters(0, 160), "gone.md": chapters(100, 110), "latin.md": "was text"}
+		first := runs(t, c, notes(t, folder(before)), importer.Options{})
+		if first.Stored < 40 {
+			t.Fatalf("stored %d passages", first.Stored)
+		}
+		want(t, "again", runs(t, c, notes(t, folder(before)), importer.Options{}), 0, first.Stored, 0, 0, 0)
+		ids := map[string]record.Record{}
 		for _, r := range all(t, f, "notes") {
-			byTitle[r.Title] = r
+			ids[r.ID.String()] = r
 		}
-		if r := byTitle["new"]; r.Content != "new text" || fmt.Sprint(r.Tags) != "[x]" || r.Revision != 2 || len(byTitle) != 5 {
-			t.Errorf("%+v of %d", r, len(byTitle))
+		if _, err := c.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "notes", Content: "not of the folder"}}); err != nil {
+			t.Fatal(err)
 		}
-		if more := byTitle["more"]; len(more.Links) != 1 || more.Links[0].Target != byTitle["new"].ID {
+		after := map[string]string{
+			"same.md": "unchanged", "new.md": "---\ntags: x\n---\nnew text", "more.md": "[[new]]", "latin.md": "caf\xe9",
+			"long.md": chapters(0, 20) + "A paragraph in between.\n\n" + chapters(20, 40) + chapters(41, 160),
+		}
+		dry := runs(t, c, notes(t, folder(after)), importer.Options{DryRun: true})
+		report := runs(t, c, notes(t, folder(after)), importer.Options{})
+		if fmt.Sprint(dry.Stored, dry.Updated, dry.Forgotten, dry.Unchanged) != fmt.Sprint(report.Stored, report.Updated, report.Forgotten, report.Unchanged) {
+			t.Errorf("the dry run says %s, the import %s", dry, report)
+		}
+		byTitle, kept, changed := map[string]record.Record{}, 0, 0
+		for _, r := range all(t, f, "notes") {
+			byTitle[r.Title+r.Source] = r
+			switch old, ok := ids[r.ID.String()]; {
+			case r.Source == "gone.md":
+				t.Errorf("%s is still there", r.Content[:20])
+			case r.Source != "long.md":
+			case ok && old.Content == r.Content && old.Revision == r.Revision:
+				kept++
+			default:
+				changed++
+			}
+		}
+		if changed == 0 || changed > 8 || kept < 30 {
+			t.Errorf("%d passages of the long note are as they were, %d are not", kept, changed)
+		}
+		if r := byTitle["newnew.md"]; r.Content != "new text" || fmt.Sprint(r.Tags) != "[x]" || r.Revision != 2 {
+			t.Errorf("%+v", r)
+		}
+		if more := byTitle["moremore.md"]; len(more.Links) != 1 || more.Links[0].Target != byTitle["newnew.md"].ID {
 			t.Errorf("%+v", more)
 		}
+		if r := byTitle["latinlatin.md"]; r.Content != "was text" || report.Skipped != 1 {
+			t.Errorf("a note that cannot be read became %q, skipped %d", r.Content, report.Skipped)
+		}
+		if r := byTitle[""]; r.Content != "not of the folder" {
+			t.Error("the import forgot a memory of somebody else")
+		}
+		other, err := importer.OpenMarkdown(folder(map[string]string{"other.md": "of another folder"}), "/other", "notes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "another folder", runs(t, c, other, importer.Options{}), 1, 0, 0, 0, 0)
+		empty := runs(t, c, notes(t, folder(nil)), importer.Options{})
+		want(t, "no notes", empty, 0, 0, 0, 0, 1)
+		rest := runs(t, c, notes(t, folder(map[string]string{"same.md": "unchanged"})), importer.Options{})
+		want(t, "one note", rest, 0, 1, 0, int64(len(byTitle))-2+rest.Forgotten-int64(len(byTitle))+2, 0)
+		if left := all(t, f, "notes"); len(left) != 3 {
+			t.Errorf("%d memories are left, want the note, that of the other folder, and somebody's", len(left))
+		}
 	})
+}
+
+// A thousand notes, of which 50 change and 20 go: the second import touches these.
+func TestAFolderOfAThousandNotes(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		c := &counting{MemoryServiceClient: f.Client(t)}
+		vault := map[string]string{}
+		for i := range 1000 {
+			vault[fmt.Sprintf("%d/note %d.md", i%10, i)] = fmt.Sprintf("# Note %d\n\n%s\n\n## More\n\n%s [[note %d]]\n", i, prose(fmt.Sprint("boat ", i), 20), prose(fmt.Sprint("ship ", i), 30), (i+1)%1000)
+		}
+		want(t, "first", runs(t, c, notes(t, folder(vault)), importer.Options{}), c.imported.Load(), 0, 0, 0, 0)
+		for i := range 50 {
+			vault[fmt.Sprintf("%d/note %d.md", i%10, i)] += "\nA line more.\n"
+		}
+		for i := range 20 {
+			delete(vault, fmt.Sprintf("%d/note %d.md", (i+500)%10, i+500))
+		}
+		stored := c.imported.Swap(0)
+		began := time.Now()
+		source := notes(t, folder(vault))
+		t.Logf("opened in %v", time.Since(began))
+		report := runs(t, c, source, importer.Options{})
+		t.Logf("%d passages: %s in %v", stored, strings.TrimSpace(report.String()), time.Since(began))
+		// 19 notes link to a note that is gone, and another one is gone itself: their last passages lose the link.
+		if writes := c.imported.Load() + c.updated.Load() + c.forgotten.Load(); report.Stored+report.Updated+report.Forgotten != writes || report.Stored < 50 || report.Stored > 100 || report.Forgotten < 40 || report.Forgotten > 200 || report.Updated > 70 {
+			t.Errorf("%s with %d writes", report, writes)
+		}
+	})
+}
+
+// counting counts the memories that an import writes.
+type counting struct {
+	triskelev1.MemoryServiceClient
+	imported, updated, forgotten atomic.Int64
+}
+
+func (c *counting) Import(ctx context.Context, options ...grpc.CallOption) (grpc.ClientStreamingClient[triskelev1.ImportRequest, triskelev1.ImportResponse], error) {
+	stream, err := c.MemoryServiceClient.Import(ctx, options...)
+	return &countingStream{stream, &c.imported}, err
+}
+
+func (c *counting) Update(ctx context.Context, req *triskelev1.UpdateRequest, options ...grpc.CallOption) (*triskelev1.UpdateResponse, error) {
+	c.updated.Add(1)
+	return c.MemoryServiceClient.Update(ctx, req, options...)
+}
+
+func (c *counting) Forget(ctx context.Context, req *triskelev1.ForgetRequest, options ...grpc.CallOption) (*triskelev1.ForgetResponse, error) {
+	c.forgotten.Add(int64(len(req.GetIds())))
+	return c.MemoryServiceClient.Forget(ctx, req, options...)
+}
+
+type countingStream struct {
+	grpc.ClientStreamingClient[triskelev1.ImportRequest, triskelev1.ImportResponse]
+	sent *atomic.Int64
+}
+
+func (s *countingStream) Send(req *triskelev1.ImportRequest) error {
+	s.sent.Add(int64(len(req.GetMemories())))
+	return s.ClientStreamingClient.Send(req)
+}
+
+// A passage that somebody marked as sensitive stays so when its text moves to another note, or changes.
+func TestMovedPassagesStaySensitive(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	c := f.Client(t)
+	runs(t, c, notes(t, folder(map[string]string{"a.md": chapters(0, 10), "b.md": chapters(20, 30), "c.md": "plain"})), importer.Options{})
+	marked := map[string]string{}
+	for _, r := range all(t, f, "notes") {
+		if r.Position != nil && *r.Position == 3<<10 {
+			marked[r.Source] = r.Content
+			if _, err := f.Memory.Update(t.Context(), "notes", r.ID, 0, func(r *record.Record) error { r.Sensitive = true; return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(marked) != 2 {
+		t.Fatalf("marked %d", len(marked))
+	}
+	changed := strings.Replace(chapters(20, 30), marked["b.md"], "Changed. "+marked["b.md"], 1)
+	runs(t, c, notes(t, folder(map[string]string{"moved.md": chapters(0, 10), "b.md": changed, "c.md": "plain and more"})), importer.Options{})
+	for _, r := range all(t, f, "notes") {
+		if want := r.Content == marked["a.md"] || strings.Contains(r.Content, "Changed. "); r.Sensitive != want && !(r.Source == "b.md" && r.Revision == 1) {
+			t.Errorf("%s %v, %.30q: sensitive is %v, want %v", r.Source, r.Position, r.Content, r.Sensitive, want)
+		}
+	}
+}
+
+func TestSync(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	path := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(path, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sync := func(what string, stored, unchanged, updated, forgotten int64) {
+		t.Helper()
+		report, err := importer.Sync(t.Context(), f.Client(t), path, "notes", importer.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, what, report, stored, unchanged, updated, forgotten, 0)
+	}
+	write("a.md", "a")
+	write("b.md", "b")
+	sync("first", 2, 0, 0, 0)
+	write("a.md", "changed")
+	if err := os.Remove(filepath.Join(path, "b.md")); err != nil {
+		t.Fatal(err)
+	}
+	sync("second", 0, 0, 1, 1)
+	sync("third", 0, 1, 0, 0)
 }
 
 // What is sensitive in the store stays so, whatever a note says, until somebody decides otherwise there.
@@ -275,7 +527,7 @@ func TestNotesThatAreNoFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = root.Close() }()
-	source, err := importer.OpenMarkdown(root.FS(), "notes")
+	source, err := importer.OpenMarkdown(root.FS(), path, "notes")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +552,7 @@ func FuzzMarkdown(f *testing.F) {
 	f.Add([]byte("---\n? [a]\n: 1\n!!binary x: y\n...\n## h\n"), uint8(200))
 	f.Fuzz(func(t *testing.T, note []byte, times uint8) {
 		text := strings.Repeat(string(note), int(times))
-		source, err := importer.OpenMarkdown(folder(map[string]string{"a.md": string(note), "b.md": text}), "fuzz")
+		source, err := importer.OpenMarkdown(folder(map[string]string{"a.md": string(note), "b.md": text}), "/vault", "fuzz")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,8 +569,8 @@ func FuzzMarkdown(f *testing.F) {
 			if _, err := record.FromProto(item.Memory); err != nil {
 				t.Fatalf("%v: %v", err, item.Memory)
 			}
-			if len(item.Memory.GetContent()) > 64<<10 {
-				t.Fatalf("%d bytes", len(item.Memory.GetContent()))
+			if n := len(item.Memory.GetContent()); n > 2048+256 {
+				t.Fatalf("got a passage of %d bytes, want %d at most", n, 2048+256)
 			}
 		}
 	})

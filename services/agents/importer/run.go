@@ -111,6 +111,12 @@ func (r *run) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if mirror, ok := r.source.(Mirror); ok {
+		namespace, filter := mirror.Imported()
+		if err := mirror.Begin(r.store.list(ctx, namespace, filter)); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pending := make(chan *batch, inFlight)
@@ -221,7 +227,8 @@ func (r *run) rest(b *batch, hand func(*batch) bool) error {
 // batch is the items of one call, with the skipped positions between them.
 type batch struct {
 	items   []Item // those with a memory
-	bytes   int    // of the memories
+	forget  []*triskelev1.ForgetRequest
+	bytes   int // of the memories
 	spaces  []string
 	done    int64
 	end     Position
@@ -247,6 +254,10 @@ func (b *batch) add(item Item) {
 	b.Problems = append(b.Problems, item.Notes...)
 	if item.Problem != nil {
 		b.skip(*item.Problem)
+		return
+	}
+	if item.Forget != nil {
+		b.forget = append(b.forget, item.Forget)
 		return
 	}
 	b.items = append(b.items, item)
@@ -285,14 +296,16 @@ func newDigest() *digest { return &digest{hash: sha256.New()} }
 
 func (d *digest) add(item Item) error {
 	d.items++
-	var text []byte
+	var message proto.Message = item.Memory
+	if item.Forget != nil {
+		message = item.Forget
+	}
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
+	if err != nil {
+		return err
+	}
 	if item.Problem != nil {
 		text = []byte(item.Problem.Reason)
-	} else {
-		var err error
-		if text, err = (proto.MarshalOptions{Deterministic: true}).Marshal(item.Memory); err != nil {
-			return err
-		}
 	}
 	d.hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
 	d.hash.Write(text)

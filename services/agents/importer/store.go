@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -23,6 +25,9 @@ var contents = []string{
 	"thread", "position",
 }
 
+// pageSize is how many memories a listing returns at a time.
+const pageSize = 1000
+
 // store writes batches to the memory service.
 type store struct {
 	memories triskelev1.MemoryServiceClient
@@ -31,9 +36,17 @@ type store struct {
 	timeout  time.Duration // of one call; 0 is none
 }
 
-// put stores a batch. It updates memories of positions that were imported before, if they differ. It skips memories that the
-// server refuses.
+// put stores a batch, and then forgets what the source no longer has.
 func (s store) put(ctx context.Context, b *batch) error {
+	if err := s.write(ctx, b); err != nil {
+		return err
+	}
+	return s.forget(ctx, b)
+}
+
+// write stores the memories of a batch. It updates memories of positions that were imported before, if they differ. It skips
+// memories that the server refuses.
+func (s store) write(ctx context.Context, b *batch) error {
 	held, err := s.held(ctx, b)
 	if err != nil {
 		return err
@@ -175,14 +188,51 @@ func (s store) replace(ctx context.Context, b *batch, item Item, stored *triskel
 		return err
 	}
 	b.Updated++
-	if item.Leftovers == nil {
-		return nil
+	return nil
+}
+
+// forget forgets what the source no longer has.
+func (s store) forget(ctx context.Context, b *batch) error {
+	for _, req := range b.forget {
+		if s.dryRun {
+			b.Forgotten += int64(len(req.GetIds()))
+			continue
+		}
+		if err := s.call(ctx, func(ctx context.Context) error {
+			resp, err := s.memories.Forget(ctx, req)
+			b.Forgotten += resp.GetForgotten()
+			return err
+		}); err != nil {
+			return err
+		}
 	}
-	return s.call(ctx, func(ctx context.Context) error {
-		resp, err := s.memories.Forget(ctx, &triskelev1.ForgetRequest{Namespace: m.GetNamespace(), Ids: item.Leftovers()})
-		b.Forgotten += resp.GetForgotten()
-		return err
-	})
+	return nil
+}
+
+// list returns the memories that a filter selects, page by page.
+func (s store) list(ctx context.Context, namespace string, filter *triskelev1.Filter) iter.Seq2[*triskelev1.Memory, error] {
+	return func(yield func(*triskelev1.Memory, error) bool) {
+		req := &triskelev1.ListRequest{Namespace: namespace, Filter: filter, PageSize: proto.Int32(pageSize)}
+		for {
+			var resp *triskelev1.ListResponse
+			err := s.call(ctx, func(ctx context.Context) (err error) {
+				resp, err = s.memories.List(ctx, req)
+				return err
+			})
+			if err != nil && status.Code(err) != codes.NotFound {
+				yield(nil, err)
+				return
+			}
+			for _, m := range resp.GetMemories() {
+				if !yield(m, nil) {
+					return
+				}
+			}
+			if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
+				return
+			}
+		}
+	}
 }
 
 func sameContents(a, b *triskelev1.Memory) (bool, error) {
