@@ -64,8 +64,8 @@ const revisionShare = 10
 // lookUp returns the cached answer to a recall, nil if there is none, and the slot for a new answer, nil if it must not be
 // cached. The key contains neither the budget nor the request for spans: only complete answers are cached, without spans.
 func (g *Gateway) lookUp(ctx context.Context, r *recall) (*triskelev1.RecallResponse, *cacheSlot) {
-	if g.config.Cache.Bytes == 0 || r.req.GetIdsOnly() || r.settings[0].recency.GetWeight() > 0 {
-		return nil, nil // without contents their expiry is unknown; with recency scores change with time
+	if g.config.Cache.Bytes == 0 || r.req.GetIdsOnly() || r.settings[0].recency.GetWeight() > 0 || r.times.any() {
+		return nil, nil // without contents their expiry is unknown; with recency, and with "last week", scores change with time
 	}
 	slot, err := g.slotOf(ctx, r)
 	r.lookedUp = time.Since(r.start)

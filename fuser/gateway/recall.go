@@ -28,6 +28,7 @@ type recall struct {
 	start    time.Time
 	settings []settings // of each namespace
 	fusion   fusion.Options
+	times    times
 	tokens   map[string]string // of at_least, by namespace
 	plan     budget.Plan
 	lookedUp time.Duration       // from start until the cache lookup ended
@@ -86,6 +87,9 @@ func (g *Gateway) newRecall(ctx context.Context, start time.Time, req *triskelev
 		return nil, status.Errorf(codes.DeadlineExceeded, "budget: %v is too little to search with", total)
 	}
 	r.fusion = r.settings[0].fusion(req, g.config.Legs, start)
+	if r.times = timesOf(req, r.settings[0], start); r.times.any() {
+		r.fusion.Reserve = max(r.fusion.Reserve, maxTimed-r.fusion.Limit)
+	}
 	return r, nil
 }
 
@@ -160,6 +164,7 @@ func (g *Gateway) respond(ctx context.Context, r *recall, outcomes []outcome, re
 	winners, contents, lost := g.winners(ctx, r, result)
 	r.noteStage("contents", began)
 	resp.Contents = contents
+	r.prefer(winners)
 	if r.settings[0].rerank.on {
 		began = time.Now()
 		resp.Rerank = g.rerank(ctx, r, winners)
@@ -216,7 +221,7 @@ func (g *Gateway) addLeftOut(ctx context.Context, r *recall, resp *triskelev1.Re
 		return
 	}
 	apart := *r
-	apart.fusion.Limit = n
+	apart.fusion.Limit, apart.times = n, times{}
 	apart.settings = slices.Clone(r.settings)
 	apart.settings[0].rerank.on, apart.settings[0].similarity = false, 0
 	winners, _, _ := g.winners(ctx, &apart, fusion.Result{Hits: leftOut})

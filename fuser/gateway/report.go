@@ -60,7 +60,7 @@ func (r *recall) hit(w winner, rank int, outcomes []outcome) *triskelev1.Hit {
 		Id: w.ID, Namespace: w.Namespace, Rank: int32(rank), Score: w.Score, Importance: w.Importance,
 		CreatedAt: timestamppb.New(w.CreatedAt), Memory: w.memory, Prior: w.Prior, Matches: w.matches,
 		Exact: w.Exact, EntityBoost: w.Boost, EntityMatches: int32(w.Entities), BaseLogOdds: w.Base,
-		FusedRank: int32(w.rank), RerankScore: w.reranked, Duplicates: w.duplicates,
+		FusedRank: int32(w.rank), RerankScore: w.reranked, Duplicates: w.duplicates, MatchedTime: w.matchedTime,
 	}
 	if r.req.GetIdsOnly() {
 		h.Memory = nil

@@ -27,7 +27,8 @@ type settings struct {
 	quorum     int                 // legs that suffice if the others cannot change the hits; 0 waits for all
 	recency    *triskelev1.Recency // nil for none
 	boost      *triskelev1.EntityBoost
-	least      *triskelev1.MinScore // nil for none
+	times      *triskelev1.TimePreference // nil for none
+	least      *triskelev1.MinScore       // nil for none
 	rerank     rerankSettings
 	similarity float64       // of two texts from which on one of them is left out; 0 leaves none out
 	legs       []legSettings // as Config.Legs
@@ -68,6 +69,7 @@ type overrides interface {
 	GetMinScore() *triskelev1.MinScore
 	GetRerank() *triskelev1.Rerank
 	GetDiversity() *triskelev1.Diversity
+	GetTimePreference() *triskelev1.TimePreference
 }
 
 var (
@@ -122,6 +124,7 @@ func (g *Gateway) apply(s settings, o overrides, by string) settings {
 	s.quorum = cmp.Or(int(o.GetQuorum()), s.quorum)
 	s.recency = cmp.Or(o.GetRecency(), s.recency)
 	s.boost = cmp.Or(o.GetEntityBoost(), s.boost)
+	s.times = cmp.Or(o.GetTimePreference(), s.times)
 	s.least = cmp.Or(o.GetMinScore(), s.least)
 	if with := o.GetRerank(); with != nil {
 		override(&s.rerank.on, with.Enabled)

@@ -26,6 +26,8 @@ type winner struct {
 	matches    *triskelev1.Matches
 	duplicates []*triskelev1.Duplicate // memories left out because they are similar to it
 	reranked   *float64                // the reranker's score; nil if it has none
+	// matchedTime is the time in the query that the memory's date fits.
+	matchedTime string
 }
 
 // winners returns the best of the fused order: as many as are returned or reranked. It leaves out memories that were forgotten
@@ -37,6 +39,9 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 	want, query := r.fusion.Limit, ""
 	if settings.reranks(r.req) {
 		want = max(want, settings.rerank.top)
+	}
+	if r.times.any() {
+		want = max(want, maxTimed)
 	}
 	if r.req.GetExplain() && !r.req.GetIdsOnly() {
 		query = r.req.GetQuery()
