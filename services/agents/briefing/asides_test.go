@@ -48,3 +48,12 @@ func TestAsides(t *testing.T) {
 		}
 	}
 }
+
+// TestMatchedTime checks that a memory says which time of the query it fits.
+func TestMatchedTime(t *testing.T) {
+	first := hit("", "Tea at four.")
+	first.MatchedTime = "May\n2023"
+	if got, want := briefing.New(answer(first), briefing.Options{}).Text, "1. 2026-03-01, from wiki, matched: May 2023\n> Tea at four.\n"; !strings.Contains(got, want) {
+		t.Errorf("got\n%s\nwant it to have\n%s", got, want)
+	}
+}

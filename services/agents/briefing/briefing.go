@@ -100,6 +100,9 @@ func New(resp *triskelev1.RecallResponse, options Options) Briefing {
 		}
 		content, shortened := shorten(m, hit.GetMatches().GetContent(), longest)
 		var marks []string
+		if at := hit.GetMatchedTime(); at != "" {
+			marks = append(marks, "matched: "+clean(render.Plain(at)))
+		}
 		if options.IDs {
 			marks = append(marks, "id "+hit.GetId())
 			if legs := FoundBy(hit); len(legs) > 0 {

@@ -23,8 +23,12 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// candidates is how many hits a recall returns, before the irrelevant ones are dropped.
-const candidates = 20
+const (
+	// candidates is how many hits a recall returns, before the irrelevant ones are dropped.
+	candidates = 20
+	// surroundings is how many memories on each side of a hit are shown as context, in the tokens that the hits leave.
+	surroundings = 1
+)
 
 // Config says how to answer.
 type Config struct {
@@ -109,7 +113,7 @@ func (e event) prompted(ctx context.Context, open func(context.Context) (Recalle
 	left := time.Until(deadline)
 	limit := int32(candidates)
 	resp, err := recaller.Recall(ctx, &triskelev1.RecallRequest{
-		Namespaces: config.Namespaces, Query: query, Limit: &limit,
+		Namespaces: config.Namespaces, Query: query, Limit: &limit, Surroundings: surroundings,
 		Fusion:   &triskelev1.Fusion{Method: triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED},
 		MinScore: &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_PROBABILITY, Value: config.MinScore},
 		Budget:   durationpb.New(max(time.Millisecond, left*8/10)), // the rest is for the network

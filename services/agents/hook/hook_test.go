@@ -279,6 +279,28 @@ func TestInputStaysOpen(t *testing.T) {
 	}
 }
 
+// What stands beside a memory is context: shown with it, and only in the tokens that memories leave.
+func TestSurroundings(t *testing.T) {
+	first, second := found("In Aldermouth, at the harbour.", .5), found("The crane is serviced in spring.", .4)
+	first.Surroundings = &triskelev1.Surroundings{Before: []*triskelev1.Memory{{Content: "Where did you buy the cello?"}}, After: []*triskelev1.Memory{{Content: "How lovely!"}}}
+	var asked int32
+	gateway := func(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+		asked = req.GetSurroundings()
+		return answering(first, second)(ctx, req)
+	}
+	config := usual
+	config.Text = true
+	out, err := ask(t, `{"prompt":"cello"}`, gateway, config)
+	if err != nil || asked != 1 || !strings.Contains(out, "- before: Where did you buy the cello?\n> In Aldermouth") || !strings.Contains(out, "- after: How lovely!") {
+		t.Errorf("asked for %d beside a hit, got %q, %v", asked, out, err)
+	}
+	config.MaxTokens = briefing.Tokens(out) - 1
+	out, err = ask(t, `{"prompt":"cello"}`, gateway, config)
+	if err != nil || !strings.Contains(out, "serviced in spring") || strings.Contains(out, "How lovely!") {
+		t.Errorf("with %d tokens: got %q, %v", config.MaxTokens, out, err)
+	}
+}
+
 func TestBudget(t *testing.T) {
 	var hits []*triskelev1.Hit
 	for i := range 20 {

@@ -57,6 +57,7 @@ type found struct {
 	Score        float64  `json:"score,omitempty" jsonschema:"Comparable within one answer only."`
 	Thread       string   `json:"thread,omitempty" jsonschema:"The conversation, document or log it is part of."`
 	Position     *int64   `json:"position,omitempty"`
+	MatchedTime  string   `json:"matched_time,omitempty" jsonschema:"The time in the query that its date fits."`
 	SupersededBy string   `json:"superseded_by,omitempty" jsonschema:"The memory that has replaced it."`
 	Before       []beside `json:"before,omitempty" jsonschema:"Context: what stands before it in its thread."`
 	After        []beside `json:"after,omitempty" jsonschema:"Context: what stands behind it in its thread."`
@@ -246,7 +247,7 @@ func (s *server) recall(ctx context.Context, in recallInput) (string, recallOutp
 	out := recallOutput{Memories: []found{}, Degraded: resp.GetDegradedReason(), Repeated: brief.Repeated, Omitted: brief.Omitted}
 	for _, entry := range brief.Entries {
 		f := foundOf(entry.Hit.GetMemory(), entry.Content, entry.Shortened)
-		f.Score, f.FoundBy = entry.Hit.GetScore(), briefing.FoundBy(entry.Hit)
+		f.Score, f.FoundBy, f.MatchedTime = entry.Hit.GetScore(), briefing.FoundBy(entry.Hit), entry.Hit.GetMatchedTime()
 		for _, aside := range entry.Before {
 			f.Before = append(f.Before, beside{aside.Memory.GetId(), aside.Content})
 		}

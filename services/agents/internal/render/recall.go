@@ -125,6 +125,9 @@ func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.Rec
 	if slices.ContainsFunc(resp.GetLegs(), func(leg *triskelev1.LegReport) bool { return leg.GetNamespace() != hit.GetNamespace() }) {
 		details = append(details, Plain(hit.GetNamespace())) // the recall searched several namespaces
 	}
+	if at := hit.GetMatchedTime(); at != "" {
+		details = append(details, "matched: "+Plain(at))
+	}
 	if hit.GetMemory().GetSensitive() {
 		details = append(details, "sensitive")
 	}

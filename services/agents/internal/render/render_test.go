@@ -108,6 +108,11 @@ func TestRecall(t *testing.T) {
 	}
 	reranked.Age = durationpb.New(3 * time.Second)
 	golden(t, "reranked.golden", render.Style{}.Recall(reranked, render.RecallOptions{Explain: true}))
+	timed := answer()
+	timed.Hits[0].MatchedTime = "May\x1b 2023"
+	if got := (render.Style{}).Recall(timed, render.RecallOptions{}); strings.Count(got, ", matched: May 2023") != 1 {
+		t.Errorf("got\n%s\nwant the first hit to say what time it matched", got)
+	}
 	golden(t, "colour.golden", render.Style{Colour: true}.Recall(answer(), render.RecallOptions{Explain: true}))
 }
 
