@@ -958,8 +958,8 @@ type RecallRequest struct {
 	OnTimeout MissPolicy `protobuf:"varint,25,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
 	// Answer as soon as so many legs have, if those outstanding cannot change which memories are returned. They can still
 	// have changed the order of these, and raised their scores. 0 means unset, and as many as there are legs waits for all.
-	// Has no effect with a quota, min_score, exact_bonus, completed scores, reranking, diversity, an order by recency, or a time in the query
-	// that counts.
+	// Has no effect with a quota, min_score, exact_bonus, completed scores, reranking, diversity, a time in the query, or an order by
+	// recency.
 	Quorum int32 `protobuf:"varint,26,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	// Off unless given here or by a policy.
 	Recency *Recency `protobuf:"bytes,27,opt,name=recency,proto3" json:"recency,omitempty"`
@@ -980,7 +980,7 @@ type RecallRequest struct {
 	TextOf string `protobuf:"bytes,43,opt,name=text_of,json=textOf,proto3" json:"text_of,omitempty"`
 	// Fill Hit.surroundings of the first 100 hits with up to so many neighbours on each side. No effect with ids_only.
 	Surroundings int32 `protobuf:"varint,50,opt,name=surroundings,proto3" json:"surroundings,omitempty"`
-	// Off unless given here or by a policy.
+	// Weight 4 unless given here or by a policy.
 	TimePreference *TimePreference `protobuf:"bytes,51,opt,name=time_preference,json=timePreference,proto3" json:"time_preference,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1358,7 +1358,7 @@ type Hit struct {
 	// What stands beside the memory in its thread: context, and no hits. Each memory is given once, with the best hit that it
 	// stands beside; a hit never.
 	Surroundings *Surroundings `protobuf:"bytes,50,opt,name=surroundings,proto3" json:"surroundings,omitempty"`
-	// The time in the query that the memory's date fits, such as "May 2023"; only with a TimePreference.
+	// The time in the query that the memory's date fits, such as "May 2023".
 	MatchedTime   string `protobuf:"bytes,51,opt,name=matched_time,json=matchedTime,proto3" json:"matched_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

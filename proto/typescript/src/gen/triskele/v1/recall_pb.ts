@@ -507,8 +507,8 @@ export type RecallRequest = Message<"triskele.v1.RecallRequest"> & {
   /**
    * Answer as soon as so many legs have, if those outstanding cannot change which memories are returned. They can still
    * have changed the order of these, and raised their scores. 0 means unset, and as many as there are legs waits for all.
-   * Has no effect with a quota, min_score, exact_bonus, completed scores, reranking, diversity, an order by recency, or a time in the query
-   * that counts.
+   * Has no effect with a quota, min_score, exact_bonus, completed scores, reranking, diversity, a time in the query, or an order by
+   * recency.
    *
    * @generated from field: int32 quorum = 26;
    */
@@ -579,7 +579,7 @@ export type RecallRequest = Message<"triskele.v1.RecallRequest"> & {
   surroundings: number;
 
   /**
-   * Off unless given here or by a policy.
+   * Weight 4 unless given here or by a policy.
    *
    * @generated from field: triskele.v1.TimePreference time_preference = 51;
    */
@@ -784,7 +784,7 @@ export type Hit = Message<"triskele.v1.Hit"> & {
   surroundings?: Surroundings | undefined;
 
   /**
-   * The time in the query that the memory's date fits, such as "May 2023"; only with a TimePreference.
+   * The time in the query that the memory's date fits, such as "May 2023".
    *
    * @generated from field: string matched_time = 51;
    */
