@@ -27,8 +27,8 @@ type settings struct {
 	quorum     int                 // legs that suffice if the others cannot change the hits; 0 waits for all
 	recency    *triskelev1.Recency // nil for none
 	boost      *triskelev1.EntityBoost
-	times      *triskelev1.TimePreference // nil for none
-	least      *triskelev1.MinScore       // nil for none
+	times      *triskelev1.TimePreference
+	least      *triskelev1.MinScore // nil for none
 	rerank     rerankSettings
 	similarity float64       // of two texts from which on one of them is left out; 0 leaves none out
 	legs       []legSettings // as Config.Legs
@@ -85,6 +85,7 @@ const unset = triskelev1.MissPolicy_MISS_POLICY_UNSPECIFIED
 func (c Config) settings() settings {
 	s := settings{
 		method: methods[c.Fusion.Method], k: c.Fusion.K, alpha: c.Fusion.Alpha, complete: true,
+		times:  &triskelev1.TimePreference{Weight: defaultTimeWeight},
 		rerank: rerankSettings{top: c.Rerank.Top}, legs: make([]legSettings, len(c.Legs)),
 	}
 	for i, leg := range c.Legs {

@@ -12,8 +12,12 @@ import (
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
-// maxTimed is how many of the best memories a time in the query may put into a new order.
-const maxTimed = 50
+const (
+	// defaultTimeWeight is the weight of a time in the query where no request or policy gives one.
+	defaultTimeWeight = 4
+	// maxTimed is how many of the best memories a time in the query may put into a new order.
+	maxTimed = 50
+)
 
 // times are the times that a query names, if they count.
 type times struct {

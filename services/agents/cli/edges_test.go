@@ -100,3 +100,26 @@ func TestMCPAnswersAllLines(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// A recall says which time of its question a memory fits, and prefers it.
+func TestTimesInQuestions(t *testing.T) {
+	to := "--address=" + serve(t)
+	for day, text := range map[string]string{"2023-05-03": "The crane was repaired by Maren.", "2024-05-03": "The crane was repaired by Teo."} {
+		must(t, text, "remember", "-", "--occurred="+day, to)
+	}
+	for query, want := range map[string]string{"Who repaired the crane in May 2023?": "Maren", "Who repaired the crane in May 2024?": "Teo", "Who repaired the crane last month? --as-of=2023-06-09": "Maren"} {
+		query, asOf, _ := strings.Cut(query, " --")
+		args := []string{"recall", query, "--all", to}
+		if asOf != "" {
+			args = append(args, "--"+asOf)
+		}
+		out := must(t, "", args...)
+		lines := strings.SplitAfter(out, "matched: ")
+		if len(lines) != 2 || !strings.Contains(lines[0], "by "+want) || strings.Contains(lines[0], "by "+map[string]string{"Maren": "Teo", "Teo": "Maren"}[want]) {
+			t.Errorf("%s: got\n%s\nwant %s first, with the time it matched", query, out, want)
+		}
+		if text := must(t, "", append(args, "--max-tokens=200")...); !strings.Contains(text, "matched: ") {
+			t.Errorf("%s: got the briefing\n%s\nwant it to say what matched", query, text)
+		}
+	}
+}

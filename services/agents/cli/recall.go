@@ -23,7 +23,7 @@ type recallCmd struct {
 	MaxTokens    int                `help:"Print the best memories as text for a model's prompt, with at most this many estimated tokens and without near-duplicates." placeholder:"TOKENS"`
 	Sort         string             `help:"Order: relevance, importance or recency." enum:"relevance,importance,recency" default:"relevance" group:"Ranking:"`
 	Filter       filterFlags        `embed:""`
-	AsOf         when.Moment        `help:"Use the graph's facts as of then instead of now: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN" group:"Ranking:"`
+	AsOf         when.Moment        `help:"Take times in the query, such as last week, and the graph's facts as of then instead of now: a date (UTC), a time, or an age such as 36h, 7d, 2w." placeholder:"WHEN" group:"Ranking:"`
 	Budget       time.Duration      `help:"Time budget of the recall; late legs are left out." default:"500ms" group:"Legs and time:"`
 	NoLeg        []string           `help:"Legs to leave out." placeholder:"LEG" group:"Legs and time:"`
 	AtLeast      []string           `help:"Wait, within the budget, until the indexes include the write that returned this revision token." placeholder:"TOKEN" group:"Legs and time:"`
