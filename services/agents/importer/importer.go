@@ -32,6 +32,8 @@ type Item struct {
 	Problem *Problem
 	// Notes name the parts of the position that the memory lacks.
 	Notes []Problem
+	// Unchanged is set if the memory is stored as it is.
+	Unchanged bool
 	// Replaces is set if the id follows from the position. A stored memory with the same id is then an older version.
 	Replaces bool
 	// Forget names memories of the source that it no longer has. The item then has no memory.

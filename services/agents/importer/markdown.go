@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/store/record"
 )
 
 const (
@@ -57,8 +58,14 @@ type Markdown struct {
 
 // storedNote is what earlier imports have stored of a note.
 type storedNote struct {
-	positions map[string]int64 // by id; 0 if unknown
-	sensitive [][sha256.Size]byte
+	passages  map[string]storedPassage // by id
+	sensitive [][sha256.Size]byte      // hashes of texts
+}
+
+// storedPassage is what an import has to know of a passage to leave it alone.
+type storedPassage struct {
+	position int64
+	contents [sha256.Size]byte // as hashOf has them
 }
 
 var _ Mirror = (*Markdown)(nil)
@@ -138,10 +145,14 @@ func (s *Markdown) Begin(stored iter.Seq2[*triskelev1.Memory, error]) error {
 		}
 		note := s.imported[m.GetThread()]
 		if note == nil {
-			note = &storedNote{positions: map[string]int64{}}
+			note = &storedNote{passages: map[string]storedPassage{}}
 			s.imported[m.GetThread()] = note
 		}
-		note.positions[m.GetId()] = m.GetPosition()
+		contents, err := hashOf(m)
+		if err != nil {
+			return err
+		}
+		note.passages[m.GetId()] = storedPassage{m.GetPosition(), contents}
 		if m.GetSensitive() {
 			sum := sha256.Sum256([]byte(m.GetContent()))
 			note.sensitive, s.sensitive[sum] = append(note.sensitive, sum), true
@@ -163,7 +174,7 @@ func (s *Markdown) Items(context.Context) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		gone := map[string]string{} // threads by id
 		for thread, note := range s.imported {
-			for id := range note.positions {
+			for id := range note.passages {
 				gone[id] = thread
 			}
 		}
@@ -282,11 +293,34 @@ func (s *Markdown) items(name string) ([]Item, error) {
 	s.place(items, threadOf(name))
 	s.keepSensitive(items, threadOf(name))
 	for i := range items {
+		contents, err := hashOf(items[i].Memory)
+		if err != nil {
+			return nil, err
+		}
+		if note := s.imported[threadOf(name)]; note != nil && note.passages[items[i].Memory.GetId()].contents == contents {
+			items[i].Unchanged = true
+			continue
+		}
 		if err := items[i].check(); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return items, nil
+}
+
+// hashOf hashes what an import would replace in a memory. Equal hashes mean equal contents. The reverse is not so: the store may write a
+// time or a number in another way.
+func hashOf(m *triskelev1.Memory) ([sha256.Size]byte, error) {
+	contents, ok := proto.Clone(m).(*triskelev1.Memory)
+	if !ok {
+		return [sha256.Size]byte{}, errors.New("no memory")
+	}
+	contents.CreatedAt, contents.UpdatedAt, contents.Revision, contents.Supersedes, contents.SupersededBy = nil, nil, 0, "", ""
+	if contents.Importance == nil {
+		contents.Importance = proto.Float64(record.DefaultImportance)
+	}
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(contents)
+	return sha256.Sum256(text), err
 }
 
 // passage returns the item for a passage of a note below such headings. seen counts the
@@ -317,20 +351,20 @@ const step = 1 << 10
 
 // place sets the positions of a note's passages. Those that are stored keep theirs, as long as they are in order.
 func (s *Markdown) place(items []Item, thread string) {
-	stored := map[string]int64{}
+	stored := map[string]storedPassage{}
 	if note := s.imported[thread]; note != nil {
-		stored = note.positions
+		stored = note.passages
 	}
 	last := int64(0)
 	for i := 0; i < len(items); {
 		end := i // of those that need a place
-		for end < len(items) && stored[items[end].Memory.GetId()] <= last {
+		for end < len(items) && stored[items[end].Memory.GetId()].position <= last {
 			end++
 		}
 		n := int64(end - i)
 		gap := int64(step)
 		if end < len(items) {
-			gap = (stored[items[end].Memory.GetId()] - last) / (n + 1)
+			gap = (stored[items[end].Memory.GetId()].position - last) / (n + 1)
 		}
 		if gap == 0 {
 			stored, last, i = nil, 0, 0 // there is no room
@@ -341,7 +375,7 @@ func (s *Markdown) place(items []Item, thread string) {
 			items[i].Memory.Position = proto.Int64(last)
 		}
 		if end < len(items) {
-			last = stored[items[end].Memory.GetId()]
+			last = stored[items[end].Memory.GetId()].position
 			items[end].Memory.Position = proto.Int64(last)
 			i++
 		}
@@ -362,7 +396,7 @@ func (s *Markdown) keepSensitive(items []Item, thread string) {
 	changed := slices.ContainsFunc(note.sensitive, func(sum [sha256.Size]byte) bool { return !texts[sum] })
 	for i := range items {
 		m := items[i].Memory
-		_, known := note.positions[m.GetId()]
+		_, known := note.passages[m.GetId()]
 		if m.GetSensitive() || known || !changed && !s.sensitive[sha256.Sum256([]byte(m.GetContent()))] {
 			continue
 		}

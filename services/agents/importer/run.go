@@ -260,15 +260,19 @@ func (b *batch) add(item Item) {
 		b.forget = append(b.forget, item.Forget)
 		return
 	}
-	b.items = append(b.items, item)
-	b.bytes += proto.Size(item.Memory)
 	if namespace := item.Memory.GetNamespace(); !slices.Contains(b.spaces, namespace) {
 		b.spaces = append(b.spaces, namespace)
 	}
+	if item.Unchanged {
+		b.Unchanged++
+		return
+	}
+	b.items = append(b.items, item)
+	b.bytes += proto.Size(item.Memory)
 }
 
 func (b *batch) full() bool {
-	return len(b.items) >= batchSize || b.bytes >= batchBytes || len(b.Problems) >= batchSize
+	return len(b.items) >= batchSize || b.bytes >= batchBytes || len(b.Problems) >= batchSize || b.Unchanged >= pageSize
 }
 
 func (b *batch) skip(p Problem) {
