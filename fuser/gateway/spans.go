@@ -28,6 +28,9 @@ func (g *Gateway) startRecall(ctx context.Context, start time.Time, req *triskel
 		attribute.String("gen_ai.provider.name", "triskele"),
 		attribute.Int("triskele.namespaces", len(req.GetNamespaces())),
 	))
+	if len(req.GetNamespaces()) == 1 {
+		span.SetAttributes(attribute.String("gen_ai.memory.store.id", req.GetNamespaces()[0]))
+	}
 	if g.config.Trace.Queries {
 		span.SetAttributes(attribute.String("gen_ai.memory.query.text", req.GetQuery()))
 	}
@@ -60,9 +63,12 @@ func (g *Gateway) endRecall(ctx context.Context, span trace.Span, start time.Tim
 	span.End()
 }
 
-// startLeg begins the span of a search.
+// startLeg begins the span of a search. Its name and its first attributes follow the conventions for retrieval.
 func (g *Gateway) startLeg(ctx context.Context, s search) (context.Context, trace.Span) {
-	return g.tel.Tracer.Start(ctx, "leg "+s.name, trace.WithAttributes(
+	return g.tel.Tracer.Start(ctx, "retrieval "+s.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		attribute.String("gen_ai.operation.name", "retrieval"),
+		attribute.String("gen_ai.provider.name", "triskele"),
+		attribute.String("gen_ai.data_source.id", s.name),
 		attribute.String("triskele.leg", s.name),
 		attribute.Int64("triskele.budget_us", s.budget.Microseconds()),
 	))

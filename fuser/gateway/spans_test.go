@@ -33,19 +33,19 @@ func TestSpans(t *testing.T) {
 			legs: []leg{finds(bm25, "a", "b", "c"), finds(cosine, "b", "d", "e"), finds(hops, "b")},
 			req:  func(r *triskelev1.RecallRequest) { r.Limit, r.Query = &limit, "quokka" },
 			spans: []string{
-				"leg dense OK 3", "leg graph OK 1", "leg lexical OK 3",
+				"retrieval dense OK 3", "retrieval graph OK 1", "retrieval lexical OK 3",
 				"search_memory 0.8333333333333334 2", // lexical and dense share one of two, and both have graph's only one
 			},
 		},
 		"texts are asked for": {
 			edit: func(c *gateway.Config) { c.Trace.Queries = true }, legs: []leg{finds(bm25, "a"), finds(cosine, "a"), finds(hops)},
 			req:   func(r *triskelev1.RecallRequest) { r.Query = "quokka" },
-			spans: []string{"leg dense OK 1", "leg graph OK 0", "leg lexical OK 1", "search_memory 1 1  quokka"},
+			spans: []string{"retrieval dense OK 1", "retrieval graph OK 0", "retrieval lexical OK 1", "search_memory 1 1  quokka"},
 		},
 		"one fails and one is late": {
 			legs: []leg{finds(bm25, "a"), after(time.Hour, cosine), fails(codes.Unavailable)},
 			spans: []string{
-				"leg dense TIMED_OUT 0 no answer within 80ms !", "leg graph FAILED 0 cannot be reached !", "leg lexical OK 1",
+				"retrieval dense TIMED_OUT 0 no answer within 80ms !", "retrieval graph FAILED 0 cannot be reached !", "retrieval lexical OK 1",
 				"search_memory  1 This recall is incomplete: the dense leg timed out (no answer within 80ms); the graph leg failed (cannot be reached).",
 			},
 		},
@@ -53,8 +53,8 @@ func TestSpans(t *testing.T) {
 			edit: secondWave, legs: []leg{finds(bm25, "a"), after(time.Hour, cosine), finds(hops, "b")},
 			req: func(r *triskelev1.RecallRequest) { r.Budget.Nanos = int32(6 * ms) },
 			spans: []string{
-				"leg dense TIMED_OUT 0 no answer within 4ms !",
-				"leg graph SKIPPED 0 its share of the budget would be 0s, but it needs 2ms !", "leg lexical OK 1",
+				"retrieval dense TIMED_OUT 0 no answer within 4ms !",
+				"retrieval graph SKIPPED 0 its share of the budget would be 0s, but it needs 2ms !", "retrieval lexical OK 1",
 				"search_memory  1 This recall is incomplete: the dense leg timed out (no answer within 4ms); the graph leg was skipped (its share of the budget would be 0s, but it needs 2ms).",
 			},
 		},
@@ -62,7 +62,7 @@ func TestSpans(t *testing.T) {
 			edit: light, legs: []leg{finds(bm25, "a", "b"), finds(cosine, "a", "b"), after(50*ms, hops, "x")},
 			req: func(r *triskelev1.RecallRequest) { r.Quorum, r.Limit = 2, &limit },
 			spans: []string{
-				"leg dense OK 2", "leg graph SKIPPED 0 not waited for: it cannot change which memories are returned", "leg lexical OK 2", "search_memory 1 2",
+				"retrieval dense OK 2", "retrieval graph SKIPPED 0 not waited for: it cannot change which memories are returned", "retrieval lexical OK 2", "search_memory 1 2",
 			},
 		},
 	} {

@@ -107,7 +107,7 @@ func TestASlowLegIsNamed(t *testing.T) {
 			t.Errorf("%s: %d recalls, %+v", source, report.Recalls, report.Parts)
 			continue
 		}
-		if part := report.Parts[0]; part.Name != "leg dense" {
+		if part := report.Parts[0]; part.Name != "retrieval dense" {
 			t.Errorf("%s: most is spent on %+v", source, report.Parts)
 		}
 		for i, want := range []float64{1, 0} {

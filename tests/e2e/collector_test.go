@@ -81,7 +81,7 @@ func TestShippedCollector(t *testing.T) {
 	if others > ordinary/5 {
 		t.Errorf("%d of %d ordinary traces were kept; one in a hundred would do", others, ordinary)
 	}
-	for _, want := range []string{"leg graph", "cannot be reached", "lexical.search"} {
+	for _, want := range []string{"retrieval graph", "cannot be reached", "lexical.search"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("what is kept lacks %q", want)
 		}

@@ -16,10 +16,10 @@ import (
 )
 
 // names are those that telemetry's conventions and this project's own give to attributes and metrics.
-var names = regexp.MustCompile(`^(triskele|gen_ai)\.[a-z_.]+$`)
+var names = regexp.MustCompile(`^(triskele|gen_ai|mcp)\.[a-z_.]+$`)
 
 // settings look like names of telemetry, and are not.
-var settings = []string{"triskele.db", "triskele.namespace"}
+var settings = []string{"triskele.db", "triskele.namespace", "mcp.json"}
 
 // TestTelemetryIsDocumented compares the names in the source of the programs with those in docs/telemetry.md.
 func TestTelemetryIsDocumented(t *testing.T) {

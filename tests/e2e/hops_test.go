@@ -176,7 +176,7 @@ func TestEveryMillisecondIsAccountedFor(t *testing.T) {
 	}
 	t.Errorf("in none of the recalls is the time accounted for:\n%s", strings.Join(best, "\n"))
 
-	leg := received.tree(t, cut.GetTraceId()).find("fuser", "leg dense")
+	leg := received.tree(t, cut.GetTraceId()).find("fuser", "retrieval dense")
 	if leg.attribute("triskele.state") != "TIMED_OUT" || !strings.Contains(leg.attribute("triskele.reason"), "no answer within") || leg.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_ERROR {
 		t.Errorf("the leg that was cut off has the span %v", leg)
 	}
@@ -205,7 +205,7 @@ func checkTree(t *testing.T, root *hop) {
 		t.Errorf("%v", search)
 	}
 	for _, name := range legs {
-		asked := search.find("fuser", "leg "+name)
+		asked := search.find("fuser", "retrieval "+name)
 		if asked == nil {
 			t.Fatalf("no span of the %s leg", name)
 		}

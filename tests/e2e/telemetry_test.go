@@ -77,7 +77,7 @@ func TestTracesAreExported(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"fuser triskele.v1.RecallService/Recall", "fuser search_memory", "fuser leg lexical",
+		"fuser triskele.v1.RecallService/Recall", "fuser search_memory", "fuser retrieval lexical",
 		"lexical triskele.v1.LegService/Search", "lexical lexical.search",
 		"dense dense.search", "graph graph.search",
 		"memory triskele.v1.MemoryService/Get", "memory SELECT",

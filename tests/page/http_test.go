@@ -262,7 +262,7 @@ func TestBudgetReadsWhatIsRemembered(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := cli.Run(t.Context(), []string{"budget", "--admin", s.url, "--budgets", "20ms,5s"},
 		cli.Env{In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: os.Getenv, Now: time.Now})
-	if code != 0 || !strings.Contains(out.String(), "5 recalls of the gateway") || !strings.Contains(out.String(), "leg dense") {
+	if code != 0 || !strings.Contains(out.String(), "5 recalls of the gateway") || !strings.Contains(out.String(), "retrieval dense") {
 		t.Errorf("%d: %s%s", code, &out, &errs)
 	}
 }

@@ -38,7 +38,7 @@ func (r *Recall) Trace() otlp.Trace {
 		return span
 	}
 	for _, l := range r.Legs {
-		span := child("leg "+l.Name, l.Start, l.Spent)
+		span := child("retrieval "+l.Name, l.Start, l.Spent)
 		span.Failed = l.State == triskelev1.LegState_LEG_STATE_FAILED || l.State == triskelev1.LegState_LEG_STATE_TIMED_OUT
 		for name, value := range map[string]string{
 			"leg": l.Name, "state": strings.TrimPrefix(l.State.String(), "LEG_STATE_"), "reason": l.Reason, "hits": strconv.Itoa(l.Hits),
@@ -46,6 +46,7 @@ func (r *Recall) Trace() otlp.Trace {
 		} {
 			span.Attributes["triskele."+name] = value
 		}
+		span.Attributes["gen_ai.operation.name"], span.Attributes["gen_ai.data_source.id"] = "retrieval", l.Name
 	}
 	for _, s := range r.Stages {
 		child(s.Name, s.Start, s.Took)

@@ -92,9 +92,12 @@ func (c *mcpCmd) Run(ctx context.Context, env *Env) (err error) {
 	if listener != nil && listener.Gate != nil {
 		calls = rpc.WithGate(conn, listener.Gate)
 	}
-	server := mcpserver.New(calls, mcpserver.Config{
+	server, err := mcpserver.New(calls, mcpserver.Config{
 		Namespace: c.Namespace.Namespace, AnyNamespace: c.AnyNamespace, ReadOnly: c.ReadOnly, MaxTokens: c.MaxTokens, Budget: c.Budget, Timeout: c.Timeout,
-	}, log)
+	}, process.Service("triskele"), log)
+	if err != nil {
+		return err
+	}
 	if listener != nil {
 		return c.serve(ctx, env, listener, server, log)
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,8 +18,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/agents/mcpserver"
-	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
 // failing is a connection whose calls fail, and which keeps the last call's span.
@@ -56,7 +59,7 @@ func TestAdviceIsTrue(t *testing.T) {
 		{codes.Internal, "internal error", "its log has the cause"},
 		{codes.FailedPrecondition, strings.Repeat("long ", 100), "the same call will fail again"},
 	} {
-		client := session(t, mcpserver.New(failing{err: status.Error(x.code, x.message)}, usual, storetest.Log()))
+		client := session(t, failing{err: status.Error(x.code, x.message)}, usual, observer(t).Service("triskele"))
 		result, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "remember", Arguments: args{"content": "x"}})
 		if err != nil {
 			t.Fatal(err)
@@ -68,18 +71,83 @@ func TestAdviceIsTrue(t *testing.T) {
 	}
 }
 
+// observer is a process whose metrics are served.
+func observer(t *testing.T) *telemetry.Process {
+	t.Helper()
+	process, err := telemetry.Start(t.Context(), telemetry.Scraped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = process.Shutdown(context.Background()) })
+	return process
+}
+
 func TestTraceContinues(t *testing.T) {
 	t.Parallel()
 	var span trace.SpanContext
-	client := session(t, mcpserver.New(failing{errors.New("no"), &span}, usual, storetest.Log()))
+	client := session(t, failing{errors.New("no"), &span}, usual, observer(t).Service("triskele"))
 	_, err := client.CallTool(t.Context(), &mcp.CallToolParams{
 		Meta: mcp.Meta{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, Name: "recall", Arguments: args{"query": "x"},
 	})
-	if err != nil || span.TraceID().String() != "4bf92f3577b34da6a3ce929d0e0e4736" || !span.IsRemote() || !span.IsSampled() {
-		t.Errorf("got %v, %v; want the agent's trace", span, err)
+	if err != nil || span.TraceID().String() != "4bf92f3577b34da6a3ce929d0e0e4736" || span.SpanID().String() == "00f067aa0ba902b7" || !span.IsSampled() {
+		t.Errorf("got %v, %v; want a span of the server's in the agent's trace", span, err)
 	}
-	if _, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "recall", Arguments: args{"query": "x"}}); err != nil || span.IsValid() {
-		t.Errorf("got %v, %v; want no trace", span, err)
+	if _, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "recall", Arguments: args{"query": "x"}}); err != nil || span.IsSampled() {
+		t.Errorf("got %v, %v; want no trace that is recorded", span, err)
+	}
+}
+
+// TestSpans holds the spans and the durations of messages against OpenTelemetry's conventions. None of them has what a client wrote.
+func TestSpans(t *testing.T) {
+	t.Parallel()
+	process := observer(t)
+	tel := process.Service("triskele")
+	client := session(t, failing{err: status.Error(codes.Internal, "quokka")}, usual, tel)
+	id, err := trace.TraceIDFromHex("4bf92f3577b34da6a3ce929d0e0e4736")
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := tel.Recorder.Watch(id)
+	meta := mcp.Meta{"traceparent": "00-" + id.String() + "-00f067aa0ba902b7-01"}
+	_, _ = client.CallTool(t.Context(), &mcp.CallToolParams{Meta: meta, Name: "recall", Arguments: args{"query": "quokka"}})
+	_, _ = client.CallTool(t.Context(), &mcp.CallToolParams{Meta: meta, Name: "quokka"})
+	_, _ = client.ReadResource(t.Context(), &mcp.ReadResourceParams{Meta: meta, URI: "triskele://memory/quokka"})
+	_, _ = client.GetPrompt(t.Context(), &mcp.GetPromptParams{Meta: meta, Name: "what_do_we_know", Arguments: map[string]string{"topic": "quokka"}})
+	_, _ = client.ListTools(t.Context(), &mcp.ListToolsParams{Meta: meta})
+	var got []string
+	for _, span := range take() {
+		line := span.GetName()
+		for _, key := range slices.Sorted(maps.Keys(span.GetAttributes())) {
+			line += " " + key + "=" + span.GetAttributes()[key]
+		}
+		if span.GetFailed() {
+			line += " failed"
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"tools/call recall error.type=tool_error gen_ai.operation.name=execute_tool gen_ai.tool.name=recall mcp.method.name=tools/call network.transport=pipe failed",
+		"tools/call error.type=-32602 gen_ai.operation.name=execute_tool mcp.method.name=tools/call network.transport=pipe rpc.response.status_code=-32602 failed",
+		"resources/read error.type=_OTHER mcp.method.name=resources/read network.transport=pipe failed",
+		"prompts/get what_do_we_know error.type=_OTHER gen_ai.prompt.name=what_do_we_know mcp.method.name=prompts/get network.transport=pipe failed",
+		"tools/list mcp.method.name=tools/list network.transport=pipe",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got spans\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	scraped := httptest.NewRecorder()
+	process.Metrics().ServeHTTP(scraped, httptest.NewRequest("GET", "/metrics", nil))
+	counted := 0
+	for line := range strings.Lines(scraped.Body.String()) {
+		if strings.HasPrefix(line, "mcp_server_operation_duration_seconds_count{") {
+			counted++
+		}
+		if strings.Contains(line, "quokka") {
+			t.Errorf("got the metric %s, want none with what a client wrote", line)
+		}
+	}
+	if counted < len(want) {
+		t.Errorf("got %d durations, want one for each of %d kinds of message:\n%s", counted, len(want), scraped.Body)
 	}
 }
 

@@ -11,13 +11,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"reflect"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
@@ -47,25 +45,30 @@ type server struct {
 	config   Config
 	recalls  triskelev1.RecallServiceClient
 	memories triskelev1.MemoryServiceClient
+	tools    map[string]bool // their names; clients may ask for others
 }
 
-// New returns a server that calls a gateway over conn. The caller closes conn.
-func New(conn grpc.ClientConnInterface, config Config, log *slog.Logger) *mcp.Server {
-	s := &server{config, triskelev1.NewRecallServiceClient(conn), triskelev1.NewMemoryServiceClient(conn)}
+// New returns a server that calls a gateway over conn. The caller closes conn. An error is about the metric.
+func New(conn grpc.ClientConnInterface, config Config, tel *telemetry.Service, log *slog.Logger) (*mcp.Server, error) {
+	s := &server{config, triskelev1.NewRecallServiceClient(conn), triskelev1.NewMemoryServiceClient(conn), map[string]bool{}}
+	spans, err := s.observed(tel)
+	if err != nil {
+		return nil, err
+	}
 	out := mcp.NewServer(&mcp.Implementation{Name: "triskele", Title: "Triskele memory", Version: telemetry.Version()}, &mcp.ServerOptions{
 		Instructions: instructions, Logger: log, Capabilities: &mcp.ServerCapabilities{},
 	})
 	s.addTools(out)
-	out.AddReceivingMiddleware(quotingLittle, continuing)
+	out.AddReceivingMiddleware(quotingLittle, spans)
 	out.AddResourceTemplate(&mcp.ResourceTemplate{
 		Name: "memory", Title: "Memory", URITemplate: resourcePrefix + "{id}", MIMEType: "text/plain",
 		Description: "The full text of a memory, by the id that recall and list return.",
 	}, s.read)
 	out.AddPrompt(&mcp.Prompt{
-		Name: "what_do_we_know", Title: "What do we know about this?", Description: "Put what is remembered about a topic into the conversation.",
+		Name: topicPrompt, Title: "What do we know about this?", Description: "Put what is remembered about a topic into the conversation.",
 		Arguments: []*mcp.PromptArgument{{Name: "topic", Description: "The topic or question.", Required: true}},
 	}, s.whatDoWeKnow)
-	return out
+	return out, nil
 }
 
 // Errors of the tools' own have at most ownBytes. Longer ones are the library's, which quotes all of an argument: they are cut.
@@ -95,21 +98,6 @@ func quotingLittle(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// continuing makes calls part of the trace that a request's metadata names, so that an agent's trace continues into the legs.
-func continuing(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		carrier := propagation.MapCarrier{}
-		if params := req.GetParams(); params != nil && !reflect.ValueOf(params).IsNil() {
-			for _, key := range (propagation.TraceContext{}).Fields() {
-				if value, ok := params.GetMeta()[key].(string); ok {
-					carrier[key] = value
-				}
-			}
-		}
-		return next(propagation.TraceContext{}.Extract(ctx, carrier), method, req)
-	}
-}
-
 func shortened(text string) string {
 	if len(text) <= ownBytes {
 		return text
@@ -117,7 +105,10 @@ func shortened(text string) string {
 	return rpc.Cut(text, quotedBytes)
 }
 
-const resourcePrefix = "triskele://memory/"
+const (
+	resourcePrefix = "triskele://memory/"
+	topicPrompt    = "what_do_we_know"
+)
 
 // read serves one memory as a resource.
 func (s *server) read(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {

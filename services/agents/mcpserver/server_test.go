@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
 
 	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
@@ -42,11 +43,15 @@ func connect(t *testing.T, config mcpserver.Config) *agent {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = system.Close() })
-	return &agent{session(t, mcpserver.New(system.Conn, config, storetest.Log())), t, system}
+	return &agent{session(t, system.Conn, config, process.Service("triskele")), t, system}
 }
 
-func session(t *testing.T, server *mcp.Server) *mcp.ClientSession {
+func session(t *testing.T, conn grpc.ClientConnInterface, config mcpserver.Config, tel *telemetry.Service) *mcp.ClientSession {
 	t.Helper()
+	server, err := mcpserver.New(conn, config, tel, storetest.Log())
+	if err != nil {
+		t.Fatal(err)
+	}
 	here, there := mcp.NewInMemoryTransports()
 	ctx := context.Background()
 	running, err := server.Connect(ctx, there, nil)

@@ -180,6 +180,7 @@ func add[In, Out any](s *server, to *mcp.Server, name, title string, annotations
 		Name: name, Title: title, Description: description, Annotations: annotations,
 		InputSchema: argumentsOf[In](most, hidden...), OutputSchema: schemaOf[Out](),
 	}
+	s.tools[name] = true
 	mcp.AddTool(to, tool, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
 		ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 		defer cancel()

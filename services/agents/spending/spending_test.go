@@ -45,7 +45,7 @@ func trace(n int, legs ...searched) otlp.Trace {
 			"gen_ai.operation.name": "search_memory", "triskele.budget_us": "500000", "triskele.degraded": "false",
 		}))
 	for _, s := range legs {
-		t.Spans = append(t.Spans, span(s.leg, "search", "fuser", "leg "+s.leg, 0.5, s.took, map[string]string{
+		t.Spans = append(t.Spans, span(s.leg, "search", "fuser", "retrieval "+s.leg, 0.5, s.took, map[string]string{
 			"triskele.leg": s.leg, "triskele.state": s.state,
 			"triskele.spent_us": strconv.Itoa(int(1000 * s.took)), "triskele.budget_us": strconv.Itoa(int(1000 * s.budget)),
 		}), span(s.leg+" server", s.leg, s.leg, s.leg+".search", 1, max(s.took-1, 0), nil))
@@ -74,7 +74,7 @@ func TestTheSlowLegIsNamed(t *testing.T) {
 		all = append(all, trace(i, searched{"lexical", "OK", 2, 450}, searched{"dense", "OK", 43, 450}, searched{"graph", "OK", 3, 450}))
 	}
 	report := analyse(t, spending.Rule{}, nil, nil, all...)
-	if part := report.Parts[0]; part.Name != "leg dense" || !near(part.Share, 43./45) || !near(part.Tail, 43./45) {
+	if part := report.Parts[0]; part.Name != "retrieval dense" || !near(part.Share, 43./45) || !near(part.Tail, 43./45) {
 		t.Errorf("parts %+v", report.Parts)
 	}
 	sum := 0.

@@ -184,8 +184,8 @@ func TestWaterfall(t *testing.T) {
 		span("01", "", "triskele", "triskele recall", 0, 460*ms, nil),
 		span("02", "01", "triskele", "triskele.v1.RecallService/Recall", ms, 458*ms, nil),
 		span("07", "missing", "store", "SELECT", 400*ms, ms/2, nil),
-		span("03", "02", "fuser", "leg dense", 2*ms, 450*ms, map[string]string{"triskele.state": "TIMED_OUT", "triskele.hits": "0", "triskele.budget_us": "450000"}),
-		span("04", "02", "fuser", "leg lexical", 2*ms, 8*ms, map[string]string{"triskele.state": "OK", "triskele.hits": "1", "triskele.budget_us": "450000"}),
+		span("03", "02", "fuser", "retrieval dense", 2*ms, 450*ms, map[string]string{"triskele.state": "TIMED_OUT", "triskele.hits": "0", "triskele.budget_us": "450000"}),
+		span("04", "02", "fuser", "retrieval lexical", 2*ms, 8*ms, map[string]string{"triskele.state": "OK", "triskele.hits": "1", "triskele.budget_us": "450000"}),
 		span("06", "05", "store", "a name that is so long that no column of a terminal can hold it", 3*ms, 4*ms, nil),
 	}
 	golden(t, "waterfall.golden", render.Style{}.Waterfall(spans))

@@ -36,7 +36,7 @@ func slowDense() (out []otlp.Trace) {
 			took  time.Duration
 			state string
 		}{"lexical": {3 * time.Millisecond / 2, "OK"}, "dense": {dense, state}} {
-			add("leg "+name, "1", "leg "+name, leg.took, map[string]string{
+			add("retrieval "+name, "1", "retrieval "+name, leg.took, map[string]string{
 				"triskele.leg": name, "triskele.state": leg.state, "triskele.spent_us": strconv.FormatInt(leg.took.Microseconds(), 10), "triskele.budget_us": "80000",
 			})
 		}
