@@ -14,6 +14,7 @@ import (
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/platform/resilience"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/traces/recent"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -179,9 +180,9 @@ type Config struct {
 
 // FusionConfig says how the legs' lists are merged. A policy or a request may override it. A command line has it as flags.
 type FusionConfig struct {
-	Method string   `name:"fusion" help:"How the legs' lists are fused: calibrated, rrf, convex or dbsf." enum:"calibrated,rrf,convex,dbsf" default:"calibrated" env:"TRISKELE_FUSION"`
-	K      float64  `help:"Rank constant of rrf." default:"2" env:"TRISKELE_K"`
-	Alpha  *float64 `help:"With convex: weight of the dense leg, 0 to 1. The lexical leg gets the rest. Without it, both have their own weights." env:"TRISKELE_ALPHA"`
+	Method FusionName `name:"fusion" help:"How the legs' lists are fused: calibrated, rrf, convex or dbsf." enum:"calibrated,rrf,convex,dbsf" default:"calibrated" env:"TRISKELE_FUSION"`
+	K      float64    `help:"Rank constant of rrf." default:"2" env:"TRISKELE_K"`
+	Alpha  *float64   `help:"With convex: weight of the dense leg, 0 to 1. The lexical leg gets the rest. Without it, both have their own weights." env:"TRISKELE_ALPHA"`
 }
 
 // String is the method with its settings.
@@ -192,11 +193,23 @@ func (c FusionConfig) String() string {
 	case c.Method == "convex" && c.Alpha != nil:
 		return fmt.Sprintf("convex, alpha %g", *c.Alpha)
 	}
-	return c.Method
+	return string(c.Method)
 }
 
+// FusionName is a method's name: rrf, or FUSION_METHOD_RRF as in the contract.
+type FusionName string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (n *FusionName) UnmarshalText(text []byte) error {
+	*n = FusionName(strings.ToLower(strings.TrimPrefix(string(text), "FUSION_METHOD_")))
+	return nil
+}
+
+// Method returns the method in the contract, or unspecified for another name.
+func (n FusionName) Method() triskelev1.FusionMethod { return methods[n] }
+
 // methods are the values of FusionConfig.Method.
-var methods = map[string]triskelev1.FusionMethod{
+var methods = map[FusionName]triskelev1.FusionMethod{
 	"rrf":        triskelev1.FusionMethod_FUSION_METHOD_RRF,
 	"convex":     triskelev1.FusionMethod_FUSION_METHOD_CONVEX,
 	"dbsf":       triskelev1.FusionMethod_FUSION_METHOD_DBSF,
@@ -225,7 +238,7 @@ func (c Config) check() error {
 	switch {
 	case !first:
 		return errors.New("gateway: the first wave needs at least one leg")
-	case methods[c.Fusion.Method] == 0:
+	case c.Fusion.Method.Method() == 0:
 		return fmt.Errorf("gateway: fusion %q must be calibrated, rrf, convex or dbsf", c.Fusion.Method)
 	case !(c.Fusion.K >= 0):
 		return fmt.Errorf("gateway: k %g must not be negative", c.Fusion.K)
@@ -261,7 +274,7 @@ func ParsePolicies(text []byte) (map[string]*triskelev1.RecallPolicy, error) {
 	policies := make(map[string]*triskelev1.RecallPolicy, len(raw))
 	for namespace, message := range raw {
 		policies[namespace] = &triskelev1.RecallPolicy{}
-		if err := protojson.Unmarshal(message, policies[namespace]); err != nil {
+		if err := rpc.FromJSON(protojson.UnmarshalOptions{}, message, policies[namespace]); err != nil {
 			return nil, fmt.Errorf("policy of namespace %q: %w", namespace, err)
 		}
 	}

@@ -396,7 +396,7 @@ func TestQuotaOfALeg(t *testing.T) {
 func TestPolicies(t *testing.T) {
 	policies, err := gateway.ParsePolicies([]byte(`{
 		"": {"fusion": {"k": 10}, "legs": {"graph": {"enabled": false}}},
-		"acme": {"fusion": {"method": "FUSION_METHOD_DBSF"}, "legs": {"lexical": {"weight": 3, "depth": 7}}},
+		"acme": {"fusion": {"method": "dbsf"}, "legs": {"lexical": {"weight": 3, "depth": 7}}},
 		"acme/ops": {"legs": {"lexical": {"weight": 4}, "graph": {"enabled": true}}, "required_legs": ["dense"]}
 	}`))
 	if err != nil {

@@ -84,7 +84,7 @@ const unset = triskelev1.MissPolicy_MISS_POLICY_UNSPECIFIED
 
 func (c Config) settings() settings {
 	s := settings{
-		method: methods[c.Fusion.Method], k: c.Fusion.K, alpha: c.Fusion.Alpha, complete: true,
+		method: c.Fusion.Method.Method(), k: c.Fusion.K, alpha: c.Fusion.Alpha, complete: true,
 		times:  &triskelev1.TimePreference{Weight: defaultTimeWeight},
 		rerank: rerankSettings{top: c.Rerank.Top}, legs: make([]legSettings, len(c.Legs)),
 	}

@@ -50,7 +50,20 @@ func (q quiet) NewDecoder(r io.Reader) runtime.Decoder {
 	if body, ok := r.(*batches); ok {
 		return runtime.DecoderFunc(func(v any) error { return body.next(v.(proto.Message)) })
 	}
-	return q.JSONPb.NewDecoder(r)
+	return runtime.DecoderFunc(func(v any) error {
+		message, ok := v.(proto.Message)
+		if !ok {
+			return q.JSONPb.NewDecoder(r).Decode(v)
+		}
+		text, err := io.ReadAll(r)
+		if err == nil && len(text) == 0 {
+			err = io.EOF
+		}
+		if err != nil {
+			return err
+		}
+		return rpc.FromJSON(reader, text, message)
+	})
 }
 
 // batches is the body of an import, the only stream. It decodes one object at a time.

@@ -172,6 +172,8 @@ func TestJSON(t *testing.T) {
 	}{
 		"remember":                   {"POST", "/v1/memories", `{"namespace": "acme/dev", "content": "Tea at four.", "occurredAt": "2026-01-02T03:04:05Z"}`, nil, 200, `"occurred_at":"2026-01-02T03:04:05Z"`},
 		"recall":                     {"POST", "/v1/recall", frozen, nil, 200, `"content":"Deploys are frozen."`},
+		"recall by a short name":     {"POST", "/v1/recall", `{"fusion": {"method": "rrf"}, ` + frozen[1:], nil, 200, `"content":"Deploys are frozen."`},
+		"recall by a wrong name":     {"POST", "/v1/recall", `{"fusion": {"method": "psychic"}, ` + frozen[1:], nil, 400, `invalid value for enum field method`},
 		"list":                       {"GET", "/v1/memories?namespace=acme/ops&page_size=1", "", nil, 200, id},
 		"get":                        {"GET", "/v1/memories/" + id + "?namespace=acme/ops", "", nil, 200, "frozen"},
 		"get two":                    {"GET", "/v1/memories/" + id + "," + absent + "?namespace=acme%2Fops", "", nil, 200, "frozen"},

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/triskele/triskele/fuser/gateway"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -33,7 +34,7 @@ type recallCmd struct {
 	Quorum       int32              `help:"Answer as soon as this many legs have answered, if the others cannot change which memories are found." placeholder:"LEGS" group:"Legs and time:"`
 	Weight       map[string]float64 `help:"Weight of a leg." placeholder:"LEG=WEIGHT" group:"Ranking:"`
 	Quota        map[string]int32   `help:"Minimum number of memories from a leg." placeholder:"LEG=N" group:"Ranking:"`
-	Fusion       string             `help:"How to merge the legs' lists: calibrated, rrf, convex or dbsf; the namespace's policy or the gateway's method if not given." enum:",calibrated,rrf,convex,dbsf" default:"" placeholder:"METHOD" group:"Ranking:"`
+	Fusion       gateway.FusionName `help:"How to merge the legs' lists: calibrated, rrf, convex or dbsf; the namespace's policy or the gateway's method if not given." enum:",calibrated,rrf,convex,dbsf" default:"" placeholder:"METHOD" group:"Ranking:"`
 	All          bool               `help:"Also print memories that are hardly relevant." group:"Ranking:"`
 	K            *float64           `help:"Rank constant of rrf." group:"Ranking:"`
 	Alpha        *float64           `help:"Weight of the dense leg in convex, 0 to 1; the lexical leg gets the rest." group:"Ranking:"`
@@ -85,10 +86,7 @@ func (c *recallCmd) request(query string, now time.Time) *triskelev1.RecallReque
 		SortBy: map[string]triskelev1.SortBy{
 			"relevance": triskelev1.SortBy_SORT_BY_RELEVANCE, "importance": triskelev1.SortBy_SORT_BY_IMPORTANCE, "recency": triskelev1.SortBy_SORT_BY_RECENCY,
 		}[c.Sort],
-		Fusion: &triskelev1.Fusion{K: c.K, Alpha: c.Alpha, Method: map[string]triskelev1.FusionMethod{
-			"rrf": triskelev1.FusionMethod_FUSION_METHOD_RRF, "convex": triskelev1.FusionMethod_FUSION_METHOD_CONVEX, "dbsf": triskelev1.FusionMethod_FUSION_METHOD_DBSF,
-			"calibrated": triskelev1.FusionMethod_FUSION_METHOD_CALIBRATED,
-		}[c.Fusion]},
+		Fusion:  &triskelev1.Fusion{K: c.K, Alpha: c.Alpha, Method: c.Fusion.Method()},
 		OnError: missPolicies[c.OnError], OnTimeout: missPolicies[c.OnTimeout], Quorum: c.Quorum,
 		AtLeast: c.AtLeast, RequiredLegs: c.Require, Fresh: c.Fresh, Surroundings: c.Surroundings, IdsOnly: c.IDsOnly, ReturnSpans: c.Trace,
 		Explain: c.Explain || !c.JSON, // the table names the legs that found a memory
