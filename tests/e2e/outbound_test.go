@@ -107,6 +107,7 @@ var libraries = map[string]string{
 	"github.com/cenkalti/backoff/v5":            "no",
 	"github.com/coreos/go-oidc/v3":              "asks an issuer of tokens for its keys, through our client",
 	"github.com/exaring/otelpgx":                "spans of statements, without arguments: TestCanary reads them",
+	"github.com/fsnotify/fsnotify":              "no",
 	"github.com/go-jose/go-jose/v4":             "no",
 	"github.com/google/uuid":                    "no",
 	"github.com/grpc-ecosystem/grpc-gateway/v2": "answers to callers over HTTP; what it logs to standard error quotes nothing: TestHTTPLogsNoTexts reads it",

@@ -92,6 +92,7 @@ type commands struct {
 	Supersede  supersedeCmd  `cmd:"" group:"Memories:" help:"Replace a memory by a newer one and keep the old one on record."`
 	Forget     forgetCmd     `cmd:"" group:"Memories:" help:"Remove memories and everything derived from them."`
 	Import     importCmd     `cmd:"" group:"Memories:" help:"Store memories from a JSONL file, a folder of notes, agents' sessions, exports of chats or another memory server; running it again stores nothing twice."`
+	Sync       syncCmd       `cmd:"" group:"Memories:" help:"Keep the memories of a folder of notes as the notes are."`
 	Export     exportCmd     `cmd:"" group:"Memories:" help:"Write every memory of a namespace as JSONL."`
 	MCP        mcpCmd        `cmd:"" group:"Agents:" name:"mcp" help:"Offer the memories to an agent over the Model Context Protocol."`
 	Hook       hookCmd       `cmd:"" group:"Agents:" help:"Answer an agent's events: print what is known about a prompt, and store what was said."`

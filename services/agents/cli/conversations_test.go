@@ -2,15 +2,19 @@ package cli_test
 
 import (
 	"archive/zip"
+	"bufio"
 	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/triskele/triskele/services/agents/cli"
 
 	_ "modernc.org/sqlite" // the driver
 )
@@ -177,5 +181,53 @@ func TestImportKeepsWhatWasCaptured(t *testing.T) {
 	}
 	if got := stored(t, "default", address); strings.Count(got, "\n") != 1 || !strings.Contains(got, "|When is the harbour crane serviced?|||[") {
 		t.Errorf("imported: %s", got)
+	}
+}
+
+// A folder that is watched is imported again when a note changes.
+func TestSync(t *testing.T) {
+	t.Parallel()
+	to := "--address=" + serve(t)
+	vault := t.TempDir()
+	note := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(vault, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note("crane.md", "The harbour crane is serviced in spring.")
+	if out := must(t, "", "sync", vault, to, "--namespace=vault"); out != "stored 1, unchanged 0\n" {
+		t.Errorf("once: got %q", out)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	reader, writer := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		var errs bytes.Buffer
+		code := cli.Run(ctx, []string{"sync", vault, to, "--namespace=vault", "--watch"}, cli.Env{Out: writer, Err: &errs, Getenv: func(string) string { return "" }, Now: clock})
+		_ = writer.CloseWithError(fmt.Errorf("sync ended: %s", errs.String()))
+		ended <- code
+	}()
+	lines := bufio.NewReader(reader)
+	next := func(when, want string) {
+		t.Helper()
+		if line, err := lines.ReadString('\n'); err != nil || line != want {
+			t.Fatalf("%s: got %q, %v; want %q", when, line, err, want)
+		}
+	}
+	next("at the start", "stored 0, unchanged 1\n")
+	note("lift.md", "The lift is serviced in autumn.")
+	next("a new note", "stored 1, unchanged 1\n")
+	note("crane.md", "The harbour crane is serviced in winter.")
+	next("a changed note", "stored 0, unchanged 1, updated 1\n")
+	if got := stored(t, "vault", to); !strings.Contains(got, "crane is serviced in winter.") || !strings.Contains(got, "The lift") || strings.Contains(got, "spring") {
+		t.Errorf("got %s", got)
+	}
+	stop()
+	if code := <-ended; code != 0 {
+		t.Errorf("got exit code %d, want 0", code)
+	}
+	if got := run("", "sync", filepath.Join(vault, "typo"), "--watch"); got.code != 1 || !strings.Contains(got.err, "no such file") {
+		t.Errorf("a folder that is not there: %+v", got)
 	}
 }

@@ -67,6 +67,11 @@ func (e *skippedError) Error() string { return fmt.Sprintf("%d could not be impo
 
 // Run imports and prints a report.
 func (c *importCmd) Run(ctx context.Context, env *Env) error {
+	return c.run(ctx, env, func(report *importer.Report) error { return c.show(env, report) })
+}
+
+// run imports and shows the report.
+func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Report) error) error {
 	if c.File == "" {
 		c.File = filepath.Join(env.Getenv("HOME"), filepath.FromSlash(usualPlaces[c.From]))
 	}
@@ -95,7 +100,7 @@ func (c *importCmd) Run(ctx context.Context, env *Env) error {
 		}
 		report, err := importer.Run(ctx, s.Memories, source, options)
 		bar.done()
-		err = errors.Join(err, c.show(env, report), c.write(report))
+		err = errors.Join(err, show(report), c.write(report))
 		if err == nil && c.Wait && !c.DryRun {
 			for _, namespace := range slices.Sorted(maps.Keys(report.Namespaces)) {
 				if err := s.WaitIndexed(ctx, namespace, bar.waiting); err != nil {

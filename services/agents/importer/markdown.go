@@ -111,7 +111,7 @@ func OpenMarkdown(folder fs.FS, name, namespace string) (*Markdown, error) {
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
-		case !entry.IsDir() && isNote(name):
+		case !entry.IsDir() && IsNote(name):
 			s.notes = append(s.notes, name)
 		}
 		return nil
@@ -161,7 +161,8 @@ func (s *Markdown) Begin(stored iter.Seq2[*triskelev1.Memory, error]) error {
 	return nil
 }
 
-func isNote(name string) bool {
+// IsNote reports whether a file is a note, by its name.
+func IsNote(name string) bool {
 	extension := strings.ToLower(path.Ext(name))
 	return extension == ".md" || extension == ".markdown"
 }

@@ -66,7 +66,7 @@ func (x noteIndex) resolve(from string, l noteLink) (note string, found bool) {
 	}
 	lower := strings.ToLower(target)
 	name := path.Base(lower)
-	if isNote(name) {
+	if IsNote(name) {
 		name = strings.TrimSuffix(name, path.Ext(name))
 	}
 	best := ""
@@ -108,4 +108,4 @@ func (l noteLink) path() string {
 }
 
 // local reports whether a link's target should be a note, even if that note does not exist.
-func (l noteLink) local() bool { return l.wiki && !l.embed || !l.wiki && isNote(l.path()) }
+func (l noteLink) local() bool { return l.wiki && !l.embed || !l.wiki && IsNote(l.path()) }
