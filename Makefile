@@ -81,7 +81,7 @@ test-isolation: ## Recall RECALLS times from two namespaces with the same texts,
 PROMPTS ?= 1000
 .PHONY: test-hook
 test-hook: ## Run the hook PROMPTS times with the gateway up, slow, dead and embedded, and print what it took
-	cd tests && go test -count=1 -v -timeout 2h -run '^TestHook$$' ./e2e -hook.prompts $(PROMPTS)
+	cd tests && go test -count=1 -v -timeout 2h -run '^TestHook' ./e2e -hook.prompts $(PROMPTS)
 
 FAULT_RECALLS ?= 100
 .PHONY: test-faults

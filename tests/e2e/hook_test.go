@@ -5,7 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -83,4 +85,62 @@ func TestHook(t *testing.T) {
 			t.Errorf("%s: %v", x.state, took[len(took)-1])
 		}
 	}
+}
+
+// mostForeground is the processor time that the end of an answer may take the hook, which the agent waits for.
+const mostForeground = 50 * time.Millisecond
+
+// TestHookLeavesSoon runs the hook at the end of an answer, in turns with a program that does nothing, and prints what both took. The
+// bound is for processor time, since wall time is other programs' too.
+func TestHookLeavesSoon(t *testing.T) {
+	t.Parallel()
+	o := startOne(t, setup{})
+	folder, err := os.MkdirTemp("", "triskele-hook-") // the last process may still write when the test ends
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	source, nothing, session := filepath.Join(folder, "main.go"), filepath.Join(folder, "nothing"), filepath.Join(folder, "s.jsonl")
+	for path, text := range map[string]string{
+		source:  "package main\n\nfunc main() {}\n",
+		session: `{"type":"user","uuid":"1","sessionId":"s","cwd":"/work","message":{"content":"We service the harbour crane in spring."}}` + "\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", nothing, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	event := fmt.Sprintf(`{"session_id":"s","transcript_path":%q,"cwd":"/work","hook_event_name":"Stop"}`, session)
+	lines := map[string][]string{
+		"nothing": {nothing}, "version": {filepath.Join(programs, "triskele"), "version"},
+		"Stop": {filepath.Join(programs, "triskele"), "hook", "--within", "30s", "--address", o.processes["triskele"].address},
+	}
+	wall, busy := map[string][]time.Duration{}, map[string][]time.Duration{}
+	for range *prompts {
+		for _, name := range slices.Sorted(maps.Keys(lines)) {
+			var errs bytes.Buffer
+			cmd := exec.CommandContext(t.Context(), lines[name][0], lines[name][1:]...)
+			cmd.Stdin, cmd.Stderr, cmd.Env = strings.NewReader(event), &errs, append(os.Environ(), "XDG_STATE_HOME="+folder)
+			began := time.Now()
+			if err := cmd.Run(); err != nil || errs.Len() > 0 {
+				t.Errorf("%s: %v, errors %q", name, err, errs.String())
+			}
+			wall[name] = append(wall[name], time.Since(began))
+			busy[name] = append(busy[name], cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+		}
+	}
+	median := func(of []time.Duration) time.Duration { return slices.Sorted(slices.Values(of))[len(of)/2] }
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
+		t.Logf("%-8s p50 %v, of processor time %v, %.0f times that of nothing", name, median(wall[name]).Round(100*time.Microsecond),
+			median(busy[name]).Round(100*time.Microsecond), float64(median(busy[name]))/float64(median(busy["nothing"])))
+	}
+	if took := median(busy["Stop"]); took > mostForeground {
+		t.Errorf("the end of an answer takes %v of processor time, want at most %v", took, mostForeground)
+	}
+	o.eventually("what was said is stored", func() bool {
+		resp, err := o.memory.List(t.Context(), &triskelev1.ListRequest{Namespace: "default"})
+		return err == nil && len(resp.GetMemories()) == 1
+	})
 }

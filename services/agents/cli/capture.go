@@ -52,7 +52,12 @@ func (c *captureCmd) Run(ctx context.Context, env *Env) error {
 		if folder, err := stateFolder(runtime.GOOS, env.Getenv); err == nil {
 			session.State = filepath.Join(folder, "capture")
 		}
-		if report, err = captured(ctx, env, c.Store, session); err != nil {
+		process, err := telemetry.Start(ctx)
+		if err != nil {
+			return err
+		}
+		defer flush(ctx, process)
+		if report, err = captured(ctx, env, process, c.Store, session); err != nil {
 			return err
 		}
 	}
@@ -61,12 +66,7 @@ func (c *captureCmd) Run(ctx context.Context, env *Env) error {
 }
 
 // captured opens the store and stores what is new in a session.
-func captured(ctx context.Context, env *Env, store storeFlags, session capture.Session) (_ capture.Report, err error) {
-	process, err := telemetry.Start(ctx)
-	if err != nil {
-		return capture.Report{}, err
-	}
-	defer flush(ctx, process)
+func captured(ctx context.Context, env *Env, process *telemetry.Process, store storeFlags, session capture.Session) (_ capture.Report, err error) {
 	conn, stop, err := store.open(ctx, env, process, false, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return capture.Report{}, err

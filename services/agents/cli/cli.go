@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,9 +80,20 @@ func (e *Env) print(text string) error {
 	return err
 }
 
-type commands struct {
+// shared are the flags of all commands.
+type shared struct {
 	settings.Source
 	Color render.Palette `help:"When to colour: auto (on a terminal, unless NO_COLOR is set), always or never." enum:"auto,always,never" default:"auto" env:"TRISKELE_COLOR"`
+}
+
+// hookOnly has the command that agents wait for. Reading the model of all commands takes longer than all else that the hook does.
+type hookOnly struct {
+	shared
+	Hook hookCmd `cmd:""`
+}
+
+type commands struct {
+	shared
 
 	Up         upCmd         `cmd:"" group:"Run it:" help:"Run all services in one process on one database."`
 	Remember   rememberCmd   `cmd:"" group:"Memories:" help:"Store a memory."`
@@ -128,7 +140,7 @@ type versionCmd struct{}
 func (versionCmd) Run(env *Env) error { return env.print(telemetry.Version() + "\n") }
 
 // newParser makes a parser that fills root.
-func newParser(root *commands, options ...kong.Option) (*kong.Kong, error) {
+func newParser(root any, options ...kong.Option) (*kong.Kong, error) {
 	return kong.New(root, append(options,
 		kong.Name(about.Name), kong.Description(about.Help()),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
@@ -138,18 +150,30 @@ func newParser(root *commands, options ...kong.Option) (*kong.Kong, error) {
 
 // Run executes one command line without the program's name. It returns the exit code.
 func Run(ctx context.Context, args []string, env Env) int {
-	exited := -1 // set when kong has printed the help or the version
-	root := &commands{}
-	parser, err := newParser(root, kong.Writers(env.Out, env.Err), kong.Exit(func(code int) { exited = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&env, &root.Source))
-	if err != nil {
-		_, _ = fmt.Fprintln(env.Err, "error:", err)
-		return exitFailure
-	}
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	command, err := parser.Parse(args)
+	exited := -1 // set when kong has printed the help or the version
+	parse := func(root any, common *shared) (*kong.Context, error) {
+		parser, err := newParser(root, kong.Writers(env.Out, env.Err), kong.Exit(func(code int) { exited = code }),
+			kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&env, &common.Source))
+		if err != nil {
+			return nil, err
+		}
+		command, err := parser.Parse(args)
+		env.palette, env.args = common.Color, args
+		return command, err
+	}
+	var command *kong.Context
+	err := errors.New("not parsed")
+	if args[0] == "hook" && !slices.Contains(args, "--help") && !slices.Contains(args, "-h") {
+		root := &hookOnly{}
+		command, err = parse(root, &root.shared)
+	}
+	if err != nil { // all commands know what is wrong
+		root := &commands{}
+		command, err = parse(root, &root.shared)
+	}
 	if exited >= 0 {
 		return exited
 	}
@@ -169,7 +193,6 @@ func Run(ctx context.Context, args []string, env Env) int {
 		}
 		return exitUsage
 	}
-	env.palette, env.args = root.Color, args
 	if err := command.Run(); err != nil {
 		_, _ = fmt.Fprint(env.Err, env.styleOf(env.Err).Bad("error:")+" "+message(ctx, err)+"\n")
 		if skipped := (*skippedError)(nil); errors.Is(err, errMissing) || errors.As(err, &skipped) {

@@ -14,8 +14,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
@@ -36,6 +39,8 @@ type hookCmd struct {
 	Detached  bool          `help:"Store what was said, as the process that the hook leaves behind." hidden:""`
 	Namespace []string      `short:"n" help:"Namespaces to search. What was said goes into the first." default:"default" env:"TRISKELE_NAMESPACE"`
 	Store     storeFlags    `embed:""`
+
+	process atomic.Pointer[telemetry.Process] // nil until the memory service is asked
 }
 
 // Help is shown below the flags.
@@ -75,7 +80,12 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 			}
 			return capture.Recap(ctx, lister{triskelev1.NewMemoryServiceClient(conn)}, c.Namespace, s.Folder, env.Now())
 		},
-		Trouble: func(s hook.Session, err error) { c.trouble(env, s, err) },
+	}
+	var kind hook.Kind
+	config.Ended = func(s hook.Session, of hook.Kind, err error) {
+		if kind = of; errors.Is(err, hook.ErrService) && !c.Detached {
+			c.trouble(env, s, err)
+		}
 	}
 	within := c.Within - c.Within/leaving
 	switch {
@@ -92,7 +102,22 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 		_, _ = fmt.Fprintln(env.Err, "nothing printed:", render.Plain(err.Error()))
 	}
 	_, _ = env.Out.Write(out)
+	if process := c.process.Load(); process != nil {
+		count(process, kind, hook.Outcome(err))
+		flushing, cancel := context.WithDeadline(context.WithoutCancel(ctx), env.Started.Add(max(within, c.Within)))
+		defer cancel()
+		_ = process.Shutdown(flushing)
+	}
 	return nil
+}
+
+// count adds an event to the metric of those for which the memory service was asked.
+func count(process *telemetry.Process, kind hook.Kind, outcome string) {
+	events, err := process.Service("triskele").MeterProvider.Meter(telemetry.ScopeName).Int64Counter("triskele.hook.events",
+		metric.WithDescription("Events of agents for which the memory service was asked, by kind and outcome."))
+	if err == nil {
+		events.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", string(kind)), attribute.String("outcome", outcome)))
+	}
 }
 
 // recaller hides the call options of the gateway's client.
@@ -123,12 +148,13 @@ func (c *hookCmd) open(ctx context.Context, env *Env) (hook.Recaller, error) {
 	return recaller{triskelev1.NewRecallServiceClient(conn)}, nil
 }
 
-// connect connects until the process exits. It skips an orderly shutdown: nothing is written, telemetry is lost.
+// connect connects until the process exits. It skips an orderly shutdown: nothing is written.
 func (c *hookCmd) connect(ctx context.Context, env *Env) (grpc.ClientConnInterface, error) {
 	process, err := telemetry.Start(ctx)
 	if err != nil {
 		return nil, err
 	}
+	c.process.Store(process)
 	conn, stop, err := c.Store.open(ctx, env, process, true, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		return nil, err
@@ -171,7 +197,12 @@ func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session) error {
 	if folder, err := stateFolder(runtime.GOOS, env.Getenv); err == nil {
 		session.State = filepath.Join(folder, "capture")
 	}
-	_, err := captured(ctx, env, c.Store, session)
+	process, err := telemetry.Start(ctx)
+	if err != nil {
+		return err
+	}
+	c.process.Store(process)
+	_, err = captured(ctx, env, process, c.Store, session)
 	return err
 }
 

@@ -42,8 +42,9 @@ type Config struct {
 	Begin func(context.Context, Session) ([]*triskelev1.Hit, error)
 	// Said is called when an agent has answered, and before it forgets. It must return at once. Nil ignores these events.
 	Said func(Session) error
-	// Trouble is called if the memory service is why there is no answer. It may be nil.
-	Trouble func(Session, error)
+	// Ended is called once an event is answered or given up. err is Answer's, and ErrService is in it if the memory service is the
+	// reason. It may be nil.
+	Ended func(s Session, kind Kind, err error)
 }
 
 // Recaller sends a recall to the gateway.
@@ -68,10 +69,10 @@ func Answer(ctx context.Context, in io.Reader, open func(context.Context) (Recal
 		err error
 	}
 	done := make(chan result, 1)
-	var session atomic.Pointer[Session]
-	trouble := func(err error) error {
-		if from := session.Load(); from != nil && config.Trouble != nil && errors.Is(err, ErrService) {
-			config.Trouble(*from, err)
+	var from atomic.Pointer[event]
+	ended := func(err error) error {
+		if e := from.Load(); e != nil && config.Ended != nil {
+			config.Ended(e.Session, e.kind(), err)
 		}
 		return err
 	}
@@ -88,14 +89,14 @@ func Answer(ctx context.Context, in io.Reader, open func(context.Context) (Recal
 			r.err = err
 			return
 		}
-		session.Store(&event.Session)
+		from.Store(&event)
 		r.out, r.err = event.reply(ctx, open, config)
 	}()
 	select {
 	case r := <-done:
-		return r.out, trouble(r.err)
+		return r.out, ended(r.err)
 	case <-ctx.Done():
-		return nil, trouble(errLate)
+		return nil, ended(errLate)
 	}
 }
 

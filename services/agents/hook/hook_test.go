@@ -111,12 +111,14 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-func TestSilence(t *testing.T) {
-	failing := func(code codes.Code) recalls {
-		return func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
-			return nil, status.Error(code, "no")
-		}
+// failing is a gateway whose recalls fail.
+func failing(code codes.Code) recalls {
+	return func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+		return nil, status.Error(code, "no")
 	}
+}
+
+func TestSilence(t *testing.T) {
 	secret := found("The vault opens with quokka.", .9)
 	secret.Memory.Sensitive = true
 	near := answering(found("The crane is serviced in spring.", .5))

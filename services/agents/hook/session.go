@@ -22,8 +22,46 @@ type Session struct {
 // ErrService is in every error for which the memory service is the reason.
 var ErrService = errors.New("the memory service")
 
+// Kind is what an event asks for. Agents call their events differently.
+type Kind string
+
+// The kinds.
+const (
+	Begins   Kind = "begin"  // of a session
+	Prompted Kind = "prompt" // by the user
+	Said     Kind = "said"   // by the agent, or its session ends
+)
+
+func (e event) kind() Kind {
+	switch e.Name {
+	case "SessionStart":
+		return Begins
+	case "Stop", "PreCompact", "SessionEnd", "AfterAgent", "PreCompress":
+		return Said
+	}
+	return Prompted
+}
+
+// The memory service is why there is no answer.
 var (
-	errContents   = fmt.Errorf("%w found memories, but could not read them", ErrService)
+	errDown     = fmt.Errorf("%w is down", ErrService)
+	errBusy     = fmt.Errorf("%w has too much to do", ErrService)
+	errContents = fmt.Errorf("%w found memories, but could not read them", ErrService)
+)
+
+// Outcome returns one word for how an event ended: ok, nothing to say, down, late, busy, without contents, or failed.
+func Outcome(err error) string {
+	for of, word := range map[error]string{
+		nil: "ok", errNothing: "nothing", errIrrelevant: "nothing", errDown: "down", errLate: "late", errBusy: "busy", errContents: "no_contents",
+	} {
+		if errors.Is(err, of) {
+			return word
+		}
+	}
+	return "failed"
+}
+
+var (
 	errTranscript = errors.New("the event has no transcript")
 	errIgnored    = errors.New("there is nothing to do for this event")
 )
@@ -33,19 +71,19 @@ func failure(err error) error {
 	st := status.Convert(err)
 	switch st.Code() {
 	case codes.Unavailable:
-		return fmt.Errorf("%w is down: %s", ErrService, st.Message())
+		return fmt.Errorf("%w: %s", errDown, st.Message())
 	case codes.DeadlineExceeded, codes.Canceled:
 		return errLate
 	case codes.ResourceExhausted:
-		return fmt.Errorf("%w has too much to do: %s", ErrService, st.Message())
+		return fmt.Errorf("%w: %s", errBusy, st.Message())
 	}
 	return errors.New(st.Message())
 }
 
-// reply answers an event by its kind. Events are called differently in Claude Code and Codex, and in Gemini CLI.
+// reply answers an event by its kind.
 func (e event) reply(ctx context.Context, open func(context.Context) (Recaller, error), config Config) ([]byte, error) {
-	switch e.Name {
-	case "SessionStart":
+	switch e.kind() {
+	case Begins:
 		if config.Begin == nil || e.Source == "resume" { // a resumed session has all that was said
 			return nil, errIgnored
 		}
@@ -54,14 +92,17 @@ func (e event) reply(ctx context.Context, open func(context.Context) (Recaller, 
 			return nil, failure(err)
 		}
 		return e.brief(&triskelev1.RecallResponse{Hits: hits}, config, errNothing)
-	case "Stop", "PreCompact", "SessionEnd", "AfterAgent", "PreCompress":
+	case Said:
 		if config.Said == nil {
 			return nil, errIgnored
 		}
 		if e.Transcript == "" {
 			return nil, errTranscript
 		}
-		return nil, config.Said(e.Session)
+		if err := config.Said(e.Session); err != nil {
+			return nil, failure(err)
+		}
+		return nil, nil
 	}
 	return e.prompted(ctx, open, config)
 }

@@ -64,6 +64,7 @@ func TestTrouble(t *testing.T) {
 		r     recalls
 		want  string
 	}{
+		"busy": {crane, failing(codes.ResourceExhausted), "has too much to do"},
 		"down": {crane, func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
 			return nil, status.Error(codes.Unavailable, "connection refused")
 		}, "is down: connection refused"},
@@ -71,14 +72,19 @@ func TestTrouble(t *testing.T) {
 			<-ctx.Done()
 			select {}
 		}, "does not answer in time"},
-		"nothing":    {crane, answering(), ""},
-		"irrelevant": {crane, answering(found("Tea at four.", .01)), ""},
-		"a command":  {`{"session_id":"s","prompt":"/clear"}`, nil, ""},
+		"no contents": {crane, answering(&triskelev1.Hit{Id: "x", Score: .5}), "could not read"},
+		"nothing":     {crane, answering(), ""},
+		"irrelevant":  {crane, answering(found("Tea at four.", .01)), ""},
+		"a command":   {`{"session_id":"s","prompt":"/clear"}`, nil, ""},
 	} {
 		var session hook.Session
 		var trouble error
 		config := usual
-		config.Trouble = func(s hook.Session, err error) { session, trouble = s, err }
+		config.Ended = func(s hook.Session, _ hook.Kind, err error) {
+			if errors.Is(err, hook.ErrService) {
+				session, trouble = s, err
+			}
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		_, err := hook.Answer(ctx, strings.NewReader(x.event), opened(x.r), config)
 		cancel()
@@ -86,6 +92,34 @@ func TestTrouble(t *testing.T) {
 			t.Errorf("%s: got %v, trouble %v", name, err, trouble)
 		} else if trouble != nil && (session.ID != "s" || !errors.Is(trouble, hook.ErrService) || !strings.Contains(trouble.Error(), x.want)) {
 			t.Errorf("%s: got %v of %+v, want %q", name, trouble, session, x.want)
+		}
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	const crane = `{"session_id":"s","prompt":"when is the crane serviced"}`
+	for want, x := range map[string]struct {
+		event string
+		r     recalls
+	}{
+		"prompt ok":          {crane, answering(found("The crane is serviced in spring.", .5))},
+		"prompt nothing":     {crane, answering()},
+		"prompt down":        {crane, failing(codes.Unavailable)},
+		"prompt busy":        {crane, failing(codes.ResourceExhausted)},
+		"prompt late":        {crane, failing(codes.DeadlineExceeded)},
+		"prompt no_contents": {crane, answering(&triskelev1.Hit{Id: "x", Score: .5})},
+		"prompt failed":      {crane, failing(codes.Internal)},
+		"begin ok":           {`{"hook_event_name":"SessionStart","source":"startup"}`, nil},
+		"said failed":        {`{"hook_event_name":"AfterAgent"}`, nil},
+	} {
+		config, got := usual, ""
+		config.Begin = func(context.Context, hook.Session) ([]*triskelev1.Hit, error) {
+			return []*triskelev1.Hit{found("The crane is serviced in spring.", 0)}, nil
+		}
+		config.Ended = func(_ hook.Session, kind hook.Kind, err error) { got += string(kind) + " " + hook.Outcome(err) }
+		if _, err := ask(t, x.event, x.r, config); got != want {
+			t.Errorf("got %q, %v; want %q", got, err, want)
 		}
 	}
 }
