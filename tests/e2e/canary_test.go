@@ -57,12 +57,14 @@ func TestCanary(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out, models := &outlets{pieces: map[string][]string{}}, newScript(t)
-			c := launch(t, collect(t, out), curatedBy(models), []string{"--extractor-url", models.URL + extraction + "/v1", "--extractor-model", "scripted", "--extractor-per-minute", "60000"},
+			env := collect(t, out)
+			c := launch(t, env, curatedBy(models), []string{"--extractor-url", models.URL + extraction + "/v1", "--extractor-model", "scripted", "--extractor-per-minute", "60000"},
 				[]string{"--embedder", fmt.Sprintf("openai:%s#scripted?dims=%d", models.URL, dimensions)}, []string{"--reranker", "tei:" + models.URL})
-			c.t, c.out, c.models = t, out, models
+			c.t, c.out, c.models, c.env = t, out, models, env
 			c.storeAndCurate()
 			c.recallAll()
 			c.flipMeanwhile()
+			c.useAgents()
 			c.provoke()
 			c.askTools(true)
 			c.failEverything()
@@ -81,8 +83,8 @@ func TestCanary(t *testing.T) {
 			out.want(t, "requests to the extractor", public+"title", public+"content")
 			out.want(t, "requests to the embedder", public+"title", public+"content", flipped+"embedded", asked)
 			out.want(t, "requests to the reranker", public+"title", public+"content", asked)
-			out.want(t, "traces", "search_memory", "rerank", "retrieval lexical", "lexical.search", "dense.search", "graph.search", "curate", "MemoryService/Remember", "select")
-			out.want(t, "metrics", "triskele.leg.duration", "triskele.index.memories", "triskele.curation.decisions", "triskele.extraction.tokens", "rpc.server")
+			out.want(t, "traces", "search_memory", "rerank", "retrieval lexical", "lexical.search", "dense.search", "graph.search", "curate", "MemoryService/Remember", "select", "tools/call recall", "resources/read", "prompts/get what_do_we_know")
+			out.want(t, "metrics", "triskele.leg.duration", "triskele.index.memories", "triskele.curation.decisions", "triskele.extraction.tokens", "rpc.server", "triskele.hook.events", "mcp.server.operation.duration")
 			out.want(t, "metrics for scraping", "triskele_leg_duration", "triskele_index_memories", "triskele_embed_tokens", "# {") // and exemplars
 			out.want(t, "the page", "lexical", "search_memory", "triskele.degraded", "budget")
 			wantShipped(t, out.pieces["metrics for scraping"], c.others)
@@ -91,11 +93,18 @@ func TestCanary(t *testing.T) {
 			out.want(t, "decisions", "update")
 			out.want(t, "statistics", "sensitive")
 			out.want(t, "the queue's list", "HTTP status 500")
+			out.want(t, "what hooks give agents", said+"captured", public)
+			out.want(t, "what imports print", "stored 1", "1 ignored")
+			out.want(t, "what connect prints", "claude-code")
+			out.want(t, "files of the agent", "settings.json", "next") // the position in a session
+			out.wantOnly(t, key)
+			out.wantOnly(t, ignored)
+			out.wantOnly(t, said, "paths to hits", "requests to the chat model", "requests to the extractor", "requests to the embedder", "requests to the reranker", "what hooks give agents")
 			out.wantOnly(t, private)
 			out.wantOnly(t, refused)
 			out.wantOnly(t, asked, "requests to the embedder", "requests to the reranker")
 			out.wantOnly(t, flipped, "requests to the chat model", "requests to the extractor", "requests to the embedder")
-			out.wantOnly(t, public, "paths to hits", "requests to the chat model", "requests to the extractor", "requests to the embedder", "requests to the reranker")
+			out.wantOnly(t, public, "paths to hits", "requests to the chat model", "requests to the extractor", "requests to the embedder", "requests to the reranker", "what hooks give agents")
 		})
 	}
 }
@@ -111,6 +120,7 @@ type cage struct {
 	t        *testing.T
 	out      *outlets
 	models   *script
+	env      []string             // sends telemetry to out
 	database []string             // flags
 	mayFail  []string             // processes
 	refuse   func(table string)   // has the database refuse new rows, with an error that quotes them if it can
@@ -471,6 +481,8 @@ func (c *cage) checkTables() {
 		only(word, records)
 	}
 	only(refused, nil)
+	only(key, nil)
+	only(ignored, nil)
 	only(asked, nil)
 	for _, table := range f.Holding(c.t, public) {
 		if strings.Contains(table, "queue") || strings.Contains(table, "dense") {
