@@ -103,6 +103,10 @@ docs: ## Write the documentation as HTML into out/docs, to be read without a ser
 five-minutes: ## Clone, build with empty caches, start, and recall over MCP as a new user would, and write docs/start-transcript.md
 	go run ./tests/fiveminutes
 
+.PHONY: test-plugins
+test-plugins: ## Check the manifest of the MCP bundle by its own tool (npm)
+	npx --yes @anthropic-ai/mcpb@2.1.2 validate deploy/plugins/mcpb/manifest.json
+
 .PHONY: test-python
 test-python: ## Install the Python client's wheel into a clean environment and test it against gateways that run (Python 3.10 with venv, PyPI, openssl)
 	tests/clients/python.sh
@@ -268,8 +272,9 @@ train-fusion: $(PYTHON) ## Train the calibrated fusion from scratch and judge it
 	OPENBLAS_NUM_THREADS=1 $(PYTHON) tests/lab/calibrate/train.py --features $(FUSION)/features --model fuser/fusion/model.json --without $(FUSION)/without --card docs/fusion
 
 .PHONY: generate
-generate: reference ## Write the code of proto/ in Go, Python and TypeScript, what serves it over HTTP, docs/reference/api.md, and what reference writes
+generate: reference ## Write the code of proto/ in Go, Python and TypeScript, what serves it over HTTP, docs/reference/api.md, what reference writes, and deploy/plugins
 	proto/buf.sh generate
+	go run ./tests/plugins
 
 .PHONY: reference
 reference: build ## Write docs/reference/cli.md from the programs; manual pages and completion scripts into out/man and out/completion
@@ -285,7 +290,7 @@ tidy: ## Bring every go.mod up to date, to the same versions
 	go work sync
 	for m in $(MODULES) proto/tools deploy; do (cd $$m && GOWORK=off go mod tidy); done
 
-GENERATED := proto fuser/web docs/reference
+GENERATED := proto fuser/web docs/reference deploy/plugins
 .PHONY: check
 check: check-generated check-lint check-modules ## Everything CI checks besides the tests
 
