@@ -37,6 +37,9 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		if resp, out.hedged, err = leg.search(ctx, s.request(req), config.Hedge && s.pressure.Limit == 0); err == nil {
 			out.answer, err = readAnswer(resp, s.depth)
 		}
+		if err == nil && req.GetExplain() {
+			out.answer.lent = readLent(resp)
+		}
 		return resp, err
 	})
 	if err == nil {
@@ -193,6 +196,17 @@ func readHits(found []*triskelev1.LegHit, depth int) ([]fusion.Hit, error) {
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// readLent returns the hits whose neighbours lend to their score.
+func readLent(resp *triskelev1.SearchResponse) map[string]bool {
+	lent := map[string]bool{}
+	for _, h := range resp.GetHits() {
+		if h.GetOwnScore() < h.GetScore() {
+			lent[h.GetId()] = true
+		}
+	}
+	return lent
+}
 
 // readPaths returns the leg's path to each hit by id, nil if it gives none.
 func readPaths(resp *triskelev1.SearchResponse) map[string][]*triskelev1.PathStep {

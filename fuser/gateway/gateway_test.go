@@ -203,12 +203,15 @@ func TestRecallFusesAllLegs(t *testing.T) {
 		if sum != h.GetScore() || h.GetRank() != int32(i+1) || h.GetMemory().GetContent() != "content of "+h.GetId() {
 			t.Errorf("hit %v", h)
 		}
+		if !strings.Contains(h.GetWhy(), "“"+h.GetId()+"”") {
+			t.Errorf("%s: got the words %q, want its match quoted", h.GetId(), h.GetWhy())
+		}
 		if m := h.GetMatches().GetContent(); len(m) != 1 || int(m[0].GetEnd()) != len(h.GetMemory().GetContent()) {
 			t.Errorf("%s: matches %v", h.GetId(), m)
 		}
 	}
 	plain, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) { r.Explain = false }))
-	if err != nil || plain.GetHits()[0].GetMatches() != nil {
+	if err != nil || plain.GetHits()[0].GetMatches() != nil || plain.GetHits()[0].GetWhy() != "" {
 		t.Errorf("without explain: %v, %v", plain, err)
 	}
 }

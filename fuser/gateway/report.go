@@ -67,8 +67,19 @@ func (r *recall) hit(w winner, rank int, outcomes []outcome) *triskelev1.Hit {
 	}
 	if r.req.GetExplain() {
 		h.Contributions = contributions(w.Fused, outcomes)
+		h.Why = why(h, lenders(w.Fused, outcomes))
 	}
 	return h
+}
+
+// lenders returns the legs whose score for a memory is partly its neighbours'.
+func lenders(f fusion.Fused, outcomes []outcome) (legs []string) {
+	for _, o := range outcomes {
+		if o.namespace == f.Namespace && o.answer.lent[f.ID] {
+			legs = append(legs, o.name)
+		}
+	}
+	return legs
 }
 
 // contributions returns each leg's contribution to a hit's score, and the leg's path to it.

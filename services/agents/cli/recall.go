@@ -43,7 +43,7 @@ type recallCmd struct {
 	Fresh        bool               `help:"Search again, even if the gateway has cached the answer." group:"Legs and time:"`
 	Surroundings int32              `help:"Also show up to N memories on each side of a found one in its thread, as context." placeholder:"N"`
 	IDsOnly      bool               `name:"ids-only" help:"Leave the contents out."`
-	Explain      bool               `help:"Show how each score was computed."`
+	Explain      bool               `help:"Say why each memory is where it is, and how its score was computed."`
 	Trace        bool               `help:"Show where this call spent its time."`
 	JSON         bool               `help:"Print the server's answer as JSON."`
 	Gateway      gatewayFlags       `embed:""`

@@ -138,6 +138,9 @@ func (s Style) hit(b *strings.Builder, hit *triskelev1.Hit, resp *triskelev1.Rec
 		b.WriteString(strings.Repeat(" ", indent) + s.Dim(line) + "\n")
 	}
 	if explain {
+		for _, line := range wrap(hit.GetWhy(), s.width()-indent, 0) {
+			b.WriteString(strings.Repeat(" ", indent) + line + "\n")
+		}
 		s.arithmetic(b, hit, resp.GetFusion(), indent)
 	}
 }
@@ -193,9 +196,6 @@ func (s Style) arithmetic(b *strings.Builder, hit *triskelev1.Hit, fusion *trisk
 	} else {
 		s.sum(b, hit, fusion, width, pad)
 	}
-	if words := matched(hit); len(words) > 0 {
-		fmt.Fprintf(b, "%s%-*s  %s\n", pad, width, "words", strings.Join(words, ", "))
-	}
 	if hit.RerankScore != nil {
 		fmt.Fprintf(b, "%s%-*s  %.4g, was %d of the sums\n", pad, width, "reranked", hit.GetRerankScore(), hit.GetFusedRank())
 	}
@@ -223,23 +223,6 @@ func route(path []*triskelev1.PathStep) string {
 		stops = append(stops, stop)
 	}
 	return strings.Join(stops, " → ")
-}
-
-// matched returns the matched words, as the memory spells them, without repetitions.
-func matched(hit *triskelev1.Hit) (words []string) {
-	for _, in := range []struct {
-		text   string
-		ranges []*triskelev1.TextRange
-	}{{hit.GetMemory().GetTitle(), hit.GetMatches().GetTitle()}, {hit.GetMemory().GetContent(), hit.GetMatches().GetContent()}} {
-		for _, r := range in.ranges {
-			if from, to := int(r.GetStart()), int(r.GetEnd()); 0 <= from && from < to && to <= len(in.text) {
-				if word := Plain(in.text[from:to]); !slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, word) }) {
-					words = append(words, word)
-				}
-			}
-		}
-	}
-	return words
 }
 
 // summary describes the whole call in one line.

@@ -60,7 +60,7 @@ func answer() *triskelev1.RecallResponse {
 		Hits: []*triskelev1.Hit{
 			{
 				Id: "0195942f-0000-7000-8000-000000000001", Namespace: "default", Rank: 1, Score: 0.0214672131, Importance: 0.9, Prior: 0.97,
-				CreatedAt: timestamppb.New(day), Memory: &triskelev1.Memory{
+				CreatedAt: timestamppb.New(day), Why: "about “release branches”, named in the question; the words “force-push” and “release”; important", Memory: &triskelev1.Memory{
 					Title: "Never force-push release branches", Sensitive: true,
 					Content: "Never force-push on release branches, not even to fix a typo in a message.\n\nOther machines build from them, and Maren wants a visible revert commit instead.",
 				},
