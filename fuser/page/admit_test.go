@@ -27,18 +27,36 @@ func (u unread) Read([]byte) (int, error) {
 }
 
 func TestStrangersAreNotRead(t *testing.T) {
+	w := asked(t, func(context.Context, string) (rpc.Call, error) {
+		return nil, status.Error(codes.Unauthenticated, "who are you?")
+	})
+	if w.Code != http.StatusUnauthorized {
+		t.Errorf("got %d %s, want 401", w.Code, w.Body)
+	}
+}
+
+// TestOtherMachinesAreRefused: a gateway that lets everybody in is on loopback, and this address may be another.
+func TestOtherMachinesAreRefused(t *testing.T) {
+	if w := asked(t, nil); w.Code != http.StatusForbidden {
+		t.Errorf("got %d %s, want 403", w.Code, w.Body)
+	}
+}
+
+// asked returns the answer to a recall from another machine.
+func asked(t *testing.T, gate rpc.Gate) *httptest.ResponseRecorder {
+	t.Helper()
 	process, err := telemetry.Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	tel, log := process.Service("test"), slog.New(slog.DiscardHandler)
 	outer := rpc.NewServer(tel, log)
-	outer.Admit(func(context.Context, string) (rpc.Call, error) {
-		return nil, status.Error(codes.Unauthenticated, "who are you?")
-	})
+	if gate != nil {
+		outer.Admit(gate)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	mux := http.NewServeMux()
-	closePage, err := page.Open(mux, recent.New(), outer, tel, log, func(inner *rpc.Server, listener net.Listener) error { return inner.Run(ctx, listener) })
+	closePage, err := page.Open(ctx, mux, recent.New(), outer, tel, log, func(inner *rpc.Server, listener net.Listener) error { return inner.Run(ctx, listener) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +65,6 @@ func TestStrangersAreNotRead(t *testing.T) {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/recall", unread{t})
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
-	if mux.ServeHTTP(w, r); w.Code != http.StatusUnauthorized {
-		t.Errorf("got %d %s, want 401", w.Code, w.Body)
-	}
+	mux.ServeHTTP(w, r)
+	return w
 }

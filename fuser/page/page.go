@@ -1,11 +1,12 @@
-// Package page serves the gateway's page for operators. It runs a recall and shows how its answer came about. It also
-// shows leg latencies against budgets, recent slow and degraded recalls, and the lag of the indexes.
+// Package page serves the gateway's page for operators. It runs a recall and shows how its answer came about. It shows the
+// memories and changes them, leg latencies against budgets, recent slow and degraded recalls, and the lag of the indexes.
 //
 //  1. A browser loads and runs only the embedded assets; withHeaders sets the headers for that.
-//  2. recall, namespaces and index call the gateway through a gRPC server in memory, with the browser's token. That
-//     server asks the gate as for any call.
+//  2. /v1 is the gateway's own JSON, for everything about memories. recall adds a waterfall to one of its methods. Both call
+//     the gateway through a gRPC server in memory, with the browser's token. That server asks the gate as for any call.
 //  3. live, recalls and traces show recent recalls of all callers, so known asks the gate about all namespaces first.
-//  4. view.go turns spans and statistics into the JSON that the assets draw.
+//  4. near keeps other machines out if there is no gate to ask.
+//  5. view.go turns spans and statistics into the JSON that the assets draw.
 package page
 
 import (
@@ -19,6 +20,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -32,6 +34,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/fuser/traces/otlp"
 	"github.com/triskele/triskele/fuser/traces/recent"
+	"github.com/triskele/triskele/fuser/web"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -47,26 +50,30 @@ var assets embed.FS
 // page answers a browser, and `triskele budget`.
 type page struct {
 	recalling triskelev1.RecallServiceClient
-	memories  triskelev1.MemoryServiceClient
 	recent    *recent.Ring
 	recorder  *telemetry.Recorder
 	inside    *rpc.InnerConn
-	gate      rpc.Gate // nil admits everybody
+	gate      rpc.Gate // nil admits everybody on this machine
 }
 
 // Open adds the page to mux, whose server refuses other sites' requests. The page calls a gRPC server in memory,
 // which serve runs with outer's gate. Texts, queries and recalls need a caller that the gate admits. The page's own
 // files do not, since they ask for the token.
-func Open(mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service, log *slog.Logger, serve func(*rpc.Server, net.Listener) error) (closePage func(), err error) {
+func Open(ctx context.Context, mux *http.ServeMux, ring *recent.Ring, outer *rpc.Server, tel *telemetry.Service, log *slog.Logger, serve func(*rpc.Server, net.Listener) error) (closePage func(), err error) {
 	inside, closePage, err := rpc.Inner(outer.Gate(), tel, log, serve, rpc.Traced(tel))
 	if err != nil {
 		return nil, err
 	}
-	(&page{triskelev1.NewRecallServiceClient(inside), triskelev1.NewMemoryServiceClient(inside), ring, tel.Recorder, inside, outer.Gate()}).register(mux)
+	contract, err := web.JSON(ctx, inside)
+	if err != nil {
+		closePage()
+		return nil, err
+	}
+	(&page{triskelev1.NewRecallServiceClient(inside), ring, tel.Recorder, inside, outer.Gate()}).register(mux, contract)
 	return closePage, nil
 }
 
-func (p *page) register(mux *http.ServeMux) {
+func (p *page) register(mux *http.ServeMux, contract http.Handler) {
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
 		panic(err) // it was embedded
@@ -75,13 +82,12 @@ func (p *page) register(mux *http.ServeMux) {
 	handle := func(pattern string, handler http.HandlerFunc) { mux.Handle(pattern, withHeaders(handler)) }
 	handle("GET /{$}", static.ServeHTTP)
 	handle("GET /assets/", http.StripPrefix("/assets/", static).ServeHTTP)
-	handle("POST /api/recall", p.recall)
+	handle("/v1/", p.near(func(w http.ResponseWriter, r *http.Request) { contract.ServeHTTP(w, r.WithContext(rpc.From(r))) }))
+	handle("POST /api/recall", p.near(p.recall))
 	handle("GET /api/live", p.known(p.live))
 	handle("GET /api/recalls", p.known(p.recalls))
 	handle("GET /api/recalls/{id}", p.known(p.one))
 	handle("GET /api/traces", p.known(p.traces))
-	handle("GET /api/namespaces", p.namespaces)
-	handle("GET /api/index", p.index)
 }
 
 // withHeaders forbids a browser to load or run anything else, and to show the page in a frame.
@@ -103,7 +109,7 @@ func withHeaders(next http.Handler) http.Handler {
 // known protects all callers' recalls: the gate must allow all namespaces. Other handlers call the gateway, which
 // asks the gate itself.
 func (p *page) known(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+	return p.near(func(w http.ResponseWriter, r *http.Request) {
 		if p.gate != nil {
 			call, err := p.gate(rpc.From(r), rpc.Operate)
 			if err == nil {
@@ -114,6 +120,18 @@ func (p *page) known(next http.HandlerFunc) http.HandlerFunc {
 				fail(w, err)
 				return
 			}
+		}
+		next(w, r)
+	})
+}
+
+// near refuses other machines if the gateway lets everybody in. It does so on loopback only, and this address may be another.
+func (p *page) near(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		from, err := netip.ParseAddrPort(r.RemoteAddr)
+		if p.gate == nil && (err != nil || !from.Addr().Unmap().IsLoopback()) {
+			fail(w, status.Error(codes.PermissionDenied, "the gateway has no tokens, so its memories are shown on its own machine only: see --tokens"))
+			return
 		}
 		next(w, r)
 	}
@@ -160,7 +178,7 @@ func (p *page) recall(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	resp.Spans = nil
-	text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(resp)
+	text, err := protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}.Marshal(resp)
 	if err != nil {
 		fail(w, err)
 		return
@@ -173,7 +191,7 @@ func (p *page) recall(w http.ResponseWriter, r *http.Request) {
 
 // live returns how the legs do.
 func (p *page) live(w http.ResponseWriter, r *http.Request) {
-	write(w, liveView(p.recent.Live(time.Now(), number(r, "steps", 90))))
+	write(w, liveView(p.recent.Live(time.Now())))
 }
 
 func (p *page) recalls(w http.ResponseWriter, r *http.Request) {
@@ -202,29 +220,6 @@ func (p *page) traces(w http.ResponseWriter, r *http.Request) {
 			return // the client has gone
 		}
 	}
-}
-
-func (p *page) namespaces(w http.ResponseWriter, r *http.Request) {
-	size := int32(1000)
-	resp, err := p.memories.ListNamespaces(shown(r), &triskelev1.ListNamespacesRequest{PageSize: &size})
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	names := []string{}
-	for _, namespace := range resp.GetNamespaces() {
-		names = append(names, namespace.GetNamespace())
-	}
-	write(w, names)
-}
-
-func (p *page) index(w http.ResponseWriter, r *http.Request) {
-	resp, err := p.recalling.GetIndexStatus(shown(r), &triskelev1.RecallServiceGetIndexStatusRequest{Namespace: r.URL.Query().Get("namespace")})
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	write(w, indexView(resp))
 }
 
 // shown passes on the browser's token.

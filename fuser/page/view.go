@@ -87,18 +87,20 @@ type legLive struct {
 	P99      float64        `json:"p99"`
 	Budget   float64        `json:"budget"`
 	States   map[string]int `json:"states"`
-	Series   [][6]float64   `json:"series"` // seconds since 1970, p50, p95, p99, budget, searches
+	Series   [][7]float64   `json:"series"` // seconds since 1970, p50, p95, p99, budget, searches a second, percent of them that lack something
 }
 
 func liveView(all []recent.Live) []legLive {
 	views := []legLive{}
 	for _, l := range all {
-		view := legLive{Leg: l.Leg, Searches: l.Searches, P50: ms(l.P50), P95: ms(l.P95), P99: ms(l.P99), Budget: ms(l.Budget), States: map[string]int{}, Series: [][6]float64{}}
+		view := legLive{Leg: l.Leg, Searches: l.Searches, P50: ms(l.P50), P95: ms(l.P95), P99: ms(l.P99), Budget: ms(l.Budget), States: map[string]int{}, Series: [][7]float64{}}
 		for state, n := range l.States {
 			view.States[stateName(state)] = n
 		}
 		for _, p := range l.Series {
-			view.Series = append(view.Series, [6]float64{float64(p.Start.Unix()), ms(p.P50), ms(p.P95), ms(p.P99), ms(p.Budget), float64(p.Searches)})
+			view.Series = append(view.Series, [7]float64{
+				float64(p.Start.Unix()), ms(p.P50), ms(p.P95), ms(p.P99), ms(p.Budget), float64(p.Searches) / recent.Step.Seconds(), 100 * float64(p.Lacking) / float64(p.Searches),
+			})
 		}
 		views = append(views, view)
 	}
@@ -138,24 +140,4 @@ func viewOf(r *recent.Recall) recallView {
 		view.Legs = append(view.Legs, legView{l.Name, stateName(l.State), l.Reason, ms(l.Spent), ms(l.Budget), ms(l.Queued), l.Hits})
 	}
 	return view
-}
-
-type legIndex struct {
-	Leg      string  `json:"leg"`
-	Indexed  int64   `json:"indexed"`
-	Pending  int64   `json:"pending"`
-	Dead     int64   `json:"dead"`
-	Excluded int64   `json:"excluded"`
-	Lag      float64 `json:"lag"`
-	Model    string  `json:"model"`
-	Error    string  `json:"error"`
-}
-
-func indexView(resp *triskelev1.RecallServiceGetIndexStatusResponse) []legIndex {
-	views := []legIndex{}
-	for _, leg := range resp.GetLegs() {
-		s := leg.GetStatus()
-		views = append(views, legIndex{leg.GetLeg(), s.GetIndexed(), s.GetPending(), s.GetDead(), s.GetExcluded(), ms(s.GetLag().AsDuration()), s.GetModel(), leg.GetError()})
-	}
-	return views
 }

@@ -128,8 +128,9 @@ func object(text []byte) (first []byte, cost int) {
 	return text, cost + len(text)
 }
 
-// newJSON answers JSON requests by calls over a connection.
-func newJSON(ctx context.Context, inside *rpc.InnerConn) (http.Handler, error) {
+// JSON answers the paths of proto/http.yaml by calls over a connection. It takes the peer and the token from a request's context,
+// see rpc.From.
+func JSON(ctx context.Context, inside *rpc.InnerConn) (http.Handler, error) {
 	methods, err := methodsOf(openAPI)
 	if err != nil {
 		return nil, err

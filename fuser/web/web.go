@@ -128,7 +128,7 @@ func (w hurriedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // newHandler answers requests by calls over a connection. It refuses pages of other origins.
 func newHandler(ctx context.Context, inside *rpc.InnerConn, origins []string) (http.Handler, error) {
-	json, err := newJSON(ctx, inside)
+	json, err := JSON(ctx, inside)
 	if err != nil {
 		return nil, err
 	}

@@ -41,10 +41,10 @@ func TestEndpoints(t *testing.T) {
 				ID            string
 				Score         float64
 				Contributions []struct{ Value float64 }
+				Why           string
 				Memory        struct{ Content string }
 			}
-			Legs    []struct{ State string }
-			TraceID string
+			Legs []struct{ State string }
 		}
 		Waterfall []struct {
 			Name, Service string
@@ -59,7 +59,7 @@ func TestEndpoints(t *testing.T) {
 	for ; tries < 20 && !services["memory"]; tries++ {
 		resp, text := s.send(t.Context(), "POST", "/api/recall", question(s.queries[0].Text, ""), asJSON)
 		asked = parse[answered](t, text)
-		if resp.StatusCode != 200 || len(asked.Answer.Hits) == 0 || asked.Answer.Hits[0].ID != demo.ID("inc-err-conn-reset") || len(asked.Answer.Legs) != 3 {
+		if resp.StatusCode != 200 || len(asked.Answer.Hits) == 0 || asked.Answer.Hits[0].ID != demo.ID("inc-err-conn-reset") || asked.Answer.Hits[0].Why == "" || len(asked.Answer.Legs) != 3 {
 			t.Fatalf("%d: %.500s", resp.StatusCode, text)
 		}
 		services = map[string]bool{}
@@ -103,17 +103,16 @@ func TestEndpoints(t *testing.T) {
 	}](t, text); len(live) != 4 || live[1].Leg != "dense" || live[1].Searches != 21+tries || live[1].P50 <= 0 || live[1].P99 < live[1].P95 {
 		t.Errorf("live: %s", text)
 	}
-	_, text = s.send(t.Context(), "GET", "/api/index?namespace="+demo.Namespace, "", nil)
-	if index := parse[[]struct {
-		Leg              string
-		Indexed, Pending int64
-	}](t, text); len(index) != 3 || index[0].Indexed == 0 || index[0].Pending != 0 {
+	_, text = s.send(t.Context(), "GET", "/v1/indexes?namespace="+demo.Namespace, "", nil)
+	if index := parse[struct {
+		Legs []struct {
+			Leg    string
+			Status struct{ Indexed, Pending string }
+		}
+	}](t, text); len(index.Legs) != 3 || index.Legs[0].Status.Indexed == "0" || index.Legs[0].Status.Pending != "0" {
 		t.Errorf("index: %s", text)
 	}
-	if _, text = s.send(t.Context(), "GET", "/api/namespaces", "", nil); text != `["default","demo"]`+"\n" {
-		t.Errorf("namespaces: %s", text)
-	}
-	for path, want := range map[string]string{"/": "<title>Triskele", "/assets/page.js": "use strict", "/assets/page.css": ":root", "/assets/uplot/uPlot.iife.min.js": "uPlot", "/assets/uplot/LICENSE": "MIT"} {
+	for path, want := range map[string]string{"/": "<title>Triskele", "/assets/page.js": "use strict", "/assets/memories.js": "use strict", "/assets/page.css": ":root", "/assets/uplot/uPlot.iife.min.js": "uPlot", "/assets/uplot/LICENSE": "MIT"} {
 		resp, text := s.send(t.Context(), "GET", path, "", nil)
 		if resp.StatusCode != 200 || !strings.Contains(text, want) || !strings.HasPrefix(resp.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'; style-src 'self'") {
 			t.Errorf("%s: %d, %v", path, resp.StatusCode, resp.Header)
@@ -130,16 +129,19 @@ func TestRefusals(t *testing.T) {
 		code               int
 		says               string
 	}{
-		"a form of another site":  {"POST", "/api/recall", ok, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 400, "application/json"},
-		"another site":            {"POST", "/api/recall", ok, func(r *http.Request) { asJSON(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403, ""},
-		"a name that was rebound": {"GET", "/api/recalls", "", func(r *http.Request) { r.Host = "evil.example" }, 421, ""},
-		"no request":              {"POST", "/api/recall", "{", asJSON, 400, "not a RecallRequest"},
-		"an unknown field":        {"POST", "/api/recall", question("x", `, "nonsense": 1`), asJSON, 400, "not a RecallRequest"},
-		"one that is too long":    {"POST", "/api/recall", question(strings.Repeat("x", 70_000), ""), asJSON, 400, "too long"},
-		"what the gateway checks": {"POST", "/api/recall", question("x", `, "limit": 5000`), asJSON, 400, "limit"},
-		"an unknown namespace":    {"POST", "/api/recall", strings.Replace(ok, "demo", "nowhere", 1), asJSON, 400, "unknown"},
-		"an unknown recall":       {"GET", "/api/recalls/99", "", nil, 404, "no longer kept"},
-		"a page that is not":      {"GET", "/api/nothing", "", nil, 404, ""},
+		"a form of another site":    {"POST", "/api/recall", ok, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 400, "application/json"},
+		"another site's deletion":   {"DELETE", "/v1/memories/" + demo.ID("inc-err-conn-reset") + "?namespace=demo", "", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403, ""},
+		"a form as a memory":        {"POST", "/v1/memories", `{"namespace": "demo", "content": "x"}`, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 415, "application/json"},
+		"a memory that is too long": {"POST", "/v1/memories", `{"namespace": "demo", "content": "` + strings.Repeat("x", 65_537) + `"}`, asJSON, 400, "content"},
+		"another site":              {"POST", "/api/recall", ok, func(r *http.Request) { asJSON(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403, ""},
+		"a name that was rebound":   {"GET", "/api/recalls", "", func(r *http.Request) { r.Host = "evil.example" }, 421, ""},
+		"no request":                {"POST", "/api/recall", "{", asJSON, 400, "not a RecallRequest"},
+		"an unknown field":          {"POST", "/api/recall", question("x", `, "nonsense": 1`), asJSON, 400, "not a RecallRequest"},
+		"one that is too long":      {"POST", "/api/recall", question(strings.Repeat("x", 70_000), ""), asJSON, 400, "too long"},
+		"what the gateway checks":   {"POST", "/api/recall", question("x", `, "limit": 5000`), asJSON, 400, "limit"},
+		"an unknown namespace":      {"POST", "/api/recall", strings.Replace(ok, "demo", "nowhere", 1), asJSON, 400, "unknown"},
+		"an unknown recall":         {"GET", "/api/recalls/99", "", nil, 404, "no longer kept"},
+		"a page that is not":        {"GET", "/api/nothing", "", nil, 404, ""},
 	} {
 		resp, text := s.send(t.Context(), x.method, x.path, x.body, x.edit)
 		if resp.StatusCode != x.code || !strings.Contains(text, x.says) {
@@ -175,8 +177,8 @@ func TestWhoIsShownThePage(t *testing.T) {
 	}
 	const all = "triskele.recall triskele.read triskele.write triskele.admin"
 	open := []string{"/", "/assets/page.js", "/livez"}
-	asking := []string{"/api/recall", "/api/namespaces", "/api/index?namespace=demo"}            // calls to the gateway
-	remembered := []string{"/api/live", "/api/recalls", "/api/recalls/1", "/api/traces?limit=5"} // of all callers' recalls
+	asking := []string{"/api/recall", "/v1/namespaces", "/v1/indexes?namespace=demo", "/v1/memories?namespace=demo"} // calls to the gateway
+	remembered := []string{"/api/live", "/api/recalls", "/api/recalls/1", "/api/traces?limit=5"}                     // of all callers' recalls
 	for name, way := range map[string]struct {
 		door   auth.Listener
 		access auth.Access
@@ -227,6 +229,50 @@ func TestWhoIsShownThePage(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWritesNeedRights and leave a line in the audit log, as those of any caller.
+func TestWritesNeedRights(t *testing.T) {
+	dir := t.TempDir()
+	file, audit := filepath.Join(dir, "tokens.json"), filepath.Join(dir, "audit.jsonl")
+	secrets, ids := map[string]string{}, map[string]string{}
+	var kept []auth.Token
+	for name, scopes := range map[string][]auth.Scope{"reader": {auth.Recall, auth.Read}, "writer": {auth.Recall, auth.Read, auth.Write}} {
+		secret, entry, err := auth.NewToken(auth.Token{Namespaces: []string{"demo"}, Scopes: scopes}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets[name], ids[name], kept = secret, entry.ID, append(kept, entry)
+	}
+	if err := auth.WriteTokens(file, kept); err != nil {
+		t.Fatal(err)
+	}
+	s := startWith(t, auth.Listener{}, auth.Access{Tokens: file, Audit: audit})
+	write := func(who, namespace string) (int, string) {
+		resp, text := s.send(t.Context(), "POST", "/v1/memories", `{"namespace": "`+namespace+`", "content": "Tea at four, says quetzal."}`, func(r *http.Request) {
+			asJSON(r)
+			r.Header.Set("Authorization", "Bearer "+secrets[who])
+		})
+		return resp.StatusCode, text
+	}
+	for _, x := range []struct {
+		who, namespace string
+		want           int
+	}{{"reader", "demo", 403}, {"writer", "default", 403}, {"writer", "demo", 200}} {
+		if got, text := write(x.who, x.namespace); got != x.want {
+			t.Errorf("%s in %s: got %d %.200s, want %d", x.who, x.namespace, got, text, x.want)
+		}
+	}
+	log, err := os.ReadFile(audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(string(log), `"denied"`); got != 2 {
+		t.Errorf("got %d refusals in the audit log, want 2: %s", got, log)
+	}
+	if text := string(log); strings.Count(text, `"written"`) != 1 || !strings.Contains(text, ids["writer"]) || strings.Contains(text, "quetzal") {
+		t.Errorf("got %s, want one write by %s without its text", text, ids["writer"])
 	}
 }
 

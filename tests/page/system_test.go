@@ -45,7 +45,7 @@ func start(t *testing.T) *system { return startWith(t, auth.Listener{}, auth.Acc
 func startWith(t *testing.T, door auth.Listener, access auth.Access) *system {
 	t.Helper()
 	s := &system{ring: recent.New(), t: t}
-	process, err := telemetry.Start(t.Context())
+	process, err := telemetry.Start(t.Context(), telemetry.Scraped)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func startWith(t *testing.T, door auth.Listener, access auth.Access) *system {
 		}
 	})
 	var log bytes.Buffer
-	operators, err := admin.Listen(admin.Flags{Address: "127.0.0.1:0"}, http.NotFoundHandler(), slog.New(slog.NewTextHandler(&log, nil)))
+	operators, err := admin.Listen(admin.Flags{Address: "127.0.0.1:0"}, process.Metrics(), slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func startWith(t *testing.T, door auth.Listener, access auth.Access) *system {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() }) // nobody is served there
-	closePage, err := page.Open(operators.ServeMux, s.ring, outer, process.Service("fuser"), quiet, running.Serve)
+	closePage, err := page.Open(t.Context(), operators.ServeMux, s.ring, outer, process.Service("fuser"), quiet, running.Serve)
 	if err != nil {
 		t.Fatal(err)
 	}

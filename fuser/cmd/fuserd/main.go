@@ -104,7 +104,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	}
 	defer closeWeb()
 	if f.Admin.On() {
-		closePage, err := page.Open(operators.ServeMux, config.Recent, server, tel, log, serve)
+		closePage, err := page.Open(ctx, operators.ServeMux, config.Recent, server, tel, log, serve)
 		if err != nil {
 			return fmt.Errorf("page: %w", err)
 		}

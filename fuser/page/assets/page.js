@@ -22,7 +22,7 @@ async function ask(path, options = {}) {
   const response = await fetch(path, { ...options, headers: { ...options.headers, ...headers } });
   if (response.status === 401) token.parentElement.hidden = false;
   const body = await response.json();
-  if (!response.ok) throw Object.assign(new Error(body.error || response.statusText), { answered: true });
+  if (!response.ok) throw Object.assign(new Error(body.error || body.message || response.statusText), { answered: true });
   return body;
 }
 
@@ -83,10 +83,10 @@ byId("question").addEventListener("submit", async (event) => {
 
 function showAnswer(answer, rows) {
   const legs = answer.legs.map((leg) => leg.leg);
-  const sure = answer.scoreScale === "SCORE_SCALE_PROBABILITY";
+  const sure = answer.score_scale === "SCORE_SCALE_PROBABILITY";
   const top = sure ? 1 : Math.max(...answer.hits.map((hit) => hit.score), 1e-12);
   byId("answer").replaceChildren(
-    answer.degraded ? el("p", { class: "message" }, answer.degradedReason) : "",
+    answer.degraded ? el("p", { class: "message" }, answer.degraded_reason) : "",
     el("p", { class: "legend" },
       el("span", { class: "dim" }, `${answer.hits.length} ${answer.hits.length === 1 ? "hit" : "hits"} in ${ms(seconds(answer.spent))} of ${ms(seconds(answer.budget))}; ${sure ? "a bar is the probability that the memory is relevant, by what each leg speaks for" : "a bar is a score, by what each leg adds to it"}:`),
       ...legs.filter((leg, i) => legs.indexOf(leg) === i).map((leg) => el("span", {}, swatch(leg), leg))),
@@ -99,7 +99,7 @@ function showAnswer(answer, rows) {
         [swatch(leg.leg), leg.leg], stateOf(leg.state.replace("LEG_STATE_", "")), String(leg.returned),
         ms(seconds(leg.spent)), ms(seconds(leg.queued)), ms(seconds(leg.budget)), leg.reason || "",
       ])))),
-    el("h3", {}, `Waterfall of trace ${answer.traceId}`),
+    el("h3", {}, `Waterfall of trace ${answer.trace_id}`),
     waterfall(rows));
 }
 
@@ -114,7 +114,9 @@ function showHit(hit, top, fusion, sure) {
     el("div", {},
       title ? el("span", { class: "title" }, ...marked(memory.title, hit.matches && hit.matches.title)) : "",
       memory && memory.sensitive ? el("span", { class: "badge" }, "sensitive") : "",
-      memory ? el("p", {}, ...marked(memory.content, hit.matches && hit.matches.content)) : el("p", { class: "dim" }, hit.id)),
+      memory ? folded(memory.content, marked(memory.content, hit.matches && hit.matches.content)) : el("p", { class: "dim" }, hit.id),
+      hit.why ? el("p", { class: "why" }, "Here for: " + hit.why + ".") : "",
+      el("p", {}, linkTo(hit.namespace, hit.id, "Open this memory"))),
     el("div", { class: "side" }, sure ? relevance(hit.score) : `score ${hit.score.toFixed(5)}`,
       el("div", { class: "stack" }, ...contributions.filter((c) => c.value > 0).map((c) =>
         el("i", { title: `${c.leg} ${c.value.toFixed(5)}`, style: { width: 100 * share(c) + "%", background: colour(c.leg) } })))),
@@ -122,9 +124,23 @@ function showHit(hit, top, fusion, sure) {
       el("div", { class: "scroll" }, el("table", {}, ...table(
         [text("leg"), right("rank"), right("raw score"), right("weight"), right("formula"), right("adds")],
         [...contributions.map((c) => [
-          [swatch(c.leg), c.leg], c.rank ? String(c.rank) : "–", Number(c.rawScore).toPrecision(4), c.weight.toFixed(2), formula(c, hit, fusion), c.value.toFixed(5),
-        ]), ...(sure ? [["before any leg", "", "", "", "log-odds", hit.baseLogOdds.toFixed(5)]] : []), [sure ? "log-odds" : "sum", "", "", "", "", contributions.reduce((sum, c) => sum + c.value, sure ? hit.baseLogOdds : 0).toFixed(5)]]))),
-      el("p", { class: "dim" }, `${hit.id} · importance ${hit.importance.toFixed(2)} · created ${hit.createdAt.slice(0, 10)}`)));
+          [swatch(c.leg), c.leg], c.rank ? String(c.rank) : "–", Number(c.raw_score).toPrecision(4), c.weight.toFixed(2), formula(c, hit, fusion), c.value.toFixed(5),
+        ]), ...(sure ? [["before any leg", "", "", "", "log-odds", hit.base_log_odds.toFixed(5)]] : []), [sure ? "log-odds" : "sum", "", "", "", "", contributions.reduce((sum, c) => sum + c.value, sure ? hit.base_log_odds : 0).toFixed(5)]]))),
+      el("p", { class: "dim" }, `${hit.id} · importance ${hit.importance.toFixed(2)} · created ${hit.created_at.slice(0, 10)}`)));
+}
+
+// folded is a text that shows its first lines if it is long, with a button for the rest. Readers of the screen get all of it.
+function folded(content, nodes) {
+  const body = el("p", {}, ...nodes);
+  if (content.length <= 600 && content.split("\n").length <= 8) return body;
+  body.classList.add("fold");
+  const button = el("button", { type: "button", class: "more", "aria-expanded": "false" }, "Show all of it");
+  button.addEventListener("click", () => {
+    const open = body.classList.toggle("fold") === false;
+    button.setAttribute("aria-expanded", String(open));
+    button.textContent = open ? "Show less" : "Show all of it";
+  });
+  return el("div", {}, body, button);
 }
 
 // relevance says how likely a memory answers. The bounds are those of the command line.
@@ -135,9 +151,9 @@ function relevance(probability) {
 
 function formula(c, hit, fusion) {
   if (fusion.method === "FUSION_METHOD_CALIBRATED") return "log-odds";
-  const factor = `× ${hit.prior.toFixed(3)}` + (hit.entityBoost > 1 ? ` × ${hit.entityBoost.toFixed(2)}` : "");
+  const factor = `× ${hit.prior.toFixed(3)}` + (hit.entity_boost > 1 ? ` × ${hit.entity_boost.toFixed(2)}` : "");
   const weight = Number(c.weight.toFixed(2));
-  return fusion.method === "FUSION_METHOD_RRF" ? `${weight} / (${fusion.k} + ${c.rank}) ${factor}` : `${weight} × ${c.normalizedScore.toFixed(4)} ${factor}`;
+  return fusion.method === "FUSION_METHOD_RRF" ? `${weight} / (${fusion.k} + ${c.rank}) ${factor}` : `${weight} × ${c.normalized_score.toFixed(4)} ${factor}`;
 }
 
 // marked is a text with the query's words marked. The ranges count bytes of UTF-8.
@@ -173,9 +189,6 @@ function waterfall(rows) {
 
 // --- Legs ----------------------------------------------------------------------------------------------------------------
 
-let plot = null;
-let plotted = "";
-
 function showLive(unsorted) {
   const legs = unsorted.toSorted((a, b) => (a.leg !== "") - (b.leg !== "") || place(a.leg) - place(b.leg));
   byId("live").replaceChildren(...table(
@@ -190,48 +203,67 @@ function showLive(unsorted) {
         el("span", { class: "states" }, ...Object.entries(states).filter(([, n]) => n > 0).map(([state, n]) => el("span", {}, stateOf(state), " " + n))),
       ];
     })));
-  draw(legs.filter((l) => l.leg !== ""));
+  draw(legs);
 }
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-// draw plots the legs' p95 over time, and their mean budget.
+// What is plotted of a step: see view.go.
+const charts = [
+  { title: "Time", unit: (v) => ms(v), log: true, columns: [["p50", 1, "--c0"], ["p95", 2, "--c1"], ["p99", 3, "--c3"], ["budget", 4, "--dim"]] },
+  { title: "A second", unit: (v) => v.toFixed(1) + " /s", columns: [["recalls or searches a second", 5, "--c2"]] },
+  { title: "Degraded", unit: (v) => v.toFixed(1) + " %", columns: [["share that lacks something", 6, "--c4"]] },
+];
+let plots = [];
+let plotted = "";
+const which = byId("which");
+which.addEventListener("change", refresh);
+
+// draw plots the last hour of a leg, or of recalls as a whole.
 function draw(legs) {
-  const times = [...new Set(legs.flatMap((l) => l.series.map((p) => p[0])))].sort((a, b) => a - b);
+  if (legs.length && [...which.options].map((o) => o.value).join(" ") !== legs.map((l) => l.leg).join(" ")) {
+    const chosen = which.value;
+    which.replaceChildren(...legs.map((l) => el("option", { value: l.leg }, l.leg || "whole recall")));
+    which.value = legs.some((l) => l.leg === chosen) ? chosen : "";
+  }
+  const leg = legs.find((l) => l.leg === which.value);
   const box = byId("chart");
-  if (times.length < 2) {
-    box.replaceChildren(el("p", { class: "dim" }, "A chart follows when there have been recalls for 20 seconds."));
-    plot = null;
+  if (!leg || leg.series.length < 2) {
+    box.replaceChildren(el("p", { class: "dim" }, "Charts follow when there have been recalls for 20 seconds."));
+    plots = [];
     return;
   }
-  const column = (l, i) => {
-    const known = new Map(l.series.map((p) => [p[0], p[i]]));
-    return times.map((t) => known.get(t) || null);
-  };
-  const data = [times, ...legs.map((l) => column(l, 2)), legs.length ? times.map((_, i) => Math.max(...legs.map((l) => column(l, 4)[i] || 0)) || null) : []];
-  const shape = legs.map((l) => l.leg).join(" ") + dark.matches;
-  if (plot && plotted === shape) {
-    plot.setData(data);
+  const first = leg.series[0][0], steps = (leg.series.at(-1)[0] - first) / 10 + 1;
+  const times = Array.from({ length: steps }, (_, i) => first + 10 * i);
+  const known = new Map(leg.series.map((p) => [p[0], p]));
+  const at = (t, i) => (known.has(t) ? known.get(t)[i] : i === 5 ? 0 : null); // a step without searches has only a rate
+  const data = (chart) => [times, ...chart.columns.map(([, i]) => times.map((t) => at(t, i)))];
+  const shape = leg.leg + " " + dark.matches;
+  if (plots.length && plotted === shape) {
+    plots.forEach((plot, i) => plot.setData(data(charts[i])));
     return;
   }
   plotted = shape;
   const axis = { stroke: css("--dim"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line"), width: 1 } };
-  const resolve = (leg) => css(colour(leg).slice(4, -1));
-  const value = (_, v) => (v == null ? "–" : ms(v));
+  const points = { show: times.length < 40, size: 5 };
   box.replaceChildren();
-  plot = new uPlot({
-    width: box.clientWidth, height: 240, cursor: { y: false },
-    scales: { y: { distr: 3 } },
-    axes: [axis, { ...axis, size: 70, values: (_, ticks) => ticks.map((v) => (v == null ? "" : v >= 1 ? v + " ms" : v.toPrecision(1) + " ms")) }],
-    series: [
-      {},
-      ...legs.map((l) => ({ label: l.leg + " p95", stroke: resolve(l.leg), width: 2, spanGaps: true, value, points: { show: times.length < 40, size: 5 } })),
-      { label: "budget", stroke: css("--dim"), dash: [6, 4], width: 1.5, spanGaps: true, value, points: { show: false } },
-    ],
-  }, data, box);
+  plots = charts.map((chart) => {
+    const of = leg.leg || "whole recall";
+    const figure = el("figure", { role: "img", "aria-label": `${chart.title} of ${of}, last hour: ${chart.columns.map(([name, i]) => `${name} now ${chart.unit(leg.series.at(-1)[i])}`).join(", ")}` });
+    box.append(figure);
+    return new uPlot({
+      title: `${chart.title}, ${of}`, width: figure.clientWidth, height: chart.log ? 240 : 150, cursor: { y: false, sync: { key: "hour" } },
+      scales: { y: chart.log ? { distr: 3 } : { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
+      axes: [axis, { ...axis, size: 70, values: (_, ticks) => ticks.map((v) => (v == null ? "" : chart.unit(v))) }],
+      series: [{}, ...chart.columns.map(([label, , tint]) => ({
+        label, stroke: css(tint), width: label === "budget" ? 1.5 : 2, dash: label === "budget" ? [6, 4] : undefined, spanGaps: true,
+        value: (_, v) => (v == null ? "–" : chart.unit(v)), points: label === "budget" ? { show: false } : points,
+      }))],
+    }, data(chart), figure);
+  });
 }
-addEventListener("resize", () => plot && plot.setSize({ width: byId("chart").clientWidth, height: 240 }));
+addEventListener("resize", () => plots.forEach((plot) => plot.setSize({ width: plot.root.parentElement.clientWidth, height: plot.height })));
 
 // --- Recent --------------------------------------------------------------------------------------------------------------
 
@@ -298,18 +330,32 @@ function showRecall(recall) {
 
 // --- Indexes -------------------------------------------------------------------------------------------------------------
 
+let legNames = usual; // of this gateway
+
 async function refreshIndexes() {
-  const namespaces = await ask("api/namespaces");
-  byId("namespaces").replaceChildren(...namespaces.map((name) => el("option", { value: name })));
-  const shown = namespaces.slice(0, 12);
-  const answers = await Promise.all(shown.map((name) => ask("api/index?namespace=" + encodeURIComponent(name))));
-  const rows = answers.flatMap((legs, i) => legs.map((leg, j) => [
-    j === 0 ? shown[i] : "", [swatch(leg.leg), leg.leg], String(leg.indexed),
-    leg.pending ? el("span", { class: "state warn" }, String(leg.pending)) : "0", leg.pending ? ms(leg.lag) : "–",
-    leg.dead ? el("span", { class: "state bad" }, String(leg.dead)) : "0", String(leg.excluded), leg.error ? el("span", { class: "state bad" }, leg.error) : leg.model,
-  ]));
+  const { namespaces } = await ask("v1/namespaces?page_size=1000");
+  byId("namespaces").replaceChildren(...namespaces.map((one) => el("option", { value: one.namespace })));
+  const shown = namespaces.slice(0, 12).map((one) => one.namespace);
+  const answers = await Promise.all(shown.map((name) => ask("v1/indexes?namespace=" + encodeURIComponent(name))));
+  const count = (n, kind) => (Number(n) ? el("span", { class: "state " + kind }, n) : "0");
+  const rows = answers.flatMap(({ legs }, i) => legs.map((leg, j) => {
+    const status = leg.status || {};
+    return [
+      j === 0 ? shown[i] : "", [swatch(leg.leg), leg.leg], status.indexed || "–", count(status.pending, "warn"), Number(status.pending) ? ms(seconds(status.lag)) : "–",
+      count(status.dead, "bad"), status.excluded || "–", leg.error ? el("span", { class: "state bad" }, leg.error) : status.model,
+    ];
+  }));
+  if (answers.length) legNames = answers[0].legs.map((leg) => leg.leg);
   byId("index").replaceChildren(...table(
     [text("namespace"), text("leg"), right("indexed"), right("pending"), right("oldest waits"), right("given up"), right("sensitive, left out"), text("made with")], rows));
+  byId("memory").textContent = inMemory(await (await fetch("metrics")).text());
+}
+
+// inMemory says how much of the namespaces this process keeps in memory, by its metrics.
+function inMemory(metrics) {
+  const sum = (name) => [...metrics.matchAll(new RegExp(`^${name}(?:{.*})? (\\S+)`, "gm"))].reduce((total, [, value]) => total + Number(value), 0);
+  const namespaces = sum("triskele_replica_namespaces");
+  return namespaces ? `This process keeps ${namespaces} ${namespaces === 1 ? "namespace" : "namespaces"} in memory, in ${(sum("triskele_replica_memory_bytes") / 2 ** 20).toFixed(1)} MiB.` : "";
 }
 
 // --- Keeping up ----------------------------------------------------------------------------------------------------------
@@ -331,6 +377,6 @@ function every(interval, run) {
   };
   again();
 }
-every(2000, refresh);
+every(3000, refresh);
 every(5000, refreshIndexes);
 dark.addEventListener("change", refresh);

@@ -12,7 +12,7 @@ import (
 const (
 	// Step is the resolution of the history.
 	Step  = 10 * time.Second
-	steps = 90 // kept, a quarter of an hour
+	steps = 360 // kept, an hour
 	// bins of a histogram. Each is 2^(1/8) times as wide as the one below, so percentiles are off by 5 % at most.
 	bins      = 168
 	shortest  = 50 * time.Microsecond
@@ -46,6 +46,7 @@ type Live struct {
 type Point struct {
 	Start                 time.Time
 	Searches              int
+	Lacking               int // of them that gave nothing, or less than all
 	P50, P95, P99, Budget time.Duration
 }
 
@@ -83,8 +84,8 @@ func (g *Ring) observe(r *Recall) {
 	}
 }
 
-// Live returns each leg's statistics over the last steps until now, by name, Whole first.
-func (g *Ring) Live(now time.Time, last int) []Live {
+// Live returns each leg's statistics over the hour until now, by name, Whole first.
+func (g *Ring) Live(now time.Time) []Live {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	newest := now.UnixNano() / int64(Step)
@@ -92,7 +93,7 @@ func (g *Ring) Live(now time.Time, last int) []Live {
 	for _, leg := range slices.Sorted(maps.Keys(g.history)) {
 		live := Live{Leg: leg, States: map[triskelev1.LegState]int{}}
 		var sum [bins]uint32
-		for number := newest - int64(min(last, steps)) + 1; number <= newest; number++ {
+		for number := newest - steps + 1; number <= newest; number++ {
 			s := &g.history[leg].steps[number%steps]
 			if s.number != number {
 				continue
@@ -106,7 +107,7 @@ func (g *Ring) Live(now time.Time, last int) []Live {
 			live.Budget += s.budget
 			if n := searches(&s.counts); n > 0 {
 				live.Series = append(live.Series, Point{
-					time.Unix(0, number*int64(Step)).UTC(), n, percentile(&s.counts, 50), percentile(&s.counts, 95), percentile(&s.counts, 99), s.budget / time.Duration(n),
+					time.Unix(0, number*int64(Step)).UTC(), n, s.lacking(), percentile(&s.counts, 50), percentile(&s.counts, 95), percentile(&s.counts, 99), s.budget / time.Duration(n),
 				})
 			}
 		}
@@ -117,6 +118,11 @@ func (g *Ring) Live(now time.Time, last int) []Live {
 		out = append(out, live)
 	}
 	return out
+}
+
+// lacking counts the searches that ended without all that they were asked for.
+func (s *step) lacking() int {
+	return s.states[triskelev1.LegState_LEG_STATE_TRUNCATED] + s.states[triskelev1.LegState_LEG_STATE_TIMED_OUT] + s.states[triskelev1.LegState_LEG_STATE_FAILED]
 }
 
 func bin(d time.Duration) int {

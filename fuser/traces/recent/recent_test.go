@@ -87,12 +87,14 @@ func TestLive(t *testing.T) {
 		if i == 0 {
 			r.Legs[0].State = triskelev1.LegState_LEG_STATE_SKIPPED
 		}
+		if i == 1 {
+			r.Legs[0].State = triskelev1.LegState_LEG_STATE_TIMED_OUT
+		}
 		ring.Add(r)
 	}
 	old := recalled(time.Millisecond)
-	old.Start = origin.Add(-10 * time.Minute)
-	ring.Add(old)
-	live := ring.Live(origin, 6)
+	old.Start = origin.Add(-50 * time.Minute)
+	live := ring.Live(origin)
 	if len(live) != 2 || live[0].Leg != recent.Whole || live[1].Leg != "dense" {
 		t.Fatalf("%+v", live)
 	}
@@ -107,13 +109,14 @@ func TestLive(t *testing.T) {
 			t.Errorf("%s is %v, want about %v", x.what, x.got, x.want)
 		}
 	}
-	if live[1].Searches != 99 || live[1].States[triskelev1.LegState_LEG_STATE_SKIPPED] != 1 || len(live[1].Series) != 1 {
+	if live[1].Searches != 99 || live[1].States[triskelev1.LegState_LEG_STATE_SKIPPED] != 1 || len(live[1].Series) != 1 || live[1].Series[0].Lacking != 1 {
 		t.Errorf("dense %+v", live[1])
 	}
-	if all := ring.Live(origin, 1000); all[0].Searches != 101 || len(all[0].Series) != 2 {
+	ring.Add(old)
+	if all := ring.Live(origin); all[0].Searches != 101 || len(all[0].Series) != 2 {
 		t.Errorf("all the time: %+v", all[0])
 	}
-	if none := ring.Live(origin.Add(time.Hour), 6); none[0].Searches != 0 || none[0].P95 != 0 {
+	if none := ring.Live(origin.Add(time.Hour + 10*time.Minute)); none[0].Searches != 0 || none[0].P95 != 0 {
 		t.Errorf("an hour later: %+v", none[0])
 	}
 }
@@ -133,7 +136,7 @@ func TestRingIsSafe(t *testing.T) {
 						t.Errorf("recall %d: got no span in its trace, want some", r.ID)
 					}
 				}
-				ring.Live(origin, 6)
+				ring.Live(origin)
 			}
 		})
 	}
@@ -147,7 +150,7 @@ func TestRingIsSafe(t *testing.T) {
 			t.Fatalf("got recall %d at %d, want %d", r.ID, i, want)
 		}
 	}
-	if live := ring.Live(origin, 6); live[0].Searches != writers*each {
+	if live := ring.Live(origin); live[0].Searches != writers*each {
 		t.Errorf("got %d recalls in the figures, want %d", live[0].Searches, writers*each)
 	}
 }

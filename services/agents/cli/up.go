@@ -120,7 +120,7 @@ func (c *upCmd) Run(ctx context.Context, env *Env) (err error) {
 	}
 	defer closeWeb()
 	if c.Admin.On() {
-		closePage, err := page.Open(operators.ServeMux, config.Recent, server, process.Service("fuser"), log, system.Serve)
+		closePage, err := page.Open(ctx, operators.ServeMux, config.Recent, server, process.Service("fuser"), log, system.Serve)
 		if err != nil {
 			return fmt.Errorf("page: %w", err)
 		}
