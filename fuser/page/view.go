@@ -79,7 +79,8 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func stateName(s triskelev1.LegState) string { return strings.TrimPrefix(s.String(), "LEG_STATE_") }
 
-type legLive struct {
+// Live is how a leg did in the last hour, as GET /api/live returns it. Times are in milliseconds.
+type Live struct {
 	Leg      string         `json:"leg"` // "" for recalls as a whole
 	Searches int            `json:"searches"`
 	P50      float64        `json:"p50"`
@@ -87,13 +88,15 @@ type legLive struct {
 	P99      float64        `json:"p99"`
 	Budget   float64        `json:"budget"`
 	States   map[string]int `json:"states"`
-	Series   [][7]float64   `json:"series"` // seconds since 1970, p50, p95, p99, budget, searches a second, percent of them that lack something
+	// Series has a point for each ten seconds with searches: seconds since 1970, p50, p95, p99, budget, searches a second, and
+	// the percentage of them that lacked something.
+	Series [][7]float64 `json:"series"`
 }
 
-func liveView(all []recent.Live) []legLive {
-	views := []legLive{}
+func liveView(all []recent.Live) []Live {
+	views := []Live{}
 	for _, l := range all {
-		view := legLive{Leg: l.Leg, Searches: l.Searches, P50: ms(l.P50), P95: ms(l.P95), P99: ms(l.P99), Budget: ms(l.Budget), States: map[string]int{}, Series: [][7]float64{}}
+		view := Live{Leg: l.Leg, Searches: l.Searches, P50: ms(l.P50), P95: ms(l.P95), P99: ms(l.P99), Budget: ms(l.Budget), States: map[string]int{}, Series: [][7]float64{}}
 		for state, n := range l.States {
 			view.States[stateName(state)] = n
 		}
@@ -107,7 +110,8 @@ func liveView(all []recent.Live) []legLive {
 	return views
 }
 
-type recallView struct {
+// Recall is a recent recall, as GET /api/recalls returns it. Times are in milliseconds.
+type Recall struct {
 	ID         uint64    `json:"id"`
 	TraceID    string    `json:"trace_id"`
 	Start      time.Time `json:"start"`
@@ -118,10 +122,11 @@ type recallView struct {
 	Failed     string    `json:"failed"`
 	Remembered bool      `json:"remembered"`
 	Recorded   bool      `json:"recorded"` // with spans, not only an outline
-	Legs       []legView `json:"legs"`
+	Legs       []Leg     `json:"legs"`
 }
 
-type legView struct {
+// Leg is a leg's part in a recall.
+type Leg struct {
 	Leg    string  `json:"leg"`
 	State  string  `json:"state"`
 	Reason string  `json:"reason"`
@@ -131,13 +136,13 @@ type legView struct {
 	Hits   int     `json:"hits"`
 }
 
-func viewOf(r *recent.Recall) recallView {
-	view := recallView{
+func viewOf(r *recent.Recall) Recall {
+	view := Recall{
 		ID: r.ID, TraceID: r.TraceID, Start: r.Start.UTC(), Took: ms(r.Took), Budget: ms(r.Budget), Hits: r.Hits, Degraded: r.Degraded,
-		Failed: r.Failed, Remembered: r.Remembered, Recorded: len(r.Spans) > 0, Legs: []legView{},
+		Failed: r.Failed, Remembered: r.Remembered, Recorded: len(r.Spans) > 0, Legs: []Leg{},
 	}
 	for _, l := range r.Legs {
-		view.Legs = append(view.Legs, legView{l.Name, stateName(l.State), l.Reason, ms(l.Spent), ms(l.Budget), ms(l.Queued), l.Hits})
+		view.Legs = append(view.Legs, Leg{l.Name, stateName(l.State), l.Reason, ms(l.Spent), ms(l.Budget), ms(l.Queued), l.Hits})
 	}
 	return view
 }
