@@ -93,7 +93,7 @@ CHROMIUM ?= $(shell command -v chromium chromium-browser google-chrome | head -n
 .PHONY: test-page
 test-page: ## Use the gateway's page in a headless Chromium and write its pictures into docs/page; call the gateway from a page and by grpcurl
 	@test -n "$(CHROMIUM)" || { echo "make test-page needs Chromium, of Debian's package chromium for instance" >&2; exit 2; }
-	go test -count=1 -v -tags browser -run '^TestPageInABrowser$$|^TestCallers$$' ./tests/page -pictures "$(CURDIR)/docs/page"
+	go test -count=1 -v -tags browser -run '^TestPageInABrowser$$|^TestCallers$$|^TestTypeScriptInABrowser$$' ./tests/page -pictures "$(CURDIR)/docs/page"
 
 .PHONY: docs
 docs: ## Write the documentation as HTML into out/docs, to be read without a server
