@@ -90,10 +90,11 @@ test-faults: ## Do every fault to every part and recall FAULT_RECALLS times mean
 	cd tests && ./postgres.sh run go test -count=1 -v -timeout 1h -run '^TestFaultMatrix$$' ./e2e -faults.recalls $(FAULT_RECALLS) -faults.report "$(CURDIR)/docs/faults.md"
 
 CHROMIUM ?= $(shell command -v chromium chromium-browser google-chrome | head -n 1)
+PICTURES ?= $(CURDIR)/docs/page
 .PHONY: test-page
-test-page: ## Use the gateway's page in a headless Chromium and write its pictures into docs/page; call the gateway from a page and by grpcurl
+test-page: ## Use the gateway's page in a headless Chromium and write its pictures into docs/page; call the gateway from a page, by the TypeScript client and by grpcurl (Chromium, npm)
 	@test -n "$(CHROMIUM)" || { echo "make test-page needs Chromium, of Debian's package chromium for instance" >&2; exit 2; }
-	go test -count=1 -v -tags browser -run '^TestPageInABrowser$$|^TestCallers$$|^TestTypeScriptInABrowser$$' ./tests/page -pictures "$(CURDIR)/docs/page"
+	go test -count=1 -v -tags browser -run 'InABrowser|^TestCallers$$|^TestFirstList$$' ./tests/page -pictures "$(PICTURES)"
 
 .PHONY: docs
 docs: ## Write the documentation as HTML into out/docs, to be read without a server

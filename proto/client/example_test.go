@@ -56,6 +56,35 @@ func ExampleClient_Recall() {
 	// Output: 1 Deploys are frozen from Thursday noon.
 }
 
+// An agent recalls before each turn and remembers after it. A chat model would take the place of the last function.
+func Example_agent() {
+	c, stop := clienttest.Start(&triskelev1.Memory{Namespace: "team", Content: "Deploys are frozen from Thursday noon."})
+	defer stop()
+
+	turn := func(ctx context.Context, prompt string, model func(known []string, prompt string) string) (string, error) {
+		recalling, cancel := context.WithTimeout(ctx, 500*time.Millisecond) // the budget
+		defer cancel()
+		var known []string // stays empty without a gateway: better an answer without memories than none
+		if resp, err := c.Recall(recalling, "team", prompt); err == nil {
+			for _, hit := range resp.GetHits() {
+				known = append(known, hit.GetMemory().GetContent())
+			}
+		}
+		answer := model(known, prompt)
+		_, err := c.Remember(ctx, &triskelev1.Memory{Namespace: "team", Content: prompt, Source: "agent"})
+		return answer, err
+	}
+
+	answer, err := turn(context.Background(), "Are deploys frozen on Friday?", func(known []string, _ string) string {
+		return "As far as I know: " + known[0]
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(answer)
+	// Output: As far as I know: Deploys are frozen from Thursday noon.
+}
+
 // With an idempotency key a call can be repeated.
 func ExampleClient_Remember() {
 	c, stop := clienttest.Start()

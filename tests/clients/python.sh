@@ -22,6 +22,7 @@ awk -v a="$start" -v b="$installed" -v c="$EPOCHREALTIME" 'BEGIN { printf "pip i
 
 step "tests"
 "$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-compile "$wheel[langchain,langgraph,llamaindex,otel]" --requirement "$package/tests/requirements.txt"
+cp tests/clients/agent.py tests/clients/move.py "$work/package/tests/"
 cd "$work/package"
 "$work/venv/bin/mypy"
 rm -r src  # the wheel is tested, not these files

@@ -29,5 +29,7 @@ awk -v a="$start" -v b="$installed" -v c="$compiled" -v d="$EPOCHREALTIME" \
 step "tests"
 version() { node -p "require('$work/package/package.json').devDependencies['$1']"; }
 npm install "ai@$(version ai)" "zod@$(version zod)" "@opentelemetry/api@$(version @opentelemetry/api)"
-cp "$work"/package/tests/*.test.mjs .
+cp "$work"/package/tests/*.test.mjs "$root"/tests/clients/agent.{ts,test.mjs} .
+"$work/package/node_modules/.bin/tsc" --module nodenext --target es2022 --strict --skipLibCheck \
+  --typeRoots "$work/package/node_modules/@types" --types node agent.ts
 node --test --test-timeout 60000 ./*.test.mjs
