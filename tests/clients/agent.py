@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from triskele import Client, TriskeleError
+from triskele import Client, Error
 
 
 class State(MessagesState):
@@ -20,7 +20,7 @@ def agent(client: Client, namespace: str, model: Callable[[Sequence[AnyMessage]]
     def recall(state: State) -> dict[str, str]:
         try:
             answer = client.recall(namespace, state["messages"][-1].text, limit=5, timeout=0.5)
-        except TriskeleError:
+        except Error:
             return {"known": ""}  # the agent answers without its memory rather than not at all
         return {"known": "\n".join(hit.memory.content for hit in answer.hits)}
 
