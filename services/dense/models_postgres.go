@@ -1,9 +1,12 @@
 package dense
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -14,6 +17,7 @@ import (
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 // postgresModels is the catalog in dense.models. Services only start, read a state and put vectors. The other methods
@@ -38,14 +42,14 @@ func scanModel(row interface{ Scan(...any) error }, more ...any) (info ModelInfo
 }
 
 // change runs fn in a transaction that locks models and their vectors.
-func (p postgresModels) change(ctx context.Context, fn func(pgx.Tx) error) error {
+func (p postgresModels) change(ctx context.Context, fn func(pgx.Tx, postgres.Changes) error) error {
 	var err error
 	for range maxModelAttempts {
-		err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		err = postgres.Write(ctx, p.pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
 			if _, err := tx.Exec(ctx, `LOCK TABLE dense.models IN EXCLUSIVE MODE`); err != nil {
 				return err
 			}
-			return fn(tx)
+			return fn(tx, changes)
 		})
 		if !postgres.IsRetryable(err) {
 			return err
@@ -85,6 +89,10 @@ func (postgresModels) register(ctx context.Context, tx pgx.Tx, m embed.Model, st
 		INSERT INTO dense.models (provider, name, dimensions, document_prefix, query_prefix, local, status) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (provider, name, dimensions, document_prefix, query_prefix) DO UPDATE SET status = excluded.status, local = excluded.local
 		RETURNING id`, m.Provider, m.Name, m.Dimensions, m.DocumentPrefix, m.QueryPrefix, m.Local, status).Scan(&id)
+	if err != nil {
+		return 0, err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO dense.model_rows (model_id, local) VALUES ($1, $2) ON CONFLICT DO NOTHING`, id, m.Local)
 	return id, err
 }
 
@@ -98,7 +106,7 @@ func (p postgresModels) start(ctx context.Context, reads *pgxpool.Pool, configur
 	if ok && sameSpace(active.Model, configured) && active.Model.Local == configured.Local {
 		return active.ID, nil
 	}
-	err = p.change(ctx, func(tx pgx.Tx) error {
+	err = p.change(ctx, func(tx pgx.Tx, _ postgres.Changes) error {
 		active, ok, err := p.withStatus(ctx, tx, Active) // again under the lock, for concurrent starts
 		if err != nil {
 			return err
@@ -163,7 +171,7 @@ func (postgresModels) stateIn(ctx context.Context, q postgresQuerier, model int6
 }
 
 func (p postgresModels) put(ctx context.Context, model int64, embeddings []embedding, status Status) error {
-	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+	return postgres.Write(ctx, p.pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
 		state, err := p.stateIn(ctx, tx, model, "FOR SHARE OF m")
 		if err != nil {
 			return err
@@ -171,52 +179,70 @@ func (p postgresModels) put(ctx context.Context, model int64, embeddings []embed
 		if state.status != status {
 			return &statusError{state.status}
 		}
+		some, none := map[string]*columns{}, map[string]*columns{} // by namespace
+		for _, e := range embeddings {
+			into := some
+			if e.vector == nil {
+				into = none
+			}
+			if e.sensitive && !state.sensitive {
+				continue
+			}
+			if into[e.namespace] == nil {
+				into[e.namespace] = &columns{}
+			}
+			into[e.namespace].add(e)
+		}
 		batch := &pgx.Batch{}
 		postgres.SetNamespace(batch, postgres.AllNamespaces)
-		var some, none columns
-		for _, e := range embeddings {
-			switch {
-			case e.sensitive && !state.sensitive:
-			case e.vector == nil:
-				none.add(e)
-			default:
-				some.add(e)
-			}
+		queue := func(namespace, statement string, args ...any) {
+			batch.Queue(statement, append([]any{model, namespace}, args...)...).Query(func(rows pgx.Rows) error { return addVectors(changes, rows) })
 		}
-		if len(none.ids) > 0 {
-			batch.Queue(`
-				DELETE FROM dense.vectors v USING unnest($2::text[], $3::uuid[], $4::bigint[]) e (namespace, id, revision)
-				WHERE v.namespace = e.namespace AND v.memory_id = e.id AND v.model_id = $1 AND v.revision <= e.revision`,
-				model, none.namespaces, none.ids, none.revisions)
+		for _, namespace := range slices.Sorted(maps.Keys(none)) {
+			queue(namespace, `
+				DELETE FROM dense.vectors v USING unnest($3::uuid[], $4::bigint[]) e (id, revision)
+				WHERE v.namespace = $2 AND v.memory_id = e.id AND v.model_id = $1 AND v.revision <= e.revision RETURNING v.namespace, v.memory_id`,
+				none[namespace].ids, none[namespace].revisions)
 		}
-		if len(some.ids) > 0 {
+		for _, namespace := range slices.Sorted(maps.Keys(some)) {
 			// The lock waits for a concurrent delete or change of sensitivity, and then selects nothing. A newer revision with
 			// changed text is still queued and will replace this vector.
-			batch.Queue(`
+			c := some[namespace]
+			queue(namespace, `
 				INSERT INTO dense.vectors AS v (namespace, memory_id, model_id, sensitive, revision, embedding)
 				SELECT m.namespace, m.id, $1::integer, m.sensitive, e.revision, e.embedding
-				FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::boolean[], $6::halfvec[]) e (namespace, id, revision, sensitive, embedding)
-				JOIN memory.memories m ON m.namespace = e.namespace AND m.id = e.id AND m.sensitive = e.sensitive
-				ORDER BY m.namespace, m.id FOR KEY SHARE OF m
+				FROM unnest($3::uuid[], $4::bigint[], $5::boolean[], $6::halfvec[]) e (id, revision, sensitive, embedding)
+				JOIN memory.memories m ON m.id = e.id AND m.sensitive = e.sensitive
+				WHERE m.namespace = $2 ORDER BY m.id FOR KEY SHARE OF m
 				ON CONFLICT (namespace, memory_id, model_id) DO UPDATE SET revision = excluded.revision, embedding = excluded.embedding
-				WHERE v.revision <= excluded.revision`,
-				model, some.namespaces, some.ids, some.revisions, some.sensitive, some.vectors)
+				WHERE v.revision <= excluded.revision RETURNING v.namespace, v.memory_id`,
+				c.ids, c.revisions, c.sensitive, c.vectors)
 		}
 		return tx.SendBatch(ctx, batch).Close()
 	})
 }
 
-// columns are embeddings as arrays.
+// addVectors adds changed vectors, as rows of namespace and memory.
+func addVectors(changes postgres.Changes, rows pgx.Rows) error {
+	var namespace string
+	var id uuid.UUID
+	_, err := pgx.ForEachRow(rows, []any{&namespace, &id}, func() error {
+		changes.Add(namespace, string(replica.Vectors), id)
+		return nil
+	})
+	return err
+}
+
+// columns are embeddings of one namespace as arrays.
 type columns struct {
-	namespaces []string
-	ids        []uuid.UUID
-	revisions  []int64
-	sensitive  []bool
-	vectors    []pgvector.HalfVector
+	ids       []uuid.UUID
+	revisions []int64
+	sensitive []bool
+	vectors   []pgvector.HalfVector
 }
 
 func (c *columns) add(e embedding) {
-	c.namespaces, c.ids, c.revisions = append(c.namespaces, e.namespace), append(c.ids, e.id), append(c.revisions, e.revision)
+	c.ids, c.revisions = append(c.ids, e.id), append(c.revisions, e.revision)
 	c.sensitive, c.vectors = append(c.sensitive, e.sensitive), append(c.vectors, pgvector.NewHalfVector(e.vector))
 }
 
@@ -239,7 +265,7 @@ func (p postgresModels) alone(ctx context.Context, fn func() error) error {
 }
 
 func (p postgresModels) build(ctx context.Context, model embed.Model) (id int64, status Status, err error) {
-	err = p.change(ctx, func(tx pgx.Tx) error {
+	err = p.change(ctx, func(tx pgx.Tx, _ postgres.Changes) error {
 		active, isActive, err := p.withStatus(ctx, tx, Active)
 		if err != nil {
 			return err
@@ -363,7 +389,7 @@ func (p postgresModels) parts(ctx context.Context, model int64) ([]partition, er
 }
 
 func (p postgresModels) activate(ctx context.Context, model int64) (queued int64, err error) {
-	err = p.change(ctx, func(tx pgx.Tx) error {
+	err = p.change(ctx, func(tx pgx.Tx, changes postgres.Changes) error {
 		state, err := p.stateIn(ctx, tx, model, "")
 		if err != nil {
 			return err
@@ -378,7 +404,7 @@ func (p postgresModels) activate(ctx context.Context, model int64) (queued int64
 			return err
 		}
 		if !state.sensitive {
-			if _, err := p.forbid(ctx, tx); err != nil {
+			if _, err := p.forbid(ctx, tx, changes); err != nil {
 				return err
 			}
 		}
@@ -402,7 +428,7 @@ func (postgresModels) enqueueLacking(ctx context.Context, tx pgx.Tx, model int64
 }
 
 func (p postgresModels) retire(ctx context.Context) (info ModelInfo, ok bool, err error) {
-	err = p.change(ctx, func(tx pgx.Tx) error {
+	err = p.change(ctx, func(tx pgx.Tx, _ postgres.Changes) error {
 		if info, ok, err = p.withStatus(ctx, tx, Building); err != nil || !ok {
 			return err
 		}
@@ -447,26 +473,36 @@ func (p postgresModels) unprepare(ctx context.Context, model int64) error {
 }
 
 func (p postgresModels) deleteVectors(ctx context.Context, model int64, namespace string, after uuid.UUID, n int) (last uuid.UUID, deleted int64, err error) {
-	err = p.pool.QueryRow(ctx, `
-		WITH doomed AS MATERIALIZED (
-			SELECT memory_id FROM dense.vectors WHERE namespace = $2 AND model_id = $1 AND memory_id > $3 ORDER BY memory_id LIMIT $4
-		), deleted AS (
-			DELETE FROM dense.vectors v USING doomed d WHERE v.namespace = $2 AND v.model_id = $1 AND v.memory_id = d.memory_id
-		)
-		SELECT count(*), coalesce((SELECT memory_id FROM doomed ORDER BY memory_id DESC LIMIT 1), $3) FROM doomed`,
-		model, namespace, after, n).Scan(&deleted, &last)
+	err = postgres.Write(ctx, p.pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
+		last, deleted = after, 0
+		rows, err := tx.Query(ctx, `
+			DELETE FROM dense.vectors WHERE namespace = $2 AND model_id = $1 AND memory_id IN (
+				SELECT memory_id FROM dense.vectors WHERE namespace = $2 AND model_id = $1 AND memory_id > $3 ORDER BY memory_id LIMIT $4
+			) RETURNING memory_id`, model, namespace, after, n)
+		if err != nil {
+			return err
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		for _, id := range ids {
+			if deleted++; bytes.Compare(id[:], last[:]) > 0 {
+				last = id
+			}
+		}
+		changes.Add(namespace, string(replica.Vectors), ids...)
+		return err
+	})
 	return last, deleted, err
 }
 
 func (p postgresModels) forget(ctx context.Context, model int64) error {
-	return p.change(ctx, func(tx pgx.Tx) error {
+	return p.change(ctx, func(tx pgx.Tx, _ postgres.Changes) error {
 		_, err := tx.Exec(ctx, `DELETE FROM dense.models WHERE id = $1 AND status = 'retired'`, model)
 		return err
 	})
 }
 
 func (p postgresModels) allowSensitive(ctx context.Context) (queued int64, err error) {
-	err = p.change(ctx, func(tx pgx.Tx) error {
+	err = p.change(ctx, func(tx pgx.Tx, _ postgres.Changes) error {
 		active, ok, err := p.withStatus(ctx, tx, Active)
 		switch {
 		case err != nil:
@@ -491,16 +527,19 @@ func (p postgresModels) allowSensitive(ctx context.Context) (queued int64, err e
 }
 
 func (p postgresModels) forbidSensitive(ctx context.Context) (deleted int64, err error) {
-	err = p.change(ctx, func(tx pgx.Tx) error {
-		deleted, err = p.forbid(ctx, tx)
+	err = p.change(ctx, func(tx pgx.Tx, changes postgres.Changes) error {
+		deleted, err = p.forbid(ctx, tx, changes)
 		return err
 	})
 	return deleted, err
 }
 
-func (postgresModels) forbid(ctx context.Context, tx pgx.Tx) (int64, error) {
-	tag, err := tx.Exec(ctx, `DELETE FROM dense.vectors WHERE sensitive`)
+func (postgresModels) forbid(ctx context.Context, tx pgx.Tx, changes postgres.Changes) (int64, error) {
+	rows, err := tx.Query(ctx, `DELETE FROM dense.vectors WHERE sensitive RETURNING namespace, memory_id`)
 	if err != nil {
+		return 0, err
+	}
+	if err := addVectors(changes, rows); err != nil {
 		return 0, err
 	}
 	for _, statement := range []string{
@@ -511,5 +550,5 @@ func (postgresModels) forbid(ctx context.Context, tx pgx.Tx) (int64, error) {
 			return 0, err
 		}
 	}
-	return tag.RowsAffected(), nil
+	return rows.CommandTag().RowsAffected(), nil
 }

@@ -55,7 +55,7 @@ func (p *Postgres) PutExtraction(ctx context.Context, r record.Record, x Extract
 	}
 	stored := false
 	for range maxIndexAttempts {
-		err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		err = postgres.Write(ctx, p.pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
 			current, err := lockCurrent(ctx, tx, r.Namespace, []document{{record: r}})
 			if stored = err == nil && len(current) == 1; !stored {
 				return err
@@ -72,7 +72,7 @@ func (p *Postgres) PutExtraction(ctx context.Context, r record.Record, x Extract
 			if err := tx.SendBatch(ctx, batch).Close(); err != nil || len(list) == 0 {
 				return err
 			}
-			_, err = putFactsPostgres(ctx, tx, r.Namespace, OriginModel, list, concepts)
+			_, err = putFactsPostgres(ctx, tx, changes, r.Namespace, OriginModel, list, concepts)
 			return err
 		})
 		if !postgres.IsRetryable(err) {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 var _ Facts = (*Postgres)(nil)
@@ -20,8 +21,8 @@ func (p *Postgres) PutFacts(ctx context.Context, namespace string, origin Origin
 		return 0, err
 	}
 	for range maxIndexAttempts {
-		err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-			stored, err = putFactsPostgres(ctx, tx, namespace, origin, list, concepts)
+		err = postgres.Write(ctx, p.pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
+			stored, err = putFactsPostgres(ctx, tx, changes, namespace, origin, list, concepts)
 			return err
 		})
 		if !postgres.IsRetryable(err) {
@@ -34,7 +35,7 @@ func (p *Postgres) PutFacts(ctx context.Context, namespace string, origin Origin
 	return stored, err
 }
 
-func putFactsPostgres(ctx context.Context, tx pgx.Tx, namespace string, origin Origin, list []statement, concepts map[int64]Concept) (int, error) {
+func putFactsPostgres(ctx context.Context, tx pgx.Tx, changes postgres.Changes, namespace string, origin Origin, list []statement, concepts map[int64]Concept) (int, error) {
 	rows, err := postgres.In(tx, namespace).Query(ctx,
 		"SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) AND NOT sensitive ORDER BY id FOR SHARE", namespace, memoriesOf(list))
 	if err != nil {
@@ -45,7 +46,10 @@ func putFactsPostgres(ctx context.Context, tx pgx.Tx, namespace string, origin O
 		return 0, err
 	}
 	list = slices.DeleteFunc(slices.Clone(list), func(s statement) bool { return !slices.Contains(memories, s.memory) })
-	if _, err := tx.Exec(ctx, "SELECT graph.lock_namespace($1)", namespace); err != nil {
+	batch := &pgx.Batch{}
+	batch.Queue("SELECT graph.lock_namespace($1)", namespace)
+	counts := mentionsOf(batch, namespace, memories)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return 0, err
 	}
 	var put struct {
@@ -61,6 +65,7 @@ func putFactsPostgres(ctx context.Context, tx pgx.Tx, namespace string, origin O
 	used := map[int64]bool{}
 	for _, s := range list {
 		for _, id := range []int64{s.source, s.target} {
+			counts.put(s.memory, id)
 			if c := concepts[id]; !used[id] {
 				used[id] = true
 				put.ids, put.keys, put.names = append(put.ids, id), append(put.keys, c.Key), append(put.names, c.Name)
@@ -73,7 +78,7 @@ func putFactsPostgres(ctx context.Context, tx pgx.Tx, namespace string, origin O
 	for _, id := range memories {
 		put.ends = append(put.ends, endKey(id))
 	}
-	batch := &pgx.Batch{}
+	batch = &pgx.Batch{}
 	batch.Queue(`
 		INSERT INTO graph.concepts (namespace, id, key, name, kind) SELECT $1, c.*, 'name' FROM unnest($2::bigint[], $3::text[], $4::text[]) AS c
 		ON CONFLICT (namespace, id) DO NOTHING`, namespace, put.ids, put.keys, put.names)
@@ -92,6 +97,8 @@ func putFactsPostgres(ctx context.Context, tx pgx.Tx, namespace string, origin O
 			valid_from = excluded.valid_from, valid_to = excluded.valid_to
 		WHERE NOT (f.origin = 'import' AND excluded.origin = 'model')`,
 		namespace, put.memories, put.sources, put.targets, put.relations, put.single, put.from, put.to, origin)
+	counts.queue(batch, namespace)
 	batch.Queue(touchPostgres, namespace, memories, put.ends)
+	changes.Add(namespace, string(replica.Graph), memories...)
 	return len(list), tx.SendBatch(ctx, batch).Close()
 }

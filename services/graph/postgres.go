@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -47,7 +48,7 @@ func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
 	namespaces, documents := documents(records)
 	var err error
 	for range maxIndexAttempts {
-		err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		err = postgres.Write(ctx, p.pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
 			// Lock all memories before the first namespace: forgetting a memory uses the same order.
 			for _, ns := range namespaces {
 				var err error
@@ -56,7 +57,7 @@ func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
 				}
 			}
 			for _, ns := range namespaces {
-				if err := putPostgres(ctx, tx, ns, documents[ns]); err != nil {
+				if err := putPostgres(ctx, tx, changes, ns, documents[ns]); err != nil {
 					return err
 				}
 			}
@@ -98,11 +99,11 @@ func lockCurrent(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 }
 
 // putPostgres replaces the documents of one namespace.
-func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []document) error {
+func putPostgres(ctx context.Context, tx pgx.Tx, changes postgres.Changes, namespace string, docs []document) error {
 	if len(docs) == 0 {
 		return nil
 	}
-	known, ends, err := preparePostgres(ctx, tx, namespace, docs)
+	known, ends, counts, err := preparePostgres(ctx, tx, namespace, docs)
 	if err != nil {
 		return err
 	}
@@ -124,6 +125,7 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 		put.memories, put.keys = append(put.memories, id), append(put.keys, endKey(id))
 		for _, m := range d.mentions(known, ends[id]) {
 			put.concepts, put.saliences, put.mentioned = append(put.concepts, m.concept), append(put.saliences, float32(m.salience)), append(put.mentioned, id)
+			counts.put(id, m.concept)
 		}
 		for _, a := range d.aliases() {
 			put.aliases, put.of = append(put.aliases, a.alias), append(put.of, a.of)
@@ -156,18 +158,75 @@ func putPostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 			INSERT INTO graph.memory_links (namespace, source_id, target_key, relation)
 			SELECT $1, l.* FROM unnest($2::uuid[], $3::bigint[], $4::text[]) AS l`, namespace, put.linkers, put.linked, put.relations)
 	}
+	counts.dropOthers()
+	counts.queue(batch, namespace)
 	batch.Queue(touchPostgres, namespace, put.memories, put.keys)
+	changes.Add(namespace, string(replica.Graph), put.memories...)
 	return tx.SendBatch(ctx, batch).Close()
 }
 
-// touchPostgres adds memories to the graph. Its triggers log that they have changed.
+// mentionCounts finds out how many more mentions each concept has after a transaction, which holds the namespace's lock.
+type mentionCounts struct {
+	had  map[mentioned]bool // whether the mention was not put again so far
+	more map[int64]int64    // by concept
+}
+
+type mentioned struct {
+	concept int64
+	memory  uuid.UUID
+}
+
+// mentionsOf returns a query for the mentions that memories have now, and what counts from there.
+func mentionsOf(batch *pgx.Batch, namespace string, memories []uuid.UUID) *mentionCounts {
+	c := &mentionCounts{map[mentioned]bool{}, map[int64]int64{}}
+	batch.Queue("SELECT concept_id, memory_id FROM graph.memory_concepts WHERE namespace = $1 AND memory_id = ANY($2)", namespace, memories).Query(func(rows pgx.Rows) error {
+		var at mentioned
+		_, err := pgx.ForEachRow(rows, []any{&at.concept, &at.memory}, func() error {
+			c.had[at] = true
+			return nil
+		})
+		return err
+	})
+	return c
+}
+
+// put counts a mention that the memory has now.
+func (c *mentionCounts) put(memory uuid.UUID, concept int64) {
+	at := mentioned{concept, memory}
+	if _, had := c.had[at]; !had {
+		c.more[concept]++
+	}
+	c.had[at] = false
+}
+
+// dropOthers counts the mentions that were not put again as gone.
+func (c *mentionCounts) dropOthers() {
+	for at, gone := range c.had {
+		if gone {
+			c.more[at.concept]--
+		}
+	}
+}
+
+// queue queues the statement that changes the counts.
+func (c *mentionCounts) queue(batch *pgx.Batch, namespace string) {
+	ids := slices.Sorted(maps.Keys(c.more))
+	more := make([]int64, len(ids))
+	for i, id := range ids {
+		more[i] = c.more[id]
+	}
+	batch.Queue("SELECT graph.count_mentions($1, $2, $3)", namespace, ids, more)
+}
+
+// touchPostgres adds memories to the graph.
 const touchPostgres = `
 	INSERT INTO graph.link_ends (namespace, memory_id, key) SELECT $1, e.* FROM unnest($2::uuid[], $3::bigint[]) AS e
 	ON CONFLICT (namespace, memory_id) DO UPDATE SET key = excluded.key`
 
 // preparePostgres locks the namespace's graph, removes the facts that documents no longer state, and adds their concepts. It
-// returns the mentions of each concept that the texts may name, and the ends of the memories' remaining facts.
-func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []document) (known map[int64]int64, ends map[uuid.UUID][]int64, err error) {
+// returns the mentions of each concept that the texts may name, the ends of the memories' remaining facts, and the mentions to
+// count from.
+func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []document) (known map[int64]int64, ends map[uuid.UUID][]int64, counts *mentionCounts, err error) {
 	concepts := map[int64]Concept{}
 	var phrases []phrase
 	var memories []uuid.UUID
@@ -213,7 +272,8 @@ func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []do
 			})
 			return err
 		})
-	return known, ends, tx.SendBatch(ctx, batch).Close()
+	counts = mentionsOf(batch, namespace, memories)
+	return known, ends, counts, tx.SendBatch(ctx, batch).Close()
 }
 
 // optional is nil for the zero time.

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 // unembedded implements vectorStore.
@@ -49,7 +50,7 @@ func (p *Postgres) putVectors(ctx context.Context, namespace, model string, memo
 		stated = append(stated, vectors[i].bytes())
 	}
 	for range maxIndexAttempts {
-		err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		err = postgres.Write(ctx, p.pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
 			// Same lock order as in Index.
 			if _, err := postgres.In(tx, namespace).Exec(ctx,
 				"SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) AND NOT sensitive ORDER BY id FOR SHARE", namespace, memories); err != nil {
@@ -67,7 +68,7 @@ func (p *Postgres) putVectors(ctx context.Context, namespace, model string, memo
 				FROM unnest($3::bigint[], $4::bigint[], $5::text[], $6::bytea[]) AS v (source, target, relation, vector)
 				WHERE e.namespace = $1 AND e.source_id = v.source AND e.target_id = v.target AND e.relation = v.relation AND e.memory_id = ANY($7)`,
 				namespace, model, sources, targets, relations, stated, memories)
-			batch.Queue("UPDATE graph.link_ends SET key = key WHERE namespace = $1 AND memory_id = ANY($2)", namespace, memories) // which logs that they have changed
+			changes.Add(namespace, string(replica.Graph), memories...)
 			return tx.SendBatch(ctx, batch).Close()
 		})
 		if !postgres.IsRetryable(err) {

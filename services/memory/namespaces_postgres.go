@@ -14,7 +14,7 @@ func (s *Postgres) Namespace(ctx context.Context, name string) (Namespace, error
 	n := Namespace{Name: name}
 	var changes string
 	err := postgres.In(s.pool, name).QueryRow(ctx, `
-		SELECT created_at, coalesce((SELECT string_agg(writer::text, '.' ORDER BY writer) FROM memory.changes WHERE namespace = $1), ''),
+		SELECT created_at, coalesce((SELECT max(memories) FROM memory.changes WHERE namespace = $1), 0)::text,
 			NOT EXISTS (SELECT FROM memory.index_queue WHERE namespace = $1 AND NOT dead)
 		FROM memory.namespaces WHERE name = $1`, name).Scan(&n.CreatedAt, &changes, &n.Revision.Indexed)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -69,32 +69,22 @@ func (s *Postgres) Statistics(ctx context.Context, name string) (Statistics, err
 	return st, err
 }
 
-// RenameNamespace implements Namespaces. Triggers of each track rename its rows.
+// RenameNamespace implements Namespaces.
 func (s *Postgres) RenameNamespace(ctx context.Context, from, to string) (moved int64, err error) {
 	err = s.write(ctx, func(tx postgresTx) error {
-		if moved, err = tx.seize(ctx, from); err != nil {
-			return err
-		}
-		var taken bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM memory.namespaces WHERE name = $1)`, to).Scan(&taken); err != nil {
-			return err
-		}
-		if taken {
+		moved, err = tx.move(ctx, from, &to)
+		if postgres.IsUniqueViolation(err) {
 			return ErrNamespaceTaken
 		}
-		_, err := tx.Exec(ctx, `UPDATE memory.namespaces SET name = $2 WHERE name = $1`, from, to)
 		return err
 	})
 	return moved, err
 }
 
-// DeleteNamespace implements Namespaces. Triggers of each track delete its rows.
+// DeleteNamespace implements Namespaces.
 func (s *Postgres) DeleteNamespace(ctx context.Context, name string) (forgotten int64, err error) {
 	err = s.write(ctx, func(tx postgresTx) error {
-		if forgotten, err = tx.seize(ctx, name); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, `DELETE FROM memory.namespaces WHERE name = $1`, name)
+		forgotten, err = tx.move(ctx, name, nil)
 		return err
 	})
 	if errors.Is(err, ErrNotFound) {
@@ -103,21 +93,15 @@ func (s *Postgres) DeleteNamespace(ctx context.Context, name string) (forgotten 
 	return forgotten, err
 }
 
-// seize waits for writers of a namespace, locks it until the transaction ends, and returns its number of memories;
-// ErrNotFound. Other writers block at a foreign key. This transaction defers its own checks of that key until all
-// tables are changed.
-func (tx postgresTx) seize(ctx context.Context, name string) (memories int64, err error) {
-	var found string
-	err = postgres.In(tx, postgres.AllNamespaces).QueryRow(ctx, `SELECT name FROM memory.namespaces WHERE name = $1 FOR UPDATE`, name).Scan(&found)
-	if errors.Is(err, pgx.ErrNoRows) {
+// move gives a namespace another name, or removes it if that is nil, and returns its number of memories; ErrNotFound. Writers of
+// the namespace are waited for, and later ones wait.
+func (tx postgresTx) move(ctx context.Context, from string, to *string) (int64, error) {
+	var memories *int64
+	if err := tx.QueryRow(ctx, `SELECT memory.move_namespace($1, $2)`, from, to).Scan(&memories); err != nil {
+		return 0, err
+	}
+	if memories == nil {
 		return 0, ErrNotFound
 	}
-	if err != nil {
-		return 0, err
-	}
-	if _, err := tx.Exec(ctx, `SET CONSTRAINTS memory.memories_namespace_fkey DEFERRED`); err != nil {
-		return 0, err
-	}
-	err = tx.QueryRow(ctx, `SELECT count(*) FROM memory.memories WHERE namespace = $1`, name).Scan(&memories)
-	return memories, err
+	return *memories, nil
 }

@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/triskele/triskele/services/store/diskerr"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 )
 
 // txAttempts limits the attempts of a transaction that conflicts with concurrent ones.
@@ -61,6 +65,7 @@ func NewPostgres(pool *pgxpool.Pool, inline PostgresIndex) *Postgres {
 type postgresTx struct {
 	*Postgres
 	pgx.Tx
+	postgres.Changes // nil for a transaction that only reads
 }
 
 var _ transaction = postgresTx{}
@@ -68,10 +73,10 @@ var _ transaction = postgresTx{}
 // write runs fn in a transaction, and retries it after a conflict: another one stored the same key, for example, or
 // deleted the namespace before its first memory.
 func (s *Postgres) write(ctx context.Context, fn func(postgresTx) error) error {
-	begin := pgx.TxOptions{BeginQuery: fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", s.lockTime.Milliseconds())} // in one round trip
+	settings := fmt.Sprintf("; SET LOCAL lock_timeout = %d", s.lockTime.Milliseconds())
 	var err error
 	for range txAttempts {
-		err = pgx.BeginTxFunc(ctx, s.pool, begin, func(tx pgx.Tx) error { return fn(postgresTx{s, tx}) })
+		err = postgres.Write(ctx, s.pool, settings, func(tx pgx.Tx, changes postgres.Changes) error { return fn(postgresTx{s, tx, changes}) })
 		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) && !postgres.IsForeignKeyViolation(err) {
 			break
 		}
@@ -120,11 +125,8 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 	}
 	batch := &pgx.Batch{}
 	for i, r := range plan.fresh {
-		batch.Queue(`
-			INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive,
-				source, created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links, thread, position)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22) RETURNING sequence`,
-			columns(r)...).QueryRow(func(row pgx.Row) error { return row.Scan(&plan.fresh[i].Sequence) })
+		batch.Queue(insertPostgres, columns(r)...).QueryRow(func(row pgx.Row) error { return row.Scan(&plan.fresh[i].Sequence) })
+		tx.Add(r.Namespace, string(replica.Records), r.ID)
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, err
@@ -134,6 +136,11 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 	}
 	return plan.outcome(), link(ctx, tx, plan.fresh)
 }
+
+const insertPostgres = `
+	INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive,
+		source, created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links, thread, position)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22) RETURNING sequence`
 
 func (tx postgresTx) plan(ctx context.Context, records []record.Record) (insertPlan, error) {
 	return planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
@@ -152,7 +159,7 @@ func (tx postgresTx) plan(ctx context.Context, records []record.Record) (insertP
 func (s *Postgres) Plan(ctx context.Context, records []record.Record) ([]Inserted, error) {
 	var plan insertPlan
 	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
-		plan, err = postgresTx{s, tx}.plan(ctx, records)
+		plan, err = postgresTx{s, tx, nil}.plan(ctx, records)
 		return err
 	})
 	return plan.outcome(), err
@@ -160,8 +167,11 @@ func (s *Postgres) Plan(ctx context.Context, records []record.Record) ([]Inserte
 
 func createNamespaces(ctx context.Context, tx pgx.Tx, records []record.Record) error {
 	names := namespacesOf(records)
-	_, err := postgres.In(tx, scope(names)).Exec(ctx, `INSERT INTO memory.namespaces (name) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT DO NOTHING`, names)
-	return err
+	batch := &pgx.Batch{}
+	for _, name := range names {
+		batch.Queue(`INSERT INTO memory.namespaces (name) VALUES ($1) ON CONFLICT DO NOTHING`, name)
+	}
+	return postgres.In(tx, scope(names)).Send(ctx, batch)
 }
 
 // scope returns the namespace that postgres.In gets for these namespaces.
@@ -223,27 +233,70 @@ func (tx postgresTx) current(ctx context.Context, namespace string, id uuid.UUID
 }
 
 func (tx postgresTx) replace(ctx context.Context, r *record.Record) error {
-	if err := tx.QueryRow(ctx, `
-		UPDATE memory.memories SET content = $3, title = $4, expanded_keywords = $5, tags = $6, category = $7, metadata = $8, importance = $9,
-			sensitive = $10, source = $11, created_at = $12, updated_at = $13, occurred_at = $14, expires_at = $15, supersedes = $16,
-			superseded_by = $17, revision = $18, idempotency_key = $19, links = $20, thread = $21, position = $22,
-			sequence = nextval('memory.write_sequence')
-		WHERE namespace = $1 AND id = $2 RETURNING sequence`, columns(*r)...).Scan(&r.Sequence); err != nil {
+	// Asked for first: a distributed engine evaluates nothing volatile in an update.
+	if err := tx.QueryRow(ctx, `SELECT nextval('memory.write_sequence')`).Scan(&r.Sequence); err != nil {
 		return err
+	}
+	tag, err := tx.Exec(ctx, `
+		UPDATE memory.memories SET content = $3, title = $4, expanded_keywords = $5, tags = $6, category = $7, metadata = $8, importance = $9,
+			source = $11, created_at = $12, updated_at = $13, occurred_at = $14, expires_at = $15, supersedes = $16,
+			superseded_by = $17, revision = $18, idempotency_key = $19, links = $20, thread = $21, position = $22, sequence = $23
+		WHERE namespace = $1 AND id = $2 AND sensitive = $10`, append(columns(*r), r.Sequence)...)
+	if err != nil {
+		return err
+	}
+	tx.Add(r.Namespace, string(replica.Records), r.ID)
+	if tag.RowsAffected() == 0 { // derived rows say whether their memory is sensitive: they go with the former row
+		if _, err := tx.erase(ctx, r.Namespace, []uuid.UUID{r.ID}); err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, insertPostgres, columns(*r)...).Scan(&r.Sequence); err != nil {
+			return err
+		}
+		tx.Add(r.Namespace, string(replica.Vectors), r.ID)
+		tx.Add(r.Namespace, string(replica.Graph), r.ID)
 	}
 	return tx.index(ctx, []record.Record{*r})
 }
 
 func (tx postgresTx) remove(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
-	// The successor of a forgotten memory supersedes nothing any more; foreign keys delete derived rows.
-	if _, err := postgres.In(tx, namespace).Exec(ctx, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2)`, namespace, ids); err != nil {
+	// The successor of a forgotten memory supersedes nothing any more.
+	if err := tx.change(ctx, namespace, `UPDATE memory.memories SET supersedes = NULL WHERE namespace = $1 AND supersedes = ANY($2) RETURNING id`, namespace, ids); err != nil {
 		return 0, err
 	}
-	tag, err := tx.Exec(ctx, `
-		DELETE FROM memory.memories m USING (
-			SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE
-		) doomed WHERE m.namespace = $1 AND m.id = doomed.id`, namespace, ids)
-	return tag.RowsAffected(), err
+	return tx.erase(ctx, namespace, ids)
+}
+
+// erase deletes memories; foreign keys delete what is derived from them.
+func (tx postgresTx) erase(ctx context.Context, namespace string, ids []uuid.UUID) (n int64, err error) {
+	// In this order nobody waits in a circle.
+	rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT id FROM memory.memories WHERE namespace = $1 AND id = ANY($2) ORDER BY id FOR UPDATE`, namespace, ids)
+	if err != nil {
+		return 0, err
+	}
+	doomed, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil || len(doomed) == 0 {
+		return 0, err
+	}
+	tx.Add(namespace, string(replica.Records), doomed...)
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT graph.forget($1, $2)`, namespace, doomed)
+	batch.Queue(`DELETE FROM memory.memories WHERE namespace = $1 AND id = ANY($2)`, namespace, doomed).Exec(func(tag pgconn.CommandTag) error {
+		n = tag.RowsAffected()
+		return nil
+	})
+	return n, tx.SendBatch(ctx, batch).Close()
+}
+
+// change runs a statement that returns the ids of the memories that it changes.
+func (tx postgresTx) change(ctx context.Context, namespace, statement string, args ...any) error {
+	rows, err := postgres.In(tx, namespace).Query(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	tx.Add(namespace, string(replica.Records), ids...)
+	return err
 }
 
 func (tx postgresTx) links(ctx context.Context, namespace string, ids []uuid.UUID) ([]uuid.UUID, error) {
@@ -258,11 +311,11 @@ func (tx postgresTx) links(ctx context.Context, namespace string, ids []uuid.UUI
 func (tx postgresTx) bridge(ctx context.Context, namespace string, id uuid.UUID) error {
 	for _, statement := range []string{
 		`UPDATE memory.memories m SET superseded_by = gone.superseded_by FROM memory.memories gone
-			WHERE gone.namespace = $1 AND gone.id = $2 AND m.namespace = $1 AND m.id = gone.supersedes AND m.superseded_by = gone.id`,
+			WHERE gone.namespace = $1 AND gone.id = $2 AND m.namespace = $1 AND m.id = gone.supersedes AND m.superseded_by = gone.id RETURNING m.id`,
 		`UPDATE memory.memories m SET supersedes = gone.supersedes FROM memory.memories gone
-			WHERE gone.namespace = $1 AND gone.id = $2 AND m.namespace = $1 AND m.id = gone.superseded_by AND m.supersedes = gone.id`,
+			WHERE gone.namespace = $1 AND gone.id = $2 AND m.namespace = $1 AND m.id = gone.superseded_by AND m.supersedes = gone.id RETURNING m.id`,
 	} {
-		if _, err := postgres.In(tx, namespace).Exec(ctx, statement, namespace, id); err != nil {
+		if err := tx.change(ctx, namespace, statement, namespace, id); err != nil {
 			return err
 		}
 	}
@@ -270,19 +323,31 @@ func (tx postgresTx) bridge(ctx context.Context, namespace string, id uuid.UUID)
 }
 
 func (tx postgresTx) expired(ctx context.Context, before time.Time, n int) (map[string][]uuid.UUID, error) {
-	rows, err := postgres.In(tx, postgres.AllNamespaces).Query(ctx, `SELECT namespace, id FROM memory.memories WHERE expires_at < $1
-		ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED`, before, n)
+	rows, err := postgres.In(tx, postgres.AllNamespaces).Query(ctx, `SELECT namespace, id FROM memory.memories WHERE expires_at < $1 ORDER BY expires_at LIMIT $2`, before, n)
 	if err != nil {
 		return nil, err
 	}
-	expired := map[string][]uuid.UUID{}
+	found := map[string][]uuid.UUID{}
 	var namespace string
 	var id uuid.UUID
-	_, err = pgx.ForEachRow(rows, []any{&namespace, &id}, func() error {
-		expired[namespace] = append(expired[namespace], id)
+	if _, err = pgx.ForEachRow(rows, []any{&namespace, &id}, func() error {
+		found[namespace] = append(found[namespace], id)
 		return nil
-	})
-	return expired, err
+	}); err != nil {
+		return nil, err
+	}
+	expired := map[string][]uuid.UUID{}
+	for _, namespace := range slices.Sorted(maps.Keys(found)) { // locks are had within a namespace
+		rows, err := postgres.In(tx, namespace).Query(ctx, `SELECT id FROM memory.memories
+			WHERE namespace = $1 AND id = ANY ($2) AND expires_at < $3 ORDER BY id FOR UPDATE SKIP LOCKED`, namespace, found[namespace], before)
+		if err != nil {
+			return nil, err
+		}
+		if expired[namespace], err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]); err != nil {
+			return nil, err
+		}
+	}
+	return expired, nil
 }
 
 // Get implements Store.
@@ -348,7 +413,7 @@ func (s *Postgres) Page(ctx context.Context, namespace string, after Cursor, n i
 		if err != nil {
 			return err
 		}
-		page.Records, err = postgresTx{s, tx}.newer(ctx, namespace, after, n)
+		page.Records, err = postgresTx{s, tx, nil}.newer(ctx, namespace, after, n)
 		return err
 	})
 	return page, err
@@ -358,7 +423,7 @@ func (s *Postgres) Page(ctx context.Context, namespace string, after Cursor, n i
 func (s *Postgres) Scan(ctx context.Context, namespace string, batch int, fn func([]record.Record) error) error {
 	return s.snapshot(ctx, func(tx pgx.Tx) error {
 		return scan(fn, func(after Cursor) ([]record.Record, error) {
-			return postgresTx{s, tx}.newer(ctx, namespace, after, batch)
+			return postgresTx{s, tx, nil}.newer(ctx, namespace, after, batch)
 		})
 	})
 }

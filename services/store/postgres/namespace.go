@@ -14,13 +14,10 @@ import (
 // AllNamespaces is the namespace given to In when the rows are of several namespaces. No namespace has this name.
 const AllNamespaces = "*"
 
-// namespaceSetting is the setting that the row-level policies compare with.
-const namespaceSetting = "triskele.namespace"
-
 // SetNamespace queues the setting that the row-level policies read, for the rest of the transaction. Without it the
 // database refuses a service's role.
 func SetNamespace(batch *pgx.Batch, namespace string) {
-	batch.Queue(`SELECT set_config('`+namespaceSetting+`', $1, true)`, namespace)
+	batch.Queue(`SELECT memory.enter($1)`, namespace)
 }
 
 // Batcher is a pool, a connection or a transaction.
@@ -69,16 +66,21 @@ func (s Scoped) send(ctx context.Context, statement string, args []any) (pgx.Bat
 	batch := s.batch(ctx)
 	batch.Queue(statement, args...)
 	results := s.db.SendBatch(ctx, batch)
-	if _, err := results.Exec(); err != nil {
-		return nil, errors.Join(err, results.Close())
+	for range batch.QueuedQueries[1:] {
+		if _, err := results.Exec(); err != nil {
+			return nil, errors.Join(err, results.Close())
+		}
 	}
 	return results, nil
 }
 
 // setUp queues the settings of a search's transaction.
 func setUp(ctx context.Context, batch *pgx.Batch, namespace string, settings map[string]string) {
-	all := map[string]string{namespaceSetting: namespace}
-	maps.Copy(all, settings)
+	SetNamespace(batch, namespace)
+	all := maps.Clone(settings)
+	if all == nil {
+		all = map[string]string{}
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		all["statement_timeout"] = strconv.FormatInt(max(time.Until(deadline).Milliseconds(), 1), 10)
 	}

@@ -105,7 +105,7 @@ func (s *Set) poll(ctx context.Context, images []*image) error {
 	}
 	asking, cancel := context.WithTimeout(ctx, pollTime)
 	defer cancel()
-	changed, now, err := s.source.poll(asking, namespaces, at)
+	changed, err := s.source.poll(asking, namespaces, at)
 	if err != nil {
 		return err
 	}
@@ -122,8 +122,6 @@ func (s *Set) poll(ctx context.Context, images []*image) error {
 		select {
 		case img.turn <- struct{}{}:
 			if img.at == at[i] {
-				now.epoch = img.at.epoch
-				img.at = now
 				s.note(img, start, told)
 			}
 			<-img.turn

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/storetest"
@@ -190,20 +192,18 @@ func TestImagesFollowWritersOfLongTransactions(t *testing.T) {
 	set := images(t, f, strict())
 	first := storetest.Record("n", "first", nil)
 	f.Insert(t, first)
-	tx, err := f.Pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback(context.Background()) }()
-	if _, err := tx.Exec(t.Context(), `UPDATE memory.memories SET title = 'late' WHERE id = $1`, first.ID); err != nil {
-		t.Fatal(err)
-	}
-	second := storetest.Record("n", "second", nil) // begins later and commits earlier
-	f.Insert(t, second)
-	if got := search(t, set, "n", record.Filter{}); len(got) != 2 || got[first.ID] != first.Title {
-		t.Fatalf("before the commit: %v", got)
-	}
-	if err := tx.Commit(t.Context()); err != nil {
+	if err := postgres.Write(t.Context(), f.Pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
+		changes.Add("n", string(replica.Records), first.ID)
+		if _, err := tx.Exec(t.Context(), `UPDATE memory.memories SET title = 'late' WHERE id = $1`, first.ID); err != nil {
+			return err
+		}
+		second := storetest.Record("n", "second", nil) // begins later and commits earlier
+		f.Insert(t, second)
+		if got := search(t, set, "n", record.Filter{}); len(got) != 2 || got[first.ID] != first.Title {
+			t.Errorf("before the commit: got %v, want 2 memories with their first titles", got)
+		}
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if got := search(t, set, "n", record.Filter{})[first.ID]; got != "late" {
@@ -335,7 +335,7 @@ func TestPrunedLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		if f.Pool != nil {
-			if _, err := f.Pool.Exec(t.Context(), `SELECT memory.prune_log(pg_snapshot_xmax(pg_current_snapshot()))`); err != nil {
+			if _, err := f.Pool.Exec(t.Context(), `SELECT memory.prune_log('-1 hour'::interval)`); err != nil {
 				t.Fatal(err)
 			}
 		} else if err := f.DB.Update(t.Context(), func(tx *sql.Tx) error {

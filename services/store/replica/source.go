@@ -13,9 +13,8 @@ type source interface {
 	// since returns the memories that changed after a position, by kind, and the position of the snapshot. exists is false
 	// for a namespace that does not exist. Without a position nothing is read but the snapshot's.
 	since(ctx context.Context, tx Tx, namespace string, at position) (changes, error)
-	// poll returns which of the namespaces may have changed since their positions. The others advance to the new position,
-	// which keeps their epochs.
-	poll(ctx context.Context, namespaces []string, at []position) (changed []bool, now position, err error)
+	// poll returns which of the namespaces may have changed since their positions.
+	poll(ctx context.Context, namespaces []string, at []position) (changed []bool, err error)
 	// prune removes old rows of the log.
 	prune(ctx context.Context) error
 }
@@ -24,8 +23,7 @@ type source interface {
 type position struct {
 	epoch    string // of the namespace: another one is another namespace of the same name
 	timeline int64  // PostgreSQL's
-	snapshot string // PostgreSQL's
-	last     int64  // number in SQLite's log
+	last     int64  // number of a change: of the namespace on PostgreSQL, of the file on SQLite
 }
 
 // changes are the memories that changed between two positions.

@@ -51,12 +51,12 @@ func (s *sqliteSource) since(ctx context.Context, tx Tx, namespace string, at po
 }
 
 // poll reports that all namespaces may have changed if anything was committed since the last poll: to look is cheap here.
-func (s *sqliteSource) poll(ctx context.Context, namespaces []string, at []position) (changed []bool, now position, err error) {
+func (s *sqliteSource) poll(ctx context.Context, namespaces []string, at []position) (changed []bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn == nil {
 		if s.conn, err = s.db.Read.Conn(ctx); err != nil {
-			return nil, now, err
+			return nil, err
 		}
 	}
 	var version, last int64
@@ -64,14 +64,14 @@ func (s *sqliteSource) poll(ctx context.Context, namespaces []string, at []posit
 	if err != nil {
 		err = errors.Join(err, s.conn.Close())
 		s.conn = nil
-		return nil, now, err
+		return nil, err
 	}
 	changed = make([]bool, len(namespaces))
 	for i := range changed {
 		changed[i] = version != s.version || at[i].last != last
 	}
 	s.version = version
-	return changed, position{last: last}, nil
+	return changed, nil
 }
 
 // prune does nothing: a trigger keeps the log short.

@@ -3,6 +3,8 @@
 //  2. New copies the template for each test, which takes a fraction of a migration's time.
 //  3. The database is dropped when the test ends.
 //
+// If the server is the coordinator of a Citus cluster, a database is one on each node, and its tables are distributed.
+//
 // Tests fail if the server is not configured; they do not skip.
 package pgtest
 
@@ -46,10 +48,48 @@ func server(t testing.TB) string {
 func create(t testing.TB, options string) string {
 	t.Helper()
 	name := "t_" + uuid.New().String()
-	execute(t, server(t), fmt.Sprintf("CREATE DATABASE %s %s", pgx.Identifier{name}.Sanitize(), options))
-	on := server(t)
-	t.Cleanup(func() { execute(t, on, fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", pgx.Identifier{name}.Sanitize())) })
-	return named(t, name)
+	for _, on := range append(workers(t), server(t)) {
+		execute(t, on, fmt.Sprintf("CREATE DATABASE %s %s", pgx.Identifier{name}.Sanitize(), options))
+		t.Cleanup(func() { execute(t, on, fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", pgx.Identifier{name}.Sanitize())) })
+	}
+	return named(t, server(t), name)
+}
+
+// Distributed reports whether the server is the coordinator of a Citus cluster.
+func Distributed(t testing.TB) bool { return len(workers(t)) > 0 }
+
+// workers returns the connection URLs of the coordinator's worker nodes; nil for one PostgreSQL.
+func workers(t testing.TB) (urls []string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), server(t))
+	if err != nil {
+		t.Fatalf("connect to the test server: %v", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	var citus bool
+	if err := conn.QueryRow(t.Context(), `SELECT to_regclass('pg_dist_node') IS NOT NULL`).Scan(&citus); err != nil {
+		t.Fatal(err)
+	}
+	if !citus {
+		return nil
+	}
+	rows, err := conn.Query(t.Context(), `SELECT nodename || ':' || nodeport FROM pg_dist_node WHERE groupid <> 0 ORDER BY nodeid`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range hosts {
+		u, err := url.Parse(server(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Host = host
+		urls = append(urls, u.String())
+	}
+	return urls
 }
 
 // execute runs a statement on a new connection: a test may crash the server between two statements.
@@ -68,10 +108,10 @@ func execute(t testing.TB, database, statement string) {
 	}
 }
 
-// named returns the connection URL of one of the server's databases.
-func named(t testing.TB, database string) string {
+// named returns the connection URL of one of a server's databases.
+func named(t testing.TB, server, database string) string {
 	t.Helper()
-	u, err := url.Parse(server(t))
+	u, err := url.Parse(server)
 	if err != nil {
 		t.Fatalf("%s: %v", Variable, err)
 	}

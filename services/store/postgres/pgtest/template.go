@@ -78,19 +78,71 @@ func makeTemplate(ctx context.Context, t testing.TB) (string, error) {
 	if err := admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)`, name).Scan(&whole); err != nil || whole {
 		return name, err
 	}
-	for _, statement := range []string{`DROP DATABASE IF EXISTS ` + name + ` WITH (FORCE)`, `CREATE DATABASE ` + name} {
-		if _, err := admin.Exec(ctx, statement); err != nil {
+	nodes := append(workers(t), server(t))
+	for _, node := range nodes {
+		if err := run(ctx, node, `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`, `CREATE DATABASE `+name); err != nil {
 			return "", err
 		}
+		if len(nodes) > 1 {
+			if err := run(ctx, named(t, node, name), `CREATE EXTENSION citus`, `CREATE EXTENSION vector`); err != nil {
+				return "", err
+			}
+		}
 	}
-	if err := withSQL(ctx, named(t, name), func(db *sql.DB) error {
+	if err := withSQL(ctx, named(t, server(t), name), func(db *sql.DB) error {
 		_, err := schema.Up(ctx, db, schema.Postgres)
 		return err
 	}); err != nil {
 		return "", err
 	}
-	_, err = admin.Exec(ctx, `ALTER DATABASE `+name+` IS_TEMPLATE true ALLOW_CONNECTIONS false`)
-	return name, err
+	if len(nodes) > 1 {
+		if err := distribute(ctx, t, name, nodes); err != nil {
+			return "", err
+		}
+	}
+	for _, node := range nodes {
+		if err := run(ctx, node, `ALTER DATABASE `+name+` IS_TEMPLATE true ALLOW_CONNECTIONS false`,
+			`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '`+name+`'`); err != nil {
+			return "", err
+		}
+	}
+	return name, nil
+}
+
+// distribute makes the last of the nodes the coordinator of the others, and distributes a database's tables.
+func distribute(ctx context.Context, t testing.TB, database string, nodes []string) error {
+	coordinator := nodes[len(nodes)-1]
+	statements := []string{`ALTER DATABASE ` + database + ` SET citus.shard_count = 4`}
+	for i, node := range append([]string{coordinator}, nodes[:len(nodes)-1]...) {
+		config, err := pgx.ParseConfig(node)
+		if err != nil {
+			return err
+		}
+		call := `citus_add_node`
+		if i == 0 {
+			call = `citus_set_coordinator_host`
+		}
+		statements = append(statements, fmt.Sprintf(`SELECT %s('%s', %d)`, call, config.Host, config.Port))
+	}
+	if err := run(ctx, named(t, coordinator, database), statements...); err != nil {
+		return err
+	}
+	return withSQL(ctx, named(t, coordinator, database), func(db *sql.DB) error { return schema.Distribute(ctx, db) })
+}
+
+// run runs statements on a connection of their own.
+func run(ctx context.Context, database string, statements ...string) error {
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	for _, statement := range statements {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
 }
 
 func withSQL(ctx context.Context, database string, fn func(*sql.DB) error) error {
