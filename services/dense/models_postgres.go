@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pgvector/pgvector-go"
 
@@ -336,12 +337,15 @@ func (p postgresModels) prepare(ctx context.Context, id int64, model embed.Model
 	if err := p.pool.QueryRow(ctx, `SELECT indexed FROM dense.models WHERE id = $1`, id).Scan(&wanted); err != nil || !wanted {
 		return err
 	}
-	if _, err := p.pool.Exec(ctx, fmt.Sprintf(`CREATE INDEX IF NOT EXISTS vectors_near_%d ON ONLY dense.vectors %s`, id, hnsw(id, model))); err != nil {
-		return err
-	}
 	parts, err := p.parts(ctx, id)
 	if err != nil {
 		return err
+	}
+	partitioned := len(parts) > 1
+	if partitioned {
+		if _, err := p.pool.Exec(ctx, fmt.Sprintf(`CREATE INDEX IF NOT EXISTS vectors_near_%d ON ONLY dense.vectors %s`, id, hnsw(id, model))); err != nil {
+			return err
+		}
 	}
 	for _, part := range parts {
 		if part.attached {
@@ -357,6 +361,9 @@ func (p postgresModels) prepare(ctx context.Context, id int64, model embed.Model
 				return err
 			}
 		}
+		if !partitioned {
+			continue
+		}
 		if _, err := p.pool.Exec(ctx, fmt.Sprintf(`ALTER INDEX dense.vectors_near_%d ATTACH PARTITION dense.%s`, id, part.index)); err != nil {
 			return err
 		}
@@ -370,7 +377,7 @@ type partition struct {
 	exists, broken, attached bool
 }
 
-// parts returns the partitions. An index attached under another name counts.
+// parts returns the partitions; the table itself if it has none, being distributed. An index attached under another name counts.
 func (p postgresModels) parts(ctx context.Context, model int64) ([]partition, error) {
 	rows, err := p.pool.Query(ctx, `
 		SELECT t.relname, t.relname || $1, i.indexrelid IS NOT NULL, coalesce(NOT i.indisvalid, false),
@@ -378,7 +385,11 @@ func (p postgresModels) parts(ctx context.Context, model int64) ([]partition, er
 				WHERE ti.inhparent = to_regclass('dense.vectors' || $1) AND x.indrelid = t.oid)
 		FROM pg_inherits h JOIN pg_class t ON t.oid = h.inhrelid
 		LEFT JOIN pg_index i ON i.indexrelid = to_regclass('dense.' || t.relname || $1)
-		WHERE h.inhparent = 'dense.vectors'::regclass ORDER BY t.relname`, fmt.Sprintf("_near_%d", model))
+		WHERE h.inhparent = 'dense.vectors'::regclass
+		UNION ALL
+		SELECT t.relname, t.relname || $1, i.indexrelid IS NOT NULL, coalesce(NOT i.indisvalid, false), coalesce(i.indisvalid, false)
+		FROM pg_class t LEFT JOIN pg_index i ON i.indexrelid = to_regclass('dense.' || t.relname || $1)
+		WHERE t.oid = 'dense.vectors'::regclass AND t.relkind = 'r' ORDER BY 1`, fmt.Sprintf("_near_%d", model))
 	if err != nil {
 		return nil, err
 	}
@@ -414,17 +425,36 @@ func (p postgresModels) activate(ctx context.Context, model int64) (queued int64
 	return queued, err
 }
 
-// enqueueLacking enqueues lacking memories under new sequence numbers, so that a worker finishing an earlier task for another
-// model keeps them. It locks memories before tasks, as writers do.
-func (postgresModels) enqueueLacking(ctx context.Context, tx pgx.Tx, model int64, and string) (int64, error) {
-	tag, err := tx.Exec(ctx, `
-		INSERT INTO memory.index_queue AS q (namespace, memory_id, index_name, sensitive, revision, sequence, since)
-		SELECT m.namespace, m.id, 'dense', m.sensitive, m.revision, (SELECT nextval('memory.write_sequence')), m.sequence `+lackingPostgres+` `+and+`
-		ORDER BY m.namespace, m.id FOR KEY SHARE OF m
-		ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
-		SET revision = greatest(q.revision, excluded.revision), sequence = greatest(q.sequence, excluded.sequence),
-			since = least(q.since, excluded.since), not_before = now(), attempts = 0, dead = false, last_error = ''`, model)
-	return tag.RowsAffected(), err
+// enqueueLacking enqueues lacking memories under a new sequence number, so that a worker finishing an earlier task for another
+// model keeps them. It locks memories before tasks, as writers do, and goes by namespace: locks are had within one.
+func (postgresModels) enqueueLacking(ctx context.Context, tx pgx.Tx, model int64, and string) (queued int64, err error) {
+	var sequence int64
+	if err := tx.QueryRow(ctx, `SELECT nextval('memory.write_sequence')`).Scan(&sequence); err != nil {
+		return 0, err
+	}
+	rows, err := tx.Query(ctx, `SELECT name FROM memory.namespaces ORDER BY name`)
+	if err != nil {
+		return 0, err
+	}
+	namespaces, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(namespaces) == 0 {
+		return 0, err
+	}
+	batch := &pgx.Batch{}
+	for _, namespace := range namespaces {
+		batch.Queue(`
+			INSERT INTO memory.index_queue AS q (namespace, memory_id, index_name, sensitive, revision, sequence, since)
+			SELECT m.namespace, m.id, 'dense', m.sensitive, m.revision, $3::bigint, m.sequence `+lackingPostgres+` AND m.namespace = $2 `+and+`
+			ORDER BY m.id FOR KEY SHARE OF m
+			ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
+			SET revision = greatest(q.revision, excluded.revision), sequence = greatest(q.sequence, excluded.sequence),
+				since = least(q.since, excluded.since), not_before = excluded.not_before, attempts = 0, dead = false, last_error = ''`,
+			model, namespace, sequence).Exec(func(tag pgconn.CommandTag) error {
+			queued += tag.RowsAffected()
+			return nil
+		})
+	}
+	return queued, tx.SendBatch(ctx, batch).Close()
 }
 
 func (p postgresModels) retire(ctx context.Context) (info ModelInfo, ok bool, err error) {

@@ -68,7 +68,7 @@ func (p *Postgres) PutExtraction(ctx context.Context, r record.Record, x Extract
 			batch.Queue(`
 				INSERT INTO graph.extractions AS x (namespace, memory_id, digest, model, facts, tokens) VALUES ($1, $2, $3, $4, $5, $6)
 				ON CONFLICT (namespace, memory_id) DO UPDATE SET digest = excluded.digest, model = excluded.model, facts = excluded.facts,
-					tokens = x.tokens + excluded.tokens, extracted_at = now()`, r.Namespace, r.ID, digest(r), x.Model, len(list), x.Tokens)
+					tokens = x.tokens + excluded.tokens, extracted_at = excluded.extracted_at`, r.Namespace, r.ID, digest(r), x.Model, len(list), x.Tokens)
 			if err := tx.SendBatch(ctx, batch).Close(); err != nil || len(list) == 0 {
 				return err
 			}

@@ -15,6 +15,8 @@ const (
 	skewShown, skewBad = time.Second, time.Minute
 	// longStandbyLag is the standby lag that causes a warning.
 	longStandbyLag = 30 * time.Second
+	// skewedBy is how many times the mean a node may hold.
+	skewedBy = 2
 	// lowDisk is about what a busy file grows by in hours.
 	lowDisk = 256 << 20
 )
@@ -33,6 +35,7 @@ func checkExamined(e backend.Examination, server bool, found *findings) {
 	if server {
 		checkClock(e.Clock, found)
 		checkStandbys(e, found)
+		checkNodes(e, found)
 	}
 	for _, name := range e.Invalid {
 		found.add(fail, "indexes", "index %s is unfinished, so searches do not use it: REINDEX INDEX CONCURRENTLY %[1]s", name)
@@ -90,5 +93,32 @@ func checkStandbys(e backend.Examination, found *findings) {
 		default:
 			found.add(ok, "standby", "%s is %s behind", s.Name, render.Duration(s.Lag))
 		}
+	}
+}
+
+// checkNodes reports which nodes of a Citus cluster hold how much.
+func checkNodes(e backend.Examination, found *findings) {
+	if len(e.Nodes) == 0 {
+		return
+	}
+	if len(e.Whole) > 0 {
+		found.add(fail, "nodes", "not distributed: %s; stop all programs and run `triskele migrate up --distributed`", strings.Join(e.Whole, ", "))
+		return
+	}
+	var total int64
+	for _, n := range e.Nodes {
+		total += n.Bytes
+	}
+	for _, n := range e.Nodes {
+		v, advice := ok, ""
+		switch {
+		case !n.Active:
+			v, advice = fail, ": it is not active; its namespaces are searched in memory and cannot be written"
+		case n.Shards == 0:
+			v, advice = warn, ": SELECT citus_rebalance_start() gives it some"
+		case len(e.Nodes) > 1 && n.Bytes*int64(len(e.Nodes)) > skewedBy*total:
+			v, advice = warn, ": more than twice its share; SELECT citus_rebalance_start() on the coordinator, or a node of its own for a large namespace"
+		}
+		found.add(v, "nodes", "%s holds %s with %s%s", n.Name, render.Count(n.Shards, "shard of namespaces", "shards of namespaces"), render.Bytes(n.Bytes), advice)
 	}
 }

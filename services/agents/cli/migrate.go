@@ -19,8 +19,9 @@ type migrateCmd struct {
 var errMissing = errors.New("migrations are missing: run `triskele migrate up`")
 
 type migrateUpCmd struct {
-	JSON     bool          `help:"Print each migration that was applied, or has to wait for locks, as a line of JSON."`
-	Database databaseFlags `embed:""`
+	JSON        bool          `help:"Print each migration that was applied, or has to wait for locks, as a line of JSON."`
+	Distributed bool          `help:"Then spread the tables over the nodes of a Citus cluster. The database is its coordinator's; stop all other programs first."`
+	Database    databaseFlags `embed:""`
 }
 
 // Help is shown below the flags.
@@ -54,9 +55,17 @@ func (c *migrateUpCmd) Run(ctx context.Context, env *Env) error {
 			return err
 		}
 		if len(steps) == 0 && !c.JSON {
-			return env.print("nothing to do: the schema is up to date\n")
+			if err := env.print("nothing to do: the schema is up to date\n"); err != nil {
+				return err
+			}
 		}
-		return nil
+		if !c.Distributed {
+			return nil
+		}
+		if err := b.Distribute(ctx); err != nil || c.JSON {
+			return err
+		}
+		return env.print("the tables are distributed: `triskele doctor` shows the nodes\n")
 	})
 }
 

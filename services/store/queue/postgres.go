@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,7 +39,7 @@ func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record) er
 		JOIN memory.indexes i ON i.sensitive = t.sensitive
 		ORDER BY t.namespace, t.memory_id, i.name
 		ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
-		SET revision = excluded.revision, sequence = excluded.sequence, not_before = now(), attempts = 0, dead = false, last_error = ''`,
+		SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = false, last_error = ''`,
 		namespaces, ids, sensitive, revisions, sequences)
 	return err
 }
@@ -50,28 +52,47 @@ func DropPostgres(ctx context.Context, tx pgx.Tx, index string, r record.Record)
 	return err
 }
 
-// Claim implements Store.
-func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error) {
+// Claim implements Store. It looks for due tasks without locks, and then locks them within each namespace: a distributed engine
+// locks rows of one node at a time. What another worker has locked meanwhile is left to it.
+func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Duration) (tasks []Task, err error) {
 	rows, err := postgres.In(q.pool, postgres.AllNamespaces).Query(ctx, `
-		WITH due AS MATERIALIZED (
-			SELECT namespace, memory_id FROM memory.index_queue
-			WHERE index_name = $1 AND NOT dead AND not_before <= now()
-			ORDER BY not_before, namespace, memory_id LIMIT $2 FOR UPDATE SKIP LOCKED
-		), claimed AS (
-			UPDATE memory.index_queue q SET not_before = now() + $3::interval
-			FROM due WHERE q.namespace = due.namespace AND q.index_name = $1 AND q.memory_id = due.memory_id
-			RETURNING q.namespace, q.memory_id, q.attempts, q.enqueued_at, q.sequence
-		)
-		SELECT `+postgres.RecordColumns+`, c.attempts, c.enqueued_at, c.sequence
-		FROM claimed c JOIN memory.memories m ON m.namespace = c.namespace AND m.id = c.memory_id
-		ORDER BY m.namespace, m.id`, index, n, lease)
+		SELECT namespace, memory_id FROM memory.index_queue WHERE index_name = $1 AND NOT dead AND not_before <= now()
+		ORDER BY not_before, namespace, memory_id LIMIT $2`, index, n)
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Task, err error) {
-		t.Record, err = postgres.ScanRecordAnd(row, &t.Attempts, &t.EnqueuedAt, &t.Sequence)
-		return t, err
-	})
+	due := map[string][]uuid.UUID{}
+	var namespace string
+	var id uuid.UUID
+	if _, err := pgx.ForEachRow(rows, []any{&namespace, &id}, func() error {
+		due[namespace] = append(due[namespace], id)
+		return nil
+	}); err != nil || len(due) == 0 {
+		return nil, err
+	}
+	batch := &pgx.Batch{}
+	for _, namespace := range slices.Sorted(maps.Keys(due)) {
+		batch.Queue(`
+			WITH due AS MATERIALIZED (
+				SELECT memory_id FROM memory.index_queue
+				WHERE namespace = $1 AND index_name = $2 AND memory_id = ANY ($3) AND NOT dead AND not_before <= now() ORDER BY memory_id FOR UPDATE SKIP LOCKED
+			), claimed AS (
+				UPDATE memory.index_queue q SET not_before = now() + $4::interval
+				FROM due WHERE q.namespace = $1 AND q.index_name = $2 AND q.memory_id = due.memory_id
+				RETURNING q.memory_id, q.attempts, q.enqueued_at, q.sequence
+			)
+			SELECT `+postgres.RecordColumns+`, c.attempts, c.enqueued_at, c.sequence
+			FROM claimed c JOIN memory.memories m ON m.namespace = $1 AND m.id = c.memory_id
+			ORDER BY m.id`, namespace, index, due[namespace], lease).Query(func(rows pgx.Rows) error {
+			claimed, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Task, err error) {
+				t.Record, err = postgres.ScanRecordAnd(row, &t.Attempts, &t.EnqueuedAt, &t.Sequence)
+				return t, err
+			})
+			tasks = append(tasks, claimed...)
+			return err
+		})
+	}
+	err = postgres.In(q.pool, postgres.AllNamespaces).Send(ctx, batch)
 	var bad *record.UndecodableError
 	if errors.As(err, &bad) {
 		_, setAside := postgres.In(q.pool, bad.Namespace).Exec(ctx, `
@@ -79,37 +100,50 @@ func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Du
 			WHERE namespace = $1 AND index_name = $2 AND memory_id = $3`, bad.Namespace, index, bad.ID, bad.Public())
 		err = errors.Join(err, setAside)
 	}
-	return tasks, err
+	if err != nil {
+		return nil, err
+	}
+	return tasks, nil
 }
 
 // Extend implements Store.
 func (q *Postgres) Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error {
-	_, err := postgres.In(q.pool, postgres.AllNamespaces).Exec(ctx, `
+	return q.each(ctx, index, tasks, `
 		UPDATE memory.index_queue q SET not_before = now() + $6::interval
-		FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::bigint[]) AS t (namespace, memory_id, revision, sequence)
-		WHERE q.namespace = t.namespace AND q.index_name = $1 AND q.memory_id = t.memory_id
-			AND q.revision <= t.revision AND q.sequence <= t.sequence AND NOT q.dead`, append(taskArgs(index, tasks), lease)...)
-	return err
-}
-
-// taskArgs are the arguments of a statement about tasks: the index, and their namespaces, ids, revisions and sequences.
-func taskArgs(index string, tasks []Task) []any {
-	namespaces, ids := make([]string, len(tasks)), make([]uuid.UUID, len(tasks))
-	revisions, sequences := make([]int64, len(tasks)), make([]int64, len(tasks))
-	for i, t := range tasks {
-		namespaces[i], ids[i], revisions[i], sequences[i] = t.Record.Namespace, t.Record.ID, t.Record.Revision, t.Sequence
-	}
-	return []any{index, namespaces, ids, revisions, sequences}
+		FROM unnest($3::uuid[], $4::bigint[], $5::bigint[]) AS t (memory_id, revision, sequence)
+		WHERE q.namespace = $1 AND q.index_name = $2 AND q.memory_id = t.memory_id
+			AND q.revision <= t.revision AND q.sequence <= t.sequence AND NOT q.dead`, lease)
 }
 
 // Done implements Store.
 func (q *Postgres) Done(ctx context.Context, index string, tasks []Task) error {
-	_, err := postgres.In(q.pool, postgres.AllNamespaces).Exec(ctx, `
-		DELETE FROM memory.index_queue q
-		USING unnest($2::text[], $3::uuid[], $4::bigint[], $5::bigint[]) AS d (namespace, memory_id, revision, sequence)
-		WHERE q.namespace = d.namespace AND q.index_name = $1 AND q.memory_id = d.memory_id
-			AND q.revision <= d.revision AND q.sequence <= d.sequence`, taskArgs(index, tasks)...)
-	return err
+	return q.each(ctx, index, tasks, `
+		DELETE FROM memory.index_queue q USING unnest($3::uuid[], $4::bigint[], $5::bigint[]) AS d (memory_id, revision, sequence)
+		WHERE q.namespace = $1 AND q.index_name = $2 AND q.memory_id = d.memory_id AND q.revision <= d.revision AND q.sequence <= d.sequence`)
+}
+
+// each runs a statement for each namespace of tasks, all in one transaction. Its arguments are the namespace, the index, and the
+// tasks' ids, revisions and sequences, before further ones.
+func (q *Postgres) each(ctx context.Context, index string, tasks []Task, statement string, more ...any) error {
+	type columns struct {
+		ids                  []uuid.UUID
+		revisions, sequences []int64
+	}
+	in := map[string]*columns{}
+	for _, t := range tasks {
+		c := in[t.Record.Namespace]
+		if c == nil {
+			c = &columns{}
+			in[t.Record.Namespace] = c
+		}
+		c.ids, c.revisions, c.sequences = append(c.ids, t.Record.ID), append(c.revisions, t.Record.Revision), append(c.sequences, t.Sequence)
+	}
+	batch := &pgx.Batch{}
+	for _, namespace := range slices.Sorted(maps.Keys(in)) {
+		c := in[namespace]
+		batch.Queue(statement, append([]any{namespace, index, c.ids, c.revisions, c.sequences}, more...)...)
+	}
+	return postgres.In(q.pool, postgres.AllNamespaces).Send(ctx, batch)
 }
 
 // Fail implements Store.
@@ -122,19 +156,25 @@ func (q *Postgres) Fail(ctx context.Context, index string, task Task, retryAt ti
 }
 
 // AsSensitive implements Discretion.
-func (q *Postgres) AsSensitive(ctx context.Context, records []record.Record) (bool, error) {
-	n := len(records)
-	namespaces, ids, sensitive := make([]string, n), make([]uuid.UUID, n), make([]bool, n)
-	for i, r := range records {
-		namespaces[i], ids[i], sensitive[i] = r.Namespace, r.ID, r.Sensitive
+func (q *Postgres) AsSensitive(ctx context.Context, records []record.Record) (same bool, err error) {
+	ids, sensitive := map[string][]uuid.UUID{}, map[string][]bool{} // by namespace
+	for _, r := range records {
+		ids[r.Namespace], sensitive[r.Namespace] = append(ids[r.Namespace], r.ID), append(sensitive[r.Namespace], r.Sensitive)
 	}
-	var same bool
-	err := postgres.In(q.pool, postgres.AllNamespaces).QueryRow(ctx, `
-		SELECT NOT EXISTS (
-			SELECT FROM unnest($1::text[], $2::uuid[], $3::boolean[]) AS t (namespace, id, sensitive)
-			LEFT JOIN memory.memories m USING (namespace, id, sensitive) WHERE m.id IS NULL
-		)`, namespaces, ids, sensitive).Scan(&same)
-	return same, err
+	same = true
+	batch := &pgx.Batch{}
+	for namespace := range ids {
+		batch.Queue(`
+			SELECT count(*) FROM memory.memories m JOIN unnest($2::uuid[], $3::boolean[]) AS t (id, sensitive) USING (id, sensitive)
+			WHERE m.namespace = $1`, namespace, ids[namespace], sensitive[namespace]).QueryRow(func(row pgx.Row) error {
+			var n int
+			err := row.Scan(&n)
+			same = same && n == len(ids[namespace])
+			return err
+		})
+	}
+	err = postgres.In(q.pool, postgres.AllNamespaces).Send(ctx, batch)
+	return same && err == nil, err
 }
 
 // counts are the columns of a Status.
@@ -160,10 +200,14 @@ func (q *Postgres) Total(ctx context.Context, index string) (Status, error) {
 func (q *Postgres) Knows(ctx context.Context, index, namespace string, sequence int64) (knows, gaveUp bool, err error) {
 	var dead *bool
 	var written bool
-	err = postgres.In(q.pool, namespace).QueryRow(ctx, `
-		SELECT (SELECT dead FROM memory.index_queue WHERE namespace = $1 AND index_name = $2 AND since <= $3 ORDER BY since LIMIT 1),
-			$3 <= coalesce(pg_sequence_last_value('memory.write_sequence'), 0)`,
-		namespace, index, sequence).Scan(&dead, &written)
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT dead FROM memory.index_queue WHERE namespace = $1 AND index_name = $2 AND since <= $3 ORDER BY since LIMIT 1`, namespace, index, sequence).
+		Query(func(rows pgx.Rows) error {
+			_, err := pgx.ForEachRow(rows, []any{&dead}, func() error { return nil })
+			return err
+		})
+	batch.Queue(`SELECT $1 <= coalesce(pg_sequence_last_value('memory.write_sequence'), 0)`, sequence).QueryRow(func(row pgx.Row) error { return row.Scan(&written) })
+	err = postgres.In(q.pool, namespace).Send(ctx, batch)
 	if err == nil && !written {
 		err = notWritten(namespace)
 	}

@@ -77,6 +77,8 @@ type Backend interface {
 	Plan(ctx context.Context) ([]schema.Planned, error)
 	Status(ctx context.Context) ([]schema.Step, error)
 	Check(ctx context.Context, tracks ...string) error
+	// Distribute is schema.Distribute; a file cannot be distributed.
+	Distribute(ctx context.Context) error
 	Close() error
 }
 

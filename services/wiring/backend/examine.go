@@ -37,6 +37,16 @@ type Examination struct {
 	Vectorless int64
 	IsStandby  bool // the database itself is a standby
 	Standbys   []Standby
+	Nodes      []Node   // of a Citus cluster
+	Whole      []string // tables that a Citus cluster has on one node, although their rows are of namespaces
+}
+
+// Node is a node of a Citus cluster that holds namespaces.
+type Node struct {
+	Name   string // host and port
+	Active bool
+	Shards int64 // each has all rows of some namespaces
+	Bytes  int64 // of tables and indexes
 }
 
 // Standby is a server that follows the database.
@@ -86,21 +96,22 @@ func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
 	// A model's partitioned index is invalid until its partitions' indexes are valid: see NoVectorIndex.
 	names(&e.Invalid, `SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 		WHERE NOT (i.indisvalid AND i.indisready) AND c.relnamespace::regnamespace::text IN ('memory', 'lexical', 'dense', 'graph')
-			AND NOT EXISTS (SELECT FROM dense.models m WHERE c.relname LIKE 'vectors%\_near\_' || m.id) ORDER BY 1`)
+			AND NOT EXISTS (SELECT 1 FROM dense.models m WHERE c.relname LIKE 'vectors%\_near\_' || m.id) ORDER BY 1`)
 	names(&e.UnindexedIn, `SELECT DISTINCT m.namespace FROM memory.memories m
-		WHERE NOT EXISTS (SELECT FROM lexical.documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`)
+		WHERE NOT EXISTS (SELECT 1 FROM lexical.documents d WHERE d.namespace = m.namespace AND d.memory_id = m.id) ORDER BY 1 LIMIT 10`)
 	if err != nil {
 		return e, err
 	}
 	if err := postgres.In(b.pool, postgres.AllNamespaces).QueryRow(ctx, `
-		WITH active AS (SELECT id, indexed FROM dense.models WHERE status = 'active')
-		SELECT (SELECT count(*) FROM memory.memories m CROSS JOIN active a
-				WHERE EXISTS (SELECT FROM dense.model_rows r WHERE r.model_id = a.id AND r.sensitive = m.sensitive)
-				AND NOT EXISTS (SELECT FROM dense.vectors v WHERE v.namespace = m.namespace AND v.memory_id = m.id AND v.model_id = a.id)
-				AND NOT EXISTS (SELECT FROM memory.index_queue q WHERE q.namespace = m.namespace AND q.memory_id = m.id AND q.index_name = 'dense')),
-			EXISTS (SELECT FROM active a WHERE a.indexed AND NOT EXISTS (
-				SELECT FROM pg_index WHERE indexrelid = to_regclass('dense.vectors_near_' || a.id) AND indisvalid))`).
-		Scan(&e.Vectorless, &e.NoVectorIndex); err != nil {
+		SELECT count(*) FROM memory.memories m JOIN dense.models a ON a.status = 'active'
+		WHERE EXISTS (SELECT 1 FROM dense.model_rows r WHERE r.model_id = a.id AND r.sensitive = m.sensitive)
+			AND NOT EXISTS (SELECT 1 FROM dense.vectors v WHERE v.namespace = m.namespace AND v.memory_id = m.id AND v.model_id = a.id)
+			AND NOT EXISTS (SELECT 1 FROM memory.index_queue q WHERE q.namespace = m.namespace AND q.memory_id = m.id AND q.index_name = 'dense')`).
+		Scan(&e.Vectorless); err != nil {
+		return e, err
+	}
+	if err := b.pool.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM dense.models a WHERE a.status = 'active' AND a.indexed AND NOT EXISTS (
+		SELECT 1 FROM pg_index WHERE indexrelid = to_regclass('dense.vectors_near_' || a.id) AND indisvalid))`).Scan(&e.NoVectorIndex); err != nil {
 		return e, err
 	}
 	// A role without the privilege for it sees only names, no state.
@@ -108,8 +119,33 @@ func (b *Postgres) Examine(ctx context.Context) (e Examination, err error) {
 	if err != nil {
 		return e, err
 	}
-	e.Standbys, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Standby])
-	return e, err
+	if e.Standbys, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Standby]); err != nil {
+		return e, err
+	}
+	return e, b.examineNodes(ctx, &e)
+}
+
+// examineNodes fills in the nodes, if the server is the coordinator of a Citus cluster.
+func (b *Postgres) examineNodes(ctx context.Context, e *Examination) error {
+	var citus bool
+	if err := b.pool.QueryRow(ctx, `SELECT to_regclass('pg_dist_node') IS NOT NULL`).Scan(&citus); err != nil || !citus {
+		return err
+	}
+	rows, err := b.pool.Query(ctx, `
+		SELECT n.nodename || ':' || n.nodeport, n.isactive, count(*) FILTER (WHERE s.table_name = 'memory.memories'::regclass), coalesce(sum(s.shard_size), 0)::bigint
+		FROM pg_dist_node n LEFT JOIN citus_shards s ON s.nodename = n.nodename AND s.nodeport = n.nodeport AND s.citus_table_type = 'distributed'
+		WHERE n.shouldhaveshards GROUP BY n.nodename, n.nodeport, n.isactive ORDER BY 1`)
+	if err != nil {
+		return err
+	}
+	if e.Nodes, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Node]); err != nil {
+		return err
+	}
+	if rows, err = b.pool.Query(ctx, `SELECT t::text FROM memory.tables_by_namespace() t WHERE t NOT IN (SELECT logicalrelid FROM pg_dist_partition) ORDER BY 1`); err != nil {
+		return err
+	}
+	e.Whole, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	return err
 }
 
 // tryWriting writes about 1 MB, which needs disk space, and rolls back.

@@ -118,6 +118,13 @@ func (b *Postgres) Migrate(ctx context.Context, tell ...func(schema.Step)) (step
 	return steps, err
 }
 
+// Distribute implements Backend.
+func (b *Postgres) Distribute(ctx context.Context) error {
+	err := b.withSQL(func(db *sql.DB) error { return schema.Distribute(ctx, db) })
+	b.pool.Reset() // older connections do not tell the nodes which namespace they are about
+	return err
+}
+
 // Plan implements Backend.
 func (b *Postgres) Plan(ctx context.Context) (steps []schema.Planned, err error) {
 	err = b.withSQL(func(db *sql.DB) error { steps, err = schema.Plan(ctx, db, schema.Postgres); return err })

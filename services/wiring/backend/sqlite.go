@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
@@ -82,6 +83,11 @@ func (b *SQLite) Version(ctx context.Context) (version string, err error) {
 // Migrate implements Backend.
 func (b *SQLite) Migrate(ctx context.Context, tell ...func(schema.Step)) ([]schema.Step, error) {
 	return schema.Up(ctx, b.db.Write, schema.SQLite, tell...)
+}
+
+// Distribute implements Backend.
+func (*SQLite) Distribute(context.Context) error {
+	return errors.New("only PostgreSQL with the extension citus distributes tables")
 }
 
 // Plan implements Backend.

@@ -77,7 +77,8 @@ func (f *Fixture) HoldsWord(t testing.TB, text string) (held bool) {
 
 func (f *Fixture) holdingPostgres(ctx context.Context, texts []string) ([]string, error) {
 	rows, err := f.Pool.Query(ctx, `SELECT oid::regclass::text FROM pg_class
-		WHERE relkind = 'r' AND relnamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema', 'pg_toast') ORDER BY 1`)
+		WHERE relkind = 'r' AND relnamespace::regnamespace::text NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+			AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid AND deptype = 'e') ORDER BY 1`)
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +88,13 @@ func (f *Fixture) holdingPostgres(ctx context.Context, texts []string) ([]string
 	}
 	searches := make([]string, len(tables))
 	for i, table := range tables {
-		searches[i] = fmt.Sprintf(`SELECT '%[1]s' WHERE EXISTS (SELECT FROM %[1]s x, unnest($1::text[]) text WHERE strpos(x::text, text) > 0)`, table)
+		searches[i] = fmt.Sprintf(`(SELECT '%[1]s' FROM %[1]s x WHERE x::text LIKE ANY ($1::text[]) LIMIT 1)`, table)
 	}
-	if rows, err = f.Pool.Query(ctx, strings.Join(searches, " UNION ALL "), pgx.QueryExecModeExec, texts); err != nil {
+	patterns := make([]string, len(texts))
+	for i, text := range texts {
+		patterns[i] = "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
+	}
+	if rows, err = f.Pool.Query(ctx, strings.Join(searches, " UNION ALL "), pgx.QueryExecModeExec, patterns); err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[string])

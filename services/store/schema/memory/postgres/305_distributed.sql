@@ -135,16 +135,17 @@ $$;
 CREATE FUNCTION memory.move_namespace(old text, new text) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     moved bigint;
+    made timestamptz;
     t regclass;
 BEGIN
-    PERFORM FROM memory.namespaces n WHERE n.name = old FOR UPDATE;
+    SELECT n.created_at INTO made FROM memory.namespaces n WHERE n.name = old FOR UPDATE;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
     PERFORM FROM memory.memories m WHERE m.namespace = old ORDER BY m.id FOR UPDATE;
     GET DIAGNOSTICS moved = ROW_COUNT;
     IF new IS NOT NULL THEN
-        INSERT INTO memory.namespaces (name, created_at) SELECT new, n.created_at FROM memory.namespaces n WHERE n.name = old;
+        INSERT INTO memory.namespaces (name, created_at) VALUES (new, made);
         -- The new name may have settings already, and numbers of a namespace that was there before.
         DELETE FROM lexical.settings s WHERE s.namespace = new;
         DELETE FROM memory.changes c WHERE c.namespace = new;
