@@ -73,6 +73,19 @@ test-onnx: $(ONNXRUNTIME) ## Run the ONNX embedder's tests against ONNX Runtime,
 	go test -count=1 -race -tags onnx ./services/embed/onnx -library "$(abspath $(ONNXRUNTIME))"
 
 RECALLS ?= 100000
+CITUS_TEST = TRISKELE_TEST_POSTGRES='$(CITUS)' go test -count=1 -parallel 4
+.PHONY: test-citus
+test-citus: ## Stores, isolation, faults, random operations and an import on a Citus cluster: CITUS=URL of its coordinator [SINGLE=URL of one PostgreSQL to compare with] [STOP=CMD START=CMD of a worker]
+ifndef CITUS
+	@echo "test-citus: LEFT OUT: no CITUS=URL names the coordinator of a Citus cluster with workers. Nothing was tested."
+else
+	$(CITUS_TEST) -timeout 1h -run 'Postgres|/postgres' -skip '$(CITUS_SKIP)' ./services/store/queue ./services/store/replica ./services/memory ./services/lexical ./services/dense ./services/graph
+	cd tests && $(CITUS_TEST) -v -timeout 6h -run '^(TestHistory|TestNamespacesStayApart)$$/^postgres' ./e2e -history.ops $(OPS) -history.seed $(SEED) -recalls $(RECALLS)
+	cd tests && $(CITUS_TEST) -v -timeout 2h -tags citus -run '^(TestDistributed|TestFaultMatrix)$$' ./e2e -faults.recalls $(FAULT_RECALLS) -citus.single '$(SINGLE)' -citus.stop '$(STOP)' -citus.start '$(START)'
+endif
+# Partitions, planner choices and sessions of one server, which a cluster does not have.
+CITUS_SKIP = Partition|UseTheIndex
+
 .PHONY: test-isolation
 test-isolation: ## Recall RECALLS times from two namespaces with the same texts, by each of the two locks alone and by both
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
