@@ -16,6 +16,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/resilience"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -163,9 +164,11 @@ func (d *dependency) result(err error, given time.Duration) resilience.Result {
 	return resilience.Success
 }
 
-// search searches the leg. If hedge is set and the answer is unusually slow, it sends a second request.
+// search searches the leg, by the replica that has the namespace in memory. If hedge is set and the answer is unusually slow, it
+// sends a second request.
 func (c legClient) search(ctx context.Context, req *triskelev1.SearchRequest, hedge bool) (resp *triskelev1.SearchResponse, hedged bool, err error) {
 	start := time.Now()
+	ctx = rpc.Near(ctx, req.GetNamespace())
 	if after := c.latency.P95(); hedge && after > 0 {
 		resp, hedged, err = resilience.Hedge(ctx, c.log, after, func(ctx context.Context) (*triskelev1.SearchResponse, error) { return c.Search(ctx, req) })
 	} else {

@@ -5,8 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,5 +119,31 @@ func BenchmarkSynchronous(b *testing.B) {
 				b.ReportMetric(float64(n*b.N)/b.Elapsed().Seconds(), "memories/s")
 			})
 		}
+	}
+}
+
+// BenchmarkWriters stores memories one at a time from eight clients, into one namespace or each into its own. Writers of one namespace
+// wait for each other's commits, so the server should flush them: TRISKELE_TEST_DURABLE=on.
+func BenchmarkWriters(b *testing.B) {
+	const clients = 8
+	f := storetest.Postgres(b)
+	for _, of := range []string{"one namespace", "a namespace each"} {
+		b.Run(of, func(b *testing.B) {
+			var client atomic.Int64
+			b.SetParallelism(clients / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(pb *testing.PB) {
+				namespace := "shared"
+				if n := client.Add(1); of != "one namespace" {
+					namespace = fmt.Sprint("own-", n)
+				}
+				for pb.Next() {
+					if _, err := f.Memory.Insert(b.Context(), []record.Record{storetest.Record(namespace, "The Kestrel nests on the tower by the harbour.", nil)}); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "memories/s")
+		})
 	}
 }

@@ -1,11 +1,15 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
+	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/balancer/endpointsharding"
 	"google.golang.org/grpc/balancer/pickfirst"
@@ -49,14 +53,14 @@ func init() {
 	dns.SetMinResolutionInterval(resolveEvery)
 }
 
-// builder makes round-robin balancers over the ready addresses. They skip an address while its circuit breaker is
-// open. gRPC's own policy for that comes only with its xDS client.
+// builder makes balancers over the ready addresses. Calls go to them in turn, or by Near. An address is skipped while its circuit
+// breaker is open. gRPC's own policies have no such breaker without its xDS client.
 type builder struct{}
 
 func (builder) Name() string { return balancerName }
 
 func (builder) Build(cc balancer.ClientConn, options balancer.BuildOptions) balancer.Balancer {
-	b := &roundRobin{ClientConn: cc, breakers: resolver.NewEndpointMap[*resilience.Breaker]()}
+	b := &roundRobin{ClientConn: cc, replicas: resolver.NewEndpointMap[*replica]()}
 	b.Balancer = endpointsharding.NewBalancer(b, options, balancer.Get(pickfirst.Name).Build, endpointsharding.Options{})
 	return b
 }
@@ -66,7 +70,14 @@ type roundRobin struct {
 	balancer.Balancer
 	balancer.ClientConn
 	mu       sync.Mutex
-	breakers *resolver.EndpointMap[*resilience.Breaker]
+	replicas *resolver.EndpointMap[*replica]
+}
+
+// replica is what is known of an address as long as it is resolved.
+type replica struct {
+	address string
+	breaker *resilience.Breaker
+	running atomic.Int64 // calls
 }
 
 // UpdateClientConnState implements balancer.Balancer.
@@ -78,19 +89,19 @@ func (b *roundRobin) UpdateClientConnState(state balancer.ClientConnState) error
 func (b *roundRobin) UpdateState(state balancer.State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	breakers := resolver.NewEndpointMap[*resilience.Breaker]()
+	replicas := resolver.NewEndpointMap[*replica]()
 	picker := &picker{}
 	for _, child := range endpointsharding.ChildStatesFromPicker(state.Picker) {
-		breaker, ok := b.breakers.Get(child.Endpoint)
+		known, ok := b.replicas.Get(child.Endpoint)
 		if !ok {
-			breaker = resilience.NewBreaker(resilience.DefaultBreaker(), nil)
+			known = &replica{address: child.Endpoint.Addresses[0].Addr, breaker: resilience.NewBreaker(resilience.DefaultBreaker(), nil)}
 		}
-		breakers.Set(child.Endpoint, breaker)
+		replicas.Set(child.Endpoint, known)
 		if child.State.ConnectivityState == connectivity.Ready {
-			picker.endpoints = append(picker.endpoints, endpoint{child.State.Picker, breaker})
+			picker.endpoints = append(picker.endpoints, endpoint{child.State.Picker, known})
 		}
 	}
-	b.breakers = breakers
+	b.replicas = replicas
 	if len(picker.endpoints) > 0 {
 		state.Picker = picker
 	}
@@ -98,8 +109,8 @@ func (b *roundRobin) UpdateState(state balancer.State) {
 }
 
 type endpoint struct {
-	picker  balancer.Picker
-	breaker *resilience.Breaker
+	picker balancer.Picker
+	*replica
 }
 
 type picker struct {
@@ -107,12 +118,58 @@ type picker struct {
 	next      atomic.Uint64
 }
 
+// near is the key of a call that prefers a replica.
+type near struct {
+	key   string
+	picks atomic.Uint64
+}
+
+type nearKey struct{}
+
+// Near returns a context whose calls prefer one replica of each name: all gateways agree on it, and it keeps what it has in memory
+// for the key. A retry, and a second call with the context, prefer the next one. So does a call whose replica is busy.
+func Near(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, nearKey{}, &near{key: key})
+}
+
+// spareCalls is how many calls a replica runs at least before calls that prefer it go elsewhere.
+const spareCalls = 16
+
+// ranked returns the endpoints by their weights for a key, and how many calls each may run. Weights are hashes of key and address:
+// when a replica comes or goes, only the keys that prefer it move (Thaler and Ravishankar, A name-based mapping scheme for
+// rendezvous, 1996). No replica runs more than twice its share (Mirrokni et al., Consistent hashing with bounded loads, 2016).
+func (p *picker) ranked(key string) (endpoints []endpoint, limit int64) {
+	type weighed struct {
+		endpoint
+		weight uint64
+	}
+	all := make([]weighed, len(p.endpoints))
+	for i, e := range p.endpoints {
+		all[i] = weighed{e, xxhash.Sum64String(key + "\x00" + e.address)}
+		limit += e.running.Load()
+	}
+	slices.SortFunc(all, func(a, b weighed) int { return cmp.Compare(b.weight, a.weight) })
+	for _, e := range all {
+		endpoints = append(endpoints, e.endpoint)
+	}
+	return endpoints, spareCalls + 2*limit/int64(len(all))
+}
+
 // Pick implements balancer.Picker.
 func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	n := uint64(len(p.endpoints))
-	first := p.next.Add(1)
+	endpoints, first, limit := p.endpoints, uint64(0), int64(math.MaxInt64)
+	if prefers, ok := info.Ctx.Value(nearKey{}).(*near); ok {
+		endpoints, limit = p.ranked(prefers.key)
+		first = prefers.picks.Add(1) - 1
+	} else {
+		first = p.next.Add(1)
+	}
 	for i := range n {
-		e := p.endpoints[(first+i)%n]
+		e := endpoints[(first+i)%n]
+		if e.running.Load() >= limit {
+			continue
+		}
 		done, ok := e.breaker.Allow()
 		if !ok {
 			continue
@@ -122,8 +179,10 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 			done(resilience.Ignored)
 			return result, err
 		}
+		e.running.Add(1)
 		tell := result.Done
 		result.Done = func(end balancer.DoneInfo) {
+			e.running.Add(-1)
 			done(resultOf(end.Err))
 			if tell != nil {
 				tell(end)
@@ -131,7 +190,7 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		}
 		return result, nil
 	}
-	return p.endpoints[first%n].picker.Pick(info) // all circuit breakers are open: try one
+	return endpoints[first%n].picker.Pick(info) // all circuit breakers are open: try one
 }
 
 // resultOf is a call's outcome for its circuit breaker.

@@ -213,3 +213,78 @@ func TestRefusedTwice(t *testing.T) {
 		}
 	}
 }
+
+// TestNear calls three replicas for many keys: each key stays with one, and only the keys of one that goes away move.
+func TestNear(t *testing.T) {
+	t.Parallel()
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tel := process.Service("test")
+	port, names := freePort(t), rpctest.ServeNames(t)
+	replicas := []*replica{startReplica(t, tel, 1, port, true), startReplica(t, tel, 2, port, true), startReplica(t, tel, 3, port, true)}
+	names.Set("near.test", 1, 2, 3)
+	const keys = 60
+	// where returns the replica that each key is near, after all the wanted ones are connected.
+	where := func(wanted int) (at [keys]int) {
+		t.Helper()
+		conn, err := rpc.Dial(names.Target("near.test", port), tel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		leg := triskelev1.NewLegServiceClient(conn)
+		call := func(ctx context.Context) (which int) {
+			t.Helper()
+			var before [3]int64
+			for i, r := range replicas {
+				before[i] = r.calls.Load()
+			}
+			if _, err := leg.Search(ctx, &triskelev1.SearchRequest{Namespace: "n", Query: "q", Depth: 1}); err != nil {
+				t.Fatal(err)
+			}
+			for i, r := range replicas {
+				if r.calls.Load() > before[i] {
+					return i
+				}
+			}
+			t.Fatal("no replica was called")
+			return 0
+		}
+		seen := map[int]bool{}
+		for deadline := time.Now().Add(30 * time.Second); len(seen) < wanted; {
+			if seen[call(t.Context())] = true; time.Now().After(deadline) {
+				t.Fatalf("not within 30 s: calls of %d replicas, got %v", wanted, seen)
+			}
+		}
+		for key := range at {
+			at[key] = call(rpc.Near(t.Context(), fmt.Sprint("tenant/", key)))
+			if again := call(rpc.Near(t.Context(), fmt.Sprint("tenant/", key))); again != at[key] {
+				t.Errorf("key %d was near replica %d and then %d", key, at[key], again)
+			}
+		}
+		twice := rpc.Near(t.Context(), "tenant/0")
+		if first, second := call(twice), call(twice); first != at[0] || second == first {
+			t.Errorf("two calls of one context went to %d and %d, want %d and another one", first, second, at[0])
+		}
+		return at
+	}
+	before := where(3)
+	var held [3]int
+	for _, i := range before {
+		held[i]++
+	}
+	for i, n := range held {
+		if n < keys/6 {
+			t.Errorf("replica %d is near %d of %d keys, want about %d", i, n, keys, keys/3)
+		}
+	}
+	replicas[1].server.Stop()
+	names.Set("near.test", 1, 3)
+	for key, now := range where(2) {
+		if was := before[key]; was != 1 && now != was || now == 1 {
+			t.Errorf("key %d moved from replica %d to %d when replica 1 went", key, was, now)
+		}
+	}
+}
