@@ -28,6 +28,7 @@ var overlays = map[string][]string{
 	"dev":        {"overlays/dev"},
 	"production": {"overlays/production", "overlays/production/migrate"},
 	"pooled":     {"overlays/pooled", "overlays/production/migrate"},
+	"citus":      {"overlays/citus", "overlays/production/migrate"},
 }
 
 // manifests are an overlay's objects.
@@ -183,7 +184,8 @@ type (
 					Method string `json:"method"`
 					Number int    `json:"number"`
 				} `json:"synchronous"`
-				Parameters map[string]string `json:"parameters"`
+				SharedPreloadLibraries []string          `json:"shared_preload_libraries"`
+				Parameters             map[string]string `json:"parameters"`
 			} `json:"postgresql"`
 			Storage    size                        `json:"storage"`
 			WalStorage size                        `json:"walStorage"`
@@ -198,8 +200,9 @@ type (
 			Instances int                    `json:"instances"`
 			Template  corev1.PodTemplateSpec `json:"template"`
 			PgBouncer struct {
-				PoolMode   string            `json:"poolMode"`
-				Parameters map[string]string `json:"parameters"`
+				PoolMode               string            `json:"poolMode"`
+				SharedPreloadLibraries []string          `json:"shared_preload_libraries"`
+				Parameters             map[string]string `json:"parameters"`
 			} `json:"pgbouncer"`
 		} `json:"spec"`
 	}

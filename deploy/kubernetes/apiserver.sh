@@ -68,7 +68,7 @@ k wait --for=condition=Established --timeout=1m crd --all > /dev/null
 k create namespace triskele
 
 overlays=deploy/kubernetes/overlays
-for overlay in $overlays/dev $overlays/production/database $overlays/production/migrate $overlays/production $overlays/pooled; do
+for overlay in $overlays/dev $overlays/production/database $overlays/production/migrate $overlays/production $overlays/pooled $overlays/citus; do
   echo "== $overlay"
   k apply --dry-run=server --validate=strict -k "$overlay"
 done
@@ -85,5 +85,6 @@ refused() {
 refused $overlays/production 's/maxReplicas: 8/maxReplicas: 1/' 'maxReplicas'
 refused $overlays/production 's/instances: 3/instances: 0/' 'instances'
 refused $overlays/pooled 's/poolMode: transaction/poolMode: statement/' 'poolMode'
+refused $overlays/citus 's/instances: 2/instances: 0/' 'instances'
 refused $overlays/production 's/rotationPolicy: Always/rotationPolicy: Often/' 'rotationPolicy'
 refused $overlays/dev 's/clusterIP: None/clusterIp: None/' 'clusterIp'
