@@ -93,7 +93,11 @@ func (postgresModels) register(ctx context.Context, tx pgx.Tx, m embed.Model, st
 	if err != nil {
 		return 0, err
 	}
-	_, err = tx.Exec(ctx, `INSERT INTO dense.model_rows (model_id, local) VALUES ($1, $2) ON CONFLICT DO NOTHING`, id, m.Local)
+	var allowed bool // ON CONFLICT would need the right to update on a distributed engine
+	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM dense.model_rows WHERE model_id = $1 AND NOT sensitive)`, id).Scan(&allowed); err != nil || allowed {
+		return id, err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO dense.model_rows (model_id, local) VALUES ($1, $2)`, id, m.Local)
 	return id, err
 }
 
