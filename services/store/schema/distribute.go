@@ -51,20 +51,8 @@ func Distribute(ctx context.Context, db *sql.DB) error {
 	case workers == 0:
 		return errors.New("this server knows no worker nodes: run citus_add_node for each on the coordinator, and this command there")
 	}
-	rows, err := db.QueryContext(ctx, misfits, Tracks)
+	unfit, err := unfit(ctx, db)
 	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	var unfit []string
-	for rows.Next() {
-		var what string
-		if err := rows.Scan(&what); err != nil {
-			return err
-		}
-		unfit = append(unfit, what)
-	}
-	if err := rows.Err(); err != nil {
 		return err
 	}
 	if len(unfit) > 0 {
@@ -72,4 +60,21 @@ func Distribute(ctx context.Context, db *sql.DB) error {
 	}
 	_, err = db.ExecContext(ctx, distribute)
 	return err
+}
+
+// unfit returns what cannot be distributed, by name.
+func unfit(ctx context.Context, db *sql.DB) (list []string, err error) {
+	rows, err := db.QueryContext(ctx, misfits, Tracks)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var what string
+		if err := rows.Scan(&what); err != nil {
+			return nil, err
+		}
+		list = append(list, what)
+	}
+	return list, rows.Err()
 }

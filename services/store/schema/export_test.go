@@ -46,3 +46,6 @@ func (m Migrations) Plan(ctx context.Context, db *sql.DB, engine Engine) ([]Plan
 func (m Migrations) Check(ctx context.Context, db *sql.DB, engine Engine) error {
 	return m.m.check(ctx, db, engine)
 }
+
+// Unfit is unfit.
+var Unfit = unfit
