@@ -685,6 +685,54 @@ func (x *EntityBoost) GetMaxTerms() int32 {
 	return 0
 }
 
+// TimePreference raises memories whose date fits a time that the query names, in English: "last week", "in May 2023", or "since the
+// release" if a memory with a date and such a title is among the best. A memory's date is occurred_at, or created_at without it.
+// Times are relative to as_of. The best 50 memories are put into a new order. It has no effect on an order by recency.
+type TimePreference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The score is multiplied by 1 + weight, the odds of a probability. 0 to 100; 0 is off.
+	Weight        float64 `protobuf:"fixed64,1,opt,name=weight,proto3" json:"weight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TimePreference) Reset() {
+	*x = TimePreference{}
+	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TimePreference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TimePreference) ProtoMessage() {}
+
+func (x *TimePreference) ProtoReflect() protoreflect.Message {
+	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TimePreference.ProtoReflect.Descriptor instead.
+func (*TimePreference) Descriptor() ([]byte, []int) {
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TimePreference) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
 // MinScore leaves out hits that score less. It is not applied to an answer whose scores mean something else: on another
 // scale, or with a leg missing that could have added to them. A probability means the same with a leg missing.
 type MinScore struct {
@@ -697,7 +745,7 @@ type MinScore struct {
 
 func (x *MinScore) Reset() {
 	*x = MinScore{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	mi := &file_triskele_v1_recall_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +757,7 @@ func (x *MinScore) String() string {
 func (*MinScore) ProtoMessage() {}
 
 func (x *MinScore) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[6]
+	mi := &file_triskele_v1_recall_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +770,7 @@ func (x *MinScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MinScore.ProtoReflect.Descriptor instead.
 func (*MinScore) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{6}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *MinScore) GetScale() ScoreScale {
@@ -744,23 +792,24 @@ type RecallPolicy struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Fusion *Fusion                `protobuf:"bytes,1,opt,name=fusion,proto3" json:"fusion,omitempty"`
 	// By leg name.
-	Legs          map[string]*LegOptions `protobuf:"bytes,2,rep,name=legs,proto3" json:"legs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	RequiredLegs  []string               `protobuf:"bytes,3,rep,name=required_legs,json=requiredLegs,proto3" json:"required_legs,omitempty"`
-	OnError       MissPolicy             `protobuf:"varint,4,opt,name=on_error,json=onError,proto3,enum=triskele.v1.MissPolicy" json:"on_error,omitempty"`
-	OnTimeout     MissPolicy             `protobuf:"varint,5,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
-	Quorum        int32                  `protobuf:"varint,6,opt,name=quorum,proto3" json:"quorum,omitempty"`
-	Recency       *Recency               `protobuf:"bytes,7,opt,name=recency,proto3" json:"recency,omitempty"`
-	EntityBoost   *EntityBoost           `protobuf:"bytes,20,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
-	Rerank        *Rerank                `protobuf:"bytes,40,opt,name=rerank,proto3" json:"rerank,omitempty"`
-	Diversity     *Diversity             `protobuf:"bytes,41,opt,name=diversity,proto3" json:"diversity,omitempty"`
-	MinScore      *MinScore              `protobuf:"bytes,42,opt,name=min_score,json=minScore,proto3" json:"min_score,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Legs           map[string]*LegOptions `protobuf:"bytes,2,rep,name=legs,proto3" json:"legs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	RequiredLegs   []string               `protobuf:"bytes,3,rep,name=required_legs,json=requiredLegs,proto3" json:"required_legs,omitempty"`
+	OnError        MissPolicy             `protobuf:"varint,4,opt,name=on_error,json=onError,proto3,enum=triskele.v1.MissPolicy" json:"on_error,omitempty"`
+	OnTimeout      MissPolicy             `protobuf:"varint,5,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
+	Quorum         int32                  `protobuf:"varint,6,opt,name=quorum,proto3" json:"quorum,omitempty"`
+	Recency        *Recency               `protobuf:"bytes,7,opt,name=recency,proto3" json:"recency,omitempty"`
+	EntityBoost    *EntityBoost           `protobuf:"bytes,20,opt,name=entity_boost,json=entityBoost,proto3" json:"entity_boost,omitempty"`
+	Rerank         *Rerank                `protobuf:"bytes,40,opt,name=rerank,proto3" json:"rerank,omitempty"`
+	Diversity      *Diversity             `protobuf:"bytes,41,opt,name=diversity,proto3" json:"diversity,omitempty"`
+	MinScore       *MinScore              `protobuf:"bytes,42,opt,name=min_score,json=minScore,proto3" json:"min_score,omitempty"`
+	TimePreference *TimePreference        `protobuf:"bytes,50,opt,name=time_preference,json=timePreference,proto3" json:"time_preference,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RecallPolicy) Reset() {
 	*x = RecallPolicy{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	mi := &file_triskele_v1_recall_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +821,7 @@ func (x *RecallPolicy) String() string {
 func (*RecallPolicy) ProtoMessage() {}
 
 func (x *RecallPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[7]
+	mi := &file_triskele_v1_recall_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +834,7 @@ func (x *RecallPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallPolicy.ProtoReflect.Descriptor instead.
 func (*RecallPolicy) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{7}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RecallPolicy) GetFusion() *Fusion {
@@ -865,6 +914,13 @@ func (x *RecallPolicy) GetMinScore() *MinScore {
 	return nil
 }
 
+func (x *RecallPolicy) GetTimePreference() *TimePreference {
+	if x != nil {
+		return x.TimePreference
+	}
+	return nil
+}
+
 type RecallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 16 namespaces, merged into one order by fused score.
@@ -894,14 +950,16 @@ type RecallRequest struct {
 	// whether it was stale. A stale leg makes the recall degraded, never an error. A token that is none, is of another
 	// namespace, or has a number that no write of this database has yet, is INVALID_ARGUMENT.
 	AtLeast []string `protobuf:"bytes,14,rep,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
-	// For the graph leg: what held at this time, instead of now. Other legs take no notice.
+	// The graph leg searches what held at this time, instead of now; other legs take no notice. Times that the query names, such as
+	// "last week", are relative to it.
 	AsOf *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"`
 	// When a leg fails, cannot be reached or is kept out of trouble; and when it is late or has too little time.
 	OnError   MissPolicy `protobuf:"varint,24,opt,name=on_error,json=onError,proto3,enum=triskele.v1.MissPolicy" json:"on_error,omitempty"`
 	OnTimeout MissPolicy `protobuf:"varint,25,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
 	// Answer as soon as so many legs have, if those outstanding cannot change which memories are returned. They can still
 	// have changed the order of these, and raised their scores. 0 means unset, and as many as there are legs waits for all.
-	// Has no effect with a quota, min_score, exact_bonus, completed scores, reranking, diversity or an order by recency.
+	// Has no effect with a quota, min_score, exact_bonus, completed scores, reranking, diversity, a time in the query, or an order by
+	// recency.
 	Quorum int32 `protobuf:"varint,26,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	// Off unless given here or by a policy.
 	Recency *Recency `protobuf:"bytes,27,opt,name=recency,proto3" json:"recency,omitempty"`
@@ -921,14 +979,16 @@ type RecallRequest struct {
 	// gone, the query is sent to no model's server. It is never reranked.
 	TextOf string `protobuf:"bytes,43,opt,name=text_of,json=textOf,proto3" json:"text_of,omitempty"`
 	// Fill Hit.surroundings of the first 100 hits with up to so many neighbours on each side. No effect with ids_only.
-	Surroundings  int32 `protobuf:"varint,50,opt,name=surroundings,proto3" json:"surroundings,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Surroundings int32 `protobuf:"varint,50,opt,name=surroundings,proto3" json:"surroundings,omitempty"`
+	// Weight 4 unless given here or by a policy.
+	TimePreference *TimePreference `protobuf:"bytes,51,opt,name=time_preference,json=timePreference,proto3" json:"time_preference,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RecallRequest) Reset() {
 	*x = RecallRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	mi := &file_triskele_v1_recall_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1000,7 @@ func (x *RecallRequest) String() string {
 func (*RecallRequest) ProtoMessage() {}
 
 func (x *RecallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[8]
+	mi := &file_triskele_v1_recall_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +1013,7 @@ func (x *RecallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallRequest.ProtoReflect.Descriptor instead.
 func (*RecallRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{8}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RecallRequest) GetNamespaces() []string {
@@ -1145,6 +1205,13 @@ func (x *RecallRequest) GetSurroundings() int32 {
 	return 0
 }
 
+func (x *RecallRequest) GetTimePreference() *TimePreference {
+	if x != nil {
+		return x.TimePreference
+	}
+	return nil
+}
+
 // Contribution is one leg's share of a hit's score. The values of a hit add up to its score; with calibrated fusion those, and
 // the hit's base_log_odds, to the score's log-odds.
 type Contribution struct {
@@ -1169,7 +1236,7 @@ type Contribution struct {
 
 func (x *Contribution) Reset() {
 	*x = Contribution{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	mi := &file_triskele_v1_recall_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1248,7 @@ func (x *Contribution) String() string {
 func (*Contribution) ProtoMessage() {}
 
 func (x *Contribution) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[9]
+	mi := &file_triskele_v1_recall_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1194,7 +1261,7 @@ func (x *Contribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Contribution.ProtoReflect.Descriptor instead.
 func (*Contribution) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{9}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Contribution) GetLeg() string {
@@ -1265,7 +1332,7 @@ type Hit struct {
 	// Absent when ids_only was asked for or the contents could not be fetched in time.
 	Memory *Memory `protobuf:"bytes,7,opt,name=memory,proto3" json:"memory,omitempty"`
 	// What the fused score was multiplied by: 0.7 + 0.3 * importance, and Recency's factor if it is on, when sorted by
-	// relevance, else 1; times 1 + exact_bonus if exact.
+	// relevance, else 1; times 1 + exact_bonus if exact, and 1 + TimePreference.weight with a matched_time.
 	Prior float64 `protobuf:"fixed64,8,opt,name=prior,proto3" json:"prior,omitempty"`
 	// By leg name; only with explain.
 	Contributions []*Contribution `protobuf:"bytes,9,rep,name=contributions,proto3" json:"contributions,omitempty"`
@@ -1291,16 +1358,18 @@ type Hit struct {
 	// What stands beside the memory in its thread: context, and no hits. Each memory is given once, with the best hit that it
 	// stands beside; a hit never.
 	Surroundings *Surroundings `protobuf:"bytes,50,opt,name=surroundings,proto3" json:"surroundings,omitempty"`
+	// The time in the query that the memory's date fits, such as "May 2023".
+	MatchedTime string `protobuf:"bytes,51,opt,name=matched_time,json=matchedTime,proto3" json:"matched_time,omitempty"`
 	// Why the memory is where it is, in words, such as: about “basalt”, named in the question; the words “frozen” and “deploy”.
 	// It quotes the memory. Only with explain.
-	Why           string `protobuf:"bytes,51,opt,name=why,proto3" json:"why,omitempty"`
+	Why           string `protobuf:"bytes,52,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hit) Reset() {
 	*x = Hit{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[10]
+	mi := &file_triskele_v1_recall_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1381,7 @@ func (x *Hit) String() string {
 func (*Hit) ProtoMessage() {}
 
 func (x *Hit) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[10]
+	mi := &file_triskele_v1_recall_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1394,7 @@ func (x *Hit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hit.ProtoReflect.Descriptor instead.
 func (*Hit) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{10}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Hit) GetId() string {
@@ -1454,6 +1523,13 @@ func (x *Hit) GetSurroundings() *Surroundings {
 	return nil
 }
 
+func (x *Hit) GetMatchedTime() string {
+	if x != nil {
+		return x.MatchedTime
+	}
+	return ""
+}
+
 func (x *Hit) GetWhy() string {
 	if x != nil {
 		return x.Why
@@ -1475,7 +1551,7 @@ type Duplicate struct {
 
 func (x *Duplicate) Reset() {
 	*x = Duplicate{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[11]
+	mi := &file_triskele_v1_recall_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1563,7 @@ func (x *Duplicate) String() string {
 func (*Duplicate) ProtoMessage() {}
 
 func (x *Duplicate) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[11]
+	mi := &file_triskele_v1_recall_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1576,7 @@ func (x *Duplicate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Duplicate.ProtoReflect.Descriptor instead.
 func (*Duplicate) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{11}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Duplicate) GetId() string {
@@ -1550,7 +1626,7 @@ type RerankReport struct {
 
 func (x *RerankReport) Reset() {
 	*x = RerankReport{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[12]
+	mi := &file_triskele_v1_recall_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1638,7 @@ func (x *RerankReport) String() string {
 func (*RerankReport) ProtoMessage() {}
 
 func (x *RerankReport) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[12]
+	mi := &file_triskele_v1_recall_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1651,7 @@ func (x *RerankReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RerankReport.ProtoReflect.Descriptor instead.
 func (*RerankReport) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{12}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RerankReport) GetState() LegState {
@@ -1645,7 +1721,7 @@ type ContentsReport struct {
 
 func (x *ContentsReport) Reset() {
 	*x = ContentsReport{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[13]
+	mi := &file_triskele_v1_recall_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1733,7 @@ func (x *ContentsReport) String() string {
 func (*ContentsReport) ProtoMessage() {}
 
 func (x *ContentsReport) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[13]
+	mi := &file_triskele_v1_recall_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1746,7 @@ func (x *ContentsReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentsReport.ProtoReflect.Descriptor instead.
 func (*ContentsReport) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{13}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ContentsReport) GetState() LegState {
@@ -1728,7 +1804,7 @@ type Normalization struct {
 
 func (x *Normalization) Reset() {
 	*x = Normalization{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[14]
+	mi := &file_triskele_v1_recall_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1816,7 @@ func (x *Normalization) String() string {
 func (*Normalization) ProtoMessage() {}
 
 func (x *Normalization) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[14]
+	mi := &file_triskele_v1_recall_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +1829,7 @@ func (x *Normalization) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Normalization.ProtoReflect.Descriptor instead.
 func (*Normalization) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{14}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Normalization) GetLow() float64 {
@@ -1792,7 +1868,7 @@ type ScoreCompletion struct {
 
 func (x *ScoreCompletion) Reset() {
 	*x = ScoreCompletion{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[15]
+	mi := &file_triskele_v1_recall_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1804,7 +1880,7 @@ func (x *ScoreCompletion) String() string {
 func (*ScoreCompletion) ProtoMessage() {}
 
 func (x *ScoreCompletion) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[15]
+	mi := &file_triskele_v1_recall_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1817,7 +1893,7 @@ func (x *ScoreCompletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreCompletion.ProtoReflect.Descriptor instead.
 func (*ScoreCompletion) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{15}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ScoreCompletion) GetAsked() int32 {
@@ -1885,7 +1961,7 @@ type LegReport struct {
 
 func (x *LegReport) Reset() {
 	*x = LegReport{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[16]
+	mi := &file_triskele_v1_recall_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +1973,7 @@ func (x *LegReport) String() string {
 func (*LegReport) ProtoMessage() {}
 
 func (x *LegReport) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[16]
+	mi := &file_triskele_v1_recall_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +1986,7 @@ func (x *LegReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegReport.ProtoReflect.Descriptor instead.
 func (*LegReport) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{16}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LegReport) GetLeg() string {
@@ -2074,7 +2150,7 @@ type RecallResponse struct {
 
 func (x *RecallResponse) Reset() {
 	*x = RecallResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[17]
+	mi := &file_triskele_v1_recall_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2162,7 @@ func (x *RecallResponse) String() string {
 func (*RecallResponse) ProtoMessage() {}
 
 func (x *RecallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[17]
+	mi := &file_triskele_v1_recall_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2175,7 @@ func (x *RecallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallResponse.ProtoReflect.Descriptor instead.
 func (*RecallResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{17}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RecallResponse) GetHits() []*Hit {
@@ -2223,7 +2299,7 @@ type RecallServiceGetIndexStatusRequest struct {
 
 func (x *RecallServiceGetIndexStatusRequest) Reset() {
 	*x = RecallServiceGetIndexStatusRequest{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[18]
+	mi := &file_triskele_v1_recall_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2235,7 +2311,7 @@ func (x *RecallServiceGetIndexStatusRequest) String() string {
 func (*RecallServiceGetIndexStatusRequest) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[18]
+	mi := &file_triskele_v1_recall_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2248,7 +2324,7 @@ func (x *RecallServiceGetIndexStatusRequest) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use RecallServiceGetIndexStatusRequest.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusRequest) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{18}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RecallServiceGetIndexStatusRequest) GetNamespace() string {
@@ -2271,7 +2347,7 @@ type LegIndexStatus struct {
 
 func (x *LegIndexStatus) Reset() {
 	*x = LegIndexStatus{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[19]
+	mi := &file_triskele_v1_recall_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2359,7 @@ func (x *LegIndexStatus) String() string {
 func (*LegIndexStatus) ProtoMessage() {}
 
 func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[19]
+	mi := &file_triskele_v1_recall_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2372,7 @@ func (x *LegIndexStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LegIndexStatus.ProtoReflect.Descriptor instead.
 func (*LegIndexStatus) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{19}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LegIndexStatus) GetLeg() string {
@@ -2329,7 +2405,7 @@ type RecallServiceGetIndexStatusResponse struct {
 
 func (x *RecallServiceGetIndexStatusResponse) Reset() {
 	*x = RecallServiceGetIndexStatusResponse{}
-	mi := &file_triskele_v1_recall_proto_msgTypes[20]
+	mi := &file_triskele_v1_recall_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2417,7 @@ func (x *RecallServiceGetIndexStatusResponse) String() string {
 func (*RecallServiceGetIndexStatusResponse) ProtoMessage() {}
 
 func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_triskele_v1_recall_proto_msgTypes[20]
+	mi := &file_triskele_v1_recall_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2430,7 @@ func (x *RecallServiceGetIndexStatusResponse) ProtoReflect() protoreflect.Messag
 
 // Deprecated: Use RecallServiceGetIndexStatusResponse.ProtoReflect.Descriptor instead.
 func (*RecallServiceGetIndexStatusResponse) Descriptor() ([]byte, []int) {
-	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{20}
+	return file_triskele_v1_recall_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RecallServiceGetIndexStatusResponse) GetLegs() []*LegIndexStatus {
@@ -2420,11 +2496,13 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00$@)\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\x12+\n" +
 	"\tmax_terms\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\x10(\x01H\x00R\bmaxTerms\x88\x01\x01B\f\n" +
 	"\n" +
-	"_max_terms\"d\n" +
+	"_max_terms\"A\n" +
+	"\x0eTimePreference\x12/\n" +
+	"\x06weight\x18\x01 \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00Y@)\x00\x00\x00\x00\x00\x00\x00\x00R\x06weight\"d\n" +
 	"\bMinScore\x129\n" +
 	"\x05scale\x18\x01 \x01(\x0e2\x17.triskele.v1.ScoreScaleB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x05scale\x12\x1d\n" +
-	"\x05value\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05value\"\xa6\x05\n" +
+	"\x05value\x18\x02 \x01(\x01B\a\xbaH\x04\x12\x02@\x01R\x05value\"\xec\x05\n" +
 	"\fRecallPolicy\x12+\n" +
 	"\x06fusion\x18\x01 \x01(\v2\x13.triskele.v1.FusionR\x06fusion\x12A\n" +
 	"\x04legs\x18\x02 \x03(\v2#.triskele.v1.RecallPolicy.LegsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x10R\x04legs\x12-\n" +
@@ -2437,10 +2515,11 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\fentity_boost\x18\x14 \x01(\v2\x18.triskele.v1.EntityBoostR\ventityBoost\x12+\n" +
 	"\x06rerank\x18( \x01(\v2\x13.triskele.v1.RerankR\x06rerank\x124\n" +
 	"\tdiversity\x18) \x01(\v2\x16.triskele.v1.DiversityR\tdiversity\x122\n" +
-	"\tmin_score\x18* \x01(\v2\x15.triskele.v1.MinScoreR\bminScore\x1aP\n" +
+	"\tmin_score\x18* \x01(\v2\x15.triskele.v1.MinScoreR\bminScore\x12D\n" +
+	"\x0ftime_preference\x182 \x01(\v2\x1b.triskele.v1.TimePreferenceR\x0etimePreference\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xfc\v\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01\"\xc2\f\n" +
 	"\rRecallRequest\x12c\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tBC\xbaH@\x92\x01=\b\x01\x10\x10\x18\x01\"5r3(\x80\x012.^[a-z0-9][a-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*$R\n" +
@@ -2476,7 +2555,8 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x05fresh\x18* \x01(\bR\x05fresh\x12$\n" +
 	"\atext_of\x18+ \x01(\tB\v\xbaH\b\xd8\x01\x01r\x03\xb0\x01\x01R\x06textOf\x12-\n" +
 	"\fsurroundings\x182 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\n" +
-	"(\x00R\fsurroundings\x1aP\n" +
+	"(\x00R\fsurroundings\x12D\n" +
+	"\x0ftime_preference\x183 \x01(\v2\x1b.triskele.v1.TimePreferenceR\x0etimePreference\x1aP\n" +
 	"\tLegsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.triskele.v1.LegOptionsR\x05value:\x028\x01:s\xbaHp\x1an\n" +
@@ -2491,7 +2571,7 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\x10normalized_score\x18\x05 \x01(\x01R\x0fnormalizedScore\x12\x16\n" +
 	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12\x14\n" +
 	"\x05value\x18\a \x01(\x01R\x05value\x12)\n" +
-	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\xd1\x05\n" +
+	"\x04path\x18\x14 \x03(\v2\x15.triskele.v1.PathStepR\x04path\"\xf4\x05\n" +
 	"\x03Hit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -2517,8 +2597,9 @@ const file_triskele_v1_recall_proto_rawDesc = "" +
 	"\n" +
 	"duplicates\x18* \x03(\v2\x16.triskele.v1.DuplicateR\n" +
 	"duplicates\x12=\n" +
-	"\fsurroundings\x182 \x01(\v2\x19.triskele.v1.SurroundingsR\fsurroundings\x12\x10\n" +
-	"\x03why\x183 \x01(\tR\x03whyB\x0f\n" +
+	"\fsurroundings\x182 \x01(\v2\x19.triskele.v1.SurroundingsR\fsurroundings\x12!\n" +
+	"\fmatched_time\x183 \x01(\tR\vmatchedTime\x12\x10\n" +
+	"\x03why\x184 \x01(\tR\x03whyB\x0f\n" +
 	"\r_rerank_score\"z\n" +
 	"\tDuplicate\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
@@ -2640,7 +2721,7 @@ func file_triskele_v1_recall_proto_rawDescGZIP() []byte {
 }
 
 var file_triskele_v1_recall_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_triskele_v1_recall_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_triskele_v1_recall_proto_goTypes = []any{
 	(SortBy)(0),                                 // 0: triskele.v1.SortBy
 	(FusionMethod)(0),                           // 1: triskele.v1.FusionMethod
@@ -2652,114 +2733,117 @@ var file_triskele_v1_recall_proto_goTypes = []any{
 	(*Rerank)(nil),                              // 7: triskele.v1.Rerank
 	(*Diversity)(nil),                           // 8: triskele.v1.Diversity
 	(*EntityBoost)(nil),                         // 9: triskele.v1.EntityBoost
-	(*MinScore)(nil),                            // 10: triskele.v1.MinScore
-	(*RecallPolicy)(nil),                        // 11: triskele.v1.RecallPolicy
-	(*RecallRequest)(nil),                       // 12: triskele.v1.RecallRequest
-	(*Contribution)(nil),                        // 13: triskele.v1.Contribution
-	(*Hit)(nil),                                 // 14: triskele.v1.Hit
-	(*Duplicate)(nil),                           // 15: triskele.v1.Duplicate
-	(*RerankReport)(nil),                        // 16: triskele.v1.RerankReport
-	(*ContentsReport)(nil),                      // 17: triskele.v1.ContentsReport
-	(*Normalization)(nil),                       // 18: triskele.v1.Normalization
-	(*ScoreCompletion)(nil),                     // 19: triskele.v1.ScoreCompletion
-	(*LegReport)(nil),                           // 20: triskele.v1.LegReport
-	(*RecallResponse)(nil),                      // 21: triskele.v1.RecallResponse
-	(*RecallServiceGetIndexStatusRequest)(nil),  // 22: triskele.v1.RecallServiceGetIndexStatusRequest
-	(*LegIndexStatus)(nil),                      // 23: triskele.v1.LegIndexStatus
-	(*RecallServiceGetIndexStatusResponse)(nil), // 24: triskele.v1.RecallServiceGetIndexStatusResponse
-	nil,                            // 25: triskele.v1.RecallPolicy.LegsEntry
-	nil,                            // 26: triskele.v1.RecallRequest.LegsEntry
-	(*durationpb.Duration)(nil),    // 27: google.protobuf.Duration
-	(Scorer)(0),                    // 28: triskele.v1.Scorer
-	(Traversal)(0),                 // 29: triskele.v1.Traversal
-	(*Filter)(nil),                 // 30: triskele.v1.Filter
-	(*timestamppb.Timestamp)(nil),  // 31: google.protobuf.Timestamp
-	(ScoreKind)(0),                 // 32: triskele.v1.ScoreKind
-	(*PathStep)(nil),               // 33: triskele.v1.PathStep
-	(*Memory)(nil),                 // 34: triskele.v1.Memory
-	(*Matches)(nil),                // 35: triskele.v1.Matches
-	(*Surroundings)(nil),           // 36: triskele.v1.Surroundings
-	(LegState)(0),                  // 37: triskele.v1.LegState
-	(*Span)(nil),                   // 38: triskele.v1.Span
-	(*GetIndexStatusResponse)(nil), // 39: triskele.v1.GetIndexStatusResponse
+	(*TimePreference)(nil),                      // 10: triskele.v1.TimePreference
+	(*MinScore)(nil),                            // 11: triskele.v1.MinScore
+	(*RecallPolicy)(nil),                        // 12: triskele.v1.RecallPolicy
+	(*RecallRequest)(nil),                       // 13: triskele.v1.RecallRequest
+	(*Contribution)(nil),                        // 14: triskele.v1.Contribution
+	(*Hit)(nil),                                 // 15: triskele.v1.Hit
+	(*Duplicate)(nil),                           // 16: triskele.v1.Duplicate
+	(*RerankReport)(nil),                        // 17: triskele.v1.RerankReport
+	(*ContentsReport)(nil),                      // 18: triskele.v1.ContentsReport
+	(*Normalization)(nil),                       // 19: triskele.v1.Normalization
+	(*ScoreCompletion)(nil),                     // 20: triskele.v1.ScoreCompletion
+	(*LegReport)(nil),                           // 21: triskele.v1.LegReport
+	(*RecallResponse)(nil),                      // 22: triskele.v1.RecallResponse
+	(*RecallServiceGetIndexStatusRequest)(nil),  // 23: triskele.v1.RecallServiceGetIndexStatusRequest
+	(*LegIndexStatus)(nil),                      // 24: triskele.v1.LegIndexStatus
+	(*RecallServiceGetIndexStatusResponse)(nil), // 25: triskele.v1.RecallServiceGetIndexStatusResponse
+	nil,                            // 26: triskele.v1.RecallPolicy.LegsEntry
+	nil,                            // 27: triskele.v1.RecallRequest.LegsEntry
+	(*durationpb.Duration)(nil),    // 28: google.protobuf.Duration
+	(Scorer)(0),                    // 29: triskele.v1.Scorer
+	(Traversal)(0),                 // 30: triskele.v1.Traversal
+	(*Filter)(nil),                 // 31: triskele.v1.Filter
+	(*timestamppb.Timestamp)(nil),  // 32: google.protobuf.Timestamp
+	(ScoreKind)(0),                 // 33: triskele.v1.ScoreKind
+	(*PathStep)(nil),               // 34: triskele.v1.PathStep
+	(*Memory)(nil),                 // 35: triskele.v1.Memory
+	(*Matches)(nil),                // 36: triskele.v1.Matches
+	(*Surroundings)(nil),           // 37: triskele.v1.Surroundings
+	(LegState)(0),                  // 38: triskele.v1.LegState
+	(*Span)(nil),                   // 39: triskele.v1.Span
+	(*GetIndexStatusResponse)(nil), // 40: triskele.v1.GetIndexStatusResponse
 }
 var file_triskele_v1_recall_proto_depIdxs = []int32{
 	1,  // 0: triskele.v1.Fusion.method:type_name -> triskele.v1.FusionMethod
-	27, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
-	28, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
-	29, // 3: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
-	27, // 4: triskele.v1.Recency.half_life:type_name -> google.protobuf.Duration
-	27, // 5: triskele.v1.Rerank.deadline:type_name -> google.protobuf.Duration
+	28, // 1: triskele.v1.LegOptions.deadline:type_name -> google.protobuf.Duration
+	29, // 2: triskele.v1.LegOptions.scorer:type_name -> triskele.v1.Scorer
+	30, // 3: triskele.v1.LegOptions.traversal:type_name -> triskele.v1.Traversal
+	28, // 4: triskele.v1.Recency.half_life:type_name -> google.protobuf.Duration
+	28, // 5: triskele.v1.Rerank.deadline:type_name -> google.protobuf.Duration
 	2,  // 6: triskele.v1.MinScore.scale:type_name -> triskele.v1.ScoreScale
 	4,  // 7: triskele.v1.RecallPolicy.fusion:type_name -> triskele.v1.Fusion
-	25, // 8: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
+	26, // 8: triskele.v1.RecallPolicy.legs:type_name -> triskele.v1.RecallPolicy.LegsEntry
 	3,  // 9: triskele.v1.RecallPolicy.on_error:type_name -> triskele.v1.MissPolicy
 	3,  // 10: triskele.v1.RecallPolicy.on_timeout:type_name -> triskele.v1.MissPolicy
 	6,  // 11: triskele.v1.RecallPolicy.recency:type_name -> triskele.v1.Recency
 	9,  // 12: triskele.v1.RecallPolicy.entity_boost:type_name -> triskele.v1.EntityBoost
 	7,  // 13: triskele.v1.RecallPolicy.rerank:type_name -> triskele.v1.Rerank
 	8,  // 14: triskele.v1.RecallPolicy.diversity:type_name -> triskele.v1.Diversity
-	10, // 15: triskele.v1.RecallPolicy.min_score:type_name -> triskele.v1.MinScore
-	0,  // 16: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
-	30, // 17: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
-	27, // 18: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
-	26, // 19: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
-	4,  // 20: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
-	31, // 21: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
-	3,  // 22: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
-	3,  // 23: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
-	6,  // 24: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
-	10, // 25: triskele.v1.RecallRequest.min_score:type_name -> triskele.v1.MinScore
-	9,  // 26: triskele.v1.RecallRequest.entity_boost:type_name -> triskele.v1.EntityBoost
-	7,  // 27: triskele.v1.RecallRequest.rerank:type_name -> triskele.v1.Rerank
-	8,  // 28: triskele.v1.RecallRequest.diversity:type_name -> triskele.v1.Diversity
-	32, // 29: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
-	33, // 30: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
-	31, // 31: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
-	34, // 32: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
-	13, // 33: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
-	35, // 34: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
-	15, // 35: triskele.v1.Hit.duplicates:type_name -> triskele.v1.Duplicate
-	36, // 36: triskele.v1.Hit.surroundings:type_name -> triskele.v1.Surroundings
-	37, // 37: triskele.v1.RerankReport.state:type_name -> triskele.v1.LegState
-	27, // 38: triskele.v1.RerankReport.budget:type_name -> google.protobuf.Duration
-	27, // 39: triskele.v1.RerankReport.spent:type_name -> google.protobuf.Duration
-	37, // 40: triskele.v1.ContentsReport.state:type_name -> triskele.v1.LegState
-	27, // 41: triskele.v1.ContentsReport.budget:type_name -> google.protobuf.Duration
-	27, // 42: triskele.v1.ContentsReport.spent:type_name -> google.protobuf.Duration
-	27, // 43: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
-	37, // 44: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
-	27, // 45: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
-	27, // 46: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
-	32, // 47: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
-	18, // 48: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
-	19, // 49: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
-	27, // 50: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
-	27, // 51: triskele.v1.LegReport.age:type_name -> google.protobuf.Duration
-	14, // 52: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
-	20, // 53: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
-	4,  // 54: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
-	2,  // 55: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
-	27, // 56: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
-	27, // 57: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
-	38, // 58: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
-	14, // 59: triskele.v1.RecallResponse.left_out:type_name -> triskele.v1.Hit
-	16, // 60: triskele.v1.RecallResponse.rerank:type_name -> triskele.v1.RerankReport
-	27, // 61: triskele.v1.RecallResponse.age:type_name -> google.protobuf.Duration
-	17, // 62: triskele.v1.RecallResponse.contents:type_name -> triskele.v1.ContentsReport
-	39, // 63: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
-	23, // 64: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
-	5,  // 65: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	5,  // 66: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
-	12, // 67: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
-	22, // 68: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
-	21, // 69: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
-	24, // 70: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
-	69, // [69:71] is the sub-list for method output_type
-	67, // [67:69] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	11, // 15: triskele.v1.RecallPolicy.min_score:type_name -> triskele.v1.MinScore
+	10, // 16: triskele.v1.RecallPolicy.time_preference:type_name -> triskele.v1.TimePreference
+	0,  // 17: triskele.v1.RecallRequest.sort_by:type_name -> triskele.v1.SortBy
+	31, // 18: triskele.v1.RecallRequest.filter:type_name -> triskele.v1.Filter
+	28, // 19: triskele.v1.RecallRequest.budget:type_name -> google.protobuf.Duration
+	27, // 20: triskele.v1.RecallRequest.legs:type_name -> triskele.v1.RecallRequest.LegsEntry
+	4,  // 21: triskele.v1.RecallRequest.fusion:type_name -> triskele.v1.Fusion
+	32, // 22: triskele.v1.RecallRequest.as_of:type_name -> google.protobuf.Timestamp
+	3,  // 23: triskele.v1.RecallRequest.on_error:type_name -> triskele.v1.MissPolicy
+	3,  // 24: triskele.v1.RecallRequest.on_timeout:type_name -> triskele.v1.MissPolicy
+	6,  // 25: triskele.v1.RecallRequest.recency:type_name -> triskele.v1.Recency
+	11, // 26: triskele.v1.RecallRequest.min_score:type_name -> triskele.v1.MinScore
+	9,  // 27: triskele.v1.RecallRequest.entity_boost:type_name -> triskele.v1.EntityBoost
+	7,  // 28: triskele.v1.RecallRequest.rerank:type_name -> triskele.v1.Rerank
+	8,  // 29: triskele.v1.RecallRequest.diversity:type_name -> triskele.v1.Diversity
+	10, // 30: triskele.v1.RecallRequest.time_preference:type_name -> triskele.v1.TimePreference
+	33, // 31: triskele.v1.Contribution.score_kind:type_name -> triskele.v1.ScoreKind
+	34, // 32: triskele.v1.Contribution.path:type_name -> triskele.v1.PathStep
+	32, // 33: triskele.v1.Hit.created_at:type_name -> google.protobuf.Timestamp
+	35, // 34: triskele.v1.Hit.memory:type_name -> triskele.v1.Memory
+	14, // 35: triskele.v1.Hit.contributions:type_name -> triskele.v1.Contribution
+	36, // 36: triskele.v1.Hit.matches:type_name -> triskele.v1.Matches
+	16, // 37: triskele.v1.Hit.duplicates:type_name -> triskele.v1.Duplicate
+	37, // 38: triskele.v1.Hit.surroundings:type_name -> triskele.v1.Surroundings
+	38, // 39: triskele.v1.RerankReport.state:type_name -> triskele.v1.LegState
+	28, // 40: triskele.v1.RerankReport.budget:type_name -> google.protobuf.Duration
+	28, // 41: triskele.v1.RerankReport.spent:type_name -> google.protobuf.Duration
+	38, // 42: triskele.v1.ContentsReport.state:type_name -> triskele.v1.LegState
+	28, // 43: triskele.v1.ContentsReport.budget:type_name -> google.protobuf.Duration
+	28, // 44: triskele.v1.ContentsReport.spent:type_name -> google.protobuf.Duration
+	28, // 45: triskele.v1.ScoreCompletion.spent:type_name -> google.protobuf.Duration
+	38, // 46: triskele.v1.LegReport.state:type_name -> triskele.v1.LegState
+	28, // 47: triskele.v1.LegReport.budget:type_name -> google.protobuf.Duration
+	28, // 48: triskele.v1.LegReport.spent:type_name -> google.protobuf.Duration
+	33, // 49: triskele.v1.LegReport.score_kind:type_name -> triskele.v1.ScoreKind
+	19, // 50: triskele.v1.LegReport.normalization:type_name -> triskele.v1.Normalization
+	20, // 51: triskele.v1.LegReport.completion:type_name -> triskele.v1.ScoreCompletion
+	28, // 52: triskele.v1.LegReport.queued:type_name -> google.protobuf.Duration
+	28, // 53: triskele.v1.LegReport.age:type_name -> google.protobuf.Duration
+	15, // 54: triskele.v1.RecallResponse.hits:type_name -> triskele.v1.Hit
+	21, // 55: triskele.v1.RecallResponse.legs:type_name -> triskele.v1.LegReport
+	4,  // 56: triskele.v1.RecallResponse.fusion:type_name -> triskele.v1.Fusion
+	2,  // 57: triskele.v1.RecallResponse.score_scale:type_name -> triskele.v1.ScoreScale
+	28, // 58: triskele.v1.RecallResponse.budget:type_name -> google.protobuf.Duration
+	28, // 59: triskele.v1.RecallResponse.spent:type_name -> google.protobuf.Duration
+	39, // 60: triskele.v1.RecallResponse.spans:type_name -> triskele.v1.Span
+	15, // 61: triskele.v1.RecallResponse.left_out:type_name -> triskele.v1.Hit
+	17, // 62: triskele.v1.RecallResponse.rerank:type_name -> triskele.v1.RerankReport
+	28, // 63: triskele.v1.RecallResponse.age:type_name -> google.protobuf.Duration
+	18, // 64: triskele.v1.RecallResponse.contents:type_name -> triskele.v1.ContentsReport
+	40, // 65: triskele.v1.LegIndexStatus.status:type_name -> triskele.v1.GetIndexStatusResponse
+	24, // 66: triskele.v1.RecallServiceGetIndexStatusResponse.legs:type_name -> triskele.v1.LegIndexStatus
+	5,  // 67: triskele.v1.RecallPolicy.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	5,  // 68: triskele.v1.RecallRequest.LegsEntry.value:type_name -> triskele.v1.LegOptions
+	13, // 69: triskele.v1.RecallService.Recall:input_type -> triskele.v1.RecallRequest
+	23, // 70: triskele.v1.RecallService.GetIndexStatus:input_type -> triskele.v1.RecallServiceGetIndexStatusRequest
+	22, // 71: triskele.v1.RecallService.Recall:output_type -> triskele.v1.RecallResponse
+	25, // 72: triskele.v1.RecallService.GetIndexStatus:output_type -> triskele.v1.RecallServiceGetIndexStatusResponse
+	71, // [71:73] is the sub-list for method output_type
+	69, // [69:71] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_triskele_v1_recall_proto_init() }
@@ -2774,15 +2858,15 @@ func file_triskele_v1_recall_proto_init() {
 	file_triskele_v1_recall_proto_msgTypes[1].OneofWrappers = []any{}
 	file_triskele_v1_recall_proto_msgTypes[3].OneofWrappers = []any{}
 	file_triskele_v1_recall_proto_msgTypes[5].OneofWrappers = []any{}
-	file_triskele_v1_recall_proto_msgTypes[8].OneofWrappers = []any{}
-	file_triskele_v1_recall_proto_msgTypes[10].OneofWrappers = []any{}
+	file_triskele_v1_recall_proto_msgTypes[9].OneofWrappers = []any{}
+	file_triskele_v1_recall_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_triskele_v1_recall_proto_rawDesc), len(file_triskele_v1_recall_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -130,6 +130,12 @@ class EntityBoost(_message.Message):
     max_terms: int
     def __init__(self, weight: _Optional[float] = ..., max_terms: _Optional[int] = ...) -> None: ...
 
+class TimePreference(_message.Message):
+    __slots__ = ("weight",)
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    weight: float
+    def __init__(self, weight: _Optional[float] = ...) -> None: ...
+
 class MinScore(_message.Message):
     __slots__ = ("scale", "value")
     SCALE_FIELD_NUMBER: _ClassVar[int]
@@ -139,7 +145,7 @@ class MinScore(_message.Message):
     def __init__(self, scale: _Optional[_Union[ScoreScale, str]] = ..., value: _Optional[float] = ...) -> None: ...
 
 class RecallPolicy(_message.Message):
-    __slots__ = ("fusion", "legs", "required_legs", "on_error", "on_timeout", "quorum", "recency", "entity_boost", "rerank", "diversity", "min_score")
+    __slots__ = ("fusion", "legs", "required_legs", "on_error", "on_timeout", "quorum", "recency", "entity_boost", "rerank", "diversity", "min_score", "time_preference")
     class LegsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -158,6 +164,7 @@ class RecallPolicy(_message.Message):
     RERANK_FIELD_NUMBER: _ClassVar[int]
     DIVERSITY_FIELD_NUMBER: _ClassVar[int]
     MIN_SCORE_FIELD_NUMBER: _ClassVar[int]
+    TIME_PREFERENCE_FIELD_NUMBER: _ClassVar[int]
     fusion: Fusion
     legs: _containers.MessageMap[str, LegOptions]
     required_legs: _containers.RepeatedScalarFieldContainer[str]
@@ -169,10 +176,11 @@ class RecallPolicy(_message.Message):
     rerank: Rerank
     diversity: Diversity
     min_score: MinScore
-    def __init__(self, fusion: _Optional[_Union[Fusion, _Mapping]] = ..., legs: _Optional[_Mapping[str, LegOptions]] = ..., required_legs: _Optional[_Iterable[str]] = ..., on_error: _Optional[_Union[MissPolicy, str]] = ..., on_timeout: _Optional[_Union[MissPolicy, str]] = ..., quorum: _Optional[int] = ..., recency: _Optional[_Union[Recency, _Mapping]] = ..., entity_boost: _Optional[_Union[EntityBoost, _Mapping]] = ..., rerank: _Optional[_Union[Rerank, _Mapping]] = ..., diversity: _Optional[_Union[Diversity, _Mapping]] = ..., min_score: _Optional[_Union[MinScore, _Mapping]] = ...) -> None: ...
+    time_preference: TimePreference
+    def __init__(self, fusion: _Optional[_Union[Fusion, _Mapping]] = ..., legs: _Optional[_Mapping[str, LegOptions]] = ..., required_legs: _Optional[_Iterable[str]] = ..., on_error: _Optional[_Union[MissPolicy, str]] = ..., on_timeout: _Optional[_Union[MissPolicy, str]] = ..., quorum: _Optional[int] = ..., recency: _Optional[_Union[Recency, _Mapping]] = ..., entity_boost: _Optional[_Union[EntityBoost, _Mapping]] = ..., rerank: _Optional[_Union[Rerank, _Mapping]] = ..., diversity: _Optional[_Union[Diversity, _Mapping]] = ..., min_score: _Optional[_Union[MinScore, _Mapping]] = ..., time_preference: _Optional[_Union[TimePreference, _Mapping]] = ...) -> None: ...
 
 class RecallRequest(_message.Message):
-    __slots__ = ("namespaces", "query", "vector", "limit", "sort_by", "filter", "budget", "legs", "required_legs", "fusion", "ids_only", "explain", "return_spans", "at_least", "as_of", "on_error", "on_timeout", "quorum", "recency", "min_score", "return_left_out", "entity_boost", "rerank", "diversity", "fresh", "text_of", "surroundings")
+    __slots__ = ("namespaces", "query", "vector", "limit", "sort_by", "filter", "budget", "legs", "required_legs", "fusion", "ids_only", "explain", "return_spans", "at_least", "as_of", "on_error", "on_timeout", "quorum", "recency", "min_score", "return_left_out", "entity_boost", "rerank", "diversity", "fresh", "text_of", "surroundings", "time_preference")
     class LegsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -207,6 +215,7 @@ class RecallRequest(_message.Message):
     FRESH_FIELD_NUMBER: _ClassVar[int]
     TEXT_OF_FIELD_NUMBER: _ClassVar[int]
     SURROUNDINGS_FIELD_NUMBER: _ClassVar[int]
+    TIME_PREFERENCE_FIELD_NUMBER: _ClassVar[int]
     namespaces: _containers.RepeatedScalarFieldContainer[str]
     query: str
     vector: _containers.RepeatedScalarFieldContainer[float]
@@ -234,7 +243,8 @@ class RecallRequest(_message.Message):
     fresh: bool
     text_of: str
     surroundings: int
-    def __init__(self, namespaces: _Optional[_Iterable[str]] = ..., query: _Optional[str] = ..., vector: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., sort_by: _Optional[_Union[SortBy, str]] = ..., filter: _Optional[_Union[_memory_pb2.Filter, _Mapping]] = ..., budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., legs: _Optional[_Mapping[str, LegOptions]] = ..., required_legs: _Optional[_Iterable[str]] = ..., fusion: _Optional[_Union[Fusion, _Mapping]] = ..., ids_only: bool = ..., explain: bool = ..., return_spans: bool = ..., at_least: _Optional[_Iterable[str]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., on_error: _Optional[_Union[MissPolicy, str]] = ..., on_timeout: _Optional[_Union[MissPolicy, str]] = ..., quorum: _Optional[int] = ..., recency: _Optional[_Union[Recency, _Mapping]] = ..., min_score: _Optional[_Union[MinScore, _Mapping]] = ..., return_left_out: _Optional[int] = ..., entity_boost: _Optional[_Union[EntityBoost, _Mapping]] = ..., rerank: _Optional[_Union[Rerank, _Mapping]] = ..., diversity: _Optional[_Union[Diversity, _Mapping]] = ..., fresh: bool = ..., text_of: _Optional[str] = ..., surroundings: _Optional[int] = ...) -> None: ...
+    time_preference: TimePreference
+    def __init__(self, namespaces: _Optional[_Iterable[str]] = ..., query: _Optional[str] = ..., vector: _Optional[_Iterable[float]] = ..., limit: _Optional[int] = ..., sort_by: _Optional[_Union[SortBy, str]] = ..., filter: _Optional[_Union[_memory_pb2.Filter, _Mapping]] = ..., budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., legs: _Optional[_Mapping[str, LegOptions]] = ..., required_legs: _Optional[_Iterable[str]] = ..., fusion: _Optional[_Union[Fusion, _Mapping]] = ..., ids_only: bool = ..., explain: bool = ..., return_spans: bool = ..., at_least: _Optional[_Iterable[str]] = ..., as_of: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., on_error: _Optional[_Union[MissPolicy, str]] = ..., on_timeout: _Optional[_Union[MissPolicy, str]] = ..., quorum: _Optional[int] = ..., recency: _Optional[_Union[Recency, _Mapping]] = ..., min_score: _Optional[_Union[MinScore, _Mapping]] = ..., return_left_out: _Optional[int] = ..., entity_boost: _Optional[_Union[EntityBoost, _Mapping]] = ..., rerank: _Optional[_Union[Rerank, _Mapping]] = ..., diversity: _Optional[_Union[Diversity, _Mapping]] = ..., fresh: bool = ..., text_of: _Optional[str] = ..., surroundings: _Optional[int] = ..., time_preference: _Optional[_Union[TimePreference, _Mapping]] = ...) -> None: ...
 
 class Contribution(_message.Message):
     __slots__ = ("leg", "rank", "raw_score", "score_kind", "normalized_score", "weight", "value", "path")
@@ -257,7 +267,7 @@ class Contribution(_message.Message):
     def __init__(self, leg: _Optional[str] = ..., rank: _Optional[int] = ..., raw_score: _Optional[float] = ..., score_kind: _Optional[_Union[_leg_pb2.ScoreKind, str]] = ..., normalized_score: _Optional[float] = ..., weight: _Optional[float] = ..., value: _Optional[float] = ..., path: _Optional[_Iterable[_Union[_leg_pb2.PathStep, _Mapping]]] = ...) -> None: ...
 
 class Hit(_message.Message):
-    __slots__ = ("id", "namespace", "rank", "score", "importance", "created_at", "memory", "prior", "contributions", "matches", "entity_boost", "entity_matches", "exact", "base_log_odds", "fused_rank", "rerank_score", "duplicates", "surroundings", "why")
+    __slots__ = ("id", "namespace", "rank", "score", "importance", "created_at", "memory", "prior", "contributions", "matches", "entity_boost", "entity_matches", "exact", "base_log_odds", "fused_rank", "rerank_score", "duplicates", "surroundings", "matched_time", "why")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
@@ -276,6 +286,7 @@ class Hit(_message.Message):
     RERANK_SCORE_FIELD_NUMBER: _ClassVar[int]
     DUPLICATES_FIELD_NUMBER: _ClassVar[int]
     SURROUNDINGS_FIELD_NUMBER: _ClassVar[int]
+    MATCHED_TIME_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
     id: str
     namespace: str
@@ -295,8 +306,9 @@ class Hit(_message.Message):
     rerank_score: float
     duplicates: _containers.RepeatedCompositeFieldContainer[Duplicate]
     surroundings: _memory_pb2.Surroundings
+    matched_time: str
     why: str
-    def __init__(self, id: _Optional[str] = ..., namespace: _Optional[str] = ..., rank: _Optional[int] = ..., score: _Optional[float] = ..., importance: _Optional[float] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., prior: _Optional[float] = ..., contributions: _Optional[_Iterable[_Union[Contribution, _Mapping]]] = ..., matches: _Optional[_Union[_memory_pb2.Matches, _Mapping]] = ..., entity_boost: _Optional[float] = ..., entity_matches: _Optional[int] = ..., exact: bool = ..., base_log_odds: _Optional[float] = ..., fused_rank: _Optional[int] = ..., rerank_score: _Optional[float] = ..., duplicates: _Optional[_Iterable[_Union[Duplicate, _Mapping]]] = ..., surroundings: _Optional[_Union[_memory_pb2.Surroundings, _Mapping]] = ..., why: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., namespace: _Optional[str] = ..., rank: _Optional[int] = ..., score: _Optional[float] = ..., importance: _Optional[float] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., memory: _Optional[_Union[_memory_pb2.Memory, _Mapping]] = ..., prior: _Optional[float] = ..., contributions: _Optional[_Iterable[_Union[Contribution, _Mapping]]] = ..., matches: _Optional[_Union[_memory_pb2.Matches, _Mapping]] = ..., entity_boost: _Optional[float] = ..., entity_matches: _Optional[int] = ..., exact: bool = ..., base_log_odds: _Optional[float] = ..., fused_rank: _Optional[int] = ..., rerank_score: _Optional[float] = ..., duplicates: _Optional[_Iterable[_Union[Duplicate, _Mapping]]] = ..., surroundings: _Optional[_Union[_memory_pb2.Surroundings, _Mapping]] = ..., matched_time: _Optional[str] = ..., why: _Optional[str] = ...) -> None: ...
 
 class Duplicate(_message.Message):
     __slots__ = ("id", "namespace", "fused_rank", "resemblance")

@@ -18,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file triskele/v1/recall.proto.
  */
 export const file_triskele_v1_recall: GenFile = /*@__PURE__*/
-  fileDesc("Chh0cmlza2VsZS92MS9yZWNhbGwucHJvdG8SC3RyaXNrZWxlLnYxIsMBCgZGdXNpb24SKQoGbWV0aG9kGAEgASgOMhkudHJpc2tlbGUudjEuRnVzaW9uTWV0aG9kEg4KAWsYAiABKAFIAIgBARISCgVhbHBoYRgDIAEoAUgBiAEBEhwKD2NvbXBsZXRlX3Njb3JlcxgNIAEoCEgCiAEBEhgKC2V4YWN0X2JvbnVzGBQgASgBSAOIAQFCBAoCX2tCCAoGX2FscGhhQhIKEF9jb21wbGV0ZV9zY29yZXNCDgoMX2V4YWN0X2JvbnVzIusCCgpMZWdPcHRpb25zEhQKB2VuYWJsZWQYASABKAhIAIgBARITCgZ3ZWlnaHQYAiABKAFIAYgBARISCgVkZXB0aBgDIAEoBUgCiAEBEisKCGRlYWRsaW5lGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhYKCW1pbl9zY29yZRgFIAEoAUgDiAEBEiMKBnNjb3JlchgGIAEoDjITLnRyaXNrZWxlLnYxLlNjb3JlchISCgVxdW90YRgPIAEoBUgEiAEBEikKCXRyYXZlcnNhbBgUIAEoDjIWLnRyaXNrZWxlLnYxLlRyYXZlcnNhbBISCgV0cnVzdBgVIAEoAUgFiAEBEhMKBmJvcnJvdxgyIAEoAUgGiAEBQgoKCF9lbmFibGVkQgkKB193ZWlnaHRCCAoGX2RlcHRoQgwKCl9taW5fc2NvcmVCCAoGX3F1b3RhQggKBl90cnVzdEIJCgdfYm9ycm93IkcKB1JlY2VuY3kSDgoGd2VpZ2h0GAEgASgBEiwKCWhhbGZfbGlmZRgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJxCgZSZXJhbmsSFAoHZW5hYmxlZBgBIAEoCEgAiAEBEhAKA3RvcBgCIAEoBUgBiAEBEisKCGRlYWRsaW5lGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQgoKCF9lbmFibGVkQgYKBF90b3AiIAoJRGl2ZXJzaXR5EhMKC3Jlc2VtYmxhbmNlGAEgASgBIkMKC0VudGl0eUJvb3N0Eg4KBndlaWdodBgBIAEoARIWCgltYXhfdGVybXMYAiABKAVIAIgBAUIMCgpfbWF4X3Rlcm1zIkEKCE1pblNjb3JlEiYKBXNjYWxlGAEgASgOMhcudHJpc2tlbGUudjEuU2NvcmVTY2FsZRINCgV2YWx1ZRgCIAEoASL8AwoMUmVjYWxsUG9saWN5EiMKBmZ1c2lvbhgBIAEoCzITLnRyaXNrZWxlLnYxLkZ1c2lvbhIxCgRsZWdzGAIgAygLMiMudHJpc2tlbGUudjEuUmVjYWxsUG9saWN5LkxlZ3NFbnRyeRIVCg1yZXF1aXJlZF9sZWdzGAMgAygJEikKCG9uX2Vycm9yGAQgASgOMhcudHJpc2tlbGUudjEuTWlzc1BvbGljeRIrCgpvbl90aW1lb3V0GAUgASgOMhcudHJpc2tlbGUudjEuTWlzc1BvbGljeRIOCgZxdW9ydW0YBiABKAUSJQoHcmVjZW5jeRgHIAEoCzIULnRyaXNrZWxlLnYxLlJlY2VuY3kSLgoMZW50aXR5X2Jvb3N0GBQgASgLMhgudHJpc2tlbGUudjEuRW50aXR5Qm9vc3QSIwoGcmVyYW5rGCggASgLMhMudHJpc2tlbGUudjEuUmVyYW5rEikKCWRpdmVyc2l0eRgpIAEoCzIWLnRyaXNrZWxlLnYxLkRpdmVyc2l0eRIoCgltaW5fc2NvcmUYKiABKAsyFS50cmlza2VsZS52MS5NaW5TY29yZRpECglMZWdzRW50cnkSCwoDa2V5GAEgASgJEiYKBXZhbHVlGAIgASgLMhcudHJpc2tlbGUudjEuTGVnT3B0aW9uczoCOAEiigcKDVJlY2FsbFJlcXVlc3QSEgoKbmFtZXNwYWNlcxgBIAMoCRINCgVxdWVyeRgCIAEoCRIOCgZ2ZWN0b3IYAyADKAISEgoFbGltaXQYBCABKAVIAIgBARIkCgdzb3J0X2J5GAUgASgOMhMudHJpc2tlbGUudjEuU29ydEJ5EiMKBmZpbHRlchgGIAEoCzITLnRyaXNrZWxlLnYxLkZpbHRlchIpCgZidWRnZXQYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMgoEbGVncxgIIAMoCzIkLnRyaXNrZWxlLnYxLlJlY2FsbFJlcXVlc3QuTGVnc0VudHJ5EhUKDXJlcXVpcmVkX2xlZ3MYCSADKAkSIwoGZnVzaW9uGAogASgLMhMudHJpc2tlbGUudjEuRnVzaW9uEhAKCGlkc19vbmx5GAsgASgIEg8KB2V4cGxhaW4YDCABKAgSFAoMcmV0dXJuX3NwYW5zGA0gASgIEhAKCGF0X2xlYXN0GA4gAygJEikKBWFzX29mGBQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCghvbl9lcnJvchgYIAEoDjIXLnRyaXNrZWxlLnYxLk1pc3NQb2xpY3kSKwoKb25fdGltZW91dBgZIAEoDjIXLnRyaXNrZWxlLnYxLk1pc3NQb2xpY3kSDgoGcXVvcnVtGBogASgFEiUKB3JlY2VuY3kYGyABKAsyFC50cmlza2VsZS52MS5SZWNlbmN5EigKCW1pbl9zY29yZRgcIAEoCzIVLnRyaXNrZWxlLnYxLk1pblNjb3JlEhcKD3JldHVybl9sZWZ0X291dBgeIAEoBRIuCgxlbnRpdHlfYm9vc3QYHSABKAsyGC50cmlza2VsZS52MS5FbnRpdHlCb29zdBIjCgZyZXJhbmsYKCABKAsyEy50cmlza2VsZS52MS5SZXJhbmsSKQoJZGl2ZXJzaXR5GCkgASgLMhYudHJpc2tlbGUudjEuRGl2ZXJzaXR5Eg0KBWZyZXNoGCogASgIEg8KB3RleHRfb2YYKyABKAkSFAoMc3Vycm91bmRpbmdzGDIgASgFGkQKCUxlZ3NFbnRyeRILCgNrZXkYASABKAkSJgoFdmFsdWUYAiABKAsyFy50cmlza2VsZS52MS5MZWdPcHRpb25zOgI4AUIICgZfbGltaXQixgEKDENvbnRyaWJ1dGlvbhILCgNsZWcYASABKAkSDAoEcmFuaxgCIAEoBRIRCglyYXdfc2NvcmUYAyABKAESKgoKc2NvcmVfa2luZBgEIAEoDjIWLnRyaXNrZWxlLnYxLlNjb3JlS2luZBIYChBub3JtYWxpemVkX3Njb3JlGAUgASgBEg4KBndlaWdodBgGIAEoARINCgV2YWx1ZRgHIAEoARIjCgRwYXRoGBQgAygLMhUudHJpc2tlbGUudjEuUGF0aFN0ZXAikAQKA0hpdBIKCgJpZBgBIAEoCRIRCgluYW1lc3BhY2UYAiABKAkSDAoEcmFuaxgDIAEoBRINCgVzY29yZRgEIAEoARISCgppbXBvcnRhbmNlGAUgASgBEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiMKBm1lbW9yeRgHIAEoCzITLnRyaXNrZWxlLnYxLk1lbW9yeRINCgVwcmlvchgIIAEoARIwCg1jb250cmlidXRpb25zGAkgAygLMhkudHJpc2tlbGUudjEuQ29udHJpYnV0aW9uEiUKB21hdGNoZXMYCiABKAsyFC50cmlza2VsZS52MS5NYXRjaGVzEhQKDGVudGl0eV9ib29zdBgWIAEoARIWCg5lbnRpdHlfbWF0Y2hlcxgXIAEoBRINCgVleGFjdBgUIAEoCBIVCg1iYXNlX2xvZ19vZGRzGBggASgBEhIKCmZ1c2VkX3JhbmsYKCABKAUSGQoMcmVyYW5rX3Njb3JlGCkgASgBSACIAQESKgoKZHVwbGljYXRlcxgqIAMoCzIWLnRyaXNrZWxlLnYxLkR1cGxpY2F0ZRIvCgxzdXJyb3VuZGluZ3MYMiABKAsyGS50cmlza2VsZS52MS5TdXJyb3VuZGluZ3MSCwoDd2h5GDMgASgJQg8KDV9yZXJhbmtfc2NvcmUiUwoJRHVwbGljYXRlEgoKAmlkGAEgASgJEhEKCW5hbWVzcGFjZRgCIAEoCRISCgpmdXNlZF9yYW5rGAMgASgFEhMKC3Jlc2VtYmxhbmNlGAQgASgBIswBCgxSZXJhbmtSZXBvcnQSJAoFc3RhdGUYASABKA4yFS50cmlza2VsZS52MS5MZWdTdGF0ZRIOCgZyZWFzb24YAiABKAkSDQoFbW9kZWwYAyABKAkSEAoIcmVyYW5rZWQYBCABKAUSEAoId2l0aGhlbGQYBSABKAUSKQoGYnVkZ2V0GAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEigKBXNwZW50GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIrsBCg5Db250ZW50c1JlcG9ydBIkCgVzdGF0ZRgBIAEoDjIVLnRyaXNrZWxlLnYxLkxlZ1N0YXRlEg4KBnJlYXNvbhgCIAEoCRINCgVhc2tlZBgDIAEoBRIPCgdmZXRjaGVkGAQgASgFEikKBmJ1ZGdldBgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgVzcGVudBgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiI7Cg1Ob3JtYWxpemF0aW9uEgsKA2xvdxgBIAEoARIMCgRoaWdoGAIgASgBEg8KB2J5X3JhbmsYAyABKAgicgoPU2NvcmVDb21wbGV0aW9uEg0KBWFza2VkGAEgASgFEg4KBnNjb3JlZBgCIAEoBRIWCg5taXNzaW5nX3JlYXNvbhgDIAEoCRIoCgVzcGVudBgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKLBAoJTGVnUmVwb3J0EgsKA2xlZxgBIAEoCRIRCgluYW1lc3BhY2UYAiABKAkSJAoFc3RhdGUYAyABKA4yFS50cmlza2VsZS52MS5MZWdTdGF0ZRIOCgZyZWFzb24YBCABKAkSEAoIcmV0dXJuZWQYBSABKAUSKQoGYnVkZ2V0GAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEigKBXNwZW50GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBndlaWdodBgIIAEoARIqCgpzY29yZV9raW5kGAkgASgOMhYudHJpc2tlbGUudjEuU2NvcmVLaW5kEg4KBmJlaGluZBgKIAEoAxINCgVzdGFsZRgLIAEoCBIxCg1ub3JtYWxpemF0aW9uGBUgASgLMhoudHJpc2tlbGUudjEuTm9ybWFsaXphdGlvbhIwCgpjb21wbGV0aW9uGBYgASgLMhwudHJpc2tlbGUudjEuU2NvcmVDb21wbGV0aW9uEikKBnF1ZXVlZBgXIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIOCgZoZWRnZWQYGCABKAgSEAoIY292ZXJhZ2UYGSABKAESJgoDYWdlGBogASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEgwKBGF3YXkYGyABKAgiuAQKDlJlY2FsbFJlc3BvbnNlEh4KBGhpdHMYASADKAsyEC50cmlza2VsZS52MS5IaXQSJAoEbGVncxgCIAMoCzIWLnRyaXNrZWxlLnYxLkxlZ1JlcG9ydBIQCghkZWdyYWRlZBgDIAEoCBIXCg9kZWdyYWRlZF9yZWFzb24YBCABKAkSIwoGZnVzaW9uGAUgASgLMhMudHJpc2tlbGUudjEuRnVzaW9uEiwKC3Njb3JlX3NjYWxlGAYgASgOMhcudHJpc2tlbGUudjEuU2NvcmVTY2FsZRIQCgh0cmFjZV9pZBgHIAEoCRIpCgZidWRnZXQYCCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKAoFc3BlbnQYCSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SIAoFc3BhbnMYCiADKAsyES50cmlza2VsZS52MS5TcGFuEhkKEW1pbl9zY29yZV9pZ25vcmVkGBQgASgJEhgKEG5vdGhpbmdfcmVsZXZhbnQYFSABKAgSIgoIbGVmdF9vdXQYFiADKAsyEC50cmlza2VsZS52MS5IaXQSKQoGcmVyYW5rGCggASgLMhkudHJpc2tlbGUudjEuUmVyYW5rUmVwb3J0EiYKA2FnZRgpIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhItCghjb250ZW50cxgqIAEoCzIbLnRyaXNrZWxlLnYxLkNvbnRlbnRzUmVwb3J0IjcKIlJlY2FsbFNlcnZpY2VHZXRJbmRleFN0YXR1c1JlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJImEKDkxlZ0luZGV4U3RhdHVzEgsKA2xlZxgBIAEoCRIzCgZzdGF0dXMYAiABKAsyIy50cmlza2VsZS52MS5HZXRJbmRleFN0YXR1c1Jlc3BvbnNlEg0KBWVycm9yGAMgASgJIlAKI1JlY2FsbFNlcnZpY2VHZXRJbmRleFN0YXR1c1Jlc3BvbnNlEikKBGxlZ3MYASADKAsyGy50cmlza2VsZS52MS5MZWdJbmRleFN0YXR1cyplCgZTb3J0QnkSFwoTU09SVF9CWV9VTlNQRUNJRklFRBAAEhUKEVNPUlRfQllfUkVMRVZBTkNFEAESFgoSU09SVF9CWV9JTVBPUlRBTkNFEAISEwoPU09SVF9CWV9SRUNFTkNZEAMqlAEKDEZ1c2lvbk1ldGhvZBIdChlGVVNJT05fTUVUSE9EX1VOU1BFQ0lGSUVEEAASFQoRRlVTSU9OX01FVEhPRF9SUkYQARIYChRGVVNJT05fTUVUSE9EX0NPTlZFWBACEhYKEkZVU0lPTl9NRVRIT0RfREJTRhADEhwKGEZVU0lPTl9NRVRIT0RfQ0FMSUJSQVRFRBAEKokBCgpTY29yZVNjYWxlEhsKF1NDT1JFX1NDQUxFX1VOU1BFQ0lGSUVEEAASEwoPU0NPUkVfU0NBTEVfUlJGEAESFgoSU0NPUkVfU0NBTEVfQ09OVkVYEAISFAoQU0NPUkVfU0NBTEVfREJTRhADEhsKF1NDT1JFX1NDQUxFX1BST0JBQklMSVRZEAQqVwoKTWlzc1BvbGljeRIbChdNSVNTX1BPTElDWV9VTlNQRUNJRklFRBAAEhYKEk1JU1NfUE9MSUNZX0FOU1dFUhABEhQKEE1JU1NfUE9MSUNZX0ZBSUwQAjLHAQoNUmVjYWxsU2VydmljZRJBCgZSZWNhbGwSGi50cmlza2VsZS52MS5SZWNhbGxSZXF1ZXN0GhsudHJpc2tlbGUudjEuUmVjYWxsUmVzcG9uc2UScwoOR2V0SW5kZXhTdGF0dXMSLy50cmlza2VsZS52MS5SZWNhbGxTZXJ2aWNlR2V0SW5kZXhTdGF0dXNSZXF1ZXN0GjAudHJpc2tlbGUudjEuUmVjYWxsU2VydmljZUdldEluZGV4U3RhdHVzUmVzcG9uc2VCO1o5Z2l0aHViLmNvbS90cmlza2VsZS90cmlza2VsZS9wcm90by90cmlza2VsZS92MTt0cmlza2VsZXYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_triskele_v1_leg, file_triskele_v1_memory, file_triskele_v1_trace]);
+  fileDesc("Chh0cmlza2VsZS92MS9yZWNhbGwucHJvdG8SC3RyaXNrZWxlLnYxIsMBCgZGdXNpb24SKQoGbWV0aG9kGAEgASgOMhkudHJpc2tlbGUudjEuRnVzaW9uTWV0aG9kEg4KAWsYAiABKAFIAIgBARISCgVhbHBoYRgDIAEoAUgBiAEBEhwKD2NvbXBsZXRlX3Njb3JlcxgNIAEoCEgCiAEBEhgKC2V4YWN0X2JvbnVzGBQgASgBSAOIAQFCBAoCX2tCCAoGX2FscGhhQhIKEF9jb21wbGV0ZV9zY29yZXNCDgoMX2V4YWN0X2JvbnVzIusCCgpMZWdPcHRpb25zEhQKB2VuYWJsZWQYASABKAhIAIgBARITCgZ3ZWlnaHQYAiABKAFIAYgBARISCgVkZXB0aBgDIAEoBUgCiAEBEisKCGRlYWRsaW5lGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhYKCW1pbl9zY29yZRgFIAEoAUgDiAEBEiMKBnNjb3JlchgGIAEoDjITLnRyaXNrZWxlLnYxLlNjb3JlchISCgVxdW90YRgPIAEoBUgEiAEBEikKCXRyYXZlcnNhbBgUIAEoDjIWLnRyaXNrZWxlLnYxLlRyYXZlcnNhbBISCgV0cnVzdBgVIAEoAUgFiAEBEhMKBmJvcnJvdxgyIAEoAUgGiAEBQgoKCF9lbmFibGVkQgkKB193ZWlnaHRCCAoGX2RlcHRoQgwKCl9taW5fc2NvcmVCCAoGX3F1b3RhQggKBl90cnVzdEIJCgdfYm9ycm93IkcKB1JlY2VuY3kSDgoGd2VpZ2h0GAEgASgBEiwKCWhhbGZfbGlmZRgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJxCgZSZXJhbmsSFAoHZW5hYmxlZBgBIAEoCEgAiAEBEhAKA3RvcBgCIAEoBUgBiAEBEisKCGRlYWRsaW5lGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQgoKCF9lbmFibGVkQgYKBF90b3AiIAoJRGl2ZXJzaXR5EhMKC3Jlc2VtYmxhbmNlGAEgASgBIkMKC0VudGl0eUJvb3N0Eg4KBndlaWdodBgBIAEoARIWCgltYXhfdGVybXMYAiABKAVIAIgBAUIMCgpfbWF4X3Rlcm1zIiAKDlRpbWVQcmVmZXJlbmNlEg4KBndlaWdodBgBIAEoASJBCghNaW5TY29yZRImCgVzY2FsZRgBIAEoDjIXLnRyaXNrZWxlLnYxLlNjb3JlU2NhbGUSDQoFdmFsdWUYAiABKAEisgQKDFJlY2FsbFBvbGljeRIjCgZmdXNpb24YASABKAsyEy50cmlza2VsZS52MS5GdXNpb24SMQoEbGVncxgCIAMoCzIjLnRyaXNrZWxlLnYxLlJlY2FsbFBvbGljeS5MZWdzRW50cnkSFQoNcmVxdWlyZWRfbGVncxgDIAMoCRIpCghvbl9lcnJvchgEIAEoDjIXLnRyaXNrZWxlLnYxLk1pc3NQb2xpY3kSKwoKb25fdGltZW91dBgFIAEoDjIXLnRyaXNrZWxlLnYxLk1pc3NQb2xpY3kSDgoGcXVvcnVtGAYgASgFEiUKB3JlY2VuY3kYByABKAsyFC50cmlza2VsZS52MS5SZWNlbmN5Ei4KDGVudGl0eV9ib29zdBgUIAEoCzIYLnRyaXNrZWxlLnYxLkVudGl0eUJvb3N0EiMKBnJlcmFuaxgoIAEoCzITLnRyaXNrZWxlLnYxLlJlcmFuaxIpCglkaXZlcnNpdHkYKSABKAsyFi50cmlza2VsZS52MS5EaXZlcnNpdHkSKAoJbWluX3Njb3JlGCogASgLMhUudHJpc2tlbGUudjEuTWluU2NvcmUSNAoPdGltZV9wcmVmZXJlbmNlGDIgASgLMhsudHJpc2tlbGUudjEuVGltZVByZWZlcmVuY2UaRAoJTGVnc0VudHJ5EgsKA2tleRgBIAEoCRImCgV2YWx1ZRgCIAEoCzIXLnRyaXNrZWxlLnYxLkxlZ09wdGlvbnM6AjgBIsAHCg1SZWNhbGxSZXF1ZXN0EhIKCm5hbWVzcGFjZXMYASADKAkSDQoFcXVlcnkYAiABKAkSDgoGdmVjdG9yGAMgAygCEhIKBWxpbWl0GAQgASgFSACIAQESJAoHc29ydF9ieRgFIAEoDjITLnRyaXNrZWxlLnYxLlNvcnRCeRIjCgZmaWx0ZXIYBiABKAsyEy50cmlza2VsZS52MS5GaWx0ZXISKQoGYnVkZ2V0GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjIKBGxlZ3MYCCADKAsyJC50cmlza2VsZS52MS5SZWNhbGxSZXF1ZXN0LkxlZ3NFbnRyeRIVCg1yZXF1aXJlZF9sZWdzGAkgAygJEiMKBmZ1c2lvbhgKIAEoCzITLnRyaXNrZWxlLnYxLkZ1c2lvbhIQCghpZHNfb25seRgLIAEoCBIPCgdleHBsYWluGAwgASgIEhQKDHJldHVybl9zcGFucxgNIAEoCBIQCghhdF9sZWFzdBgOIAMoCRIpCgVhc19vZhgUIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoIb25fZXJyb3IYGCABKA4yFy50cmlza2VsZS52MS5NaXNzUG9saWN5EisKCm9uX3RpbWVvdXQYGSABKA4yFy50cmlza2VsZS52MS5NaXNzUG9saWN5Eg4KBnF1b3J1bRgaIAEoBRIlCgdyZWNlbmN5GBsgASgLMhQudHJpc2tlbGUudjEuUmVjZW5jeRIoCgltaW5fc2NvcmUYHCABKAsyFS50cmlza2VsZS52MS5NaW5TY29yZRIXCg9yZXR1cm5fbGVmdF9vdXQYHiABKAUSLgoMZW50aXR5X2Jvb3N0GB0gASgLMhgudHJpc2tlbGUudjEuRW50aXR5Qm9vc3QSIwoGcmVyYW5rGCggASgLMhMudHJpc2tlbGUudjEuUmVyYW5rEikKCWRpdmVyc2l0eRgpIAEoCzIWLnRyaXNrZWxlLnYxLkRpdmVyc2l0eRINCgVmcmVzaBgqIAEoCBIPCgd0ZXh0X29mGCsgASgJEhQKDHN1cnJvdW5kaW5ncxgyIAEoBRI0Cg90aW1lX3ByZWZlcmVuY2UYMyABKAsyGy50cmlza2VsZS52MS5UaW1lUHJlZmVyZW5jZRpECglMZWdzRW50cnkSCwoDa2V5GAEgASgJEiYKBXZhbHVlGAIgASgLMhcudHJpc2tlbGUudjEuTGVnT3B0aW9uczoCOAFCCAoGX2xpbWl0IsYBCgxDb250cmlidXRpb24SCwoDbGVnGAEgASgJEgwKBHJhbmsYAiABKAUSEQoJcmF3X3Njb3JlGAMgASgBEioKCnNjb3JlX2tpbmQYBCABKA4yFi50cmlza2VsZS52MS5TY29yZUtpbmQSGAoQbm9ybWFsaXplZF9zY29yZRgFIAEoARIOCgZ3ZWlnaHQYBiABKAESDQoFdmFsdWUYByABKAESIwoEcGF0aBgUIAMoCzIVLnRyaXNrZWxlLnYxLlBhdGhTdGVwIqYECgNIaXQSCgoCaWQYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJEgwKBHJhbmsYAyABKAUSDQoFc2NvcmUYBCABKAESEgoKaW1wb3J0YW5jZRgFIAEoARIuCgpjcmVhdGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIjCgZtZW1vcnkYByABKAsyEy50cmlza2VsZS52MS5NZW1vcnkSDQoFcHJpb3IYCCABKAESMAoNY29udHJpYnV0aW9ucxgJIAMoCzIZLnRyaXNrZWxlLnYxLkNvbnRyaWJ1dGlvbhIlCgdtYXRjaGVzGAogASgLMhQudHJpc2tlbGUudjEuTWF0Y2hlcxIUCgxlbnRpdHlfYm9vc3QYFiABKAESFgoOZW50aXR5X21hdGNoZXMYFyABKAUSDQoFZXhhY3QYFCABKAgSFQoNYmFzZV9sb2dfb2RkcxgYIAEoARISCgpmdXNlZF9yYW5rGCggASgFEhkKDHJlcmFua19zY29yZRgpIAEoAUgAiAEBEioKCmR1cGxpY2F0ZXMYKiADKAsyFi50cmlza2VsZS52MS5EdXBsaWNhdGUSLwoMc3Vycm91bmRpbmdzGDIgASgLMhkudHJpc2tlbGUudjEuU3Vycm91bmRpbmdzEhQKDG1hdGNoZWRfdGltZRgzIAEoCRILCgN3aHkYNCABKAlCDwoNX3JlcmFua19zY29yZSJTCglEdXBsaWNhdGUSCgoCaWQYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJEhIKCmZ1c2VkX3JhbmsYAyABKAUSEwoLcmVzZW1ibGFuY2UYBCABKAEizAEKDFJlcmFua1JlcG9ydBIkCgVzdGF0ZRgBIAEoDjIVLnRyaXNrZWxlLnYxLkxlZ1N0YXRlEg4KBnJlYXNvbhgCIAEoCRINCgVtb2RlbBgDIAEoCRIQCghyZXJhbmtlZBgEIAEoBRIQCgh3aXRoaGVsZBgFIAEoBRIpCgZidWRnZXQYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKAoFc3BlbnQYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iuwEKDkNvbnRlbnRzUmVwb3J0EiQKBXN0YXRlGAEgASgOMhUudHJpc2tlbGUudjEuTGVnU3RhdGUSDgoGcmVhc29uGAIgASgJEg0KBWFza2VkGAMgASgFEg8KB2ZldGNoZWQYBCABKAUSKQoGYnVkZ2V0GAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEigKBXNwZW50GAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIjsKDU5vcm1hbGl6YXRpb24SCwoDbG93GAEgASgBEgwKBGhpZ2gYAiABKAESDwoHYnlfcmFuaxgDIAEoCCJyCg9TY29yZUNvbXBsZXRpb24SDQoFYXNrZWQYASABKAUSDgoGc2NvcmVkGAIgASgFEhYKDm1pc3NpbmdfcmVhc29uGAMgASgJEigKBXNwZW50GAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIosECglMZWdSZXBvcnQSCwoDbGVnGAEgASgJEhEKCW5hbWVzcGFjZRgCIAEoCRIkCgVzdGF0ZRgDIAEoDjIVLnRyaXNrZWxlLnYxLkxlZ1N0YXRlEg4KBnJlYXNvbhgEIAEoCRIQCghyZXR1cm5lZBgFIAEoBRIpCgZidWRnZXQYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKAoFc3BlbnQYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGd2VpZ2h0GAggASgBEioKCnNjb3JlX2tpbmQYCSABKA4yFi50cmlza2VsZS52MS5TY29yZUtpbmQSDgoGYmVoaW5kGAogASgDEg0KBXN0YWxlGAsgASgIEjEKDW5vcm1hbGl6YXRpb24YFSABKAsyGi50cmlza2VsZS52MS5Ob3JtYWxpemF0aW9uEjAKCmNvbXBsZXRpb24YFiABKAsyHC50cmlza2VsZS52MS5TY29yZUNvbXBsZXRpb24SKQoGcXVldWVkGBcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmhlZGdlZBgYIAEoCBIQCghjb3ZlcmFnZRgZIAEoARImCgNhZ2UYGiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEYXdheRgbIAEoCCK4BAoOUmVjYWxsUmVzcG9uc2USHgoEaGl0cxgBIAMoCzIQLnRyaXNrZWxlLnYxLkhpdBIkCgRsZWdzGAIgAygLMhYudHJpc2tlbGUudjEuTGVnUmVwb3J0EhAKCGRlZ3JhZGVkGAMgASgIEhcKD2RlZ3JhZGVkX3JlYXNvbhgEIAEoCRIjCgZmdXNpb24YBSABKAsyEy50cmlza2VsZS52MS5GdXNpb24SLAoLc2NvcmVfc2NhbGUYBiABKA4yFy50cmlza2VsZS52MS5TY29yZVNjYWxlEhAKCHRyYWNlX2lkGAcgASgJEikKBmJ1ZGdldBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgVzcGVudBgJIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIgCgVzcGFucxgKIAMoCzIRLnRyaXNrZWxlLnYxLlNwYW4SGQoRbWluX3Njb3JlX2lnbm9yZWQYFCABKAkSGAoQbm90aGluZ19yZWxldmFudBgVIAEoCBIiCghsZWZ0X291dBgWIAMoCzIQLnRyaXNrZWxlLnYxLkhpdBIpCgZyZXJhbmsYKCABKAsyGS50cmlza2VsZS52MS5SZXJhbmtSZXBvcnQSJgoDYWdlGCkgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi0KCGNvbnRlbnRzGCogASgLMhsudHJpc2tlbGUudjEuQ29udGVudHNSZXBvcnQiNwoiUmVjYWxsU2VydmljZUdldEluZGV4U3RhdHVzUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkiYQoOTGVnSW5kZXhTdGF0dXMSCwoDbGVnGAEgASgJEjMKBnN0YXR1cxgCIAEoCzIjLnRyaXNrZWxlLnYxLkdldEluZGV4U3RhdHVzUmVzcG9uc2USDQoFZXJyb3IYAyABKAkiUAojUmVjYWxsU2VydmljZUdldEluZGV4U3RhdHVzUmVzcG9uc2USKQoEbGVncxgBIAMoCzIbLnRyaXNrZWxlLnYxLkxlZ0luZGV4U3RhdHVzKmUKBlNvcnRCeRIXChNTT1JUX0JZX1VOU1BFQ0lGSUVEEAASFQoRU09SVF9CWV9SRUxFVkFOQ0UQARIWChJTT1JUX0JZX0lNUE9SVEFOQ0UQAhITCg9TT1JUX0JZX1JFQ0VOQ1kQAyqUAQoMRnVzaW9uTWV0aG9kEh0KGUZVU0lPTl9NRVRIT0RfVU5TUEVDSUZJRUQQABIVChFGVVNJT05fTUVUSE9EX1JSRhABEhgKFEZVU0lPTl9NRVRIT0RfQ09OVkVYEAISFgoSRlVTSU9OX01FVEhPRF9EQlNGEAMSHAoYRlVTSU9OX01FVEhPRF9DQUxJQlJBVEVEEAQqiQEKClNjb3JlU2NhbGUSGwoXU0NPUkVfU0NBTEVfVU5TUEVDSUZJRUQQABITCg9TQ09SRV9TQ0FMRV9SUkYQARIWChJTQ09SRV9TQ0FMRV9DT05WRVgQAhIUChBTQ09SRV9TQ0FMRV9EQlNGEAMSGwoXU0NPUkVfU0NBTEVfUFJPQkFCSUxJVFkQBCpXCgpNaXNzUG9saWN5EhsKF01JU1NfUE9MSUNZX1VOU1BFQ0lGSUVEEAASFgoSTUlTU19QT0xJQ1lfQU5TV0VSEAESFAoQTUlTU19QT0xJQ1lfRkFJTBACMscBCg1SZWNhbGxTZXJ2aWNlEkEKBlJlY2FsbBIaLnRyaXNrZWxlLnYxLlJlY2FsbFJlcXVlc3QaGy50cmlza2VsZS52MS5SZWNhbGxSZXNwb25zZRJzCg5HZXRJbmRleFN0YXR1cxIvLnRyaXNrZWxlLnYxLlJlY2FsbFNlcnZpY2VHZXRJbmRleFN0YXR1c1JlcXVlc3QaMC50cmlza2VsZS52MS5SZWNhbGxTZXJ2aWNlR2V0SW5kZXhTdGF0dXNSZXNwb25zZUI7WjlnaXRodWIuY29tL3RyaXNrZWxlL3RyaXNrZWxlL3Byb3RvL3RyaXNrZWxlL3YxO3RyaXNrZWxldjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_triskele_v1_leg, file_triskele_v1_memory, file_triskele_v1_trace]);
 
 /**
  * @generated from message triskele.v1.Fusion
@@ -264,6 +264,29 @@ export const EntityBoostSchema: GenMessage<EntityBoost> = /*@__PURE__*/
   messageDesc(file_triskele_v1_recall, 5);
 
 /**
+ * TimePreference raises memories whose date fits a time that the query names, in English: "last week", "in May 2023", or "since the
+ * release" if a memory with a date and such a title is among the best. A memory's date is occurred_at, or created_at without it.
+ * Times are relative to as_of. The best 50 memories are put into a new order. It has no effect on an order by recency.
+ *
+ * @generated from message triskele.v1.TimePreference
+ */
+export type TimePreference = Message<"triskele.v1.TimePreference"> & {
+  /**
+   * The score is multiplied by 1 + weight, the odds of a probability. 0 to 100; 0 is off.
+   *
+   * @generated from field: double weight = 1;
+   */
+  weight: number;
+};
+
+/**
+ * Describes the message triskele.v1.TimePreference.
+ * Use `create(TimePreferenceSchema)` to create a new message.
+ */
+export const TimePreferenceSchema: GenMessage<TimePreference> = /*@__PURE__*/
+  messageDesc(file_triskele_v1_recall, 6);
+
+/**
  * MinScore leaves out hits that score less. It is not applied to an answer whose scores mean something else: on another
  * scale, or with a leg missing that could have added to them. A probability means the same with a leg missing.
  *
@@ -286,7 +309,7 @@ export type MinScore = Message<"triskele.v1.MinScore"> & {
  * Use `create(MinScoreSchema)` to create a new message.
  */
 export const MinScoreSchema: GenMessage<MinScore> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 6);
+  messageDesc(file_triskele_v1_recall, 7);
 
 /**
  * RecallPolicy is what an operator sets for a namespace and those below it. A request overrides it field by field.
@@ -350,6 +373,11 @@ export type RecallPolicy = Message<"triskele.v1.RecallPolicy"> & {
    * @generated from field: triskele.v1.MinScore min_score = 42;
    */
   minScore?: MinScore | undefined;
+
+  /**
+   * @generated from field: triskele.v1.TimePreference time_preference = 50;
+   */
+  timePreference?: TimePreference | undefined;
 };
 
 /**
@@ -357,7 +385,7 @@ export type RecallPolicy = Message<"triskele.v1.RecallPolicy"> & {
  * Use `create(RecallPolicySchema)` to create a new message.
  */
 export const RecallPolicySchema: GenMessage<RecallPolicy> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 7);
+  messageDesc(file_triskele_v1_recall, 8);
 
 /**
  * @generated from message triskele.v1.RecallRequest
@@ -457,7 +485,8 @@ export type RecallRequest = Message<"triskele.v1.RecallRequest"> & {
   atLeast: string[];
 
   /**
-   * For the graph leg: what held at this time, instead of now. Other legs take no notice.
+   * The graph leg searches what held at this time, instead of now; other legs take no notice. Times that the query names, such as
+   * "last week", are relative to it.
    *
    * @generated from field: google.protobuf.Timestamp as_of = 20;
    */
@@ -478,7 +507,8 @@ export type RecallRequest = Message<"triskele.v1.RecallRequest"> & {
   /**
    * Answer as soon as so many legs have, if those outstanding cannot change which memories are returned. They can still
    * have changed the order of these, and raised their scores. 0 means unset, and as many as there are legs waits for all.
-   * Has no effect with a quota, min_score, exact_bonus, completed scores, reranking, diversity or an order by recency.
+   * Has no effect with a quota, min_score, exact_bonus, completed scores, reranking, diversity, a time in the query, or an order by
+   * recency.
    *
    * @generated from field: int32 quorum = 26;
    */
@@ -547,6 +577,13 @@ export type RecallRequest = Message<"triskele.v1.RecallRequest"> & {
    * @generated from field: int32 surroundings = 50;
    */
   surroundings: number;
+
+  /**
+   * Weight 4 unless given here or by a policy.
+   *
+   * @generated from field: triskele.v1.TimePreference time_preference = 51;
+   */
+  timePreference?: TimePreference | undefined;
 };
 
 /**
@@ -554,7 +591,7 @@ export type RecallRequest = Message<"triskele.v1.RecallRequest"> & {
  * Use `create(RecallRequestSchema)` to create a new message.
  */
 export const RecallRequestSchema: GenMessage<RecallRequest> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 8);
+  messageDesc(file_triskele_v1_recall, 9);
 
 /**
  * Contribution is one leg's share of a hit's score. The values of a hit add up to its score; with calibrated fusion those, and
@@ -620,7 +657,7 @@ export type Contribution = Message<"triskele.v1.Contribution"> & {
  * Use `create(ContributionSchema)` to create a new message.
  */
 export const ContributionSchema: GenMessage<Contribution> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 9);
+  messageDesc(file_triskele_v1_recall, 10);
 
 /**
  * @generated from message triskele.v1.Hit
@@ -667,7 +704,7 @@ export type Hit = Message<"triskele.v1.Hit"> & {
 
   /**
    * What the fused score was multiplied by: 0.7 + 0.3 * importance, and Recency's factor if it is on, when sorted by
-   * relevance, else 1; times 1 + exact_bonus if exact.
+   * relevance, else 1; times 1 + exact_bonus if exact, and 1 + TimePreference.weight with a matched_time.
    *
    * @generated from field: double prior = 8;
    */
@@ -747,10 +784,17 @@ export type Hit = Message<"triskele.v1.Hit"> & {
   surroundings?: Surroundings | undefined;
 
   /**
+   * The time in the query that the memory's date fits, such as "May 2023".
+   *
+   * @generated from field: string matched_time = 51;
+   */
+  matchedTime: string;
+
+  /**
    * Why the memory is where it is, in words, such as: about “basalt”, named in the question; the words “frozen” and “deploy”.
    * It quotes the memory. Only with explain.
    *
-   * @generated from field: string why = 51;
+   * @generated from field: string why = 52;
    */
   why: string;
 };
@@ -760,7 +804,7 @@ export type Hit = Message<"triskele.v1.Hit"> & {
  * Use `create(HitSchema)` to create a new message.
  */
 export const HitSchema: GenMessage<Hit> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 10);
+  messageDesc(file_triskele_v1_recall, 11);
 
 /**
  * Duplicate is a memory that was left out in favour of one that says the same.
@@ -796,7 +840,7 @@ export type Duplicate = Message<"triskele.v1.Duplicate"> & {
  * Use `create(DuplicateSchema)` to create a new message.
  */
 export const DuplicateSchema: GenMessage<Duplicate> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 11);
+  messageDesc(file_triskele_v1_recall, 12);
 
 /**
  * RerankReport says what the reranker did.
@@ -851,7 +895,7 @@ export type RerankReport = Message<"triskele.v1.RerankReport"> & {
  * Use `create(RerankReportSchema)` to create a new message.
  */
 export const RerankReportSchema: GenMessage<RerankReport> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 12);
+  messageDesc(file_triskele_v1_recall, 13);
 
 /**
  * ContentsReport says what came of fetching the contents of the best memories.
@@ -901,7 +945,7 @@ export type ContentsReport = Message<"triskele.v1.ContentsReport"> & {
  * Use `create(ContentsReportSchema)` to create a new message.
  */
 export const ContentsReportSchema: GenMessage<ContentsReport> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 13);
+  messageDesc(file_triskele_v1_recall, 14);
 
 /**
  * Normalization is how raw scores became normalised ones: (raw - low) / (high - low), kept within 0 and 1, and 1 when low
@@ -931,7 +975,7 @@ export type Normalization = Message<"triskele.v1.Normalization"> & {
  * Use `create(NormalizationSchema)` to create a new message.
  */
 export const NormalizationSchema: GenMessage<Normalization> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 14);
+  messageDesc(file_triskele_v1_recall, 15);
 
 /**
  * ScoreCompletion says what came of asking a leg for the scores of what only other legs found.
@@ -969,7 +1013,7 @@ export type ScoreCompletion = Message<"triskele.v1.ScoreCompletion"> & {
  * Use `create(ScoreCompletionSchema)` to create a new message.
  */
 export const ScoreCompletionSchema: GenMessage<ScoreCompletion> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 15);
+  messageDesc(file_triskele_v1_recall, 16);
 
 /**
  * LegReport says what one leg did for one namespace.
@@ -1093,7 +1137,7 @@ export type LegReport = Message<"triskele.v1.LegReport"> & {
  * Use `create(LegReportSchema)` to create a new message.
  */
 export const LegReportSchema: GenMessage<LegReport> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 16);
+  messageDesc(file_triskele_v1_recall, 17);
 
 /**
  * @generated from message triskele.v1.RecallResponse
@@ -1206,7 +1250,7 @@ export type RecallResponse = Message<"triskele.v1.RecallResponse"> & {
  * Use `create(RecallResponseSchema)` to create a new message.
  */
 export const RecallResponseSchema: GenMessage<RecallResponse> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 17);
+  messageDesc(file_triskele_v1_recall, 18);
 
 /**
  * @generated from message triskele.v1.RecallServiceGetIndexStatusRequest
@@ -1223,7 +1267,7 @@ export type RecallServiceGetIndexStatusRequest = Message<"triskele.v1.RecallServ
  * Use `create(RecallServiceGetIndexStatusRequestSchema)` to create a new message.
  */
 export const RecallServiceGetIndexStatusRequestSchema: GenMessage<RecallServiceGetIndexStatusRequest> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 18);
+  messageDesc(file_triskele_v1_recall, 19);
 
 /**
  * @generated from message triskele.v1.LegIndexStatus
@@ -1254,7 +1298,7 @@ export type LegIndexStatus = Message<"triskele.v1.LegIndexStatus"> & {
  * Use `create(LegIndexStatusSchema)` to create a new message.
  */
 export const LegIndexStatusSchema: GenMessage<LegIndexStatus> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 19);
+  messageDesc(file_triskele_v1_recall, 20);
 
 /**
  * @generated from message triskele.v1.RecallServiceGetIndexStatusResponse
@@ -1271,7 +1315,7 @@ export type RecallServiceGetIndexStatusResponse = Message<"triskele.v1.RecallSer
  * Use `create(RecallServiceGetIndexStatusResponseSchema)` to create a new message.
  */
 export const RecallServiceGetIndexStatusResponseSchema: GenMessage<RecallServiceGetIndexStatusResponse> = /*@__PURE__*/
-  messageDesc(file_triskele_v1_recall, 20);
+  messageDesc(file_triskele_v1_recall, 21);
 
 /**
  * @generated from enum triskele.v1.SortBy
