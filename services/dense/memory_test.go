@@ -94,7 +94,7 @@ func TestHitsBeyondTheForgotten(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s := mustOpen(t, f, embed.NewHashed())
 		seed(t, f, "ns", 2500)
-		nearest := search(t, s, "soil sensor", func(q *leg.Query) { q.Depth = 1000 }).Hits
+		nearest := search(t, s, "soil sensor", asVector(t, "soil sensor", func(q *leg.Query) { q.Depth = 1000 })).Hits
 		var gone []uuid.UUID
 		for _, hit := range nearest[:480] {
 			gone = append(gone, hit.ID)
@@ -115,7 +115,7 @@ func TestHitsBeyondTheForgotten(t *testing.T) {
 			f.Corrupt(t, hit.ID, `expires_at = `+past)
 		}
 		for _, depth := range []int{10, 30, 100} {
-			hits := search(t, s, "soil sensor", func(q *leg.Query) { q.Depth = depth }).Hits
+			hits := search(t, s, "soil sensor", asVector(t, "soil sensor", func(q *leg.Query) { q.Depth = depth })).Hits
 			if got := ids(hits); !slices.Equal(got, want[:depth]) {
 				t.Errorf("depth %d: got %d hits, which are not the nearest", depth, len(got))
 			}

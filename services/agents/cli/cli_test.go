@@ -117,7 +117,7 @@ func TestRememberedIsRecalled(t *testing.T) {
 
 	wantContains(t, "recall", must(t, "", "recall", "when is the crane serviced", budget, to), "Crane: The harbour crane is serviced every spring.", id, "0.90", "lexical 1")
 	wantContains(t, "recall by standard input", must(t, "crane serviced\n", "recall", "-", budget, to), id)
-	wantContains(t, "explain", must(t, "", "recall", "crane", "--explain", budget, to), "lexical   +", "  bm25 ", "odds      ", "words    Crane\n", "of 7.95 s")
+	wantContains(t, "explain", must(t, "", "recall", "crane", "--explain", budget, to), "lexical   +", "  bm25 ", "odds      ", "the word “Crane”", "of 7.95 s")
 	wantContains(t, "rank fusion", must(t, "", "recall", "crane", "--explain", "--fusion=rrf", budget, to), "lexical  1.00 / (2 + 1)   × 0.970 = 0.32333  bm25 ", "sum")
 	wantContains(t, "convex", must(t, "", "recall", "crane", "--explain", "--fusion=convex", "--alpha=0.5", budget, to), "0.50 × 1.0000")
 	wantContains(t, "the contract's name", must(t, "", "recall", "crane", "--fusion=FUSION_METHOD_CONVEX", "--alpha=0.5", "--json", budget, to), `"FUSION_METHOD_CONVEX"`)
