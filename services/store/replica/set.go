@@ -28,7 +28,7 @@ const (
 	catchUpShare = 0.5
 	// writeShare is the same for a search that asks for a write: a standby may take half of the time to receive it.
 	writeShare = 0.8
-	// A search that waited less for the database than leastWait had little time itself: the database may well answer others.
+	// A search that has less time than leastWait to catch up says nothing about the database if it fails to: Follow finds out.
 	leastWait = 50 * time.Millisecond
 )
 
@@ -220,18 +220,19 @@ func (s *Set) askInTime(ctx context.Context, img *image, need Need, arrived time
 	if s.away.Load() && !s.config.Fresh {
 		return errAway
 	}
+	hurried := false
 	if deadline, ok := ctx.Deadline(); ok {
 		share := catchUpShare
 		if need.AtLeast > 0 {
 			share = writeShare
 		}
+		given := time.Duration(share * float64(time.Until(deadline)))
+		hurried = given < leastWait
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(share*float64(time.Until(deadline))))
+		ctx, cancel = context.WithTimeout(ctx, given)
 		defer cancel()
 	}
-	begun := time.Now()
 	err := s.catchUp(ctx, img, need, arrived, told)
-	hurried := ctx.Err() != nil && time.Since(begun) < leastWait
 	if err != nil && !hurried && !errors.Is(err, errDead) && !errors.Is(err, context.Canceled) {
 		s.lost(ctx, err)
 	}
