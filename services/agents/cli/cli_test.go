@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -458,6 +459,11 @@ func TestDoctor(t *testing.T) {
 	wantContains(t, "doctor", out, "ok    memories       1 memory in namespace default", "ok    lexical leg", "pgvector", "ok    schema", "ok    versions", "ok    clock", "ok    index health", "ok    budgets")
 	if strings.Contains(out, "fail") || strings.Contains(out, "warn") {
 		t.Errorf("doctor:\n%s", out)
+	}
+	for line := range strings.Lines(out + run("", "doctor", "--address=127.0.0.1:1", "--sqlite="+filepath.Join(t.TempDir(), strings.Repeat("none", 40)+".db")).out) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("got a line of %d columns, want at most 80: %s", n, line)
+		}
 	}
 	var findings []struct{ Check, Verdict, Detail string }
 	got := run("", "doctor", "--json", "--address=127.0.0.1:1", "--store=sqlite", "--sqlite="+filepath.Join(t.TempDir(), "none.db"))

@@ -91,7 +91,7 @@ func (c *doctorCmd) print(env *Env, found findings) error {
 	style := env.style()
 	paint := map[verdict]func(string) string{ok: style.Good, warn: style.Warn, fail: style.Bad}
 	for _, f := range found {
-		lines := strings.Join(style.Hanging(f.Detail, len("fail  lexical index  ")), "\n")
+		lines := strings.Join(style.Hanging(f.Detail, len("fail    ")+max(len(f.Check), len("lexical index"))), "\n")
 		if err := env.print(fmt.Sprintf("%s  %-13s  %s\n", paint[f.Verdict](fmt.Sprintf("%-4s", f.Verdict)), f.Check, lines)); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -276,5 +277,61 @@ func TestConnectFollowsLinks(t *testing.T) {
 	}
 	if got := get(t, filepath.Join(folder, "dotfiles", "mcp.json")); !strings.Contains(got, "triskele") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// The documentation's table has every client with what it gets, and tests that exist.
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "agents.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(line, " | "); len(cells) == 8 {
+			rows[strings.Trim(cells[1], "`")] = cells
+		}
+	}
+	answer := map[bool]string{true: "yes", false: "–"}
+	for _, c := range connect.Clients {
+		home, _ := at(t, "linux")
+		changes, err := c.Plan(home, program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var added strings.Builder
+		for _, change := range changes {
+			added.Write(change.After)
+		}
+		has := func(events ...string) string {
+			return answer[slices.ContainsFunc(events, func(event string) bool { return strings.Contains(added.String(), `"`+event+`"`) })]
+		}
+		want := []string{"yes", has("UserPromptSubmit", "BeforeAgent", "beforeSubmitPrompt"), has("SessionStart"), has("Stop", "AfterAgent"), "yes"}
+		if row := rows[c.Name]; len(row) != 8 || !slices.Equal(row[2:7], want) || want[1] != answer[c.Hooks] {
+			t.Errorf("%s: docs/agents.md has %q, want %q", c.Name, row, want)
+		}
+	}
+	tests := rows["–"]
+	if len(tests) != 8 {
+		t.Fatal("docs/agents.md names no tests")
+	}
+	var source strings.Builder
+	for _, folder := range []string{"connect", "cli", "hook", "transcript"} {
+		files, _ := filepath.Glob(filepath.Join("..", folder, "*_test.go"))
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source.Write(text)
+		}
+	}
+	for _, cell := range tests[2:7] {
+		for name := range strings.SplitSeq(cell, ", ") {
+			if !strings.Contains(source.String(), "func "+strings.Trim(name, "`")+"(t *testing.T)") {
+				t.Errorf("docs/agents.md names the test %s, which does not exist", name)
+			}
+		}
 	}
 }

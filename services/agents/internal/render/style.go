@@ -185,12 +185,8 @@ func (s Style) Paragraph(text string) string {
 	return strings.Join(wrap(text, s.width(), 0), "\n") + "\n"
 }
 
-// Hanging returns the lines of a text that begins at column indent. On a terminal it wraps the text and indents all lines but
-// the first. Elsewhere it returns one line.
+// Hanging returns the lines of a text that begins at column indent: wrapped to the output's width, and all but the first indented.
 func (s Style) Hanging(text string, indent int) []string {
-	if !s.Terminal {
-		return []string{Plain(text)}
-	}
 	lines := wrap(text, s.width()-indent, 0)
 	for i := range lines[min(1, len(lines)):] {
 		lines[i+1] = strings.Repeat(" ", indent) + lines[i+1]
