@@ -223,6 +223,10 @@ func TestSync(t *testing.T) {
 	if got := stored(t, "vault", to); !strings.Contains(got, "crane is serviced in winter.") || !strings.Contains(got, "The lift") || strings.Contains(got, "spring") {
 		t.Errorf("got %s", got)
 	}
+	if err := os.Remove(filepath.Join(vault, "lift.md")); err != nil {
+		t.Fatal(err)
+	}
+	next("a note that is gone", "stored 0, unchanged 1, forgotten 1\n")
 	stop()
 	if code := <-ended; code != 0 {
 		t.Errorf("got exit code %d, want 0", code)

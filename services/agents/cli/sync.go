@@ -21,7 +21,7 @@ type syncCmd struct {
 
 // Help is shown below the flags.
 func (*syncCmd) Help() string {
-	return "Imports the notes as `triskele import --from markdown` does: only what has changed is stored. With --watch, a gateway that is away for a while is asked again later."
+	return "Imports the notes as `triskele import --from markdown` does: only what has changed is stored, and memories of notes that are gone are forgotten. With --watch, a gateway that is away for a while is asked again later."
 }
 
 // Run imports once, or until ctx ends.
