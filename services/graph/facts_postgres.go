@@ -80,16 +80,17 @@ func putFactsPostgres(ctx context.Context, tx pgx.Tx, changes postgres.Changes, 
 	}
 	batch = &pgx.Batch{}
 	batch.Queue(`
-		INSERT INTO graph.concepts (namespace, id, key, name, kind) SELECT $1, c.*, 'name' FROM unnest($2::bigint[], $3::text[], $4::text[]) AS c
+		INSERT INTO graph.concepts (namespace, id, key, name, kind) SELECT n.name, c.*, 'name' FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::text[], $4::text[]) AS c WHERE n.name = $1
 		ON CONFLICT (namespace, id) DO NOTHING`, namespace, put.ids, put.keys, put.names)
 	batch.Queue(`
 		INSERT INTO graph.memory_concepts (namespace, concept_id, memory_id, salience)
-		SELECT DISTINCT $1, e.concept, e.memory, $5::real
-		FROM unnest($2::uuid[] || $2::uuid[], $3::bigint[] || $4::bigint[]) AS e (memory, concept)
+		SELECT DISTINCT n.name, e.concept, e.memory, $5::real
+		FROM memory.namespaces n CROSS JOIN unnest($2::uuid[] || $2::uuid[], $3::bigint[] || $4::bigint[]) AS e (memory, concept)
+		WHERE n.name = $1
 		ON CONFLICT (namespace, concept_id, memory_id) DO NOTHING`, namespace, put.memories, put.sources, put.targets, salienceFact)
 	batch.Queue(`
 		INSERT INTO graph.facts AS f (namespace, memory_id, source_id, target_id, relation, single, valid_from, valid_to, origin)
-		SELECT $1, m.id, g.source, g.target, g.relation, g.single, coalesce(g.begins, m.occurred_at, m.created_at), g.ends, $9
+		SELECT m.namespace, m.id, g.source, g.target, g.relation, g.single, coalesce(g.begins, m.occurred_at, m.created_at), g.ends, $9
 		FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::boolean[], $7::timestamptz[], $8::timestamptz[])
 			AS g (memory, source, target, relation, single, begins, ends)
 		JOIN memory.memories m ON m.namespace = $1 AND m.id = g.memory

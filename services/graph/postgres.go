@@ -138,7 +138,7 @@ func putPostgres(ctx context.Context, tx pgx.Tx, changes postgres.Changes, names
 	batch := &pgx.Batch{}
 	batch.Queue(`
 		INSERT INTO graph.memory_concepts AS c (namespace, concept_id, memory_id, salience)
-		SELECT $1, m.* FROM unnest($2::bigint[], $3::uuid[], $4::real[]) AS m
+		SELECT n.name, m.* FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::uuid[], $4::real[]) AS m WHERE n.name = $1
 		ON CONFLICT (namespace, concept_id, memory_id) DO UPDATE SET salience = excluded.salience WHERE c.salience <> excluded.salience`,
 		namespace, put.concepts, put.mentioned, put.saliences)
 	batch.Queue(`
@@ -148,15 +148,16 @@ func putPostgres(ctx context.Context, tx pgx.Tx, changes postgres.Changes, names
 	if len(put.aliases) > 0 {
 		batch.Queue(`
 			INSERT INTO graph.facts (namespace, source_id, target_id, relation, memory_id, valid_from)
-			SELECT $1, a.source, a.target, '`+AliasRelation+`', a.memory, a.since
-			FROM unnest($2::bigint[], $3::bigint[], $4::uuid[], $5::timestamptz[]) AS a (source, target, memory, since)
+			SELECT n.name, a.source, a.target, '`+AliasRelation+`', a.memory, a.since
+			FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::bigint[], $4::uuid[], $5::timestamptz[]) AS a (source, target, memory, since)
+			WHERE n.name = $1
 			ON CONFLICT DO NOTHING`, namespace, put.aliases, put.of, put.evidence, put.from)
 	}
 	batch.Queue("DELETE FROM graph.memory_links WHERE namespace = $1 AND source_id = ANY($2)", namespace, put.memories)
 	if len(put.linkers) > 0 {
 		batch.Queue(`
 			INSERT INTO graph.memory_links (namespace, source_id, target_key, relation)
-			SELECT $1, l.* FROM unnest($2::uuid[], $3::bigint[], $4::text[]) AS l`, namespace, put.linkers, put.linked, put.relations)
+			SELECT n.name, l.* FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::bigint[], $4::text[]) AS l WHERE n.name = $1`, namespace, put.linkers, put.linked, put.relations)
 	}
 	counts.dropOthers()
 	counts.queue(batch, namespace)
@@ -220,7 +221,7 @@ func (c *mentionCounts) queue(batch *pgx.Batch, namespace string) {
 
 // touchPostgres adds memories to the graph.
 const touchPostgres = `
-	INSERT INTO graph.link_ends (namespace, memory_id, key) SELECT $1, e.* FROM unnest($2::uuid[], $3::bigint[]) AS e
+	INSERT INTO graph.link_ends (namespace, memory_id, key) SELECT n.name, e.* FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::bigint[]) AS e WHERE n.name = $1
 	ON CONFLICT (namespace, memory_id) DO UPDATE SET key = excluded.key`
 
 // preparePostgres locks the namespace's graph, removes the facts that documents no longer state, and adds their concepts. It
@@ -255,7 +256,7 @@ func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []do
 		namespace, memories, digests)
 	batch.Queue(`
 		INSERT INTO graph.concepts (namespace, id, key, name, kind)
-		SELECT $1, c.* FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS c
+		SELECT n.name, c.* FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS c WHERE n.name = $1
 		ON CONFLICT (namespace, id) DO NOTHING`, namespace, ids, keys, names, kinds)
 	batch.Queue(selectKnown, namespace, conceptIDs(phrases)).Query(func(rows pgx.Rows) (err error) {
 		known, err = collectKnown(rows)

@@ -177,11 +177,14 @@ func (s *Standby) look(ctx context.Context, marks []mark) []mark {
 	return marks[replayed:]
 }
 
+// IsNodeAway reports whether the server answered that it cannot reach the node that has the rows.
+func IsNodeAway(err error) bool { return hasCode(err, "08000", "08001", "08003", "08006") }
+
 // IsUnreachable reports whether an error is likely to pass: the connection failed, or the server is starting,
 // stopping or a read-only standby.
 func IsUnreachable(err error) bool {
 	var connect *pgconn.ConnectError
 	var network *net.OpError
 	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err) ||
-		hasCode(err, "57P01", "57P02", "57P03", "25006", "08000", "08003", "08006")
+		IsNodeAway(err) || hasCode(err, "57P01", "57P02", "57P03", "25006")
 }

@@ -23,25 +23,39 @@ var _ Store = (*Postgres)(nil)
 // NewPostgres returns the queue of a database.
 func NewPostgres(pool *pgxpool.Pool) *Postgres { return &Postgres{pool} }
 
-// EnqueuePostgres adds the records' tasks in the transaction that changes the records. Table memory.indexes lists the
+// EnqueuePostgres adds the records' tasks in the transaction that has stored the records. Table memory.indexes lists the
 // indexes, and which of them take sensitive records.
 func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record) error {
-	n := len(records)
-	namespaces, ids, sensitive := make([]string, n), make([]uuid.UUID, n), make([]bool, n)
-	revisions, sequences := make([]int64, n), make([]int64, n)
-	for i, r := range records {
-		namespaces[i], ids[i], sensitive[i], revisions[i], sequences[i] = r.Namespace, r.ID, r.Sensitive, r.Revision, r.Sequence
+	rows, err := tx.Query(ctx, `SELECT name, sensitive FROM memory.indexes`)
+	if err != nil {
+		return err
 	}
-	_, err := tx.Exec(ctx, `
-		INSERT INTO memory.index_queue AS q (namespace, memory_id, index_name, sensitive, revision, sequence, since)
-		SELECT t.namespace, t.memory_id, i.name, t.sensitive, t.revision, t.sequence, t.sequence
-		FROM unnest($1::text[], $2::uuid[], $3::boolean[], $4::bigint[], $5::bigint[]) AS t (namespace, memory_id, sensitive, revision, sequence)
-		JOIN memory.indexes i ON i.sensitive = t.sensitive
-		ORDER BY t.namespace, t.memory_id, i.name
-		ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
-		SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = false, last_error = ''`,
-		namespaces, ids, sensitive, revisions, sequences)
-	return err
+	var names []string
+	var sensitive []bool
+	var name string
+	var takes bool
+	if _, err := pgx.ForEachRow(rows, []any{&name, &takes}, func() error {
+		names, sensitive = append(names, name), append(sensitive, takes)
+		return nil
+	}); err != nil {
+		return err
+	}
+	ids := map[string][]uuid.UUID{} // by namespace
+	for _, r := range records {
+		ids[r.Namespace] = append(ids[r.Namespace], r.ID)
+	}
+	batch := &pgx.Batch{}
+	for _, namespace := range slices.Sorted(maps.Keys(ids)) { // a statement that joined the indexes would go to all nodes
+		batch.Queue(`
+			INSERT INTO memory.index_queue AS q (namespace, memory_id, index_name, sensitive, revision, sequence, since)
+			SELECT m.namespace, m.id, i.name, m.sensitive, m.revision, m.sequence, m.sequence
+			FROM memory.memories m CROSS JOIN unnest($3::text[], $4::boolean[]) AS i (name, sensitive)
+			WHERE m.namespace = $1 AND m.id = ANY ($2) AND i.sensitive = m.sensitive ORDER BY m.id, i.name
+			ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
+			SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = false, last_error = ''`,
+			namespace, ids[namespace], names, sensitive)
+	}
+	return tx.SendBatch(ctx, batch).Close()
 }
 
 // DropPostgres removes a record's task if only the write that made its revision enqueued it. It is for a write that

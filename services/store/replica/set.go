@@ -241,8 +241,12 @@ func (s *Set) askInTime(ctx context.Context, img *image, need Need, arrived time
 
 var errAway = errors.New(away)
 
-// lost notes that the database does not answer.
+// lost notes that the database does not answer. A node behind it that is away has some of the namespaces only: searches of the
+// others go on to ask, each for itself.
 func (s *Set) lost(ctx context.Context, err error) {
+	if postgres.IsNodeAway(err) {
+		return
+	}
 	if !s.away.Swap(true) {
 		s.log.WarnContext(ctx, "searches go on with what is in memory: the database does not answer", "error", err.Error())
 	}

@@ -58,7 +58,8 @@ ALTER TABLE memory.changes ADD COLUMN revision bigint NOT NULL DEFAULT 0,
 ALTER TABLE memory.log ADD COLUMN revision bigint NOT NULL DEFAULT 0, ADD COLUMN logged_at timestamptz NOT NULL DEFAULT now();
 CREATE INDEX log_by_revision ON memory.log (namespace, revision);
 
--- Notes changes of memories; part n says what changed of the memory in place n. A namespace that is no longer there has none.
+-- Notes changes of memories; part n says what changed of the memory in place n. A namespace that is no longer there has none. Rows
+-- that come from a table are inserted where it is; rows from arrays alone would be copied, which row security forbids to services.
 -- +goose StatementBegin
 CREATE FUNCTION memory.note(changed_in text, ids uuid[], parts text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -72,7 +73,8 @@ BEGIN
     ON CONFLICT (namespace, lane) DO UPDATE SET writer = excluded.writer, revision = c.revision + 1, memories = c.memories + excluded.memories
     RETURNING c.revision INTO number;
     IF number IS NOT NULL THEN
-        INSERT INTO memory.log (namespace, memory_id, part, revision) SELECT changed_in, u.id, u.part::"char", number FROM unnest(ids, parts) AS u (id, part);
+        INSERT INTO memory.log (namespace, memory_id, part, revision)
+        SELECT n.name, u.id, u.part::"char", number FROM memory.namespaces n CROSS JOIN unnest(ids, parts) AS u (id, part) WHERE n.name = changed_in;
     END IF;
 END $$;
 -- +goose StatementEnd
