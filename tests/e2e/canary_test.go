@@ -233,7 +233,7 @@ func (c *cage) recallFor(req *triskelev1.RecallRequest) []*triskelev1.Hit {
 		c.t.Fatal("a clone of another type")
 	}
 	for _, hit := range about.GetHits() {
-		hit.Memory, hit.Why = nil, "" // the answer itself, which quotes the memory
+		hit.Memory, hit.Why = nil, ""                  // the answer itself, which quotes the memory
 		for _, share := range hit.GetContributions() { // a title is a concept's name, too
 			c.out.add("paths to hits", fmt.Sprint(share.GetPath()))
 			share.Path = nil
