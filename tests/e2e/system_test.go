@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -170,13 +171,22 @@ func (s *system) start(more setup, login func(name string) string) {
 // freeAddress returns a loopback address nobody listens on, which a restarted process can take again.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		// Below the ports that the kernel gives to connections, and never the same twice: the process listens some time later.
+		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))
+		if _, taken := givenAddresses.LoadOrStore(address, true); taken {
+			continue
+		}
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
+
+var givenAddresses sync.Map
 
 // run starts a process, or starts it again.
 func (s *system) run(name string) {
