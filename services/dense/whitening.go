@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/x448/float16"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/leg"
@@ -72,7 +73,7 @@ func (m *matrix) whiten(ctx context.Context, q leg.Query, vector []float32) []fl
 	if w == nil || (m.changes-w.changes)*renewedAfter > m.count {
 		made := m.renew(ctx)
 		if w == nil {
-			wait, cancel := context.WithDeadline(ctx, cmp.Or(share(ctx, 0.3), time.Now().Add(time.Minute)))
+			wait, cancel := context.WithDeadline(ctx, cmp.Or(share(ctx, 0.5), time.Now().Add(time.Minute)))
 			defer cancel()
 			select {
 			case <-made:
@@ -157,8 +158,8 @@ func (m *matrix) sample() sample {
 	return s
 }
 
-// moments returns the matrix of second moments, as multiples of the mean one of a dimension.
-func (s sample) moments() []float32 {
+// moments returns the matrix of second moments in half precision, as multiples of the mean one of a dimension.
+func (s sample) moments() []uint16 {
 	n := s.dimensions
 	moments, component, sum := make([]float32, n*n), make([]float32, s.vectors), 0.
 	for i := range n {
@@ -172,14 +173,15 @@ func (s sample) moments() []float32 {
 	}
 	even := float64(evenVectors) / float64(s.vectors+evenVectors)
 	perUnit := float32((1 - even) * float64(n) / max(sum, math.SmallestNonzeroFloat32))
+	halves := make([]uint16, n*n)
 	for i := range n {
+		moments[i*n+i] += float32(even) / perUnit
 		for j := i; j < n; j++ {
-			moments[i*n+j] *= perUnit
-			moments[j*n+i] = moments[i*n+j]
+			halves[i*n+j] = float16.Fromfloat32(moments[i*n+j] * perUnit).Bits()
+			halves[j*n+i] = halves[i*n+j]
 		}
-		moments[i*n+i] += float32(even)
 	}
-	return moments
+	return halves
 }
 
 // whitening finds the directions of greatest variance and how to divide by it.
@@ -196,8 +198,9 @@ func (s sample) whitening() *whitening {
 		}
 		variance := 0.
 		for range iterations {
+			scaled := prepared(direction)
 			for i := range image {
-				image[i] = dot(moments[i*n:(i+1)*n], direction)
+				image[i] = halfDot(scaled, moments[i*n:(i+1)*n])
 			}
 			for before := range slices.Chunk(w.directions, n) {
 				along := dot(before, image)
