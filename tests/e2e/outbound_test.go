@@ -139,6 +139,7 @@ var libraries = map[string]string{
 	"golang.org/x/net":                          "answers of a name server, for tests only",
 	"github.com/gofrs/flock":                    "locks a file beside that of the tokens, and writes nothing into it",
 	"github.com/rivo/uniseg":                    "no",
+	"github.com/cespare/xxhash/v2":              "no",
 	"github.com/vgarvardt/pgx-google-uuid/v5":   "no",
 
 	"charm.land/bubbletea/v2":                "draws `triskele top`, which has figures alone, on the terminal that it is given",

@@ -52,9 +52,17 @@ func TestReplicas(t *testing.T) {
 		s.awaitServing(name + "-2")
 		names.Set(name+".test", 1, 2)
 	}
-	s.seed("replicas")
+	// Calls about one namespace prefer one replica, so there are many.
+	namespaces := make([]string, 24)
+	for i := range namespaces {
+		namespaces[i] = fmt.Sprintf("replicas-%d", i)
+		s.remember(&triskelev1.Memory{Namespace: namespaces[i], Content: "The backup of Kestrel 3 is kept on the host heron."})
+	}
+	for _, namespace := range namespaces {
+		s.awaitIndexes(namespace)
+	}
 
-	var recalls, writes atomic.Int64
+	var asked, recalls, writes atomic.Int64
 	stop := make(chan struct{})
 	var load sync.WaitGroup
 	defer load.Wait()
@@ -78,7 +86,7 @@ func TestReplicas(t *testing.T) {
 	}
 	for range 3 {
 		during(func() error {
-			resp, err := s.ask("replicas", unhurried)
+			resp, err := s.ask(namespaces[int(asked.Add(1))%len(namespaces)], unhurried)
 			if err != nil || resp.GetDegraded() || len(resp.GetHits()) == 0 || resp.GetHits()[0].GetMemory().GetContent() == "" {
 				return fmt.Errorf("recall %d: %v, %s, %d hits", recalls.Load(), err, resp.GetDegradedReason(), len(resp.GetHits()))
 			}

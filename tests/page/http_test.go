@@ -3,6 +3,7 @@ package page_test
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/triskele/triskele/fuser/fusion"
 	"github.com/triskele/triskele/fuser/platform/auth"
 	"github.com/triskele/triskele/fuser/platform/auth/authtest"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -40,6 +42,7 @@ func TestEndpoints(t *testing.T) {
 			Hits []struct {
 				ID            string
 				Score         float64
+				BaseLogOdds   float64 `json:"base_log_odds"`
 				Contributions []struct{ Value float64 }
 				Why           string
 				Memory        struct{ Content string }
@@ -67,12 +70,12 @@ func TestEndpoints(t *testing.T) {
 			services[row.Service] = true
 		}
 	}
-	sum, critical := 0., int64(0)
+	sum, critical := asked.Answer.Hits[0].BaseLogOdds, int64(0)
 	for _, c := range asked.Answer.Hits[0].Contributions {
 		sum += c.Value
 	}
-	if d := sum - asked.Answer.Hits[0].Score; d > 1e-9 || d < -1e-9 {
-		t.Errorf("contributions add up to %v of %v", sum, asked.Answer.Hits[0].Score)
+	if probability := fusion.Probability(sum); math.Abs(probability-asked.Answer.Hits[0].Score) > 1e-9 {
+		t.Errorf("contributions add up to the probability %v, want %v", probability, asked.Answer.Hits[0].Score)
 	}
 	for _, row := range asked.Waterfall {
 		for _, c := range row.Critical {

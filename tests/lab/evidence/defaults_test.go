@@ -19,7 +19,8 @@ import (
 	"github.com/triskele/triskele/tests/lab/evidence"
 )
 
-// TestDefaultsFollowTheVerdicts: a gateway without a policy ranks as one with the policy that the newest verdict is for.
+// TestDefaultsFollowTheVerdicts: a gateway that fuses ranks, and has no policy, ranks as one with the policy that the newest verdict is
+// for. The calibrated fusion learns its weights.
 func TestDefaultsFollowTheVerdicts(t *testing.T) {
 	files, err := filepath.Glob("../../../docs/evidence/*.json")
 	if err != nil || len(files) == 0 {
@@ -62,7 +63,7 @@ func ranked(t *testing.T, policy *triskelev1.RecallPolicy) *triskelev1.RecallRes
 		t.Fatal(err)
 	}
 	config := gateway.DefaultConfig()
-	config.Legs = gateway.DefaultLegs(nil)
+	config.Legs, config.Fusion.Method = gateway.DefaultLegs(nil), "rrf"
 	if policy != nil {
 		config.Policies = map[string]*triskelev1.RecallPolicy{"": policy}
 	}
