@@ -233,3 +233,37 @@ func BenchmarkModel(b *testing.B) {
 		}
 	}
 }
+
+// Where a memory borrows from its neighbours, scores count and votes do not. Other namespaces of the same recall are not concerned.
+func TestThreadsAreJudgedByScores(t *testing.T) {
+	t.Parallel()
+	of := func(lent bool) []fusion.List {
+		lists := legs([]string{"a", "b"}, []string{"b", "a"}, nil)
+		lists[0].Hits[1].Lent = lent
+		other := list("lexical", 1, bm25, "x")
+		other.Namespace, other.Answered = "other", true
+		return append(lists, other)
+	}
+	threaded, unthreaded := slices.Index(fusion.FeatureNames[:], "threaded"), slices.Index(fusion.FeatureNames[:], "unthreaded")
+	for _, lent := range []bool{false, true} {
+		for _, c := range fusion.Candidates(of(lent)) {
+			want := float32(0)
+			if lent && c.Namespace != "other" {
+				want = 1
+			}
+			if c.Features[threaded] != want || c.Features[unthreaded] != 1-want {
+				t.Errorf("lent %v: %s in %q has threaded %v, want %v", lent, c.ID, c.Namespace, c.Features[threaded], want)
+			}
+		}
+	}
+	options := fusion.Options{Method: calibrated, Sort: relevance, Limit: 10}
+	scores := map[string]float64{}
+	for _, f := range fuse(of(false), options) {
+		scores[f.ID] = f.Score
+	}
+	for _, f := range fuse(of(true), options) {
+		if same := f.Score == scores[f.ID]; same != (f.Namespace == "other") {
+			t.Errorf("%s in %q has %v without threads and %v with them", f.ID, f.Namespace, scores[f.ID], f.Score)
+		}
+	}
+}

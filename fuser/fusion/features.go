@@ -334,9 +334,7 @@ func (m *merge) countVotes() {
 func (m *merge) findThreads() {
 	for l := range m.lists {
 		list := &m.lists[l]
-		lent := slices.ContainsFunc(list.Hits, func(h Hit) bool { return h.Own != h.Score }) ||
-			slices.ContainsFunc(list.Others, func(o Scored) bool { return o.Own != o.Score })
-		if !lent || m.roles[l] >= question {
+		if m.roles[l] >= question || !slices.ContainsFunc(list.Hits, func(h Hit) bool { return h.Lent }) {
 			continue
 		}
 		for d := range m.documents {

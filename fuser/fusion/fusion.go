@@ -31,7 +31,7 @@ const DefaultK = 2
 type Hit struct {
 	ID         string
 	Score      float64 // raw, finite
-	Own        float64 // Score without what neighbours in the thread lend
+	Lent       bool    // neighbours in its thread lend to Score
 	Importance float64 // 0 to 1
 	CreatedAt  time.Time
 	Exact      bool // its title or content is the query, or a quoted phrase in it
@@ -66,8 +66,8 @@ type List struct {
 
 // Scored is the score that a leg gives a memory, on its raw scale.
 type Scored struct {
-	ID         string
-	Score, Own float64
+	ID    string
+	Score float64
 }
 
 // Options say how to merge.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,9 +37,6 @@ func (g *Gateway) ask(ctx context.Context, req *triskelev1.RecallRequest, s sear
 		out.queued = time.Since(start)
 		if resp, out.hedged, err = leg.search(ctx, s.request(req), config.Hedge && s.pressure.Limit == 0); err == nil {
 			out.answer, err = readAnswer(resp, s.depth)
-		}
-		if err == nil && req.GetExplain() {
-			out.answer.lent = readLent(resp)
 		}
 		return resp, err
 	})
@@ -170,7 +168,8 @@ func readHits(found []*triskelev1.LegHit, depth int) ([]fusion.Hit, error) {
 		seenIDs.Put(seen)
 	}()
 	hits := make([]fusion.Hit, len(found))
-	own := false // a leg that says no own score lends nothing
+	// A leg that gives no own scores has no threads.
+	threads := slices.ContainsFunc(found, func(h *triskelev1.LegHit) bool { return h.GetOwnScore() != 0 })
 	for i, h := range found {
 		switch {
 		case h.GetRank() != int32(i+1):
@@ -181,32 +180,15 @@ func readHits(found []*triskelev1.LegHit, depth int) ([]fusion.Hit, error) {
 			return nil, malformed("hit %d has a score, an importance or a match out of range", i+1)
 		}
 		seen[h.GetId()] = true
-		own = own || h.GetOwnScore() != 0
 		hits[i] = fusion.Hit{
-			ID: h.GetId(), Score: h.GetScore(), Own: h.GetOwnScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime(),
+			ID: h.GetId(), Score: h.GetScore(), Lent: threads && h.GetOwnScore() < h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime(),
 			Exact: h.GetExact(), Matched: h.GetMatched(), Entities: int(max(h.GetConcepts(), 0)),
-		}
-	}
-	for i := range hits {
-		if !own {
-			hits[i].Own = hits[i].Score
 		}
 	}
 	return hits, nil
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
-
-// readLent returns the hits whose neighbours lend to their score.
-func readLent(resp *triskelev1.SearchResponse) map[string]bool {
-	lent := map[string]bool{}
-	for _, h := range resp.GetHits() {
-		if h.GetOwnScore() < h.GetScore() {
-			lent[h.GetId()] = true
-		}
-	}
-	return lent
-}
 
 // readPaths returns the leg's path to each hit by id, nil if it gives none.
 func readPaths(resp *triskelev1.SearchResponse) map[string][]*triskelev1.PathStep {

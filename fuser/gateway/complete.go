@@ -122,7 +122,7 @@ func readScores(resp *triskelev1.ScoreByIdsResponse, kind triskelev1.ScoreKind, 
 			return nil, malformed("score %d is not finite, or not of one of the memories asked for, or its second", i+1)
 		}
 		asked[s.GetId()] = false
-		scores[i] = fusion.Scored{ID: s.GetId(), Score: s.GetScore(), Own: s.GetOwnScore()}
+		scores[i] = fusion.Scored{ID: s.GetId(), Score: s.GetScore()}
 	}
 	return scores, nil
 }

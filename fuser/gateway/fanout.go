@@ -47,7 +47,6 @@ type legAnswer struct {
 	kind        triskelev1.ScoreKind
 	hits        []fusion.Hit
 	paths       map[string][]*triskelev1.PathStep // to hits, by id; nil if the leg gave none
-	lent        map[string]bool                   // ids of hits whose neighbours lend to their score; only with explain
 	coverage    float64                           // share of the query that the leg understood, 0 to 1
 	attainable  float64                           // see SearchResponse, as the next two
 	memories    int64

@@ -75,7 +75,7 @@ func (r *recall) hit(w winner, rank int, outcomes []outcome) *triskelev1.Hit {
 // lenders returns the legs whose score for a memory is partly its neighbours'.
 func lenders(f fusion.Fused, outcomes []outcome) (legs []string) {
 	for _, o := range outcomes {
-		if o.namespace == f.Namespace && o.answer.lent[f.ID] {
+		if o.namespace == f.Namespace && slices.ContainsFunc(o.answer.hits, func(h fusion.Hit) bool { return h.ID == f.ID && h.Lent }) {
 			legs = append(legs, o.name)
 		}
 	}

@@ -6,9 +6,10 @@
 // The general process for a query is:
 //  1. Embed the query, unless it has a vector of the model (queryVector).
 //  2. View the namespace's image, which follows the database (searcher.go, package replica). It has the vectors (matrix.go).
-//  3. Estimate the similarities of quantization codes by popcount (codes.go, estimator.go). A narrow filter is applied first,
+//  3. Whiten the vector of a text by what the namespace's vectors share (whitening.go).
+//  4. Estimate the similarities of quantization codes by popcount (codes.go, estimator.go). A narrow filter is applied first,
 //     any other to the best.
-//  4. Rescore the likeliest vectors exactly (nearest.go).
+//  5. Rescore the likeliest vectors exactly (nearest.go).
 //
 // A namespace that is not in memory is searched in the database on PostgreSQL: exactly, or through an HNSW index once a
 // namespace has been too large for memory (fallback.go).

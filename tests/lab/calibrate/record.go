@@ -191,7 +191,7 @@ func Ask(ctx context.Context, legs map[string]triskelev1.LegServiceClient, q eva
 		}
 		for _, h := range resp.GetHits() {
 			list.Hits = append(list.Hits, fusion.Hit{
-				ID: h.GetId(), Score: h.GetScore(), Own: h.GetOwnScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime(), Exact: h.GetExact(),
+				ID: h.GetId(), Score: h.GetScore(), Lent: h.GetOwnScore() < h.GetScore(), Importance: h.GetImportance(), CreatedAt: h.GetCreatedAt().AsTime(), Exact: h.GetExact(),
 				Entities: int(h.GetConcepts()), Matched: h.GetMatched(),
 			})
 			found[h.GetId()] = true
@@ -223,7 +223,7 @@ func complete(ctx context.Context, leg triskelev1.LegServiceClient, q eval.Query
 	}
 	resp, err := leg.ScoreByIds(ctx, req)
 	for _, s := range resp.GetScores() {
-		list.Others = append(list.Others, fusion.Scored{ID: s.GetId(), Score: s.GetScore(), Own: s.GetOwnScore()})
+		list.Others = append(list.Others, fusion.Scored{ID: s.GetId(), Score: s.GetScore()})
 	}
 	return err
 }
