@@ -2,12 +2,15 @@ package page
 
 import (
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/triskele/triskele/proto/client"
 )
 
 func TestFail(t *testing.T) {
@@ -29,5 +32,16 @@ func TestFail(t *testing.T) {
 		if w.Code != x.code || !strings.Contains(w.Body.String(), x.says) || strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%v: %d %s", x.err, w.Code, w.Body)
 		}
+	}
+}
+
+// The page and the command line call the same probabilities likely, and maybe.
+func TestPageNamesRelevanceAsClientsDo(t *testing.T) {
+	script, err := assets.ReadFile("assets/page.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf(`probability >= %v ? "likely" : probability >= %v ? "maybe" : "unlikely"`, client.Likely, client.Maybe); !strings.Contains(string(script), want) {
+		t.Errorf("page.js lacks %s", want)
 	}
 }
