@@ -4,7 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 MODULES := proto fuser services tests
-PROGRAMS := triskele lexicald densed graphd memoryd
+PROGRAMS := triskele fuserd memoryd lexicald densed graphd
 TOOLS := .cache/tools
 # The race detector leaves out three libraries that take several times as long under it, and change nothing that goroutines share:
 # SQLite, which is C translated to Go, regular expressions, and the parser of flags, which uses many of those.
@@ -23,8 +23,8 @@ demo: ## Show recall at work on a temporary SQLite file: no services, nothing bu
 	go run ./services/cmd/triskele demo
 
 .PHONY: build
-build: ## Put the programs into bin/
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS:%=./services/cmd/%) ./fuser/cmd/fuserd
+build: ## Put the programs into bin/: [PROGRAMS=triskele]
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(wildcard $(PROGRAMS:%=./*/cmd/%))
 
 .PHONY: test
 test: ## Run all tests with the race detector, against a throwaway PostgreSQL with pgvector (installed if absent)

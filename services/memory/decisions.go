@@ -80,7 +80,7 @@ type Decisions interface {
 	// Decided reports whether a memory's revision was judged already, or made by a decision.
 	Decided(ctx context.Context, namespace string, memory Seen) (bool, error)
 	// Decide applies and records a judgement in one transaction, which adds nothing to CurationQueue. ErrDecided;
-	// ErrNotFound or ErrRevision if a memory has changed since it was judged, or is not Curatable.
+	// ErrNotFound or ErrRevision if a memory has changed since it was judged, or the two are not Comparable.
 	Decide(ctx context.Context, j Judgement) (Decision, error)
 	// ListDecisions returns up to n decisions after the cursor, newest first. They concern the memory about, or any
 	// if it is uuid.Nil.
@@ -90,10 +90,15 @@ type Decisions interface {
 	RevertDecision(ctx context.Context, namespace string, id uuid.UUID) (Decision, []record.Record, error)
 }
 
-// Curatable reports whether a curator may see and change a memory. One that expires is left alone: its content must
-// neither outlive it nor end with it.
+// Curatable reports whether a curator may see and change a memory.
 func Curatable(r record.Record) bool {
-	return !r.Sensitive && r.SupersededBy == uuid.Nil && r.ExpiresAt.IsZero()
+	return !r.Sensitive && r.SupersededBy == uuid.Nil && (r.ExpiresAt.IsZero() || r.ExpiresAt.After(record.Now()))
+}
+
+// Comparable reports whether a curator may judge newer against older. If one expires, both must, and older not after newer: the
+// content of newer may move into older, where it must not live longer, and what lasts must not end with what replaces it.
+func Comparable(newer, older record.Record) bool {
+	return Curatable(newer) && Curatable(older) && newer.ExpiresAt.IsZero() == older.ExpiresAt.IsZero() && !older.ExpiresAt.After(newer.ExpiresAt)
 }
 
 // decisionRows is an engine's transaction, as the rules of decisions use it.
@@ -126,7 +131,7 @@ func decide(ctx context.Context, tx transaction, j Judgement) (Decision, error) 
 	case settled >= j.Memory.Revision:
 		return Decision{}, ErrDecided
 	case memory.Revision != j.Memory.Revision || !Curatable(memory),
-		j.Action != ActionAdd && (target.Revision != j.Target.Revision || !Curatable(target)):
+		j.Action != ActionAdd && (target.Revision != j.Target.Revision || !Comparable(memory, target)):
 		return Decision{}, ErrRevision
 	}
 	id, err := uuid.NewV7()

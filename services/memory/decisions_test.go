@@ -145,6 +145,7 @@ func TestNothingIsDecidedOverAChange(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		touch := func(r *record.Record) error { r.Tags = append(r.Tags, "touched"); return nil }
 		expire := func(r *record.Record) error { r.ExpiresAt = record.Now().Add(time.Hour); return nil }
+		later := func(r *record.Record) error { r.ExpiresAt = record.Now().Add(2 * time.Hour); return nil }
 		hide := func(r *record.Record) error { r.Sensitive = true; return nil }
 		for name, c := range map[string]struct {
 			older, newer func(*record.Record) error
@@ -155,6 +156,8 @@ func TestNothingIsDecidedOverAChange(t *testing.T) {
 			"newer changed":     {newer: touch, want: memory.ErrRevision},
 			"older expires":     {older: expire, want: memory.ErrRevision},
 			"newer expires":     {newer: expire, want: memory.ErrRevision},
+			"newer outlives":    {older: expire, newer: later},
+			"older outlives":    {older: later, newer: expire, want: memory.ErrRevision},
 			"older sensitive":   {older: hide, want: memory.ErrRevision},
 			"newer sensitive":   {newer: hide, want: memory.ErrRevision},
 			"older is no more":  {forget: true, want: memory.ErrNotFound},

@@ -170,13 +170,13 @@ func (u *user) start(ctx context.Context) error {
 		return err
 	}
 	if err := u.do(downloading, func() (string, error) {
-		_, err := u.command(ctx, "triskele", "go", "list", "-deps", "./services/cmd/...", "./fuser/cmd/fuserd").Output()
+		_, err := u.command(ctx, "triskele", "go", "list", "-deps", "./services/cmd/triskele").Output()
 		return "", explained(err)
 	}); err != nil {
 		return err
 	}
-	if err := u.do("make build", func() (string, error) {
-		_, err := u.command(ctx, "triskele", "make", "build").Output()
+	if err := u.do("make build PROGRAMS=triskele", func() (string, error) {
+		_, err := u.command(ctx, "triskele", "make", "build", "PROGRAMS=triskele").Output()
 		return "", explained(err)
 	}); err != nil {
 		return err

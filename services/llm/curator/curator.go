@@ -179,7 +179,7 @@ func (c *Curator) decide(ctx context.Context, r record.Record) (*memory.Judgemen
 	if len(older) == 0 {
 		return &v, nil
 	}
-	answer, err := c.ask(c.ifUnchanged(ctx, older), r, older)
+	answer, err := c.ask(c.ifUnchanged(ctx, r, older), r, older)
 	if err != nil {
 		return nil, err
 	}
@@ -197,15 +197,15 @@ func (c *Curator) decide(ctx context.Context, r record.Record) (*memory.Judgemen
 
 // ifUnchanged returns a context in which a request is sent only if the older memories are unchanged. The queue's context does
 // the same for the new memory.
-func (c *Curator) ifUnchanged(ctx context.Context, older []record.Record) context.Context {
+func (c *Curator) ifUnchanged(ctx context.Context, newer record.Record, older []record.Record) context.Context {
 	ids := make([]uuid.UUID, len(older))
 	for i, o := range older {
 		ids[i] = o.ID
 	}
 	return endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) {
-		now, err := c.store.Get(ctx, older[0].Namespace, ids)
+		now, err := c.store.Get(ctx, newer.Namespace, ids)
 		return err == nil && slices.EqualFunc(now, older, func(a, b record.Record) bool {
-			return a.ID == b.ID && a.Revision == b.Revision && memory.Curatable(a)
+			return a.ID == b.ID && a.Revision == b.Revision && memory.Comparable(newer, a)
 		}), err
 	})
 }
@@ -281,7 +281,7 @@ func choose(r record.Record, found []record.Record, room int) []record.Record {
 		if len(older) == candidates {
 			break
 		}
-		if memory.Curatable(o) && size(o) <= room {
+		if memory.Comparable(r, o) && size(o) <= room {
 			room -= size(o)
 			older = append(older, o)
 		}
