@@ -27,14 +27,20 @@ func (s *system) scrape(name string) string {
 	return s.show(name, "/metrics")
 }
 
-// show returns what a process shows to its operators.
-func (s *system) show(name, path string) string {
+// operators returns the address that a process serves its operators at.
+func (s *system) operators(name string) string {
 	s.t.Helper()
 	address := operators.FindStringSubmatch(s.processes[name].log.String())
 	if address == nil {
 		s.t.Fatalf("%s does not say where it serves operators", name)
 	}
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+address[1]+path, nil)
+	return address[1]
+}
+
+// show returns what a process shows to its operators.
+func (s *system) show(name, path string) string {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.operators(name)+path, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}

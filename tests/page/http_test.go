@@ -316,7 +316,7 @@ func TestTop(t *testing.T) {
 		want []string
 	}{
 		"a frame": {[]string{"--admin", s.url}, 0, []string{
-			"recalls ", "answered 20, degraded 1", "dense ", "OK 20, TIMED_OUT 1", "graph  ", "pending", "1 namespace, ", "the dense leg timed out (no answer within",
+			"recalls ", "answered 20, degraded 1", "dense ", "OK 20, TIMED_OUT 1", "graph  ", "pending", "1 image of a namespace, ", "the dense leg timed out (no answer within",
 		}},
 		"no gateway": {[]string{"--admin", "http://127.0.0.1:1", "--once"}, 1, []string{"error: ", "--admin"}},
 		"no figures": {[]string{"--admin", s.url + "/v1", "--once"}, 1, []string{"404"}},

@@ -249,7 +249,7 @@ func TestMemoriesInABrowser(t *testing.T) {
 func TestFirstList(t *testing.T) {
 	s := start(t)
 	stored := 0
-	for until := time.Now().Add(5 * time.Minute); stored < *large && time.Now().Before(until); {
+	for until := time.Now().Add(30 * time.Minute); stored < *large && time.Now().Before(until); {
 		batch := make([]*triskelev1.Memory, 1000)
 		for i := range batch {
 			batch[i] = &triskelev1.Memory{Namespace: "large", Content: fmt.Sprintf("Fact %d of the large namespace is that station %d reports to depot %d.", stored+i, (stored+i)%977, (stored+i)%31), Tags: []string{fmt.Sprintf("depot-%d", (stored+i)%31)}}

@@ -1,22 +1,23 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"github.com/triskele/triskele/fuser/page"
 	"github.com/triskele/triskele/services/agents/internal/render"
@@ -24,7 +25,7 @@ import (
 )
 
 type topCmd struct {
-	Admin  string            `help:"URL of the gateway's admin port." default:"http://127.0.0.1:7410" placeholder:"URL"`
+	Admin  []string          `help:"URL of the gateway's admin port, then those of services in other processes, for their queues and memory." default:"http://127.0.0.1:7410" placeholder:"URL"`
 	Header map[string]string `help:"Header for the requests, such as Authorization=..." env:"TRISKELE_TRACES_HEADER" secret:"" placeholder:"NAME=VALUE"`
 	Every  time.Duration     `help:"Time between two frames." default:"2s"`
 	Once   bool              `help:"Print one frame and exit; also if the output is not a terminal."`
@@ -125,25 +126,38 @@ func (c *topCmd) look(ctx context.Context, now func() time.Time) (render.Top, er
 	for name, value := range c.Header {
 		q.Header.Set(strings.TrimSpace(name), value)
 	}
-	top := render.Top{Source: c.Admin, At: now()}
-	if err := decode(ctx, q, c.Admin, "api/live", nil, &top.Live); err != nil {
+	gateway := c.Admin[0]
+	top := render.Top{Source: gateway, At: now()}
+	if err := decode(ctx, q, gateway, "api/live", nil, &top.Live); err != nil {
 		return top, err
 	}
 	for _, kind := range []string{"slow", "degraded", "all"} {
 		var some []page.Recall
-		if err := decode(ctx, q, c.Admin, "api/recalls", url.Values{"kind": {kind}, "limit": {"100"}}, &some); err != nil {
+		if err := decode(ctx, q, gateway, "api/recalls", url.Values{"kind": {kind}, "limit": {"100"}}, &some); err != nil {
 			return top, err
 		}
 		top.Recalls = append(top.Recalls, some...)
 	}
 	slices.SortFunc(top.Recalls, func(x, y page.Recall) int { return cmp.Compare(x.ID, y.ID) })
 	top.Recalls = slices.CompactFunc(top.Recalls, func(x, y page.Recall) bool { return x.ID == y.ID })
-	body, err := q.Get(ctx, c.Admin, "metrics", nil)
+	for i, url := range c.Admin {
+		if err := measure(ctx, q, url, &top); err != nil && i == 0 {
+			return top, err
+		} else if err != nil { // a frame matters most when something is away
+			top.Away = append(top.Away, err.Error())
+		}
+	}
+	return top, nil
+}
+
+// measure adds what one process reports.
+func measure(ctx context.Context, q traces.Query, url string, top *render.Top) error {
+	body, err := q.Get(ctx, url, "metrics", nil)
 	if err != nil {
-		return top, err
+		return err
 	}
 	defer func() { _ = body.Close() }()
-	return top, gauges(io.LimitReader(body, mostFrame), &top)
+	return gauges(io.LimitReader(body, mostFrame), top)
 }
 
 func decode(ctx context.Context, q traces.Query, base, path string, values url.Values, into any) error {
@@ -158,45 +172,48 @@ func decode(ctx context.Context, q traces.Query, base, path string, values url.V
 	return nil
 }
 
-// gauge matches a gauge's name, its index if it has one, and its value.
-var gauge = regexp.MustCompile(`^(triskele_(?:replica_memory_bytes|replica_namespaces|index_pending|index_dead|index_lag_seconds))(?:\{(?:[^}]*\bindex="([^"]*)")?[^}]*\})? (\S+)`)
-
-// gauges adds the queues and the memory from metrics in Prometheus' format. Each replica reports the same queues.
+// gauges adds the queues and the memory of one process from its metrics in Prometheus' format. Each replica reports the same queues.
 func gauges(metrics io.Reader, top *render.Top) error {
-	queues := map[string]*render.Queue{}
-	lines := bufio.NewScanner(metrics)
-	for lines.Scan() {
-		found := gauge.FindStringSubmatch(lines.Text())
-		if found == nil {
-			continue
-		}
-		value, err := strconv.ParseFloat(found[3], 64)
-		if err != nil {
-			continue
-		}
-		q := queues[found[2]]
-		if q == nil {
-			q = &render.Queue{Index: found[2]}
-			queues[q.Index] = q
-		}
-		switch found[1] {
-		case "triskele_replica_memory_bytes":
-			top.Memory += int64(value)
-		case "triskele_replica_namespaces":
-			top.Namespaces += int(value)
-		case "triskele_index_pending":
-			q.Pending = max(q.Pending, int64(value))
-		case "triskele_index_dead":
-			q.Dead = max(q.Dead, int64(value))
-		case "triskele_index_lag_seconds":
-			q.Lag = max(q.Lag, 1000*value)
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(metrics)
+	if err != nil {
+		return fmt.Errorf("these are no metrics: %w", err)
+	}
+	values := func(name string) iter.Seq2[string, float64] {
+		return func(yield func(index string, value float64) bool) {
+			for _, m := range families[name].GetMetric() {
+				at := slices.IndexFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == "index" })
+				index := ""
+				if at >= 0 {
+					index = m.GetLabel()[at].GetValue()
+				}
+				if !yield(index, m.GetGauge().GetValue()) {
+					return
+				}
+			}
 		}
 	}
-	for _, q := range queues {
-		if q.Index != "" {
-			top.Queues = append(top.Queues, *q)
-		}
+	for _, bytes := range values("triskele_replica_memory_bytes") {
+		top.Memory += int64(bytes)
 	}
-	slices.SortFunc(top.Queues, func(x, y render.Queue) int { return cmp.Compare(x.Index, y.Index) })
-	return lines.Err()
+	for _, n := range values("triskele_replica_namespaces") {
+		top.Images += int(n)
+	}
+	queue := func(index string) *render.Queue {
+		at, found := slices.BinarySearchFunc(top.Queues, index, func(q render.Queue, index string) int { return cmp.Compare(q.Index, index) })
+		if !found {
+			top.Queues = slices.Insert(top.Queues, at, render.Queue{Index: index})
+		}
+		return &top.Queues[at]
+	}
+	for index, n := range values("triskele_index_pending") {
+		queue(index).Pending = max(queue(index).Pending, int64(n))
+	}
+	for index, n := range values("triskele_index_dead") {
+		queue(index).Dead = max(queue(index).Dead, int64(n))
+	}
+	for index, seconds := range values("triskele_index_lag_seconds") {
+		queue(index).Lag = max(queue(index).Lag, 1000*seconds)
+	}
+	return nil
 }

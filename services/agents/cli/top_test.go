@@ -15,12 +15,17 @@ import (
 func TestGauges(t *testing.T) {
 	t.Parallel()
 	const metrics = `# HELP triskele_index_pending Memories that wait
+# TYPE triskele_index_pending gauge
 triskele_index_pending{index="dense",service_name="dense"} 7
 triskele_index_pending{index="dense",service_name="other"} 7
+# TYPE triskele_index_dead gauge
 triskele_index_dead{service_name="graph",index="graph"} 2
+# TYPE triskele_index_lag_seconds gauge
 triskele_index_lag_seconds{index="dense"} 1.5
+# TYPE triskele_replica_memory_bytes gauge
 triskele_replica_memory_bytes{service_name="dense"} 1.048576e+06
 triskele_replica_memory_bytes{service_name="lexical"} 1.048576e+06
+# TYPE triskele_replica_namespaces gauge
 triskele_replica_namespaces 3
 triskele_index_memories_total{index="x"} 4
 `
@@ -28,8 +33,8 @@ triskele_index_memories_total{index="x"} 4
 	if err := gauges(strings.NewReader(metrics), &top); err != nil {
 		t.Fatal(err)
 	}
-	if top.Memory != 2<<20 || top.Namespaces != 3 {
-		t.Errorf("got %d bytes of %d namespaces, want 2 MiB of 3", top.Memory, top.Namespaces)
+	if top.Memory != 2<<20 || top.Images != 3 {
+		t.Errorf("got %d bytes of %d, want 2 MiB of 3 images", top.Memory, top.Images)
 	}
 	want := []render.Queue{{Index: "dense", Pending: 7, Lag: 1500}, {Index: "graph", Dead: 2}}
 	if len(top.Queues) != 2 || top.Queues[0] != want[0] || top.Queues[1] != want[1] {

@@ -279,7 +279,7 @@ func TestTop(t *testing.T) {
 			{ID: 3, Start: at, Took: 20, Budget: 50, Legs: []page.Leg{{Leg: "lexical", Spent: 1}}},
 			{ID: 4, Start: at, Took: 1, Budget: 50, Failed: "Unavailable"},
 		},
-		Queues: []render.Queue{{Index: "dense", Pending: 12, Dead: 1, Lag: 1500}}, Namespaces: 3, Memory: 12 << 20,
+		Queues: []render.Queue{{Index: "dense", Pending: 12, Dead: 1, Lag: 1500}}, Images: 3, Memory: 12 << 20,
 	}
 	golden(t, "top.golden", render.Style{}.Top(top))
 	golden(t, "top-none.golden", render.Style{}.Top(render.Top{Source: "here", At: at}))

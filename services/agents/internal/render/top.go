@@ -12,13 +12,14 @@ import (
 
 // Top is what a gateway does at a moment. Times are in milliseconds, as the page has them.
 type Top struct {
-	Source     string        `json:"source"`
-	At         time.Time     `json:"at"`
-	Live       []page.Live   `json:"live"`         // by name, recalls as a whole first
-	Recalls    []page.Recall `json:"recalls"`      // each once, in any order
-	Queues     []Queue       `json:"queues"`       // by index; none if the process has no indexes
-	Namespaces int           `json:"namespaces"`   // that the process keeps in memory
-	Memory     int64         `json:"memory_bytes"` // of these
+	Source  string        `json:"source"`
+	At      time.Time     `json:"at"`
+	Live    []page.Live   `json:"live"`         // by name, recalls as a whole first
+	Recalls []page.Recall `json:"recalls"`      // each once, in any order
+	Queues  []Queue       `json:"queues"`       // by index
+	Images  int           `json:"images"`       // of namespaces that processes keep in memory
+	Memory  int64         `json:"memory_bytes"` // of these
+	Away    []string      `json:"away"`         // why services do not report
 }
 
 // Queue is what waits for an index.
@@ -65,7 +66,12 @@ func (s Style) Top(t Top) string {
 		}
 		b.WriteString("\n" + s.Table(queues))
 	}
-	fmt.Fprintf(&b, "\nin memory: %s, %.1f MiB\n", Count(int64(t.Namespaces), "namespace", "namespaces"), float64(t.Memory)/(1<<20))
+	if t.Images > 0 {
+		fmt.Fprintf(&b, "\nin memory: %s, %.1f MiB\n", Count(int64(t.Images), "image of a namespace", "images of namespaces"), float64(t.Memory)/(1<<20))
+	}
+	for _, why := range t.Away {
+		b.WriteString("\n" + s.Bad(Plain(why)) + "\n")
+	}
 	s.slowest(&b, t.Recalls, t.At.Location())
 	return b.String()
 }
