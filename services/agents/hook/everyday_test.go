@@ -17,7 +17,7 @@ import (
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
-// everyday is a store of one-line memories with prompts: the line of the memory that answers, from 1 and 0 for none.
+// everyday is a store of memories with prompts: the line of the memory that answers, from 1 and 0 for none.
 type everyday struct {
 	name     string
 	memories []string
@@ -29,11 +29,11 @@ type prompt struct {
 	text string
 }
 
-// everydayStores reads testdata/everyday: a line for each memory, an empty line, and a line for each prompt, with the number of the
+// everydayStores reads a folder of testdata: a line for each memory, an empty line, and a line for each prompt, with the number of the
 // memory that answers it, or -, before a tab. The model never learned from them.
-func everydayStores(t *testing.T) []everyday {
+func everydayStores(t *testing.T, folder string) []everyday {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", "everyday", "*.txt"))
+	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txt"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no stores: %v", err)
 	}
@@ -57,9 +57,19 @@ func everydayStores(t *testing.T) []everyday {
 	return stores
 }
 
-// TestEverydayStores holds the cut between what answers and what does not, in terse stores: at least 85 % of the prompts with an
-// answer get it, and at most 5 % of the others get anything.
+// TestEverydayStores holds the cut between what answers and what does not: how many of the prompts with an answer get it first, and
+// how many of the others get anything. Half of the latter are about what a store is about. Notes of a hundred words share words with
+// almost anything, and their figures are not good yet: the bounds keep them from getting worse.
 func TestEverydayStores(t *testing.T) {
+	for _, x := range []struct {
+		folder         string
+		answered, said int // per cent: at least, at most
+	}{{"everyday", 90, 5}, {"notes", 50, 15}} {
+		t.Run(x.folder, func(t *testing.T) { testStores(t, everydayStores(t, x.folder), x.answered, x.said) })
+	}
+}
+
+func testStores(t *testing.T, stores []everyday, leastAnswered, mostSaid int) {
 	embedder, err := static.Builtin()
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +84,6 @@ func TestEverydayStores(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = system.Close() })
 	c := client.New(system.Conn)
-	stores := everydayStores(t)
 	for _, store := range stores {
 		var batch []*triskelev1.Memory
 		for _, text := range store.memories {
@@ -125,10 +134,10 @@ func TestEverydayStores(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d prompts got their answers, %d of %d others got something", answered, answerable, said, other)
-	if answered*100 < 85*answerable {
-		t.Errorf("%d of %d prompts got their answers, want at least 85 %%", answered, answerable)
+	if answered*100 < leastAnswered*answerable {
+		t.Errorf("%d of %d prompts got their answers, want at least %d %%", answered, answerable, leastAnswered)
 	}
-	if said*100 > 5*other {
-		t.Errorf("%d of %d prompts without an answer got something, want at most 5 %%", said, other)
+	if said*100 > mostSaid*other {
+		t.Errorf("%d of %d prompts without an answer got something, want at most %d %%", said, other, mostSaid)
 	}
 }

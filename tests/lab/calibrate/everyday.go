@@ -10,7 +10,7 @@ import (
 	"github.com/triskele/triskele/services/eval"
 )
 
-// Everyday reads a folder of terse stores. A file has a line for each memory, an empty line, and a line for each question: the
+// Everyday reads a folder of small stores, of one-line facts, long notes and a mix. A file has a line for each memory, an empty line, and a line for each question: the
 // numbers of the lines that answer it, from 1 and with commas between, or -, and after a tab the question. Each question that has
 // an answer is also asked in the next store, and everything the stores hold is written by the project.
 func Everyday(folder string) (*eval.Set, error) {
