@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // AllNamespaces is the namespace given to In when the rows are of several namespaces. No namespace has this name.
@@ -46,27 +47,74 @@ func (s Scoped) Searching(settings map[string]string) Scoped {
 
 // Send sends statements in one round trip and runs their queued callbacks on the results.
 func (s Scoped) Send(ctx context.Context, statements *pgx.Batch) error {
-	batch := s.batch(ctx)
-	batch.QueuedQueries = append(batch.QueuedQueries, statements.QueuedQueries...)
-	return s.db.SendBatch(ctx, batch).Close()
+	results, _, err := s.send(ctx, statements)
+	if err != nil {
+		return err
+	}
+	return results.Close()
 }
 
-// batch returns the queries that go first.
-func (s Scoped) batch(ctx context.Context) *pgx.Batch {
-	batch := &pgx.Batch{}
+// send sends statements after the settings, in one round trip and one transaction. The first results are of the settings; it says
+// how many. Nodes of a distributed database hear of settings in a transaction block only, so the batch of a pool is one there.
+func (s Scoped) send(ctx context.Context, statements *pgx.Batch) (results pgx.BatchResults, settings int, err error) {
+	batch, db := &pgx.Batch{}, s.db
+	var block *pgxpool.Conn
+	if pool, ok := db.(*pgxpool.Pool); ok {
+		conn, err := pool.Acquire(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		block, db = conn, conn
+	}
+	distributed := block != nil && block.Conn().PgConn().CustomData()[distributedKey] == true
+	if distributed {
+		batch.Queue("BEGIN")
+	}
 	if s.searching {
 		setUp(ctx, batch, s.namespace, s.settings)
 	} else {
 		SetNamespace(batch, s.namespace)
 	}
-	return batch
+	settings = batch.Len()
+	batch.QueuedQueries = append(batch.QueuedQueries, statements.QueuedQueries...)
+	if distributed {
+		batch.Queue("COMMIT")
+	}
+	results = db.SendBatch(ctx, batch)
+	if block != nil {
+		results = &pooledResults{results, ctx, block}
+	}
+	return results, settings, nil
 }
 
-func (s Scoped) send(ctx context.Context, statement string, args []any) (pgx.BatchResults, error) {
-	batch := s.batch(ctx)
+// pooledResults gives the connection back when closed.
+type pooledResults struct {
+	pgx.BatchResults
+	ctx  context.Context
+	conn *pgxpool.Conn // nil once it is given back
+}
+
+func (r *pooledResults) Close() error {
+	err := r.BatchResults.Close()
+	if r.conn == nil {
+		return err
+	}
+	if server := r.conn.Conn().PgConn(); server.TxStatus() == 'E' { // the COMMIT was skipped
+		_ = server.Exec(r.ctx, "ROLLBACK").Close() // if this fails, the pool drops the connection
+	}
+	r.conn.Release()
+	r.conn = nil
+	return err
+}
+
+func (s Scoped) one(ctx context.Context, statement string, args []any) (pgx.BatchResults, error) {
+	batch := &pgx.Batch{}
 	batch.Queue(statement, args...)
-	results := s.db.SendBatch(ctx, batch)
-	for range batch.QueuedQueries[1:] {
+	results, settings, err := s.send(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
+	for range settings {
 		if _, err := results.Exec(); err != nil {
 			return nil, errors.Join(err, results.Close())
 		}
@@ -89,7 +137,7 @@ func setUp(ctx context.Context, batch *pgx.Batch, namespace string, settings map
 
 // Exec is like pgx's.
 func (s Scoped) Exec(ctx context.Context, statement string, args ...any) (pgconn.CommandTag, error) {
-	results, err := s.send(ctx, statement, args)
+	results, err := s.one(ctx, statement, args)
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
@@ -102,7 +150,7 @@ func (s Scoped) Exec(ctx context.Context, statement string, args ...any) (pgconn
 
 // Query is like pgx's.
 func (s Scoped) Query(ctx context.Context, statement string, args ...any) (pgx.Rows, error) {
-	results, err := s.send(ctx, statement, args)
+	results, err := s.one(ctx, statement, args)
 	if err != nil {
 		return nil, err
 	}

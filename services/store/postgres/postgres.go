@@ -67,16 +67,20 @@ func open(ctx context.Context, url string, tel *telemetry.Service, name string, 
 // goneAfter is how soon the server notices, during a statement, that its client is gone.
 const goneAfter = 500 * time.Millisecond
 
+// distributedKey is where a connection remembers whether its server knows nodes of Citus.
+const distributedKey = "triskele.distributed"
+
 // connected prepares a connection. The connection check ends a statement whose cancellation was lost, also while pgx
 // prepares it, when no statement_timeout applies yet. Ids travel as sixteen bytes instead of text. Vector types are
-// registered if the extension is installed.
+// registered if the extension is installed. A connection remembers whether the server spreads tables over nodes.
 func connected(ctx context.Context, conn *pgx.Conn) error {
 	pgxuuid.Register(conn.TypeMap())
-	var vectors bool
-	if err := conn.QueryRow(ctx, "SELECT to_regtype('halfvec') IS NOT NULL FROM set_config('client_connection_check_interval', $1, false)",
-		goneAfter.String()).Scan(&vectors); err != nil {
+	var vectors, distributed bool
+	if err := conn.QueryRow(ctx, `SELECT to_regtype('halfvec') IS NOT NULL, to_regclass('pg_dist_node') IS NOT NULL
+		FROM set_config('client_connection_check_interval', $1, false)`, goneAfter.String()).Scan(&vectors, &distributed); err != nil {
 		return err
 	}
+	conn.PgConn().CustomData()[distributedKey] = distributed
 	if !vectors {
 		return nil
 	}

@@ -1,0 +1,74 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/postgres/pgtest"
+	"github.com/triskele/triskele/services/wiring/storetest"
+)
+
+// TestOneTransaction holds that statements on a pool run in a transaction block where the server knows nodes of Citus, and in none
+// elsewhere. A table with the name of Citus' own stands for an extension that the test's server lacks.
+func TestOneTransaction(t *testing.T) {
+	database := pgtest.New(t)
+	open := func() *pgxpool.Pool {
+		pool, err := postgres.Open(t.Context(), database+"&pool_max_conns=1", storetest.Telemetry(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		return pool
+	}
+	// The server takes no savepoint outside of a transaction block.
+	inBlock := func(pool *pgxpool.Pool) bool {
+		_, err := postgres.In(pool, "a").Exec(t.Context(), "SAVEPOINT block")
+		return err == nil
+	}
+	pool := open()
+	if !pgtest.Distributed(t) {
+		if inBlock(pool) {
+			t.Error("a statement has run in a transaction block on one PostgreSQL, want none")
+		}
+		if _, err := pool.Exec(t.Context(), "CREATE TABLE public.pg_dist_node ()"); err != nil {
+			t.Fatal(err)
+		}
+		pool.Close()
+		pool = open()
+	}
+	if !inBlock(pool) {
+		t.Error("a statement has run in no transaction block where there are nodes, want one")
+	}
+
+	process := func() (pid int) {
+		if err := postgres.In(pool, "a").QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+			t.Fatal(err)
+		}
+		return pid
+	}
+	want := process()
+	if err := postgres.In(pool, "a").QueryRow(t.Context(), "SELECT 1 / $1::int", 0).Scan(new(int)); err == nil {
+		t.Error("a division by zero has succeeded")
+	}
+	if _, err := postgres.In(pool, "a").Exec(t.Context(), "SELECT 1 / $1::int", 0); err == nil {
+		t.Error("a division by zero has succeeded")
+	}
+	if got := process(); got != want {
+		t.Errorf("process %d of the server answers after an error, want %d: connections are kept", got, want)
+	}
+
+	batch := &pgx.Batch{}
+	for _, name := range []string{"a", "b"} {
+		batch.Queue("INSERT INTO memory.namespaces (name, created_at) VALUES ($1, now())", name)
+	}
+	if err := postgres.In(pool, postgres.AllNamespaces).Send(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	var stored int
+	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM memory.namespaces WHERE name IN ('a', 'b')").Scan(&stored); err != nil || stored != 2 {
+		t.Errorf("%d rows are committed, %v, want 2", stored, err)
+	}
+}
