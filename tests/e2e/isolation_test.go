@@ -118,11 +118,14 @@ type tenants struct {
 
 func newTenants(s *system) *tenants {
 	n := &tenants{s: s, owners: map[string]string{}}
+	part := `SELECT remainder FROM generate_series(0, 7) remainder WHERE satisfies_hash_partition('memory.memories'::regclass, 8, remainder, name)`
+	if pgtest.Distributed(s.t) {
+		part = `SELECT get_shard_id_for_distribution_column('memory.memories', name)`
+	}
 	rows, err := s.sql().Query(s.t.Context(), `
 		SELECT unnest((array_agg(name ORDER BY name))[1:2]) FROM (
-			SELECT name, remainder FROM generate_series(1, 20) i CROSS JOIN LATERAL (SELECT 'tenant-' || i || '/notes' AS name) n
-			CROSS JOIN generate_series(0, 7) remainder WHERE satisfies_hash_partition('memory.memories'::regclass, 8, remainder, name)
-		) p GROUP BY remainder HAVING count(*) > 1 ORDER BY remainder LIMIT 2`)
+			SELECT name, (`+part+`) AS part FROM generate_series(1, 20) i CROSS JOIN LATERAL (SELECT 'tenant-' || i || '/notes' AS name) n
+		) p GROUP BY part HAVING count(*) > 1 ORDER BY part LIMIT 2`)
 	if err == nil {
 		n.names, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"maps"
 	"strconv"
 	"time"
 
@@ -57,34 +56,32 @@ func (s Scoped) Send(ctx context.Context, statements *pgx.Batch) error {
 // send sends statements after the settings, in one round trip and one transaction. The first results are of the settings; it says
 // how many. Nodes of a distributed database hear of settings in a transaction block only, so the batch of a pool is one there.
 func (s Scoped) send(ctx context.Context, statements *pgx.Batch) (results pgx.BatchResults, settings int, err error) {
-	batch, db := &pgx.Batch{}, s.db
-	var block *pgxpool.Conn
-	if pool, ok := db.(*pgxpool.Pool); ok {
-		conn, err := pool.Acquire(ctx)
-		if err != nil {
-			return nil, 0, err
-		}
-		block, db = conn, conn
+	batch := &pgx.Batch{}
+	pool, pooled := s.db.(*pgxpool.Pool)
+	if !pooled {
+		SetNamespace(batch, s.namespace)
+		batch.QueuedQueries = append(batch.QueuedQueries, statements.QueuedQueries...)
+		return s.db.SendBatch(ctx, batch), 1, nil
 	}
-	distributed := block != nil && block.Conn().PgConn().CustomData()[distributedKey] == true
-	if distributed {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	block := distributed(conn.Conn())
+	if block {
 		batch.Queue("BEGIN")
 	}
 	if s.searching {
-		setUp(ctx, batch, s.namespace, s.settings)
+		setUp(ctx, conn.Conn(), batch, s.namespace, s.settings)
 	} else {
 		SetNamespace(batch, s.namespace)
 	}
 	settings = batch.Len()
 	batch.QueuedQueries = append(batch.QueuedQueries, statements.QueuedQueries...)
-	if distributed {
+	if block {
 		batch.Queue("COMMIT")
 	}
-	results = db.SendBatch(ctx, batch)
-	if block != nil {
-		results = &pooledResults{results, ctx, block}
-	}
-	return results, settings, nil
+	return &pooledResults{conn.SendBatch(ctx, batch), ctx, conn}, settings, nil
 }
 
 // pooledResults gives the connection back when closed.
@@ -122,17 +119,21 @@ func (s Scoped) one(ctx context.Context, statement string, args []any) (pgx.Batc
 	return results, nil
 }
 
-// setUp queues the settings of a search's transaction.
-func setUp(ctx context.Context, batch *pgx.Batch, namespace string, settings map[string]string) {
+// setUp queues the settings of a search's transaction, on conn. Settings' names and values are this program's own.
+func setUp(ctx context.Context, conn *pgx.Conn, batch *pgx.Batch, namespace string, settings map[string]string) {
 	SetNamespace(batch, namespace)
-	all := maps.Clone(settings)
-	if all == nil {
-		all = map[string]string{}
+	var names, values []string
+	for name, value := range settings {
+		if distributed(conn) { // nodes hear of nothing else
+			batch.Queue("SET LOCAL " + name + " TO '" + value + "'")
+		} else {
+			names, values = append(names, name), append(values, value)
+		}
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		all["statement_timeout"] = strconv.FormatInt(max(time.Until(deadline).Milliseconds(), 1), 10)
+		names, values = append(names, "statement_timeout"), append(values, strconv.FormatInt(max(time.Until(deadline).Milliseconds(), 1), 10))
 	}
-	Configure(batch, all)
+	batch.Queue("SELECT set_config(name, value, true) FROM unnest($1::text[], $2::text[]) AS s (name, value)", names, values)
 }
 
 // Exec is like pgx's.

@@ -43,6 +43,11 @@ func TestOneTransaction(t *testing.T) {
 		t.Error("a statement has run in no transaction block where there are nodes, want one")
 	}
 
+	var scans string // set in the block, so nodes hear of it
+	if err := postgres.In(pool, "a").Searching(map[string]string{"enable_seqscan": "off"}).QueryRow(t.Context(), "SHOW enable_seqscan").Scan(&scans); err != nil || scans != "off" {
+		t.Errorf("enable_seqscan is %q, %v, want off", scans, err)
+	}
+
 	process := func() (pid int) {
 		if err := postgres.In(pool, "a").QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
 			t.Fatal(err)

@@ -70,17 +70,19 @@ const goneAfter = 500 * time.Millisecond
 // distributedKey is where a connection remembers whether its server knows nodes of Citus.
 const distributedKey = "triskele.distributed"
 
+func distributed(conn *pgx.Conn) bool { return conn.PgConn().CustomData()[distributedKey] == true }
+
 // connected prepares a connection. The connection check ends a statement whose cancellation was lost, also while pgx
 // prepares it, when no statement_timeout applies yet. Ids travel as sixteen bytes instead of text. Vector types are
 // registered if the extension is installed. A connection remembers whether the server spreads tables over nodes.
 func connected(ctx context.Context, conn *pgx.Conn) error {
 	pgxuuid.Register(conn.TypeMap())
-	var vectors, distributed bool
+	var vectors, citus bool
 	if err := conn.QueryRow(ctx, `SELECT to_regtype('halfvec') IS NOT NULL, to_regclass('pg_dist_node') IS NOT NULL
-		FROM set_config('client_connection_check_interval', $1, false)`, goneAfter.String()).Scan(&vectors, &distributed); err != nil {
+		FROM set_config('client_connection_check_interval', $1, false)`, goneAfter.String()).Scan(&vectors, &citus); err != nil {
 		return err
 	}
-	conn.PgConn().CustomData()[distributedKey] = distributed
+	conn.PgConn().CustomData()[distributedKey] = citus
 	if !vectors {
 		return nil
 	}
@@ -105,15 +107,6 @@ func (a *Args) Add(v any) string {
 	return "$" + strconv.Itoa(len(*a))
 }
 
-// Configure queues settings that hold until the transaction ends.
-func Configure(batch *pgx.Batch, settings map[string]string) {
-	names, values := make([]string, 0, len(settings)), make([]string, 0, len(settings))
-	for name, value := range settings {
-		names, values = append(names, name), append(values, value)
-	}
-	batch.Queue("SELECT set_config(name, value, true) FROM unnest($1::text[], $2::text[]) AS s (name, value)", names, values)
-}
-
 // Search runs fn in a read-only transaction about one namespace, as In, on one snapshot of the database. The running
 // statement is cancelled when ctx ends. If the cancellation is lost, the server stops each statement after the time
 // that ctx had left at the start, or soon after its client is gone. Extra settings apply to the transaction.
@@ -125,7 +118,7 @@ func Search(ctx context.Context, pool *pgxpool.Pool, namespace string, settings 
 func SearchAfter(ctx context.Context, pool *pgxpool.Pool, namespace string, settings map[string]string, first func(*pgx.Batch), fn func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
-		setUp(ctx, batch, namespace, settings)
+		setUp(ctx, tx.Conn(), batch, namespace, settings)
 		first(batch)
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return err
