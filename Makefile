@@ -84,7 +84,7 @@ else
 	cd tests && $(CITUS_TEST) -v -timeout 2h -tags citus -run '^(TestDistributed|TestFaultMatrix)$$' ./e2e -faults.recalls $(FAULT_RECALLS) -citus.single '$(SINGLE)' -citus.stop '$(STOP)' -citus.start '$(START)'
 endif
 # Partitions, planner choices and sessions of one server, which a cluster does not have.
-CITUS_SKIP = Partition|UseTheIndex
+CITUS_SKIP = Partition|UseTheIndex|IndexIsBuiltWhereItIsUsed|IndexFindsWhatIsNearest
 
 .PHONY: test-isolation
 test-isolation: ## Recall RECALLS times from two namespaces with the same texts, by each of the two locks alone and by both

@@ -288,7 +288,7 @@ func indexing(t testing.TB, f *storetest.Fixture, embedder embed.Embedder, tuple
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
 	for begun, sessions := time.Now(), 1; sessions > 0; {
-		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = $1`, database).Scan(&sessions); err != nil {
+		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND backend_type = 'client backend'`, database).Scan(&sessions); err != nil {
 			t.Fatal(err)
 		}
 		if time.Since(begun) > time.Minute {

@@ -46,7 +46,8 @@ func scanModel(row interface{ Scan(...any) error }, more ...any) (info ModelInfo
 func (p postgresModels) change(ctx context.Context, fn func(pgx.Tx, postgres.Changes) error) error {
 	var err error
 	for range maxModelAttempts {
-		err = postgres.Write(ctx, p.pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
+		// Nodes change vectors one at a time, on the connection that changes the tables of which each has a copy.
+		err = postgres.Write(ctx, p.pool, "; SET LOCAL citus.multi_shard_modify_mode = 'sequential'", func(tx pgx.Tx, changes postgres.Changes) error {
 			if _, err := tx.Exec(ctx, `LOCK TABLE dense.models IN EXCLUSIVE MODE`); err != nil {
 				return err
 			}

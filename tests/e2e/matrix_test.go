@@ -85,7 +85,7 @@ func TestFaultMatrix(t *testing.T) {
 // its own, as every service calls it.
 type matrix struct {
 	*system
-	server  string // folder of the PostgreSQL server
+	data    string // the PostgreSQL server's folder
 	proxies map[string]*proxy
 	table   strings.Builder
 	files   int // that the gateway has open when nothing is wrong
@@ -93,10 +93,15 @@ type matrix struct {
 
 func startMatrix(t *testing.T) *matrix {
 	m := &matrix{proxies: map[string]*proxy{}}
-	m.server = startServer(t)
+	address, ok := coordinator(t)
+	if !ok {
+		address = bridge(t, filepath.Join(startServer(t), ".s.PGSQL.5432"))
+	}
 	m.system = &system{t: t, url: pgtest.New(t)}
-	socket := filepath.Join(m.server, ".s.PGSQL.5432")
-	m.proxies["postgres"] = newProxy(t, bridge(t, socket))
+	if err := m.sql().QueryRow(t.Context(), "SHOW data_directory").Scan(&m.data); err != nil {
+		t.Fatal(err)
+	}
+	m.proxies["postgres"] = newProxy(t, address)
 	m.start(setup{via: func(name, address string) string {
 		m.proxies[name] = newProxy(t, address)
 		return m.proxies[name].address()
@@ -113,6 +118,20 @@ func startMatrix(t *testing.T) *matrix {
 	m.files = m.open()
 	fmt.Fprintf(&m.table, "| part | fault | recalls | states, or code of the error | p50 ms | p99 ms | well again after |\n|---|---|---|---|---|---|---|\n")
 	return m
+}
+
+// coordinator returns the address of the tests' server if it is the coordinator of a Citus cluster. Faults are then done to it, which
+// must be on this machine.
+func coordinator(t *testing.T) (address string, ok bool) {
+	server := os.Getenv(pgtest.Variable)
+	if server == "" || !pgtest.Distributed(t) {
+		return "", false
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host, true
 }
 
 // whole tells whether a recall gives everything.
@@ -293,7 +312,7 @@ func (m *matrix) pids(target string) []int {
 	if target != "postgres" {
 		return []int{m.processes[target].cmd.Process.Pid}
 	}
-	return serverPIDs(m.t, m.server)
+	return serverPIDs(m.t, m.data)
 }
 
 func signalAll(t *testing.T, pids []int, sig syscall.Signal) {

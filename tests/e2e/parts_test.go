@@ -69,10 +69,10 @@ func startServer(t *testing.T) string {
 	return dir
 }
 
-// serverPIDs are the processes of the server in a folder, the first one first.
-func serverPIDs(t *testing.T, dir string) []int {
+// serverPIDs are the processes of the server of a data folder, the first one first.
+func serverPIDs(t *testing.T, data string) []int {
 	t.Helper()
-	file, err := os.Open(filepath.Join(dir, "data", "postmaster.pid"))
+	file, err := os.Open(filepath.Join(data, "postmaster.pid"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -247,7 +247,7 @@ func (p *pair) failOver(standby *pgx.Conn) {
 		})
 	}
 	p.eventually("memories are stored", func() bool { return count() >= 20 })
-	for _, pid := range serverPIDs(t, p.primary) {
+	for _, pid := range serverPIDs(t, filepath.Join(p.primary, "data")) {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // one that has ended since is as good
 	}
 	before := count()

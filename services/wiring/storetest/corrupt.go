@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	"github.com/triskele/triskele/services/store/postgres"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/schema"
 )
 
@@ -36,7 +39,12 @@ func (f *Fixture) Corrupt(t testing.TB, id uuid.UUID, assignments string) {
 	t.Helper()
 	ctx := context.Background()
 	if f.Engine == schema.Postgres {
-		if _, err := f.Pool.Exec(ctx, `UPDATE memory.memories SET `+assignments+` WHERE id = $1`, id); err != nil {
+		if err := postgres.Write(ctx, f.Pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
+			var namespace string
+			err := tx.QueryRow(ctx, `UPDATE memory.memories SET `+assignments+` WHERE id = $1 RETURNING namespace`, id).Scan(&namespace)
+			changes.Add(namespace, string(replica.Records), id)
+			return err
+		}); err != nil {
 			t.Fatal(err)
 		}
 		return
