@@ -49,7 +49,8 @@ func create(t testing.TB, options string) string {
 	t.Helper()
 	name := "t_" + uuid.New().String()
 	for _, on := range append(workers(t), server(t)) {
-		execute(t, on, fmt.Sprintf("CREATE DATABASE %s %s", pgx.Identifier{name}.Sanitize(), options))
+		// Copying files takes a sixth of the processor time of copying pages through the log.
+		execute(t, on, fmt.Sprintf("CREATE DATABASE %s STRATEGY file_copy %s", pgx.Identifier{name}.Sanitize(), options))
 		t.Cleanup(func() { execute(t, on, fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", pgx.Identifier{name}.Sanitize())) })
 	}
 	return named(t, server(t), name)
