@@ -146,7 +146,21 @@ func newParser(root any, options ...kong.Option) (*kong.Kong, error) {
 		kong.Name(about.Name), kong.Description(about.Help()),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Vars{"listen": "127.0.0.1:7400", "tls_clients": "", "admin": admin.Beside("127.0.0.1:7400"), "version": telemetry.Version(), "clients": clientNames(), "configs": strings.Join(eval.ConfigNames(), ", "), "scorers": strings.Join(lexical.ScorerNames, ","), "languages": strings.Join(lexical.Languages(), ", ")},
+		kong.PostBuild(varsWhereUsed),
 	)...)
+}
+
+// varsWhereUsed gives kong's variables to the values that name one. Kong expands all variables anew for every value that
+// has them, which takes most of a command's start.
+func varsWhereUsed(k *kong.Kong) error {
+	vars := k.Model.Tag.Vars
+	k.Model.Tag.Vars = nil
+	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
+		if value, ok := node.(*kong.Value); ok && strings.Contains(value.Help+value.Default+value.Enum, "${") {
+			value.Tag.Vars = vars
+		}
+		return next(nil)
+	})
 }
 
 // Run executes one command line without the program's name. It returns the exit code.
