@@ -29,8 +29,8 @@ build: ## Put the programs into bin/: [PROGRAMS=triskele]
 .PHONY: test
 test: ## Run all tests with the race detector, against a throwaway PostgreSQL with pgvector (installed if absent)
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || { tests/postgres.sh install && tests/pgbouncer.sh install; }
-	tests/postgres.sh run go test $(RACE) -vet=off -timeout 30m work
-	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh run tests/pgbouncer.sh run go test -count=1 ./services/store/queue ./services/store/postgres/...
+	tests/postgres.sh run --memory go test $(RACE) -vet=off -timeout 30m work
+	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh run --memory tests/pgbouncer.sh run go test -count=1 ./services/store/queue ./services/store/postgres/...
 	cd deploy && GOWORK=off go test ./...
 
 COUNT ?= 20
@@ -39,7 +39,7 @@ RUN ?= .
 .PHONY: test-flakes
 test-flakes: ## Run the tests COUNT times beside a busy loop per core, package by package, and list what failed: [PACKAGES=./fuser/web] [RUN=REGEXP]
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
-	tests/postgres.sh run tests/flakes.sh $(COUNT) '$(RUN)' $(PACKAGES) -- $(RACE)
+	tests/postgres.sh run --memory tests/flakes.sh $(COUNT) '$(RUN)' $(PACKAGES) -- $(RACE)
 
 .PHONY: golden
 golden: ## Write the expected ranks of services/wiring/golden anew: how a change of ranking is accepted
@@ -133,7 +133,7 @@ test-typescript: ## Install the TypeScript client's package into a clean folder 
 test-pgbouncer: ## Run the tests of services through PgBouncer in transaction mode (installed if absent), but for those of migrating, which wants the server itself
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/pgbouncer.sh install
-	cd services && ../tests/postgres.sh run ../tests/pgbouncer.sh run go test -count=1 -timeout 30m $$(go list ./... | grep -v '/services/store/schema$$')
+	cd services && ../tests/postgres.sh run --memory ../tests/pgbouncer.sh run go test -count=1 -timeout 30m $$(go list ./... | grep -v '/services/store/schema$$')
 
 OPS ?= 10000
 SEED ?= $(shell date +%s)
