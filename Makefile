@@ -26,10 +26,13 @@ demo: ## Show recall at work on a temporary SQLite file: no services, nothing bu
 build: ## Put the programs into bin/: [PROGRAMS=triskele]
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(wildcard $(PROGRAMS:%=./*/cmd/%))
 
-.PHONY: test
-test: ## Run all tests with the race detector, against a throwaway PostgreSQL with pgvector (installed if absent)
+.PHONY: test test-race
+test: ## Run all tests against a throwaway PostgreSQL with pgvector (installed if absent)
+test-race: ## Run all tests with the race detector, as CI does
+test-race: DETECTOR := $(RACE)
+test test-race:
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || { tests/postgres.sh install && tests/pgbouncer.sh install; }
-	tests/postgres.sh run --memory go test $(RACE) -vet=off -timeout 30m work
+	tests/postgres.sh run --memory go test $(DETECTOR) -vet=off -timeout 30m work
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh run --memory tests/pgbouncer.sh run go test -count=1 ./services/store/queue ./services/store/postgres/...
 	cd deploy && GOWORK=off go test ./...
 
