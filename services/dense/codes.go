@@ -12,31 +12,40 @@ import (
 // similar directions (Charikar, "Similarity Estimation Techniques from Rounding Algorithms", STOC 2002).
 // With both bits, a component is -3/2, -1/2, 1/2 or 3/2 times the vector's span.
 
-// codeWords is the number of words of a code's first bits, or second bits.
-func codeWords(dimensions int) int { return (dimensions + 63) / 64 }
+// Codes of groupRows consecutive rows are a group, so that a comparison of a few components takes one instruction for all of
+// them (André, Kermarrec and Le Scouarnec, "Cache Locality is not Enough", VLDB 2015). A column has a byte for each row: the bits
+// of 8 components. Columns of first bits and of second bits alternate.
+const groupRows = 32
 
-// code writes a vector's code and returns its span. The span is fitted to the first queried components, so that estimates are
-// unbiased (the scaling of Gao and Long, "RaBitQ", SIGMOD 2024).
-func code(signs, sizes []uint64, halves []uint16, queried int) (span float32) {
+// codeColumns is the number of columns of first bits, or of second bits. It is a multiple of 4.
+func codeColumns(dimensions int) int { return (dimensions + 31) / 32 * 4 }
+
+// groupBytes is the size of a group.
+func groupBytes(dimensions int) int { return 2 * groupRows * codeColumns(dimensions) }
+
+// code writes a vector's code into its row of a group and returns its span. The span is fitted to the first queried components, so
+// that estimates are unbiased (the scaling of Gao and Long, "RaBitQ", SIGMOD 2024).
+func code(group []byte, row int, halves []uint16, queried int) (span float32) {
 	var squares, product float64
 	for _, half := range halves[:queried] {
 		x := float64(moved(half))
 		squares += x * x
 	}
 	large := math.Sqrt(squares / float64(queried))
-	clear(signs)
-	clear(sizes)
+	for at := row; at < len(group); at += groupRows {
+		group[at] = 0
+	}
 	for i, half := range halves {
 		positive, size, level := half>>15 == 0, math.Abs(float64(moved(half))), 0.5
 		if size >= large {
 			level = 1.5
 		}
-		word, bit := i/64, uint64(1)<<(i%64)
+		at, bit := i/8*2*groupRows+row, byte(1)<<(i%8)
 		if positive {
-			signs[word] |= bit
+			group[at] |= bit
 		}
 		if positive == (size >= large) {
-			sizes[word] |= bit
+			group[at+groupRows] |= bit
 		}
 		if i < queried {
 			product += level * size

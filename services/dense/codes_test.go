@@ -35,8 +35,11 @@ func TestCodesOfStoredVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		queried := max(1, dimensions-1) // as if queries had nothing in the last component
-		signs, sizes := make([]uint64, codeWords(dimensions)), make([]uint64, codeWords(dimensions))
-		span := code(signs, sizes, halves, queried)
+		group, row := make([]byte, groupBytes(dimensions)), rng.IntN(groupRows)
+		for i := range group {
+			group[i] = 0xff // of a vector before
+		}
+		span := code(group, row, halves, queried)
 		var squares float64
 		for _, x := range vector[:queried] {
 			squares += float64(x) * float64(x)
@@ -59,10 +62,10 @@ func TestCodesOfStoredVectors(t *testing.T) {
 		p := prepared(query)
 		e := newEstimator(p)
 		rounding := float64(e.step) * math.Sqrt(float64(dimensions)) // of a component at most half a step, times 3/2
-		var bySigns, bySizes [1]float32
-		e.estimate(signs, []float32{1}, bySigns[:])
-		e.estimate(sizes, []float32{1}, bySizes[:])
-		if got := (float64(bySigns[0]) + float64(bySizes[0])/2) * float64(e.step); math.Abs(got-estimate) > rounding {
+		var spans, estimates [groupRows]float32
+		spans[row] = 1
+		e.estimate(group, spans[:], estimates[:], 0, make([]uint32, 1))
+		if got := float64(estimates[row]) * float64(e.step); math.Abs(got-estimate) > rounding {
 			t.Errorf("%d dimensions: estimate %v spans, want %v", dimensions, got, estimate)
 		}
 		var dot, lengths float64
@@ -94,13 +97,13 @@ func TestEstimates(t *testing.T) {
 		query[rng.IntN(dimensions)] *= float32(1 + rng.IntN(30))
 		p := prepared(query)
 		e := newEstimator(p)
-		rows := 1 + rng.IntN(5)
-		codes, spans, want := make([]uint64, rows*codeWords(dimensions)), make([]float32, rows), make([]float32, rows)
+		groups := 1 + rng.IntN(5)
+		codes, spans := make([]byte, groups*groupBytes(dimensions)), make([]float32, groups*groupRows)
+		want, wantAbove := make([]float32, len(spans)), make([]uint32, groups)
 		for i := range codes {
-			codes[i] = rng.Uint64()
+			codes[i] = byte(rng.Uint32())
 		}
-		for row := range rows {
-			spans[row] = rng.Float32()
+		product := func(row, second int) float32 {
 			var sum int32
 			for i, x := range p {
 				inSteps := max(x, -x) / (e.step * halfScale)
@@ -108,17 +111,32 @@ func TestEstimates(t *testing.T) {
 				if math.Abs(float64(float32(n)-inSteps)) > 1.01 && n != 7 {
 					t.Fatalf("%d dimensions: %v steps are rounded to %d", dimensions, inSteps, n)
 				}
-				if math.Signbit(float64(x)) == (codes[row*e.words+i/64]>>(i%64)&1 == 1) {
+				column := row/groupRows*2*codeColumns(dimensions) + i/8*2 + second
+				if math.Signbit(float64(x)) == (codes[column*groupRows+row%groupRows]>>(i%8)&1 == 1) {
 					n = -n
 				}
 				sum += n
 			}
-			want[row] = float32(sum) * spans[row]
+			return float32(sum) * spans[row]
+		}
+		for row := range spans {
+			spans[row] = rng.Float32()
+			want[row] = product(row, 0) + product(row, 1)/2
+		}
+		bound := want[rng.IntN(len(want))]
+		for row, estimate := range want {
+			if estimate >= bound {
+				wantAbove[row/groupRows] |= 1 << (row % groupRows)
+			}
 		}
 		with(func(by instructions) {
-			products := make([]float32, rows)
-			if e.estimate(codes, spans, products); !slices.Equal(products, want) {
-				t.Fatalf("%d dimensions, instructions %d: %v, want %v", dimensions, by, products, want)
+			e := newEstimator(p)
+			estimates, above := make([]float32, len(spans)), make([]uint32, groups)
+			if e.estimate(codes, spans, estimates, bound, above); !slices.Equal(estimates, want) {
+				t.Fatalf("%d dimensions, instructions %d: estimates %v, want %v", dimensions, by, estimates, want)
+			}
+			if !slices.Equal(above, wantAbove) {
+				t.Fatalf("%d dimensions, instructions %d: rows from the bound on %b, want %b", dimensions, by, above, wantAbove)
 			}
 		})
 	}

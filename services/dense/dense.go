@@ -7,7 +7,7 @@
 //  1. Embed the query, unless it has a vector of the model (queryVector).
 //  2. View the namespace's image, which follows the database (searcher.go, package replica). It has the vectors (matrix.go).
 //  3. Whiten the vector of a text by what the namespace's vectors share (whitening.go).
-//  4. Estimate the similarities of quantization codes by popcount (codes.go, estimator.go). A narrow filter is applied first,
+//  4. Estimate the similarities of quantization codes by table look-up (codes.go, estimator.go). A narrow filter is applied first,
 //     any other to the best.
 //  5. Rescore the likeliest vectors exactly (nearest.go).
 //

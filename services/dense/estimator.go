@@ -1,23 +1,17 @@
 package dense
 
-import (
-	"math"
-	"math/bits"
-)
+import "math"
 
-// estimator is a query quantized to 0, 1, 3, 5 or 7 steps per component, with signs. Its inner product with a code
-// takes only popcounts (Gao and Long, "RaBitQ", SIGMOD 2024, section 3.3).
+// estimator is a query quantized to 0, 1, 3, 5 or 7 steps per component, with signs. Its inner product with a code is the sum of
+// all steps less twice those of components whose signs differ. These are looked up for a few components at a time.
 type estimator struct {
-	words int // per code, first bits
-	// planes are four bit planes, each padded to a multiple of planeWords words: the sign, whether the component is not 0, and
-	// whether 2 and 4 are added to its 1 step.
-	planes []uint64
-	all    int32   // the sum for a code with equal signs
-	step   float32 // the step's size for a query of length 1
+	columns int // of first bits
+	// tables have, for each half of each column, the steps that differ for each number of four bits.
+	tables []byte
+	bytes  [][256]uint16 // the same for each column; only if there are no instructions for tables
+	all    int32         // the sum for a code with equal signs
+	step   float32       // the step's size for a query of length 1
 }
-
-// planeWords is the words that estimateAVX2 compares at once.
-const planeWords = 4
 
 // steps are the candidates for steps per root mean square of the query's components. The one with the least error is
 // taken: many for even components, few for a few large ones.
@@ -46,21 +40,25 @@ func newEstimator(query []float32) estimator {
 			step, least = float32(size/n), of
 		}
 	}
-	words := codeWords(len(query))
-	stride := (words + planeWords - 1) / planeWords * planeWords
-	e := estimator{words: words, planes: make([]uint64, 4*stride), step: step / halfScale}
+	columns := codeColumns(len(query))
+	e := estimator{columns: columns, tables: make([]byte, 32*columns), step: step / halfScale}
 	for i, x := range query {
-		n := rounded(max(x, -x) / step)
-		word, bit := i/64, i%64
-		if !math.Signbit(float64(x)) {
-			e.planes[word] |= 1 << bit
+		n, positive := rounded(max(x, -x)/step), !math.Signbit(float64(x))
+		table := e.tables[i/4*16:][:16]
+		for bits := range table {
+			if (bits>>(i%4)&1 == 1) != positive {
+				table[bits] += byte(n)
+			}
 		}
-		if n > 0 {
-			e.planes[stride+word] |= 1 << bit
-		}
-		e.planes[2*stride+word] |= uint64(n>>1&1) << bit
-		e.planes[3*stride+word] |= uint64(n>>2&1) << bit
 		e.all += n
+	}
+	if fastest == scalar {
+		e.bytes = make([][256]uint16, columns)
+		for i := range e.bytes {
+			for bits := range e.bytes[i] {
+				e.bytes[i][bits] = uint16(e.tables[32*i+bits&15]) + uint16(e.tables[32*i+16+bits>>4])
+			}
+		}
 	}
 	return e
 }
@@ -77,36 +75,35 @@ func rounded(steps float32) int32 {
 	}
 }
 
-// estimate sets products to the inner products of the query's steps with consecutive codes, times their spans. There are
-// len(spans) codes. The products of the first bits plus half of those of the second, times the step, estimate the inner
-// product with the vector.
-func (e *estimator) estimate(codes []uint64, spans, products []float32) {
-	if len(spans) == 0 {
+// estimate estimates the inner products of consecutive groups of codes with the query, in steps. There are len(above) groups. A bit of
+// above says which rows of a group are not below a bound.
+func (e *estimator) estimate(codes []byte, spans, estimates []float32, bound float32, above []uint32) {
+	if len(above) == 0 {
 		return
 	}
-	_, _ = codes[len(spans)*e.words-1], products[len(spans)-1] // bounds check for the assembly
-	switch fastest {
-	case avx512:
-		estimateAVX512(&codes[0], len(spans), e.words, &e.planes[0], e.all, &spans[0], &products[0])
-	case avx2:
-		estimateAVX2(&codes[0], len(spans), e.words, &e.planes[0], e.all, &spans[0], &products[0])
-	default:
-		e.scalarEstimate(codes, spans, products)
+	_, _ = codes[len(above)*2*groupRows*e.columns-1], estimates[len(above)*groupRows-1] // bounds check for the assembly
+	_ = spans[len(above)*groupRows-1]
+	if fastest >= avx2 {
+		estimateAVX2(&codes[0], len(above), e.columns, &e.tables[0], e.all, bound, &spans[0], &estimates[0], &above[0])
+		return
 	}
-}
-
-// scalarEstimate is estimate in portable Go.
-func (e *estimator) scalarEstimate(codes []uint64, spans, products []float32) {
-	stride := len(e.planes) / 4
-	signs, ones, twos, fours := e.planes[:e.words], e.planes[stride:][:e.words], e.planes[2*stride:][:e.words], e.planes[3*stride:][:e.words]
-	for i, span := range spans {
-		var by1, by2, by4 int
-		for j, word := range codes[i*e.words:][:e.words] {
-			differs := word ^ signs[j]
-			by1 += bits.OnesCount64(differs & ones[j])
-			by2 += bits.OnesCount64(differs & twos[j])
-			by4 += bits.OnesCount64(differs & fours[j])
+	for i := range above {
+		var signs, sizes [groupRows]uint16 // missed steps
+		for column := range e.bytes {
+			of := &e.bytes[column]
+			bits := codes[(i*e.columns+column)*2*groupRows:][:2*groupRows]
+			for row := range signs {
+				signs[row] += of[bits[row]]
+				sizes[row] += of[bits[groupRows+row]]
+			}
 		}
-		products[i] = float32(e.all-2*int32(by1+2*by2+4*by4)) * span
+		above[i] = 0
+		for row := range signs {
+			at := i*groupRows + row
+			bySigns, bySizes := float32(e.all-2*int32(signs[row]))*spans[at], float32(e.all-2*int32(sizes[row]))*spans[at]
+			if estimates[at] = bySigns + bySizes/2; estimates[at] >= bound {
+				above[i] |= 1 << row
+			}
+		}
 	}
 }

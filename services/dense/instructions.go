@@ -6,7 +6,6 @@ type instructions int
 const (
 	scalar instructions = iota
 	avx2
-	avx512
 )
 
 // fastest is the processor's best instruction set.

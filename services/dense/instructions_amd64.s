@@ -1,180 +1,119 @@
 #include "textflag.h"
 
-// How many bits are set in each number of four bits (Mula, Kurz and Lemire, "Faster Population Counts Using AVX2
-// Instructions", The Computer Journal 2018, section 3.2).
-DATA ones<>+0(SB)/8, $0x0302020102010100
-DATA ones<>+8(SB)/8, $0x0403030203020201
-GLOBL ones<>(SB), RODATA|NOPTR, $16
+// COLUMN adds to Y8 and Y9, a byte for each row of a group, the steps that a column of first bits and one of second bits miss. Each
+// four bits look up their steps in a table.
+#define COLUMN(codes, sizes, low, high) \
+	VMOVDQU codes(SI), Y0         \
+	VMOVDQU sizes(SI), Y1         \
+	VBROADCASTI128 low(BX), Y2    \
+	VBROADCASTI128 high(BX), Y3   \
+	VPSRLW  $4, Y0, Y4            \
+	VPSRLW  $4, Y1, Y5            \
+	VPAND   Y14, Y0, Y0           \
+	VPAND   Y14, Y1, Y1           \
+	VPAND   Y14, Y4, Y4           \
+	VPAND   Y14, Y5, Y5           \
+	VPSHUFB Y0, Y2, Y0            \
+	VPSHUFB Y1, Y2, Y1            \
+	VPSHUFB Y4, Y3, Y4            \
+	VPSHUFB Y5, Y3, Y5            \
+	VPADDB  Y0, Y8, Y8            \
+	VPADDB  Y1, Y9, Y9            \
+	VPADDB  Y4, Y8, Y8            \
+	VPADDB  Y5, Y9, Y9
 
-// The mask of the first n of four words begins n words before the fourth.
-DATA masks<>+0(SB)/8, $-1
-DATA masks<>+8(SB)/8, $-1
-DATA masks<>+16(SB)/8, $-1
-DATA masks<>+24(SB)/8, $0
-DATA masks<>+32(SB)/8, $0
-DATA masks<>+40(SB)/8, $0
-DATA masks<>+48(SB)/8, $0
-GLOBL masks<>(SB), RODATA|NOPTR, $56
+// WIDEN adds the bytes of even and of odd rows to sums of 16 bits.
+#define WIDEN(bytes, even, odd) \
+	VPAND  Y15, bytes, Y0  \
+	VPSRLW $8, bytes, Y1   \
+	VPADDW Y0, even, even  \
+	VPADDW Y1, odd, odd
 
-// COUNT adds to each byte of Y3 what a table has for its bits of Y0 that are in a plane.
-#define COUNT(plane, table) \
-	VPAND   plane, Y0, Y1 \
-	VPAND   Y9, Y1, Y2    \
-	VPSRLW  $4, Y1, Y1    \
-	VPAND   Y9, Y1, Y1    \
-	VPSHUFB Y2, table, Y2 \
-	VPSHUFB Y1, table, Y1 \
-	VPADDB  Y2, Y3, Y3    \
-	VPADDB  Y1, Y3, Y3
+// PRODUCT makes of eight rows' missed steps their product.
+#define PRODUCT(missed, product, spans) \
+	VPMOVZXWD missed, product         \
+	VPADDD    product, product, product \
+	VPSUBD    product, Y6, product    \
+	VCVTDQ2PS product, product        \
+	VMULPS    spans(R12), product, product
 
-// DIFFER adds to Y4 the steps of the components in which four words in Y0 differ from the query's at BX. A byte has 8 times 7
-// of these at most.
-#define DIFFER \
-	VPXOR   (BX), Y0, Y0      \
-	VPXOR   Y3, Y3, Y3        \
-	COUNT((BX)(R10*1), Y5)    \
-	COUNT((BX)(R10*2), Y6)    \
-	COUNT((BX)(R11*1), Y7)    \
-	VPSADBW Y8, Y3, Y3        \
-	VPADDQ  Y3, Y4, Y4
+// ESTIMATE writes the estimates of eight rows, and shifts into DX which of them are not below the bound.
+#define ESTIMATE(signs, sizes, spans, row) \
+	PRODUCT(signs, Y4, spans)       \
+	PRODUCT(sizes, Y5, spans)       \
+	VMULPS Y8, Y5, Y5               \
+	VADDPS Y5, Y4, Y4               \
+	VMOVUPS Y4, spans(R13)          \
+	VCMPPS $13, Y7, Y4, Y4          \
+	VMOVMSKPS Y4, AX                \
+	SHLL   row, AX                  \
+	ORL    AX, DX
 
-// BEGIN loads what estimates are made of: R10 and R11 are the bytes of one plane, and of three.
-#define BEGIN(count) \
-	MOVQ codes+0(FP), SI      \
-	MOVQ rows+8(FP), count    \
-	MOVQ words+16(FP), R8     \
-	MOVQ planes+24(FP), DI    \
-	MOVQ spans+40(FP), R12    \
-	MOVQ products+48(FP), R13 \
-	LEAQ 3(R8), R10           \
-	ANDQ $~3, R10             \
-	SHLQ $3, R10              \
-	LEAQ (R10)(R10*2), R11
-
-// PRODUCT makes of the steps in Y4 a row's product, and goes on to the next.
-#define PRODUCT \
-	VEXTRACTI128 $1, Y4, X0 \
-	VPADDQ  X0, X4, X4      \
-	VPSRLDQ $8, X4, X0      \
-	VPADDQ  X0, X4, X4      \
-	VMOVD   X4, AX          \
-	ADDL    AX, AX          \
-	MOVL    all+32(FP), BX  \
-	SUBL    AX, BX          \
-	VXORPS  X0, X0, X0      \
-	VCVTSI2SSL BX, X0, X0   \
-	VMULSS  (R12), X0, X0   \
-	VMOVSS  X0, (R13)       \
-	ADDQ    $4, R12         \
-	ADDQ    $4, R13
-
-// func estimateAVX2(codes *uint64, rows, words int, planes *uint64, all int32, spans, products *float32)
-TEXT ·estimateAVX2(SB), NOSPLIT, $0-56
-	BEGIN(CX)
-	MOVQ R8, R9                  // R8: how often there are four words; R9: how many are left
-	ANDQ $3, R9
+// func estimateAVX2(codes *byte, groups, columns int, tables *byte, all int32, bound float32, spans, estimates *float32, above *uint32)
+TEXT ·estimateAVX2(SB), NOSPLIT, $0-64
+	MOVQ codes+0(FP), SI
+	MOVQ groups+8(FP), CX
+	MOVQ columns+16(FP), R8
 	SHRQ $2, R8
-	LEAQ masks<>(SB), AX
-	MOVQ $3, DX
-	SUBQ R9, DX
-	VMOVDQU (AX)(DX*8), Y10
+	MOVQ tables+24(FP), DI
+	MOVQ spans+40(FP), R12
+	MOVQ estimates+48(FP), R13
+	MOVQ above+56(FP), R9
+	MOVL $0x0f0f0f0f, AX
+	VMOVD AX, X14
+	VPBROADCASTD X14, Y14
+	MOVL $0x00ff00ff, AX
+	VMOVD AX, X15
+	VPBROADCASTD X15, Y15
 
-	VBROADCASTI128 ones<>(SB), Y5
-	VPADDB Y5, Y5, Y6
-	VPADDB Y6, Y6, Y7
-	VPXOR  Y8, Y8, Y8
-	MOVQ   $0x0f0f0f0f0f0f0f0f, AX
-	MOVQ   AX, X9
-	VPBROADCASTQ X9, Y9
-
-row:
-	VPXOR Y4, Y4, Y4
+group:
+	VPXOR Y10, Y10, Y10          // first bits of even rows
+	VPXOR Y11, Y11, Y11          // of odd rows
+	VPXOR Y12, Y12, Y12          // second bits of even rows
+	VPXOR Y13, Y13, Y13          // of odd rows
 	MOVQ  DI, BX
 	MOVQ  R8, DX
-	TESTQ DX, DX
-	JZ    rest
 
-four:
-	VMOVDQU (SI), Y0
-	DIFFER
-	ADDQ $32, SI
-	ADDQ $32, BX
+four:                                // a byte has 4 times 8 times 7 steps at most
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	COLUMN(0, 32, 0, 16)
+	COLUMN(64, 96, 32, 48)
+	COLUMN(128, 160, 64, 80)
+	COLUMN(192, 224, 96, 112)
+	WIDEN(Y8, Y10, Y11)
+	WIDEN(Y9, Y12, Y13)
+	ADDQ $256, SI
+	ADDQ $128, BX
 	DECQ DX
 	JNZ  four
 
-rest:
-	TESTQ R9, R9
-	JZ    add
-	VPMASKMOVQ (SI), Y10, Y0
-	DIFFER
-	LEAQ (SI)(R9*8), SI
-
-add:
-	PRODUCT
+	VPUNPCKLWD Y11, Y10, Y0      // rows 0 to 7, 16 to 23
+	VPUNPCKHWD Y11, Y10, Y1      // rows 8 to 15, 24 to 31
+	VPUNPCKLWD Y13, Y12, Y2
+	VPUNPCKHWD Y13, Y12, Y3
+	MOVL all+32(FP), AX
+	VMOVD AX, X6
+	VPBROADCASTD X6, Y6
+	VBROADCASTSS bound+36(FP), Y7
+	MOVL $0x3f000000, AX
+	VMOVD AX, X8
+	VPBROADCASTD X8, Y8          // 1/2
+	XORL DX, DX
+	ESTIMATE(X0, X2, 0, $0)
+	ESTIMATE(X1, X3, 32, $8)
+	VEXTRACTI128 $1, Y0, X0
+	VEXTRACTI128 $1, Y1, X1
+	VEXTRACTI128 $1, Y2, X2
+	VEXTRACTI128 $1, Y3, X3
+	ESTIMATE(X0, X2, 64, $16)
+	ESTIMATE(X1, X3, 96, $24)
+	MOVL DX, (R9)
+	ADDQ $128, R12
+	ADDQ $128, R13
+	ADDQ $4, R9
 	DECQ CX
-	JNZ  row
-	VZEROUPPER
-	RET
-
-// WEIGH makes of Z1, Z2 and Z3, components that are in the planes of ones, twos and fours, their steps, and adds these to Z4.
-#define WEIGH \
-	VPOPCNTQ Z1, Z1     \
-	VPOPCNTQ Z2, Z2     \
-	VPOPCNTQ Z3, Z3     \
-	VPADDQ   Z3, Z3, Z3 \
-	VPADDQ   Z2, Z3, Z3 \
-	VPADDQ   Z3, Z3, Z3 \
-	VPADDQ   Z1, Z3, Z3 \
-	VPADDQ   Z3, Z4, Z4
-
-// func estimateAVX512(codes *uint64, rows, words int, planes *uint64, all int32, spans, products *float32)
-TEXT ·estimateAVX512(SB), NOSPLIT, $0-56
-	BEGIN(DX)
-	MOVQ R8, CX                  // R8: how often there are eight words; R9: how many are left
-	ANDQ $7, CX
-	MOVQ CX, R9
-	SHRQ $3, R8
-	MOVQ $1, AX
-	SHLQ CX, AX
-	DECQ AX
-	KMOVW AX, K1
-
-row:
-	VPXORQ Z4, Z4, Z4
-	MOVQ   DI, BX
-	MOVQ   R8, CX
-	TESTQ  CX, CX
-	JZ     rest
-
-eight:
-	VMOVDQU64 (SI), Z0
-	VPXORQ (BX), Z0, Z0
-	VPANDQ (BX)(R10*1), Z0, Z1
-	VPANDQ (BX)(R10*2), Z0, Z2
-	VPANDQ (BX)(R11*1), Z0, Z3
-	WEIGH
-	ADDQ $64, SI
-	ADDQ $64, BX
-	DECQ CX
-	JNZ  eight
-
-rest:
-	TESTQ R9, R9
-	JZ    add
-	VMOVDQU64.Z (SI), K1, Z0
-	VPXORQ.Z (BX), Z0, K1, Z0
-	VPANDQ.Z (BX)(R10*1), Z0, K1, Z1
-	VPANDQ.Z (BX)(R10*2), Z0, K1, Z2
-	VPANDQ.Z (BX)(R11*1), Z0, K1, Z3
-	WEIGH
-	LEAQ (SI)(R9*8), SI
-
-add:
-	VEXTRACTI64X4 $1, Z4, Y0
-	VPADDQ Y0, Y4, Y4
-	PRODUCT
-	DECQ DX
-	JNZ  row
+	JNZ  group
 	VZEROUPPER
 	RET
 

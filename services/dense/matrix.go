@@ -44,9 +44,8 @@ type stored struct {
 
 // block is the vectors of up to blockRows consecutive rows. A row without a vector has the scale 0.
 type block struct {
-	signs  []uint64  // first bits of the codes
-	sizes  []uint64  // second bits
-	spans  []float32 // spans of the codes
+	codes  []byte    // whole groups
+	spans  []float32 // of the codes, for whole groups
 	scales []float32 // factors for unit length
 	halves []uint16  // half-precision components
 }
@@ -55,8 +54,6 @@ type block struct {
 func register(images *replica.Set, of stored) {
 	images.Register(part, replica.Vectors, func(rows *replica.Rows) replica.Part { return &matrix{rows: rows, of: of} })
 }
-
-func (of stored) words() int { return codeWords(of.dimensions) }
 
 // readAll and readSome select vectors by namespace and model, and readSome by memories, too.
 var (
@@ -127,9 +124,9 @@ func (m *matrix) room(row uint32) (b *block, at int) {
 	}
 	if b = &m.blocks[i]; at >= len(b.scales) {
 		rows := min(m.rows.Len()-i*blockRows, blockRows)
-		b.spans, b.scales = lengthened(b.spans, rows), lengthened(b.scales, rows)
-		b.signs, b.sizes = lengthened(b.signs, rows*m.of.words()), lengthened(b.sizes, rows*m.of.words())
-		b.halves = lengthened(b.halves, rows*m.of.dimensions)
+		groups := (rows + groupRows - 1) / groupRows
+		b.codes, b.spans = lengthened(b.codes, groups*groupBytes(m.of.dimensions)), lengthened(b.spans, groups*groupRows)
+		b.scales, b.halves = lengthened(b.scales, rows), lengthened(b.halves, rows*m.of.dimensions)
 	}
 	return b, at
 }
@@ -145,14 +142,19 @@ func lengthened[T any](s []T, length int) []T {
 // set adds or replaces the vector of a row.
 func (m *matrix) set(row uint32, halves []uint16, scale float32) {
 	to, at := m.room(row)
-	words := m.of.words()
 	if to.scales[at] == 0 {
 		m.count++
 	}
 	m.changes++
 	to.scales[at] = scale
 	copy(to.halves[at*m.of.dimensions:(at+1)*m.of.dimensions], halves)
-	to.spans[at] = code(to.signs[at*words:(at+1)*words], to.sizes[at*words:(at+1)*words], halves, m.of.queried)
+	to.spans[at] = code(to.group(at, m.of.dimensions), at%groupRows, halves, m.of.queried)
+}
+
+// group returns the codes of a row's group.
+func (b *block) group(at, dimensions int) []byte {
+	size := groupBytes(dimensions)
+	return b.codes[at/groupRows*size:][:size]
 }
 
 // Drop implements replica.Part.
@@ -160,11 +162,11 @@ func (m *matrix) Drop(row uint32) {
 	if !m.has(row) {
 		return
 	}
-	of, at, words := &m.blocks[row/blockRows], int(row%blockRows), m.of.words()
-	of.scales[at], of.spans[at] = 0, 0
-	clear(of.signs[at*words : (at+1)*words])
-	clear(of.sizes[at*words : (at+1)*words])
-	clear(of.halves[at*m.of.dimensions : (at+1)*m.of.dimensions])
+	of, at := &m.blocks[row/blockRows], int(row%blockRows)
+	of.scales[at] = 0
+	vector := of.halves[at*m.of.dimensions : (at+1)*m.of.dimensions]
+	clear(vector)
+	of.spans[at] = code(of.group(at, m.of.dimensions), at%groupRows, vector, m.of.queried)
 	m.count--
 	m.changes++
 }
@@ -178,7 +180,7 @@ func (m *matrix) has(row uint32) bool {
 // Bytes implements replica.Part.
 func (m *matrix) Bytes() (n int64) {
 	for _, b := range m.blocks {
-		n += int64(8*cap(b.signs) + 8*cap(b.sizes) + 4*cap(b.spans) + 4*cap(b.scales) + 2*cap(b.halves))
+		n += int64(cap(b.codes) + 4*cap(b.spans) + 4*cap(b.scales) + 2*cap(b.halves))
 	}
 	if w := m.whitening.Load(); w != nil {
 		n += int64(4 * len(w.directions))

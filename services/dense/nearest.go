@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/bits"
 	"runtime"
 	"slices"
 	"sync"
@@ -22,14 +23,12 @@ const (
 	// Up to exactRows vectors are all scored. Of more, likelyPerHit per hit are scored, at least minLikely, for likelyOf
 	// vectors; the number grows with the square root of the vectors.
 	exactRows, likelyPerHit, minLikely, likelyOf = 2048, 6, 300, 20_000
-	// listShare is how many rows in sequence cost as much to estimate as one row of a list.
-	listShare = 4
 	// scoreRows vectors are scored between two checks of the deadline.
 	scoreRows = 256
 	// partRows are compared in a thread of their own.
 	partRows = 4 * blockRows
-	// gatherRows codes are copied side by side and then compared at once.
-	gatherRows = 512
+	// estimated groups are compared at once.
+	estimated = 32
 )
 
 // candidate is a row and its score, which is an estimate at first.
@@ -40,13 +39,11 @@ type candidate struct {
 
 // scratch holds a search's buffers.
 type scratch struct {
-	bySigns, bySizes [blockRows]float32 // products
-	candidates       []candidate
-	bound            float32  // estimates below are not among the best
-	full             int      // with so many candidates the worse ones leave
-	gathered         []uint32 // rows whose codes are in signs and sizes
-	signs, sizes     []uint64
-	spans            []float32
+	estimates  [estimated * groupRows]float32
+	above      [estimated]uint32
+	candidates []candidate
+	bound      float32 // estimates below are not among the best
+	full       int     // with so many candidates the worse ones leave
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -68,15 +65,12 @@ func (c comparison) nearest(ctx context.Context, q leg.Query) (hits []leg.Hit, r
 	if c.selection.Narrow() {
 		rows = c.selection.List()
 		total = len(rows)
-		if total*listShare > c.rows.Len() {
-			rows = nil
-		}
 	}
 	n := likelyFor(q.Depth, total)
 	if total <= max(exactRows, n) {
 		c.all(rows)
 		n = len(c.candidates)
-	} else if reason, err = c.likely(ctx, rows, n); err != nil {
+	} else if reason, err = c.likely(ctx, n); err != nil {
 		return nil, "", err
 	}
 	depth := q.Depth
@@ -192,18 +186,15 @@ func (c comparison) all(rows []uint32) {
 
 // likely makes candidates of selected rows with their estimates: the n best, and those that tie with the last. A reason says what
 // cut it short.
-func (c comparison) likely(ctx context.Context, rows []uint32, n int) (reason string, err error) {
+func (c comparison) likely(ctx context.Context, n int) (reason string, err error) {
 	e := newEstimator(c.query)
-	total := len(rows)
-	if rows == nil {
-		total = min(len(c.blocks)*blockRows, c.rows.Len())
-	}
+	total := min(len(c.blocks)*blockRows, c.rows.Len())
 	parts := max(1, min(runtime.GOMAXPROCS(0), total/partRows))
 	share := (total/parts/blockRows + 1) * blockRows
 	reasons, others := make([]string, parts), make([]comparison, parts)
 	scanning, scan := errgroup.WithContext(ctx)
 	part := func(i int) (err error) {
-		reasons[i], err = others[i].scan(scan, e, rows, i*share, min((i+1)*share, total), n)
+		reasons[i], err = others[i].scan(scan, e, i*share, min((i+1)*share, total), n)
 		return err
 	}
 	others[0] = c
@@ -225,7 +216,7 @@ func (c comparison) likely(ctx context.Context, rows []uint32, n int) (reason st
 }
 
 // scan makes candidates of a part of the rows, as likely does.
-func (c comparison) scan(ctx context.Context, e estimator, rows []uint32, from, to, n int) (reason string, err error) {
+func (c comparison) scan(ctx context.Context, e estimator, from, to, n int) (reason string, err error) {
 	c.candidates, c.bound, c.full = c.candidates[:0], float32(math.Inf(-1)), 2*n
 	for considered := from; considered < to; considered += blockRows {
 		if considered > from {
@@ -237,26 +228,49 @@ func (c comparison) scan(ctx context.Context, e estimator, rows []uint32, from, 
 				break
 			}
 		}
-		if rows == nil {
-			c.estimateBlock(e, considered/blockRows, n)
-		} else {
-			c.estimateRows(e, rows[considered:min(considered+blockRows, to)], n)
-		}
+		c.estimateBlock(e, considered/blockRows, n)
 	}
 	c.candidates = keepBest(c.candidates, n)
 	return reason, nil
 }
 
-// estimateBlock adds the selected rows of a block whose estimates may be among the n best.
+// estimateBlock adds the selected rows of a block whose estimates may be among the n best. It skips groups of which a filter
+// selects nothing.
 func (c comparison) estimateBlock(e estimator, i, n int) {
-	b := &c.blocks[i]
-	for at, estimate := range c.estimate(e, b.signs, b.sizes, b.spans) {
-		if estimate >= c.bound && b.scales[at] != 0 {
-			if row := uint32(i*blockRows + at); c.selection.Has(row) {
-				c.add(estimate, row, n)
+	b, size := &c.blocks[i], groupBytes(c.of.dimensions)
+	selected, first := c.selection.Bits(), i*blockRows/groupRows // group
+	for from, groups := 0, len(b.spans)/groupRows; from < groups; {
+		for selected != nil && from < groups && selectedIn(selected, first+from) == 0 {
+			from++
+		}
+		to := from
+		for to < min(from+estimated, groups) && (selected == nil || selectedIn(selected, first+to) != 0) {
+			to++
+		}
+		above := c.above[:to-from]
+		e.estimate(b.codes[from*size:to*size], b.spans[from*groupRows:to*groupRows], c.estimates[:], c.bound, above)
+		for g, rows := range above {
+			if selected != nil {
+				rows &= selectedIn(selected, first+from+g)
+			}
+			for ; rows != 0; rows &= rows - 1 {
+				at := g*groupRows + bits.TrailingZeros32(rows)
+				row := uint32((first+from)*groupRows + at)
+				if estimate := c.estimates[at]; estimate >= c.bound && c.has(row) && (selected != nil || c.selection.Has(row)) {
+					c.add(estimate, row, n)
+				}
 			}
 		}
+		from = to
 	}
+}
+
+// selectedIn returns the bits of a group's selected rows.
+func selectedIn(selected []uint64, group int) uint32 {
+	if group/2 >= len(selected) {
+		return 0
+	}
+	return uint32(selected[group/2] >> (group % 2 * groupRows))
 }
 
 // add adds a candidate, and lets those leave that are not among the n best.
@@ -265,41 +279,6 @@ func (c comparison) add(estimate float32, row uint32, n int) {
 		c.candidates = keepBest(c.candidates, n)
 		c.bound, c.full = worst(c.candidates), 2*len(c.candidates)
 	}
-}
-
-// estimateRows is estimateBlock of selected rows.
-func (c comparison) estimateRows(e estimator, rows []uint32, n int) {
-	for some := range slices.Chunk(rows, gatherRows) {
-		for _, row := range some {
-			if c.has(row) {
-				c.gather(row)
-			}
-		}
-		for i, estimate := range c.estimate(e, c.signs, c.sizes, c.spans) {
-			if estimate >= c.bound {
-				c.add(estimate, c.gathered[i], n)
-			}
-		}
-		c.gathered, c.signs, c.sizes, c.spans = c.gathered[:0], c.signs[:0], c.sizes[:0], c.spans[:0]
-	}
-}
-
-// gather copies a row's code to those to estimate.
-func (c comparison) gather(row uint32) {
-	b, at, words := &c.blocks[row/blockRows], int(row%blockRows), c.of.words()
-	c.gathered, c.spans = append(c.gathered, row), append(c.spans, b.spans[at])
-	c.signs, c.sizes = append(c.signs, b.signs[at*words:(at+1)*words]...), append(c.sizes, b.sizes[at*words:(at+1)*words]...)
-}
-
-// estimate returns estimates of at most blockRows codes, valid until the next call.
-func (c comparison) estimate(e estimator, signs, sizes []uint64, spans []float32) []float32 {
-	estimates, bySizes := c.bySigns[:len(spans)], c.bySizes[:len(spans)]
-	e.estimate(signs, spans, estimates)
-	e.estimate(sizes, spans, bySizes)
-	for i, product := range bySizes {
-		estimates[i] += product / 2
-	}
-	return estimates
 }
 
 // scoreLikeliest replaces estimates by exact scores and moves the scored candidates to the front: the n likeliest, and as many
