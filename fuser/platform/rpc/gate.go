@@ -39,6 +39,8 @@ type registrar struct {
 	memory *MessageMemory
 	log    *slog.Logger
 	unary  map[string]handler // by full method name, for calls of this process
+
+	trusting bool // see Server.Trust
 }
 
 // handler runs a unary method on a message.
@@ -52,7 +54,7 @@ func (r *registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 		name := "/" + desc.ServiceName + "/" + method.MethodName
 		r.unary[name] = func(ctx context.Context, request proto.Message) (resp any, err error) {
 			err = r.pass(ctx, name, true, func(in *intake) error {
-				in.given = request
+				in.given, in.trusted = request, r.trusting
 				resp, err = method.Handler(service, ctx, in.next, answered(in.call, nil))
 				return err
 			})

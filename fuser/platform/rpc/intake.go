@@ -34,6 +34,7 @@ type intake struct {
 	memory  *MessageMemory
 	call    Call
 	given   proto.Message // of a call of this process
+	trusted bool          // given is valid
 	release []func()      // frees the last message's memory
 }
 
@@ -42,8 +43,10 @@ func (in *intake) next(message any) error {
 	in.close()
 	if in.given != nil {
 		move(message.(proto.Message), in.given)
-		if err := validate(message.(proto.Message)); err != nil {
-			return err
+		if !in.trusted {
+			if err := validate(message.(proto.Message)); err != nil {
+				return err
+			}
 		}
 		return in.call.Allow(message)
 	}

@@ -142,3 +142,28 @@ func TestStopEndsLocalCalls(t *testing.T) {
 		}
 	})
 }
+
+// TestTrustedCalls: a server that trusts its process gets requests as they are from there, and validates those of sockets.
+func TestTrustedCalls(t *testing.T) {
+	var got *triskelev1.RecallRequest
+	s := service{recall: func(_ context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+		got = req
+		return &triskelev1.RecallResponse{TraceId: "t"}, nil
+	}}
+	eachWay(t, s, func(t *testing.T, server *rpc.Server, conn grpc.ClientConnInterface) {
+		server.Trust()
+		_, local := conn.(*rpc.Local)
+		want := codes.InvalidArgument
+		if local {
+			want = codes.OK
+		}
+		req := &triskelev1.RecallRequest{Namespaces: []string{"n"}} // without a query
+		resp, err := triskelev1.NewRecallServiceClient(conn).Recall(t.Context(), req)
+		if status.Code(err) != want {
+			t.Fatalf("got %v, %v, want %v", resp, err, want)
+		}
+		if local && (resp.GetTraceId() != "t" || &got.Namespaces[0] != &req.Namespaces[0]) {
+			t.Errorf("got the answer %v to a copy of the request, want %q to the request itself", resp, "t")
+		}
+	})
+}

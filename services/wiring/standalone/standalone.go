@@ -188,6 +188,7 @@ func (s *System) startLegs(searchers map[string]leg.Searcher) ([]triskelev1.LegS
 	for i, l := range s.config.Gateway.Legs {
 		tel := s.process.Service(l.Name)
 		server := rpc.NewServer(tel, s.log)
+		server.Trust() // the gateway has validated what it asks
 		var service triskelev1.LegServiceServer = leg.NewServer(searchers[l.Name], tel, s.log)
 		if s.config.Delay != nil {
 			service = delayed{service, l.Name, s.config.Delay}
@@ -206,6 +207,7 @@ func (s *System) startLegs(searchers map[string]leg.Searcher) ([]triskelev1.LegS
 // startMemory starts the memory service and the removal of expired memories.
 func (s *System) startMemory() (triskelev1.MemoryServiceClient, error) {
 	server, store := rpc.NewServer(s.process.Service("memory"), s.log), s.Backend.Memory()
+	server.Trust()
 	triskelev1.RegisterMemoryServiceServer(server, memory.NewServer(store))
 	s.background("sweep", func(ctx context.Context) { s.config.Sweep.Run(ctx, store, s.log) })
 	conn, err := s.serve(server, "memory", s.process.Service("fuser"))
