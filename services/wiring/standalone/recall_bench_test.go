@@ -1,10 +1,13 @@
 package standalone_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -82,6 +86,76 @@ func BenchmarkRecall(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkImport imports 20,000 memories into each store until every leg finds them. It reports the time on the clock, and the
+// processor time of the process and of PostgreSQL's server.
+func BenchmarkImport(b *testing.B) {
+	memories, _ := notes(20_000)
+	for _, engine := range []struct {
+		name   string
+		config func() standalone.Config
+	}{
+		{"sqlite", func() standalone.Config { return standalone.Config{SQLite: filepath.Join(b.TempDir(), "bench.db")} }},
+		{"postgres", func() standalone.Config { return standalone.Config{Postgres: pgtest.New(b)} }},
+	} {
+		b.Run(engine.name, func(b *testing.B) {
+			embedder, err := static.Builtin()
+			if err != nil {
+				b.Fatal(err)
+			}
+			server := postmaster(b)
+			var own, servers, took time.Duration
+			for range b.N {
+				b.StopTimer()
+				recalls, memory := start(b, engine.config(), embedder)
+				begun, computed, served := time.Now(), cpuTime(), childrenTime(server)
+				b.StartTimer()
+				importAll(b, recalls, memory, memories)
+				own, servers, took = own+cpuTime()-computed, servers+childrenTime(server)-served, took+time.Since(begun)
+			}
+			n := float64(b.N * len(memories))
+			b.ReportMetric(float64(own.Microseconds())/n, "cpu-µs/memory")
+			b.ReportMetric(float64(servers.Microseconds())/n, "server-µs/memory")
+			b.ReportMetric(n/took.Seconds(), "memories/s")
+		})
+	}
+}
+
+// postmaster is the process of PostgreSQL's server, 0 if it is none of this machine.
+func postmaster(b *testing.B) (pid int) {
+	conn, err := pgx.Connect(b.Context(), os.Getenv("TRISKELE_TEST_POSTGRES"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(b.Context())) }()
+	if err := conn.QueryRow(b.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+		b.Fatal(err)
+	}
+	return int(stat(pid, 4))
+}
+
+// childrenTime is the processor time of a process's children, those that have ended included.
+func childrenTime(parent int) time.Duration {
+	ticks := stat(parent, 16) + stat(parent, 17)
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", parent))
+	for _, child := range strings.Fields(string(text)) {
+		if pid, err := strconv.Atoi(child); err == nil {
+			ticks += stat(pid, 14) + stat(pid, 15)
+		}
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// stat reads a field of /proc/PID/stat, by the number that proc(5) gives it; 0 if there is none.
+func stat(pid, field int) int64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(text), ") ")
+	if fields := strings.Fields(rest); len(fields) > field-3 {
+		n, _ := strconv.ParseInt(fields[field-3], 10, 64)
+		return n
+	}
+	return 0
 }
 
 // importAll stores memories and waits until every leg finds them.
