@@ -23,6 +23,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
@@ -129,6 +131,26 @@ func documents(records []record.Record) (namespaces []string, byNamespace map[st
 		byNamespace[r.Namespace] = append(byNamespace[r.Namespace], document{r, Extract(r), phrases(words(r.Title+"\n"+r.Content, maxDocumentWords), maxResolvedWords)})
 	}
 	return namespaces, byNamespace
+}
+
+// linkedTogether is how many documents in a row are linked to each other's concepts, besides those that were known before. Ranks
+// depend a little on it, and were measured with this number.
+const linkedTogether = 64
+
+// mentionsIn returns the mentions of each document. known are the concepts before the documents; those of the documents are added.
+func mentionsIn(docs []document, known map[int64]int64, ends map[uuid.UUID][]int64) [][]mention {
+	out := make([][]mention, 0, len(docs))
+	for together := range slices.Chunk(docs, linkedTogether) {
+		for _, d := range together {
+			for _, c := range d.concepts {
+				known[conceptID(c.Key)] += 0
+			}
+		}
+		for _, d := range together {
+			out = append(out, d.mentions(known, ends[d.record.ID]))
+		}
+	}
+	return out
 }
 
 // mentions returns the document's concepts and the known ones in its text, most salient first, and the ends of the

@@ -120,10 +120,11 @@ func putPostgres(ctx context.Context, tx pgx.Tx, changes postgres.Changes, names
 		linked      []int64
 		relations   []string
 	}
-	for _, d := range docs {
+	mentions := mentionsIn(docs, known, ends)
+	for i, d := range docs {
 		id := d.record.ID
 		put.memories, put.keys = append(put.memories, id), append(put.keys, endKey(id))
-		for _, m := range d.mentions(known, ends[id]) {
+		for _, m := range mentions[i] {
 			put.concepts, put.saliences, put.mentioned = append(put.concepts, m.concept), append(put.saliences, float32(m.salience)), append(put.mentioned, id)
 			counts.put(id, m.concept)
 		}
@@ -225,8 +226,8 @@ const touchPostgres = `
 	ON CONFLICT (namespace, memory_id) DO UPDATE SET key = excluded.key`
 
 // preparePostgres locks the namespace's graph, removes the facts that documents no longer state, and adds their concepts. It
-// returns the mentions of each concept that the texts may name, the ends of the memories' remaining facts, and the mentions to
-// count from.
+// returns the mentions of each concept that the texts may name, as before, the ends of the memories' remaining facts, and the
+// mentions to count from.
 func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []document) (known map[int64]int64, ends map[uuid.UUID][]int64, counts *mentionCounts, err error) {
 	concepts := map[int64]Concept{}
 	var phrases []phrase
@@ -254,14 +255,14 @@ func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []do
 		WHERE f.namespace = $1 AND f.memory_id = m.id AND (f.origin = 'text' OR f.origin = 'model'
 			AND NOT EXISTS (SELECT FROM graph.extractions x WHERE x.namespace = $1 AND x.memory_id = m.id AND x.digest = m.digest))`,
 		namespace, memories, digests)
+	if known, err = knownPostgres(ctx, tx, batch, namespace, phrases); err != nil {
+		return nil, nil, nil, err
+	}
+	batch = &pgx.Batch{}
 	batch.Queue(`
 		INSERT INTO graph.concepts (namespace, id, key, name, kind)
 		SELECT n.name, c.* FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS c WHERE n.name = $1
 		ON CONFLICT (namespace, id) DO NOTHING`, namespace, ids, keys, names, kinds)
-	batch.Queue(selectKnown, namespace, conceptIDs(phrases)).Query(func(rows pgx.Rows) (err error) {
-		known, err = collectKnown(rows)
-		return err
-	})
 	ends = map[uuid.UUID][]int64{}
 	batch.Queue("SELECT memory_id, source_id, target_id FROM graph.facts WHERE namespace = $1 AND memory_id = ANY($2)", namespace, memories).
 		Query(func(rows pgx.Rows) error {
@@ -275,6 +276,23 @@ func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []do
 		})
 	counts = mentionsOf(batch, namespace, memories)
 	return known, ends, counts, tx.SendBatch(ctx, batch).Close()
+}
+
+// knownPostgres returns the mentions of the known concepts among phrases, by id, after the statements of a batch. If the namespace
+// has fewer concepts than there are phrases, it returns them all: that is faster than to look up each.
+func knownPostgres(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, namespace string, phrases []phrase) (known map[int64]int64, err error) {
+	batch.Queue("SELECT id, mentions FROM graph.concepts WHERE namespace = $1 LIMIT $2", namespace, len(phrases)).Query(func(rows pgx.Rows) (err error) {
+		known, err = collectKnown(rows)
+		return err
+	})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil || len(known) < len(phrases) {
+		return known, err
+	}
+	rows, err := tx.Query(ctx, selectKnown, namespace, conceptIDs(phrases))
+	if err != nil {
+		return nil, err
+	}
+	return collectKnown(rows)
 }
 
 // optional is nil for the zero time.

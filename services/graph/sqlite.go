@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -76,14 +75,14 @@ func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []documen
 				WHERE x.namespace = graph_facts.namespace AND x.memory_id = graph_facts.memory_id AND x.memory_id = unhex(j.value ->> 0, '-')))`, namespace, read); err != nil {
 		return err
 	}
+	known, err := knownSQLite(ctx, tx, namespace, phrases)
+	if err != nil {
+		return err
+	}
 	if err := execSQLite(ctx, tx, `
 		INSERT INTO graph_concepts (namespace, id, key, name, kind)
 		SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?2) WHERE true
 		ON CONFLICT (namespace, id) DO NOTHING`, namespace, concepts); err != nil {
-		return err
-	}
-	known, err := knownSQLite(ctx, tx, namespace, conceptIDs(phrases))
-	if err != nil {
 		return err
 	}
 	ends, err := endsSQLite(ctx, tx, namespace, read)
@@ -92,12 +91,13 @@ func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []documen
 	}
 	memories := make([][3]any, len(docs)) // id, mentions, links
 	var aliases [][4]any                  // memory, alias, concept, since
+	mentions := mentionsIn(docs, known, ends)
 	for i, d := range docs {
 		links, err := json.Marshal(authorLinks(d.record))
 		if err != nil {
 			return err
 		}
-		memories[i] = [3]any{d.record.ID, storedMentions(d.mentions(known, ends[d.record.ID])), string(links)}
+		memories[i] = [3]any{d.record.ID, storedMentions(mentions[i]), string(links)}
 		for _, a := range d.aliases() {
 			aliases = append(aliases, [4]any{d.record.ID, a.alias, a.of, since(d.record).UnixMicro()})
 		}
@@ -213,9 +213,9 @@ func eachMention(stored []byte, fn func(mention)) {
 	}
 }
 
-// knownSQLite returns the mentions of each known concept, by id. If the namespace has fewer concepts than there are ids, it reads
-// them all: that is faster than to look up each.
-func knownSQLite(ctx context.Context, tx *sql.Tx, namespace string, ids []int64) (map[int64]int64, error) {
+// knownSQLite returns the mentions of the known concepts among phrases, by id. If the namespace has fewer concepts than there are
+// phrases, it returns them all: that is faster than to look up each.
+func knownSQLite(ctx context.Context, tx *sql.Tx, namespace string, phrases []phrase) (map[int64]int64, error) {
 	known := map[int64]int64{}
 	read := func(query string, args ...any) (n int, err error) {
 		rows, err := tx.QueryContext(ctx, query, args...)
@@ -228,17 +228,16 @@ func knownSQLite(ctx context.Context, tx *sql.Tx, namespace string, ids []int64)
 			if err := rows.Scan(&id, &mentions); err != nil {
 				return n, err
 			}
-			if _, sought := slices.BinarySearch(ids, id); sought {
-				known[id] = mentions
-			}
+			known[id] = mentions
 		}
 		return n, rows.Err()
 	}
-	if n, err := read(`SELECT id, mentions FROM graph_concepts WHERE namespace = ? LIMIT ?`, namespace, len(ids)); err != nil || n < len(ids) {
+	if n, err := read(`SELECT id, mentions FROM graph_concepts WHERE namespace = ? LIMIT ?`, namespace, len(phrases)); err != nil || n < len(phrases) {
 		return known, err
 	}
+	clear(known)
 	var args sqlite.Args
-	_, err := read(`SELECT c.id, c.mentions FROM json_each(`+args.AddJSON(ids)+`) j
+	_, err := read(`SELECT c.id, c.mentions FROM json_each(`+args.AddJSON(conceptIDs(phrases))+`) j
 		CROSS JOIN graph_concepts c ON c.namespace = `+args.Add(namespace)+` AND c.id = j.value`, args...)
 	return known, err
 }

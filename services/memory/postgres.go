@@ -2,10 +2,12 @@ package memory
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -116,19 +118,18 @@ func unreachable(err error) error {
 }
 
 func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
-	if err := createNamespaces(ctx, tx.Tx, records); err != nil {
+	sequences, err := prepare(ctx, tx.Tx, records)
+	if err != nil {
 		return nil, err
 	}
 	plan, err := tx.plan(ctx, records)
 	if err != nil || len(plan.fresh) == 0 {
 		return plan.outcome(), err
 	}
-	batch := &pgx.Batch{}
-	for i, r := range plan.fresh {
-		batch.Queue(insertPostgres, columns(r)...).QueryRow(func(row pgx.Row) error { return row.Scan(&plan.fresh[i].Sequence) })
-		tx.Add(r.Namespace, string(replica.Records), r.ID)
+	for i := range plan.fresh {
+		plan.fresh[i].Sequence = sequences[i]
 	}
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+	if err := tx.store(ctx, plan.fresh); err != nil {
 		return nil, err
 	}
 	if err := tx.index(ctx, plan.fresh); err != nil {
@@ -137,10 +138,94 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 	return plan.outcome(), link(ctx, tx, plan.fresh)
 }
 
-const insertPostgres = `
-	INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive,
-		source, created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links, thread, position)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22) RETURNING sequence`
+// store inserts records with their sequences, by a statement for each namespace. It joins the namespace's row, so a distributed engine
+// inserts where that is.
+func (tx postgresTx) store(ctx context.Context, records []record.Record) error {
+	batch := &pgx.Batch{}
+	for _, namespace := range namespacesOf(records) {
+		var c struct {
+			ids                                                                             []uuid.UUID
+			contents, titles, keywords, tags, categories, metadata, sources, links, threads []string
+			importance                                                                      []float64
+			sensitive                                                                       []bool
+			created, updated                                                                []time.Time
+			occurred, expires                                                               []*time.Time
+			supersedes, supersededBy                                                        []*uuid.UUID
+			revisions, sequences                                                            []int64
+			keys                                                                            []*string
+			positions                                                                       []*int64
+		}
+		for _, r := range records {
+			if r.Namespace != namespace {
+				continue
+			}
+			metadata, links, err := documents(r)
+			if err != nil {
+				return err
+			}
+			c.ids, c.contents, c.titles, c.categories = append(c.ids, r.ID), append(c.contents, r.Content), append(c.titles, r.Title), append(c.categories, r.Category)
+			c.keywords, c.tags = append(c.keywords, arrayText(r.Keywords)), append(c.tags, arrayText(r.Tags))
+			c.metadata, c.links = append(c.metadata, metadata), append(c.links, links)
+			c.importance, c.sensitive, c.sources = append(c.importance, r.Importance), append(c.sensitive, r.Sensitive), append(c.sources, r.Source)
+			c.created, c.updated = append(c.created, r.CreatedAt), append(c.updated, r.UpdatedAt)
+			c.occurred, c.expires = append(c.occurred, orNull(r.OccurredAt)), append(c.expires, orNull(r.ExpiresAt))
+			c.supersedes, c.supersededBy = append(c.supersedes, orNull(r.Supersedes)), append(c.supersededBy, orNull(r.SupersededBy))
+			c.revisions, c.sequences, c.keys = append(c.revisions, r.Revision), append(c.sequences, r.Sequence), append(c.keys, orNull(r.IdempotencyKey))
+			c.threads, c.positions = append(c.threads, r.Thread), append(c.positions, r.Position)
+			tx.Add(namespace, string(replica.Records), r.ID)
+		}
+		batch.Queue(`
+			INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive,
+				source, created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links, thread, position, sequence)
+			SELECT n.name, r.id, r.content, r.title, r.keywords::text[], r.tags::text[], r.category, r.metadata::jsonb, r.importance, r.sensitive,
+				r.source, r.created, r.updated, r.occurred, r.expires, r.supersedes, r.superseded_by, r.revision, r.key, r.links::jsonb, r.thread, r.position, r.sequence
+			FROM memory.namespaces n CROSS JOIN unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::float8[], $10::boolean[],
+				$11::text[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[], $16::uuid[], $17::uuid[], $18::bigint[], $19::text[],
+				$20::text[], $21::text[], $22::bigint[], $23::bigint[])
+				AS r (id, content, title, keywords, tags, category, metadata, importance, sensitive, source, created, updated, occurred, expires, supersedes,
+					superseded_by, revision, key, links, thread, position, sequence)
+			WHERE n.name = $1`,
+			namespace, c.ids, c.contents, c.titles, c.keywords, c.tags, c.categories, c.metadata, c.importance, c.sensitive, c.sources, c.created, c.updated,
+			c.occurred, c.expires, c.supersedes, c.supersededBy, c.revisions, c.keys, c.links, c.threads, c.positions, c.sequences)
+	}
+	return tx.SendBatch(ctx, batch).Close()
+}
+
+// arrayText is a list in the text form of PostgreSQL's arrays, for a column of lists: its own arrays have lists of one length only.
+func arrayText(list []string) string {
+	if len(list) == 0 {
+		return "{}"
+	}
+	var b strings.Builder
+	for i, s := range list {
+		b.WriteByte("{,"[min(i, 1)])
+		b.WriteByte('"')
+		_, _ = arrayQuoting.WriteString(&b, s)
+		b.WriteByte('"')
+	}
+	return b.String() + "}"
+}
+
+var arrayQuoting = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
+
+// documents returns a record's metadata and links as JSON.
+func documents(r record.Record) (metadata, links string, err error) {
+	if metadata, links = "{}", "[]"; len(r.Metadata) > 0 {
+		var text []byte
+		if text, err = json.Marshal(r.Metadata); err != nil {
+			return "", "", fmt.Errorf("memory %s cannot be encoded: %w", r.ID, err)
+		}
+		metadata = string(text)
+	}
+	if len(r.Links) > 0 {
+		var text []byte
+		if text, err = json.Marshal(r.Links); err != nil {
+			return "", "", fmt.Errorf("memory %s cannot be encoded: %w", r.ID, err)
+		}
+		links = string(text)
+	}
+	return metadata, links, nil
+}
 
 func (tx postgresTx) plan(ctx context.Context, records []record.Record) (insertPlan, error) {
 	return planInsert(records, func(namespace string, ids []uuid.UUID, keys []string) ([]record.Record, error) {
@@ -165,13 +250,18 @@ func (s *Postgres) Plan(ctx context.Context, records []record.Record) ([]Inserte
 	return plan.outcome(), err
 }
 
-func createNamespaces(ctx context.Context, tx pgx.Tx, records []record.Record) error {
+// prepare creates the records' namespaces and takes a sequence number for each record.
+func prepare(ctx context.Context, tx pgx.Tx, records []record.Record) (sequences []int64, err error) {
 	names := namespacesOf(records)
 	batch := &pgx.Batch{}
+	batch.Queue(`SELECT nextval('memory.write_sequence') FROM generate_series(1, $1)`, len(records)).Query(func(rows pgx.Rows) (err error) {
+		sequences, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		return err
+	})
 	for _, name := range names {
 		batch.Queue(`INSERT INTO memory.namespaces (name) VALUES ($1) ON CONFLICT DO NOTHING`, name)
 	}
-	return postgres.In(tx, scope(names)).Send(ctx, batch)
+	return sequences, postgres.In(tx, scope(names)).Send(ctx, batch)
 }
 
 // scope returns the namespace that postgres.In gets for these namespaces.
@@ -250,7 +340,7 @@ func (tx postgresTx) replace(ctx context.Context, r *record.Record) error {
 		if _, err := tx.erase(ctx, r.Namespace, []uuid.UUID{r.ID}); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, insertPostgres, columns(*r)...).Scan(&r.Sequence); err != nil {
+		if err := tx.store(ctx, []record.Record{*r}); err != nil {
 			return err
 		}
 		tx.Add(r.Namespace, string(replica.Vectors), r.ID)

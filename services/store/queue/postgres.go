@@ -40,20 +40,32 @@ func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record) er
 	}); err != nil {
 		return err
 	}
-	ids := map[string][]uuid.UUID{} // by namespace
+	type columns struct {
+		ids                  []uuid.UUID
+		sensitive            []bool
+		revisions, sequences []int64
+	}
+	in := map[string]*columns{} // by namespace
 	for _, r := range records {
-		ids[r.Namespace] = append(ids[r.Namespace], r.ID)
+		c := in[r.Namespace]
+		if c == nil {
+			c = &columns{}
+			in[r.Namespace] = c
+		}
+		c.ids, c.sensitive, c.revisions, c.sequences = append(c.ids, r.ID), append(c.sensitive, r.Sensitive), append(c.revisions, r.Revision), append(c.sequences, r.Sequence)
 	}
 	batch := &pgx.Batch{}
-	for _, namespace := range slices.Sorted(maps.Keys(ids)) { // a statement that joined the indexes would go to all nodes
+	for _, namespace := range slices.Sorted(maps.Keys(in)) { // a statement that joined the indexes would go to all nodes
+		c := in[namespace]
 		batch.Queue(`
 			INSERT INTO memory.index_queue AS q (namespace, memory_id, index_name, sensitive, revision, sequence, since)
-			SELECT m.namespace, m.id, i.name, m.sensitive, m.revision, m.sequence, m.sequence
-			FROM memory.memories m CROSS JOIN unnest($3::text[], $4::boolean[]) AS i (name, sensitive)
-			WHERE m.namespace = $1 AND m.id = ANY ($2) AND i.sensitive = m.sensitive ORDER BY m.id, i.name
+			SELECT n.name, m.id, i.name, m.sensitive, m.revision, m.sequence, m.sequence
+			FROM memory.namespaces n CROSS JOIN unnest($4::uuid[], $5::boolean[], $6::bigint[], $7::bigint[]) AS m (id, sensitive, revision, sequence)
+				JOIN unnest($2::text[], $3::boolean[]) AS i (name, sensitive) ON i.sensitive = m.sensitive
+			WHERE n.name = $1 ORDER BY m.id, i.name
 			ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
 			SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = false, last_error = ''`,
-			namespace, ids[namespace], names, sensitive)
+			namespace, names, sensitive, c.ids, c.sensitive, c.revisions, c.sequences)
 	}
 	return tx.SendBatch(ctx, batch).Close()
 }

@@ -4,19 +4,44 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
+	"slices"
+	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
-// SQLite is the queue in a SQLite file.
-type SQLite struct{ db *sqlite.DB }
+// SQLite is the queue in a SQLite file. Leases are kept in memory: one process serves a file, and they end with it. If two
+// processes did, both would do the same work.
+type SQLite struct {
+	db *sqlite.DB
+
+	mu     sync.Mutex
+	leases map[leased]holder
+}
+
+// leased identifies a task that is leased.
+type leased struct {
+	index, namespace string
+	id               uuid.UUID
+}
+
+// holder is a lease. It ends with its time, or when its task stands for a later write.
+type holder struct {
+	until    time.Time
+	sequence int64
+}
+
+func (t Task) of(index string) leased { return leased{index, t.Record.Namespace, t.Record.ID} }
 
 var _ Store = (*SQLite)(nil)
 
 // NewSQLite returns the queue of a database.
-func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db} }
+func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db: db, leases: map[leased]holder{}} }
 
 // EnqueueSQLite is EnqueuePostgres for SQLite.
 func EnqueueSQLite(ctx context.Context, tx *sql.Tx, records []record.Record) error {
@@ -38,33 +63,21 @@ func DropSQLite(ctx context.Context, tx *sql.Tx, index string, r record.Record) 
 	return err
 }
 
-// Claim implements Store.
-func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Duration) ([]Task, error) {
+// Claim implements Store. It writes nothing, so it does not wait for the only connection that writes.
+func (q *SQLite) Claim(ctx context.Context, index string, n int, length time.Duration) ([]Task, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	now := time.Now()
-	// Read first: an idle worker must not take the only write connection ten times a second.
-	var due bool
-	if err := q.db.Read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM index_queue WHERE index_name = ? AND NOT dead AND not_before <= ?)`,
-		index, now.UnixMicro()).Scan(&due); err != nil || !due {
-		return nil, err
-	}
-	var tasks []Task
-	err := q.db.Update(ctx, func(tx *sql.Tx) (err error) {
-		if tasks, err = sqlite.Query(ctx, tx, func(scan func(...any) error) (t Task, err error) {
-			var enqueued sql.NullInt64
-			t.Record, err = sqlite.ScanRecord(scan, &t.Attempts, &enqueued, &t.Sequence)
-			t.EnqueuedAt = sqlite.Time(enqueued)
-			return t, err
-		}, `
-			SELECT `+sqlite.RecordColumns+`, q.attempts, q.enqueued_at, q.sequence
-			FROM index_queue q JOIN memories m ON m.namespace = q.namespace AND m.id = q.memory_id
-			WHERE q.index_name = ? AND NOT q.dead AND q.not_before <= ? ORDER BY q.not_before, q.namespace, q.memory_id LIMIT ?`, index, now.UnixMicro(), n); err != nil {
-			return err
-		}
-		return sqlite.ExecEach(ctx, tx, `UPDATE index_queue SET not_before = ? WHERE namespace = ? AND index_name = ? AND memory_id = ?`,
-			tasks, func(t Task) []any {
-				return []any{now.Add(lease).UnixMicro(), t.Record.Namespace, index, t.Record.ID[:]}
-			})
-	})
+	maps.DeleteFunc(q.leases, func(_ leased, l holder) bool { return !l.until.After(now) })
+	tasks, err := sqlite.Query(ctx, q.db.Read, func(scan func(...any) error) (t Task, err error) {
+		var enqueued sql.NullInt64
+		t.Record, err = sqlite.ScanRecord(scan, &t.Attempts, &enqueued, &t.Sequence)
+		t.EnqueuedAt = sqlite.Time(enqueued)
+		return t, err
+	}, `
+		SELECT `+sqlite.RecordColumns+`, q.attempts, q.enqueued_at, q.sequence
+		FROM index_queue q JOIN memories m ON m.namespace = q.namespace AND m.id = q.memory_id
+		WHERE q.index_name = ? AND NOT q.dead AND q.not_before <= ? ORDER BY q.not_before, q.namespace, q.memory_id LIMIT ?`, index, now.UnixMicro(), n+len(q.leases))
 	var bad *record.UndecodableError
 	if errors.As(err, &bad) {
 		_, setAside := q.db.Write.ExecContext(ctx, `
@@ -72,24 +85,34 @@ func (q *SQLite) Claim(ctx context.Context, index string, n int, lease time.Dura
 			bad.Public(), bad.Namespace, index, bad.ID[:])
 		return nil, errors.Join(err, setAside)
 	}
-	return tasks, err
+	if err != nil {
+		return nil, err
+	}
+	tasks = slices.DeleteFunc(tasks, func(t Task) bool {
+		return q.leases[t.of(index)].sequence >= t.Sequence && !q.leases[t.of(index)].until.IsZero()
+	})
+	tasks = tasks[:min(n, len(tasks))]
+	for _, t := range tasks {
+		q.leases[t.of(index)] = holder{now.Add(length), t.Sequence}
+	}
+	return tasks, nil
 }
 
 // Extend implements Store.
-func (q *SQLite) Extend(ctx context.Context, index string, tasks []Task, lease time.Duration) error {
-	until := time.Now().Add(lease).UnixMicro()
-	return q.db.Update(ctx, func(tx *sql.Tx) error {
-		return sqlite.ExecEach(ctx, tx, `
-			UPDATE index_queue SET not_before = ?
-			WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ? AND NOT dead`,
-			tasks, func(t Task) []any {
-				return []any{until, t.Record.Namespace, index, t.Record.ID[:], t.Record.Revision, t.Sequence}
-			})
-	})
+func (q *SQLite) Extend(_ context.Context, index string, tasks []Task, length time.Duration) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range tasks {
+		if q.leases[t.of(index)].sequence <= t.Sequence {
+			q.leases[t.of(index)] = holder{time.Now().Add(length), t.Sequence}
+		}
+	}
+	return nil
 }
 
 // Done implements Store.
 func (q *SQLite) Done(ctx context.Context, index string, tasks []Task) error {
+	defer q.release(index, tasks)
 	return q.db.Update(ctx, func(tx *sql.Tx) error {
 		return sqlite.ExecEach(ctx, tx, `DELETE FROM index_queue WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ?`,
 			tasks, func(t Task) []any {
@@ -100,11 +123,22 @@ func (q *SQLite) Done(ctx context.Context, index string, tasks []Task) error {
 
 // Fail implements Store.
 func (q *SQLite) Fail(ctx context.Context, index string, task Task, retryAt time.Time, dead bool, reason string) error {
+	defer q.release(index, []Task{task})
 	_, err := q.db.Write.ExecContext(ctx, `
 		UPDATE index_queue SET attempts = attempts + 1, not_before = ?, dead = ?, last_error = ?
 		WHERE namespace = ? AND index_name = ? AND memory_id = ? AND revision <= ? AND sequence <= ?`,
 		retryAt.UnixMicro(), dead, reason, task.Record.Namespace, index, task.Record.ID[:], task.Record.Revision, task.Sequence)
 	return err
+}
+
+func (q *SQLite) release(index string, tasks []Task) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, t := range tasks {
+		if q.leases[t.of(index)].sequence <= t.Sequence {
+			delete(q.leases, t.of(index))
+		}
+	}
 }
 
 // sqliteCounts are the columns that scanStatus reads.

@@ -90,14 +90,8 @@ func Open(ctx context.Context, url, path string, tel *telemetry.Service) (Backen
 	return OpenSQLite(path, tel)
 }
 
-// batch is how many tasks an index worker claims at a time. Vectors are written faster in larger batches. The graph's ranks depend a
-// little on which names are known when a text is read, so on its batches; they were measured with 64.
-func batch(index string) int {
-	if index == "dense" {
-		return 256
-	}
-	return 64
-}
+// batch is how many tasks an index worker claims at a time.
+const batch = 256
 
 // workers makes the index workers of a process, and wakes idle ones.
 type workers struct {
@@ -122,7 +116,7 @@ func (w *workers) Worker(name string, indexer queue.Indexer, log *slog.Logger) *
 	wake := make(chan struct{}, 1)
 	w.channels = append(w.channels, wake)
 	return &queue.Worker{
-		Index: name, Store: w.tasks, Indexer: telling{indexer, w.told}, Batch: batch(name), Log: log, Wake: wake,
+		Index: name, Store: w.tasks, Indexer: telling{indexer, w.told}, Batch: batch, Log: log, Wake: wake,
 		Meter: w.tel.MeterProvider.Meter(telemetry.ScopeName), Tracer: w.tel.Tracer,
 	}
 }
