@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/blevesearch/snowballstem"
 	"github.com/blevesearch/snowballstem/danish"
@@ -55,14 +56,29 @@ func Languages() []string {
 	return slices.Sorted(maps.Keys(languages))
 }
 
+// maxStems bounds the stems that a processor keeps for a language.
+const maxStems = 8192
+
 func snowball(stem func(*snowballstem.Env) bool) func(string) string {
+	stems := sync.Pool{New: func() any { return map[string]string{} }}
 	return func(word string) string {
-		env := snowballstem.NewEnv(word)
-		stem(env)
-		if stemmed := env.Current(); stemmed != "" {
+		known := stems.Get().(map[string]string)
+		defer stems.Put(known)
+		if stemmed, is := known[word]; is {
 			return stemmed
 		}
-		return word
+		word = strings.Clone(word) // a part of a text would keep all of it
+		env := snowballstem.NewEnv(word)
+		stem(env)
+		stemmed := env.Current()
+		if stemmed == "" {
+			stemmed = word
+		}
+		if len(known) == maxStems {
+			clear(known)
+		}
+		known[word] = stemmed
+		return stemmed
 	}
 }
 

@@ -80,6 +80,8 @@ func DropPostgres(ctx context.Context, tx pgx.Tx, index string, r record.Record)
 
 // Claim implements Store. It looks for due tasks without locks, and then locks them within each namespace: a distributed engine
 // locks rows of one node at a time. What another worker has locked meanwhile is left to it.
+//
+// The operator || keeps the planner from index_queue_since, which looks as good as the primary key to it, and has all tasks.
 func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Duration) (tasks []Task, err error) {
 	rows, err := postgres.In(q.pool, postgres.AllNamespaces).Query(ctx, `
 		SELECT namespace, memory_id FROM memory.index_queue WHERE index_name = $1 AND NOT dead AND not_before <= now()
@@ -101,10 +103,10 @@ func (q *Postgres) Claim(ctx context.Context, index string, n int, lease time.Du
 		batch.Queue(`
 			WITH due AS MATERIALIZED (
 				SELECT memory_id FROM memory.index_queue
-				WHERE namespace = $1 AND index_name = $2 AND memory_id = ANY ($3) AND NOT dead AND not_before <= now() ORDER BY memory_id FOR UPDATE SKIP LOCKED
+				WHERE namespace = $1 AND index_name || '' = $2 AND memory_id = ANY ($3) AND NOT dead AND not_before <= now() ORDER BY memory_id FOR UPDATE SKIP LOCKED
 			), claimed AS (
 				UPDATE memory.index_queue q SET not_before = now() + $4::interval
-				FROM due WHERE q.namespace = $1 AND q.index_name = $2 AND q.memory_id = due.memory_id
+				FROM due WHERE q.namespace = $1 AND q.index_name || '' = $2 AND q.memory_id = due.memory_id
 				RETURNING q.memory_id, q.attempts, q.enqueued_at, q.sequence
 			)
 			SELECT `+postgres.RecordColumns+`, c.attempts, c.enqueued_at, c.sequence
