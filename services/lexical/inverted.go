@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -35,7 +36,8 @@ type inverted struct {
 	length    int64       // sum of lengths
 	bytes     int64
 
-	loading bool // postings are appended in any order
+	loading bool         // there are no postings yet
+	loaded  atomic.Int64 // bytes so far, while loading
 	decoded document
 	keys    []uint64 // scratch
 	encoded []byte   // scratch
@@ -63,7 +65,12 @@ func newInverted(rows *replica.Rows) *inverted {
 }
 
 // Bytes implements replica.Part.
-func (p *inverted) Bytes() int64 { return p.bytes }
+func (p *inverted) Bytes() int64 {
+	if p.loading {
+		return p.loaded.Load()
+	}
+	return p.bytes
+}
 
 var settingsStatement = replica.Statement{
 	Postgres: `SELECT ` + settingsColumns + ` FROM lexical.settings WHERE namespace = $1`,
@@ -97,12 +104,12 @@ func (p *inverted) Read(ctx context.Context, tx replica.Tx, namespace string, id
 	var row replica.Raw
 	targets := []any{&id, &row}
 	if ids == nil {
-		p.loading = true
-		err := tx.Each(ctx, documentsStatement, []any{namespace}, targets, func() error {
-			p.put(ctx, id, row)
-			return nil
+		err := p.load(ctx, func(put func(uuid.UUID, []byte)) error {
+			return tx.Each(ctx, documentsStatement, []any{namespace}, targets, func() error {
+				put(id, row)
+				return nil
+			})
 		})
-		p.loaded()
 		p.set(settings)
 		return nil, err
 	}
@@ -182,8 +189,10 @@ func (p *inverted) replace(row uint32, d *document) {
 		return
 	}
 	p.remove(row)
-	for _, key := range p.keys {
-		p.insert(uint32(key>>32), row, d.terms[uint32(key)].tf, d.length)
+	if !p.loading {
+		for _, key := range p.keys {
+			p.insert(uint32(key>>32), row, d.terms[uint32(key)].tf, d.length)
+		}
 	}
 	p.forward[row/pageRows].put(row%pageRows, p.encoded)
 	p.bytes += int64(len(p.encoded))
@@ -258,7 +267,7 @@ func (p *inverted) insert(number, row uint32, tf, length int) {
 	t.maxFrequency, t.minLength = max(t.maxFrequency, uint16(tf)), min(t.minLength, uint16(length))
 	posting := row<<8 | uint32(min(tf, manyTenths))
 	p.bytes += 5 // some room to grow
-	if n := len(t.postings); p.loading || n == 0 || t.postings[n-1] < posting {
+	if n := len(t.postings); n == 0 || t.postings[n-1] < posting {
 		t.postings = append(t.postings, posting)
 		return
 	}
@@ -272,6 +281,9 @@ func (p *inverted) remove(row uint32) {
 		return
 	}
 	for number := range forwardTerms(p.forwardOf(row)) {
+		if p.loading {
+			break
+		}
 		t := &p.terms[number]
 		at, _ := slices.BinarySearch(t.postings, row<<8)
 		t.postings = slices.Delete(t.postings, at, at+1)
@@ -284,34 +296,6 @@ func (p *inverted) remove(row uint32) {
 	p.documents--
 	p.length -= int64(p.lengths[row])
 	p.hashes[row], p.lengths[row] = [2]uint64{}, 0
-}
-
-// sharedPostings bounds the lists that share an array after loading. Most terms have few postings.
-const sharedPostings, sharedArray = 64, 1 << 16
-
-// loaded ends the load: it sorts the postings and gives back their room to grow.
-func (p *inverted) loaded() {
-	p.loading = false
-	var array []uint32
-	for i := range p.terms {
-		list := p.terms[i].postings
-		if !slices.IsSorted(list) {
-			slices.Sort(list)
-		}
-		if len(list) > sharedPostings {
-			p.terms[i].postings = slices.Clone(list)
-			continue
-		}
-		if len(array)+len(list) > cap(array) {
-			array = make([]uint32, 0, sharedArray)
-		}
-		from := len(array)
-		array = append(array, list...)
-		p.terms[i].postings = array[from:len(array):len(array)]
-	}
-	for i := range p.forward {
-		p.forward[i].data = slices.Clone(p.forward[i].data)
-	}
 }
 
 // pageRows is the number of rows in a page.

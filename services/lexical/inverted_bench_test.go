@@ -61,11 +61,14 @@ func benchImage(b *testing.B, size int) (image *inverted, ids []uuid.UUID, forwa
 
 func load(b *testing.B, rows *replica.Rows, ids []uuid.UUID, forward [][]byte) *inverted {
 	image := newInverted(rows)
-	image.loading = true
-	for i, id := range ids {
-		image.put(b.Context(), id, forward[i])
+	if err := image.load(b.Context(), func(put func(uuid.UUID, []byte)) error {
+		for i, id := range ids {
+			put(id, forward[i])
+		}
+		return nil
+	}); err != nil {
+		b.Fatal(err)
 	}
-	image.loaded()
 	return image
 }
 

@@ -383,11 +383,15 @@ func (m *image) compareLoaded(t *testing.T) {
 	t.Helper()
 	loaded := newImage(m.index.settings)
 	loaded.rows, loaded.records = m.rows, m.records
-	loaded.index.rows, loaded.index.loading = m.rows, true
-	for id, r := range m.records { // in random order
-		loaded.index.put(t.Context(), id, encode(r, m.index.settings.language().occurrences(r)))
+	loaded.index.rows = m.rows
+	if err := loaded.index.load(t.Context(), func(put func(uuid.UUID, []byte)) error {
+		for id, r := range m.records { // in random order
+			put(id, encode(r, m.index.settings.language().occurrences(r)))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
-	loaded.index.loaded()
 	loaded.index.sorted = nil
 	loaded.index.set(m.index.settings)
 	loaded.check(t)
