@@ -212,7 +212,9 @@ func (w *bareMeasured) search(ctx context.Context, pool *pgxpool.Pool, bits stri
 	if w.again == 0 {
 		settings["enable_sort"] = "off"
 	}
-	postgres.Configure(batch, settings)
+	for name, value := range settings {
+		batch.Queue("SELECT set_config($1, $2, true)", name, value)
+	}
 	batch.Queue(statement, pgvector.NewHalfVector(vector), namespace, depth).Query(func(rows pgx.Rows) (err error) {
 		hits, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (hit leg.Hit, err error) {
 			return hit, row.Scan(&hit.ID, &hit.Score)
