@@ -8,7 +8,7 @@ PROGRAMS := triskele fuserd memoryd lexicald densed graphd
 TOOLS := .cache/tools
 # The race detector leaves out three libraries that take several times as long under it, and change nothing that goroutines share:
 # SQLite, which is C translated to Go, regular expressions, and the parser of flags, which uses many of those.
-RACE := -race -gcflags='modernc.org/...=-race=false' -gcflags='regexp/...=-race=false' -gcflags='github.com/alecthomas/kong=-race=false'
+DETECTOR := -race -gcflags='modernc.org/...=-race=false' -gcflags='regexp/...=-race=false' -gcflags='github.com/alecthomas/kong=-race=false'
 # What --version says and traces are labelled with; VERSION is a release's number.
 VERSION ?=
 COMMIT ?= $(shell git describe --always --abbrev=12 --dirty --exclude '*' 2>/dev/null)
@@ -26,13 +26,12 @@ demo: ## Show recall at work on a temporary SQLite file: no services, nothing bu
 build: ## Put the programs into bin/: [PROGRAMS=triskele]
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(wildcard $(PROGRAMS:%=./*/cmd/%))
 
-.PHONY: test test-race
-test: ## Run all tests against a throwaway PostgreSQL with pgvector (installed if absent)
-test-race: ## Run all tests with the race detector, as CI does
-test-race: DETECTOR := $(RACE)
-test test-race:
+# Set, the tests run with the race detector, as in CI.
+RACE ?=
+.PHONY: test
+test: ## Run all tests against a throwaway PostgreSQL with pgvector (installed if absent): [RACE=1] with the race detector, as CI does
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || { tests/postgres.sh install && tests/pgbouncer.sh install; }
-	tests/postgres.sh run --memory go test $(DETECTOR) -vet=off -timeout 30m work
+	tests/postgres.sh run --memory go test $(if $(RACE),$(DETECTOR)) -vet=off -timeout 30m work
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh run --memory tests/pgbouncer.sh run go test -count=1 ./services/store/queue ./services/store/postgres/...
 	cd deploy && GOWORK=off go test ./...
 
@@ -42,7 +41,7 @@ RUN ?= .
 .PHONY: test-flakes
 test-flakes: ## Run the tests COUNT times beside a busy loop per core, package by package, and list what failed: [PACKAGES=./fuser/web] [RUN=REGEXP]
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
-	tests/postgres.sh run --memory tests/flakes.sh $(COUNT) '$(RUN)' $(PACKAGES) -- $(RACE)
+	tests/postgres.sh run --memory tests/flakes.sh $(COUNT) '$(RUN)' $(PACKAGES) -- $(DETECTOR)
 
 .PHONY: golden
 golden: ## Write the expected ranks of services/wiring/golden anew: how a change of ranking is accepted
