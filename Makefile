@@ -24,7 +24,7 @@ demo: ## Show recall at work on a temporary SQLite file: no services, nothing bu
 
 .PHONY: build
 build: ## Put the programs into bin/: [PROGRAMS=triskele]
-	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(wildcard $(PROGRAMS:%=./*/cmd/%))
+	go build -ldflags '$(LDFLAGS)' -o bin/ $(wildcard $(PROGRAMS:%=./*/cmd/%))
 
 # Set, the tests run with the race detector, as in CI.
 RACE ?=

@@ -18,7 +18,7 @@ if [[ -z $(git ls-tree -r --name-only "$1" | grep '/302_memory\.sql$') ]]; then
   exit 2
 fi
 git worktree add --quiet --detach "$scratch/source" "$1"
-(cd "$scratch/source" && go build -trimpath -o "$scratch/programs/" ./services/cmd/... ./fuser/cmd/fuserd)
+(cd "$scratch/source" && go build -o "$scratch/programs/" ./services/cmd/... ./fuser/cmd/fuserd)
 cd tests
 go vet -tags upgrade ./e2e
 go test -count=1 -v -tags upgrade -timeout 10m -run '^TestUpgradeOn' ./e2e -previous "$scratch/programs"
