@@ -10,6 +10,7 @@ import (
 	"io"
 	"os/exec"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,7 +36,8 @@ var (
 // filled is a system with memories in many namespaces.
 type filled struct {
 	*system
-	held map[string]int // memories by namespace
+	held    map[string]int // memories by namespace
+	unknown map[string]int // writes that were refused
 }
 
 func citusNamespace(n int) string { return fmt.Sprintf("tenant/%04d", n) }
@@ -43,7 +45,7 @@ func citusNamespace(n int) string { return fmt.Sprintf("tenant/%04d", n) }
 // fill imports memories until all are stored or the time is up. Each namespace has words of its own.
 func fill(t *testing.T, name string, s *system) *filled {
 	t.Helper()
-	f := &filled{s, map[string]int{}}
+	f := &filled{s, map[string]int{}, map[string]int{}}
 	const batch = 500
 	began := time.Now()
 	stored := 0
@@ -97,18 +99,14 @@ func median(times []time.Duration) time.Duration {
 	return times[len(times)/2]
 }
 
-// TestDistributed imports into a Citus cluster, compares recalls with one PostgreSQL, and takes a worker away.
+// TestDistributed imports into a Citus cluster and compares recalls with one PostgreSQL. Under load it moves shards and takes a worker
+// away. At last it renames a namespace.
 func TestDistributed(t *testing.T) {
 	if !pgtest.Distributed(t) {
 		t.Fatalf("%s is no coordinator of a Citus cluster with workers", pgtest.Variable)
 	}
 	spread := fill(t, "citus", start(t))
-	for namespace, want := range spread.held {
-		resp, err := spread.memory.GetNamespace(t.Context(), &triskelev1.GetNamespaceRequest{Namespace: namespace, Statistics: true})
-		if err != nil || resp.GetMemories() != int64(want) {
-			t.Fatalf("%s has %d memories, %v; want %d", namespace, resp.GetMemories(), err, want)
-		}
-	}
+	spread.count(t)
 	systems := map[string]*filled{"citus": spread}
 	if *citusSingle != "" {
 		t.Setenv(pgtest.Variable, *citusSingle)
@@ -134,14 +132,152 @@ func TestDistributed(t *testing.T) {
 	for name := range systems {
 		t.Logf("%s: recall p50 %v at first, %v in memory", name, median(cold[name]), median(warm[name]))
 	}
-	if *citusStop != "" {
-		loseWorker(t, spread, tenants)
+	spread.underLoad(t, tenants, func(l *load) {
+		l.moveShards(t)
+		if *citusStop != "" {
+			l.loseWorker(t)
+		}
+	})
+	spread.count(t)
+	spread.rename(t)
+}
+
+// outcome is what happened to a tenant's requests.
+type outcome struct {
+	stored, refused, recalled, failed, degraded int
+	slowest                                     time.Duration // write
+}
+
+// load is recalls of all tenants and writes to them.
+type load struct {
+	f     *filled
+	mu    sync.Mutex
+	seen  []outcome // by tenant
+	codes map[codes.Code]int
+	// Each is offered a value after a pass over all tenants.
+	read, written chan struct{}
+}
+
+// underLoad runs fn while one client recalls and another writes.
+func (f *filled) underLoad(t *testing.T, tenants int, fn func(*load)) {
+	t.Helper()
+	l := &load{f: f, seen: make([]outcome, tenants), codes: map[codes.Code]int{}, read: make(chan struct{}), written: make(chan struct{})}
+	stop := make(chan struct{})
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer close(stop)
+	for passed, step := range map[chan struct{}]func(context.Context, *testing.T, int){l.read: l.recall, l.written: l.write} {
+		running.Go(func() {
+			for n := 0; ; n = (n + 1) % tenants {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				step(t.Context(), t, n)
+				if n == tenants-1 {
+					select {
+					case passed <- struct{}{}:
+					default:
+					}
+				}
+			}
+		})
+	}
+	fn(l)
+}
+
+func (l *load) recall(ctx context.Context, t *testing.T, n int) {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	resp, err := l.f.ask(ctx, n)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen[n].recalled++
+	switch {
+	case err != nil || len(resp.GetHits()) == 0:
+		l.seen[n].failed++
+	case resp.GetDegraded():
+		l.seen[n].degraded++
+	}
+	if foreign(n, resp) > 0 {
+		t.Errorf("%s: %d hits of others", citusNamespace(n), foreign(n, resp))
+	}
+}
+
+func (l *load) write(ctx context.Context, _ *testing.T, n int) {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	began := time.Now()
+	_, err := l.f.memory.Remember(ctx, &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: citusNamespace(n), Content: fmt.Sprintf("Written to tenant%d at %v.", n, began)}})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.seen[n].refused++
+		l.codes[status.Code(err)]++
+		l.f.unknown[citusNamespace(n)]++
+		return
+	}
+	l.seen[n].stored++
+	l.seen[n].slowest = max(l.seen[n].slowest, time.Since(began))
+	l.f.held[citusNamespace(n)]++
+}
+
+// pass returns what happened to each tenant in at least one pass of each client, begun after the call.
+func (l *load) pass(begun func()) []outcome {
+	both := func() {
+		for range 2 { // the first was under way
+			<-l.read
+			<-l.written
+		}
+	}
+	both()
+	l.mu.Lock()
+	l.seen, l.codes = make([]outcome, len(l.seen)), map[codes.Code]int{}
+	l.mu.Unlock()
+	begun()
+	both()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.seen)
+}
+
+func sum(seen []outcome) (all outcome) {
+	for _, o := range seen {
+		all.stored, all.refused, all.recalled, all.failed, all.degraded = all.stored+o.stored, all.refused+o.refused, all.recalled+o.recalled, all.failed+o.failed, all.degraded+o.degraded
+		all.slowest = max(all.slowest, o.slowest)
+	}
+	return all
+}
+
+// moveShards moves the rows of a tenant, and those of others in its shard, to another node, and has the cluster move shards until
+// its nodes have as many.
+func (l *load) moveShards(t *testing.T) {
+	t.Helper()
+	db := l.f.sql()
+	all := sum(l.pass(func() {
+		began := time.Now()
+		for _, statement := range []string{
+			`SELECT citus_move_shard_placement(s.shardid, s.nodename, s.nodeport, n.nodename, n.nodeport, shard_transfer_mode := 'auto')
+				FROM citus_shards s, pg_dist_node n WHERE s.shardid = get_shard_id_for_distribution_column('memory.memories', '` + citusNamespace(0) + `')
+					AND n.groupid <> 0 AND n.nodeport <> s.nodeport LIMIT 1`,
+			`SELECT rebalance_table_shards('memory.memories', shard_transfer_mode := 'auto')`,
+		} {
+			if _, err := db.Exec(t.Context(), statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+		t.Logf("shards moved in %v", time.Since(began).Round(time.Millisecond))
+	}))
+	t.Logf("while shards moved: %d recalls, %d failed, %d degraded; %d writes, %d refused %v, the slowest %v", all.recalled, all.failed, all.degraded, all.stored, all.refused, l.codes, all.slowest)
+	if all.failed > 0 || all.degraded > 0 || all.refused > 0 {
+		t.Errorf("while shards moved %d recalls failed, %d were degraded, and %d writes were refused, want none", all.failed, all.degraded, all.refused)
 	}
 }
 
 // loseWorker stops a worker: namespaces in memory are still recalled, writes to its namespaces fail with a clear error, others are
-// untouched, and nothing is lost when it is back.
-func loseWorker(t *testing.T, f *filled, tenants int) {
+// untouched, and all is well when it is back.
+func (l *load) loseWorker(t *testing.T) {
 	t.Helper()
 	command := func(line string) {
 		t.Helper()
@@ -150,53 +286,77 @@ func loseWorker(t *testing.T, f *filled, tenants int) {
 		}
 	}
 	command(*citusStop)
-	var refused, written, failed, degraded int
-	errs := map[codes.Code]int{}
-	for n := range tenants {
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-		resp, err := f.memory.Remember(ctx, &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: citusNamespace(n), Content: fmt.Sprintf("Written to tenant%d without a worker.", n)}})
+	seen := l.pass(func() {})
+	var there, away []outcome
+	for n, o := range seen {
 		switch {
-		case err == nil:
-			written++
-			f.held[resp.GetMemory().GetNamespace()]++
+		case o.refused == 0:
+			there = append(there, o)
+		case o.stored == 0:
+			away = append(away, o)
 		default:
-			refused++
-			errs[status.Code(err)]++
+			t.Errorf("%s: %d writes were refused and %d stored, want none of either", citusNamespace(n), o.refused, o.stored)
 		}
-		found, err := f.ask(ctx, n)
-		cancel()
-		switch {
-		case err != nil || len(found.GetHits()) == 0:
-			failed++
-		case found.GetDegraded():
-			degraded++
+	}
+	for code, n := range l.codes {
+		if code != codes.Unavailable {
+			t.Errorf("%d writes were refused by %v, want UNAVAILABLE", n, code)
 		}
-		if foreign(n, found) > 0 {
-			t.Errorf("%s: %d hits of others while a worker was away", citusNamespace(n), foreign(n, found))
-		}
+	}
+	on, off := sum(there), sum(away)
+	t.Logf("a worker away: of its %d namespaces %d recalls, %d failed, %d degraded, %d writes refused; of %d others %d recalls, %d failed, %d degraded, %d writes stored",
+		len(away), off.recalled, off.failed, off.degraded, off.refused, len(there), on.recalled, on.failed, on.degraded, on.stored)
+	if len(there) == 0 || len(away) == 0 {
+		t.Errorf("%d namespaces are on the worker and %d elsewhere, want some of each", len(away), len(there))
+	}
+	if off.failed > 0 || off.degraded != off.recalled {
+		t.Errorf("of the worker's namespaces %d recalls of %d failed and %d were degraded, want none to fail and all degraded", off.failed, off.recalled, off.degraded)
+	}
+	if on.failed > 0 || on.degraded > 0 {
+		t.Errorf("of other nodes' namespaces %d recalls of %d failed and %d were degraded, want none", on.failed, on.recalled, on.degraded)
 	}
 	command(*citusStart)
-	t.Logf("a worker away, %d namespaces: %d writes stored, %d refused (%v); %d recalls failed, %d were degraded", tenants, written, refused, errs, failed, degraded)
-	if refused == 0 || written == 0 {
-		t.Errorf("%d writes were refused and %d stored, want some of each: namespaces are on both workers", refused, written)
-	}
-	if errs[codes.Internal] > 0 || errs[codes.Unknown] > 0 {
-		t.Errorf("writes were refused by %v, want UNAVAILABLE", errs)
-	}
-	deadline := time.Now().Add(time.Minute)
-	for n := range tenants {
-		namespace := citusNamespace(n)
-		for {
-			resp, err := f.memory.GetNamespace(t.Context(), &triskelev1.GetNamespaceRequest{Namespace: namespace, Statistics: true})
-			if err == nil {
-				if got := resp.GetMemories(); got != int64(f.held[namespace]) {
-					t.Errorf("%s has %d memories after the worker came back, want %d", namespace, got, f.held[namespace])
-				}
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: %v", namespace, err)
-			}
+	for began := time.Now(); ; {
+		all := sum(l.pass(func() {}))
+		if all.failed == 0 && all.degraded == 0 && all.refused == 0 {
+			t.Logf("all is well %v after the worker's start", time.Since(began).Round(time.Millisecond))
+			return
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatalf("a minute after the worker's start %d recalls fail, %d are degraded, %d writes are refused", all.failed, all.degraded, all.refused)
 		}
 	}
+}
+
+// count compares the memories of each namespace with those that were stored. A refused write may have been stored.
+func (f *filled) count(t *testing.T) {
+	t.Helper()
+	for namespace, want := range f.held {
+		resp, err := f.memory.GetNamespace(t.Context(), &triskelev1.GetNamespaceRequest{Namespace: namespace, Statistics: true})
+		if got := int(resp.GetMemories()); err != nil || got < want || got > want+f.unknown[namespace] {
+			t.Fatalf("%s has %d memories, %v; want %d, and at most %d that were refused", namespace, got, err, want, f.unknown[namespace])
+		}
+	}
+}
+
+// rename moves a namespace to a name whose rows are on another node, and asks for it there.
+func (f *filled) rename(t *testing.T) {
+	t.Helper()
+	var name string
+	if err := f.sql().QueryRow(t.Context(), `
+		SELECT 'renamed/' || n FROM generate_series(1, 1000) n
+		WHERE (SELECT nodeport FROM citus_shards WHERE shardid = get_shard_id_for_distribution_column('memory.memories', 'renamed/' || n))
+			<> (SELECT nodeport FROM citus_shards WHERE shardid = get_shard_id_for_distribution_column('memory.memories', $1)) LIMIT 1`, citusNamespace(0)).Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.memory.RenameNamespace(t.Context(), &triskelev1.RenameNamespaceRequest{Namespace: citusNamespace(0), NewName: name}); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := f.recall.Recall(t.Context(), &triskelev1.RecallRequest{Namespaces: []string{name}, Query: "backup of tenant0", Limit: proto.Int32(10), Budget: durationpb.New(10 * time.Second)})
+	if err != nil || len(resp.GetHits()) == 0 || resp.GetDegraded() {
+		t.Errorf("recall of the renamed namespace: %d hits, %v, %v", len(resp.GetHits()), resp.GetDegradedReason(), err)
+	}
+	f.held[name], f.unknown[name] = f.held[citusNamespace(0)], f.unknown[citusNamespace(0)]
+	delete(f.held, citusNamespace(0))
+	f.count(t)
 }

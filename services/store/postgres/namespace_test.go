@@ -48,6 +48,11 @@ func TestOneTransaction(t *testing.T) {
 		t.Errorf("enable_seqscan is %q, %v, want off", scans, err)
 	}
 
+	var tell string
+	if err := pool.QueryRow(t.Context(), "SHOW citus.propagate_set_commands").Scan(&tell); err != nil || tell != "local" {
+		t.Errorf("citus.propagate_set_commands is %q, %v, want local: nodes hear of SET LOCAL", tell, err)
+	}
+
 	process := func() (pid int) {
 		if err := postgres.In(pool, "a").QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
 			t.Fatal(err)

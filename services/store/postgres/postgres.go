@@ -70,6 +70,10 @@ const goneAfter = 500 * time.Millisecond
 // distributedKey is where a connection remembers whether its server knows nodes of Citus.
 const distributedKey = "triskele.distributed"
 
+// nodesHear has Citus tell nodes of SET LOCAL. A statement about many namespaces takes one connection to each node: with one for each
+// shard, most would be opened for it alone, which takes longer than small statements gain.
+const nodesHear = `SET citus.propagate_set_commands = 'local'; SET citus.max_adaptive_executor_pool_size = 1`
+
 func distributed(conn *pgx.Conn) bool { return conn.PgConn().CustomData()[distributedKey] == true }
 
 // connected prepares a connection. The connection check ends a statement whose cancellation was lost, also while pgx
@@ -82,7 +86,11 @@ func connected(ctx context.Context, conn *pgx.Conn) error {
 		FROM set_config('client_connection_check_interval', $1, false)`, goneAfter.String()).Scan(&vectors, &citus); err != nil {
 		return err
 	}
-	conn.PgConn().CustomData()[distributedKey] = citus
+	if conn.PgConn().CustomData()[distributedKey] = citus; citus {
+		if _, err := conn.Exec(ctx, nodesHear); err != nil {
+			return err
+		}
+	}
 	if !vectors {
 		return nil
 	}

@@ -9,8 +9,10 @@ import (
 	"strings"
 )
 
+// Distribution is what Distribute executes.
+//
 //go:embed distribute.sql
-var distribute string
+var Distribution string
 
 // misfits lists what cannot be distributed by namespace.
 const misfits = `
@@ -58,7 +60,7 @@ func Distribute(ctx context.Context, db *sql.DB) error {
 	if len(unfit) > 0 {
 		return fmt.Errorf("the tables cannot be distributed: %s", strings.Join(unfit, "; "))
 	}
-	_, err = db.ExecContext(ctx, distribute)
+	_, err = db.ExecContext(ctx, Distribution)
 	return err
 }
 

@@ -89,3 +89,14 @@ BEGIN
     EXECUTE format('DROP SCHEMA %I CASCADE', kept);
     EXECUTE format('ALTER DATABASE %I SET citus.propagate_set_commands = %L', current_database(), 'local'); -- for connections from now on
 END $distribute$;
+
+-- Shards move while they are written to if nodes can tell each row from others.
+DO $identify$
+DECLARE
+    t regclass;
+BEGIN
+    FOR t IN SELECT c.oid FROM pg_class c JOIN pg_dist_partition d ON d.logicalrelid = c.oid AND d.partmethod = 'h'
+        WHERE c.relreplident = 'd' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary) LOOP
+        EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', t);
+    END LOOP;
+END $identify$;

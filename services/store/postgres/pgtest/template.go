@@ -62,7 +62,11 @@ func makeTemplate(ctx context.Context, t testing.TB) (string, error) {
 		return "", err
 	}
 	defer func() { _ = admin.Close(ctx) }()
+	nodes := append(workers(t), server(t))
 	name, hash := "", sha256.New()
+	if len(nodes) > 1 {
+		_, _ = io.WriteString(hash, schema.Distribution)
+	}
 	if err := withSQL(ctx, server(t), func(db *sql.DB) error {
 		steps, err := schema.Plan(ctx, db, schema.Postgres)
 		for _, step := range steps {
@@ -78,7 +82,6 @@ func makeTemplate(ctx context.Context, t testing.TB) (string, error) {
 	if err := admin.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)`, name).Scan(&whole); err != nil || whole {
 		return name, err
 	}
-	nodes := append(workers(t), server(t))
 	for _, node := range nodes {
 		if err := run(ctx, node, `DROP DATABASE IF EXISTS `+name+` WITH (FORCE)`, `CREATE DATABASE `+name); err != nil {
 			return "", err
