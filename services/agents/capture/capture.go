@@ -25,6 +25,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -67,8 +68,8 @@ const ids = "https://github.com/triskele/triskele/turn/"
 
 // Store is what the gateway is asked.
 type Store interface {
-	Get(ctx context.Context, req *triskelev1.GetRequest) (*triskelev1.GetResponse, error)
-	Recall(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error)
+	Get(ctx context.Context, req *triskelev1.GetRequest, options ...grpc.CallOption) (*triskelev1.GetResponse, error)
+	Recall(ctx context.Context, req *triskelev1.RecallRequest, options ...grpc.CallOption) (*triskelev1.RecallResponse, error)
 	// Import stores memories in one transaction.
 	Import(ctx context.Context, memories []*triskelev1.Memory) error
 }

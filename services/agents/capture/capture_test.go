@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -30,7 +31,7 @@ type shelf struct {
 	down  bool
 }
 
-func (s *shelf) Get(_ context.Context, req *triskelev1.GetRequest) (*triskelev1.GetResponse, error) {
+func (s *shelf) Get(_ context.Context, req *triskelev1.GetRequest, _ ...grpc.CallOption) (*triskelev1.GetResponse, error) {
 	s.calls++
 	if s.down {
 		return nil, status.Error(codes.Unavailable, "down")
@@ -44,7 +45,7 @@ func (s *shelf) Get(_ context.Context, req *triskelev1.GetRequest) (*triskelev1.
 	return resp, nil
 }
 
-func (s *shelf) Recall(_ context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+func (s *shelf) Recall(_ context.Context, req *triskelev1.RecallRequest, _ ...grpc.CallOption) (*triskelev1.RecallResponse, error) {
 	resp := &triskelev1.RecallResponse{}
 	for _, m := range s.held {
 		if shingles.Of(m.GetContent()).Similarity(shingles.Of(req.GetQuery())) > 0.3 {
@@ -221,7 +222,7 @@ func TestBounds(t *testing.T) {
 // list is a Lister.
 type list []*triskelev1.Memory
 
-func (l list) List(context.Context, *triskelev1.ListRequest) (*triskelev1.ListResponse, error) {
+func (l list) List(context.Context, *triskelev1.ListRequest, ...grpc.CallOption) (*triskelev1.ListResponse, error) {
 	return &triskelev1.ListResponse{Memories: l}, nil
 }
 

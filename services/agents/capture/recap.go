@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc"
+
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -19,7 +21,7 @@ const (
 
 // Lister lists memories, newest first.
 type Lister interface {
-	List(ctx context.Context, req *triskelev1.ListRequest) (*triskelev1.ListResponse, error)
+	List(ctx context.Context, req *triskelev1.ListRequest, options ...grpc.CallOption) (*triskelev1.ListResponse, error)
 }
 
 // Recap returns the memories that matter at the beginning of a session in a folder, best first: important ones before others, and new

@@ -9,8 +9,6 @@ import (
 	"runtime"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -72,36 +70,28 @@ func captured(ctx context.Context, env *Env, process *telemetry.Process, store s
 		return capture.Report{}, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	return session.Run(ctx, turns{conn, store.Address == ""})
+	c := client.New(conn)
+	return session.Run(ctx, turns{c.Memories, c.Recalls, c, store.Address == ""})
 }
 
 // indexTime bounds the wait for the indexes of a database that no other process brings up to date.
 const indexTime = 10 * time.Second
 
-// turns hides the call options of the gateway's client.
+// turns is a capture.Store.
 type turns struct {
-	conn  grpc.ClientConnInterface
-	alone bool // the indexes are brought up to date by this process only
-}
-
-// Get implements capture.Store.
-func (t turns) Get(ctx context.Context, req *triskelev1.GetRequest) (*triskelev1.GetResponse, error) {
-	return triskelev1.NewMemoryServiceClient(t.conn).Get(ctx, req)
-}
-
-// Recall implements capture.Store.
-func (t turns) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
-	return triskelev1.NewRecallServiceClient(t.conn).Recall(ctx, req)
+	triskelev1.MemoryServiceClient
+	triskelev1.RecallServiceClient
+	client *client.Client
+	alone  bool // the indexes are brought up to date by this process only
 }
 
 // Import implements capture.Store.
 func (t turns) Import(ctx context.Context, memories []*triskelev1.Memory) error {
-	c := client.New(t.conn)
-	if _, err := c.Import(ctx, memories); err != nil || !t.alone {
+	if _, err := t.client.Import(ctx, memories); err != nil || !t.alone {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, indexTime)
 	defer cancel()
-	_ = c.WaitIndexed(ctx, memories[0].GetNamespace(), nil) // what is not indexed is stored, and found by its words
+	_ = t.client.WaitIndexed(ctx, memories[0].GetNamespace(), nil) // what is not indexed is stored, and found by its words
 	return nil
 }

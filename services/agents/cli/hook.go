@@ -78,7 +78,7 @@ func (c *hookCmd) Run(ctx context.Context, env *Env) error {
 			if err != nil {
 				return nil, err
 			}
-			return capture.Recap(ctx, lister{triskelev1.NewMemoryServiceClient(conn)}, c.Namespace, s.Folder, env.Now())
+			return capture.Recap(ctx, triskelev1.NewMemoryServiceClient(conn), c.Namespace, s.Folder, env.Now())
 		},
 	}
 	var kind hook.Kind
@@ -120,32 +120,12 @@ func count(process *telemetry.Process, kind hook.Kind, outcome string) {
 	}
 }
 
-// recaller hides the call options of the gateway's client.
-type recaller struct {
-	client triskelev1.RecallServiceClient
-}
-
-// Recall implements hook.Recaller.
-func (r recaller) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
-	return r.client.Recall(ctx, req)
-}
-
-// lister does so for listing.
-type lister struct {
-	client triskelev1.MemoryServiceClient
-}
-
-// List implements capture.Lister.
-func (l lister) List(ctx context.Context, req *triskelev1.ListRequest) (*triskelev1.ListResponse, error) {
-	return l.client.List(ctx, req)
-}
-
 func (c *hookCmd) open(ctx context.Context, env *Env) (hook.Recaller, error) {
 	conn, err := c.connect(ctx, env)
 	if err != nil {
 		return nil, err
 	}
-	return recaller{triskelev1.NewRecallServiceClient(conn)}, nil
+	return triskelev1.NewRecallServiceClient(conn), nil
 }
 
 // connect connects until the process exits. It skips an orderly shutdown: nothing is written.

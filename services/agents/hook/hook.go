@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -49,7 +50,7 @@ type Config struct {
 
 // Recaller sends a recall to the gateway.
 type Recaller interface {
-	Recall(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error)
+	Recall(ctx context.Context, req *triskelev1.RecallRequest, options ...grpc.CallOption) (*triskelev1.RecallResponse, error)
 }
 
 // Reasons to print nothing, beside those of event.go.

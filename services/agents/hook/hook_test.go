@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -26,7 +27,7 @@ import (
 // recalls answers as its function does.
 type recalls func(context.Context, *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error)
 
-func (r recalls) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*triskelev1.RecallResponse, error) {
+func (r recalls) Recall(ctx context.Context, req *triskelev1.RecallRequest, _ ...grpc.CallOption) (*triskelev1.RecallResponse, error) {
 	return r(ctx, req)
 }
 
