@@ -38,23 +38,14 @@ func decisionToProto(d Decision) *triskelev1.Decision {
 func (s *Server) ListDecisions(ctx context.Context, req *triskelev1.ListDecisionsRequest) (*triskelev1.ListDecisionsResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
 	defer cancel()
-	about := uuid.Nil
+	about, err := uuid.Nil, error(nil)
 	if req.GetMemoryId() != "" {
-		var err error
 		if about, err = uuid.Parse(req.GetMemoryId()); err != nil {
 			return nil, rpc.Invalid("memory_id", "must be a UUID")
 		}
 	}
-	after, err := decodeCursor(req.GetPageToken())
-	if err != nil {
-		return nil, rpc.Invalid("page_token", "must be the next_page_token of an earlier page")
-	}
-	size := defaultPageSize
-	if req.PageSize != nil {
-		size = int(req.GetPageSize())
-	}
 	resp := &triskelev1.ListDecisionsResponse{}
-	resp.Decisions, resp.NextPageToken, err = page(size, after, func(after Cursor, n int) ([]Decision, error) {
+	resp.Decisions, resp.NextPageToken, err = page(req.PageSize, req.GetPageToken(), func(after Cursor, n int) ([]Decision, error) {
 		decisions, err := s.store.ListDecisions(ctx, req.GetNamespace(), about, after, n)
 		return decisions, storeError(err)
 	}, func(d Decision) (*triskelev1.Decision, Cursor, error) {

@@ -424,16 +424,8 @@ func (s *Server) List(ctx context.Context, req *triskelev1.ListRequest) (*triske
 	if errors.As(err, &wrong) {
 		return nil, rpc.Invalid(wrong.Field, wrong.MustBe)
 	}
-	after, err := decodeCursor(req.GetPageToken())
-	if err != nil {
-		return nil, rpc.Invalid("page_token", "must be the next_page_token of an earlier page")
-	}
-	size := defaultPageSize
-	if req.PageSize != nil {
-		size = int(req.GetPageSize())
-	}
 	resp := &triskelev1.ListResponse{}
-	resp.Memories, resp.NextPageToken, err = page(size, after, func(after Cursor, n int) ([]record.Record, error) {
+	resp.Memories, resp.NextPageToken, err = page(req.PageSize, req.GetPageToken(), func(after Cursor, n int) ([]record.Record, error) {
 		records, err := s.store.List(ctx, req.GetNamespace(), filter, after, n)
 		return records, publicError("", err)
 	}, func(r record.Record) (*triskelev1.Memory, Cursor, error) {
@@ -443,9 +435,18 @@ func (s *Server) List(ctx context.Context, req *triskelev1.ListRequest) (*triske
 	return resp, err
 }
 
-// page reads at most size items and pageBytes, but at least one item. next is empty on the last page. read returns up to n items
-// after a cursor, and show what the caller sees of one, with the cursor behind it.
-func page[T any, M proto.Message](size int, after Cursor, read func(after Cursor, n int) ([]T, error), show func(T) (M, Cursor, error)) (items []M, next string, err error) {
+// page reads at most pageSize items, defaultPageSize for nil, and pageBytes, but at least one item. token is the next of the page
+// before, and empty for the first and after the last. read returns up to n items after a cursor, and show what the caller sees of
+// one, with the cursor behind it.
+func page[T any, M proto.Message](pageSize *int32, token string, read func(after Cursor, n int) ([]T, error), show func(T) (M, Cursor, error)) (items []M, next string, err error) {
+	after, err := decodeCursor(token)
+	if err != nil {
+		return nil, "", rpc.Invalid("page_token", "must be the next_page_token of an earlier page")
+	}
+	size := defaultPageSize
+	if pageSize != nil {
+		size = int(*pageSize)
+	}
 	bytes := 0
 	for {
 		wanted := min(size+1-len(items), readAtOnce)
