@@ -185,6 +185,8 @@ func TestRecordCommands(t *testing.T) {
 	wantContains(t, "update", must(t, "", "update", id, "--title=Tea", "--tag=habit", "--no-sensitive", to), "now revision 2")
 	wantContains(t, "get", must(t, "", "get", id, to), "title          Tea\n", "content        tea at four\n", "tags           habit\n")
 	must(t, "", "update", id, "--clear=tags", "--revision=2", to)
+	must(t, "", "update", id, "--thread=drinks", to)
+	must(t, "", "update", id, "--position=3", to)
 	if got := run("", "update", id, "--content=x", "--revision=2", to); got.code != 1 || !strings.Contains(got.err, "expected_revision") {
 		t.Errorf("update of an old revision: %+v", got)
 	}
@@ -327,7 +329,7 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 	for _, args := range [][]string{
 		{"nonsense"}, {"recall"}, {"recall", "x", "--sort=size"}, {"recall", "x", "--since=yesterday"}, {"recall", "x", "--nope"},
 		{"recall", "x", "--k=10", "--fusion=convex"}, {"recall", "x", "--alpha=0.5"}, {"recall", "x", "--budget=0s"}, {"recall", "x", "--limit=many"},
-		{"remember"}, {"remember", "x", "--importance=high"}, {"update", "id"}, {"update", "id", "--clear=title", "--title=x"},
+		{"remember"}, {"remember", "x", "--importance=high"}, {"update", "id"}, {"update", "id", "--clear=title", "--title=x"}, {"update", "id", "--clear=thread", "--thread=x"},
 		{"update", "id", "--clear=content"}, {"up", "--store=mysql"}, {"up", "--store=postgres", "--postgres="}, {"migrate"},
 		{"migrate", "up", "--sqlite=a", "--postgres=b"}, {"eval", "--data=x"}, {"eval", "--data=x", "--out=y", "--store=postgres", "--postgres="},
 	} {

@@ -217,39 +217,18 @@ type updateCmd struct {
 
 // Run changes the given fields.
 func (c *updateCmd) Run(ctx context.Context, env *Env) error {
-	m := &triskelev1.Memory{Tags: c.Tag, ExpandedKeywords: c.Keyword, Importance: c.Importance}
-	paths := c.Clear
-	text := func(path string, value *string, to *string) {
-		if value != nil {
-			*to = *value
-			paths = append(paths, path)
-		}
-	}
-	text("content", c.Content, &m.Content)
-	text("title", c.Title, &m.Title)
-	text("category", c.Category, &m.Category)
-	text("source", c.Source, &m.Source)
-	text("thread", c.Thread, &m.Thread)
-	m.Position = c.Position
-	content, err := env.text(m.Content)
+	content, err := env.text(valueOf(c.Content))
 	if err != nil {
 		return err
 	}
-	m.Content = content
-	if c.Sensitive != nil {
-		m.Sensitive = *c.Sensitive
+	m := &triskelev1.Memory{
+		Content: content, Title: valueOf(c.Title), Tags: c.Tag, Category: valueOf(c.Category), ExpandedKeywords: c.Keyword, Importance: c.Importance,
+		Sensitive: valueOf(c.Sensitive), Source: valueOf(c.Source), Thread: valueOf(c.Thread), Position: c.Position,
 	}
 	if c.Expires.Set() {
 		m.ExpiresAt = timestamppb.New(c.Expires.Ahead(env.Now()))
 	}
-	for path, given := range map[string]bool{
-		"tags": len(c.Tag) > 0, "expanded_keywords": len(c.Keyword) > 0, "importance": c.Importance != nil,
-		"position": c.Position != nil, "sensitive": c.Sensitive != nil, "expires_at": c.Expires.Set(),
-	} {
-		if given {
-			paths = append(paths, path)
-		}
-	}
+	paths := append(c.set(), c.Clear...)
 	return c.Gateway.call(ctx, func(ctx context.Context, s *session) error {
 		ids, err := s.whole(ctx, c.Namespace.Namespace, c.ID)
 		if err != nil {
@@ -267,21 +246,36 @@ func (c *updateCmd) Run(ctx context.Context, env *Env) error {
 
 // Validate refuses empty and contradictory changes.
 func (c *updateCmd) Validate() error {
-	given := map[string]bool{
-		"title": c.Title != nil, "tags": len(c.Tag) > 0, "category": c.Category != nil, "expanded_keywords": len(c.Keyword) > 0,
-		"source": c.Source != nil, "expires_at": c.Expires.Set(),
-	}
-	changes := len(c.Clear) > 0 || c.Content != nil || c.Importance != nil || c.Sensitive != nil
+	set := c.set()
 	for _, path := range c.Clear {
-		if given[path] {
+		if slices.Contains(set, path) {
 			return fmt.Errorf("%s is both set and cleared", path)
 		}
 	}
-	for _, set := range given {
-		changes = changes || set
-	}
-	if !changes {
+	if len(set)+len(c.Clear) == 0 {
 		return fmt.Errorf("nothing to change: give at least one field")
 	}
 	return nil
+}
+
+// set returns the fields that flags set, by their names in the API.
+func (c *updateCmd) set() (paths []string) {
+	for path, given := range map[string]bool{
+		"content": c.Content != nil, "title": c.Title != nil, "tags": len(c.Tag) > 0, "category": c.Category != nil,
+		"expanded_keywords": len(c.Keyword) > 0, "importance": c.Importance != nil, "sensitive": c.Sensitive != nil, "source": c.Source != nil,
+		"thread": c.Thread != nil, "position": c.Position != nil, "expires_at": c.Expires.Set(),
+	} {
+		if given {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// valueOf returns a flag's value, or the zero value if it is not given.
+func valueOf[T any](flag *T) (value T) {
+	if flag != nil {
+		value = *flag
+	}
+	return value
 }
