@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,7 +16,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"google.golang.org/protobuf/types/known/timestamppb"
-	_ "modernc.org/sqlite" // the driver
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
@@ -70,13 +67,8 @@ func OpenClaudeMemory(ctx context.Context, location, table, user, namespace stri
 		config.RuntimeParams["timezone"] = "UTC"
 		s.dialect, s.db = postgresDialect{}, stdlib.OpenDB(*config)
 	} else {
-		path, err := filepath.Abs(location)
-		if err != nil {
-			return nil, err
-		}
-		dsn := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: "mode=ro&_pragma=query_only(1)&_pragma=busy_timeout(5000)"}
 		s.dialect = sqliteDialect{}
-		if s.db, err = sql.Open("sqlite", dsn.String()); err != nil {
+		if s.db, err = openSQLite(location); err != nil {
 			return nil, err
 		}
 	}

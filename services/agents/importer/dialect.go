@@ -6,8 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	_ "modernc.org/sqlite" // the driver
 )
 
 // column is a column of a table with its declared type.
@@ -41,6 +45,16 @@ func (postgresDialect) row(fields map[string]string, links bool) string {
 }
 
 type sqliteDialect struct{}
+
+// openSQLite opens the database of another program, to read only.
+func openSQLite(location string) (*sql.DB, error) {
+	path, err := filepath.Abs(location)
+	if err != nil {
+		return nil, err
+	}
+	dsn := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: "mode=ro&_pragma=query_only(1)&_pragma=busy_timeout(5000)"}
+	return sql.Open("sqlite", dsn.String())
+}
 
 func (sqliteDialect) columns(ctx context.Context, db *sql.DB, table string) (string, []column, error) {
 	columns, err := scanColumns(ctx, db, "SELECT name, type FROM pragma_table_info($1)", table)

@@ -3,12 +3,10 @@ package importer
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
-	"net/url"
 	"os"
 	"path/filepath"
 
@@ -69,12 +67,7 @@ func OpenMem0(ctx context.Context, location, namespace string) (*Mem0, error) {
 
 // mem0History returns the last version of each memory that was not deleted.
 func mem0History(ctx context.Context, location string) ([]mem0Memory, error) {
-	path, err := filepath.Abs(location)
-	if err != nil {
-		return nil, err
-	}
-	dsn := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: "mode=ro&_pragma=query_only(1)&_pragma=busy_timeout(5000)"}
-	db, err := sql.Open("sqlite", dsn.String())
+	db, err := openSQLite(location)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ const (
 type Options struct {
 	DryRun  bool          // count and report, but store nothing
 	Strict  bool          // stop at the first position that cannot be imported
-	Timeout time.Duration // of one call; 0 is none
+	Timeout time.Duration // of storing a batch; 0 is none
 	Journal *Journal      // keeps the position; may be nil
 	// Progress is called after each batch; may be nil.
 	Progress func(done int64, report *Report)

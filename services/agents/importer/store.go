@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/triskele/triskele/proto/client"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/store/record"
 )
@@ -33,7 +34,7 @@ type store struct {
 	memories triskelev1.MemoryServiceClient
 	dryRun   bool
 	strict   bool          // store nothing after the first memory that is skipped
-	timeout  time.Duration // of one call; 0 is none
+	timeout  time.Duration // of storing a batch; 0 is none
 }
 
 // put stores a batch, and then forgets what the source no longer has.
@@ -85,26 +86,13 @@ func (s store) write(ctx context.Context, b *batch) error {
 	return nil
 }
 
-func (s store) call(ctx context.Context, fn func(context.Context) error) error {
-	if s.timeout > 0 {
-		limited, cancel := context.WithTimeout(ctx, s.timeout)
-		defer cancel()
-		ctx = limited
-	}
-	return fn(ctx)
-}
-
 // since returns the time at which a namespace was created, or the zero time if it does not exist.
-func (s store) since(ctx context.Context, namespace string) (at time.Time, err error) {
-	err = s.call(ctx, func(ctx context.Context) error {
-		resp, err := s.memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
-		if status.Code(err) == codes.NotFound {
-			return nil
-		}
-		at = resp.GetCreatedAt().AsTime()
-		return err
-	})
-	return at, err
+func (s store) since(ctx context.Context, namespace string) (time.Time, error) {
+	resp, err := s.memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace})
+	if status.Code(err) == codes.NotFound {
+		return time.Time{}, nil
+	}
+	return resp.GetCreatedAt().AsTime(), err
 }
 
 // send stores memories in one transaction.
@@ -116,20 +104,23 @@ func (s store) send(ctx context.Context, b *batch, items []Item) error {
 	for i, item := range items {
 		req.Memories[i] = item.Memory
 	}
-	return s.call(ctx, func(ctx context.Context) error {
-		stream, err := s.memories.Import(ctx)
-		if err != nil {
-			return err
-		}
-		// Send fails with io.EOF when the call has ended. CloseAndRecv then returns its error.
-		if err := stream.Send(req); err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		resp, err := stream.CloseAndRecv()
-		b.Stored += resp.GetStored()
-		b.Unchanged += resp.GetUnchanged()
+	if s.timeout > 0 { // the client bounds all calls but streams
+		limited, cancel := context.WithTimeout(ctx, s.timeout)
+		defer cancel()
+		ctx = limited
+	}
+	stream, err := s.memories.Import(ctx)
+	if err != nil {
 		return err
-	})
+	}
+	// Send fails with io.EOF when the call has ended. CloseAndRecv then returns its error.
+	if err := stream.Send(req); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	resp, err := stream.CloseAndRecv()
+	b.Stored += resp.GetStored()
+	b.Unchanged += resp.GetUnchanged()
+	return err
 }
 
 // held returns the stored memories, by id, of positions that were imported before.
@@ -142,15 +133,12 @@ func (s store) held(ctx context.Context, b *batch) (map[string]*triskelev1.Memor
 	}
 	held := map[string]*triskelev1.Memory{}
 	for namespace, of := range ids {
-		err := s.call(ctx, func(ctx context.Context) error {
-			resp, err := s.memories.Get(ctx, &triskelev1.GetRequest{Namespace: namespace, Ids: of})
-			for _, m := range resp.GetMemories() {
-				held[m.GetId()] = m
-			}
-			return err
-		})
+		resp, err := s.memories.Get(ctx, &triskelev1.GetRequest{Namespace: namespace, Ids: of})
 		if err != nil {
 			return nil, err
+		}
+		for _, m := range resp.GetMemories() {
+			held[m.GetId()] = m
 		}
 	}
 	return held, nil
@@ -181,10 +169,7 @@ func (s store) replace(ctx context.Context, b *batch, item Item, stored *triskel
 		b.Updated++
 		return nil
 	}
-	if err := s.call(ctx, func(ctx context.Context) error {
-		_, err := s.memories.Update(ctx, &triskelev1.UpdateRequest{Namespace: m.GetNamespace(), Id: m.GetId(), Memory: m, UpdateMask: mask})
-		return err
-	}); err != nil {
+	if _, err := s.memories.Update(ctx, &triskelev1.UpdateRequest{Namespace: m.GetNamespace(), Id: m.GetId(), Memory: m, UpdateMask: mask}); err != nil {
 		return err
 	}
 	b.Updated++
@@ -198,41 +183,19 @@ func (s store) forget(ctx context.Context, b *batch) error {
 			b.Forgotten += int64(len(req.GetIds()))
 			continue
 		}
-		if err := s.call(ctx, func(ctx context.Context) error {
-			resp, err := s.memories.Forget(ctx, req)
-			b.Forgotten += resp.GetForgotten()
-			return err
-		}); err != nil {
+		resp, err := s.memories.Forget(ctx, req)
+		if err != nil {
 			return err
 		}
+		b.Forgotten += resp.GetForgotten()
 	}
 	return nil
 }
 
 // list returns the memories that a filter selects, page by page.
 func (s store) list(ctx context.Context, namespace string, filter *triskelev1.Filter) iter.Seq2[*triskelev1.Memory, error] {
-	return func(yield func(*triskelev1.Memory, error) bool) {
-		req := &triskelev1.ListRequest{Namespace: namespace, Filter: filter, PageSize: proto.Int32(pageSize)}
-		for {
-			var resp *triskelev1.ListResponse
-			err := s.call(ctx, func(ctx context.Context) (err error) {
-				resp, err = s.memories.List(ctx, req)
-				return err
-			})
-			if err != nil && status.Code(err) != codes.NotFound {
-				yield(nil, err)
-				return
-			}
-			for _, m := range resp.GetMemories() {
-				if !yield(m, nil) {
-					return
-				}
-			}
-			if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
-				return
-			}
-		}
-	}
+	c := client.Client{Memories: s.memories}
+	return c.List(ctx, &triskelev1.ListRequest{Namespace: namespace, Filter: filter, PageSize: proto.Int32(pageSize)})
 }
 
 func sameContents(a, b *triskelev1.Memory) (bool, error) {
