@@ -31,23 +31,31 @@ const dotLanes = 8
 
 // halfDot is the inner product of a prepared query and a half-precision vector.
 func halfDot(query []float32, halves []uint16) float32 {
-	n := len(query) / dotLanes * dotLanes
-	var dot float32
 	halves = halves[:len(query)]
+	return halfDots(query, [4][]uint16{halves, halves, halves, halves})[0]
+}
+
+// halfDots is halfDot of four vectors.
+func halfDots(query []float32, vectors [4][]uint16) (dots [4]float32) {
+	n := len(query) / dotLanes * dotLanes
 	switch {
 	case n == 0:
 	case fastest >= avx2:
-		dot = dotAVX2(&query[0], &halves[0], n)
+		dotsAVX2(&query[0], &[4]*uint16{&vectors[0][0], &vectors[1][0], &vectors[2][0], &vectors[3][0]}, n, &dots)
 	default:
-		dot = scalarDot(query[:n], halves[:n])
+		for i, halves := range vectors {
+			dots[i] = scalarDot(query[:n], halves[:n])
+		}
 	}
 	for i, x := range query[n:] {
-		dot += float32(x * moved(halves[n+i]))
+		for v, halves := range vectors {
+			dots[v] += float32(x * moved(halves[n+i]))
+		}
 	}
-	return dot
+	return dots
 }
 
-// scalarDot is halfDot of whole lanes in portable Go. It rounds products before adding, as the assembly does.
+// scalarDot is an inner product of whole lanes in portable Go. It rounds products before adding, as the assembly does.
 func scalarDot(query []float32, halves []uint16) float32 {
 	var s0, s1, s2, s3, s4, s5, s6, s7 float32
 	for len(query) >= dotLanes && len(halves) >= dotLanes {

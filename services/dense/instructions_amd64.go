@@ -14,7 +14,8 @@ func available() instructions {
 //go:noescape
 func estimateAVX2(codes *byte, groups, columns int, tables *byte, all int32, bound float32, spans, estimates *float32, above *uint32)
 
-// dotAVX2 is scalarDot of n components, a multiple of dotLanes.
+// dotsAVX2 is scalarDot of n components of four vectors, a multiple of dotLanes. It takes little longer than one: each waits for its
+// own sums.
 //
 //go:noescape
-func dotAVX2(query *float32, halves *uint16, n int) float32
+func dotsAVX2(query *float32, halves *[4]*uint16, n int, dots *[4]float32)

@@ -117,33 +117,56 @@ four:                                // a byte has 4 times 8 times 7 steps at mo
 	VZEROUPPER
 	RET
 
-// func dotAVX2(query *float32, halves *uint16, n int) float32
-TEXT ·dotAVX2(SB), NOSPLIT, $0-28
+// PRODUCTS adds eight components' products of a vector to its sums. Y9 has those of the query.
+#define PRODUCTS(halves, product, sums) \
+	VPMOVSXWD (halves)(DX*2), product \
+	VPSLLD $13, product, product      \
+	VPAND  Y8, product, product       \
+	VMULPS Y9, product, product       \
+	VADDPS product, sums, sums
+
+// SUM adds up eight sums: 0 and 4, 1 and 5, 2 and 6, 3 and 7, then the third of these to the first, the fourth to the second.
+#define SUM(sums, low, at) \
+	VEXTRACTF128 $1, sums, X4 \
+	VADDPS X4, low, low       \
+	VMOVHLPS low, low, X4     \
+	VADDPS X4, low, low       \
+	VMOVSHDUP low, X4         \
+	VADDSS X4, low, low       \
+	VMOVSS low, at(DI)
+
+// func dotsAVX2(query *float32, halves *[4]*uint16, n int, dots *[4]float32)
+TEXT ·dotsAVX2(SB), NOSPLIT, $0-32
 	MOVQ query+0(FP), SI
 	MOVQ halves+8(FP), DI
 	MOVQ n+16(FP), CX
+	MOVQ 0(DI), R8
+	MOVQ 8(DI), R9
+	MOVQ 16(DI), R10
+	MOVQ 24(DI), R11
+	MOVQ dots+24(FP), DI
 	MOVL $0x8fffe000, AX
-	MOVL AX, X1
-	VPBROADCASTD X1, Y1
+	MOVL AX, X8
+	VPBROADCASTD X8, Y8
 	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	XORQ DX, DX
 
 eight:
-	VPMOVSXWD (DI), Y2           // as moved does
-	VPSLLD $13, Y2, Y2
-	VPAND  Y1, Y2, Y2
-	VMULPS (SI), Y2, Y2
-	VADDPS Y2, Y0, Y0
-	ADDQ $32, SI
-	ADDQ $16, DI
-	SUBQ $8, CX
-	JNZ  eight
+	VMOVUPS (SI)(DX*4), Y9
+	PRODUCTS(R8, Y4, Y0)         // as moved does
+	PRODUCTS(R9, Y5, Y1)
+	PRODUCTS(R10, Y6, Y2)
+	PRODUCTS(R11, Y7, Y3)
+	ADDQ $8, DX
+	CMPQ DX, CX
+	JB   eight
 
-	VEXTRACTF128 $1, Y0, X1
-	VADDPS X1, X0, X0            // 0 and 4, 1 and 5, 2 and 6, 3 and 7
-	VMOVHLPS X0, X0, X1
-	VADDPS X1, X0, X0            // and the third of these to the first, the fourth to the second
-	VMOVSHDUP X0, X1
-	VADDSS X1, X0, X0
-	VMOVSS X0, ret+24(FP)
+	SUM(Y0, X0, 0)
+	SUM(Y1, X1, 4)
+	SUM(Y2, X2, 8)
+	SUM(Y3, X3, 12)
 	VZEROUPPER
 	RET

@@ -188,8 +188,20 @@ func (m *matrix) Bytes() (n int64) {
 	return n
 }
 
-// score is the cosine of a row's vector and a prepared query, in score units.
-func (m *matrix) score(row uint32, query []float32) float32 {
-	b, at := &m.blocks[row/blockRows], int(row%blockRows)
-	return toUnits(halfDot(query, b.halves[at*len(query):(at+1)*len(query)]) * b.scales[at])
+// score sets scores to the cosines of rows' vectors and a prepared query, in score units. All rows must have vectors.
+func (m *matrix) score(rows []uint32, query, scores []float32) {
+	for from := 0; from < len(rows); from += 4 {
+		var vectors [4][]uint16
+		var scales [4]float32
+		for i := range vectors {
+			row := rows[min(from+i, len(rows)-1)]
+			b, at := &m.blocks[row/blockRows], int(row%blockRows)
+			vectors[i], scales[i] = b.halves[at*len(query):(at+1)*len(query)], b.scales[at]
+		}
+		for i, dot := range halfDots(query, vectors) {
+			if from+i < len(rows) {
+				scores[from+i] = toUnits(dot * scales[i])
+			}
+		}
+	}
 }

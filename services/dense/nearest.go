@@ -41,6 +41,8 @@ type candidate struct {
 type scratch struct {
 	estimates  [estimated * groupRows]float32
 	above      [estimated]uint32
+	scoring    [scoreRows]uint32
+	scores     [scoreRows]float32 // of scoring
 	candidates []candidate
 	bound      float32 // estimates below are not among the best
 	full       int     // with so many candidates the worse ones leave
@@ -142,12 +144,7 @@ func (c comparison) hits(found []scored, q leg.Query) []leg.Hit {
 // lend returns the wanted rows. A row moves towards the neighbour that lifts it most, by that one's share. So a
 // score is still a cosine.
 func (m *matrix) lend(around *leg.Surroundings, query []float32) []scored {
-	own := make([]float64, len(around.Rows))
-	for i, row := range around.Rows {
-		if own[i] = -1; m.has(row) {
-			own[i] = fromUnits(m.score(row, query))
-		}
-	}
+	own := m.scoreEach(around.Rows, query)
 	lent := make([]scored, len(around.Wanted))
 	for i, place := range around.Wanted {
 		lent[i] = scored{around.Rows[place], own[place], own[place]}
@@ -157,6 +154,21 @@ func (m *matrix) lend(around *leg.Surroundings, query []float32) []scored {
 		})
 	}
 	return lent
+}
+
+// scoreEach returns the cosines of rows' vectors and a prepared query, -1 for a row without a vector.
+func (m *matrix) scoreEach(rows []uint32, query []float32) []float64 {
+	scores, all := make([]float32, len(rows)), make([]float64, len(rows))
+	with := slices.DeleteFunc(slices.Clone(rows), func(row uint32) bool { return !m.has(row) })
+	m.score(with, query, scores)
+	next := 0
+	for i, row := range rows {
+		if all[i] = -1; m.has(row) {
+			all[i] = fromUnits(scores[next])
+			next++
+		}
+	}
+	return all
 }
 
 // likelyFor is the number of vectors to score exactly for a number of hits.
@@ -291,8 +303,8 @@ func (c comparison) scoreLikeliest(ctx context.Context, n, depth int) (scored in
 		}
 		more = false
 		batch := keepBest(c.candidates[scored:], (n+1)/2)
-		for i := range batch {
-			if i%scoreRows == 0 && scored > 0 {
+		for some := range slices.Chunk(batch, scoreRows) {
+			if scored > 0 {
 				if err := ctx.Err(); err != nil {
 					return 0, false, err
 				}
@@ -300,9 +312,15 @@ func (c comparison) scoreLikeliest(ctx context.Context, n, depth int) (scored in
 					return scored, false, nil
 				}
 			}
-			batch[i].score = c.score(batch[i].row, c.query)
-			more = more || batch[i].score >= bound
-			scored++
+			for i := range some {
+				c.scoring[i] = some[i].row
+			}
+			c.score(c.scoring[:len(some)], c.query, c.scores[:len(some)])
+			for i, score := range c.scores[:len(some)] {
+				some[i].score = score
+				more = more || score >= bound
+			}
+			scored += len(some)
 		}
 	}
 	return scored, true, nil
@@ -377,8 +395,8 @@ func moveBest(candidates []candidate, n int) {
 	}
 }
 
-// scores returns the scores of memories that have a vector.
-func (c comparison) scores(q leg.Query, ids []uuid.UUID) []leg.Score {
+// scoresOf returns the scores of memories that have a vector.
+func (c comparison) scoresOf(q leg.Query, ids []uuid.UUID) []leg.Score {
 	scores := make([]leg.Score, 0, len(ids))
 	var rows []uint32
 	for _, id := range ids {
@@ -393,9 +411,8 @@ func (c comparison) scores(q leg.Query, ids []uuid.UUID) []leg.Score {
 		}
 		return scores
 	}
-	for _, row := range rows {
-		score := fromUnits(c.score(row, c.query))
-		scores = append(scores, leg.Score{ID: c.rows.IDs[row], Score: score, Own: score})
+	for i, score := range c.scoreEach(rows, c.query) {
+		scores = append(scores, leg.Score{ID: c.rows.IDs[rows[i]], Score: score, Own: score})
 	}
 	return scores
 }

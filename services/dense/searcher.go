@@ -170,7 +170,7 @@ func (s *searcher) scoresInMemory(ctx context.Context, q leg.Query, vector []flo
 	defer view.Close()
 	m := view.Part.(*matrix)
 	c := comparison{matrix: m, selection: view.Selection, query: prepared(m.whiten(ctx, q, vector))}
-	return c.scores(q, ids), nil
+	return c.scoresOf(q, ids), nil
 }
 
 // modelUse tells whether a model is active. It asks the database at most once in lookAgain.
