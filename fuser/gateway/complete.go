@@ -61,7 +61,7 @@ func (o *outcome) exhausted() bool {
 
 // elsewhere returns the ids of the hits that only other legs found in the namespace.
 func elsewhere(outcomes []outcome, of int) []string {
-	seen := map[string]bool{}
+	seen := make(map[string]bool, 3*len(outcomes[of].answer.hits))
 	for _, hit := range outcomes[of].answer.hits {
 		seen[hit.ID] = true
 	}

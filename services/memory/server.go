@@ -58,7 +58,7 @@ type limits struct {
 // NewServer returns a server over a store.
 func NewServer(store Store) *Server {
 	return &Server{
-		store: store, exports: newExports(),
+		store: newContents(store), exports: newExports(),
 		limits: limits{call: 30 * time.Second, batch: 2 * time.Minute, whole: 15 * time.Minute, send: rpc.SendTime},
 	}
 }
