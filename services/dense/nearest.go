@@ -62,15 +62,13 @@ type comparison struct {
 // nearest returns the selected memories whose vectors are the most similar to the query, in the order of results. It does
 // not depend on the rows' numbers. A reason says what cut it short.
 func (c comparison) nearest(ctx context.Context, q leg.Query) (hits []leg.Hit, reason string, err error) {
-	var rows []uint32 // nil for all
 	total := c.count
 	if c.selection.Narrow() {
-		rows = c.selection.List()
-		total = len(rows)
+		total = c.selection.Count()
 	}
 	n := likelyFor(q.Depth, total)
 	if total <= max(exactRows, n) {
-		c.all(rows)
+		c.all()
 		n = len(c.candidates)
 	} else if reason, err = c.likely(ctx, n); err != nil {
 		return nil, "", err
@@ -107,6 +105,7 @@ func (c comparison) lent(best []candidate, q leg.Query) []leg.Hit {
 		least = fromUnits(worst(best))
 	}
 	around := leg.Surround(c.rows, c.selection, rows[:lenders], q.Borrow, true)
+	defer around.Release()
 	others, found := around.Others(rows), c.lend(around, c.query)
 	for _, candidate := range best {
 		if slices.Contains(others, candidate.row) {
@@ -176,22 +175,12 @@ func likelyFor(hits, vectors int) int {
 	return int(float64(max(likelyPerHit*hits, minLikely)) * math.Sqrt(max(1, float64(vectors)/likelyOf)))
 }
 
-// all makes candidates of all selected rows with a vector; rows has them if it is not nil.
-func (c comparison) all(rows []uint32) {
+// all makes candidates of all selected rows with a vector.
+func (c comparison) all() {
 	c.candidates = c.candidates[:0]
-	for _, row := range rows {
+	for _, row := range c.selection.List() {
 		if c.has(row) {
 			c.candidates = append(c.candidates, candidate{row: row})
-		}
-	}
-	if rows != nil {
-		return
-	}
-	for i := range c.blocks {
-		for at, scale := range c.blocks[i].scales {
-			if row := uint32(i*blockRows + at); scale != 0 && c.selection.Has(row) {
-				c.candidates = append(c.candidates, candidate{row: row})
-			}
 		}
 	}
 }
@@ -406,6 +395,7 @@ func (c comparison) scoresOf(q leg.Query, ids []uuid.UUID) []leg.Score {
 	}
 	if c.borrows(q) {
 		around := leg.Surround(c.rows, c.selection, rows, q.Borrow, false)
+		defer around.Release()
 		for _, f := range c.lend(around, c.query) {
 			scores = append(scores, leg.Score{ID: c.rows.IDs[f.row], Score: f.score, Own: f.own})
 		}

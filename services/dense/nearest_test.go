@@ -343,7 +343,7 @@ func TestLikelyAreNearest(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c.all(nil)
+				c.all()
 				if _, _, err := c.scoreLikeliest(t.Context(), 2*len(c.candidates), depth); err != nil {
 					t.Fatal(err)
 				}

@@ -32,10 +32,15 @@ type Surroundings struct {
 	given  []int // scratch
 }
 
+var surroundings = sync.Pool{New: func() any { return &Surroundings{} }}
+
+// Release ends the use of surroundings: others get their room.
+func (s *Surroundings) Release() { surroundings.Put(s) }
+
 // Surround returns rows with their surroundings. borrow is Query.Borrow. With borrowers, selected rows that the given ones may
-// lend to are wanted too.
+// lend to are wanted too. The caller must Release the surroundings.
 func Surround(rows *replica.Rows, selection *replica.Selection, of []uint32, borrow float64, borrowers bool) *Surroundings {
-	s := &Surroundings{}
+	s := surroundings.Get().(*Surroundings)
 	for j, k := 0, borrow*share; j < reach; j++ {
 		s.shares[0][j], s.shares[1][j] = min(k, 1), min(k*afterShare, 1)
 		k *= decay
@@ -50,9 +55,7 @@ func Surround(rows *replica.Rows, selection *replica.Selection, of []uint32, bor
 	if borrowers {
 		around = reach
 	}
-	most := len(of) * (2*(around+reach) + 1)
-	s.Rows, s.lends, s.ends = make([]uint32, 0, most), make([]bool, 0, most), make([][2]int32, 0, most)
-	s.Wanted = make([]int, 0, len(of)*(2*around+1))
+	s.Rows, s.Wanted, s.lends, s.ends = s.Rows[:0], s.Wanted[:0], s.lends[:0], s.ends[:0]
 	for _, row := range of {
 		if left.has(row) {
 			s.stretch(rows, selection, left, firstBefore(rows, left, row, around+reach), around)

@@ -100,6 +100,7 @@ func (s *bm25) lent(q leg.Query, best []scored) []scored {
 	}
 	found, least := newTop(q.Depth, s.compare), leastOf(q)
 	around := leg.Surround(s.rows, s.Selection, rows[:min(len(rows), leg.Lenders)], q.Borrow, true)
+	defer around.Release()
 	for _, b := range s.lend(around) {
 		if b.own >= least && b.score > 0 {
 			found.add(b)

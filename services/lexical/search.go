@@ -334,14 +334,11 @@ func (s *bm25) fewSelected() bool {
 	if !s.Narrow() {
 		return false
 	}
-	selected, postings := 0, 0
-	for _, word := range s.Bits() {
-		selected += bits.OnesCount64(word)
-	}
+	postings := 0
 	for _, t := range s.terms {
 		postings += len(t.postings)
 	}
-	return selected*len(s.terms)*8 < postings
+	return s.Count()*len(s.terms)*8 < postings
 }
 
 // bestOf returns the best hits among ascending rows.
@@ -367,7 +364,9 @@ func (s *bm25) scoresOf(q leg.Query, ids []uuid.UUID) []leg.Score {
 		}
 	}
 	if s.borrows(q) {
-		for _, found := range s.lend(leg.Surround(s.rows, s.Selection, rows, q.Borrow, false)) {
+		around := leg.Surround(s.rows, s.Selection, rows, q.Borrow, false)
+		defer around.Release()
+		for _, found := range s.lend(around) {
 			scores = append(scores, leg.Score{ID: s.rows.IDs[found.row], Score: found.score, Own: found.own})
 		}
 		return scores

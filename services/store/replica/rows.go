@@ -211,14 +211,15 @@ func (b bitset) count() (n int) {
 	return n
 }
 
-// appendRows appends the rows in the set, ascending.
-func (b bitset) appendRows(to []uint32) []uint32 {
+// each yields the rows in the set, ascending. A row may be removed when it is yielded.
+func (b bitset) each(yield func(row uint32) bool) {
 	for i, word := range b {
 		for ; word != 0; word &= word - 1 {
-			to = append(to, uint32(i<<6+bits.TrailingZeros64(word)))
+			if !yield(uint32(i<<6 + bits.TrailingZeros64(word))) {
+				return
+			}
 		}
 	}
-	return to
 }
 
 // and keeps the rows that are also in the union of bitmaps. scratch has the length of b.

@@ -73,7 +73,7 @@ func (r *Rows) Select(f record.Filter, asOf time.Time) *Selection {
 	passing.within(r.Created, f.CreatedFrom, f.CreatedBefore)
 	passing.within(r.From, f.OccurredFrom, f.OccurredBefore)
 	if s.past || r.mortal > 0 {
-		for _, row := range passing.appendRows(nil) {
+		for row := range passing.each {
 			if !s.live(row) {
 				passing.clear(row)
 			}
@@ -88,7 +88,7 @@ func (b bitset) within(times []int64, from, before time.Time) {
 	if from.IsZero() && before.IsZero() {
 		return
 	}
-	for _, row := range b.appendRows(nil) {
+	for row := range b.each {
 		if at := times[row]; !from.IsZero() && at < from.UnixMicro() || !before.IsZero() && at >= before.UnixMicro() {
 			b.clear(row)
 		}
@@ -125,11 +125,14 @@ func (s *Selection) Has(row uint32) bool {
 	return s.base.has(row) && s.live(row)
 }
 
-// Narrow reports whether the filter selects by more than liveness. Then Bits and List are cheap.
+// Narrow reports whether the filter selects by more than liveness. Then Bits, Count and List are cheap.
 func (s *Selection) Narrow() bool { return s.passing != nil }
 
 // Bits are the selected rows of a narrow selection, a bit each; nil for any other.
 func (s *Selection) Bits() []uint64 { return s.passing }
+
+// Count is the number of rows in a narrow selection.
+func (s *Selection) Count() int { return s.passing.count() }
 
 // List returns the selected rows, ascending.
 func (s *Selection) List() []uint32 {
@@ -140,15 +143,11 @@ func (s *Selection) List() []uint32 {
 	if from == nil {
 		from = s.base
 	}
-	s.listed = from.appendRows(make([]uint32, 0, from.count()))
-	if s.passing == nil && (s.past || s.rows.mortal > 0) {
-		kept := s.listed[:0]
-		for _, row := range s.listed {
-			if s.live(row) {
-				kept = append(kept, row)
-			}
+	s.listed = make([]uint32, 0, from.count())
+	for row := range from.each {
+		if s.passing != nil || s.live(row) {
+			s.listed = append(s.listed, row)
 		}
-		s.listed = kept
 	}
 	return s.listed
 }

@@ -25,6 +25,8 @@ type store struct {
 	name               string
 	conn               *grpc.ClientConn
 	process            *exec.Cmd
+	folder             string        // of the SQLite file; "" for PostgreSQL
+	threads            bool          // memories are in threads
 	stored, searchable time.Duration // since the first memory was sent
 	disk               int64         // bytes
 	cold               time.Duration // of the first recall after a restart
@@ -32,7 +34,7 @@ type store struct {
 }
 
 // inThread memories are in a thread.
-const inThread = 50
+const inThread = 20
 
 // load stores the memories and waits until every index has them.
 func (b *bench) load(ctx context.Context, st *store, texts []note) error {
@@ -46,9 +48,11 @@ func (b *bench) load(ctx context.Context, st *store, texts []note) error {
 		req := &triskelev1.ImportRequest{}
 		for i, t := range texts[from:min(from+batch, len(texts))] {
 			position := int64(from + i)
-			req.Memories = append(req.Memories, &triskelev1.Memory{
-				Namespace: namespace, Title: t.title, Content: t.content, Tags: t.tags, Thread: fmt.Sprint("thread ", position/inThread), Position: &position,
-			})
+			m := &triskelev1.Memory{Namespace: namespace, Title: t.title, Content: t.content, Tags: t.tags}
+			if st.threads {
+				m.Thread, m.Position = fmt.Sprint("thread ", position/inThread), &position
+			}
+			req.Memories = append(req.Memories, m)
 		}
 		if err := stream.Send(req); err != nil {
 			break // CloseAndRecv says why
@@ -64,7 +68,7 @@ func (b *bench) load(ctx context.Context, st *store, texts []note) error {
 	}
 	st.searchable = time.Since(start)
 	b.progress("%s: and searchable", st.name)
-	if st.disk, err = b.disk(ctx, st.conn == b.lite); err != nil {
+	if st.disk, err = b.disk(ctx, st.folder); err != nil {
 		return err
 	}
 	start = time.Now()
@@ -77,8 +81,8 @@ func (b *bench) load(ctx context.Context, st *store, texts []note) error {
 }
 
 // disk is what the store takes.
-func (b *bench) disk(ctx context.Context, lite bool) (size int64, err error) {
-	if !lite {
+func (b *bench) disk(ctx context.Context, folder string) (size int64, err error) {
+	if folder == "" {
 		err = b.query(ctx, func(conn *pgx.Conn) error {
 			if _, err := conn.Exec(ctx, "VACUUM ANALYZE"); err != nil {
 				return err
@@ -87,7 +91,7 @@ func (b *bench) disk(ctx context.Context, lite bool) (size int64, err error) {
 		})
 		return size, err
 	}
-	files, err := os.ReadDir(b.folder)
+	files, err := os.ReadDir(folder)
 	for _, f := range files {
 		if info, err := f.Info(); err == nil {
 			size += info.Size()

@@ -63,12 +63,14 @@ func (s *settings) run(ctx context.Context, clients string) (err error) {
 	}
 	defer b.stop()
 	texts := notes(s.seed, s.memories)
-	stores := []*store{{name: "PostgreSQL", conn: b.one, process: b.processes[0]}}
+	stores := []*store{{name: "PostgreSQL", conn: b.one, process: b.processes[0], threads: true}}
 	if !s.capacity && !s.telemetry {
-		if err := b.startSQLite(ctx); err != nil {
-			return err
+		for _, lite := range []*store{{name: "SQLite", threads: true}, {name: "SQLite, no threads"}} {
+			if err := b.startSQLite(ctx, lite); err != nil {
+				return err
+			}
+			stores = append(stores, lite)
 		}
-		stores = append(stores, &store{name: "SQLite", conn: b.lite, process: b.processes[1]})
 	}
 	for _, st := range stores {
 		if err := b.load(ctx, st, texts); err != nil {

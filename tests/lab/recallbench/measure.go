@@ -34,7 +34,6 @@ type way struct {
 	name string
 	conn *grpc.ClientConn
 	tag  string                          // filter; "" for none
-	lone bool                            // memories borrow nothing from their neighbours
 	ask  func(ctx context.Context) error // instead of a recall, if not nil
 
 	processes []*exec.Cmd // that answer, if their processor time is of interest
@@ -117,9 +116,6 @@ func (w way) run(ctx context.Context, queries []question, clients int) (measurem
 		if w.tag != "" {
 			req.Filter = &triskelev1.Filter{TagsAll: []string{w.tag}}
 		}
-		if w.lone {
-			req.Legs = map[string]*triskelev1.LegOptions{"lexical": {Borrow: new(float64)}, "dense": {Borrow: new(float64)}}
-		}
 		return triskelev1.NewRecallServiceClient(w.conn).Recall(ctx, req)
 	}
 	var next, found, degraded atomic.Int64
@@ -174,8 +170,9 @@ func (b *bench) report(ctx context.Context, s settings, clients, loadBefore stri
   answer before it asks again. Milliseconds as the client sees them, on a loopback socket
 
 The bare fan-out is three calls at once to servers on sockets, which each return 50 hits that are ready. The ratios are to it with
-as many clients. "10 %% pass" is a filter of a tag that so many memories have. Where nothing is
-borrowed, neighbours in a thread lend nothing. Searchable means that every leg finds all memories.
+as many clients. "10 %% pass" is a filter of a tag that so many memories have. Without threads no memory has neighbours that lend: the
+difference is what surroundings take. Searchable means that every leg finds all memories. The queries of one way come again in the
+next, so the contents of their hits are mostly in the memory service's cache.
 
 | clients | way | p50 | p95 | p99 | recalls/s | p50 ratio | p95 ratio | source@10 | degraded |
 |---|---|---|---|---|---|---|---|---|---|

@@ -40,8 +40,7 @@ type bench struct {
 	conns     []*grpc.ClientConn
 	sink      sink
 	one       *grpc.ClientConn // to a gateway that has the legs in its process, on PostgreSQL
-	lite      *grpc.ClientConn // the same on SQLite
-	folder    string           // of the SQLite file
+	folders   []string         // of SQLite files
 	stores    []*store
 	ways      []way // that are compared
 }
@@ -88,27 +87,29 @@ func (b *bench) startOthers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	lite := b.stores[1].conn
 	b.ways = []way{
 		{name: yardstickWay, ask: floor.ask},
-		{name: "SQLite, one process", conn: b.lite},
-		{name: "SQLite, one process, nothing borrowed", conn: b.lite, lone: true},
+		{name: "SQLite, one process", conn: lite},
+		{name: "SQLite, one process, no threads", conn: b.stores[2].conn},
 		{name: "PostgreSQL, one process", conn: b.one},
-		{name: "PostgreSQL, one process, nothing borrowed", conn: b.one, lone: true},
 		{name: "PostgreSQL, five processes", conn: fanOut},
 	}
 	for _, s := range shares {
-		b.ways = append(b.ways, way{name: "SQLite, one process, " + s.tag + " pass", conn: b.lite, tag: s.tag},
+		b.ways = append(b.ways, way{name: "SQLite, one process, " + s.tag + " pass", conn: lite, tag: s.tag},
 			way{name: "PostgreSQL, one process, " + s.tag + " pass", conn: b.one, tag: s.tag})
 	}
 	return nil
 }
 
 // startSQLite starts a gateway on a SQLite file.
-func (b *bench) startSQLite(ctx context.Context) (err error) {
-	if b.folder, err = os.MkdirTemp("", "recallbench"); err != nil {
+func (b *bench) startSQLite(ctx context.Context, st *store) (err error) {
+	if st.folder, err = os.MkdirTemp("", "recallbench"); err != nil {
 		return err
 	}
-	b.lite, err = b.gateway(ctx, nil, "triskele", "up", "--sqlite", filepath.Join(b.folder, "bench.db"))
+	b.folders = append(b.folders, st.folder)
+	st.conn, err = b.gateway(ctx, nil, "triskele", "up", "--sqlite", filepath.Join(st.folder, "bench.db"))
+	st.process = b.processes[len(b.processes)-1]
 	return err
 }
 
@@ -190,8 +191,8 @@ func (b *bench) stop() {
 	for _, p := range b.processes {
 		_ = p.Wait()
 	}
-	if b.folder != "" {
-		_ = os.RemoveAll(b.folder)
+	for _, folder := range b.folders {
+		_ = os.RemoveAll(folder)
 	}
 	if b.admin != nil {
 		ctx := context.Background() // also after an interrupt
