@@ -27,9 +27,11 @@ type measurement struct {
 	engine            string
 	records           int
 	took, floor       time.Duration
-	client, up, upOwn int64 // peaks in KiB
-	postgres          int64 // of what its processes have of their own, all together; 0 if unknown or none
-	pending           int64 // records that are yet to be indexed when all are stored
+	client, up, upOwn int64         // peaks in KiB
+	postgres          int64         // of what its processes have of their own, all together; 0 if unknown or none
+	pending           int64         // records that are yet to be indexed when all are stored
+	searchable        time.Duration // until every leg has them
+	resident          int64         // KiB of up, then
 }
 
 // interruption is an import that lost its client, and then its server, before it came to its end.
@@ -132,14 +134,25 @@ func (s settings) measure(ctx context.Context, engine, file string, n int) (m me
 		return m, fmt.Errorf("of %d records: %+v", n, got)
 	}
 	m.client, m.up, m.upOwn = client.all.Load(), up.all.Load(), up.own.Load()
-	stats, err := up.memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace, Statistics: true})
-	if err != nil {
+	if m.pending, err = up.pending(ctx); err != nil {
 		return m, err
 	}
-	for _, index := range stats.GetStatistics().GetIndexes() {
-		m.pending = max(m.pending, index.GetPending())
+	for left := m.pending; left > 0; time.Sleep(100 * time.Millisecond) {
+		if left, err = up.pending(ctx); err != nil {
+			return m, err
+		}
 	}
+	m.searchable, m.resident = time.Since(begun), statusKB(up.cmd.Process.Pid, "VmRSS")
 	return m, nil
+}
+
+// pending is how many records the slowest index lacks.
+func (u *service) pending(ctx context.Context) (n int64, err error) {
+	stats, err := u.memories.GetNamespace(ctx, &triskelev1.GetNamespaceRequest{Namespace: namespace, Statistics: true})
+	for _, index := range stats.GetStatistics().GetIndexes() {
+		n = max(n, index.GetPending())
+	}
+	return n, err
 }
 
 // interrupt kills the client after a third of the records, and the service after two thirds.

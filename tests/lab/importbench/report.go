@@ -40,22 +40,22 @@ func load() string {
 
 func report(measured []measurement, interrupted []interruption) {
 	fmt.Printf("\n## Time\n\nThe floor is the time to write the same records, each as one text, into a bare table of the same engine, %d in a transaction.\n\n", batch)
-	fmt.Println("| store | records | stored in | records/s | floor | ratio to it | not yet indexed then |")
-	fmt.Println("|---|--:|--:|--:|--:|--:|--:|")
+	fmt.Println("| store | records | stored in | records/s | floor | ratio to it | not yet indexed then | searchable after | records/s |")
+	fmt.Println("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
 	for _, m := range measured {
-		fmt.Printf("| %s | %d | %.1f s | %.0f | %.1f s | %.1f | %d |\n", m.engine, m.records, m.took.Seconds(), float64(m.records)/m.took.Seconds(),
-			m.floor.Seconds(), m.took.Seconds()/m.floor.Seconds(), m.pending)
+		fmt.Printf("| %s | %d | %.1f s | %.0f | %.1f s | %.1f | %d | %.1f s | %.0f |\n", m.engine, m.records, m.took.Seconds(), float64(m.records)/m.took.Seconds(),
+			m.floor.Seconds(), m.took.Seconds()/m.floor.Seconds(), m.pending, m.searchable.Seconds(), float64(m.records)/m.searchable.Seconds())
 	}
 	fmt.Print("\n## Memory\n\nPeaks. VmHWM includes shared memory and mapped files; SQLite maps up to 256 MiB. RssAnon is the memory of the process alone.\n" +
 		"PostgreSQL's value is the sum of the RssAnon of its processes.\n\n")
-	fmt.Println("| store | records | import, VmHWM | up, VmHWM | up, RssAnon | PostgreSQL |")
-	fmt.Println("|---|--:|--:|--:|--:|--:|")
+	fmt.Println("| store | records | import, VmHWM | up, VmHWM | up, RssAnon | up, VmRSS once searchable | PostgreSQL |")
+	fmt.Println("|---|--:|--:|--:|--:|--:|--:|")
 	for _, m := range measured {
 		postgres := "-"
 		if m.postgres > 0 {
 			postgres = mib(m.postgres)
 		}
-		fmt.Printf("| %s | %d | %s | %s | %s | %s |\n", m.engine, m.records, mib(m.client), mib(m.up), mib(m.upOwn), postgres)
+		fmt.Printf("| %s | %d | %s | %s | %s | %s | %s |\n", m.engine, m.records, mib(m.client), mib(m.up), mib(m.upOwn), mib(m.resident), postgres)
 	}
 	fmt.Print("\n## Interrupted\n\nThe import is killed (SIGKILL) after a third of the records and run again. After two thirds, `triskele up` is killed and\n" +
 		"started, and the import is run again. Then all memories are exported and counted.\n\n")
