@@ -378,6 +378,45 @@ func (m *image) check(t *testing.T) {
 	}
 }
 
+// TestLoadMany: an index that was loaded has the postings of one to which the memories were added one by one.
+func TestLoadMany(t *testing.T) {
+	t.Parallel()
+	w, one := newWriter(7, 3*loadRows), newImage(DefaultSettings())
+	for range 3 * loadRows {
+		one.put(w.record())
+	}
+	loaded := newInverted(one.rows)
+	if err := loaded.load(t.Context(), func(put func(uuid.UUID, []byte)) error {
+		for id, r := range one.records { // in random order
+			put(id, encode(r, one.index.settings.language().occurrences(r)))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := loaded.documents, one.index.documents; got != want || want < 2*loadRows {
+		t.Errorf("got %d documents, want %d, and at least %d", got, want, 2*loadRows)
+	}
+	if got, want := len(loaded.numbers), len(one.index.numbers); got != want {
+		t.Errorf("got %d terms, want %d", got, want)
+	}
+	for name, number := range one.index.numbers {
+		got, want := loaded.terms[loaded.numbers[name]], one.index.terms[number]
+		if !slices.Equal(got.postings, want.postings) || got.maxFrequency != want.maxFrequency || got.minLength != want.minLength {
+			t.Fatalf("got %+v, want %+v", got, want)
+		}
+	}
+	panicking := newInverted(nil) // the first memory panics
+	if err := panicking.load(t.Context(), func(put func(uuid.UUID, []byte)) error {
+		for id := range one.records {
+			put(id, nil)
+		}
+		return nil
+	}); err == nil {
+		t.Error("got no error of a panic")
+	}
+}
+
 // compareLoaded loads the records in another order, and compares searches.
 func (m *image) compareLoaded(t *testing.T) {
 	t.Helper()

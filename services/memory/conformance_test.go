@@ -25,8 +25,8 @@ var (
 func full(namespace string) record.Record {
 	return storetest.Record(namespace, "The grüne Tür — \"quoted\", 100% \\ 日本", func(r *record.Record) {
 		r.Title = "Door"
-		r.Keywords = []string{"gate", "entrance"}
-		r.Tags = []string{"house", "x,y"}
+		r.Keywords = []string{"gate", "entrance", `the "grüne" \ {door}`, "NULL", "  "}
+		r.Tags = []string{"house", "x,y", `"`, `\`, "{}", "null"}
 		r.Category = "fact"
 		r.Metadata = map[string]any{"project": "kite", "n": 1.5, "ok": true, "nested": map[string]any{"a": []any{"b", nil}}}
 		r.Importance = 0.875

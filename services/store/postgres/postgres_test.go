@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/url"
@@ -63,6 +64,36 @@ func TestNoStatementOutlivesItsClient(t *testing.T) {
 		t.Error("a statement has succeeded over a line that was cut")
 	}
 	await("after the cut", 0)
+}
+
+// TestWritesKeepPlans: a foreign key to a partitioned table is checked by a plan that is kept, and no other transaction's plans are.
+func TestWritesKeepPlans(t *testing.T) {
+	t.Parallel()
+	pool, err := postgres.Open(t.Context(), pgtest.New(t), storetest.Telemetry(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	mode := func(db interface {
+		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	}) (got string) {
+		t.Helper()
+		if err := db.QueryRow(t.Context(), "SHOW plan_cache_mode").Scan(&got); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if err := postgres.Write(t.Context(), pool, "", func(tx pgx.Tx, _ postgres.Changes) error {
+		if got, want := mode(tx), "force_generic_plan"; got != want {
+			t.Errorf("got %q in a write, want %q", got, want)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := mode(pool), "auto"; got != want {
+		t.Errorf("got %q after it, want %q", got, want)
+	}
 }
 
 // wire returns a URL that leads to the database through a socket of the test's own, and what cuts all connections there and

@@ -162,6 +162,31 @@ func TestBehindIsBounded(t *testing.T) {
 	})
 }
 
+// TestChangeEndsALease: a memory that changes is due at once, whoever has leased it, and the former holder ends nothing of the new lease.
+func TestChangeEndsALease(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		changed := storetest.Record("n", "x", nil)
+		f.Insert(t, changed)
+		former := claim(t, f, 10, time.Minute)
+		if _, err := f.Memory.Update(t.Context(), "n", changed.ID, 0, func(r *record.Record) error { r.Content = "y"; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if due := claim(t, f, 10, time.Minute); len(due) != 1 || due[0].Record.Content != "y" {
+			t.Fatalf("got %+v after the change, want the memory as it is now", due)
+		}
+		if err := f.Queue.Done(t.Context(), index, former); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Queue.Extend(t.Context(), index, former, 0); err != nil {
+			t.Fatal(err)
+		}
+		if due := claim(t, f, 10, time.Minute); len(due) != 0 {
+			t.Errorf("got %+v, want nothing: it is leased", due)
+		}
+	})
+}
+
 func TestExtend(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {

@@ -32,6 +32,9 @@ import (
 // readers is the number of read connections; in WAL mode they run beside the one writer.
 const readers = 8
 
+// idleTime is how long a read connection that is not used stays open.
+const idleTime = 10 * time.Second
+
 // DB is one SQLite file with one write connection and several read connections. Readers and the writer do not wait
 // for each other.
 type DB struct {
@@ -74,6 +77,9 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 		}
 		db.SetMaxOpenConns(connections)
 		db.SetMaxIdleConns(connections)
+		if name == "read" { // each connection maps the file, and caches pages of it
+			db.SetConnMaxIdleTime(idleTime)
+		}
 		return db, nil
 	}
 	write, err := open("write", 1, url.Values{"_txlock": {"immediate"}})
