@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -108,6 +109,27 @@ func TestContentsInTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestBreakerForgivesPartsAway: the memory service is asked on for other namespaces while the database's node of one is away.
+func TestBreakerForgivesPartsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls int
+		g := newGateway(t, keeper{before: func(context.Context) error {
+			calls++
+			return rpc.PartAway("a node is away")
+		}}, finds(bm25, "a"), finds(cosine), finds(hops))
+		const want = 20
+		for range want {
+			resp, err := g.Recall(t.Context(), request(nil))
+			if err != nil || order(resp) != "a" || !resp.GetDegraded() {
+				t.Fatalf("got %v, %v, want ids alone", resp, err)
+			}
+		}
+		if calls != want {
+			t.Errorf("%d calls reached the memory service, want %d", calls, want)
+		}
+	})
 }
 
 // A memory service that hangs costs a few recalls their time, not each of them, and is used again when it is back.

@@ -139,6 +139,8 @@ const (
 func (d *dependency) result(err error, given time.Duration) resilience.Result {
 	code := status.Code(err)
 	switch {
+	case rpc.IsPartAway(err):
+		return resilience.Success
 	case errors.Is(err, context.DeadlineExceeded):
 		code = codes.DeadlineExceeded
 	case errors.Is(err, context.Canceled):

@@ -37,6 +37,7 @@ import (
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 )
@@ -361,6 +362,9 @@ func (s *Server) failure(ctx context.Context, err error) (state triskelev1.LegSt
 // public returns the client's error for a searcher's error.
 func (s *Server) public(ctx context.Context, err error) error {
 	var unable *UnableError
+	if postgres.IsNodeAway(err) {
+		err = &UnableError{Reason: "the node of the database that has this namespace cannot be reached", Cause: err}
+	}
 	if errors.As(err, &unable) {
 		s.log.WarnContext(ctx, "the leg cannot search", "reason", unable.Reason, "cause", unable.Cause.Error())
 		return status.Error(codes.FailedPrecondition, unable.Reason)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -121,6 +122,7 @@ func TestSearchErrors(t *testing.T) {
 	}{
 		"field":    {&record.FieldError{Field: "vector", MustBe: "must have 3 dimensions"}, codes.InvalidArgument},
 		"unable":   {&leg.UnableError{Reason: "no embedder", Cause: errors.New("hunter2")}, codes.FailedPrecondition},
+		"node":     {&pgconn.PgError{Code: "08006", Message: "hunter2"}, codes.FailedPrecondition},
 		"internal": {errors.New("hunter2"), codes.Unknown}, // not a status: the server's guard hides it
 	} {
 		s := serve(t, func(context.Context, leg.Query) (leg.Result, error) { return leg.Result{}, x.err })

@@ -31,6 +31,8 @@ var (
 	ErrSuperseded = errors.New("already superseded")
 	// ErrUnreachable: the database cannot be reached or written to now. Whether a write took place is unknown.
 	ErrUnreachable = errors.New("the database cannot be reached")
+	// ErrNodeAway: that holds for the node alone that has the namespace.
+	ErrNodeAway = errors.New("the database's node of the namespace cannot be reached")
 	// ErrLocked: a write waited too long for a lock. Nothing was written.
 	ErrLocked = errors.New("locked by another transaction")
 )

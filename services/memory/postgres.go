@@ -111,6 +111,9 @@ func (s *Postgres) primary(ctx context.Context) bool {
 
 // unreachable marks connection errors.
 func unreachable(err error) error {
+	if postgres.IsNodeAway(err) {
+		return fmt.Errorf("%w: %w", ErrNodeAway, err)
+	}
 	if postgres.IsUnreachable(err) {
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}

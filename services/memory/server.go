@@ -169,6 +169,8 @@ func storeError(err error) error {
 		return status.Errorf(codes.FailedPrecondition, "%v: nothing can be stored until this is fixed; recall still works", of)
 	case errors.Is(err, ErrLocked):
 		return status.Error(codes.Aborted, "other calls have held locks on the same memories or namespace for too long; try again")
+	case errors.Is(err, ErrNodeAway):
+		return rpc.PartAway("the node of the database that has this namespace cannot be reached; try again")
 	case errors.Is(err, ErrUnreachable):
 		return status.Error(codes.Unavailable, "the database cannot be reached; try again")
 	}

@@ -87,7 +87,7 @@ func (f *filled) ask(ctx context.Context, n int) (*triskelev1.RecallResponse, er
 // foreign counts hits of other namespaces.
 func foreign(n int, resp *triskelev1.RecallResponse) (count int) {
 	for _, hit := range resp.GetHits() {
-		if hit.GetMemory().GetNamespace() != citusNamespace(n) {
+		if hit.GetNamespace() != citusNamespace(n) {
 			count++
 		}
 	}
@@ -346,7 +346,7 @@ func (f *filled) rename(t *testing.T) {
 	if err := f.sql().QueryRow(t.Context(), `
 		SELECT 'renamed/' || n FROM generate_series(1, 1000) n
 		WHERE (SELECT nodeport FROM citus_shards WHERE shardid = get_shard_id_for_distribution_column('memory.memories', 'renamed/' || n))
-			<> (SELECT nodeport FROM citus_shards WHERE shardid = get_shard_id_for_distribution_column('memory.memories', $1)) LIMIT 1`, citusNamespace(0)).Scan(&name); err != nil {
+			<> (SELECT nodeport FROM citus_shards WHERE shardid = get_shard_id_for_distribution_column('memory.memories', $1::text)) LIMIT 1`, citusNamespace(0)).Scan(&name); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.memory.RenameNamespace(t.Context(), &triskelev1.RenameNamespaceRequest{Namespace: citusNamespace(0), NewName: name}); err != nil {

@@ -195,6 +195,9 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 
 // resultOf is a call's outcome for its circuit breaker.
 func resultOf(err error) resilience.Result {
+	if IsPartAway(err) {
+		return resilience.Success
+	}
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss:
 		return resilience.Failure

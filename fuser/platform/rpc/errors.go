@@ -19,6 +19,30 @@ func Invalid(field, mustBe string) error {
 	return invalid([]*errdetails.BadRequest_FieldViolation{{Field: field, Description: mustBe}}, 0)
 }
 
+const partAway = "PART_AWAY"
+
+// PartAway returns an UNAVAILABLE error about the request's namespace alone: circuit breakers do not count it against the service.
+func PartAway(message string) error {
+	st, err := status.New(codes.Unavailable, message).WithDetails(&errdetails.ErrorInfo{Reason: partAway, Domain: "triskele"})
+	if err != nil {
+		return status.Error(codes.Unavailable, message)
+	}
+	return st.Err()
+}
+
+// IsPartAway reports whether an error is a PartAway, here or from another process.
+func IsPartAway(err error) bool {
+	if status.Code(err) != codes.Unavailable {
+		return false
+	}
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetReason() == partAway {
+			return true
+		}
+	}
+	return false
+}
+
 // invalid returns an error that names these violations and says how many more there are.
 func invalid(violations []*errdetails.BadRequest_FieldViolation, more int) error {
 	first := violations[0]

@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/triskele/triskele/fuser/platform/resilience"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -24,5 +26,19 @@ func TestManyViolations(t *testing.T) {
 	}
 	if want := "(and 2001 more)"; !strings.HasSuffix(st.Message(), want) {
 		t.Errorf("got %q, want it to end in %q", st.Message(), want)
+	}
+}
+
+// TestPartAway: a service that lacks a part of its database is well, also in the eyes of another process.
+func TestPartAway(t *testing.T) {
+	err := Ended(t.Context(), PartAway("a node is away"))
+	if got := status.Code(err); got != codes.Unavailable {
+		t.Errorf("got %v, want UNAVAILABLE", got)
+	}
+	if got := resultOf(err); got != resilience.Success {
+		t.Errorf("a circuit breaker counts %v, want a success", got)
+	}
+	if got := resultOf(status.Error(codes.Unavailable, "away")); got != resilience.Failure {
+		t.Errorf("a circuit breaker counts %v of a service that is away, want a failure", got)
 	}
 }

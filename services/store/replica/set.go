@@ -241,10 +241,11 @@ func (s *Set) askInTime(ctx context.Context, img *image, need Need, arrived time
 
 var errAway = errors.New(away)
 
-// lost notes that the database does not answer. A node behind it that is away has some of the namespaces only: searches of the
-// others go on to ask, each for itself.
+// lost notes that the database does not answer. If only a node behind it is away, it does, and searches go on to ask, each for its
+// own namespace.
 func (s *Set) lost(ctx context.Context, err error) {
 	if postgres.IsNodeAway(err) {
+		s.away.Store(false)
 		return
 	}
 	if !s.away.Swap(true) {
