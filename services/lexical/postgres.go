@@ -35,9 +35,8 @@ func (PostgresIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record
 	if err != nil {
 		return err
 	}
-	for i, r := range records {
-		found := settings[r.Namespace].language().occurrences(r)
-		vectors[i], terms[i] = tsvector(found), encode(r, found)
+	if err := inWords(ctx, records, settings, func(i int, found []occurrence) { vectors[i], terms[i] = tsvector(found), encode(records[i], found) }); err != nil {
+		return err
 	}
 	// The order prevents deadlocks of transactions with the same memories.
 	_, err = tx.Exec(ctx, `

@@ -25,14 +25,19 @@ func (SQLiteIndex) Put(ctx context.Context, tx *sql.Tx, records []record.Record)
 	defer func() { _ = statement.Close() }()
 	settings := map[string]Settings{}
 	for _, r := range records {
-		own, known := settings[r.Namespace]
-		if !known {
-			if own, err = settingsOf(ctx, tx, r.Namespace); err != nil {
-				return err
-			}
-			settings[r.Namespace] = own
+		if _, known := settings[r.Namespace]; known {
+			continue
 		}
-		if _, err := statement.ExecContext(ctx, r.Namespace, r.ID[:], encode(r, own.language().occurrences(r))); err != nil {
+		if settings[r.Namespace], err = settingsOf(ctx, tx, r.Namespace); err != nil {
+			return err
+		}
+	}
+	terms := make([][]byte, len(records))
+	if err := inWords(ctx, records, settings, func(i int, found []occurrence) { terms[i] = encode(records[i], found) }); err != nil {
+		return err
+	}
+	for i, r := range records {
+		if _, err := statement.ExecContext(ctx, r.Namespace, r.ID[:], terms[i]); err != nil {
 			return err
 		}
 	}
