@@ -147,18 +147,14 @@ func sketch(into []uint64, vector code) {
 	}
 }
 
-// dot is the inner product. Independent partial sums allow parallelism.
-func dot(a, b []int8) int32 {
-	var s0, s1, s2, s3 int32
-	for len(a) >= 4 && len(b) >= 4 {
-		s0 += int32(a[0]) * int32(b[0])
-		s1 += int32(a[1]) * int32(b[1])
-		s2 += int32(a[2]) * int32(b[2])
-		s3 += int32(a[3]) * int32(b[3])
-		a, b = a[4:], b[4:]
+// dot is the inner product of vectors of one length.
+func dot(a, b []int8) (sum int32) {
+	b = b[:len(a)]
+	if n := len(a) &^ 15; hasDot && n > 0 {
+		sum, a, b = dotAVX2(&a[0], &b[0], n), a[n:], b[n:]
 	}
-	for i := range min(len(a), len(b)) {
-		s0 += int32(a[i]) * int32(b[i])
+	for i, x := range a {
+		sum += int32(x) * int32(b[i])
 	}
-	return s0 + s1 + s2 + s3
+	return sum
 }

@@ -1,0 +1,11 @@
+package graph
+
+import "golang.org/x/sys/cpu"
+
+// hasDot reports whether the processor has the instructions of dotAVX2.
+var hasDot = cpu.X86.HasAVX2
+
+// dotAVX2 is an inner product of n components, a multiple of 16.
+//
+//go:noescape
+func dotAVX2(a, b *int8, n int) int32
