@@ -37,22 +37,23 @@ type writes struct {
 	run func(ctx context.Context, fn func(transaction) error) error
 }
 
-// Insert implements Store.
-func (w writes) Insert(ctx context.Context, records []record.Record) (inserted []Inserted, err error) {
+// returning runs fn in a transaction, as run does, and returns its result.
+func returning[T any](ctx context.Context, w writes, fn func(transaction) (T, error)) (result T, err error) {
 	err = w.run(ctx, func(tx transaction) error {
-		inserted, err = tx.insert(ctx, records)
+		result, err = fn(tx)
 		return err
 	})
-	return inserted, err
+	return result, err
+}
+
+// Insert implements Store.
+func (w writes) Insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
+	return returning(ctx, w, func(tx transaction) ([]Inserted, error) { return tx.insert(ctx, records) })
 }
 
 // Update implements Store.
-func (w writes) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (after record.Record, err error) {
-	err = w.run(ctx, func(tx transaction) error {
-		after, err = update(ctx, tx, namespace, id, expected, change)
-		return err
-	})
-	return after, err
+func (w writes) Update(ctx context.Context, namespace string, id uuid.UUID, expected int64, change func(*record.Record) error) (record.Record, error) {
+	return returning(ctx, w, func(tx transaction) (record.Record, error) { return update(ctx, tx, namespace, id, expected, change) })
 }
 
 // Supersede implements Store.
@@ -65,41 +66,31 @@ func (w writes) Supersede(ctx context.Context, id uuid.UUID, expected int64, rep
 }
 
 // Forget implements Store.
-func (w writes) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (forgotten int64, err error) {
-	err = w.run(ctx, func(tx transaction) error {
-		forgotten, err = forget(ctx, tx, namespace, ids)
-		return err
-	})
-	return forgotten, err
+func (w writes) Forget(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
+	return returning(ctx, w, func(tx transaction) (int64, error) { return forget(ctx, tx, namespace, ids) })
 }
 
 // Sweep implements Store.
-func (w writes) Sweep(ctx context.Context, before time.Time, n int) (swept int64, err error) {
-	err = w.run(ctx, func(tx transaction) error {
-		swept = 0
+func (w writes) Sweep(ctx context.Context, before time.Time, n int) (int64, error) {
+	return returning(ctx, w, func(tx transaction) (swept int64, err error) {
 		expired, err := tx.expired(ctx, before, n)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		for _, namespace := range slices.Sorted(maps.Keys(expired)) {
 			n, err := forget(ctx, tx, namespace, expired[namespace])
 			if err != nil {
-				return err
+				return swept, err
 			}
 			swept += n
 		}
-		return nil
+		return swept, nil
 	})
-	return swept, err
 }
 
 // Decide implements Decisions.
-func (w writes) Decide(ctx context.Context, j Judgement) (d Decision, err error) {
-	err = w.run(ctx, func(tx transaction) error {
-		d, err = decide(ctx, tx, j)
-		return err
-	})
-	return d, err
+func (w writes) Decide(ctx context.Context, j Judgement) (Decision, error) {
+	return returning(ctx, w, func(tx transaction) (Decision, error) { return decide(ctx, tx, j) })
 }
 
 // RevertDecision implements Decisions.

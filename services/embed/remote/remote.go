@@ -19,11 +19,11 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/sony/gobreaker/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/triskele/triskele/fuser/platform/endpoint"
 	"github.com/triskele/triskele/fuser/platform/panics"
@@ -128,25 +128,20 @@ func (e *Embedder) EmbedDocuments(ctx context.Context, texts []string) ([][]floa
 	for i, text := range texts {
 		cut[i] = e.cut(text)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	vectors := make([][]float32, len(texts))
-	var wg sync.WaitGroup
+	batches, ctx := errgroup.WithContext(ctx)
 	for next := 0; next < len(cut); {
 		from, to := next, e.batch(cut, next)
-		wg.Go(func() {
-			if err := panics.Catch(ctx, nil, "embed a batch", func() error {
+		batches.Go(func() error {
+			return panics.Catch(ctx, nil, "embed a batch", func() error {
 				got, err := e.request(ctx, document, cut[from:to])
 				copy(vectors[from:to], got)
 				return err
-			}); err != nil {
-				cancel(err)
-			}
+			})
 		})
 		next = to
 	}
-	wg.Wait()
-	if err := context.Cause(ctx); err != nil {
+	if err := batches.Wait(); err != nil {
 		return nil, err
 	}
 	return vectors, nil
