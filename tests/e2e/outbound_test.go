@@ -118,6 +118,8 @@ var libraries = map[string]string{
 	"github.com/pgvector/pgvector-go":           "no",
 	"github.com/pressly/goose/v3":               "the database",
 	"github.com/prometheus/client_golang":       "metrics of Go and the process, and how metrics are written: TestCanary reads them",
+	"github.com/prometheus/client_model":        "no",
+	"github.com/prometheus/common":              "no",
 	"github.com/rs/cors":                        "no",
 	"github.com/schollz/progressbar/v3":         "draws where it is told to: the error output of an import",
 	"github.com/x448/float16":                   "no",

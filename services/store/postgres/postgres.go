@@ -68,7 +68,7 @@ func open(ctx context.Context, url string, tel *telemetry.Service, name string, 
 const goneAfter = 500 * time.Millisecond
 
 // distributedKey is where a connection remembers whether its server knows nodes of Citus.
-const distributedKey = "triskele.distributed"
+const distributedKey = "distributed"
 
 // nodesHear has Citus tell nodes of SET LOCAL. A statement about many namespaces takes one connection to each node: with one for each
 // shard, most would be opened for it alone, which takes longer than small statements gain.
