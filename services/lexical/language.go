@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/blevesearch/snowballstem"
 	"github.com/blevesearch/snowballstem/danish"
@@ -56,29 +55,14 @@ func Languages() []string {
 	return slices.Sorted(maps.Keys(languages))
 }
 
-// maxStems bounds the stems that a processor keeps for a language.
-const maxStems = 8192
-
 func snowball(stem func(*snowballstem.Env) bool) func(string) string {
-	stems := sync.Pool{New: func() any { return map[string]string{} }}
 	return func(word string) string {
-		known := stems.Get().(map[string]string)
-		defer stems.Put(known)
-		if stemmed, is := known[word]; is {
-			return stemmed
-		}
-		word = strings.Clone(word) // a part of a text would keep all of it
 		env := snowballstem.NewEnv(word)
 		stem(env)
-		stemmed := env.Current()
-		if stemmed == "" {
-			stemmed = word
+		if stemmed := env.Current(); stemmed != "" {
+			return stemmed
 		}
-		if len(known) == maxStems {
-			clear(known)
-		}
-		known[word] = stemmed
-		return stemmed
+		return word
 	}
 }
 

@@ -12,33 +12,9 @@ import (
 // misspelled word stays near the correct one. Spell embeds words without a row, and training adds it to the rows of the
 // others. grams is scratch memory; Spell returns it, possibly grown.
 func Spell(dst []float32, word []byte, weight float32, grams []uint64) []uint64 {
-	s, grams := spell(word, len(dst), grams)
-	s.addTo(dst, weight)
-	return grams
-}
-
-// spelling is a word's vector before it is scaled.
-type spelling struct {
-	sums   []int16 // of signs
-	length float32 // 0 for a word that has no vector
-}
-
-// addTo adds weight times the vector of length 1.
-func (s spelling) addTo(dst []float32, weight float32) {
-	if s.length == 0 {
-		return
-	}
-	scale := weight / s.length
-	for i := range dst {
-		dst[i] += float32(scale * float32(s.sums[i]))
-	}
-}
-
-// spell returns a word's vector.
-func spell(word []byte, columns int, grams []uint64) (spelling, []uint64) {
 	grams = tokens.AppendGrams(grams[:0], word)
 	var sums [maxColumns + 64]int32 // of the bits
-	for i := 0; i < columns; i += 64 {
+	for i := 0; i < len(dst); i += 64 {
 		for some := range slices.Chunk(grams, 31) {
 			var ones, twos, fours, eights, sixteens uint64 // counts of 64 columns, a bit of each
 			for _, state := range some {
@@ -63,13 +39,18 @@ func spell(word []byte, columns int, grams []uint64) (spelling, []uint64) {
 		}
 	}
 	var squares int64
-	s := spelling{sums: make([]int16, columns)}
-	for j := range s.sums {
-		s.sums[j] = int16(2*sums[j] - int32(len(grams)))
-		squares += int64(s.sums[j]) * int64(s.sums[j])
+	for j := range dst {
+		sums[j] = 2*sums[j] - int32(len(grams))
+		squares += int64(sums[j]) * int64(sums[j])
 	}
-	s.length = float32(math.Sqrt(float64(squares)))
-	return s, grams
+	if squares == 0 {
+		return grams
+	}
+	scale := weight / float32(math.Sqrt(float64(squares)))
+	for i := range dst {
+		dst[i] += float32(scale * float32(sums[i]))
+	}
+	return grams
 }
 
 // spread has the bits of each byte in bytes of their own, the lowest first.

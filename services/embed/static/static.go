@@ -75,14 +75,9 @@ type scratch struct {
 	folded []byte
 	words  []occurrence
 	grams  []uint64
-	// spelled are the last words without a row: a text repeats the words of texts before it.
-	spelled map[string]spelling
 }
 
-// maxSpelled bounds the words in a scratch, which take up to 3 MB.
-const maxSpelled = 4096
-
-var scratches = sync.Pool{New: func() any { return &scratch{spelled: map[string]spelling{}} }}
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // embed returns the sum of the vectors of a text's words, with constant as one more component, scaled to length 1. A text
 // without words has the zero vector.
@@ -124,15 +119,7 @@ func (m *Model) add(sum []float32, word occurrence, weight float32, s *scratch) 
 	stem := s.folded[word.start:word.end]
 	_, row := m.find(stem, word.hash)
 	if row < 0 {
-		spelled, known := s.spelled[string(stem)]
-		if !known {
-			if len(s.spelled) == maxSpelled {
-				clear(s.spelled)
-			}
-			spelled, s.grams = spell(stem, m.columns, s.grams)
-			s.spelled[string(stem)] = spelled
-		}
-		spelled.addTo(sum, float32(weight*m.unknown))
+		s.grams = Spell(sum, stem, float32(weight*m.unknown), s.grams)
 		return
 	}
 	weight *= m.scales[row]

@@ -64,7 +64,7 @@ var invented = map[string]struct {
 		},
 	},
 	"queries": {
-		kept: "querypath: 32 MiB of query vectors with their texts; lexical and static: 8,192 stems and 4,096 spelled words for each processor", room: 1200, size: 30_000,
+		kept: "querypath: 32 MiB of query vectors with their texts", room: 1200, size: 30_000,
 		ask: func(ctx context.Context, c clients, text string) {
 			_, _ = c.dense.Search(ctx, &triskelev1.SearchRequest{Namespace: "n", Query: text, Depth: 1})
 		},
