@@ -66,7 +66,7 @@ func TestNamespacesStayApart(t *testing.T) {
 		s.awaitIndexes(namespace) // or the same statement finds more when it runs again
 	}
 	for _, l := range legs {
-		if l.name == "dense, approximate" {
+		if l.name == "dense, approximate" || l.name == "dense, exact" && pgtest.Distributed(t) {
 			continue // among equal scores it finds others with another plan; the next load sees whose they are
 		}
 		for _, namespace := range tenants.names {

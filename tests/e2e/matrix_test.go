@@ -293,7 +293,17 @@ func counts(seen map[string]int) string {
 func (m *matrix) pause(target string) func() {
 	pids := m.pids(target)
 	signalAll(m.t, pids, syscall.SIGSTOP)
+	m.eventually(target+" has stopped", func() bool { return !slices.ContainsFunc(pids, running) }) // on a busy machine a thread stops late
 	return func() { signalAll(m.t, pids, syscall.SIGCONT) }
+}
+
+// running reports whether a thread of a process is not stopped.
+func running(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return slices.ContainsFunc(threads, func(thread string) bool {
+		stat, err := os.ReadFile(thread)
+		return err == nil && !strings.Contains(string(stat), ") T ")
+	})
 }
 
 // kill ends a process and starts it again to undo that. PostgreSQL starts again by itself when one of its processes is
