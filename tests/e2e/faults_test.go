@@ -147,7 +147,7 @@ func TestDeadlineReachesSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	if _, err := tx.Exec(t.Context(), `LOCK TABLE memory.memories IN ACCESS EXCLUSIVE MODE`); err != nil {
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE memory.memories, memory.namespaces IN ACCESS EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
 	const deadline, slack = 20 * ms, 5 * time.Second
