@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -216,7 +217,7 @@ func TestWalksAreExact(t *testing.T) {
 			named[c.concept] = true
 		}
 		scores := exact(n, seeds, moment{}, n.hub(), s.config.MaxDegree, named)
-		for c := range named { // as evenPages
+		for _, c := range slices.SortedFunc(maps.Keys(named), n.byID) { // as evenPages
 			best := 0.
 			page := func(a arc) bool {
 				return a.salience >= salienceTitle && scores[memoryAt(a.to)] > 0 && n.live(a.to, moment{}) && !n.stale(a.to, moment{})
