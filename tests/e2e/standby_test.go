@@ -130,6 +130,11 @@ func TestStandby(t *testing.T) {
 		t.Error("the legs are not connected to the standby")
 	}
 
+	var written string
+	if err := primary.QueryRow(t.Context(), `SELECT pg_current_wal_insert_lsn()::text`).Scan(&written); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("the standby has the memories", func() bool { return p.holds(standby, `pg_last_wal_replay_lsn() >= '`+written+`'`) })
 	p.exec(standby, `SELECT pg_wal_replay_pause()`)
 	p.eventually("the standby pauses", func() bool { return p.holds(standby, `pg_get_wal_replay_pause_state() = 'paused'`) })
 	stored, err := p.memory.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{
@@ -155,6 +160,21 @@ func TestStandby(t *testing.T) {
 			t.Errorf("%s knows of a write that its standby has not replayed", leg.GetLeg())
 		}
 	}
+	first, err := p.memory.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{Namespace: "new", Content: "The first."}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := p.recall.Recall(t.Context(), &triskelev1.RecallRequest{
+		Namespaces: []string{"new"}, Query: "What is the first?", Budget: durationpb.New(time.Second), AtLeast: []string{first.GetRevisionToken()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, leg := range resp.GetLegs() {
+		if !leg.GetStale() && leg.GetState() == ok {
+			t.Errorf("%s knows of a namespace that its standby has not replayed", leg.GetLeg())
+		}
+	}
 	p.eventually("the legs say that the standby is behind", func() bool {
 		lags := p.lags("pair")
 		return lags["lexical"] > 0 && lags["dense"] > 0 && lags["graph"] > 0
@@ -168,8 +188,7 @@ func TestStandby(t *testing.T) {
 		return p.holds(standby, `count(*) > 0 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%pg_last_wal_replay_lsn() >= $1%'`)
 	})
 	p.exec(standby, `SELECT pg_wal_replay_resume()`)
-	resp := <-answer
-	if !finds(resp) || report(resp, "lexical").GetStale() {
+	if resp = <-answer; !finds(resp) || report(resp, "lexical").GetStale() {
 		t.Errorf("a recall that waited for the standby does not know of the write: %v", resp)
 	}
 	p.eventually("the standby is not behind", func() bool { return p.lags("pair")["lexical"] == 0 })

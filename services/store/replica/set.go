@@ -142,16 +142,36 @@ func (s *Set) Told() { s.told.Add(1) }
 // must not ask the database meanwhile.
 func (s *Set) View(ctx context.Context, namespace string, need Need, share float64) (*View, error) {
 	arrived, told := time.Now(), s.told.Load()
-	for {
+	for sure := need.AtLeast == 0; ; {
 		img, err := s.loadedImage(ctx, namespace, share)
 		if err != nil {
 			return nil, err
+		}
+		if img == s.empty && !sure {
+			// A standby may not have the namespace yet. Reads of the search itself wait for the write; a load does not.
+			if sure, err = s.absent(ctx, namespace); err != nil {
+				return nil, err
+			}
+			if !sure {
+				sure = true
+				continue
+			}
 		}
 		view, err := s.view(ctx, img, need, arrived, told)
 		if !errors.Is(err, errDead) {
 			return view, err
 		}
 	}
+}
+
+// absent reports whether a namespace does not exist.
+func (s *Set) absent(ctx context.Context, namespace string) (absent bool, err error) {
+	err = s.source.snapshot(ctx, namespace, false, func(tx Tx) error {
+		c, err := s.source.since(ctx, tx, namespace, position{})
+		absent = !c.exists
+		return err
+	})
+	return absent, err
 }
 
 // errDead says that another namespace has the name of an image.
