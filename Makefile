@@ -287,13 +287,6 @@ train-fusion: $(PYTHON) ## Train the calibrated fusion from scratch and judge it
 	go run ./tests/lab/cmd/fusionfeatures --data "$(DATA)" --out $(FUSION)/features
 	OPENBLAS_NUM_THREADS=1 $(PYTHON) tests/lab/calibrate/train.py --features $(FUSION)/features --model fuser/fusion/model.json --without $(FUSION)/without --card docs/fusion
 
-ENCODER ?= $(FUSION)/encoder
-.PHONY: second-look
-second-look: ## Compare questions with the first candidates' texts again, after train-fusion: make second-look DATA=DIR ENCODER=FOLDER with model.onnx PYTHON=with numpy, scipy, onnxruntime and tokenizers
-	@test -n "$(DATA)" || { echo "make second-look needs DATA=DIR, a folder with eval and train" >&2; exit 2; }
-	go run ./tests/lab/cmd/fusionfeatures --data "$(DATA)" --out $(FUSION)/texts --texts --only brainbench-world,factconsolidation-64k,friendsqa-turn,musique-train100-openie,qmsum-turn,scifact-test,locomo-turn
-	OPENBLAS_NUM_THREADS=1 $(PYTHON) tests/lab/calibrate/secondlook.py --features $(FUSION)/texts --models $(FUSION)/without --encoder "$(ENCODER)" --report docs/evidence/second-look.md
-
 .PHONY: generate
 generate: reference ## Write the code of proto/ in Go, Python and TypeScript, what serves it over HTTP, docs/reference/api.md, what reference writes, and deploy/plugins
 	proto/buf.sh generate

@@ -44,19 +44,6 @@ type question struct {
 	Legs     string `json:"legs"` // initials of those that were asked
 	Relevant int    `json:"relevant"`
 	Rows     int    `json:"rows"`
-	// With Texts, for questions of all legs: what was asked where, and the candidates' numbers in SET.memories.jsonl.
-	Text       string `json:"text,omitempty"`
-	Namespace  string `json:"namespace,omitempty"`
-	Candidates []int  `json:"candidates,omitempty"`
-}
-
-// remembered is a line of SET.memories.jsonl.
-type remembered struct {
-	ID        string `json:"id"`
-	Namespace string `json:"namespace"`
-	Title     string `json:"title"`
-	Text      string `json:"text"`
-	Thread    string `json:"thread"`
 }
 
 const (
@@ -76,10 +63,8 @@ type Recorder struct {
 	Folder  string
 	// Progress gets a line for each set.
 	Progress io.Writer
-	// Texts says that questions and memories are written too, for trials that read them again.
-	Texts   bool
-	Foreign []eval.Query // questions of other sets
-	every   bool         // record all losses of legs, not one for each question
+	Foreign  []eval.Query // questions of other sets
+	every    bool         // record all losses of legs, not one for each question
 }
 
 // Record writes SET.f32, the rows, and SET.jsonl, their index. With judged, every loss of legs is recorded, as is needed to judge
@@ -101,11 +86,6 @@ func (r *Recorder) Record(ctx context.Context, set *eval.Set, judged bool) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	if r.Texts {
-		if out.numbers, err = r.writeTexts(set); err != nil {
-			return err
-		}
-	}
 	var with, without []asked
 	gone := map[string]bool{}
 	for i, q := range set.Queries {
@@ -142,26 +122,6 @@ func (r *Recorder) Record(ctx context.Context, set *eval.Set, judged bool) (err 
 		m.Links = slices.DeleteFunc(m.Links, func(l *triskelev1.Link) bool { return gone[set.Documents[l.GetTarget()]] })
 	}
 	return r.ask(ctx, &rest, without, out)
-}
-
-// writeTexts writes SET.memories.jsonl, and returns the number of each memory's line by its id.
-func (r *Recorder) writeTexts(set *eval.Set) (numbers map[string]int, err error) {
-	file, err := os.Create(filepath.Join(r.Folder, set.Name+".memories.jsonl"))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	buffered := bufio.NewWriter(file)
-	lines := json.NewEncoder(buffered)
-	numbers = make(map[string]int, len(set.Memories))
-	for i, m := range set.Memories {
-		numbers[m.GetId()] = i
-		line := remembered{ID: set.Documents[m.GetId()], Namespace: m.GetNamespace(), Title: m.GetTitle(), Text: m.GetContent(), Thread: m.GetThread()}
-		if err := lines.Encode(line); err != nil {
-			return nil, err
-		}
-	}
-	return numbers, buffered.Flush()
 }
 
 // asked is a question and how it is asked.
@@ -304,7 +264,6 @@ type output struct {
 	buffered      *bufio.Writer
 	lines         *json.Encoder
 	indexBuffered *bufio.Writer
-	numbers       map[string]int // of memories; nil without texts
 }
 
 func newOutput(path string) (*output, error) {
@@ -358,12 +317,7 @@ func (o *output) write(set *eval.Set, q asked, legs string, lists []fusion.List)
 			put(x)
 		}
 	}
-	line := question{Set: set.Name, ID: q.ID, Category: q.Stratum, Sort: q.sort, Legs: legs, Relevant: relevant, Rows: len(candidates)}
-	if o.numbers != nil && legs == "ldg" {
-		line.Text, line.Namespace = q.Text, q.Namespace
-		for _, c := range candidates {
-			line.Candidates = append(line.Candidates, o.numbers[c.ID])
-		}
-	}
-	return o.lines.Encode(line)
+	return o.lines.Encode(question{
+		Set: set.Name, ID: q.ID, Category: q.Stratum, Sort: q.sort, Legs: legs, Relevant: relevant, Rows: len(candidates),
+	})
 }

@@ -30,7 +30,6 @@ type flags struct {
 	Postgres string     `help:"Connection URL of a server on which databases may be created." env:"TRISKELE_TEST_POSTGRES" placeholder:"URL"`
 	Seed     uint64     `help:"Seed of the tasks." default:"1"`
 	Only     []string   `help:"Record only these of: tasks, everyday, and the sets."`
-	Texts    bool       `help:"Also write the texts of questions and memories, for second-look."`
 	Embedder open.Flags `embed:""`
 }
 
@@ -66,7 +65,6 @@ func run(ctx context.Context, f flags) (err error) {
 			Lexical: lexical.DefaultConfig(),
 		},
 		Process: process, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})), Folder: f.Out, Progress: os.Stderr,
-		Texts: f.Texts,
 	}
 	var sets []*eval.Set
 	for _, name := range f.Sets {
