@@ -149,11 +149,11 @@ func (s *Set) View(ctx context.Context, namespace string, need Need, share float
 		}
 		if img == s.empty && !sure {
 			// A standby may not have the namespace yet. Reads of the search itself wait for the write; a load does not.
-			if sure, err = s.absent(ctx, namespace); err != nil {
+			absent, err := s.absent(ctx, namespace)
+			if err != nil {
 				return nil, err
 			}
-			if !sure {
-				sure = true
+			if sure = true; !absent {
 				continue
 			}
 		}
