@@ -22,8 +22,8 @@ import (
 func (s *Server) Trust() { s.trusting = true }
 
 // Local is a connection to a server of the same process. A unary call passes the same checks and records the same spans as
-// over a socket, and answers at the caller's deadline even if the handler does not. Its messages are copied, neither encoded
-// nor sent. Streams use the connection.
+// over a socket, and answers at the caller's deadline even if the handler does not. Messages are neither encoded nor sent: the request is
+// copied, but for a server that trusts its process, and the answer is moved. Streams use the connection.
 type Local struct {
 	*grpc.ClientConn
 	server *Server
