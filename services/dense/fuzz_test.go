@@ -44,7 +44,7 @@ func FuzzStoredVector(f *testing.F) {
 		}
 		query[0] = 1
 		c := comparison{m, new(scratch), rows.Select(record.Filter{}, time.Time{}), prepared(query), time.Time{}}
-		if reason, err := c.likely(context.Background(), 1); err != nil || reason != "" || len(c.candidates) != 1 {
+		if reason, err := c.likely(context.Background(), 1, 1); err != nil || reason != "" || len(c.candidates) != 1 {
 			t.Fatalf("got %v, %q, %v, want the vector", c.candidates, reason, err)
 		}
 		hits, _, err := c.nearest(context.Background(), leg.Query{Depth: 1})

@@ -3,6 +3,7 @@ package dense
 import (
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -45,10 +46,13 @@ type stored struct {
 // block is the vectors of up to blockRows consecutive rows. A row without a vector has the scale 0.
 type block struct {
 	codes  []byte    // whole groups
-	spans  []float32 // of the codes, for whole groups
+	spans  []float32 // of the codes, for whole groups; noSpan without a vector
 	scales []float32 // factors for unit length
 	halves []uint16  // half-precision components
 }
+
+// noSpan makes an estimate that is below every bound.
+var noSpan = float32(math.NaN())
 
 // register lets the images have the vectors of a model.
 func register(images *replica.Set, of stored) {
@@ -125,7 +129,11 @@ func (m *matrix) room(row uint32) (b *block, at int) {
 	if b = &m.blocks[i]; at >= len(b.scales) {
 		rows := min(m.rows.Len()-i*blockRows, blockRows)
 		groups := (rows + groupRows - 1) / groupRows
+		without := len(b.spans)
 		b.codes, b.spans = lengthened(b.codes, groups*groupBytes(m.of.dimensions)), lengthened(b.spans, groups*groupRows)
+		for ; without < len(b.spans); without++ {
+			b.spans[without] = noSpan
+		}
 		b.scales, b.halves = lengthened(b.scales, rows), lengthened(b.halves, rows*m.of.dimensions)
 	}
 	return b, at
@@ -166,7 +174,8 @@ func (m *matrix) Drop(row uint32) {
 	of.scales[at] = 0
 	vector := of.halves[at*m.of.dimensions : (at+1)*m.of.dimensions]
 	clear(vector)
-	of.spans[at] = code(of.group(at, m.of.dimensions), at%groupRows, vector, m.of.queried)
+	code(of.group(at, m.of.dimensions), at%groupRows, vector, m.of.queried)
+	of.spans[at] = noSpan
 	m.count--
 	m.changes++
 }

@@ -29,6 +29,8 @@ const (
 	partRows = 4 * blockRows
 	// estimated groups are compared at once.
 	estimated = 32
+	// One of sparsest groups is sampled, or fewer, so that about sampledGroups are.
+	sparsest, sampledGroups = 16, 128
 )
 
 // candidate is a row and its score, which is an estimate at first.
@@ -44,8 +46,7 @@ type scratch struct {
 	scoring    [scoreRows]uint32
 	scores     [scoreRows]float32 // of scoring
 	candidates []candidate
-	bound      float32 // estimates below are not among the best
-	full       int     // with so many candidates the worse ones leave
+	sampled    []candidate
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -70,7 +71,7 @@ func (c comparison) nearest(ctx context.Context, q leg.Query) (hits []leg.Hit, r
 	if total <= max(exactRows, n) {
 		c.all()
 		n = len(c.candidates)
-	} else if reason, err = c.likely(ctx, n); err != nil {
+	} else if reason, err = c.likely(ctx, n, total); err != nil {
 		return nil, "", err
 	}
 	depth := q.Depth
@@ -186,16 +187,41 @@ func (c comparison) all() {
 }
 
 // likely makes candidates of selected rows with their estimates: the n best, and those that tie with the last. A reason says what
-// cut it short.
-func (c comparison) likely(ctx context.Context, n int) (reason string, err error) {
+// cut it short. It samples the estimates first, for a bound that about three times n reach. If fewer than n reach it, it begins
+// again with a lower one.
+func (c comparison) likely(ctx context.Context, n, total int) (reason string, err error) {
 	e := newEstimator(c.query)
-	total := min(len(c.blocks)*blockRows, c.rows.Len())
-	parts := max(1, min(runtime.GOMAXPROCS(0), total/partRows))
-	share := (total/parts/blockRows + 1) * blockRows
+	c.candidates = c.candidates[:0]
+	groups := (min(len(c.blocks)*blockRows, c.rows.Len()) + groupRows - 1) / groupRows
+	step := max(sparsest, groups/sampledGroups)
+	for group := 0; group < groups; group += step {
+		c.estimateGroups(e, group, group+1, lowest)
+	}
+	c.sampled = append(c.sampled[:0], c.candidates...)
+	for reach := 3 * n * len(c.sampled) / total; ; reach *= 4 {
+		bound := lowest
+		if reach++; reach < len(c.sampled) {
+			bound = worst(keepBest(c.sampled, reach))
+		}
+		if reason, err = c.scan(ctx, e, groups, bound); err != nil || reason != "" || len(c.candidates) >= n || bound == lowest {
+			c.candidates = keepBest(c.candidates, n)
+			return reason, err
+		}
+	}
+}
+
+// lowest is below every estimate.
+var lowest = float32(math.Inf(-1))
+
+// scan makes candidates of the selected rows of the first groups whose estimates are not below a bound. Large parts have threads of
+// their own.
+func (c comparison) scan(ctx context.Context, e estimator, groups int, bound float32) (reason string, err error) {
+	parts := max(1, min(runtime.GOMAXPROCS(0), groups*groupRows/partRows))
+	share := (groups + parts - 1) / parts
 	reasons, others := make([]string, parts), make([]comparison, parts)
 	scanning, scan := errgroup.WithContext(ctx)
 	part := func(i int) (err error) {
-		reasons[i], err = others[i].scan(scan, e, i*share, min((i+1)*share, total), n)
+		reasons[i], err = others[i].scanPart(scan, e, i*share, min((i+1)*share, groups), bound)
 		return err
 	}
 	others[0] = c
@@ -212,57 +238,60 @@ func (c comparison) likely(ctx context.Context, n int) (reason string, err error
 	for _, other := range others[1:] {
 		c.candidates = append(c.candidates, other.candidates...)
 	}
-	c.candidates = keepBest(c.candidates, n)
 	return cmp.Or(reasons...), nil
 }
 
-// scan makes candidates of a part of the rows, as likely does.
-func (c comparison) scan(ctx context.Context, e estimator, from, to, n int) (reason string, err error) {
-	c.candidates, c.bound, c.full = c.candidates[:0], float32(math.Inf(-1)), 2*n
-	for considered := from; considered < to; considered += blockRows {
-		if considered > from {
+// scanPart is scan of some groups, in this thread.
+func (c comparison) scanPart(ctx context.Context, e estimator, from, to int, bound float32) (reason string, err error) {
+	c.candidates = c.candidates[:0]
+	for first := from; first < to; first += blockRows / groupRows {
+		if first > from {
 			if err := ctx.Err(); err != nil {
 				return "", err
 			}
 			if passed(c.until) {
-				reason = fmt.Sprintf("only %d of %d vectors were compared in time", considered-from, to-from)
-				break
+				return fmt.Sprintf("only %d of %d vectors were compared in time", (first-from)*groupRows, (to-from)*groupRows), nil
 			}
 		}
-		c.estimateBlock(e, considered/blockRows, n)
+		c.estimateGroups(e, first, min(first+blockRows/groupRows, to), bound)
 	}
-	c.candidates = keepBest(c.candidates, n)
-	return reason, nil
+	return "", nil
 }
 
-// estimateBlock adds the selected rows of a block whose estimates may be among the n best. It skips groups of which a filter
-// selects nothing.
-func (c comparison) estimateBlock(e estimator, i, n int) {
-	b, size := &c.blocks[i], groupBytes(c.of.dimensions)
-	selected, first := c.selection.Bits(), i*blockRows/groupRows // group
-	for from, groups := 0, len(b.spans)/groupRows; from < groups; {
-		for selected != nil && from < groups && selectedIn(selected, first+from) == 0 {
+// estimateGroups adds the selected rows of groups whose estimates are not below a bound. It skips groups of which a filter selects
+// nothing.
+func (c comparison) estimateGroups(e estimator, from, end int, bound float32) {
+	const blockGroups = blockRows / groupRows
+	selected, size := c.selection.Bits(), groupBytes(c.of.dimensions)
+	for from < end {
+		b, at := &c.blocks[from/blockGroups], from%blockGroups
+		most := min(end-from, estimated, blockGroups-at, len(b.spans)/groupRows-at)
+		if most <= 0 { // rows without vectors end a block
+			from += blockGroups - at
+			continue
+		}
+		n := 0
+		for n < most && (selected == nil || selectedIn(selected, from+n) != 0) {
+			n++
+		}
+		if n == 0 {
 			from++
+			continue
 		}
-		to := from
-		for to < min(from+estimated, groups) && (selected == nil || selectedIn(selected, first+to) != 0) {
-			to++
-		}
-		above := c.above[:to-from]
-		e.estimate(b.codes[from*size:to*size], b.spans[from*groupRows:to*groupRows], c.estimates[:], c.bound, above)
+		above := c.above[:n]
+		e.estimate(b.codes[at*size:(at+n)*size], b.spans[at*groupRows:(at+n)*groupRows], c.estimates[:], bound, above)
 		for g, rows := range above {
 			if selected != nil {
-				rows &= selectedIn(selected, first+from+g)
+				rows &= selectedIn(selected, from+g)
 			}
 			for ; rows != 0; rows &= rows - 1 {
-				at := g*groupRows + bits.TrailingZeros32(rows)
-				row := uint32((first+from)*groupRows + at)
-				if estimate := c.estimates[at]; estimate >= c.bound && c.has(row) && (selected != nil || c.selection.Has(row)) {
-					c.add(estimate, row, n)
+				place := g*groupRows + bits.TrailingZeros32(rows)
+				if row := uint32(from*groupRows + place); selected != nil || c.selection.Has(row) {
+					c.candidates = append(c.candidates, candidate{c.estimates[place], row})
 				}
 			}
 		}
-		from = to
+		from += n
 	}
 }
 
@@ -272,14 +301,6 @@ func selectedIn(selected []uint64, group int) uint32 {
 		return 0
 	}
 	return uint32(selected[group/2] >> (group % 2 * groupRows))
-}
-
-// add adds a candidate, and lets those leave that are not among the n best.
-func (c comparison) add(estimate float32, row uint32, n int) {
-	if c.candidates = append(c.candidates, candidate{estimate, row}); len(c.candidates) >= c.full {
-		c.candidates = keepBest(c.candidates, n)
-		c.bound, c.full = worst(c.candidates), 2*len(c.candidates)
-	}
 }
 
 // scoreLikeliest replaces estimates by exact scores and moves the scored candidates to the front: the n likeliest, and as many

@@ -17,6 +17,7 @@ type Selection struct {
 	passing    bitset // with one
 	time       int64  // when memories must be live
 	past       bool   // time is not now
+	mortal     bool   // a row in base may have a memory that is not live
 	superseded bool   // superseded memories are live
 	listed     []uint32
 }
@@ -44,6 +45,7 @@ func (r *Rows) Select(f record.Filter, asOf time.Time) *Selection {
 	if s.past || s.superseded {
 		s.base = r.present
 	}
+	s.mortal = s.past || r.mortal > 0
 	if !f.Narrow() {
 		return s
 	}
@@ -72,7 +74,7 @@ func (r *Rows) Select(f record.Filter, asOf time.Time) *Selection {
 	}
 	passing.within(r.Created, f.CreatedFrom, f.CreatedBefore)
 	passing.within(r.From, f.OccurredFrom, f.OccurredBefore)
-	if s.past || r.mortal > 0 {
+	if s.mortal {
 		for row := range passing.each {
 			if !s.live(row) {
 				passing.clear(row)
@@ -122,7 +124,7 @@ func (s *Selection) Has(row uint32) bool {
 	if s.passing != nil {
 		return s.passing.has(row)
 	}
-	return s.base.has(row) && s.live(row)
+	return s.base.has(row) && (!s.mortal || s.live(row))
 }
 
 // Narrow reports whether the filter selects by more than liveness. Then Bits, Count and List are cheap.
@@ -145,7 +147,7 @@ func (s *Selection) List() []uint32 {
 	}
 	s.listed = make([]uint32, 0, from.count())
 	for row := range from.each {
-		if s.passing != nil || s.live(row) {
+		if s.passing != nil || !s.mortal || s.live(row) {
 			s.listed = append(s.listed, row)
 		}
 	}
