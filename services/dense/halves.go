@@ -32,16 +32,21 @@ const dotLanes = 8
 // halfDot is the inner product of a prepared query and a half-precision vector.
 func halfDot(query []float32, halves []uint16) float32 {
 	halves = halves[:len(query)]
-	return halfDots(query, [4][]uint16{halves, halves, halves, halves})[0]
+	vectors := [4][]uint16{halves, halves, halves, halves}
+	return halfDots(query, &vectors, &vectors)[0]
 }
 
-// halfDots is halfDot of four vectors.
-func halfDots(query []float32, vectors [4][]uint16) (dots [4]float32) {
+// halfDots is halfDot of four vectors. Those of the next call may be fetched ahead.
+func halfDots(query []float32, vectors, next *[4][]uint16) (dots [4]float32) {
 	n := len(query) / dotLanes * dotLanes
 	switch {
 	case n == 0:
 	case fastest >= avx2:
-		dotsAVX2(&query[0], &[4]*uint16{&vectors[0][0], &vectors[1][0], &vectors[2][0], &vectors[3][0]}, n, &dots)
+		var halves [8]*uint16
+		for i := range vectors {
+			halves[i], halves[4+i] = &vectors[i][0], &next[i][0]
+		}
+		dotsAVX2(&query[0], &halves, n, &dots)
 	default:
 		for i, halves := range vectors {
 			dots[i] = scalarDot(query[:n], halves[:n])

@@ -139,7 +139,7 @@ four:                                // a byte has 4 times 8 times 7 steps at mo
 	VADDSS X4, low, low       \
 	VMOVSS low, at(DI)
 
-// func dotsAVX2(query *float32, halves *[4]*uint16, n int, dots *[4]float32)
+// func dotsAVX2(query *float32, halves *[8]*uint16, n int, dots *[4]float32)
 TEXT ·dotsAVX2(SB), NOSPLIT, $0-32
 	MOVQ query+0(FP), SI
 	MOVQ halves+8(FP), DI
@@ -148,9 +148,13 @@ TEXT ·dotsAVX2(SB), NOSPLIT, $0-32
 	MOVQ 8(DI), R9
 	MOVQ 16(DI), R10
 	MOVQ 24(DI), R11
-	MOVQ dots+24(FP), DI
 	MOVL $0x8fffe000, AX
 	MOVL AX, X8
+	MOVQ 32(DI), AX
+	MOVQ 40(DI), BX
+	MOVQ 48(DI), R12
+	MOVQ 56(DI), R13
+	MOVQ dots+24(FP), DI
 	VPBROADCASTD X8, Y8
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -164,6 +168,10 @@ eight:
 	PRODUCTS(R9, Y5, Y1)
 	PRODUCTS(R10, Y6, Y2)
 	PRODUCTS(R11, Y7, Y3)
+	PREFETCHT0 (AX)(DX*2)
+	PREFETCHT0 (BX)(DX*2)
+	PREFETCHT0 (R12)(DX*2)
+	PREFETCHT0 (R13)(DX*2)
 	ADDQ $8, DX
 	CMPQ DX, CX
 	JB   eight

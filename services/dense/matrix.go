@@ -199,15 +199,22 @@ func (m *matrix) Bytes() (n int64) {
 
 // score sets scores to the cosines of rows' vectors and a prepared query, in score units. All rows must have vectors.
 func (m *matrix) score(rows []uint32, query, scores []float32) {
-	for from := 0; from < len(rows); from += 4 {
-		var vectors [4][]uint16
-		var scales [4]float32
-		for i := range vectors {
+	var vectors, next [4][]uint16
+	var scales, nextScales [4]float32
+	fetch := func(from int) {
+		for i := range next {
 			row := rows[min(from+i, len(rows)-1)]
 			b, at := &m.blocks[row/blockRows], int(row%blockRows)
-			vectors[i], scales[i] = b.halves[at*len(query):(at+1)*len(query)], b.scales[at]
+			next[i], nextScales[i] = b.halves[at*len(query):(at+1)*len(query)], b.scales[at]
 		}
-		for i, dot := range halfDots(query, vectors) {
+	}
+	if len(rows) > 0 {
+		fetch(0)
+	}
+	for from := 0; from < len(rows); from += 4 {
+		vectors, scales = next, nextScales
+		fetch(from + 4)
+		for i, dot := range halfDots(query, &vectors, &next) {
 			if from+i < len(rows) {
 				scores[from+i] = toUnits(dot * scales[i])
 			}
