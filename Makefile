@@ -194,11 +194,11 @@ bench-telemetry: build ## Time recalls without telemetry, with metrics, and with
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
 	tests/postgres.sh run go run ./tests/lab/recallbench -telemetry -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)" -queries $(QUERIES)
 
-CAPACITY_MEMORIES ?= 100000
+CAPACITY_MEMORIES ?= 20000,200000,1000000
 .PHONY: bench-capacity
-bench-capacity: build ## Measure queries per core and bytes per memory of each service, and write docs/bench/capacity.md: [CAPACITY_MEMORIES=100000] [QUERIES=2000]
+bench-capacity: build ## Measure queries per core and bytes per memory of each service, and write docs/bench/capacity.md: [CAPACITY_MEMORIES=20000,200000,1000000] [QUERIES=2000]
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
-	tests/postgres.sh run go run ./tests/lab/recallbench -capacity -memories $(CAPACITY_MEMORIES) -queries $(QUERIES)
+	tests/postgres.sh run go run ./tests/lab/recallbench -capacity $(CAPACITY_MEMORIES) -queries $(QUERIES)
 
 MEMORIES ?= 100000
 .PHONY: bench-namespaces

@@ -2,15 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -23,37 +27,93 @@ const contents = 10
 type service struct {
 	name    string
 	process *exec.Cmd
-	ask     func(ctx context.Context, q question) error
+	ask     func(ctx context.Context, namespace string, q question) error
 
 	times    []time.Duration
 	own      time.Duration // processor time of the process, for all queries
 	database time.Duration // of the connections that it has to PostgreSQL
 	bytes    int64         // that its schema takes on disk
+	loading  time.Duration // until it searched in memory
+	idle     int64         // bytes of the process in memory, before
+	resident int64         // and afterwards
+}
+
+// ramPerMemory is what the process took for each memory.
+func (s service) ramPerMemory(memories int) float64 {
+	return float64(s.resident-s.idle) / float64(memories)
+}
+
+// sized are the services with a namespace of a size.
+type sized struct {
+	memories int
+	services []service
+}
+
+// perRecall is the processor time of one query to each service.
+func (s sized) perRecall() (cpu time.Duration) {
+	for _, v := range s.services {
+		cpu += v.perQuery()
+	}
+	return cpu
+}
+
+// perMemory is what a memory takes in all services, on disk and in memory.
+func (s sized) perMemory() (disk, ram float64) {
+	for _, v := range s.services {
+		disk += float64(v.bytes) / float64(s.memories)
+		if v.name != "memory" {
+			ram += v.ramPerMemory(s.memories)
+		}
+	}
+	return disk, ram
 }
 
 // perQuery is the processor time of one query, everywhere.
 func (s service) perQuery() time.Duration { return (s.own + s.database) / time.Duration(len(s.times)) }
 
-// capacity measures what each service needs for a query, and for a memory.
-func (b *bench) capacity(ctx context.Context, s settings, texts []note, before string) (string, error) {
-	if err := b.query(ctx, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, `VACUUM ANALYZE`)
-		return err
-	}); err != nil {
-		return "", err
+// capacities writes what each service needs for a query and for a memory, in namespaces of several sizes.
+func (s *settings) capacities(ctx context.Context) error {
+	before := loadAverage()
+	var found []sized
+	var server string
+	for size := range strings.SplitSeq(s.capacity, ",") {
+		n, err := strconv.Atoi(size)
+		if err != nil || n < 1 {
+			return fmt.Errorf("-capacity: %q is not a number above 0", size)
+		}
+		services, version, err := s.capacityOf(ctx, n)
+		if err != nil {
+			return fmt.Errorf("%d memories: %w", n, err)
+		}
+		found, server = append(found, sized{n, services}), version
 	}
-	services, err := b.startServices(ctx)
+	return s.write("capacity.md", s.reportCapacity(found, server, before))
+}
+
+// capacityOf measures what each service needs with so many memories.
+func (s *settings) capacityOf(ctx context.Context, memories int) (services []service, server string, err error) {
+	b, err := s.start(ctx)
 	if err != nil {
-		return "", err
+		return nil, "", err
+	}
+	defer b.stop()
+	texts := notes(s.seed, memories)
+	if err := b.load(ctx, &store{name: "PostgreSQL", conn: b.one, process: b.processes[0], threads: true}, texts); err != nil {
+		return nil, "", fmt.Errorf("load: %w", err)
+	}
+	b.stopProcesses() // its memory is for the services
+	if services, err = b.startServices(ctx); err != nil {
+		return nil, "", err
 	}
 	queries := questions(s.seed, texts, s.queries)
 	for i := range services {
 		b.progress("%d queries to %s", len(queries), services[i].name)
 		if err := b.askAlone(ctx, &services[i], queries); err != nil {
-			return "", fmt.Errorf("%s: %w", services[i].name, err)
+			return nil, "", fmt.Errorf("%s: %w", services[i].name, err)
 		}
 	}
-	return b.reportCapacity(ctx, s, services, before)
+	err = b.admin.QueryRow(ctx, "SELECT 'PostgreSQL ' || current_setting('server_version') || ', fsync ' || current_setting('fsync')").Scan(&server)
+	return services, server, err
 }
 
 // startServices starts the services as processes of their own.
@@ -72,8 +132,11 @@ func (b *bench) startServices(ctx context.Context) ([]service, error) {
 		b.conns = append(b.conns, conn)
 		own := service{name: name, process: b.processes[len(b.processes)-1]}
 		leg, memory := triskelev1.NewLegServiceClient(conn), triskelev1.NewMemoryServiceClient(conn)
-		own.ask = func(ctx context.Context, q question) error {
+		own.ask = func(ctx context.Context, namespace string, q question) error {
 			resp, err := leg.Search(ctx, &triskelev1.SearchRequest{Namespace: namespace, Query: q.text, Depth: 50})
+			if resp.GetState() == triskelev1.LegState_LEG_STATE_FALLBACK {
+				return errors.New(resp.GetReason())
+			}
 			for _, hit := range resp.GetHits()[:min(contents, len(resp.GetHits()))] {
 				if name == "lexical" {
 					found = append(found, hit.GetId())
@@ -82,7 +145,7 @@ func (b *bench) startServices(ctx context.Context) ([]service, error) {
 			return err
 		}
 		if name == "memory" {
-			own.ask = func(ctx context.Context, _ question) error {
+			own.ask = func(ctx context.Context, namespace string, _ question) error {
 				n := min(contents, len(found))
 				found = append(found[n:], found[:n]...)
 				_, err := memory.Get(ctx, &triskelev1.GetRequest{Namespace: namespace, Ids: slices.Clone(found[:n])})
@@ -99,11 +162,20 @@ func (b *bench) askAlone(ctx context.Context, s *service, queries []question) er
 	ask := func(q question) error {
 		ctx, cancel := context.WithTimeout(ctx, budget)
 		defer cancel()
-		return s.ask(ctx, q)
+		return s.ask(ctx, namespace, q)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // it is starting
+	for err := status.Error(codes.Unavailable, ""); status.Code(err) == codes.Unavailable; time.Sleep(50 * time.Millisecond) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		err = s.ask(ctx, "empty", queries[0])
+	}
+	s.idle = resident(s.process.Process.Pid)
+	begun := time.Now()
+	for deadline := begun.Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // it reads the namespace
 		err := ask(queries[0])
 		if err == nil {
+			s.loading = time.Since(begun)
 			break
 		}
 		if time.Now().After(deadline) {
@@ -130,6 +202,7 @@ func (b *bench) askAlone(ctx context.Context, s *service, queries []question) er
 	}
 	s.own, s.database = busy(process)-own, onCPU(backends)-database
 	slices.Sort(s.times)
+	s.resident = resident(s.process.Process.Pid)
 	// The partitions, which are ordinary tables, with their indexes and what is stored beside them.
 	return b.query(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE relkind = 'r' AND relnamespace = to_regnamespace($1)`, s.name).Scan(&s.bytes)
@@ -169,53 +242,67 @@ func onCPU(pids []int32) (total time.Duration) {
 	return total
 }
 
+// Prices of a month, about what clouds ask for machines of general purpose by the hour, in US dollars.
+const (
+	corePrice = 23.0
+	ramPrice  = 3.0  // for a GB
+	diskPrice = 0.10 // for a GB
+)
+
 // reportCapacity is what docs/bench/capacity.md says.
-func (b *bench) reportCapacity(ctx context.Context, s settings, services []service, before string) (string, error) {
-	var server string
-	if err := b.admin.QueryRow(ctx, "SELECT 'PostgreSQL ' || current_setting('server_version') || ', fsync ' || current_setting('fsync')").Scan(&server); err != nil {
-		return "", err
-	}
+func (s *settings) reportCapacity(found []sized, server, before string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, `# What a service needs for a query and for a memory
 
-    make bench-capacity CAPACITY_MEMORIES=%d QUERIES=%d
+    make bench-capacity CAPACITY_MEMORIES=%s QUERIES=%d
 
 - Date: %s
 - Machine: %d cores, %s/%s, %s; %s; one-minute load average before %s, afterwards %s
-- Memories: %d of 20 to 80 words, seed %d, in one namespace; vectors of the built-in model
+- Memories of 20 to 80 words in threads of %d, seed %d, in one namespace; vectors of the built-in model
 - Queries: 3 to 10 words of a memory, one in three with its title. One query at a time goes to a process on a loopback
-  socket. A leg returns 50 hits; the memory service returns the contents of %d. CPU is the processor time of the process
-  and of its connections' server processes. It hardly depends on other load. Queries per second and core are one second
-  divided by it
-- Disk is the service's tables with their indexes after loading, including the free space that vacuuming left
+  socket. A leg searches in memory and returns 50 hits; the memory service returns the contents of %d. CPU is the processor
+  time of the process and of its connections' server processes. Queries per second and core are one second divided by it
+- Disk is the service's tables with their indexes. Resident is the process's memory after the queries, with what reading
+  left to be reused; RAM bytes a memory are what it grew by. Loading is the time from the first query until the leg searched in memory
 
-| service | p50 ms | p95 ms | CPU ms | in PostgreSQL | queries/s a core | bytes a memory | GB for a million |
-|---|---|---|---|---|---|---|---|
-`, s.memories, s.queries, time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), server, before, loadAverage(),
-		s.memories, s.seed, contents)
-	var cpu time.Duration
-	var bytes float64
-	for _, v := range services {
-		each := float64(v.bytes) / float64(s.memories)
-		n := time.Duration(len(v.times))
-		at := func(percent int) string { return ms(v.times[len(v.times)*percent/100]) }
-		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %.0f | %.0f | %.1f |\n", v.name, at(50), at(95), ms(v.own/n), ms(v.database/n),
-			float64(time.Second)/float64(v.perQuery()), each, each/1000)
-		cpu, bytes = cpu+v.perQuery(), bytes+each
+| memories | service | p50 ms | p95 ms | CPU ms | in PostgreSQL | queries/s a core | disk bytes a memory | loading s | resident MB | RAM bytes a memory |
+|---|---|---|---|---|---|---|---|---|---|---|
+`, s.capacity, s.queries, time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), server, before, loadAverage(),
+		inThread, s.seed, contents)
+	for _, size := range found {
+		for _, v := range size.services {
+			n := time.Duration(len(v.times))
+			at := func(percent int) string { return ms(v.times[len(v.times)*percent/100]) }
+			loading, ram := "", ""
+			if v.name != "memory" {
+				loading, ram = fmt.Sprintf("%.1f", v.loading.Seconds()), fmt.Sprintf("%.0f", v.ramPerMemory(size.memories))
+			}
+			fmt.Fprintf(&out, "| %d | %s | %s | %s | %s | %s | %.0f | %.0f | %s | %d | %s |\n", size.memories, v.name, at(50), at(95), ms(v.own/n), ms(v.database/n),
+				float64(time.Second)/float64(v.perQuery()), float64(v.bytes)/float64(size.memories), loading, v.resident>>20, ram)
+		}
+		disk, ram := size.perMemory()
+		fmt.Fprintf(&out, "| %d | together | | | %s | | %.0f | %.0f | | | %.0f |\n", size.memories, ms(size.perRecall()), float64(time.Second)/float64(size.perRecall()), disk, ram)
 	}
-	fmt.Fprintf(&out, "| together | | | %s | | %.0f | %.0f | %.1f |\n", ms(cpu), float64(time.Second)/float64(cpu), bytes, bytes/1000)
 	fmt.Fprintf(&out, `
 ## From here to 10⁹ memories
-A query reads one namespace. Its cost depends on the size of that namespace, not on the number of namespaces. These are
-the needs with namespaces of %d memories, and with cores and disks as here:
+A query reads one namespace, so its cost depends on the size of that namespace, not on the number of namespaces. RAM is for
+the legs, if a tenth of the namespaces is in use; the others cost disk alone. A month's price is
 
-| memories | namespaces | disk | clusters of 1 TB | cores for 100 recalls/s | for 1,000 |
-|---|---|---|---|---|---|
-`, s.memories)
+    cores for 100 recalls a second × %.0f + GB of RAM × %.0f + GB of disk × %.2f US dollars,
+
+twice, for standbys and peaks. Prices are about what clouds ask for machines of general purpose, by the hour.
+
+| memories | in namespaces of | namespaces | disk GB | RAM GB | cores for 100 recalls/s | for 1,000 | dollars a month, 100 recalls/s |
+|---|---|---|---|---|---|---|---|
+`, corePrice, ramPrice, diskPrice)
 	for _, memories := range []float64{1e6, 1e7, 1e8, 1e9} {
-		disk := memories * bytes
-		clusters := max(1, int((disk+1e12-1)/1e12))
-		fmt.Fprintf(&out, "| %.0f million | %.0f | %.0f GB | %d | %.1f | %.0f |\n", memories/1e6, max(1, memories/float64(s.memories)), disk/1e9, clusters, 100*cpu.Seconds(), 1000*cpu.Seconds())
+		for _, size := range found {
+			disk, ram := size.perMemory()
+			disk, ram = disk*memories/1e9, ram*memories/1e9/10
+			cores := 100 * size.perRecall().Seconds()
+			fmt.Fprintf(&out, "| %.0f million | %d | %.0f | %.0f | %.1f | %.2f | %.1f | %.0f |\n", memories/1e6, size.memories, max(1, memories/float64(size.memories)),
+				disk, ram, cores, 10*cores, 2*(cores*corePrice+ram*ramPrice+disk*diskPrice))
+		}
 	}
-	return out.String(), nil
+	return out.String()
 }

@@ -23,8 +23,8 @@ type settings struct {
 	clients  []int
 	seed     uint64
 
-	telemetry bool // compare what telemetry costs, instead of architectures
-	capacity  bool // measure what each service needs, instead
+	telemetry bool   // compare what telemetry costs, instead of architectures
+	capacity  string // sizes of namespaces to measure what each service needs, instead
 }
 
 func main() {
@@ -38,7 +38,7 @@ func main() {
 	flag.StringVar(&clients, "clients", "1,8", "how many ask at a time, in turn")
 	flag.Uint64Var(&s.seed, "seed", 1, "of the memories and queries")
 	flag.BoolVar(&s.telemetry, "telemetry", false, "compare what telemetry costs instead, and write telemetry.md")
-	flag.BoolVar(&s.capacity, "capacity", false, "measure what each service needs for a query and for a memory instead, and write capacity.md")
+	flag.StringVar(&s.capacity, "capacity", "", "measure what each service needs for a query and for a memory instead, with so many `MEMORIES`, in turn, and write capacity.md")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -49,6 +49,9 @@ func main() {
 }
 
 func (s *settings) run(ctx context.Context, clients string) (err error) {
+	if s.capacity != "" {
+		return s.capacities(ctx)
+	}
 	for text := range strings.SplitSeq(clients, ",") {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
@@ -64,7 +67,7 @@ func (s *settings) run(ctx context.Context, clients string) (err error) {
 	defer b.stop()
 	texts := notes(s.seed, s.memories)
 	stores := []*store{{name: "PostgreSQL", conn: b.one, process: b.processes[0], threads: true}}
-	if !s.capacity && !s.telemetry {
+	if !s.telemetry {
 		for _, lite := range []*store{{name: "SQLite", threads: true}, {name: "SQLite, no threads"}} {
 			if err := b.startSQLite(ctx, lite); err != nil {
 				return err
@@ -78,13 +81,6 @@ func (s *settings) run(ctx context.Context, clients string) (err error) {
 		}
 	}
 	b.stores = stores
-	if s.capacity {
-		text, err := b.capacity(ctx, *s, texts, before)
-		if err != nil {
-			return err
-		}
-		return s.write("capacity.md", text)
-	}
 	start, report, file := b.startOthers, b.report, "recall.md"
 	if s.telemetry {
 		start, report, file = b.startTelemetries, b.reportTelemetry, "telemetry.md"

@@ -180,8 +180,8 @@ func awaitServing(ctx context.Context, conn *grpc.ClientConn) error {
 	}
 }
 
-// stop ends everything and drops the database.
-func (b *bench) stop() {
+// stopProcesses ends the programs.
+func (b *bench) stopProcesses() {
 	for _, conn := range b.conns {
 		_ = conn.Close()
 	}
@@ -191,6 +191,12 @@ func (b *bench) stop() {
 	for _, p := range b.processes {
 		_ = p.Wait()
 	}
+	b.conns, b.processes = nil, nil
+}
+
+// stop ends everything and drops the database.
+func (b *bench) stop() {
+	b.stopProcesses()
 	for _, folder := range b.folders {
 		_ = os.RemoveAll(folder)
 	}
