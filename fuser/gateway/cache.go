@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -106,13 +105,13 @@ func (g *Gateway) slotOf(ctx context.Context, r *recall) (*cacheSlot, error) {
 	}
 	namespaces := req.GetNamespaces()
 	found, errs := make([]*triskelev1.GetNamespaceResponse, len(namespaces)), make([]error, len(namespaces))
-	var wg sync.WaitGroup
+	var asking []func()
 	for i, namespace := range namespaces {
-		wg.Go(func() {
+		asking = append(asking, func() {
 			found[i], errs[i] = g.namespace(ctx, namespace)
 		})
 	}
-	wg.Wait()
+	g.workers.All(asking)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -28,7 +27,7 @@ func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
 			missing[i] = elsewhere(outcomes, i)
 		}
 	}
-	var wg sync.WaitGroup
+	var scoring []func()
 	for i, ids := range missing {
 		o := &outcomes[i]
 		switch {
@@ -38,10 +37,10 @@ func (g *Gateway) complete(ctx context.Context, r *recall, outcomes []outcome) {
 		case left < budget.MinLeg:
 			o.answer.completion = &triskelev1.ScoreCompletion{Asked: int32(len(ids)), MissingReason: fmt.Sprintf("only %v of the budget were left", max(left, 0))}
 		default:
-			wg.Go(func() { g.scoreByIDs(ctx, r.req, o, ids) })
+			scoring = append(scoring, func() { g.scoreByIDs(ctx, r.req, o, ids) })
 		}
 	}
-	wg.Wait()
+	g.workers.All(scoring)
 }
 
 // comparable says whether more than the order of a leg's scores is meaningful.

@@ -29,17 +29,17 @@ func (g *Gateway) checkNamespaces(ctx context.Context, r *recall, outcomes []out
 	defer cancel()
 	namespaces := r.req.GetNamespaces()
 	unknown := make([]bool, len(namespaces))
-	var wg sync.WaitGroup
+	var asking []func()
 	for i, namespace := range namespaces {
 		if slices.ContainsFunc(outcomes, func(o outcome) bool { return o.namespace == namespace && len(o.answer.hits) > 0 }) {
 			continue
 		}
-		wg.Go(func() {
+		asking = append(asking, func() {
 			_, err := g.namespace(ctx, namespace)
 			unknown[i] = status.Code(err) == codes.NotFound
 		})
 	}
-	wg.Wait()
+	g.workers.All(asking)
 	if i := slices.Index(unknown, true); i >= 0 {
 		return rpc.Invalid(fmt.Sprintf("namespaces[%d]", i), fmt.Sprintf("%q is unknown; storing a memory in it creates it", namespaces[i]))
 	}
@@ -84,18 +84,18 @@ func (g *Gateway) contents(ctx context.Context, r *recall, fused []fusion.Fused,
 	given := g.forMemory(r)
 	ctx, cancel := context.WithTimeout(ctx, given)
 	defer cancel()
-	var wg sync.WaitGroup
+	var fetching []func()
 	var mu sync.Mutex
 	out := make(map[string]fetched, len(requests))
 	for namespace, req := range requests {
-		wg.Go(func() {
+		fetching = append(fetching, func() {
 			f := g.fetch(ctx, req, given)
 			mu.Lock()
 			defer mu.Unlock()
 			out[namespace] = f
 		})
 	}
-	wg.Wait()
+	g.workers.All(fetching)
 	report.Budget = durationpb.New(max(report.GetBudget().AsDuration(), given))
 	report.Spent = durationpb.New(report.GetSpent().AsDuration() + time.Since(start))
 	report.Asked += int32(len(fused))

@@ -170,7 +170,7 @@ func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, 
 		if g.allot(ctx, &outcomes[i], left) {
 			running[i] = true
 			s := outcomes[i].search
-			go func() { results <- ended{i, g.ask(searching, r.req, s)} }()
+			g.workers.Go(func() { results <- ended{i, g.ask(searching, r.req, s)} })
 		}
 	}
 	for len(running) > 0 {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/resilience"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/fuser/platform/workers"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -35,6 +36,7 @@ type Gateway struct {
 	reranker *dependency
 	load     resilience.Load
 	cache    *otter.Cache[string, cachedAnswer]
+	workers  *workers.Pool
 	tel      *telemetry.Service
 	log      *slog.Logger
 	metrics
@@ -48,7 +50,7 @@ func New(config Config, legs []triskelev1.LegServiceClient, memory triskelev1.Me
 	if len(legs) != len(config.Legs) {
 		return nil, errors.New("gateway: each leg needs a client")
 	}
-	g := &Gateway{config: config, cache: newCache(config.Cache), tel: tel, log: log}
+	g := &Gateway{config: config, cache: newCache(config.Cache), workers: workers.NewPool(), tel: tel, log: log}
 	var err error
 	if g.metrics, err = newMetrics(tel.MeterProvider.Meter(telemetry.ScopeName), g.cache.WeightedSize); err != nil {
 		return nil, err
@@ -61,3 +63,6 @@ func New(config Config, legs []triskelev1.LegServiceClient, memory triskelev1.Me
 	g.memory = memoryClient{g.newDependency(memoryName, config.Memory.Limit), memory}
 	return g, g.resolvePolicies()
 }
+
+// Close ends the goroutines that wait for calls.
+func (g *Gateway) Close() { g.workers.Close() }

@@ -147,6 +147,7 @@ func configured(t testing.TB, edit func(*gateway.Config), memory triskelev1.Memo
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(g.Close)
 	return g
 }
 

@@ -81,6 +81,7 @@ func TestSpans(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				defer g.Close()
 				id := trace.TraceID{1}
 				take := tel.Recorder.Watch(id)
 				ctx := trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled}))
@@ -125,6 +126,7 @@ func TestDegradedRecallIsOneLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer g.Close()
 		return g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) { r.Query = "quokka" }))
 	}
 	resp, err := recall(memories{down: true}, finds(bm25, "a"), fails(codes.Unavailable), malformed)

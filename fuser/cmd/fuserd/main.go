@@ -82,6 +82,7 @@ func (f *flags) run(ctx context.Context, tel *telemetry.Service, operators *admi
 	if err != nil {
 		return err
 	}
+	defer g.Close()
 	server, listener, err := f.Listener.Open(f.Access, tel, log)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
+	"github.com/triskele/triskele/fuser/platform/workers"
 )
 
 // Trust makes calls of this process pass on their requests as they are: neither validated nor copied. Callers must have
@@ -101,15 +102,16 @@ type localCalls struct {
 	mu      sync.Mutex
 	closed  bool
 	running sync.WaitGroup
+	workers *workers.Pool
 }
 
 func newLocalCalls() *localCalls {
-	c := &localCalls{}
+	c := &localCalls{workers: workers.NewPool()}
 	c.killed, c.kill = context.WithCancel(context.Background())
 	return c
 }
 
-// begin runs a call in a goroutine, with a context that has only the deadline, the end and the metadata of the caller's.
+// begin runs a call in another goroutine, with a context that has only the deadline, the end and the metadata of the caller's.
 func (c *localCalls) begin(ctx context.Context, s *Server, method string, request proto.Message) (<-chan answer, error) {
 	handle, known := s.unary[method]
 	if !known {
@@ -127,7 +129,7 @@ func (c *localCalls) begin(ctx context.Context, s *Server, method string, reques
 		served = metadata.NewIncomingContext(served, sent)
 	}
 	answers := make(chan answer, 1)
-	go func() {
+	c.workers.Go(func() {
 		defer c.running.Done()
 		defer cancel()
 		defer unlink()
@@ -137,7 +139,7 @@ func (c *localCalls) begin(ctx context.Context, s *Server, method string, reques
 		reply, err := handle(served, request)
 		s.stats.HandleRPC(served, &stats.End{BeginTime: begun, EndTime: time.Now(), Error: err})
 		answers <- answer{reply, err}
-	}()
+	})
 	return answers, nil
 }
 
@@ -155,6 +157,7 @@ func (c *localCalls) close() {
 	c.closed = true
 	c.mu.Unlock()
 	c.running.Wait()
+	c.workers.Close()
 }
 
 // Stop ends the server and its calls at once.
@@ -163,5 +166,6 @@ func (s *Server) Stop() {
 	s.local.mu.Lock()
 	s.local.closed = true
 	s.local.mu.Unlock()
+	s.local.workers.Close()
 	s.Server.Stop()
 }

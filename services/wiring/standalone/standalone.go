@@ -224,6 +224,7 @@ func (s *System) startGateway(legs []triskelev1.LegServiceClient, memories trisk
 	if err != nil {
 		return err
 	}
+	s.closers = append(s.closers, func() error { g.Close(); return nil })
 	register := func(server *rpc.Server) {
 		triskelev1.RegisterRecallServiceServer(server, g)
 		triskelev1.RegisterMemoryServiceServer(server, gateway.NewForwarder(memories))
