@@ -20,7 +20,10 @@ type sqliteSource struct {
 	version int64     // of the file, at the last poll
 }
 
-func (s *sqliteSource) snapshot(ctx context.Context, _ string, _ bool, fn func(Tx) error) error {
+func (s *sqliteSource) snapshot(ctx context.Context, _ string, whole bool, fn func(Tx) error) error {
+	if whole {
+		return s.db.Snapshot(ctx, func(all *sqlite.Snapshot) error { return fn(Tx{whole: all}) })
+	}
 	tx, err := s.db.Read.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -32,9 +35,9 @@ func (s *sqliteSource) snapshot(ctx context.Context, _ string, _ bool, fn func(T
 func (s *sqliteSource) since(ctx context.Context, tx Tx, namespace string, at position) (changes, error) {
 	c := changes{ids: map[Kind][]uuid.UUID{}}
 	var floor int64
-	err := tx.sqlite.QueryRowContext(ctx, `
-		SELECT coalesce((SELECT epoch FROM namespaces WHERE name = ?), ''), floor, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'log'), 0) FROM log_floor`, namespace).
-		Scan(&c.now.epoch, &floor, &c.now.last)
+	err := tx.Each(ctx, Statement{SQLite: `
+		SELECT coalesce((SELECT epoch FROM namespaces WHERE name = ?1), ''), floor, coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'log'), 0) FROM log_floor`},
+		[]any{namespace}, []any{&c.now.epoch, &floor, &c.now.last}, func() error { return nil })
 	if c.exists = c.now.epoch != ""; err != nil || at.epoch == "" || at.last == c.now.last {
 		return c, err
 	}

@@ -5,16 +5,20 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/triskele/triskele/services/store/sqlite"
 )
 
 // Tx is a snapshot of the database, of either engine.
 type Tx struct {
 	postgres pgx.Tx
 	sqlite   *sql.Tx
-	check    func() error // called now and then while many rows are read; may be nil
+	whole    *sqlite.Snapshot // in place of sqlite while all memories are read
+	check    func() error     // called now and then while many rows are read; may be nil
 }
 
 // Statement is a query for each engine. Its arguments are $1, $2 and so on for PostgreSQL, and ?1, ?2 for SQLite. A list of ids
@@ -58,6 +62,9 @@ func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, f
 		_, err = pgx.ForEachRow(rows, targets, fn)
 		return err
 	}
+	if tx.whole != nil {
+		return tx.whole.Each(ctx, s.SQLite, args, unwrapped(targets), fn)
+	}
 	for i, arg := range args {
 		if ids, ok := arg.([]uuid.UUID); ok {
 			text, err := json.Marshal(ids)
@@ -81,6 +88,17 @@ func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, f
 		}
 	}
 	return rows.Err()
+}
+
+// unwrapped replaces targets of the type Raw.
+func unwrapped(targets []any) []any {
+	out := slices.Clone(targets)
+	for i, target := range out {
+		if raw, ok := target.(*Raw); ok {
+			out[i] = (*[]byte)(raw)
+		}
+	}
+	return out
 }
 
 // checked calls check before every checkEvery-th call of fn.

@@ -41,6 +41,7 @@ type DB struct {
 	Read  *Reader
 	Write *sql.DB
 	Last  diskerr.Last // outcome of Update
+	path  string
 }
 
 // Open opens or creates the file at path, in WAL mode with foreign keys on.
@@ -93,7 +94,7 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
-	return &DB{Read: &Reader{DB: read}, Write: write}, nil
+	return &DB{Read: &Reader{DB: read}, Write: write, path: absolute}, nil
 }
 
 // spanName names a span by its statement, or by the method without one.
