@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"log/slog"
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -23,11 +24,11 @@ type inverted struct {
 	rows     *replica.Rows
 	settings Settings
 
-	numbers map[string]uint32 // of terms
-	terms   []term            // by number
-	unused  []uint32          // numbers without a term
-	emptied []uint32          // numbers whose last posting has gone
-	sorted  []uint32          // all numbers in the order of terms, while Settings.Prefix is set
+	numbers dictionary
+	terms   []term   // by number
+	unused  []uint32 // numbers without a term
+	emptied []uint32 // numbers whose last posting has gone
+	sorted  []uint32 // all numbers in the order of terms, while Settings.Prefix is set
 
 	forward   []page      // by row / pageRows
 	hashes    [][2]uint64 // of content and title, by row
@@ -36,7 +37,7 @@ type inverted struct {
 	length    int64       // sum of lengths
 	bytes     int64
 
-	loading bool         // there are no postings yet
+	loading *tallies     // while loading: there are no postings yet
 	loaded  atomic.Int64 // bytes so far, while loading
 	decoded document
 	keys    []uint64 // scratch
@@ -61,12 +62,12 @@ const (
 )
 
 func newInverted(rows *replica.Rows) *inverted {
-	return &inverted{rows: rows, settings: DefaultSettings(), numbers: map[string]uint32{}}
+	return &inverted{rows: rows, settings: DefaultSettings(), numbers: newDictionary()}
 }
 
 // Bytes implements replica.Part.
 func (p *inverted) Bytes() int64 {
-	if p.loading {
+	if p.loading != nil {
 		return p.loaded.Load()
 	}
 	return p.bytes
@@ -157,9 +158,11 @@ func (p *inverted) set(s Settings) {
 	case !s.Prefix:
 		p.sorted = nil
 	case p.sorted == nil:
-		p.sorted = make([]uint32, 0, len(p.numbers))
-		for _, number := range p.numbers {
-			p.sorted = append(p.sorted, number)
+		p.sorted = make([]uint32, 0, p.numbers.used)
+		for _, s := range p.numbers.slots {
+			if s.length > 0 {
+				p.sorted = append(p.sorted, s.number)
+			}
 		}
 		slices.SortFunc(p.sorted, func(a, b uint32) int { return cmp.Compare(p.terms[a].name, p.terms[b].name) })
 	}
@@ -189,9 +192,12 @@ func (p *inverted) replace(row uint32, d *document) {
 		return
 	}
 	p.remove(row)
-	if !p.loading {
-		for _, key := range p.keys {
-			p.insert(uint32(key>>32), row, d.terms[uint32(key)].tf, d.length)
+	for _, key := range p.keys {
+		number, tf := uint32(key>>32), d.terms[uint32(key)].tf
+		if p.loading != nil {
+			p.loading.count(number, row, uint16(tf), uint16(d.length))
+		} else {
+			p.insert(number, row, tf, d.length)
 		}
 	}
 	p.forward[row/pageRows].put(row%pageRows, p.encoded)
@@ -216,24 +222,37 @@ func (p *inverted) grow(row uint32) bool {
 	return true
 }
 
+// known returns the number of a term, if it has one.
+func (p *inverted) known(name string) (number uint32, known bool) {
+	_, s, known := p.numbers.find([]byte(name), p.named)
+	return s.number, known
+}
+
+// named reports whether a term has a name.
+func (p *inverted) named(number uint32, name []byte) bool {
+	return p.terms[number].name == string(name)
+}
+
 // number returns the number of a term, which gets one if it has none.
 func (p *inverted) number(name []byte) uint32 {
-	if number, known := p.numbers[string(name)]; known {
-		return number
+	at, s, known := p.numbers.find(name, p.named)
+	if known {
+		return s.number
 	}
-	number := uint32(len(p.terms))
+	s.number = uint32(len(p.terms))
 	if last := len(p.unused) - 1; last >= 0 {
-		number, p.unused = p.unused[last], p.unused[:last]
+		s.number, p.unused = p.unused[last], p.unused[:last]
 	} else {
 		p.terms = append(p.terms, term{})
 	}
-	p.terms[number] = term{name: string(name), minLength: 1<<16 - 1}
-	p.numbers[p.terms[number].name] = number
+	t := &p.terms[s.number]
+	*t = term{name: string(name), minLength: math.MaxUint16}
+	p.numbers.add(at, s)
 	p.bytes += termBytes + int64(len(name))
 	if p.sorted != nil {
-		p.sorted = slices.Insert(p.sorted, p.place(p.terms[number].name), number)
+		p.sorted = slices.Insert(p.sorted, p.place(t.name), s.number)
 	}
-	return number
+	return s.number
 }
 
 // place returns the place of a term in sorted.
@@ -253,7 +272,8 @@ func (p *inverted) forget() {
 			at := p.place(t.name)
 			p.sorted = slices.Delete(p.sorted, at, at+1)
 		}
-		delete(p.numbers, t.name)
+		at, _, _ := p.numbers.find([]byte(t.name), p.named)
+		p.numbers.remove(at)
 		p.bytes -= termBytes + int64(len(t.name))
 		*t = term{}
 		p.unused = append(p.unused, number)
@@ -281,8 +301,9 @@ func (p *inverted) remove(row uint32) {
 		return
 	}
 	for number := range forwardTerms(p.forwardOf(row)) {
-		if p.loading {
-			break
+		if p.loading != nil {
+			p.loading.of(row)[number].postings--
+			continue
 		}
 		t := &p.terms[number]
 		at, _ := slices.BinarySearch(t.postings, row<<8)

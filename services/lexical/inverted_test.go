@@ -360,11 +360,12 @@ func (m *image) check(t *testing.T) {
 			seen[o.term] = true
 		}
 	}
-	if got := len(m.index.numbers); got != len(terms) {
+	if got := m.index.numbers.used; got != len(terms) {
 		t.Errorf("got %d terms, want %d", got, len(terms))
 	}
 	for name, df := range terms {
-		if got := m.index.terms[m.index.numbers[name]].postings; len(got) != df || !slices.IsSorted(got) {
+		number, _ := m.index.known(name)
+		if got := m.index.terms[number].postings; len(got) != df || !slices.IsSorted(got) {
 			t.Errorf("got the postings %v of %q, want %d in order", got, name, df)
 		}
 	}
@@ -372,8 +373,8 @@ func (m *image) check(t *testing.T) {
 		t.Errorf("got %d documents, want %d", got, len(m.records))
 	}
 	for number, term := range m.index.terms {
-		if term.name != "" && m.index.numbers[term.name] != uint32(number) || term.name == "" && len(term.postings) > 0 {
-			t.Errorf("term %d is %+v, and the dictionary has number %d", number, term, m.index.numbers[term.name])
+		if known, _ := m.index.known(term.name); term.name != "" && known != uint32(number) || term.name == "" && len(term.postings) > 0 {
+			t.Errorf("term %d is %+v, and the dictionary has number %d", number, term, known)
 		}
 	}
 }
@@ -397,19 +398,21 @@ func TestLoadMany(t *testing.T) {
 	if got, want := loaded.documents, one.index.documents; got != want || want < 2*loadRows {
 		t.Errorf("got %d documents, want %d, and at least %d", got, want, 2*loadRows)
 	}
-	if got, want := len(loaded.numbers), len(one.index.numbers); got != want {
+	if got, want := loaded.numbers.used, one.index.numbers.used; got != want {
 		t.Errorf("got %d terms, want %d", got, want)
 	}
-	for name, number := range one.index.numbers {
-		got, want := loaded.terms[loaded.numbers[name]], one.index.terms[number]
+	for _, want := range one.index.terms {
+		number, _ := loaded.known(want.name)
+		got := loaded.terms[number]
 		if !slices.Equal(got.postings, want.postings) || got.maxFrequency != want.maxFrequency || got.minLength != want.minLength {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
 	}
-	panicking := newInverted(nil) // the first memory panics
+	panicking := newInverted(one.rows)
+	panicking.numbers = dictionary{} // the first term panics
 	if err := panicking.load(t.Context(), func(put func(uuid.UUID, []byte)) error {
-		for id := range one.records {
-			put(id, nil)
+		for id, r := range one.records {
+			put(id, encode(r, one.index.settings.language().occurrences(r)))
 		}
 		return nil
 	}); err == nil {
@@ -444,8 +447,8 @@ func (m *image) compareLoaded(t *testing.T) {
 	for id := range loaded.records {
 		loaded.drop(id)
 	}
-	if left := loaded.index; len(left.numbers) > 0 || left.documents != 0 || left.length != 0 || len(left.sorted) > 0 {
-		t.Errorf("after all memories went, there are %d terms, %d documents of length %d", len(left.numbers), left.documents, left.length)
+	if left := loaded.index; left.numbers.used > 0 || left.documents != 0 || left.length != 0 || len(left.sorted) > 0 {
+		t.Errorf("after all memories went, there are %d terms, %d documents of length %d", left.numbers.used, left.documents, left.length)
 	}
 	if left, row := loaded.index.bytes, int64(len(loaded.index.lengths))*22; left != row {
 		t.Errorf("after all memories went, %d bytes are left, want %d", left, row)
@@ -465,7 +468,7 @@ func TestDamagedDocument(t *testing.T) {
 	if hits := m.search(t, leg.Query{Text: "heron", Depth: 10, Filter: record.Filter{IncludeSuperseded: true}}).Hits; len(hits) != 1 || hits[0].ID != other.ID {
 		t.Errorf("got the hits %+v, want the other memory alone", hits)
 	}
-	if _, known := m.index.numbers["secret"]; known || m.index.documents != 1 {
+	if _, known := m.index.known("secret"); known || m.index.documents != 1 {
 		t.Errorf("a word that no memory has is known: %t; %d documents, want 1", known, m.index.documents)
 	}
 }

@@ -15,8 +15,8 @@ import (
 const (
 	// loadRows is the number of rows that are handed over at a time while a namespace is loaded.
 	loadRows = 512
-	// sharedPostings bounds the lists that share an array after loading. Most terms have few postings.
-	sharedPostings, sharedArray = 64, 1 << 16
+	// Lists of up to pagePostings postings share an array of sharedPages pages after loading.
+	pagePostings, sharedPages = 1 << 12, 16
 )
 
 // unread are rows of the forward index that have been read, but not decoded.
@@ -29,7 +29,7 @@ type unread struct {
 // load fills an empty index. read calls put for each memory. Another goroutine numbers the terms meanwhile, and all processors
 // make the postings in the end, out of the forward index.
 func (p *inverted) load(ctx context.Context, read func(put func(id uuid.UUID, row []byte)) error) error {
-	p.loading = true
+	p.loading = newTallies(p.rows.Len())
 	batches, used := make(chan *unread, 4), make(chan *unread, 5) // as many as there are
 	for range cap(used) {
 		used <- &unread{}
@@ -68,96 +68,111 @@ func (p *inverted) load(ctx context.Context, read func(put func(id uuid.UUID, ro
 	if panicked := numbering.Wait(); panicked != nil {
 		return panicked
 	}
-	p.loading = false
+	counted := p.loading
+	p.loading = nil
 	if err != nil {
 		return err
 	}
-	return p.invert(ctx)
+	return p.invert(ctx, counted)
 }
 
-// tally counts the postings of a term in some rows, with their bounds. It is then the place for the next posting.
+// tallies count the postings of terms while a namespace is loaded. Each processor will make those of some rows.
+type tallies struct {
+	rows uint32    // for each processor
+	by   [][]tally // by processor and term
+}
+
+// tally is what a term has in some rows: how many postings, then the place of the next one, and their bounds.
 type tally struct {
 	postings                uint32
 	maxFrequency, minLength uint16
 }
 
-// invert makes the postings of all rows. Each processor counts those of its rows, then there is room, and then it fills in its own.
-func (p *inverted) invert(ctx context.Context) error {
-	tallies := make([][]tally, min(runtime.GOMAXPROCS(0), len(p.forward)))
-	each := func(fn func(of []tally, number, row uint32, tf int)) error {
-		var working errgroup.Group
-		for worker, of := range tallies {
-			working.Go(func() error {
-				return panics.Catch(ctx, nil, "invert words", func() error {
-					end := uint32(min((worker+1)*len(p.forward)/len(tallies)*pageRows, len(p.lengths)))
-					for row := uint32(worker * len(p.forward) / len(tallies) * pageRows); row < end; row++ {
-						if !p.has(row) {
-							continue
-						}
-						for number, occurrences := range forwardTerms(p.forwardOf(row)) {
-							tf, _ := frequencyIn(occurrences)
-							fn(of, number, row, tf)
-						}
-					}
-					return nil
-				})
-			})
-		}
-		return working.Wait()
-	}
-	for worker := range tallies {
-		tallies[worker] = make([]tally, len(p.terms))
-	}
-	if err := each(func(of []tally, number, row uint32, tf int) {
-		t := &of[number]
-		if t.postings == 0 {
-			t.minLength = math.MaxUint16
-		}
-		t.postings++
-		t.maxFrequency, t.minLength = max(t.maxFrequency, uint16(min(tf, math.MaxUint16))), min(t.minLength, p.lengths[row])
-	}); err != nil {
-		return err
-	}
-	p.makeRoom(tallies)
-	if err := each(func(of []tally, number, row uint32, tf int) {
-		t := &of[number]
-		p.terms[number].postings[t.postings] = row<<8 | uint32(min(tf, manyTenths))
-		t.postings++
-	}); err != nil {
-		return err
-	}
-	for i := range p.forward {
-		p.forward[i].data = slices.Clone(p.forward[i].data)
-	}
-	p.forget()
-	return nil
+func newTallies(rows int) *tallies {
+	pages := (rows + pageRows - 1) / pageRows
+	n := max(1, min(runtime.GOMAXPROCS(0), pages))
+	return &tallies{rows: uint32(max(1, (pages+n-1)/n) * pageRows), by: make([][]tally, n)}
 }
 
-// makeRoom gives each term as much room as its postings need.
-func (p *inverted) makeRoom(tallies [][]tally) {
+// of returns the tallies for a row.
+func (t *tallies) of(row uint32) []tally { return t.by[row/t.rows] }
+
+// count counts a posting.
+func (t *tallies) count(number, row uint32, tf, length uint16) {
+	of := &t.by[row/t.rows]
+	for int(number) >= len(*of) {
+		*of = append(*of, tally{minLength: math.MaxUint16})
+	}
+	at := &(*of)[number]
+	at.postings++
+	at.maxFrequency, at.minLength = max(at.maxFrequency, tf), min(at.minLength, length)
+}
+
+// invert makes the postings of all rows, which have been counted. Each processor makes those of its rows.
+func (p *inverted) invert(ctx context.Context, counted *tallies) error {
+	pages := p.makeRoom(counted)
+	var working errgroup.Group
+	for worker, places := range counted.by {
+		working.Go(func() error {
+			return panics.Catch(ctx, nil, "invert words", func() error {
+				for row := uint32(worker) * counted.rows; row < min(uint32(worker+1)*counted.rows, uint32(len(p.lengths))); row++ {
+					if row%pageRows == 0 { // let go of what was allocated in reserve
+						p.forward[row/pageRows].data = slices.Clone(p.forward[row/pageRows].data)
+					}
+					if !p.has(row) {
+						continue
+					}
+					for number, occurrences := range forwardTerms(p.forwardOf(row)) {
+						tf, _ := frequencyIn(occurrences)
+						place := &places[number].postings
+						pages[*place/pagePostings][*place%pagePostings] = row<<8 | uint32(min(tf, manyTenths))
+						*place++
+					}
+				}
+				return nil
+			})
+		})
+	}
+	err := working.Wait()
+	p.forget()
+	return err
+}
+
+// makeRoom gives each term as much room as its postings need, and each processor its places there. A place is a page of the
+// result, times pagePostings, and a posting of the page.
+func (p *inverted) makeRoom(counted *tallies) (pages [][]uint32) {
 	var array []uint32
+	next := 0 // place in the array
 	for number := range p.terms {
-		t := &p.terms[number]
-		n := uint32(0)
-		for _, of := range tallies {
-			own := &of[number]
-			if own.postings > 0 {
-				t.maxFrequency, t.minLength = max(t.maxFrequency, own.maxFrequency), min(t.minLength, own.minLength)
+		t, n := &p.terms[number], 0
+		for _, of := range counted.by {
+			if number < len(of) {
+				n += int(of[number].postings)
+				t.maxFrequency, t.minLength = max(t.maxFrequency, of[number].maxFrequency), min(t.minLength, of[number].minLength)
 			}
-			n, own.postings = n+own.postings, n
 		}
 		p.bytes += 5 * int64(n)
+		at := 0
 		switch {
 		case n == 0:
 			p.emptied = append(p.emptied, uint32(number))
-		case n > sharedPostings:
-			t.postings = make([]uint32, n)
+			continue
+		case n > pagePostings:
+			t.postings, at = make([]uint32, n), len(pages)*pagePostings
+			pages = slices.AppendSeq(pages, slices.Chunk(t.postings, pagePostings))
 		default:
-			if len(array)+int(n) > cap(array) {
-				array = make([]uint32, 0, sharedArray)
+			if n > len(array) {
+				array, next = make([]uint32, sharedPages*pagePostings), len(pages)*pagePostings
+				pages = slices.AppendSeq(pages, slices.Chunk(array, pagePostings))
 			}
-			array = array[:len(array)+int(n)]
-			t.postings = array[len(array)-int(n) : len(array) : len(array)]
+			t.postings, array = array[:n:n], array[n:]
+			at, next = next, next+n
+		}
+		for _, of := range counted.by {
+			if number < len(of) {
+				of[number].postings, at = uint32(at), at+int(of[number].postings)
+			}
 		}
 	}
+	return pages
 }

@@ -50,7 +50,7 @@ func (s *bm25) phraseWords(phrase []token) []phraseWord {
 	var words []phraseWord
 	first := 0
 	for _, t := range phraseTokens(phrase) {
-		number, known := s.numbers[t.term]
+		number, known := s.known(t.term)
 		if !known {
 			return nil
 		}

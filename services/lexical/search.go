@@ -70,7 +70,7 @@ func (s *bm25) expand() {
 		return
 	}
 	from := s.place(prefix)
-	if number, known := s.numbers[prefix]; known && from < len(s.sorted) && s.sorted[from] == number {
+	if number, known := s.known(prefix); known && from < len(s.sorted) && s.sorted[from] == number {
 		from++
 	}
 	for _, number := range s.sorted[from:min(from+maxPrefixed, len(s.sorted))] {
@@ -89,7 +89,7 @@ func (s *bm25) expand() {
 func (s *bm25) lookUp() {
 	var prefixed int64 // all terms of a prefix share one document frequency
 	for _, t := range s.query.terms {
-		number, known := s.numbers[t.term]
+		number, known := s.known(t.term)
 		if !known {
 			continue
 		}
@@ -132,7 +132,7 @@ func (s *bm25) weigh() {
 			continue
 		}
 		var df int64
-		if number, known := s.numbers[t.term]; known {
+		if number, known := s.known(t.term); known {
 			df = int64(len(s.inverted.terms[number].postings))
 		}
 		s.masses[t.term] = idf(s.documents, df)
@@ -391,7 +391,7 @@ func (s *bm25) exactMatches(text string) []leg.Hit {
 	for hash, text := range quoted(text) {
 		var rarest []uint32
 		for i, t := range s.settings.language().tokens(text) {
-			number, known := s.numbers[t.term]
+			number, known := s.known(t.term)
 			if !known {
 				rarest = nil
 				break
