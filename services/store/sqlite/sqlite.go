@@ -53,9 +53,9 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 	open := func(name string, connections int, options url.Values) (*sql.DB, error) {
 		// Pragmas apply to one connection, so they go into the DSN. FULL flushes each transaction before it is
 		// acknowledged: NORMAL loses the last ones in a power failure.
+		// No connection maps the file: each would count its pages as memory of the process.
 		options["_pragma"] = append([]string{
-			"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "cache_size(-65536)",
-			"mmap_size(268435456)", "temp_store(MEMORY)",
+			"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "temp_store(MEMORY)",
 		}, options["_pragma"]...)
 		dsn := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: absolute}).EscapedPath(), RawQuery: options.Encode()}).String()
 		db, err := otelsql.Open("sqlite", dsn,
@@ -78,19 +78,19 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 		}
 		db.SetMaxOpenConns(connections)
 		db.SetMaxIdleConns(connections)
-		if name == "read" { // each connection maps the file, and caches pages of it
+		if name == "read" { // each connection caches pages
 			db.SetConnMaxIdleTime(idleTime)
 		}
 		return db, nil
 	}
-	write, err := open("write", 1, url.Values{"_txlock": {"immediate"}})
+	write, err := open("write", 1, url.Values{"_txlock": {"immediate"}, "_pragma": {"cache_size(-32768)"}})
 	if err != nil {
 		return nil, err
 	}
 	if err := write.Ping(); err != nil { // creates the file and sets WAL before the first read
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, Wrap(err)), write.Close())
 	}
-	read, err := open("read", readers, url.Values{"_pragma": {"query_only(1)"}})
+	read, err := open("read", readers, url.Values{"_pragma": {"cache_size(-8192)", "query_only(1)"}})
 	if err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
