@@ -178,43 +178,49 @@ func (postgresModels) stateIn(ctx context.Context, q postgresQuerier, model int6
 
 func (p postgresModels) put(ctx context.Context, model int64, embeddings []embedding, status Status) error {
 	return postgres.Write(ctx, p.pool, "", func(tx pgx.Tx, changes postgres.Changes) error {
-		state, err := p.stateIn(ctx, tx, model, "FOR SHARE OF m")
-		if err != nil {
-			return err
+		return p.putIn(ctx, tx, changes, model, embeddings, status)
+	})
+}
+
+// putIn is put in a transaction.
+func (p postgresModels) putIn(ctx context.Context, tx pgx.Tx, changes postgres.Changes, model int64, embeddings []embedding, status Status) error {
+	state, err := p.stateIn(ctx, tx, model, "FOR SHARE OF m")
+	if err != nil {
+		return err
+	}
+	if state.status != status {
+		return &statusError{state.status}
+	}
+	some, none := map[string]*columns{}, map[string]*columns{} // by namespace
+	for _, e := range embeddings {
+		into := some
+		if e.vector == nil {
+			into = none
 		}
-		if state.status != status {
-			return &statusError{state.status}
+		if e.sensitive && !state.sensitive {
+			continue
 		}
-		some, none := map[string]*columns{}, map[string]*columns{} // by namespace
-		for _, e := range embeddings {
-			into := some
-			if e.vector == nil {
-				into = none
-			}
-			if e.sensitive && !state.sensitive {
-				continue
-			}
-			if into[e.namespace] == nil {
-				into[e.namespace] = &columns{}
-			}
-			into[e.namespace].add(e)
+		if into[e.namespace] == nil {
+			into[e.namespace] = &columns{}
 		}
-		batch := &pgx.Batch{}
-		postgres.SetNamespace(batch, postgres.AllNamespaces)
-		queue := func(namespace, statement string, args ...any) {
-			batch.Queue(statement, append([]any{model, namespace}, args...)...).Query(func(rows pgx.Rows) error { return addVectors(changes, rows) })
-		}
-		for _, namespace := range slices.Sorted(maps.Keys(none)) {
-			queue(namespace, `
+		into[e.namespace].add(e)
+	}
+	batch := &pgx.Batch{}
+	postgres.SetNamespace(batch, postgres.AllNamespaces)
+	queue := func(namespace, statement string, args ...any) {
+		batch.Queue(statement, append([]any{model, namespace}, args...)...).Query(func(rows pgx.Rows) error { return addVectors(changes, rows) })
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(none)) {
+		queue(namespace, `
 				DELETE FROM dense.vectors v USING unnest($3::uuid[], $4::bigint[]) e (id, revision)
 				WHERE v.namespace = $2 AND v.memory_id = e.id AND v.model_id = $1 AND v.revision <= e.revision RETURNING v.namespace, v.memory_id`,
-				none[namespace].ids, none[namespace].revisions)
-		}
-		for _, namespace := range slices.Sorted(maps.Keys(some)) {
-			// The lock waits for a concurrent delete or change of sensitivity, and then selects nothing. A newer revision with
-			// changed text is still queued and will replace this vector.
-			c := some[namespace]
-			queue(namespace, `
+			none[namespace].ids, none[namespace].revisions)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(some)) {
+		// The lock waits for a concurrent delete or change of sensitivity, and then selects nothing. A newer revision with
+		// changed text is still queued and will replace this vector.
+		c := some[namespace]
+		queue(namespace, `
 				INSERT INTO dense.vectors AS v (namespace, memory_id, model_id, sensitive, revision, embedding)
 				SELECT m.namespace, m.id, $1::integer, m.sensitive, e.revision, e.embedding
 				FROM unnest($3::uuid[], $4::bigint[], $5::boolean[], $6::halfvec[]) e (id, revision, sensitive, embedding)
@@ -222,10 +228,9 @@ func (p postgresModels) put(ctx context.Context, model int64, embeddings []embed
 				WHERE m.namespace = $2 ORDER BY m.id FOR KEY SHARE OF m
 				ON CONFLICT (namespace, memory_id, model_id) DO UPDATE SET revision = excluded.revision, embedding = excluded.embedding
 				WHERE v.revision <= excluded.revision RETURNING v.namespace, v.memory_id`,
-				c.ids, c.revisions, c.sensitive, c.vectors)
-		}
-		return tx.SendBatch(ctx, batch).Close()
-	})
+			c.ids, c.revisions, c.sensitive, c.vectors)
+	}
+	return tx.SendBatch(ctx, batch).Close()
 }
 
 // addVectors adds changed vectors, as rows of namespace and memory.

@@ -120,50 +120,53 @@ func (sqliteModels) stateIn(ctx context.Context, q sqliteQuerier, model int64) (
 }
 
 func (s sqliteModels) put(ctx context.Context, model int64, embeddings []embedding, status Status) error {
-	return s.db.Update(ctx, func(tx *sql.Tx) error {
-		state, err := s.stateIn(ctx, tx, model)
-		if err != nil {
-			return err
+	return s.db.Update(ctx, func(tx *sql.Tx) error { return s.putIn(ctx, tx, model, embeddings, status) })
+}
+
+// putIn is put in a transaction.
+func (s sqliteModels) putIn(ctx context.Context, tx *sql.Tx, model int64, embeddings []embedding, status Status) error {
+	state, err := s.stateIn(ctx, tx, model)
+	if err != nil {
+		return err
+	}
+	if state.status != status {
+		return &statusError{state.status}
+	}
+	some, none := []sqliteEmbedding{}, []sqliteEmbedding{}
+	var vectors []byte // of some
+	for _, e := range embeddings {
+		row := sqliteEmbedding{e.namespace, e.id, e.revision, e.sensitive}
+		switch {
+		case e.sensitive && !state.sensitive:
+		case e.vector == nil:
+			none = append(none, row)
+		default:
+			some, vectors = append(some, row), append(vectors, encode(e.vector)...)
 		}
-		if state.status != status {
-			return &statusError{state.status}
-		}
-		some, none := []sqliteEmbedding{}, []sqliteEmbedding{}
-		var vectors []byte // of some
-		for _, e := range embeddings {
-			row := sqliteEmbedding{e.namespace, e.id, e.revision, e.sensitive}
-			switch {
-			case e.sensitive && !state.sensitive:
-			case e.vector == nil:
-				none = append(none, row)
-			default:
-				some, vectors = append(some, row), append(vectors, encode(e.vector)...)
-			}
-		}
-		if len(none) > 0 {
-			var args sqlite.Args
-			if _, err := tx.ExecContext(ctx, fmt.Sprintf(`
+	}
+	if len(none) > 0 {
+		var args sqlite.Args
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf(`
 				DELETE FROM dense_vectors WHERE rowid IN (
 					SELECT v.rowid FROM json_each(%s) e CROSS JOIN dense_vectors v ON v.namespace = e.value ->> 'namespace'
 						AND v.memory_id = unhex(e.value ->> 'id', '-') AND v.model_id = %s AND v.revision <= e.value ->> 'revision')`,
-				args.AddJSON(none), args.Add(model)), args...); err != nil {
-				return err
-			}
+			args.AddJSON(none), args.Add(model)), args...); err != nil {
+			return err
 		}
-		if len(some) == 0 {
-			return nil
-		}
-		var args sqlite.Args
-		rows, all, length := args.AddJSON(some), args.Add(vectors), args.Add(len(vectors)/len(some))
-		_, err = tx.ExecContext(ctx, fmt.Sprintf(`
+	}
+	if len(some) == 0 {
+		return nil
+	}
+	var args sqlite.Args
+	rows, all, length := args.AddJSON(some), args.Add(vectors), args.Add(len(vectors)/len(some))
+	_, err = tx.ExecContext(ctx, fmt.Sprintf(`
 			INSERT INTO dense_vectors (namespace, memory_id, model_id, sensitive, revision, embedding)
 			SELECT m.namespace, m.id, %[1]s, m.sensitive, e.value ->> 'revision', substr(%[3]s, 1 + e.key * %[4]s, %[4]s)
 			FROM json_each(%[2]s) e CROSS JOIN memories m ON m.namespace = e.value ->> 'namespace' AND m.id = unhex(e.value ->> 'id', '-')
 			WHERE m.sensitive = e.value ->> 'sensitive'
 			ON CONFLICT (namespace, memory_id, model_id) DO UPDATE SET revision = excluded.revision, embedding = excluded.embedding
 			WHERE dense_vectors.revision <= excluded.revision`, args.Add(model), rows, all, length), args...)
-		return err
-	})
+	return err
 }
 
 // sqliteEmbedding is an embedding without its vector, as JSON.

@@ -9,6 +9,7 @@ import (
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 )
 
@@ -42,6 +43,14 @@ func NewPostgres(ctx context.Context, pool *pgxpool.Pool, images *replica.Set, s
 	}
 	p.loading, p.fallback = 0.3, p
 	return p, nil
+}
+
+// Prepare implements memory.Derived.
+func (p *Postgres) Prepare(ctx context.Context, records []record.Record) (func(context.Context, postgres.WriteTx, map[record.Key]bool) error, error) {
+	embeddings, err := p.prepare(ctx, records)
+	return func(ctx context.Context, tx postgres.WriteTx, stored map[record.Key]bool) error {
+		return postgresModels{p.pool}.putIn(ctx, tx.Tx, tx.Changes, p.model, embeddings(stored), Active)
+	}, err
 }
 
 // Status implements leg.Searcher.

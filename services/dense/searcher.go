@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,6 +63,14 @@ func newSearcher(images *replica.Set, embedder embed.Embedder, tasks queue.Progr
 // Index implements queue.Indexer. It pauses when the model is not active.
 func (s *searcher) Index(ctx context.Context, records []record.Record) error {
 	return index(ctx, s.models, s.embedder, s.model, records)
+}
+
+// prepare embeds records that are about to be stored, except sensitive ones. rest returns the embeddings of those that were stored.
+func (s *searcher) prepare(ctx context.Context, records []record.Record) (rest func(stored map[record.Key]bool) []embedding, err error) {
+	all, err := embedRecords(ctx, s.embedder, records, false)
+	return func(stored map[record.Key]bool) []embedding {
+		return slices.DeleteFunc(slices.Clone(all), func(e embedding) bool { return !stored[record.Key{Namespace: e.namespace, ID: e.id}] })
+	}, err
 }
 
 // Knows implements leg.AsyncIndex.

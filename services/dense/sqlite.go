@@ -10,6 +10,7 @@ import (
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/queue"
+	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
@@ -33,6 +34,14 @@ func NewSQLite(ctx context.Context, db *sqlite.DB, images *replica.Set, embedder
 		return nil, err
 	}
 	return &SQLite{newSearcher(images, embedder, tasks, models, stored{model: model, decode: appendHalves}), db, tasks}, nil
+}
+
+// Prepare implements memory.Derived.
+func (s *SQLite) Prepare(ctx context.Context, records []record.Record) (func(context.Context, *sql.Tx, map[record.Key]bool) error, error) {
+	embeddings, err := s.prepare(ctx, records)
+	return func(ctx context.Context, tx *sql.Tx, stored map[record.Key]bool) error {
+		return sqliteModels{s.db}.putIn(ctx, tx, s.model, embeddings(stored), Active)
+	}, err
 }
 
 // encode returns a vector's stored form.

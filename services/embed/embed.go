@@ -57,6 +57,13 @@ type Embedder interface {
 	EmbedQuery(ctx context.Context, text string) ([]float32, error)
 }
 
+// Immediate reports whether an embedder computes documents in this process within microseconds, so that a write may wait for it.
+// Such an embedder has a method Immediate that returns true.
+func Immediate(e Embedder) bool {
+	i, ok := e.(interface{ Immediate() bool })
+	return ok && i.Immediate()
+}
+
 // Each embeds texts one after the other. Its only error is ctx's.
 func Each(ctx context.Context, texts []string, embed func(text string) []float32) ([][]float32, error) {
 	vectors := make([][]float32, len(texts))

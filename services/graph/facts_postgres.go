@@ -30,7 +30,7 @@ func (p *Postgres) PutFacts(ctx context.Context, namespace string, origin Origin
 		}
 	}
 	if err == nil {
-		err = p.embed(ctx, namespace, memoriesOf(list))
+		err = p.embed(ctx, p, namespace, memoriesOf(list))
 	}
 	return stored, err
 }

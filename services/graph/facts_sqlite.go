@@ -23,7 +23,7 @@ func (s *SQLite) PutFacts(ctx context.Context, namespace string, origin Origin, 
 		return err
 	})
 	if err == nil {
-		err = s.embed(ctx, namespace, memoriesOf(list))
+		err = s.embed(ctx, s, namespace, memoriesOf(list))
 	}
 	return stored, err
 }

@@ -133,6 +133,33 @@ func documents(records []record.Record) (namespaces []string, byNamespace map[st
 	return namespaces, byNamespace
 }
 
+// prepared are the documents of records that are about to be stored.
+type prepared struct {
+	namespaces []string
+	documents  map[string][]document
+}
+
+func prepare(records []record.Record) prepared {
+	namespaces, documents := documents(records)
+	return prepared{namespaces, documents}
+}
+
+// putTogether is how many documents at most are put at a time: the mentions so far are counted between.
+const putTogether = 256
+
+// each calls fn with the documents of the records that were stored, in the order in which locks are taken.
+func (p prepared) each(stored map[record.Key]bool, fn func(namespace string, docs []document) error) error {
+	for _, namespace := range p.namespaces {
+		docs := slices.DeleteFunc(slices.Clone(p.documents[namespace]), func(d document) bool { return !stored[d.record.Key()] })
+		for some := range slices.Chunk(docs, putTogether) {
+			if err := fn(namespace, some); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // linkedTogether is how many documents in a row are linked to each other's concepts, besides those that were known before. Ranks
 // depend a little on it, and were measured with this number.
 const linkedTogether = 64

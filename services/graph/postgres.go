@@ -73,6 +73,19 @@ func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
 	return p.embedAll(ctx, namespaces, documents)
 }
 
+// Prepare implements memory.Derived.
+func (p *Postgres) Prepare(_ context.Context, records []record.Record) (func(context.Context, postgres.WriteTx, map[record.Key]bool) error, error) {
+	prepared := prepare(records)
+	return func(ctx context.Context, tx postgres.WriteTx, stored map[record.Key]bool) error {
+		return prepared.each(stored, func(namespace string, docs []document) error {
+			if err := putPostgres(ctx, tx.Tx, tx.Changes, namespace, docs); err != nil {
+				return err
+			}
+			return p.embed(ctx, postgresVectors{tx}, namespace, documentIDs(docs))
+		})
+	}, nil
+}
+
 // lockCurrent locks the documents' memories and returns the documents that are current and not
 // sensitive.
 func lockCurrent(ctx context.Context, tx pgx.Tx, namespace string, docs []document) ([]document, error) {

@@ -53,6 +53,19 @@ func (s *SQLite) Index(ctx context.Context, records []record.Record) error {
 	return s.embedAll(ctx, namespaces, documents)
 }
 
+// Prepare implements memory.Derived.
+func (s *SQLite) Prepare(_ context.Context, records []record.Record) (func(context.Context, *sql.Tx, map[record.Key]bool) error, error) {
+	prepared := prepare(records)
+	return func(ctx context.Context, tx *sql.Tx, stored map[record.Key]bool) error {
+		return prepared.each(stored, func(namespace string, docs []document) error {
+			if err := putSQLite(ctx, tx, namespace, docs); err != nil {
+				return err
+			}
+			return s.embed(ctx, sqliteVectors{tx}, namespace, documentIDs(docs))
+		})
+	}, nil
+}
+
 // putSQLite replaces the documents of one namespace. It skips documents that are outdated or sensitive.
 func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []document) error {
 	docs, err := currentSQLite(ctx, tx, namespace, docs)

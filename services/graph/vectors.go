@@ -30,13 +30,18 @@ type unembedded struct {
 	relation, text string
 }
 
-// vectorStore stores vectors.
-type vectorStore interface {
+// vectorTables are where vectors are stored: the database, or a transaction under way.
+type vectorTables interface {
 	// unembedded returns the distinct concepts and facts of memories without a vector of model. It leaves out phrases,
 	// which are too weak.
 	unembedded(ctx context.Context, namespace, model string, memories []uuid.UUID) ([]unembedded, error)
 	// putVectors stores vectors of concepts and facts, and logs that the memories have changed. It skips deleted ones.
 	putVectors(ctx context.Context, namespace, model string, memories []uuid.UUID, of []unembedded, vectors []code) error
+}
+
+// vectorStore stores vectors.
+type vectorStore interface {
+	vectorTables
 	// namespaces returns those with a graph.
 	namespaces(ctx context.Context) ([]string, error)
 	// memories returns the ids of the memories in a graph.
@@ -55,12 +60,12 @@ func (c Config) modelName() string {
 
 // embed makes vectors for the names and facts of memories. It reads the texts from the tables, which have none of
 // sensitive memories, and sends only texts that still exist.
-func (s *searcher) embed(ctx context.Context, namespace string, memories []uuid.UUID) error {
+func (s *searcher) embed(ctx context.Context, in vectorTables, namespace string, memories []uuid.UUID) error {
 	if s.config.Embedder == nil || len(memories) == 0 {
 		return nil
 	}
 	prefix := s.config.Embedder.Model().DocumentPrefix
-	list, err := s.store.unembedded(ctx, namespace, s.config.modelName(), memories)
+	list, err := in.unembedded(ctx, namespace, s.config.modelName(), memories)
 	if err != nil || len(list) == 0 {
 		return err
 	}
@@ -71,7 +76,7 @@ func (s *searcher) embed(ctx context.Context, namespace string, memories []uuid.
 			texts[i] = prefix + u.text
 		}
 		checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) {
-			still, err := s.store.unembedded(ctx, namespace, s.config.modelName(), memories)
+			still, err := in.unembedded(ctx, namespace, s.config.modelName(), memories)
 			gone := slices.ContainsFunc(batch, func(u unembedded) bool { return !slices.Contains(still, u) })
 			return !gone, err
 		})
@@ -81,7 +86,7 @@ func (s *searcher) embed(ctx context.Context, namespace string, memories []uuid.
 		}
 		codes = append(codes, some...)
 	}
-	return s.store.putVectors(ctx, namespace, s.config.modelName(), memories, list, codes)
+	return in.putVectors(ctx, namespace, s.config.modelName(), memories, list, codes)
 }
 
 // embedTexts embeds texts that have the prefix already.
@@ -106,15 +111,19 @@ func (s *searcher) embedTexts(ctx context.Context, texts []string) ([]code, erro
 
 func (s *searcher) embedAll(ctx context.Context, namespaces []string, documents map[string][]document) error {
 	for _, namespace := range namespaces {
-		ids := make([]uuid.UUID, len(documents[namespace]))
-		for i, d := range documents[namespace] {
-			ids[i] = d.record.ID
-		}
-		if err := s.embed(ctx, namespace, ids); err != nil {
+		if err := s.embed(ctx, s.store, namespace, documentIDs(documents[namespace])); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func documentIDs(docs []document) []uuid.UUID {
+	ids := make([]uuid.UUID, len(docs))
+	for i, d := range docs {
+		ids[i] = d.record.ID
+	}
+	return ids
 }
 
 // Refresh embeds concepts and facts without a vector of the configured model. It retries after errors and returns
@@ -148,7 +157,7 @@ func (s *searcher) refresh(ctx context.Context) error {
 			return err
 		}
 		for batch := range slices.Chunk(memories, embedBatch) {
-			if err := s.embed(ctx, namespace, batch); err != nil {
+			if err := s.embed(ctx, s.store, namespace, batch); err != nil {
 				return err
 			}
 		}

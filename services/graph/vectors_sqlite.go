@@ -9,11 +9,23 @@ import (
 	"github.com/triskele/triskele/services/store/sqlite"
 )
 
+// sqliteVectors are the vectors in a transaction.
+type sqliteVectors struct{ *sql.Tx }
+
 // unembedded implements vectorStore.
 func (s *SQLite) unembedded(ctx context.Context, namespace, model string, memories []uuid.UUID) ([]unembedded, error) {
+	return unembeddedSQLite(ctx, s.db.Read, namespace, model, memories)
+}
+
+// unembedded implements vectorTables.
+func (s sqliteVectors) unembedded(ctx context.Context, namespace, model string, memories []uuid.UUID) ([]unembedded, error) {
+	return unembeddedSQLite(ctx, s.Tx, namespace, model, memories)
+}
+
+func unembeddedSQLite(ctx context.Context, db sqlite.Queryer, namespace, model string, memories []uuid.UUID) ([]unembedded, error) {
 	var args sqlite.Args
 	ns, ids, of := args.Add(namespace), args.AddJSON(memories), args.Add(model)
-	rows, err := s.db.Read.QueryContext(ctx, `
+	rows, err := db.QueryContext(ctx, `
 		SELECT DISTINCT c.id, 0, '', c.name
 		FROM json_each(`+ids+`) j
 		CROSS JOIN graph_memories m ON m.namespace = `+ns+` AND m.memory_id = unhex(j.value, '-')
@@ -45,23 +57,31 @@ func (s *SQLite) unembedded(ctx context.Context, namespace, model string, memori
 // putVectors implements vectorStore.
 func (s *SQLite) putVectors(ctx context.Context, namespace, model string, memories []uuid.UUID, of []unembedded, vectors []code) error {
 	return s.db.Update(ctx, func(tx *sql.Tx) error {
-		for i, u := range of {
-			var err error
-			if u.relation == "" {
-				_, err = tx.ExecContext(ctx, "UPDATE graph_concepts SET vector = ?, vector_model = ? WHERE namespace = ? AND id = ?", vectors[i].bytes(), model, namespace, u.concept)
-			} else {
-				var args sqlite.Args
-				_, err = tx.ExecContext(ctx, `UPDATE graph_facts SET vector = `+args.Add(vectors[i].bytes())+`, vector_model = `+args.Add(model)+`
-					WHERE namespace = `+args.Add(namespace)+` AND source_id = `+args.Add(u.concept)+` AND target_id = `+args.Add(u.target)+`
-						AND relation = `+args.Add(u.relation)+` AND memory_id IN (SELECT unhex(value, '-') FROM json_each(`+args.AddJSON(memories)+`))`, args...)
-			}
-			if err != nil {
-				return err
-			}
+		if err := (sqliteVectors{tx}).putVectors(ctx, namespace, model, memories, of, vectors); err != nil {
+			return err
 		}
 		return execSQLite(ctx, tx, "UPDATE graph_memories SET links = links WHERE namespace = ?1 AND memory_id IN (SELECT unhex(value, '-') FROM json_each(?2))",
 			namespace, memories) // which logs that they have changed
 	})
+}
+
+// putVectors implements vectorTables. The memories are logged already: their rows come from the same transaction.
+func (s sqliteVectors) putVectors(ctx context.Context, namespace, model string, memories []uuid.UUID, of []unembedded, vectors []code) error {
+	for i, u := range of {
+		var err error
+		if u.relation == "" {
+			_, err = s.ExecContext(ctx, "UPDATE graph_concepts SET vector = ?, vector_model = ? WHERE namespace = ? AND id = ?", vectors[i].bytes(), model, namespace, u.concept)
+		} else {
+			var args sqlite.Args
+			_, err = s.ExecContext(ctx, `UPDATE graph_facts SET vector = `+args.Add(vectors[i].bytes())+`, vector_model = `+args.Add(model)+`
+					WHERE namespace = `+args.Add(namespace)+` AND source_id = `+args.Add(u.concept)+` AND target_id = `+args.Add(u.target)+`
+						AND relation = `+args.Add(u.relation)+` AND memory_id IN (SELECT unhex(value, '-') FROM json_each(`+args.AddJSON(memories)+`))`, args...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // memories implements vectorStore.

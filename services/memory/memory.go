@@ -75,6 +75,9 @@ type Store interface {
 	// exists with the same contents is not stored again. With other contents nothing is stored and the error is a
 	// *ConflictError. Unknown namespaces are created. Results have the order of the records.
 	Insert(ctx context.Context, records []record.Record) ([]Inserted, error)
+	// Prepare does what an Insert of the records can do before its transaction, and returns the rest of it. The rest of one Insert may
+	// run while another one is prepared.
+	Prepare(ctx context.Context, records []record.Record) (insert func(context.Context) ([]Inserted, error))
 	// Plan returns the results and errors of Insert without storing anything. New records have no Sequence.
 	Plan(ctx context.Context, records []record.Record) ([]Inserted, error)
 	// Update changes one record: change edits the current record, and the store sets UpdatedAt and increments the

@@ -57,10 +57,18 @@ var _ Store = (*Postgres)(nil)
 // NewPostgres returns a store that keeps the inline index in each record's transaction.
 func NewPostgres(pool *pgxpool.Pool, inline PostgresIndex) *Postgres {
 	s := &Postgres{pool: pool, inline: inline, Last: &diskerr.Last{}, lockTime: 10 * time.Second}
-	s.writes.run = func(ctx context.Context, fn func(transaction) error) error {
+	s.derived = derivers{}
+	s.run = func(ctx context.Context, fn func(transaction) error) error {
 		return s.write(ctx, func(tx postgresTx) error { return fn(tx) })
 	}
 	return s
+}
+
+// Derive makes new memories get a derived index in the transaction that stores them. Call it before the first write.
+func (s *Postgres) Derive(name string, index Derived[postgres.WriteTx]) {
+	s.derived[name] = deriver(index, func(tx transaction) postgres.WriteTx {
+		return postgres.WriteTx{Tx: tx.(postgresTx).Tx, Changes: tx.(postgresTx).Changes}
+	})
 }
 
 // postgresTx is a transaction of a Postgres store.
@@ -120,7 +128,7 @@ func unreachable(err error) error {
 	return err
 }
 
-func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
+func (tx postgresTx) insert(ctx context.Context, records []record.Record, ready prepared) ([]Inserted, error) {
 	sequences, err := prepare(ctx, tx.Tx, records)
 	if err != nil {
 		return nil, err
@@ -135,10 +143,13 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record) ([]Ins
 	if err := tx.store(ctx, plan.fresh); err != nil {
 		return nil, err
 	}
-	if err := tx.index(ctx, plan.fresh); err != nil {
+	if err := tx.index(ctx, plan.fresh, ready); err != nil {
 		return nil, err
 	}
-	return plan.outcome(), link(ctx, tx, plan.fresh)
+	if err := link(ctx, tx, plan.fresh); err != nil {
+		return nil, err
+	}
+	return plan.outcome(), ready.put(ctx, tx, plan.fresh)
 }
 
 // store inserts records with their sequences, by a statement for each namespace. It joins the namespace's row, so a distributed engine
@@ -305,12 +316,12 @@ func orNull[T comparable](v T) *T {
 	return &v
 }
 
-// index updates the inline index and enqueues the derived ones.
-func (tx postgresTx) index(ctx context.Context, records []record.Record) error {
+// index updates the inline index and enqueues the derived ones that are not ready.
+func (tx postgresTx) index(ctx context.Context, records []record.Record, ready prepared) error {
 	if err := tx.inline.Put(ctx, tx.Tx, records); err != nil {
 		return fmt.Errorf("lexical index: %w", err)
 	}
-	return queue.EnqueuePostgres(ctx, tx.Tx, records)
+	return queue.EnqueuePostgres(ctx, tx.Tx, records, slices.Collect(maps.Keys(ready)))
 }
 
 func (tx postgresTx) current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error) {
@@ -349,7 +360,7 @@ func (tx postgresTx) replace(ctx context.Context, r *record.Record) error {
 		tx.Add(r.Namespace, string(replica.Vectors), r.ID)
 		tx.Add(r.Namespace, string(replica.Graph), r.ID)
 	}
-	return tx.index(ctx, []record.Record{*r})
+	return tx.index(ctx, []record.Record{*r}, nil)
 }
 
 func (tx postgresTx) remove(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {

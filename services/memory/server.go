@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"buf.build/go/protovalidate"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/revision"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -488,54 +490,65 @@ func decodeCursor(token string) (Cursor, error) {
 	return Cursor{time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC(), uuid.UUID(raw[8:])}, nil
 }
 
-// Import implements triskelev1.MemoryServiceServer.
+// Import implements triskelev1.MemoryServiceServer. It prepares a message's memories while those of the one before are stored.
 func (s *Server) Import(stream grpc.ClientStreamingServer[triskelev1.ImportRequest, triskelev1.ImportResponse]) error {
 	resp := &triskelev1.ImportResponse{}
-	store := s.store.Insert
 	dryRun, returnIDs := false, false
+	settle := func() error { return nil } // waits until the message before is stored
 	for first := true; ; first = false {
 		req, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
+			if err := settle(); err != nil {
+				return err
+			}
 			return stream.SendAndClose(resp)
 		}
-		if err != nil {
-			return err
-		}
 		if first {
-			if dryRun, returnIDs = req.GetDryRun(), req.GetReturnIds(); dryRun {
-				store = s.store.Plan
-			}
+			dryRun, returnIDs = req.GetDryRun(), req.GetReturnIds()
 		}
-		if returnIDs && len(resp.Ids)+len(req.GetMemories()) > maxReturnedIDs {
-			return rpc.Invalid("return_ids", fmt.Sprintf("must not be set on a stream of more than %d memories", maxReturnedIDs))
+		var store func(context.Context) ([]Inserted, error)
+		if err == nil {
+			store, err = s.prepareBatch(stream.Context(), req.GetMemories(), dryRun)
 		}
-		inserted, err := s.importBatch(stream.Context(), store, req.GetMemories())
+		if err := settle(); err != nil {
+			return err
+		}
+		if err == nil && returnIDs && len(resp.Ids)+len(req.GetMemories()) > maxReturnedIDs {
+			err = rpc.Invalid("return_ids", fmt.Sprintf("must not be set on a stream of more than %d memories", maxReturnedIDs))
+		}
 		if err != nil {
 			return err
 		}
-		var fresh int64
-		for _, r := range inserted {
-			if r.New {
-				fresh++
-			}
-			if returnIDs {
-				resp.Ids = append(resp.Ids, r.Record.ID.String())
-			}
-		}
-		resp.Stored += fresh
-		resp.Unchanged += int64(len(inserted)) - fresh
-		if fresh > 0 && !dryRun {
-			resp.RevisionToken = batchToken(inserted)
-		}
+		stored, memories := make(chan error, 1), len(req.GetMemories())
+		go func() {
+			stored <- panics.Catch(stream.Context(), nil, "import", func() error {
+				inserted, err := s.storeBatch(stream.Context(), store, memories)
+				if err != nil {
+					return err
+				}
+				var fresh int64
+				for _, r := range inserted {
+					if r.New {
+						fresh++
+					}
+					if returnIDs {
+						resp.Ids = append(resp.Ids, r.Record.ID.String())
+					}
+				}
+				resp.Stored += fresh
+				resp.Unchanged += int64(len(inserted)) - fresh
+				if fresh > 0 && !dryRun {
+					resp.RevisionToken = batchToken(inserted)
+				}
+				return nil
+			})
+		}()
+		settle = sync.OnceValue(func() error { return <-stored })
 	}
 }
 
-// importBatch stores or plans one message's memories.
-func (s *Server) importBatch(ctx context.Context, store func(context.Context, []record.Record) ([]Inserted, error), memories []*triskelev1.Memory) (_ []Inserted, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.limits.batch)
-	defer cancel()
-	ctx, end := begin(ctx, createMemory, len(memories))
-	defer func() { end(err) }()
+// prepareBatch checks one message's memories, and returns what stores or plans them.
+func (s *Server) prepareBatch(ctx context.Context, memories []*triskelev1.Memory, dryRun bool) (store func(context.Context) ([]Inserted, error), err error) {
 	records := make([]record.Record, len(memories))
 	var last time.Time // given to a memory
 	for i, m := range memories {
@@ -556,7 +569,19 @@ func (s *Server) importBatch(ctx context.Context, store func(context.Context, []
 	if err := checkThreads(records); err != nil {
 		return nil, err
 	}
-	inserted, err := store(ctx, records)
+	if dryRun {
+		return func(ctx context.Context) ([]Inserted, error) { return s.store.Plan(ctx, records) }, nil
+	}
+	return s.store.Prepare(ctx, records), nil
+}
+
+// storeBatch stores or plans one message's memories.
+func (s *Server) storeBatch(ctx context.Context, store func(context.Context) ([]Inserted, error), memories int) (_ []Inserted, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.batch)
+	defer cancel()
+	ctx, end := begin(ctx, createMemory, memories)
+	defer func() { end(err) }()
+	inserted, err := store(ctx)
 	var conflict *ConflictError
 	switch {
 	case errors.As(err, &conflict):

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,10 +38,16 @@ var _ Store = (*SQLite)(nil)
 // NewSQLite returns a store that keeps the inline index in each record's transaction and calls wake after each write.
 func NewSQLite(db *sqlite.DB, inline SQLiteIndex, wake func()) *SQLite {
 	s := &SQLite{db: db, inline: inline, wake: wake}
-	s.writes.run = func(ctx context.Context, fn func(transaction) error) error {
+	s.derived = derivers{}
+	s.run = func(ctx context.Context, fn func(transaction) error) error {
 		return s.write(ctx, func(tx sqliteTx) error { return fn(tx) })
 	}
 	return s
+}
+
+// Derive makes new memories get a derived index in the transaction that stores them. Call it before the first write.
+func (s *SQLite) Derive(name string, index Derived[*sql.Tx]) {
+	s.derived[name] = deriver(index, func(tx transaction) *sql.Tx { return tx.(sqliteTx).Tx })
 }
 
 // sqliteTx is a transaction of a SQLite store.
@@ -61,7 +69,7 @@ func (s *SQLite) write(ctx context.Context, fn func(sqliteTx) error) error {
 	return nil
 }
 
-func (tx sqliteTx) insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
+func (tx sqliteTx) insert(ctx context.Context, records []record.Record, ready prepared) ([]Inserted, error) {
 	for _, namespace := range namespacesOf(records) {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO namespaces (name) VALUES (?) ON CONFLICT DO NOTHING`, namespace); err != nil {
 			return nil, err
@@ -94,10 +102,13 @@ func (tx sqliteTx) insert(ctx context.Context, records []record.Record) ([]Inser
 			return nil, err
 		}
 	}
-	if err := tx.index(ctx, plan.fresh); err != nil {
+	if err := tx.index(ctx, plan.fresh, ready); err != nil {
 		return nil, err
 	}
-	return plan.outcome(), link(ctx, tx, plan.fresh)
+	if err := link(ctx, tx, plan.fresh); err != nil {
+		return nil, err
+	}
+	return plan.outcome(), ready.put(ctx, tx, plan.fresh)
 }
 
 func planSQLite(ctx context.Context, db sqlite.Queryer, records []record.Record) (insertPlan, error) {
@@ -157,12 +168,12 @@ func (tx sqliteTx) numbers(ctx context.Context, n int) (first int64, err error) 
 	return first, err
 }
 
-// index updates the inline index and enqueues the derived ones.
-func (tx sqliteTx) index(ctx context.Context, records []record.Record) error {
+// index updates the inline index and enqueues the derived ones that are not ready.
+func (tx sqliteTx) index(ctx context.Context, records []record.Record, ready prepared) error {
 	if err := tx.inline.Put(ctx, tx.Tx, records); err != nil {
 		return fmt.Errorf("lexical index: %w", err)
 	}
-	return queue.EnqueueSQLite(ctx, tx.Tx, records)
+	return queue.EnqueueSQLite(ctx, tx.Tx, records, slices.Collect(maps.Keys(ready)))
 }
 
 // current needs no lock: its transaction has the only write connection.
@@ -193,7 +204,7 @@ func (tx sqliteTx) replace(ctx context.Context, r *record.Record) error {
 		WHERE namespace = ?1 AND id = ?2`, values...); err != nil {
 		return err
 	}
-	return tx.index(ctx, []record.Record{*r})
+	return tx.index(ctx, []record.Record{*r}, nil)
 }
 
 func (tx sqliteTx) remove(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {

@@ -16,8 +16,8 @@ import (
 type transaction interface {
 	// current returns a record and locks it until the transaction ends; ErrNotFound.
 	current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error)
-	// insert is Store.Insert.
-	insert(ctx context.Context, records []record.Record) ([]Inserted, error)
+	// insert is Store.Insert. Derived indexes that are prepared get no tasks.
+	insert(ctx context.Context, records []record.Record, ready prepared) ([]Inserted, error)
 	// replace writes a changed record, sets its Sequence and updates its indexes.
 	replace(ctx context.Context, r *record.Record) error
 	// links returns those of the memories that have both a predecessor and a successor.
@@ -34,7 +34,8 @@ type transaction interface {
 // writes are the writes of a Store that follow the same rules on both engines. Each is one transaction.
 type writes struct {
 	// run runs fn in a transaction of the engine, several times if it conflicts with others.
-	run func(ctx context.Context, fn func(transaction) error) error
+	run     func(ctx context.Context, fn func(transaction) error) error
+	derived derivers
 }
 
 // returning runs fn in a transaction, as run does, and returns its result.
@@ -48,7 +49,22 @@ func returning[T any](ctx context.Context, w writes, fn func(transaction) (T, er
 
 // Insert implements Store.
 func (w writes) Insert(ctx context.Context, records []record.Record) ([]Inserted, error) {
-	return returning(ctx, w, func(tx transaction) ([]Inserted, error) { return tx.insert(ctx, records) })
+	return w.Prepare(ctx, records)(ctx)
+}
+
+// Prepare implements Store.
+func (w writes) Prepare(ctx context.Context, records []record.Record) func(context.Context) ([]Inserted, error) {
+	ready := w.derived.prepare(ctx, records)
+	return func(ctx context.Context) ([]Inserted, error) {
+		insert := func(ready prepared) ([]Inserted, error) {
+			return returning(ctx, w, func(tx transaction) ([]Inserted, error) { return tx.insert(ctx, records, ready) })
+		}
+		inserted, err := insert(ready)
+		if errors.Is(err, errDerived) && ctx.Err() == nil { // a worker of the queue tries again, and says why it fails
+			return insert(nil)
+		}
+		return inserted, err
+	}
 }
 
 // Update implements Store.
@@ -147,7 +163,7 @@ func supersede(ctx context.Context, tx transaction, id uuid.UUID, expected int64
 	if replacement.Thread == "" {
 		replacement.Thread, replacement.Position = current.Thread, current.Position
 	}
-	inserted, err := tx.insert(ctx, []record.Record{replacement})
+	inserted, err := tx.insert(ctx, []record.Record{replacement}, nil)
 	if err != nil {
 		return stored, old, err
 	}

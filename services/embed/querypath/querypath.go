@@ -125,6 +125,9 @@ func newCache(bytes int) *otter.Cache[string, []float32] {
 	})
 }
 
+// Immediate reports whether the primary embedder is immediate: see embed.Immediate.
+func (e *Embedder) Immediate() bool { return embed.Immediate(e.Embedder) }
+
 // EmbedQuery implements embed.Embedder. It trims white space and reduces runs of it to one space, except in the model's query
 // prefix.
 func (e *Embedder) EmbedQuery(ctx context.Context, text string) ([]float32, error) {

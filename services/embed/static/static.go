@@ -51,6 +51,9 @@ func (m *Model) Model() embed.Model {
 	return embed.Model{Provider: "builtin", Name: Name, Dimensions: m.columns + 1, QueryDimensions: m.columns, Local: true}
 }
 
+// Immediate says that documents take microseconds: see embed.Immediate.
+func (*Model) Immediate() bool { return true }
+
 // EmbedQuery implements embed.Embedder. It never fails.
 func (m *Model) EmbedQuery(_ context.Context, text string) ([]float32, error) {
 	return m.embed(text, 0), nil

@@ -18,6 +18,12 @@ type changed struct {
 	parts []string
 }
 
+// WriteTx is a transaction of Write with its changes.
+type WriteTx struct {
+	pgx.Tx
+	Changes
+}
+
 // Add adds memories.
 func (c Changes) Add(namespace, part string, ids ...uuid.UUID) {
 	in := c[namespace]

@@ -24,8 +24,8 @@ var _ Store = (*Postgres)(nil)
 func NewPostgres(pool *pgxpool.Pool) *Postgres { return &Postgres{pool} }
 
 // EnqueuePostgres adds the records' tasks in the transaction that has stored the records. Table memory.indexes lists the
-// indexes, and which of them take sensitive records.
-func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record) error {
+// indexes, and which of them take sensitive records. Records that are not sensitive get no tasks for the indexes in but.
+func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record, but []string) error {
 	rows, err := tx.Query(ctx, `SELECT name, sensitive FROM memory.indexes`)
 	if err != nil {
 		return err
@@ -35,6 +35,9 @@ func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record) er
 	var name string
 	var takes bool
 	if _, err := pgx.ForEachRow(rows, []any{&name, &takes}, func() error {
+		if !takes && slices.Contains(but, name) {
+			return nil
+		}
 		names, sensitive = append(names, name), append(sensitive, takes)
 		return nil
 	}); err != nil {
@@ -47,6 +50,9 @@ func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record) er
 	}
 	in := map[string]*columns{} // by namespace
 	for _, r := range records {
+		if !slices.Contains(sensitive, r.Sensitive) {
+			continue
+		}
 		c := in[r.Namespace]
 		if c == nil {
 			c = &columns{}
@@ -66,6 +72,9 @@ func EnqueuePostgres(ctx context.Context, tx pgx.Tx, records []record.Record) er
 			ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
 			SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = false, last_error = ''`,
 			namespace, names, sensitive, c.ids, c.sensitive, c.revisions, c.sequences)
+	}
+	if batch.Len() == 0 {
+		return nil
 	}
 	return tx.SendBatch(ctx, batch).Close()
 }

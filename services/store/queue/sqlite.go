@@ -44,16 +44,36 @@ var _ Store = (*SQLite)(nil)
 func NewSQLite(db *sqlite.DB) *SQLite { return &SQLite{db: db, leases: map[leased]holder{}} }
 
 // EnqueueSQLite is EnqueuePostgres for SQLite.
-func EnqueueSQLite(ctx context.Context, tx *sql.Tx, records []record.Record) error {
+func EnqueueSQLite(ctx context.Context, tx *sql.Tx, records []record.Record, but []string) error {
+	type takes struct {
+		name      string
+		sensitive bool
+	}
+	indexes, err := sqlite.Query(ctx, tx, func(scan func(...any) error) (i takes, err error) {
+		err = scan(&i.name, &i.sensitive)
+		return i, err
+	}, `SELECT name, sensitive FROM indexes`)
+	if err != nil {
+		return err
+	}
 	now := time.Now().UnixMicro()
-	return sqlite.ExecEach(ctx, tx, `
-		INSERT INTO index_queue (namespace, memory_id, index_name, sensitive, revision, sequence, since, enqueued_at, not_before)
-		SELECT ?1, ?2, name, sensitive, ?4, ?5, ?5, ?6, ?6 FROM indexes WHERE sensitive = ?3
-		ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
-		SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = 0, last_error = ''`,
-		records, func(r record.Record) []any {
-			return []any{r.Namespace, r.ID[:], r.Sensitive, r.Revision, r.Sequence, now}
-		})
+	for _, i := range indexes {
+		in := slices.DeleteFunc(slices.Clone(records), func(r record.Record) bool { return r.Sensitive != i.sensitive })
+		if len(in) == 0 || !i.sensitive && slices.Contains(but, i.name) {
+			continue
+		}
+		if err := sqlite.ExecEach(ctx, tx, `
+			INSERT INTO index_queue (namespace, memory_id, index_name, sensitive, revision, sequence, since, enqueued_at, not_before)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?7)
+			ON CONFLICT (namespace, memory_id, index_name) DO UPDATE
+			SET revision = excluded.revision, sequence = excluded.sequence, not_before = excluded.not_before, attempts = 0, dead = 0, last_error = ''`,
+			in, func(r record.Record) []any {
+				return []any{r.Namespace, r.ID[:], i.name, r.Sensitive, r.Revision, r.Sequence, now}
+			}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DropSQLite is DropPostgres for SQLite.

@@ -58,6 +58,15 @@ type Link struct {
 	Relation string    `json:"relation"`
 }
 
+// Key identifies a record.
+type Key struct {
+	Namespace string
+	ID        uuid.UUID
+}
+
+// Key returns the record's key.
+func (r Record) Key() Key { return Key{r.Namespace, r.ID} }
+
 // Filter narrows a search or a listing; the zero Filter lets every live memory pass. A memory is live while it is
 // neither superseded nor expired.
 type Filter struct {

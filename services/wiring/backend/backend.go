@@ -49,6 +49,8 @@ type GraphIndex interface {
 
 // Backend is an open database.
 type Backend interface {
+	// Memory returns the records. New ones get the indexes of Dense and Graph in their own transaction, if those were called before
+	// and their embedder is immediate.
 	Memory() memory.Store
 	// Images returns an empty set of the namespaces that legs search in memory. Let its Follow run beside the searches. What
 	// this backend writes is told to the last set.

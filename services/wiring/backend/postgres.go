@@ -27,7 +27,8 @@ type Postgres struct {
 	pool *pgxpool.Pool
 	// Standby serves searches; nil for the primary.
 	Standby *postgres.Standby
-	last    diskerr.Last // of the memory stores' writes
+	last    diskerr.Last                                // of the memory stores' writes
+	derived map[string]memory.Derived[postgres.WriteTx] // by the memory stores, instead of by workers
 	workers
 }
 
@@ -51,7 +52,7 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Pos
 	if err != nil {
 		return nil, err
 	}
-	b := &Postgres{pool: pool, workers: workers{tel: tel}}
+	b := &Postgres{pool: pool, derived: map[string]memory.Derived[postgres.WriteTx]{}, workers: workers{tel: tel}}
 	b.tasks = urging{queue.NewPostgres(pool), b.wake}
 	return b, nil
 }
@@ -60,6 +61,9 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Pos
 func (b *Postgres) Memory() memory.Store {
 	store := memory.NewPostgres(b.pool, lexical.PostgresIndex{})
 	store.Standby, store.Last, store.Committed = b.Standby, &b.last, b.told
+	for name, index := range b.derived {
+		store.Derive(name, index)
+	}
 	return store
 }
 
@@ -82,13 +86,20 @@ func (b *Postgres) Lexical(images *replica.Set, config lexical.Config) lexical.L
 
 // Dense implements Backend.
 func (b *Postgres) Dense(ctx context.Context, images *replica.Set, embedder embed.Embedder) (Index, error) {
-	return dense.NewPostgres(ctx, b.pool, images, b.Standby, embedder, b.tasks)
+	index, err := dense.NewPostgres(ctx, b.pool, images, b.Standby, embedder, b.tasks)
+	if err == nil && embed.Immediate(embedder) {
+		b.derived["dense"] = index
+	}
+	return index, err
 }
 
 // Graph implements Backend.
 func (b *Postgres) Graph(images *replica.Set, config graph.Config) GraphIndex {
 	index := graph.NewPostgres(b.pool, images, b.tasks, config)
 	index.Standby = b.Standby
+	if config.Embedder == nil || embed.Immediate(config.Embedder) {
+		b.derived["graph"] = index
+	}
 	return index
 }
 

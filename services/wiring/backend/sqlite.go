@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
 
@@ -19,8 +20,9 @@ import (
 
 // SQLite is one SQLite file.
 type SQLite struct {
-	db   *sqlite.DB
-	path string
+	db      *sqlite.DB
+	path    string
+	derived map[string]memory.Derived[*sql.Tx] // by the memory stores, instead of by workers
 	workers
 }
 
@@ -32,15 +34,19 @@ func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SQLite{db: db, path: path, workers: workers{tasks: queue.NewSQLite(db), tel: tel}}, nil
+	return &SQLite{db: db, path: path, derived: map[string]memory.Derived[*sql.Tx]{}, workers: workers{tasks: queue.NewSQLite(db), tel: tel}}, nil
 }
 
 // Memory implements Backend.
 func (b *SQLite) Memory() memory.Store {
-	return memory.NewSQLite(b.db, lexical.SQLiteIndex{}, func() {
+	store := memory.NewSQLite(b.db, lexical.SQLiteIndex{}, func() {
 		b.told()
 		b.wake()
 	})
+	for name, index := range b.derived {
+		store.Derive(name, index)
+	}
+	return store
 }
 
 // Images implements Backend.
@@ -57,12 +63,20 @@ func (b *SQLite) Lexical(images *replica.Set, _ lexical.Config) lexical.Leg {
 
 // Dense implements Backend.
 func (b *SQLite) Dense(ctx context.Context, images *replica.Set, embedder embed.Embedder) (Index, error) {
-	return dense.NewSQLite(ctx, b.db, images, embedder, b.tasks)
+	index, err := dense.NewSQLite(ctx, b.db, images, embedder, b.tasks)
+	if err == nil && embed.Immediate(embedder) {
+		b.derived["dense"] = index
+	}
+	return index, err
 }
 
 // Graph implements Backend.
 func (b *SQLite) Graph(images *replica.Set, config graph.Config) GraphIndex {
-	return graph.NewSQLite(b.db, images, b.tasks, config)
+	index := graph.NewSQLite(b.db, images, b.tasks, config)
+	if config.Embedder == nil || embed.Immediate(config.Embedder) {
+		b.derived["graph"] = index
+	}
+	return index
 }
 
 // Models implements Backend.
