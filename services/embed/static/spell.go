@@ -1,8 +1,8 @@
 package static
 
 import (
+	"encoding/binary"
 	"math"
-	"slices"
 
 	"github.com/triskele/triskele/services/embed/tokens"
 )
@@ -13,11 +13,11 @@ import (
 // others. grams is scratch memory; Spell returns it, possibly grown.
 func Spell(dst []float32, word []byte, weight float32, grams []uint64) []uint64 {
 	grams = tokens.AppendGrams(grams[:0], word)
-	var sums [maxColumns + 64]int32 // of the bits
+	var counts [maxColumns + 64]byte // of the bits that are set; a word has fewer than 3*MaxWord n-grams
 	for i := 0; i < len(dst); i += 64 {
-		for some := range slices.Chunk(grams, 31) {
+		for from := 0; from < len(grams); from += 31 {
 			var ones, twos, fours, eights, sixteens uint64 // counts of 64 columns, a bit of each
-			for _, state := range some {
+			for _, state := range grams[from:min(from+31, len(grams))] {
 				// SplitMix64 (Steele, Lea and Flood 2014) gives 64 signs at a time.
 				bits := state + uint64(i/64+1)*0x9e3779b97f4a7c15
 				bits = (bits ^ bits>>30) * 0xbf58476d1ce4e5b9
@@ -30,25 +30,28 @@ func Spell(dst []float32, word []byte, weight float32, grams []uint64) []uint64 
 				sixteens ^= bits
 			}
 			for k := 0; k < 64; k += 8 {
-				counts := spread[byte(ones>>k)] + spread[byte(twos>>k)]<<1 + spread[byte(fours>>k)]<<2 + spread[byte(eights>>k)]<<3 + spread[byte(sixteens>>k)]<<4
-				eight := sums[i+k : i+k+8]
-				for j := range eight {
-					eight[j] += int32(byte(counts >> (8 * j)))
-				}
+				eight := counts[i+k : i+k+8]
+				binary.LittleEndian.PutUint64(eight, binary.LittleEndian.Uint64(eight)+
+					spread[byte(ones>>k)]+spread[byte(twos>>k)]<<1+spread[byte(fours>>k)]<<2+spread[byte(eights>>k)]<<3+spread[byte(sixteens>>k)]<<4)
 			}
 		}
 	}
-	var squares int64
-	for j := range dst {
-		sums[j] = 2*sums[j] - int32(len(grams))
-		squares += int64(sums[j]) * int64(sums[j])
+	used, squares := counts[:len(dst)], 0
+	for _, count := range used {
+		sum := 2*int(count) - len(grams)
+		squares += sum * sum
 	}
 	if squares == 0 {
 		return grams
 	}
 	scale := weight / float32(math.Sqrt(float64(squares)))
-	for i := range dst {
-		dst[i] += float32(scale * float32(sums[i]))
+	var components [256]float32 // by count
+	for count := range len(grams) + 1 {
+		components[count] = float32(scale * float32(2*count-len(grams)))
+	}
+	dst = dst[:len(used)]
+	for i, count := range used {
+		dst[i] += components[count]
 	}
 	return grams
 }
