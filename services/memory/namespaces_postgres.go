@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,16 +13,18 @@ import (
 // Namespace implements Namespaces.
 func (s *Postgres) Namespace(ctx context.Context, name string) (Namespace, error) {
 	n := Namespace{Name: name}
-	var changes string
-	err := postgres.In(s.pool, name).QueryRow(ctx, `
-		SELECT created_at, coalesce((SELECT max(memories) FROM memory.changes WHERE namespace = $1), 0)::text,
-			NOT EXISTS (SELECT FROM memory.index_queue WHERE namespace = $1 AND NOT dead)
-		FROM memory.namespaces WHERE name = $1`, name).Scan(&n.CreatedAt, &changes, &n.Revision.Indexed)
+	var changes int64
+	err := postgres.Call(ctx, s.pool, name, `SELECT * FROM memory.revision($1)`, []any{name}, func(rows pgx.Rows) error {
+		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
+			return struct{}{}, row.Scan(&n.CreatedAt, &changes, &n.Revision.Indexed)
+		})
+		return err
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Namespace{}, ErrNotFound
 	}
 	n.CreatedAt = n.CreatedAt.UTC()
-	n.Revision.Token = revisionToken(n.CreatedAt, changes)
+	n.Revision.Token = revisionToken(n.CreatedAt, strconv.FormatInt(changes, 10))
 	return n, err
 }
 

@@ -112,9 +112,24 @@ func TestDistributed(t *testing.T) {
 		t.Setenv(pgtest.Variable, *citusSingle)
 		systems["one PostgreSQL"] = fill(t, "one PostgreSQL", start(t))
 	}
-	warm, cold := map[string][]time.Duration{}, map[string][]time.Duration{}
 	tenants := min(len(spread.held), 50)
-	for i := range *citusRecalls { // in turns, so that both meet the same noise
+	t.Run("recall", func(t *testing.T) { compareRecalls(t, systems, tenants) })
+	t.Run("nodes", func(t *testing.T) {
+		spread.underLoad(t, tenants, func(l *load) {
+			l.moveShards(t)
+			if *citusStop != "" {
+				l.loseWorker(t)
+			}
+		})
+		spread.count(t)
+	})
+	t.Run("rename", spread.rename)
+}
+
+// compareRecalls recalls from the systems in turns, so that all meet the same noise.
+func compareRecalls(t *testing.T, systems map[string]*filled, tenants int) {
+	warm, cold := map[string][]time.Duration{}, map[string][]time.Duration{}
+	for i := range *citusRecalls {
 		for name, f := range systems {
 			began := time.Now()
 			resp, err := f.ask(t.Context(), i%tenants)
@@ -132,14 +147,6 @@ func TestDistributed(t *testing.T) {
 	for name := range systems {
 		t.Logf("%s: recall p50 %v at first, %v in memory", name, median(cold[name]), median(warm[name]))
 	}
-	spread.underLoad(t, tenants, func(l *load) {
-		l.moveShards(t)
-		if *citusStop != "" {
-			l.loseWorker(t)
-		}
-	})
-	spread.count(t)
-	spread.rename(t)
 }
 
 // outcome is what happened to a tenant's requests.

@@ -21,7 +21,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
-	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/postgres/pgtest"
 )
 
@@ -273,11 +272,11 @@ func (p *pair) failOver(standby *pgx.Conn) {
 	before := count()
 	asked := recalls.Load()
 	p.eventually("writes fail and recalls go on", func() bool { return unavailable.Load() >= 5 && recalls.Load() >= asked+20 || t.Failed() })
-	if !p.holds(standby, postgres.Timeline+" = 1") {
+	if !p.holds(standby, "memory.timeline() = 1") {
 		t.Error("the standby is not on the primary's timeline")
 	}
 	p.exec(standby, `SELECT pg_promote()`)
-	if !p.holds(standby, postgres.Timeline+" = 2") {
+	if !p.holds(standby, "memory.timeline() = 2") {
 		t.Error("the promoted standby is not on a timeline of its own")
 	}
 	p.eventually("memories are stored again", func() bool { return count() >= before+20 || t.Failed() })

@@ -97,12 +97,6 @@ func connected(ctx context.Context, conn *pgx.Conn) error {
 	return pgvector.RegisterTypes(ctx, conn)
 }
 
-// Timeline is an SQL expression for the server's timeline id. A failover or a restore begins a new timeline;
-// transaction numbers lost by it may be used again. A standby has the timeline of the WAL that it replays.
-const Timeline = `CASE WHEN pg_is_in_recovery()
-	THEN (SELECT greatest(c.timeline_id, r.min_recovery_end_timeline)::bigint FROM pg_control_checkpoint() c, pg_control_recovery() r)
-	ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END`
-
 // SQL returns a database/sql handle over the pool, for the migration tool. Close it before the pool.
 func SQL(pool *pgxpool.Pool) *sql.DB { return stdlib.OpenDBFromPool(pool) }
 

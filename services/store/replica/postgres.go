@@ -2,6 +2,8 @@ package replica
 
 import (
 	"context"
+	"slices"
+	"sync"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -15,6 +17,9 @@ import (
 type postgresSource struct {
 	pool    *pgxpool.Pool
 	standby *postgres.Standby
+
+	mu    sync.Mutex
+	nodes map[string]int // by namespace
 }
 
 // scanning and lookingUp are settings for statements that read a whole namespace, and for those that look up by key, whatever
@@ -36,7 +41,7 @@ func (p *postgresSource) snapshot(ctx context.Context, namespace string, whole b
 const numbered = `memory.namespaces n LEFT JOIN memory.changes c ON c.namespace = n.name AND c.lane = '00000000-0000-0000-0000-000000000000'`
 
 const sincePostgres = `
-	SELECT ` + postgres.Timeline + `, n.epoch::text, coalesce(c.revision, 0), coalesce(l.part::text, ''), coalesce(l.memory_id, '00000000-0000-0000-0000-000000000000'),
+	SELECT memory.timeline(), n.epoch::text, coalesce(c.revision, 0), coalesce(l.part::text, ''), coalesce(l.memory_id, '00000000-0000-0000-0000-000000000000'),
 		coalesce(l.revision, 0)
 	FROM ` + numbered + ` LEFT JOIN memory.log l ON l.namespace = n.name AND l.revision > $2 WHERE n.name = $1`
 
@@ -69,21 +74,16 @@ func (p *postgresSource) since(ctx context.Context, tx Tx, namespace string, at 
 	return c, err
 }
 
-const pollPostgres = `SELECT n.name, ` + postgres.Timeline + `, n.epoch::text, coalesce(c.revision, 0) FROM ` + numbered + ` WHERE n.name = ANY ($1)`
-
 func (p *postgresSource) poll(ctx context.Context, namespaces []string, at []position) ([]bool, error) {
-	rows, err := postgres.In(p.standby.Or(p.pool), postgres.AllNamespaces).Searching(lookingUp).Query(ctx, pollPostgres, namespaces)
+	nodes, err := p.byNode(ctx, namespaces)
 	if err != nil {
 		return nil, err
 	}
 	found := make(map[string]position, len(at))
-	var name string
-	var now position
-	if _, err := pgx.ForEachRow(rows, []any{&name, &now.timeline, &now.epoch, &now.last}, func() error {
-		found[name] = now
-		return nil
-	}); err != nil {
-		return nil, err
+	for _, names := range nodes {
+		if err := p.positions(ctx, names, found); err != nil {
+			return nil, err
+		}
 	}
 	changed := make([]bool, len(namespaces))
 	for i, name := range namespaces {
@@ -92,10 +92,57 @@ func (p *postgresSource) poll(ctx context.Context, namespaces []string, at []pos
 	return changed, nil
 }
 
+func (p *postgresSource) still(ctx context.Context, namespace string, at position) (bool, error) {
+	found := map[string]position{}
+	err := p.positions(ctx, []string{namespace}, found)
+	return found[namespace] == at, err
+}
+
+// positions finds the positions of namespaces, which should be of one node.
+func (p *postgresSource) positions(ctx context.Context, names []string, found map[string]position) error {
+	return postgres.Call(ctx, p.standby.Or(p.pool), postgres.AllNamespaces, `SELECT * FROM memory.positions($1, $2)`, []any{names[0], names}, func(rows pgx.Rows) error {
+		var name string
+		var now position
+		_, err := pgx.ForEachRow(rows, []any{&name, &now.timeline, &now.epoch, &now.last}, func() error {
+			found[name] = now
+			return nil
+		})
+		return err
+	})
+}
+
+// byNode returns the namespaces by the node that had them when they were first asked about, lately. If one has moved, asking for its
+// position there is slower and no less right.
+func (p *postgresSource) byNode(ctx context.Context, namespaces []string) (map[int][]string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if slices.ContainsFunc(namespaces, func(name string) bool { _, known := p.nodes[name]; return !known }) {
+		rows, _ := p.pool.Query(ctx, `SELECT name, memory.node(name) FROM unnest($1::text[]) AS name`, namespaces)
+		p.nodes = make(map[string]int, len(namespaces))
+		var name string
+		var node int
+		if _, err := pgx.ForEachRow(rows, []any{&name, &node}, func() error {
+			p.nodes[name] = node
+			return nil
+		}); err != nil {
+			p.nodes = nil
+			return nil, err
+		}
+	}
+	nodes := map[int][]string{}
+	for _, name := range namespaces {
+		nodes[p.nodes[name]] = append(nodes[p.nodes[name]], name)
+	}
+	return nodes, nil
+}
+
 // logAge is how long changes stay in the log: images that were polled since then need not be read anew.
 const logAge = "10 minutes"
 
 func (p *postgresSource) prune(ctx context.Context) error {
+	p.mu.Lock()
+	p.nodes = nil // namespaces may have moved
+	p.mu.Unlock()
 	_, err := postgres.In(p.pool, postgres.AllNamespaces).Exec(ctx, `SELECT memory.prune_log($1::text::interval)`, logAge)
 	return err
 }

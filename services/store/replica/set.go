@@ -252,7 +252,7 @@ func (s *Set) askInTime(ctx context.Context, img *image, need Need, arrived time
 		ctx, cancel = context.WithTimeout(ctx, given)
 		defer cancel()
 	}
-	err := s.catchUp(ctx, img, need, arrived, told)
+	err := s.catchUp(ctx, img, need, arrived, told, false)
 	if err != nil && !hurried && !errors.Is(err, errDead) && !errors.Is(err, context.Canceled) {
 		s.lost(ctx, err)
 	}

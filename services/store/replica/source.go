@@ -15,6 +15,8 @@ type source interface {
 	since(ctx context.Context, tx Tx, namespace string, at position) (changes, error)
 	// poll returns which of the namespaces may have changed since their positions.
 	poll(ctx context.Context, namespaces []string, at []position) (changed []bool, err error)
+	// still reports whether a namespace is at a position, if a snapshot would cost more; else false.
+	still(ctx context.Context, namespace string, at position) (bool, error)
 	// prune removes old rows of the log.
 	prune(ctx context.Context) error
 }

@@ -77,5 +77,8 @@ func (s *sqliteSource) poll(ctx context.Context, namespaces []string, at []posit
 	return changed, nil
 }
 
+// still does not ask: a snapshot costs as little.
+func (s *sqliteSource) still(context.Context, string, position) (bool, error) { return false, nil }
+
 // prune does nothing: a trigger keeps the log short.
 func (s *sqliteSource) prune(context.Context) error { return nil }

@@ -100,3 +100,10 @@ BEGIN
         EXECUTE format('ALTER TABLE %s REPLICA IDENTITY FULL', t);
     END LOOP;
 END $identify$;
+
+-- Calls of these run on the node of their first argument.
+CREATE OR REPLACE FUNCTION memory.node(namespace text) RETURNS int LANGUAGE sql STABLE AS $$
+    SELECT groupid FROM pg_catalog.pg_dist_placement WHERE shardid = get_shard_id_for_distribution_column('memory.namespaces', namespace) LIMIT 1
+$$;
+SELECT create_distributed_function('memory.revision(text)', 'asked', colocate_with := 'memory.namespaces');
+SELECT create_distributed_function('memory.positions(text, text[])', 'beside', colocate_with := 'memory.namespaces');
