@@ -297,6 +297,29 @@ func TestRowsDoNotMatter(t *testing.T) {
 	}
 }
 
+// TestSampleMisleads: the sampled rows are nearer than all others, so that the bound which they give is too high.
+func TestSampleMisleads(t *testing.T) {
+	const vectors, dimensions, wanted = 8192, 64, 300
+	rng := rand.New(rand.NewPCG(4, 2))
+	m := newModel(dimensions)
+	query, _ := direction(rng, dimensions, nil)
+	for i := range vectors {
+		_, stored := direction(rng, dimensions, nil)
+		if i/groupRows%sparsest == 0 {
+			_, stored = direction(rng, dimensions, query)
+		}
+		m.put(replica.Memory{ID: uuid.New(), Created: int64(i)}, stored)
+	}
+	c := comparison{m.matrix, new(scratch), m.rows.Select(record.Filter{}, time.Time{}), prepared(query), time.Time{}}
+	if reason, err := c.likely(t.Context(), wanted, vectors); err != nil || reason != "" || len(c.candidates) < wanted {
+		t.Errorf("got %d candidates, %q, %v, want %d", len(c.candidates), reason, err, wanted)
+	}
+	q := leg.Query{Depth: 40}
+	if got, want := m.search(t, query, q), m.exact(query, q); recall(t, got, want) < q.Depth {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // filters of benchmarks, by the share that passes.
 var filters = []string{"", "10%", "1%", "0.1%"}
 
