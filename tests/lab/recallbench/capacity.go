@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
@@ -47,6 +48,15 @@ func (s service) ramPerMemory(memories int) float64 {
 type sized struct {
 	memories int
 	services []service
+	recalls  []filtered // by one process with all legs
+	loading  time.Duration
+	resident int64 // bytes of that process
+}
+
+// filtered are the times of recalls with a filter.
+type filtered struct {
+	pass  string // the share that passes
+	times []time.Duration
 }
 
 // perRecall is the processor time of one query to each service.
@@ -81,39 +91,92 @@ func (s *settings) capacities(ctx context.Context) error {
 		if err != nil || n < 1 {
 			return fmt.Errorf("-capacity: %q is not a number above 0", size)
 		}
-		services, version, err := s.capacityOf(ctx, n)
-		if err != nil {
+		size := sized{memories: n}
+		if server, err = s.capacityOf(ctx, &size); err != nil {
 			return fmt.Errorf("%d memories: %w", n, err)
 		}
-		found, server = append(found, sized{n, services}), version
+		found = append(found, size)
 	}
 	return s.write("capacity.md", s.reportCapacity(found, server, before))
 }
 
 // capacityOf measures what each service needs with so many memories.
-func (s *settings) capacityOf(ctx context.Context, memories int) (services []service, server string, err error) {
+func (s *settings) capacityOf(ctx context.Context, size *sized) (server string, err error) {
 	b, err := s.start(ctx)
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
 	defer b.stop()
-	texts := notes(s.seed, memories)
+	texts := notes(s.seed, size.memories)
 	if err := b.load(ctx, &store{name: "PostgreSQL", conn: b.one, process: b.processes[0], threads: true}, texts); err != nil {
-		return nil, "", fmt.Errorf("load: %w", err)
+		return "", fmt.Errorf("load: %w", err)
 	}
 	b.stopProcesses() // its memory is for the services
-	if services, err = b.startServices(ctx); err != nil {
-		return nil, "", err
+	if size.services, err = b.startServices(ctx); err != nil {
+		return "", err
 	}
 	queries := questions(s.seed, texts, s.queries)
-	for i := range services {
-		b.progress("%d queries to %s", len(queries), services[i].name)
-		if err := b.askAlone(ctx, &services[i], queries); err != nil {
-			return nil, "", fmt.Errorf("%s: %w", services[i].name, err)
+	for i := range size.services {
+		b.progress("%d queries to %s", len(queries), size.services[i].name)
+		if err := b.askAlone(ctx, &size.services[i], queries); err != nil {
+			return "", fmt.Errorf("%s: %w", size.services[i].name, err)
 		}
 	}
+	b.stopProcesses()
+	if err := b.askTogether(ctx, size, queries); err != nil {
+		return "", err
+	}
 	err = b.admin.QueryRow(ctx, "SELECT 'PostgreSQL ' || current_setting('server_version') || ', fsync ' || current_setting('fsync')").Scan(&server)
-	return services, server, err
+	return server, err
+}
+
+// askTogether asks one process with all legs, under each filter.
+func (b *bench) askTogether(ctx context.Context, size *sized, queries []question) error {
+	conn, err := b.gateway(ctx, nil, "triskele", "up", "--postgres", b.url, "--search-memory", fmt.Sprint(8<<30))
+	if err != nil {
+		return err
+	}
+	ask := func(q question, tags ...string) (*triskelev1.RecallResponse, error) {
+		return triskelev1.NewRecallServiceClient(conn).Recall(ctx, &triskelev1.RecallRequest{
+			Namespaces: []string{namespace}, Query: q.text, Filter: &triskelev1.Filter{TagsAny: tags}, Budget: durationpb.New(budget),
+		})
+	}
+	begun := time.Now()
+	inMemory := func(report *triskelev1.LegReport) bool { return report.GetState() == triskelev1.LegState_LEG_STATE_OK }
+	for loaded := false; !loaded; {
+		resp, err := ask(queries[0])
+		if err != nil {
+			return err
+		}
+		loaded = !slices.ContainsFunc(resp.GetLegs(), func(l *triskelev1.LegReport) bool {
+			return !inMemory(l) && l.GetState() != triskelev1.LegState_LEG_STATE_ABSTAINED
+		})
+		if time.Since(begun) > 5*time.Minute {
+			return errors.New("the namespace is not in memory")
+		}
+	}
+	size.loading = time.Since(begun)
+	for _, pass := range append([]share{{tag: "all"}}, shares...) {
+		var tags []string
+		if pass.part > 0 {
+			tags = []string{pass.tag}
+		}
+		b.progress("%d recalls, %s pass", len(queries), pass.tag)
+		f := filtered{pass: pass.tag}
+		for i, q := range append(queries[:min(warmUp, len(queries)):min(warmUp, len(queries))], queries...) {
+			start := time.Now()
+			if _, err := ask(q, tags...); err != nil {
+				return err
+			}
+			if i >= warmUp {
+				f.times = append(f.times, time.Since(start))
+			}
+		}
+		slices.Sort(f.times)
+		size.recalls = append(size.recalls, f)
+	}
+	size.resident = resident(b.processes[len(b.processes)-1].Process.Pid)
+	return nil
 }
 
 // startServices starts the services as processes of their own.
@@ -282,6 +345,18 @@ func (s *settings) reportCapacity(found []sized, server, before string) string {
 		}
 		disk, ram := size.perMemory()
 		fmt.Fprintf(&out, "| %d | together | | | %s | | %.0f | %.0f | | | %.0f |\n", size.memories, ms(size.perRecall()), float64(time.Second)/float64(size.perRecall()), disk, ram)
+	}
+	fmt.Fprintf(&out, `
+## Recalls by one process with all legs
+With contents, over a socket, one at a time. "Pass" is the share of the memories that a filter of a tag lets pass.
+
+| memories | pass | p50 ms | p95 ms | loading s | resident MB |
+|---|---|---|---|---|---|
+`)
+	for _, size := range found {
+		for _, f := range size.recalls {
+			fmt.Fprintf(&out, "| %d | %s | %s | %s | %.1f | %d |\n", size.memories, f.pass, ms(f.times[len(f.times)/2]), ms(f.times[len(f.times)*95/100]), size.loading.Seconds(), size.resident>>20)
+		}
 	}
 	fmt.Fprintf(&out, `
 ## From here to 10⁹ memories
