@@ -116,7 +116,7 @@ func (n *network) nearly(text []word) []weighted {
 	}
 	var out []weighted
 	for c, likeness := range best {
-		out = append(out, weighted{c, likeness * n.concepts[c].specificity})
+		out = append(out, weighted{c, likeness * n.specific[c]})
 	}
 	slices.SortFunc(out, func(a, b weighted) int {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(n.concepts[a.concept].id, n.concepts[b.concept].id))

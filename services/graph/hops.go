@@ -150,7 +150,7 @@ func (h *hopWalk) together(c, memory uint32, give func(uint32, float64, string, 
 func (h *hopWalk) mentioned(frontier map[uint32]float64, bound int, scores map[uint32]float64) {
 	for _, c := range h.inOrder(frontier) {
 		concept := &h.n.concepts[c]
-		weight := frontier[c] * concept.specificity
+		weight := frontier[c] * h.n.specific[c]
 		mentions := concept.mentions
 		if len(mentions) > bound {
 			mentions = slices.Clone(mentions)

@@ -173,7 +173,7 @@ func (n *network) meant(means meaning, t moment) (out []seed) {
 		return mentions > 0 && mentions <= n.hub()
 	}
 	for _, c := range n.meanings.nearest(means.vector, maxMeant, means.at(nearConcept), mentioned, n.byID) {
-		out = append(out, seed{conceptNodeAt(c.row), means.share(c.cosine) * n.concepts[c.row].specificity})
+		out = append(out, seed{conceptNodeAt(c.row), means.share(c.cosine) * n.specific[c.row]})
 	}
 	holds := func(r factRef) bool { return n.holds(r, t) }
 	stated := func(row uint32) bool { return slices.ContainsFunc(n.said.stated[row], holds) }
@@ -181,7 +181,7 @@ func (n *network) meant(means meaning, t moment) (out []seed) {
 		of, near := n.said.stated[f.row], means.share(f.cosine)
 		fact := &n.memories[of[0].memory].Facts[of[0].fact]
 		for _, at := range []uint32{fact.source, fact.target} {
-			out = append(out, seed{conceptNodeAt(at), near * n.concepts[at].specificity})
+			out = append(out, seed{conceptNodeAt(at), near * n.specific[at]})
 		}
 		for _, r := range of {
 			if holds(r) {

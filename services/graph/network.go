@@ -22,6 +22,7 @@ type network struct {
 	ends      map[int64]uint32   // memories by endKey
 	linkers   map[int64][]uint32 // memories that link to an endKey, ascending
 	concepts  []conceptNode
+	specific  []float64 // by place: the specificity, side by side for walks
 	concept   map[int64]uint32
 	free      []uint32 // places in concepts
 	size      int64    // bytes of memories, concepts and their arcs
@@ -48,11 +49,10 @@ type arc struct {
 
 // conceptNode is a concept's row.
 type conceptNode struct {
-	id          int64
-	key         string // empty for a concept without mentions: it may be private text
-	mentions    []arc  // by row, ascending
-	facts       []factRef
-	specificity float64
+	id       int64
+	key      string // empty for a concept without mentions: it may be private text
+	mentions []arc  // by row, ascending
+	facts    []factRef
 }
 
 // factRef is a fact of a memory.
@@ -120,7 +120,7 @@ func (n *network) put(row uint32, id uuid.UUID, rows memoryRows) {
 		if i, known := slices.BinarySearchFunc(at.mentions, row, byPlace); !known {
 			at.mentions = slices.Insert(at.mentions, i, arc{row, float32(m.salience)})
 		}
-		at.specificity = specificity(int64(len(at.mentions)))
+		n.specific[c] = specificity(int64(len(at.mentions)))
 	}
 	n.add(row)
 }
@@ -176,7 +176,7 @@ func (n *network) Drop(row uint32) {
 		if i, known := slices.BinarySearchFunc(at.mentions, row, byPlace); known {
 			at.mentions = slices.Delete(at.mentions, i, i+1)
 		}
-		at.specificity = specificity(int64(len(at.mentions)))
+		n.specific[a.to] = specificity(int64(len(at.mentions)))
 		n.forget(a.to)
 	}
 	for _, f := range node.Facts {
@@ -214,9 +214,9 @@ func (n *network) conceptAt(id int64) uint32 {
 		at, n.free = n.free[last], n.free[:last]
 	} else {
 		at = uint32(len(n.concepts))
-		n.concepts = append(n.concepts, conceptNode{})
+		n.concepts, n.specific = append(n.concepts, conceptNode{}), append(n.specific, 0)
 	}
-	n.concepts[at] = conceptNode{id: id}
+	n.concepts[at], n.specific[at] = conceptNode{id: id}, specificity(0)
 	n.concept[id] = at
 	n.size += conceptBytes
 	return at

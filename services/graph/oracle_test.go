@@ -77,7 +77,7 @@ func exact(n *network, seeds []seed, t moment, hub, maxLinks int, starts map[uin
 			if k := len(n.concepts[a.to].mentions); k < 2 || k > hub {
 				return 0
 			}
-			return float64(a.salience) * n.concepts[a.to].specificity
+			return float64(a.salience) * n.specific[a.to]
 		}
 		for _, a := range m.mentions {
 			sum += weight(a)

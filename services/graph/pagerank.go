@@ -23,9 +23,10 @@ const (
 	// unit is the mass of all seeds. Masses are integers, so that sums do not depend on their order: row numbers decide no
 	// rank.
 	unit = 1 << 60
-	// minMass is the least residual to push, maxArcs bounds the arcs of a search.
-	minMass = unit / 100_000
-	maxArcs = 200_000
+	// minMass is the least residual to push for each arc that leaves a node. Residuals are pushed down to a tenth of the seeds for
+	// each arc, then to coarser times less, and so on to minMass: what comes in small parts goes on together. maxArcs bounds a search.
+	minMass, coarser = unit / 1_000_000, 10
+	maxArcs          = 200_000
 	// namedRelation is the weight of facts with a relation in the query.
 	namedRelation = 4
 )
@@ -43,9 +44,9 @@ func (v node) place() uint32   { return uint32(v >> 1) }
 // vectors", FOCS 2006). It works level by level, so that the order of rows does not change the result. The work depends
 // on the mass, not on the size of the graph.
 //
-// A node with less than minMass keeps it as residual. The scores are lower than exact ones, never higher: over all nodes
-// together by at most damping times the residuals that are left, and each residual is below minMass, which is 1/100,000 of
-// the seeds. Only a walk of more than maxArcs arcs may leave larger ones.
+// A node with less than minMass for each of its arcs keeps it as residual. The scores are lower than exact ones, never higher: over all
+// nodes together by at most damping times the residuals that are left. What a node still owes a neighbour is less than minMass.
+// Only a walk of more than maxArcs arcs may leave more.
 //
 // A concept splits its mass equally between the memories it is the title of, all memories that mention it, and its facts.
 // A fact passes half to its other end and half to its evidence. A memory splits its mass equally between its concepts,
@@ -61,6 +62,8 @@ type walker struct {
 	explain  bool
 	maxLinks int
 
+	leastSpecific, mostSpecific float64 // by hub and least
+
 	*scratch
 	from  map[node]hop // the hop with the most mass when a node was first reached; only to explain
 	level int32
@@ -73,7 +76,9 @@ type scratch struct {
 	answers    []answer // by memory: passable or not
 	touched    []node
 	next       []node // reached in this level, each once
+	frontier   []node
 	mass       []int64
+	weights    []float64
 	neighbours []neighbour
 	facts      []weightedFact
 }
@@ -113,6 +118,7 @@ func (w *walker) begin() {
 	if w.explain {
 		w.from = map[node]hop{}
 	}
+	w.leastSpecific, w.mostSpecific = specificity(int64(w.hub)), specificity(int64(w.least))
 }
 
 func (w *walker) end() {
@@ -164,10 +170,28 @@ func (w *walker) run(seeds []seed) {
 		of[s.node] += weight
 		total += weight
 	}
-	frontier := slices.Sorted(maps.Keys(of))
-	for _, v := range frontier {
+	for _, v := range slices.Sorted(maps.Keys(of)) {
 		w.start(v, int64(float64(of[v])/float64(max(total, 1))*unit))
 	}
+	for least := int64(unit / 10); least > minMass && w.arcs < maxArcs; {
+		least = max(least/coarser, minMass)
+		frontier := w.frontier[:0]
+		for _, v := range w.touched {
+			if w.due(v, least) {
+				frontier = append(frontier, v)
+			}
+		}
+		w.frontier = w.push(frontier, least)
+	}
+	for _, v := range w.touched {
+		w.visits[v].score += int64((1 - damping) * float64(w.visits[v].residual))
+		w.visits[v].residual = 0
+	}
+}
+
+// push pushes the residuals of nodes, and of those that these reach, level by level until all that were reached have less than the
+// least. It returns the frontier's buffer.
+func (w *walker) push(frontier []node, least int64) []node {
 	for len(frontier) > 0 && w.arcs < maxArcs {
 		w.level++
 		w.mass = w.mass[:0]
@@ -183,15 +207,27 @@ func (w *walker) run(seeds []seed) {
 		}
 		frontier = frontier[:0]
 		for _, v := range w.next {
-			if w.visits[v].residual >= minMass {
+			if w.due(v, least) {
 				frontier = append(frontier, v)
 			}
 		}
 	}
-	for _, v := range w.touched {
-		w.visits[v].score += int64((1 - damping) * float64(w.visits[v].residual))
-		w.visits[v].residual = 0
+	return frontier
+}
+
+// due reports whether a node's residual is at least least for each arc that leaves it.
+func (w *walker) due(v node, least int64) bool {
+	residual := w.visits[v].residual
+	if residual < least {
+		return false
 	}
+	degree := 0
+	if at := v.place(); v.isConcept() {
+		degree = len(w.n.concepts[at].mentions) + len(w.n.concepts[at].facts)
+	} else {
+		degree = len(w.n.memories[at].mentions) + len(w.n.memories[at].Links)
+	}
+	return residual >= least*int64(degree)
 }
 
 func (w *walker) give(from, to node, part float64, via string) {
@@ -295,20 +331,20 @@ func (w *walker) factWeight(r factRef) float64 {
 func (w *walker) spreadMemory(v node, mass float64) {
 	memory := &w.n.memories[v.place()]
 	var sum float64
-	weigh := func(a arc) float64 {
-		c := &w.n.concepts[a.to]
-		if len(c.mentions) < w.least || len(c.mentions) > w.hub {
-			return 0
-		}
-		return float64(a.salience) * c.specificity
-	}
+	w.weights = w.weights[:0]
 	for _, a := range memory.mentions {
-		sum += weigh(a)
+		weight := w.n.specific[a.to]
+		if weight < w.leastSpecific || weight > w.mostSpecific {
+			weight = 0
+		}
+		weight *= float64(a.salience)
+		w.weights = append(w.weights, weight)
+		sum += weight
 	}
 	links := w.links(v.place())
 	share := mass / max(1, present(sum)+present(float64(len(links))))
-	for _, a := range memory.mentions {
-		if weight := weigh(a); weight > 0 {
+	for i, a := range memory.mentions {
+		if weight := w.weights[i]; weight > 0 {
 			w.give(v, conceptNodeAt(a.to), share*weight/sum, viaNames)
 		}
 	}

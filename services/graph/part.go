@@ -177,7 +177,7 @@ func (n *network) fill(all []edge) {
 	slab = make([]arc, len(all))
 	for c := range n.concepts {
 		n.concepts[c].mentions, slab = slab[:0:counts[c]], slab[counts[c]:]
-		n.concepts[c].specificity = specificity(int64(counts[c]))
+		n.specific[c] = specificity(int64(counts[c]))
 	}
 	for row := range n.memories {
 		mentions := n.memories[row].mentions
