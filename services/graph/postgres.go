@@ -57,7 +57,7 @@ func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
 				}
 			}
 			for _, ns := range namespaces {
-				if err := putPostgres(ctx, tx, changes, ns, documents[ns]); err != nil {
+				if err := putPostgres(ctx, tx, changes, ns, documents[ns], false); err != nil {
 					return err
 				}
 			}
@@ -78,7 +78,7 @@ func (p *Postgres) Prepare(_ context.Context, records []record.Record) (func(con
 	prepared := prepare(records)
 	return func(ctx context.Context, tx postgres.WriteTx, stored map[record.Key]bool) error {
 		return prepared.each(stored, func(namespace string, docs []document) error {
-			if err := putPostgres(ctx, tx.Tx, tx.Changes, namespace, docs); err != nil {
+			if err := putPostgres(ctx, tx.Tx, tx.Changes, namespace, docs, true); err != nil {
 				return err
 			}
 			return p.embed(ctx, postgresVectors{tx}, namespace, documentIDs(docs))
@@ -111,12 +111,12 @@ func lockCurrent(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 	return slices.DeleteFunc(slices.Clone(docs), func(d document) bool { return current[d.record.ID] != d.record.Revision }), nil
 }
 
-// putPostgres replaces the documents of one namespace.
-func putPostgres(ctx context.Context, tx pgx.Tx, changes postgres.Changes, namespace string, docs []document) error {
+// putPostgres replaces the documents of one namespace. New ones replace none.
+func putPostgres(ctx context.Context, tx pgx.Tx, changes postgres.Changes, namespace string, docs []document, fresh bool) error {
 	if len(docs) == 0 {
 		return nil
 	}
-	known, ends, counts, err := preparePostgres(ctx, tx, namespace, docs)
+	known, ends, counts, err := preparePostgres(ctx, tx, namespace, docs, fresh)
 	if err != nil {
 		return err
 	}
@@ -155,10 +155,13 @@ func putPostgres(ctx context.Context, tx pgx.Tx, changes postgres.Changes, names
 		SELECT n.name, m.* FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::uuid[], $4::real[]) AS m WHERE n.name = $1
 		ON CONFLICT (namespace, concept_id, memory_id) DO UPDATE SET salience = excluded.salience WHERE c.salience <> excluded.salience`,
 		namespace, put.concepts, put.mentioned, put.saliences)
-	batch.Queue(`
+	if !fresh {
+		batch.Queue(`
 		DELETE FROM graph.memory_concepts mc WHERE mc.namespace = $1 AND mc.memory_id = ANY($2)
 			AND NOT EXISTS (SELECT FROM unnest($3::bigint[], $4::uuid[]) AS k (concept_id, memory_id) WHERE k.concept_id = mc.concept_id AND k.memory_id = mc.memory_id)`,
-		namespace, put.memories, put.concepts, put.mentioned)
+			namespace, put.memories, put.concepts, put.mentioned)
+		batch.Queue("DELETE FROM graph.memory_links WHERE namespace = $1 AND source_id = ANY($2)", namespace, put.memories)
+	}
 	if len(put.aliases) > 0 {
 		batch.Queue(`
 			INSERT INTO graph.facts (namespace, source_id, target_id, relation, memory_id, valid_from)
@@ -167,7 +170,6 @@ func putPostgres(ctx context.Context, tx pgx.Tx, changes postgres.Changes, names
 			WHERE n.name = $1
 			ON CONFLICT DO NOTHING`, namespace, put.aliases, put.of, put.evidence, put.from)
 	}
-	batch.Queue("DELETE FROM graph.memory_links WHERE namespace = $1 AND source_id = ANY($2)", namespace, put.memories)
 	if len(put.linkers) > 0 {
 		batch.Queue(`
 			INSERT INTO graph.memory_links (namespace, source_id, target_key, relation)
@@ -241,7 +243,7 @@ const touchPostgres = `
 // preparePostgres locks the namespace's graph, removes the facts that documents no longer state, and adds their concepts. It
 // returns the mentions of each concept that the texts may name, as before, the ends of the memories' remaining facts, and the
 // mentions to count from.
-func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []document) (known map[int64]int64, ends map[uuid.UUID][]int64, counts *mentionCounts, err error) {
+func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []document, fresh bool) (known map[int64]int64, ends map[uuid.UUID][]int64, counts *mentionCounts, err error) {
 	concepts := map[int64]Concept{}
 	var phrases []phrase
 	var memories []uuid.UUID
@@ -263,11 +265,13 @@ func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []do
 	batch := &pgx.Batch{}
 	postgres.SetNamespace(batch, namespace)
 	batch.Queue("SELECT graph.lock_namespace($1)", namespace)
-	batch.Queue(`
+	if !fresh {
+		batch.Queue(`
 		DELETE FROM graph.facts f USING unnest($2::uuid[], $3::bigint[]) AS m (id, digest)
 		WHERE f.namespace = $1 AND f.memory_id = m.id AND (f.origin = 'text' OR f.origin = 'model'
 			AND NOT EXISTS (SELECT FROM graph.extractions x WHERE x.namespace = $1 AND x.memory_id = m.id AND x.digest = m.digest))`,
-		namespace, memories, digests)
+			namespace, memories, digests)
+	}
 	if known, err = knownPostgres(ctx, tx, batch, namespace, phrases); err != nil {
 		return nil, nil, nil, err
 	}
@@ -277,6 +281,9 @@ func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []do
 		SELECT n.name, c.* FROM memory.namespaces n CROSS JOIN unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) AS c WHERE n.name = $1
 		ON CONFLICT (namespace, id) DO NOTHING`, namespace, ids, keys, names, kinds)
 	ends = map[uuid.UUID][]int64{}
+	if fresh {
+		return known, ends, &mentionCounts{map[mentioned]bool{}, map[int64]int64{}}, tx.SendBatch(ctx, batch).Close()
+	}
 	batch.Queue("SELECT memory_id, source_id, target_id FROM graph.facts WHERE namespace = $1 AND memory_id = ANY($2)", namespace, memories).
 		Query(func(rows pgx.Rows) error {
 			var memory uuid.UUID

@@ -42,7 +42,11 @@ func (s *SQLite) Index(ctx context.Context, records []record.Record) error {
 	namespaces, documents := documents(records)
 	if err := s.db.Update(ctx, func(tx *sql.Tx) error {
 		for _, ns := range namespaces {
-			if err := putSQLite(ctx, tx, ns, documents[ns]); err != nil {
+			docs, err := currentSQLite(ctx, tx, ns, documents[ns])
+			if err != nil {
+				return err
+			}
+			if err := putSQLite(ctx, tx, ns, docs, false); err != nil {
 				return err
 			}
 		}
@@ -58,7 +62,7 @@ func (s *SQLite) Prepare(_ context.Context, records []record.Record) (func(conte
 	prepared := prepare(records)
 	return func(ctx context.Context, tx *sql.Tx, stored map[record.Key]bool) error {
 		return prepared.each(stored, func(namespace string, docs []document) error {
-			if err := putSQLite(ctx, tx, namespace, docs); err != nil {
+			if err := putSQLite(ctx, tx, namespace, docs, true); err != nil {
 				return err
 			}
 			return s.embed(ctx, sqliteVectors{tx}, namespace, documentIDs(docs))
@@ -66,11 +70,10 @@ func (s *SQLite) Prepare(_ context.Context, records []record.Record) (func(conte
 	}, nil
 }
 
-// putSQLite replaces the documents of one namespace. It skips documents that are outdated or sensitive.
-func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []document) error {
-	docs, err := currentSQLite(ctx, tx, namespace, docs)
-	if err != nil || len(docs) == 0 {
-		return err
+// putSQLite replaces the documents of one namespace, which are current. New ones replace none.
+func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []document, fresh bool) error {
+	if len(docs) == 0 {
+		return nil
 	}
 	var phrases []phrase
 	var concepts [][4]any             // id, key, name, kind
@@ -82,11 +85,18 @@ func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []documen
 		}
 		read[i] = [2]any{d.record.ID, digest(d.record)}
 	}
-	if err := execSQLite(ctx, tx, `
+	var ends map[uuid.UUID][]int64
+	if !fresh {
+		if err := execSQLite(ctx, tx, `
 		DELETE FROM graph_facts WHERE namespace = ?1 AND memory_id IN (SELECT unhex(value ->> 0, '-') FROM json_each(?2)) AND (origin = 'text' OR origin = 'model'
 			AND NOT EXISTS (SELECT 1 FROM graph_extractions x JOIN json_each(?2) j ON x.digest = j.value ->> 1
 				WHERE x.namespace = graph_facts.namespace AND x.memory_id = graph_facts.memory_id AND x.memory_id = unhex(j.value ->> 0, '-')))`, namespace, read); err != nil {
-		return err
+			return err
+		}
+		var err error
+		if ends, err = endsSQLite(ctx, tx, namespace, read); err != nil {
+			return err
+		}
 	}
 	known, err := knownSQLite(ctx, tx, namespace, phrases)
 	if err != nil {
@@ -96,10 +106,6 @@ func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []documen
 		INSERT INTO graph_concepts (namespace, id, key, name, kind)
 		SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?2) WHERE true
 		ON CONFLICT (namespace, id) DO NOTHING`, namespace, concepts); err != nil {
-		return err
-	}
-	ends, err := endsSQLite(ctx, tx, namespace, read)
-	if err != nil {
 		return err
 	}
 	memories := make([][3]any, len(docs)) // id, mentions, links

@@ -81,9 +81,10 @@ func (s *SQLite) Search(ctx context.Context, q leg.Query) (leg.Result, error) {
 	return result, err
 }
 
-// Status implements leg.Searcher. Nothing is ever pending, because the index is written in the record's transaction.
+// Status implements leg.Searcher. Nothing is ever pending, because the index is written in the record's transaction. So the
+// memories are counted, which have a small index, and not their words.
 func (s *SQLite) Status(ctx context.Context, namespace string) (leg.Status, error) {
 	status := leg.Status{Model: "bm25"}
-	err := s.db.Read.QueryRowContext(ctx, `SELECT count(*) FROM lexical_documents WHERE namespace = ?`, namespace).Scan(&status.Indexed)
+	err := s.db.Read.QueryRowContext(ctx, `SELECT count(*) FROM memories WHERE namespace = ?`, namespace).Scan(&status.Indexed)
 	return status, err
 }

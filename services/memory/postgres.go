@@ -87,7 +87,7 @@ func (s *Postgres) write(ctx context.Context, fn func(postgresTx) error) error {
 	var err error
 	for range txAttempts {
 		err = postgres.Write(ctx, s.pool, settings, func(tx pgx.Tx, changes postgres.Changes) error { return fn(postgresTx{s, tx, changes}) })
-		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) && !postgres.IsForeignKeyViolation(err) {
+		if !postgres.IsRetryable(err) && !postgres.IsUniqueViolation(err) && !postgres.IsForeignKeyViolation(err) && !errors.Is(err, errNamespaceGone) {
 			break
 		}
 	}
@@ -152,6 +152,9 @@ func (tx postgresTx) insert(ctx context.Context, records []record.Record, ready 
 	return plan.outcome(), ready.put(ctx, tx, plan.fresh)
 }
 
+// errNamespaceGone says that a namespace was deleted after the transaction had created or found it.
+var errNamespaceGone = errors.New("the namespace has been deleted meanwhile")
+
 // store inserts records with their sequences, by a statement for each namespace. It joins the namespace's row, so a distributed engine
 // inserts where that is.
 func (tx postgresTx) store(ctx context.Context, records []record.Record) error {
@@ -188,6 +191,7 @@ func (tx postgresTx) store(ctx context.Context, records []record.Record) error {
 			c.threads, c.positions = append(c.threads, r.Thread), append(c.positions, r.Position)
 			tx.Add(namespace, string(replica.Records), r.ID)
 		}
+		n := int64(len(c.ids))
 		batch.Queue(`
 			INSERT INTO memory.memories (namespace, id, content, title, expanded_keywords, tags, category, metadata, importance, sensitive,
 				source, created_at, updated_at, occurred_at, expires_at, supersedes, superseded_by, revision, idempotency_key, links, thread, position, sequence)
@@ -200,7 +204,12 @@ func (tx postgresTx) store(ctx context.Context, records []record.Record) error {
 					superseded_by, revision, key, links, thread, position, sequence)
 			WHERE n.name = $1`,
 			namespace, c.ids, c.contents, c.titles, c.keywords, c.tags, c.categories, c.metadata, c.importance, c.sensitive, c.sources, c.created, c.updated,
-			c.occurred, c.expires, c.supersedes, c.supersededBy, c.revisions, c.keys, c.links, c.threads, c.positions, c.sequences)
+			c.occurred, c.expires, c.supersedes, c.supersededBy, c.revisions, c.keys, c.links, c.threads, c.positions, c.sequences).Exec(func(tag pgconn.CommandTag) error {
+			if tag.RowsAffected() != n {
+				return errNamespaceGone
+			}
+			return nil
+		})
 	}
 	return tx.SendBatch(ctx, batch).Close()
 }
