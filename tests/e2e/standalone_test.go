@@ -68,7 +68,7 @@ func (o *one) read(t *testing.T, fn func(*sql.DB)) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	fn(db.Read.DB)
+	fn(db.Read)
 }
 
 // tables gives SQLite's tables the names that PostgreSQL's have.

@@ -1,11 +1,9 @@
 package sqlite
 
-// MaxStatements is how many statements a Reader keeps.
+import "database/sql/driver"
+
+// MaxStatements is how many statements a connection keeps.
 const MaxStatements = maxStatements
 
-// Kept returns how many statements are kept.
-func (r *Reader) Kept() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.order.Len()
-}
+// Keeper opens connections of a driver that keep their statements.
+func Keeper(d driver.Driver, dsn string) driver.Connector { return keeper{d, dsn} }

@@ -1,7 +1,7 @@
 // Package sqlite is the access to the embedded database that all services share.
 //  1. Open opens the file with one write connection and several read connections, in WAL mode.
 //  2. Update runs all writes, one transaction at a time, and remembers errors of the disk.
-//  3. Reads run beside them, with statements that a Reader keeps compiled.
+//  3. Reads run beside them. Each connection keeps its statements compiled.
 //  4. Live and Matches turn a record.Filter into SQL conditions; ScanRecord reads rows into records.
 //
 // The package knows no service's tables but the filter columns of memories.
@@ -22,7 +22,7 @@ import (
 	"github.com/XSAM/otelsql"
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
-	_ "modernc.org/sqlite" // the driver
+	modernc "modernc.org/sqlite"
 
 	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/store/diskerr"
@@ -38,7 +38,7 @@ const idleTime = 10 * time.Second
 // DB is one SQLite file with one write connection and several read connections. Readers and the writer do not wait
 // for each other.
 type DB struct {
-	Read  *Reader
+	Read  *sql.DB
 	Write *sql.DB
 	Last  diskerr.Last // outcome of Update
 	path  string
@@ -58,7 +58,7 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 			"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "temp_store(MEMORY)",
 		}, options["_pragma"]...)
 		dsn := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: absolute}).EscapedPath(), RawQuery: options.Encode()}).String()
-		db, err := otelsql.Open("sqlite", dsn,
+		db := otelsql.OpenDB(keeper{&modernc.Driver{}, dsn},
 			otelsql.WithTracerProvider(tel.Statements),
 			otelsql.WithMeterProvider(tel.MeterProvider),
 			otelsql.WithAttributes(attribute.String("db.system.name", "sqlite")),
@@ -68,9 +68,6 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 			}),
 			otelsql.WithSpanNameFormatter(spanName),
 		)
-		if err != nil {
-			return nil, err
-		}
 		// Metrics: the pool's size and the waits for a connection.
 		if _, err := otelsql.RegisterDBStatsMetrics(db, otelsql.WithMeterProvider(tel.MeterProvider),
 			otelsql.WithAttributes(attribute.String("db.client.connection.pool.name", name))); err != nil {
@@ -94,7 +91,7 @@ func Open(path string, tel *telemetry.Service) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
-	return &DB{Read: &Reader{DB: read}, Write: write, path: absolute}, nil
+	return &DB{Read: read, Write: write, path: absolute}, nil
 }
 
 // spanName names a span by its statement, or by the method without one.

@@ -106,7 +106,7 @@ func (*SQLite) Distribute(context.Context) error {
 
 // Plan implements Backend.
 func (b *SQLite) Plan(ctx context.Context) ([]schema.Planned, error) {
-	return schema.Plan(ctx, b.db.Read.DB, schema.SQLite)
+	return schema.Plan(ctx, b.db.Read, schema.SQLite)
 }
 
 // Status implements Backend.

@@ -53,7 +53,7 @@ func (f *Fixture) HoldsWord(t testing.TB, text string) (held bool) {
 		db = stdlib.OpenDBFromPool(f.Pool)
 		defer func() { _ = db.Close() }()
 	} else {
-		db = f.DB.Read.DB
+		db = f.DB.Read
 	}
 	rows, err := db.QueryContext(context.Background(), "SELECT terms FROM "+f.documents())
 	if err != nil {

@@ -44,61 +44,140 @@ func change(t *testing.T, db *sqlite.DB, statements ...string) {
 	}
 }
 
-// counting is SQLite's own driver, with a count of the statements that it compiles.
+// counting is SQLite's own driver, with counts of the statements that it compiles and of those that are open.
 type counting struct {
-	sqlite   modernc.Driver
-	compiled atomic.Int64
+	modernc.Driver
+	compiled, open atomic.Int64
 }
 
-func (c *counting) Connect(context.Context) (driver.Conn, error) {
-	conn, err := c.sqlite.Open(":memory:")
-	return countingConn{conn, c}, err
+func (c *counting) Open(dsn string) (driver.Conn, error) {
+	conn, err := c.Driver.Open(dsn)
+	return countingConn{conn.(connection), c}, err
 }
 
-func (c *counting) Driver() driver.Driver { return &c.sqlite }
-
-// countingConn compiles whatever it runs: the ways around that are hidden.
-type countingConn struct {
+// connection is what a connection that keeps statements asks of its driver's.
+type connection interface {
 	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.Pinger
+	driver.SessionResetter
+	driver.Validator
+}
+
+type countingConn struct {
+	connection
 	to *counting
 }
 
-func (c countingConn) Prepare(query string) (driver.Stmt, error) {
+func (c countingConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	s, err := c.connection.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
 	c.to.compiled.Add(1)
-	return c.Conn.Prepare(query)
+	c.to.open.Add(1)
+	return countingStmt{s.(statement), c.to}, nil
 }
 
-// TestStatementsAreKept: a query is compiled once for a connection, whatever its arguments.
+type statement interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+type countingStmt struct {
+	statement
+	to *counting
+}
+
+func (s countingStmt) Close() error {
+	s.to.open.Add(-1)
+	return s.statement.Close()
+}
+
+// counted opens one connection to an empty database.
+func counted(t *testing.T) (*sql.DB, *counting) {
+	t.Helper()
+	count := &counting{}
+	db := sql.OpenDB(sqlite.Keeper(count, ":memory:"))
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil || count.open.Load() != 0 {
+			t.Errorf("%d statements are open after the connection was closed, %v", count.open.Load(), err)
+		}
+	})
+	return db, count
+}
+
+// TestStatementsAreKept: a statement is compiled once for a connection, whatever its arguments, also in transactions.
 func TestStatementsAreKept(t *testing.T) {
 	t.Parallel()
-	count := &counting{}
-	db := sql.OpenDB(count)
-	db.SetMaxOpenConns(1)
-	reader := &sqlite.Reader{DB: db}
-	defer func() { _ = reader.Close() }()
+	db, count := counted(t)
 	for i := range 20 {
 		var one, other int
-		if err := reader.QueryRowContext(t.Context(), `SELECT ? + 1`, i).Scan(&one); err != nil || one != i+1 {
+		if err := db.QueryRowContext(t.Context(), `SELECT ? + 1`, i).Scan(&one); err != nil || one != i+1 {
 			t.Fatalf("%d + 1 is %d, %v", i, one, err)
 		}
-		rows, err := reader.QueryContext(t.Context(), `SELECT ? + 2`, i)
+		tx, err := db.BeginTx(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for rows.Next() {
-			err = errors.Join(err, rows.Scan(&other))
+		if _, err := tx.ExecContext(t.Context(), `CREATE TABLE IF NOT EXISTS numbers (n INTEGER)`); err != nil {
+			t.Fatal(err)
 		}
-		if err := errors.Join(err, rows.Err(), rows.Close()); err != nil || other != i+2 {
+		if err := sqlite.ExecEach(t.Context(), tx, `INSERT INTO numbers VALUES (?)`, []int{i, i}, func(n int) []any { return []any{n} }); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.QueryRowContext(t.Context(), `SELECT ? + 2`, i).Scan(&other); err != nil || other != i+2 {
 			t.Fatalf("%d + 2 is %d, %v", i, other, err)
 		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if n := count.compiled.Load(); n != 2 || reader.Kept() != 2 {
-		t.Errorf("2 queries, run 20 times each, were compiled %d times, and %d are kept", n, reader.Kept())
+	if n := count.compiled.Load(); n != 4 {
+		t.Errorf("4 statements, run 20 times each, were compiled %d times", n)
 	}
 }
 
-// TestStatementsAreBounded: more queries than are kept, from several callers at a time, each with its own answer.
-func TestStatementsAreBounded(t *testing.T) {
+// TestStatementInUse: a statement that is asked for while its rows are read is another one.
+func TestStatementInUse(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	tx, err := db.Write.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	numbers := func(each func(n int)) {
+		rows, err := tx.QueryContext(t.Context(), `SELECT n FROM numbers ORDER BY n`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = rows.Close() }()
+		var n int
+		for rows.Next() {
+			if err := rows.Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			each(n)
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		var pairs, sum int
+		numbers(func(a int) { numbers(func(b int) { pairs, sum = pairs+1, sum+a*b }) })
+		if pairs != 81 || sum != 45*45 {
+			t.Errorf("got %d pairs with a sum of %d, want 81 and 2025", pairs, sum)
+		}
+	}
+}
+
+// TestStatementsOfManyCallers: more queries than are kept, from several callers at a time, each with its own answer.
+func TestStatementsOfManyCallers(t *testing.T) {
 	t.Parallel()
 	db := open(t)
 	var callers sync.WaitGroup
@@ -121,27 +200,23 @@ func TestStatementsAreBounded(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if kept := db.Read.Kept(); kept != sqlite.MaxStatements {
-		t.Errorf("%d statements are kept, want %d", kept, sqlite.MaxStatements)
-	}
 }
 
-// TestNewStatementsAreKept: queries that were asked once do not keep those that are asked often from being compiled once.
+// TestNewStatementsAreKept: statements are bounded, and queries that were asked once do not keep those that are asked often from being compiled once.
 func TestNewStatementsAreKept(t *testing.T) {
 	t.Parallel()
-	count := &counting{}
-	db := sql.OpenDB(count)
-	db.SetMaxOpenConns(1)
-	reader := &sqlite.Reader{DB: db}
-	defer func() { _ = reader.Close() }()
+	db, count := counted(t)
 	var got int
 	ask := func(query string) {
-		if err := reader.QueryRowContext(t.Context(), query).Scan(&got); err != nil {
+		if err := db.QueryRowContext(t.Context(), query).Scan(&got); err != nil {
 			t.Fatalf("%s: %v", query, err)
 		}
 	}
 	for i := range sqlite.MaxStatements + 10 {
 		ask(fmt.Sprintf(`SELECT %d`, i))
+		if n := count.open.Load(); n > sqlite.MaxStatements {
+			t.Fatalf("%d statements are open, want at most %d", n, sqlite.MaxStatements)
+		}
 	}
 	before := count.compiled.Load()
 	for range 20 {
@@ -149,9 +224,6 @@ func TestNewStatementsAreKept(t *testing.T) {
 	}
 	if n := count.compiled.Load() - before; n != 1 {
 		t.Errorf("a query that is run 20 times was compiled %d times, want once", n)
-	}
-	if got := reader.Kept(); got != sqlite.MaxStatements {
-		t.Errorf("%d statements are kept, want %d", got, sqlite.MaxStatements)
 	}
 }
 
@@ -197,9 +269,6 @@ func TestStatementThatDoesNotCompile(t *testing.T) {
 	leave()
 	if err := db.Read.QueryRowContext(gone, `SELECT 1`).Scan(&n); !errors.Is(err, context.Canceled) {
 		t.Errorf("of a caller who has gone: %v", err)
-	}
-	if kept := db.Read.Kept(); kept != 0 {
-		t.Errorf("%d statements are kept", kept)
 	}
 	change(t, db, `CREATE TABLE letters (l TEXT)`)
 	if err := db.Read.QueryRowContext(t.Context(), query).Scan(&n); err != nil || n != 0 {
@@ -247,8 +316,5 @@ func TestKeptStatementsFollowTheSchema(t *testing.T) {
 				t.Errorf("after %s: %v, %v", step.change, got, err)
 			}
 		}
-	}
-	if kept := db.Read.Kept(); kept != 1 {
-		t.Errorf("%d statements are kept", kept)
 	}
 }
