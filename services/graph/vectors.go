@@ -44,8 +44,8 @@ type vectorStore interface {
 	vectorTables
 	// namespaces returns those with a graph.
 	namespaces(ctx context.Context) ([]string, error)
-	// memories returns the ids of the memories in a graph.
-	memories(ctx context.Context, namespace string) ([]uuid.UUID, error)
+	// lacking returns the memories of which unembedded returns something.
+	lacking(ctx context.Context, namespace, model string) ([]uuid.UUID, error)
 	// names returns the names of concepts that exist.
 	names(ctx context.Context, namespace string, ids []int64) (map[int64]string, error)
 }
@@ -152,7 +152,7 @@ func (s *searcher) refresh(ctx context.Context) error {
 		return err
 	}
 	for _, namespace := range namespaces {
-		memories, err := s.store.memories(ctx, namespace)
+		memories, err := s.store.lacking(ctx, namespace, s.config.modelName())
 		if err != nil {
 			return err
 		}

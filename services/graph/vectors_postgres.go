@@ -100,13 +100,23 @@ func (p *Postgres) namespaces(ctx context.Context) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// memories implements vectorStore.
-func (p *Postgres) memories(ctx context.Context, namespace string) ([]uuid.UUID, error) {
-	rows, err := postgres.In(p.Or(p.pool), namespace).Query(ctx, "SELECT memory_id FROM graph.link_ends WHERE namespace = $1", namespace)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+// lacking implements vectorStore.
+func (p *Postgres) lacking(ctx context.Context, namespace, model string) (memories []uuid.UUID, err error) {
+	err = postgres.Search(ctx, p.pool, namespace, nil, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT m.memory_id FROM graph.memory_concepts m JOIN graph.concepts c ON c.namespace = m.namespace AND c.id = m.concept_id
+			WHERE m.namespace = $1 AND m.salience >= $3 AND c.vector_model IS DISTINCT FROM $2
+			UNION
+			SELECT memory_id FROM graph.facts
+			WHERE namespace = $1 AND vector_model IS DISTINCT FROM $2 AND origin <> 'text' AND relation <> $4`,
+			namespace, model, salienceResolved, AliasRelation)
+		if err != nil {
+			return err
+		}
+		memories, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		return err
+	})
+	return memories, err
 }
 
 // names implements vectorStore.

@@ -84,9 +84,41 @@ func (s sqliteVectors) putVectors(ctx context.Context, namespace, model string, 
 	return nil
 }
 
-// memories implements vectorStore.
-func (s *SQLite) memories(ctx context.Context, namespace string) ([]uuid.UUID, error) {
-	return column[uuid.UUID](ctx, s.db, "SELECT memory_id FROM graph_memories WHERE namespace = ?", namespace)
+// lacking implements vectorStore. SQLite would take ten times as long to find the mentions of concepts in their JSON.
+func (s *SQLite) lacking(ctx context.Context, namespace, model string) (memories []uuid.UUID, err error) {
+	err = s.db.Snapshot(ctx, func(all *sqlite.Snapshot) error {
+		var concept int64
+		lacking := map[int64]bool{}
+		if err := all.Each(ctx, "SELECT id FROM graph_concepts WHERE namespace = ?1 AND vector_model IS NOT ?2", []any{namespace, model}, []any{&concept}, func() error {
+			lacking[concept] = true
+			return nil
+		}); err != nil {
+			return err
+		}
+		var id uuid.UUID
+		add := func() error {
+			memories = append(memories, id)
+			return nil
+		}
+		if err := all.Each(ctx, `
+			SELECT DISTINCT memory_id FROM graph_facts
+			WHERE namespace = ?1 AND vector_model IS NOT ?2 AND origin <> 'text' AND relation <> '`+AliasRelation+`'`, []any{namespace, model}, []any{&id}, add); err != nil {
+			return err
+		}
+		if len(lacking) == 0 {
+			return nil
+		}
+		var mentions []byte
+		return all.Each(ctx, "SELECT memory_id, mentions FROM graph_memories WHERE namespace = ?1", []any{namespace}, []any{&id, &mentions}, func() error {
+			lacks := false
+			eachMention(mentions, func(m mention) { lacks = lacks || m.salience >= salienceResolved && lacking[m.concept] })
+			if lacks {
+				return add()
+			}
+			return nil
+		})
+	})
+	return memories, err
 }
 
 // namespaces implements vectorStore.

@@ -44,6 +44,8 @@ func readMemories(ctx context.Context, tx Tx, namespace string, ids []uuid.UUID,
 	statement, args := selectMemories, []any{namespace}
 	if ids != nil {
 		statement, args = statement.among(2), append(args, ids)
+	} else {
+		statement.SQLite += " ORDER BY m.id" // the order of the other tables, too, so that rows are used one after another
 	}
 	return tx.Each(ctx, statement, args,
 		[]any{&m.ID, &m.Importance, &m.Created, &m.From, &m.To, &m.Expires, &tags, &m.Category, &sequence, &m.Thread, &m.Position}, func() error {

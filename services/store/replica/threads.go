@@ -77,6 +77,13 @@ func (r *Rows) join(row uint32, thread string, position int64) {
 	t.sizes[number]++
 	p := &t.places[row]
 	*p = place{thread: number, before: none, after: none, position: position}
+	if last, some := t.order.Max(); some && r.comesFirst(last, row) { // as most often, above all while a namespace is loaded
+		t.order.Load(row)
+		if t.places[last].thread == number {
+			p.before, t.places[last].after = last, row
+		}
+		return
+	}
 	t.order.Set(row)
 	t.order.Ascend(row, func(other uint32) bool {
 		if other != row && t.places[other].thread == number {
