@@ -24,7 +24,8 @@ type matrix struct {
 	rows   *replica.Rows
 	of     stored
 	blocks []block
-	count  int // rows with a vector
+	count  int  // rows with a vector
+	exact  bool // all vectors are compared, and there are no codes
 	// changes counts vectors that were set or dropped. whitening is of some earlier moment, or nil.
 	changes   int
 	whitening atomic.Pointer[whitening]
@@ -120,6 +121,9 @@ func (m *matrix) Read(ctx context.Context, tx replica.Tx, namespace string, ids 
 	}, nil
 }
 
+// Ask implements replica.Brief: a code takes longer to make than its vector to compare.
+func (m *matrix) Ask(string) { m.exact = true }
+
 // room returns the block of a row and the row's place in it. A new block gets room for the rows that there are.
 func (m *matrix) room(row uint32) (b *block, at int) {
 	i, at := int(row)/blockRows, int(row)%blockRows
@@ -129,6 +133,9 @@ func (m *matrix) room(row uint32) (b *block, at int) {
 	if b = &m.blocks[i]; at >= len(b.scales) {
 		rows := min(m.rows.Len()-i*blockRows, blockRows)
 		groups := (rows + groupRows - 1) / groupRows
+		if m.exact {
+			groups = 0
+		}
 		without := len(b.spans)
 		b.codes, b.spans = lengthened(b.codes, groups*groupBytes(m.of.dimensions)), lengthened(b.spans, groups*groupRows)
 		for ; without < len(b.spans); without++ {
@@ -156,7 +163,9 @@ func (m *matrix) set(row uint32, halves []uint16, scale float32) {
 	m.changes++
 	to.scales[at] = scale
 	copy(to.halves[at*m.of.dimensions:(at+1)*m.of.dimensions], halves)
-	to.spans[at] = code(to.group(at, m.of.dimensions), at%groupRows, halves, m.of.queried)
+	if !m.exact {
+		to.spans[at] = code(to.group(at, m.of.dimensions), at%groupRows, halves, m.of.queried)
+	}
 }
 
 // group returns the codes of a row's group.
@@ -174,8 +183,10 @@ func (m *matrix) Drop(row uint32) {
 	of.scales[at] = 0
 	vector := of.halves[at*m.of.dimensions : (at+1)*m.of.dimensions]
 	clear(vector)
-	code(of.group(at, m.of.dimensions), at%groupRows, vector, m.of.queried)
-	of.spans[at] = noSpan
+	if !m.exact {
+		code(of.group(at, m.of.dimensions), at%groupRows, vector, m.of.queried)
+		of.spans[at] = noSpan
+	}
 	m.count--
 	m.changes++
 }

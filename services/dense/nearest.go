@@ -68,7 +68,7 @@ func (c comparison) nearest(ctx context.Context, q leg.Query) (hits []leg.Hit, r
 		total = c.selection.Count()
 	}
 	n := likelyFor(q.Depth, total)
-	if total <= max(exactRows, n) {
+	if c.exact || total <= max(exactRows, n) {
 		c.all()
 		n = len(c.candidates)
 	} else if reason, err = c.likely(ctx, n, total); err != nil {

@@ -120,7 +120,7 @@ func notInMemory(err error) bool {
 
 // inMemory searches the image of the namespace.
 func (s *searcher) inMemory(ctx context.Context, q leg.Query, vector []float32, result *leg.Result) error {
-	view, err := s.images.View(ctx, q.Namespace, replica.Need{Part: part, Filter: q.Filter, AtLeast: q.AtLeast}, s.loading)
+	view, err := s.images.View(ctx, q.Namespace, replica.Need{Part: part, Filter: q.Filter, AtLeast: q.AtLeast, Question: q.Text}, s.loading)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (s *searcher) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]
 }
 
 func (s *searcher) scoresInMemory(ctx context.Context, q leg.Query, vector []float32, ids []uuid.UUID) ([]leg.Score, error) {
-	view, err := s.images.View(ctx, q.Namespace, replica.Need{Part: part, Filter: q.Filter}, s.loading)
+	view, err := s.images.View(ctx, q.Namespace, replica.Need{Part: part, Filter: q.Filter, Question: q.Text}, s.loading)
 	if err != nil {
 		return nil, err
 	}

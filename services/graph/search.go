@@ -91,7 +91,7 @@ func (s *searcher) fallback(ctx context.Context, q leg.Query, ps []phrase, reaso
 
 // inMemory searches the namespace's image. It reports whether the query links to a concept.
 func (s *searcher) inMemory(ctx context.Context, q leg.Query, text []word, ps []phrase, means meaning) (leg.Result, bool, error) {
-	view, err := s.images.View(ctx, q.Namespace, replica.Need{Part: indexName, Filter: q.Filter, AsOf: q.AsOf, AtLeast: q.AtLeast}, s.share)
+	view, err := s.images.View(ctx, q.Namespace, replica.Need{Part: indexName, Filter: q.Filter, AsOf: q.AsOf, AtLeast: q.AtLeast, Question: q.Text}, s.share)
 	if err != nil {
 		return leg.Result{}, false, err
 	}

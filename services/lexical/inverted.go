@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/google/uuid"
@@ -37,11 +38,14 @@ type inverted struct {
 	length    int64       // sum of lengths
 	bytes     int64
 
-	loading *tallies     // while loading: there are no postings yet
-	loaded  atomic.Int64 // bytes so far, while loading
-	decoded document
-	keys    []uint64 // scratch
-	encoded []byte   // scratch
+	question string          // all that will be asked, unless empty
+	only     map[string]bool // terms that are kept; nil for all
+	prefix   string          // terms that begin so are kept, too, unless it is empty
+	loading  *tallies        // while loading: there are no postings yet
+	loaded   atomic.Int64    // bytes so far, while loading
+	decoded  document
+	keys     []uint64 // scratch
+	encoded  []byte   // scratch
 }
 
 // term is a term of the dictionary with its postings, in the order of rows. A posting is the row, shifted left by 8, and the
@@ -105,6 +109,7 @@ func (p *inverted) Read(ctx context.Context, tx replica.Tx, namespace string, id
 	var row replica.Raw
 	targets := []any{&id, &row}
 	if ids == nil {
+		p.expect(settings)
 		err := p.load(ctx, func(put func(uuid.UUID, []byte)) error {
 			return tx.Each(ctx, documentsStatement, []any{namespace}, targets, func() error {
 				put(id, row)
@@ -128,6 +133,25 @@ func (p *inverted) Read(ctx context.Context, tx replica.Tx, namespace string, id
 			p.put(ctx, id, read[id])
 		}
 	}, err
+}
+
+// Ask implements replica.Brief.
+func (p *inverted) Ask(question string) { p.question = question }
+
+// expect notes the words of the question. No others are then kept, but they count in lengths.
+func (p *inverted) expect(s Settings) {
+	if p.question == "" {
+		return
+	}
+	p.only, p.prefix = map[string]bool{}, understand(p.question, s).prefix
+	for _, t := range s.language().tokens(p.question) {
+		p.only[t.term] = true
+	}
+}
+
+// keeps reports whether a term is kept.
+func (p *inverted) keeps(name []byte) bool {
+	return p.only == nil || p.only[string(name)] || p.prefix != "" && strings.HasPrefix(string(name), p.prefix)
 }
 
 // put replaces the document of a memory by a row of the forward index. Without a row, or with a damaged one, the memory has no
@@ -178,10 +202,12 @@ func (p *inverted) Drop(row uint32) {
 func (p *inverted) replace(row uint32, d *document) {
 	p.keys = p.keys[:0]
 	for i, t := range d.terms {
-		p.keys = append(p.keys, uint64(p.number(d.name(t)))<<32|uint64(i))
+		if name := d.name(t); p.keeps(name) {
+			p.keys = append(p.keys, uint64(p.number(name))<<32|uint64(i))
+		}
 	}
 	slices.Sort(p.keys)
-	p.encoded = binary.AppendUvarint(p.encoded[:0], uint64(len(d.terms)))
+	p.encoded = binary.AppendUvarint(p.encoded[:0], uint64(len(p.keys)))
 	last := uint64(0)
 	for _, key := range p.keys {
 		p.encoded = binary.AppendUvarint(p.encoded, key>>32-last)

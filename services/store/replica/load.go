@@ -67,7 +67,11 @@ func (s *Set) load(img *image) {
 func (s *Set) read(ctx context.Context, img *image) (at position, err error) {
 	img.rows, img.parts = NewRows(), nil
 	for _, l := range s.legs {
-		img.parts = append(img.parts, l.empty(img.rows))
+		part := l.empty(img.rows)
+		if brief, can := part.(Brief); can && img.question != "" {
+			brief.Ask(img.question)
+		}
+		img.parts = append(img.parts, part)
 	}
 	var rowBytes int64
 	err = s.source.snapshot(ctx, img.namespace, true, func(tx Tx) error {

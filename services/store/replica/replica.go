@@ -36,6 +36,12 @@ type Part interface {
 	Bytes() int64
 }
 
+// Brief is a part that can load less than all for one question.
+type Brief interface {
+	// Ask is called before Read and says which question will be asked. Answers to it must be those of the whole part.
+	Ask(question string)
+}
+
 // Kind says what a change of a memory changed, so that each part reads only what concerns it.
 type Kind string
 
@@ -52,6 +58,8 @@ type Config struct {
 	MaxAge time.Duration `name:"search-max-age" help:"How old what is in memory may be when it is searched; 0 asks the database before each search." default:"50ms" env:"TRISKELE_SEARCH_MAX_AGE"`
 	// Fresh refuses to answer from memory while the database does not answer.
 	Fresh bool `name:"search-fresh" help:"Fail searches while the database does not answer, instead of searching what is in memory." env:"TRISKELE_SEARCH_FRESH"`
+	// Brief loads a namespace for each question anew, but only what that needs: for a process that asks one.
+	Brief bool `kong:"-"`
 }
 
 // DefaultConfig returns the defaults.
@@ -74,6 +82,8 @@ type Need struct {
 	Filter  record.Filter
 	AsOf    time.Time // zero means now
 	AtLeast int64     // sequence number of a write that the image must have; 0 means none
+	// Question is what will be asked, for Config.Brief; empty for anything.
+	Question string
 }
 
 // View is a namespace's image at one point of the order of commits. It holds the image's lock until Close.

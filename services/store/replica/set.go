@@ -47,10 +47,15 @@ type Set struct {
 	stop   context.Context
 
 	mu     sync.Mutex
-	images map[string]*image
+	images map[imageKey]*image
 	recent list.List // of *image, the most recently searched first
 	total  int64     // bytes of all images
 }
+
+// imageKey tells images apart.
+type imageKey struct{ namespace, question string }
+
+func (img *image) key() imageKey { return imageKey{img.namespace, img.question} }
 
 // registered is a leg's part.
 type registered struct {
@@ -62,6 +67,7 @@ type registered struct {
 // image is a namespace in memory.
 type image struct {
 	namespace string
+	question  string // with Config.Brief: all that will be asked, unless empty
 	element   *list.Element
 	turn      chan struct{} // its holder changes the image; a mutex that can be waited for with a context
 
@@ -99,7 +105,7 @@ func NewSQLite(ctx context.Context, db *sqlite.DB, config Config, meter metric.M
 
 func newSet(ctx context.Context, from source, config Config, meter metric.Meter, log *slog.Logger) *Set {
 	s := &Set{
-		config: config, bytes: config.Memory << 20, source: from, log: log, images: map[string]*image{},
+		config: config, bytes: config.Memory << 20, source: from, log: log, images: map[imageKey]*image{},
 		wake: make(chan struct{}, 1), loads: make(chan struct{}, 2), stop: ctx, empty: &image{rows: NewRows(), loaded: true},
 	}
 	for _, gauge := range []struct {
@@ -143,7 +149,7 @@ func (s *Set) Told() { s.told.Add(1) }
 func (s *Set) View(ctx context.Context, namespace string, need Need, share float64) (*View, error) {
 	arrived, told := time.Now(), s.told.Load()
 	for sure := need.AtLeast == 0; ; {
-		img, err := s.loadedImage(ctx, namespace, share)
+		img, err := s.loadedImage(ctx, namespace, need.Question, share)
 		if err != nil {
 			return nil, err
 		}
@@ -274,14 +280,14 @@ func (s *Set) lost(ctx context.Context, err error) {
 }
 
 // loadedImage returns the image of a namespace, loaded; that of an empty one if the namespace does not exist.
-func (s *Set) loadedImage(ctx context.Context, namespace string, share float64) (*image, error) {
+func (s *Set) loadedImage(ctx context.Context, namespace, question string, share float64) (*image, error) {
 	wait := ctx
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		wait, cancel = context.WithTimeout(ctx, time.Duration(share*float64(time.Until(deadline))))
 		defer cancel()
 	}
-	img, loading, err := s.find(namespace)
+	img, loading, err := s.find(namespace, question)
 	if loading == nil {
 		return img, err
 	}
@@ -301,15 +307,19 @@ func (s *Set) loadedImage(ctx context.Context, namespace string, share float64) 
 	return img, img.err
 }
 
-// find returns a namespace's image, and the channel that is closed when it will have been loaded; nil if it is.
-func (s *Set) find(namespace string) (*image, <-chan struct{}, error) {
+// find returns a namespace's image, or that for a question with Config.Brief, and the channel that is closed when it will have been loaded; nil if it is.
+func (s *Set) find(namespace, question string) (*image, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	img := s.images[namespace]
+	if !s.config.Brief {
+		question = ""
+	}
+	key := imageKey{namespace, question}
+	img := s.images[key]
 	if img == nil {
-		img = &image{namespace: namespace, turn: make(chan struct{}, 1)}
+		img = &image{namespace: namespace, question: question, turn: make(chan struct{}, 1)}
 		img.element = s.recent.PushFront(img)
-		s.images[namespace] = img
+		s.images[key] = img
 		s.evict(img)
 	}
 	s.recent.MoveToFront(img.element)
@@ -339,18 +349,18 @@ func (s *Set) wakeFollower() {
 
 // remove removes an image. Searches that have it go on.
 func (s *Set) remove(img *image) {
-	if s.images[img.namespace] != img {
+	if s.images[img.key()] != img {
 		return
 	}
 	s.recent.Remove(img.element)
-	delete(s.images, img.namespace)
+	delete(s.images, img.key())
 	s.total -= img.bytes
 	img.bytes = 0
 }
 
 // weigh sets an image's size, and evicts others.
 func (s *Set) weigh(img *image, bytes int64) {
-	if s.images[img.namespace] != img {
+	if s.images[img.key()] != img {
 		return
 	}
 	s.total += bytes - img.bytes

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/gateway"
@@ -93,6 +94,7 @@ func TestRanking(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = db.Close() })
 			onSQLite = examine(t, c, standalone.Config{SQLite: path}, &storetest.Fixture{Engine: schema.SQLite, DB: db})
+			askBriefly(t, c, path)
 		})
 	})
 	if onPostgres == "" || onSQLite == "" { // the subtests say why
@@ -125,6 +127,18 @@ func examine(t *testing.T, c *corpus, config standalone.Config, f *storetest.Fix
 	c.checkGone(t, got)
 	c.checkSensitive(t, got, f)
 	return c.report(got)
+}
+
+// askBriefly compares answers of a process that loads what a question needs with those of one that loads all.
+func askBriefly(t *testing.T, c *corpus, path string) {
+	t.Helper()
+	all, brief := start(t, standalone.Config{SQLite: path}), start(t, standalone.Config{SQLite: path, AskOnly: true})
+	for _, q := range c.queries {
+		got, want := ask(t, brief, q, settings()[0]), ask(t, all, q, settings()[0])
+		if !slices.EqualFunc(got, want, func(a, b *triskelev1.Hit) bool { return proto.Equal(a, b) }) {
+			t.Errorf("%s: got the hits\n%v, want\n%v", q.ID, got, want)
+		}
+	}
 }
 
 // start runs all services as `triskele up` does.

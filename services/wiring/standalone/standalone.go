@@ -93,6 +93,7 @@ func Start(ctx context.Context, config Config, process *telemetry.Process, log *
 	if config.Search == (replica.Config{}) {
 		config.Search = replica.DefaultConfig()
 	}
+	config.Search.Brief = config.AskOnly
 	s := &System{Legs: map[string]triskelev1.LegServiceClient{}, legs: map[string]*rpc.Server{}, config: config, process: process, log: log}
 	s.run, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
