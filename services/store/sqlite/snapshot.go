@@ -57,10 +57,10 @@ func (s *Snapshot) failed(rc int32) error {
 func (s *Snapshot) Each(ctx context.Context, query string, args, targets []any, fn func() error) error {
 	statement, free, err := s.prepare(query, args)
 	defer free()
+	defer sqlite3.Xsqlite3_finalize(s.tls, statement) // nothing, if it did not compile
 	if err != nil {
 		return err
 	}
-	defer sqlite3.Xsqlite3_finalize(s.tls, statement)
 	for n := 0; ; n++ {
 		if n%lookEvery == 0 {
 			if err := ctx.Err(); err != nil {
