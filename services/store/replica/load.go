@@ -1,9 +1,12 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +20,8 @@ const (
 	loadTime = 5 * time.Minute
 	// checkEvery is the number of rows read between two looks at the memory.
 	checkEvery = 1 << 14
+	// putAtOnce is the number of memories that are handed over at a time while an image is loaded.
+	putAtOnce = 1 << 11
 )
 
 var errNoNamespace = errors.New("the namespace does not exist")
@@ -73,7 +78,6 @@ func (s *Set) read(ctx context.Context, img *image) (at position, err error) {
 		}
 		img.parts = append(img.parts, part)
 	}
-	var rowBytes int64
 	err = s.source.snapshot(ctx, img.namespace, true, func(tx Tx) error {
 		c, err := s.source.since(ctx, tx, img.namespace, position{})
 		if err != nil {
@@ -82,13 +86,12 @@ func (s *Set) read(ctx context.Context, img *image) (at position, err error) {
 		if at = c.now; !c.exists {
 			return errNoNamespace
 		}
-		tx.check = func() error { return s.fits(img.rows.bytes()) }
-		return readMemories(ctx, tx, img.namespace, nil, func(m *Memory, _ int64) { img.rows.Put(*m) })
+		return s.putAll(ctx, tx, img)
 	})
 	if err != nil {
 		return at, err
 	}
-	rowBytes = img.rows.bytes()
+	rowBytes := img.rows.bytes()
 	reading, ctx := errgroup.WithContext(ctx)
 	for i, part := range img.parts {
 		reading.Go(func() error {
@@ -111,6 +114,41 @@ func (s *Set) read(ctx context.Context, img *image) (at position, err error) {
 		return at, err
 	}
 	return at, s.fits(img.size())
+}
+
+// putAll reads all memories. Another goroutine puts them into the rows meanwhile.
+func (s *Set) putAll(ctx context.Context, tx Tx, img *image) error {
+	var putting errgroup.Group
+	var bytes atomic.Int64 // of the rows so far
+	batches := make(chan []Memory, 2)
+	putting.Go(func() error {
+		err := panics.Catch(ctx, s.log, "load rows", func() error {
+			for batch := range batches {
+				for _, m := range batch {
+					img.rows.Put(m)
+				}
+				bytes.Store(img.rows.bytes())
+			}
+			return nil
+		})
+		for range batches { // after a panic the reader must not wait for ever
+		}
+		return err
+	})
+	tx.check = func() error { return s.fits(bytes.Load()) }
+	batch := make([]Memory, 0, putAtOnce)
+	err := readMemories(ctx, tx, img.namespace, nil, func(m *Memory, _ int64) {
+		read := *m
+		read.Tags = slices.Clone(m.Tags)
+		if batch = append(batch, read); len(batch) == putAtOnce {
+			batches <- batch
+			batch = make([]Memory, 0, putAtOnce)
+		}
+	})
+	batches <- batch
+	close(batches)
+	panicked := putting.Wait()
+	return cmp.Or(err, panicked)
 }
 
 func (s *Set) fits(bytes int64) error {

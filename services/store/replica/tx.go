@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/triskele/triskele/services/store/sqlite"
 )
@@ -59,11 +60,21 @@ func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, f
 		if err != nil {
 			return err
 		}
-		_, err = pgx.ForEachRow(rows, targets, fn)
+		_, err = pgx.ForEachRow(rows, replaced(targets, func(target any) any {
+			if id, ok := target.(*uuid.UUID); ok {
+				return (*binaryID)(id)
+			}
+			return target
+		}), fn)
 		return err
 	}
 	if tx.whole != nil {
-		return tx.whole.Each(ctx, s.SQLite, args, unwrapped(targets), fn)
+		return tx.whole.Each(ctx, s.SQLite, args, replaced(targets, func(target any) any {
+			if raw, ok := target.(*Raw); ok {
+				return (*[]byte)(raw)
+			}
+			return target
+		}), fn)
 	}
 	for i, arg := range args {
 		if ids, ok := arg.([]uuid.UUID); ok {
@@ -90,15 +101,21 @@ func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, f
 	return rows.Err()
 }
 
-// unwrapped replaces targets of the type Raw.
-func unwrapped(targets []any) []any {
+func replaced(targets []any, by func(any) any) []any {
 	out := slices.Clone(targets)
-	for i, target := range out {
-		if raw, ok := target.(*Raw); ok {
-			out[i] = (*[]byte)(raw)
-		}
+	for i := range out {
+		out[i] = by(out[i])
 	}
 	return out
+}
+
+// binaryID is an id as pgx has it. For a uuid.UUID, which is an sql.Scanner, it would make text of that.
+type binaryID uuid.UUID
+
+// ScanUUID implements pgtype.UUIDScanner.
+func (b *binaryID) ScanUUID(v pgtype.UUID) error {
+	*b = v.Bytes
+	return nil
 }
 
 // checked calls check before every checkEvery-th call of fn.
