@@ -12,20 +12,21 @@ import (
 
 // Namespace implements Namespaces.
 func (s *Postgres) Namespace(ctx context.Context, name string) (Namespace, error) {
-	n := Namespace{Name: name}
-	var changes int64
-	err := postgres.Call(ctx, s.pool, name, `SELECT * FROM memory.revision($1)`, []any{name}, func(rows pgx.Rows) error {
-		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
-			return struct{}{}, row.Scan(&n.CreatedAt, &changes, &n.Revision.Indexed)
-		})
-		return err
+	found, err := postgres.Call(ctx, s.pool, name, `SELECT * FROM memory.revision($1)`, []any{name}, func(row pgx.CollectableRow) (Namespace, error) {
+		n := Namespace{Name: name}
+		var changes int64
+		err := row.Scan(&n.CreatedAt, &changes, &n.Revision.Indexed)
+		n.CreatedAt = n.CreatedAt.UTC()
+		n.Revision.Token = revisionToken(n.CreatedAt, strconv.FormatInt(changes, 10))
+		return n, err
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
+	switch {
+	case err != nil:
+		return Namespace{}, err
+	case len(found) == 0:
 		return Namespace{}, ErrNotFound
 	}
-	n.CreatedAt = n.CreatedAt.UTC()
-	n.Revision.Token = revisionToken(n.CreatedAt, strconv.FormatInt(changes, 10))
-	return n, err
+	return found[0], nil
 }
 
 // ListNamespaces implements Namespaces.

@@ -119,19 +119,19 @@ func (s Scoped) one(ctx context.Context, statement string, args []any) (pgx.Batc
 	return results, nil
 }
 
-// Call calls a function of the schema that enters its namespace by itself, and reads the rows that it returns. Citus runs it on the
-// node of its first argument, in one round trip; nothing else about a namespace is that cheap. Where a cluster does not do that, row
+// Call calls a function of the schema that enters its namespace by itself, and returns the rows that it does. Citus runs it on the node
+// of its first argument, in one round trip; nothing else about a namespace is that cheap. Where a cluster does not do that, row
 // security refuses the function's statements, and Call repeats it as In does.
-func Call(ctx context.Context, pool *pgxpool.Pool, namespace, call string, args []any, read func(pgx.Rows) error) error {
-	rows, _ := pool.Query(ctx, call, args...) // rows have its error
-	if err := read(rows); !IsForbidden(err) {
-		return err
+func Call[T any](ctx context.Context, pool *pgxpool.Pool, namespace, call string, args []any, row pgx.RowToFunc[T]) ([]T, error) {
+	rows, _ := pool.Query(ctx, call, args...) // the rows have its error
+	found, err := pgx.CollectRows(rows, row)
+	if !IsForbidden(err) {
+		return found, err
 	}
-	rows, err := In(pool, namespace).Query(ctx, call, args...)
-	if err != nil {
-		return err
+	if rows, err = In(pool, namespace).Query(ctx, call, args...); err != nil {
+		return nil, err
 	}
-	return read(rows)
+	return pgx.CollectRows(rows, row)
 }
 
 // setUp queues the settings of a search's transaction, on conn. Settings' names and values are this program's own.

@@ -253,10 +253,11 @@ func (q *Postgres) Knows(ctx context.Context, index, namespace string, sequence 
 
 // Behind implements Store.
 func (q *Postgres) Behind(ctx context.Context, index, namespace string, limit int) (n int64, err error) {
-	err = postgres.In(q.pool, namespace).QueryRow(ctx, `
-		SELECT count(*) FROM (SELECT FROM memory.index_queue WHERE namespace = $1 AND index_name = $2 LIMIT $3) q`,
-		namespace, index, limit).Scan(&n)
-	return n, err
+	counts, err := postgres.Call(ctx, q.pool, namespace, `SELECT memory.behind($1, $2, $3)`, []any{namespace, index, limit}, pgx.RowTo[int64])
+	if err != nil {
+		return 0, err
+	}
+	return counts[0], nil
 }
 
 // Backlog implements Store.

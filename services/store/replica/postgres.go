@@ -100,15 +100,14 @@ func (p *postgresSource) still(ctx context.Context, namespace string, at positio
 
 // positions finds the positions of namespaces, which should be of one node.
 func (p *postgresSource) positions(ctx context.Context, names []string, found map[string]position) error {
-	return postgres.Call(ctx, p.standby.Or(p.pool), postgres.AllNamespaces, `SELECT * FROM memory.positions($1, $2)`, []any{names[0], names}, func(rows pgx.Rows) error {
+	_, err := postgres.Call(ctx, p.standby.Or(p.pool), postgres.AllNamespaces, `SELECT * FROM memory.positions($1, $2)`, []any{names[0], names}, func(row pgx.CollectableRow) (struct{}, error) {
 		var name string
 		var now position
-		_, err := pgx.ForEachRow(rows, []any{&name, &now.timeline, &now.epoch, &now.last}, func() error {
-			found[name] = now
-			return nil
-		})
-		return err
+		err := row.Scan(&name, &now.timeline, &now.epoch, &now.last)
+		found[name] = now
+		return struct{}{}, err
 	})
+	return err
 }
 
 // byNode returns the namespaces by the node that had them when they were first asked about, lately. If one has moved, asking for its

@@ -106,4 +106,5 @@ CREATE OR REPLACE FUNCTION memory.node(namespace text) RETURNS int LANGUAGE sql 
     SELECT groupid FROM pg_catalog.pg_dist_placement WHERE shardid = get_shard_id_for_distribution_column('memory.namespaces', namespace) LIMIT 1
 $$;
 SELECT create_distributed_function('memory.revision(text)', 'asked', colocate_with := 'memory.namespaces');
+SELECT create_distributed_function('memory.behind(text, text, int)', 'asked', colocate_with := 'memory.namespaces');
 SELECT create_distributed_function('memory.positions(text, text[])', 'beside', colocate_with := 'memory.namespaces');
