@@ -149,6 +149,51 @@ func compareRecalls(t *testing.T, systems map[string]*filled, tenants int) {
 	}
 }
 
+// TestWritesOfWorkers writes to many namespaces whose shards are on one worker, and to as many that are spread over all, in turns. It
+// reports the rates: what they mean depends on the cores that the workers share.
+func TestWritesOfWorkers(t *testing.T) {
+	if !pgtest.Distributed(t) {
+		t.Fatalf("%s is no coordinator of a Citus cluster with workers", pgtest.Variable)
+	}
+	const clients, rounds = 8, 4
+	spread, single := start(t), start(t)
+	if _, err := single.sql().Exec(t.Context(), `
+		SELECT citus_drain_node(nodename, nodeport, 'block_writes') FROM pg_dist_node
+		WHERE groupid > (SELECT min(groupid) FROM pg_dist_node WHERE groupid > 0)`); err != nil {
+		t.Fatal(err)
+	}
+	took := map[*system]time.Duration{}
+	for round := range rounds {
+		for _, s := range []*system{spread, single} {
+			var nodes int
+			if err := s.sql().QueryRow(t.Context(), `SELECT count(DISTINCT nodeport) FROM citus_shards WHERE table_name = 'memory.memories'::regclass`).Scan(&nodes); err != nil {
+				t.Fatal(err)
+			}
+			if one := s == single; one != (nodes == 1) {
+				t.Fatalf("shards are on %d workers, on one: want %t", nodes, one)
+			}
+			began := time.Now()
+			var writing sync.WaitGroup
+			for client := range clients {
+				writing.Go(func() {
+					for n := client; n < *citusNamespaces; n += clients {
+						if _, err := s.memory.Remember(t.Context(), &triskelev1.RememberRequest{Memory: &triskelev1.Memory{
+							Namespace: citusNamespace(n), Content: fmt.Sprintf("In round %d the host heron%d was patched.", round, n),
+						}}); err != nil {
+							t.Errorf("%s: %v", citusNamespace(n), err)
+							return
+						}
+					}
+				})
+			}
+			writing.Wait()
+			took[s] += time.Since(began)
+		}
+	}
+	written := float64(rounds * *citusNamespaces)
+	t.Logf("%d clients, %.0f writes into %d namespaces each: all workers %.0f/s, one worker %.0f/s", clients, written, *citusNamespaces, written/took[spread].Seconds(), written/took[single].Seconds())
+}
+
 // outcome is what happened to a tenant's requests.
 type outcome struct {
 	stored, refused, recalled, failed, degraded int

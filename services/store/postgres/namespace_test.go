@@ -82,3 +82,20 @@ func TestOneTransaction(t *testing.T) {
 		t.Errorf("%d rows are committed, %v, want 2", stored, err)
 	}
 }
+
+// TestCallRepeats: a cluster that does not run a function on its node refuses what it reads, as this function refuses to be called by
+// a client that has said no namespace.
+func TestCallRepeats(t *testing.T) {
+	pool, err := postgres.Open(t.Context(), pgtest.New(t), storetest.Telemetry(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	got, err := postgres.Call(t.Context(), pool, "a", "SELECT memory.scope()", nil, pgx.RowTo[string])
+	if err != nil || len(got) != 1 || got[0] != "a" {
+		t.Errorf("got %q, %v; want a", got, err)
+	}
+	if got, err := postgres.Call(t.Context(), pool, "a", "SELECT 1 / $1::int", []any{0}, pgx.RowTo[int]); err == nil {
+		t.Errorf("got %d, want an error", got)
+	}
+}
