@@ -39,7 +39,7 @@ func (s *Set) Follow(ctx context.Context) {
 			within, all = math.MaxInt64, time.Now()
 			s.prune(ctx)
 		}
-		images := s.usedWithin(within)
+		images, began := s.usedWithin(within), time.Now()
 		wait := pause
 		switch {
 		case len(images) == 0:
@@ -58,7 +58,10 @@ func (s *Set) Follow(ctx context.Context) {
 			if err != nil {
 				s.lost(ctx, err)
 				wait = pollAway
-			} else if s.away.Swap(false) {
+				break
+			}
+			wait = max(pause-time.Since(began), pollLeast) // a slow poll would let images get too old
+			if s.away.Swap(false) {
 				s.log.InfoContext(ctx, "the database answers again")
 			}
 		}

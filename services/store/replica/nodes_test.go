@@ -100,7 +100,6 @@ func TestPollOfNodesPostgres(t *testing.T) {
 	at := make([]position, len(names))
 	poll := func() (changed []string) {
 		t.Helper()
-		found := map[string]position{}
 		are, err := source.poll(t.Context(), names, at)
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +108,8 @@ func TestPollOfNodesPostgres(t *testing.T) {
 			if are[i] {
 				changed = append(changed, name)
 			}
-			if err := source.positions(t.Context(), []string{name}, found); err != nil {
+			found, err := source.positions(t.Context(), []string{name})
+			if err != nil {
 				t.Fatal(err)
 			}
 			at[i] = found[name]

@@ -2,6 +2,8 @@ package replica
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"sync"
 
@@ -79,11 +81,20 @@ func (p *postgresSource) poll(ctx context.Context, namespaces []string, at []pos
 	if err != nil {
 		return nil, err
 	}
+	var asking sync.WaitGroup
+	var mu sync.Mutex
 	found := make(map[string]position, len(at))
 	for _, names := range nodes {
-		if err := p.positions(ctx, names, found); err != nil {
-			return nil, err
-		}
+		asking.Go(func() {
+			there, failed := p.positions(ctx, names)
+			mu.Lock()
+			defer mu.Unlock()
+			maps.Copy(found, there)
+			err = errors.Join(err, failed)
+		})
+	}
+	if asking.Wait(); err != nil {
+		return nil, err
 	}
 	changed := make([]bool, len(namespaces))
 	for i, name := range namespaces {
@@ -93,13 +104,13 @@ func (p *postgresSource) poll(ctx context.Context, namespaces []string, at []pos
 }
 
 func (p *postgresSource) still(ctx context.Context, namespace string, at position) (bool, error) {
-	found := map[string]position{}
-	err := p.positions(ctx, []string{namespace}, found)
+	found, err := p.positions(ctx, []string{namespace})
 	return found[namespace] == at, err
 }
 
-// positions finds the positions of namespaces, which should be of one node.
-func (p *postgresSource) positions(ctx context.Context, names []string, found map[string]position) error {
+// positions returns the positions of namespaces, which should be of one node.
+func (p *postgresSource) positions(ctx context.Context, names []string) (map[string]position, error) {
+	found := make(map[string]position, len(names))
 	_, err := postgres.Call(ctx, p.standby.Or(p.pool), postgres.AllNamespaces, `SELECT * FROM memory.positions($1, $2)`, []any{names[0], names}, func(row pgx.CollectableRow) (struct{}, error) {
 		var name string
 		var now position
@@ -107,7 +118,7 @@ func (p *postgresSource) positions(ctx context.Context, names []string, found ma
 		found[name] = now
 		return struct{}{}, err
 	})
-	return err
+	return found, err
 }
 
 // byNode returns the namespaces by the node that had them when they were first asked about, lately. If one has moved, asking for its
