@@ -90,7 +90,17 @@ BEGIN
     EXECUTE format('ALTER DATABASE %I SET citus.propagate_set_commands = %L', current_database(), 'local'); -- for connections from now on
 END $distribute$;
 
--- Shards move while they are written to if nodes can tell each row from others.
+-- Shards move while they are written to if nodes can tell each row from others, and fast if they do by a key. Followers of what was
+-- in the log load their images anew.
+DO $key$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_index WHERE indrelid = 'memory.log'::regclass AND indisprimary) THEN
+        DELETE FROM memory.log;
+        ALTER TABLE memory.log ADD CONSTRAINT log_pkey PRIMARY KEY (namespace, revision, memory_id, part);
+        ALTER TABLE memory.log REPLICA IDENTITY DEFAULT;
+    END IF;
+END $key$;
+
 DO $identify$
 DECLARE
     t regclass;
