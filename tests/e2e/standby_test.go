@@ -75,10 +75,10 @@ func startPair(t *testing.T) *pair {
 	return p
 }
 
-// at connects to one of the servers.
+// at connects to the database on one of the servers.
 func (p *pair) at(dir string) *pgx.Conn {
 	p.t.Helper()
-	conn, err := pgx.Connect(p.t.Context(), fmt.Sprintf("postgres:///postgres?host=%s&user=postgres", dir))
+	conn, err := pgx.Connect(p.t.Context(), onPair(p.t, p.url, dir, dir, "any"))
 	if err != nil {
 		p.t.Fatal(err)
 	}
