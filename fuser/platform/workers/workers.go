@@ -33,12 +33,15 @@ func (p *Pool) Go(task func()) {
 	select {
 	case p.tasks <- task:
 	default:
-		go func() {
-			for task != nil {
-				task()
-				task = p.next()
-			}
-		}()
+		go p.work(task)
+	}
+}
+
+// work runs a task, and those that come while it waits. It keeps nothing of a task that has ended.
+func (p *Pool) work(task func()) {
+	for task != nil {
+		task()
+		task = p.next()
 	}
 }
 

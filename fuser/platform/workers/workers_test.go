@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"weak"
 
 	"github.com/triskele/triskele/fuser/platform/workers"
 )
@@ -55,6 +56,24 @@ func TestGoroutinesStay(t *testing.T) {
 		pool.Close()
 		if first, second := run(), run(); first == second {
 			t.Errorf("after the end both tasks ran in %s", first)
+		}
+	})
+}
+
+// TestNothingIsKept checks that a goroutine which waits keeps nothing of its last task: it may be a query.
+func TestNothingIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := workers.NewPool()
+		defer pool.Close()
+		kept := func() weak.Pointer[[1024]byte] {
+			text := new([1024]byte)
+			pool.Go(func() { text[0]++ })
+			return weak.Make(text)
+		}()
+		synctest.Wait()
+		runtime.GC()
+		if kept.Value() != nil {
+			t.Error("a task's text is kept after its end")
 		}
 	})
 }

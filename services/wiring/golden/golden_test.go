@@ -133,7 +133,7 @@ func examine(t *testing.T, c *corpus, config standalone.Config, f *storetest.Fix
 func askBriefly(t *testing.T, c *corpus, path string) {
 	t.Helper()
 	all, brief := start(t, standalone.Config{SQLite: path}), start(t, standalone.Config{SQLite: path, AskOnly: true})
-	for i := 0; i < len(c.queries); i += 5 {
+	for i := 0; i < len(c.queries); i += 20 { // each loads the corpus anew
 		q := c.queries[i]
 		for _, to := range []*client.Client{brief, all} { // on a busy machine a first search does not wait for the directions to whiten by
 			ask(t, to, q, settings()[0])
