@@ -23,10 +23,9 @@ const (
 	// unit is the mass of all seeds. Masses are integers, so that sums do not depend on their order: row numbers decide no
 	// rank.
 	unit = 1 << 60
-	// minMass is the least residual to push for each arc that leaves a node. Residuals are pushed down to a tenth of the seeds for
-	// each arc, then to coarser times less, and so on to minMass: what comes in small parts goes on together. maxArcs bounds a search.
-	minMass, coarser = unit / 1_000_000, 10
-	maxArcs          = 200_000
+	// minMass is the least residual to push for each arc that leaves a node, maxArcs bounds the arcs of a search.
+	minMass = unit / 1_000_000
+	maxArcs = 200_000
 	// namedRelation is the weight of facts with a relation in the query.
 	namedRelation = 4
 )
@@ -76,7 +75,6 @@ type scratch struct {
 	answers    []answer // by memory: passable or not
 	touched    []node
 	next       []node // reached in this level, each once
-	frontier   []node
 	mass       []int64
 	weights    []float64
 	neighbours []neighbour
@@ -170,28 +168,10 @@ func (w *walker) run(seeds []seed) {
 		of[s.node] += weight
 		total += weight
 	}
-	for _, v := range slices.Sorted(maps.Keys(of)) {
+	frontier := slices.Sorted(maps.Keys(of))
+	for _, v := range frontier {
 		w.start(v, int64(float64(of[v])/float64(max(total, 1))*unit))
 	}
-	for least := int64(unit / 10); least > minMass && w.arcs < maxArcs; {
-		least = max(least/coarser, minMass)
-		frontier := w.frontier[:0]
-		for _, v := range w.touched {
-			if w.due(v, least) {
-				frontier = append(frontier, v)
-			}
-		}
-		w.frontier = w.push(frontier, least)
-	}
-	for _, v := range w.touched {
-		w.visits[v].score += int64((1 - damping) * float64(w.visits[v].residual))
-		w.visits[v].residual = 0
-	}
-}
-
-// push pushes the residuals of nodes, and of those that these reach, level by level until all that were reached have less than the
-// least. It returns the frontier's buffer.
-func (w *walker) push(frontier []node, least int64) []node {
 	for len(frontier) > 0 && w.arcs < maxArcs {
 		w.level++
 		w.mass = w.mass[:0]
@@ -207,18 +187,21 @@ func (w *walker) push(frontier []node, least int64) []node {
 		}
 		frontier = frontier[:0]
 		for _, v := range w.next {
-			if w.due(v, least) {
+			if w.due(v) {
 				frontier = append(frontier, v)
 			}
 		}
 	}
-	return frontier
+	for _, v := range w.touched {
+		w.visits[v].score += int64((1 - damping) * float64(w.visits[v].residual))
+		w.visits[v].residual = 0
+	}
 }
 
-// due reports whether a node's residual is at least least for each arc that leaves it.
-func (w *walker) due(v node, least int64) bool {
+// due reports whether a node's residual is at least minMass for each arc that leaves it.
+func (w *walker) due(v node) bool {
 	residual := w.visits[v].residual
-	if residual < least {
+	if residual < minMass {
 		return false
 	}
 	degree := 0
@@ -227,7 +210,7 @@ func (w *walker) due(v node, least int64) bool {
 	} else {
 		degree = len(w.n.memories[at].mentions) + len(w.n.memories[at].Links)
 	}
-	return residual >= least*int64(degree)
+	return residual >= minMass*int64(degree)
 }
 
 func (w *walker) give(from, to node, part float64, via string) {
