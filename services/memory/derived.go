@@ -20,15 +20,18 @@ type Derived[Tx any] interface {
 	Prepare(ctx context.Context, records []record.Record) (put func(ctx context.Context, tx Tx, stored map[record.Key]bool) error, err error)
 }
 
+// putter is what Prepare returns, for either engine.
+type putter func(ctx context.Context, tx transaction, stored map[record.Key]bool) error
+
 // prepared are the derived indexes that are ready for an insert, by name.
-type prepared map[string]func(ctx context.Context, tx transaction, stored map[record.Key]bool) error
+type prepared map[string]putter
 
 // derivers prepare derived indexes, by name.
-type derivers map[string]func(ctx context.Context, records []record.Record) (func(context.Context, transaction, map[record.Key]bool) error, error)
+type derivers map[string]func(ctx context.Context, records []record.Record) (putter, error)
 
 // deriver adapts a derived index; in makes its transaction.
-func deriver[Tx any](d Derived[Tx], in func(transaction) Tx) func(context.Context, []record.Record) (func(context.Context, transaction, map[record.Key]bool) error, error) {
-	return func(ctx context.Context, records []record.Record) (func(context.Context, transaction, map[record.Key]bool) error, error) {
+func deriver[Tx any](d Derived[Tx], in func(transaction) Tx) func(context.Context, []record.Record) (putter, error) {
+	return func(ctx context.Context, records []record.Record) (putter, error) {
 		put, err := d.Prepare(ctx, records)
 		return func(ctx context.Context, tx transaction, stored map[record.Key]bool) error {
 			return put(ctx, in(tx), stored)
@@ -38,7 +41,7 @@ func deriver[Tx any](d Derived[Tx], in func(transaction) Tx) func(context.Contex
 
 // prepare prepares all indexes at once. It leaves out those that fail: a task is enqueued for them.
 func (d derivers) prepare(ctx context.Context, records []record.Record) prepared {
-	ready := make([]func(context.Context, transaction, map[record.Key]bool) error, len(d))
+	ready := make([]putter, len(d))
 	names := slices.Sorted(maps.Keys(d))
 	var preparing errgroup.Group
 	for i, name := range names {

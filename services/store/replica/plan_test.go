@@ -6,23 +6,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/triskele/triskele/fuser/platform/telemetry"
 	"github.com/triskele/triskele/services/store/postgres"
-	"github.com/triskele/triskele/services/store/postgres/pgtest"
 )
 
 // TestFollowersReadAnIndex: after an import the log is long, and followers ask it for the few last changes.
 func TestFollowersReadAnIndex(t *testing.T) {
 	t.Parallel()
-	tel, err := telemetry.Start(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := postgres.Open(t.Context(), pgtest.New(t), tel.Service("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := openPool(t)
 	const changes = 50_000
 	if _, err := pool.Exec(t.Context(), `INSERT INTO memory.log (namespace, memory_id, part, revision) SELECT 'default', gen_random_uuid(), 'm', n FROM generate_series(1, $1::int) n`, changes); err != nil {
 		t.Fatal(err)

@@ -52,26 +52,16 @@ type counting struct {
 
 func (c *counting) Open(dsn string) (driver.Conn, error) {
 	conn, err := c.Driver.Open(dsn)
-	return countingConn{conn.(connection), c}, err
-}
-
-// connection is what a connection that keeps statements asks of its driver's.
-type connection interface {
-	driver.Conn
-	driver.ConnBeginTx
-	driver.ConnPrepareContext
-	driver.Pinger
-	driver.SessionResetter
-	driver.Validator
+	return countingConn{conn.(sqlite.Connection), c}, err
 }
 
 type countingConn struct {
-	connection
+	sqlite.Connection
 	to *counting
 }
 
 func (c countingConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
-	s, err := c.connection.PrepareContext(ctx, query)
+	s, err := c.Connection.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
