@@ -75,7 +75,27 @@ func fill(t *testing.T, name string, s *system) *filled {
 	}
 	took := time.Since(began)
 	t.Logf("%s: %d memories in %d namespaces stored in %v, %.0f/s", name, stored, len(f.held), took.Round(time.Second), float64(stored)/took.Seconds())
+	f.awaitQueue()
+	took = time.Since(began)
+	t.Logf("%s: indexed in %v, %.0f/s", name, took.Round(time.Second), float64(stored)/took.Seconds())
 	return f
+}
+
+// awaitQueue waits until all that was imported is indexed. What is measured next would share its cores with that.
+func (f *filled) awaitQueue() {
+	db := f.sql()
+	for deadline := time.Now().Add(*citusFor); ; time.Sleep(time.Second) { // between polls of other processes
+		var behind int
+		if err := db.QueryRow(f.t.Context(), `SELECT count(*) FROM memory.index_queue WHERE NOT dead`).Scan(&behind); err != nil {
+			f.t.Fatal(err)
+		}
+		if behind == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("not indexed within %v: %d tasks", *citusFor, behind)
+		}
+	}
 }
 
 func (f *filled) ask(ctx context.Context, n int) (*triskelev1.RecallResponse, error) {

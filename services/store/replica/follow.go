@@ -31,8 +31,8 @@ const (
 
 // Follow keeps the images that are in use up to date, until ctx ends.
 func (s *Set) Follow(ctx context.Context) {
-	pause := max(s.config.MaxAge/2, pollLeast)
-	var all time.Time // when all images were polled
+	pause := max(s.config.MaxAge*3/4, pollLeast) // the rest of MaxAge is for the poll itself
+	var all time.Time                            // when all images were polled
 	for {
 		within := inUseFor
 		if time.Since(all) > pollAll {
@@ -182,7 +182,7 @@ func (s *Set) catchUp(ctx context.Context, img *image, need Need, arrived time.T
 		s.bury(img)
 		return errDead
 	}
-	u.apply(img)
+	u.apply(img, s.versions.Add(1))
 	img.at = u.now
 	s.note(img, start, told)
 	if u.memories() > 0 && time.Since(img.weighed) > weighEvery {
@@ -279,9 +279,9 @@ func (u *update) readRecords(ctx context.Context, tx Tx, img *image, ids []uuid.
 	return nil
 }
 
-// apply changes an image: at once, or in steps between which searches go on. Then a new memory may lack its words for a
+// apply changes an image, which then has another version: at once, or in steps between which searches go on. Then a new memory may lack its words for a
 // moment.
-func (u update) apply(img *image) {
+func (u update) apply(img *image, version int64) {
 	locked := func(fn func()) {
 		img.mu.Lock()
 		defer img.mu.Unlock()
@@ -312,6 +312,9 @@ func (u update) apply(img *image) {
 	locked(func() {
 		for _, sequence := range u.sequences {
 			img.seen.add(sequence)
+		}
+		if len(u.ids) > 0 {
+			img.version = version
 		}
 		if len(u.keys) == 0 {
 			return

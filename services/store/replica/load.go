@@ -51,7 +51,7 @@ func (s *Set) load(img *image) {
 	}()
 	switch img.err = err; {
 	case err == nil:
-		img.at, img.checked, img.told, img.loaded = at, start, told, true
+		img.at, img.checked, img.told, img.loaded, img.version = at, start, told, true, s.versions.Add(1)
 		s.weigh(img, img.size())
 		s.wakeFollower() // it may have looked before the image was loaded
 	case errors.Is(err, errNoNamespace):

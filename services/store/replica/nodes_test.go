@@ -122,13 +122,59 @@ func TestPollOfNodesPostgres(t *testing.T) {
 	for _, moved := range []bool{false, true} {
 		if moved {
 			for i, name := range names {
-				source.nodes[name] = i % 3
+				source.placed.nodes[name] = i % 3
 			}
 		}
 		change(t, pool, "n4")
 		if got := poll(); len(got) != 1 || got[0] != "n4" {
 			t.Errorf("moved %t: got changes of %q, want of n4", moved, got)
 		}
+	}
+}
+
+// TestIdlePollsPostgres: positions are not read again until something is committed, and never from what is said of another placement.
+func TestIdlePollsPostgres(t *testing.T) {
+	t.Parallel()
+	source := &postgresSource{pool: openPool(t)}
+	change(t, source.pool, "n")
+	names, at := []string{"n"}, make([]position, 1)
+	poll := func() bool {
+		t.Helper()
+		changed, err := source.poll(t.Context(), names, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return changed[0]
+	}
+	const mark = -7
+	idle := false
+	for range 1000 { // other tests commit on this server, too
+		poll()
+		node := source.placed.nodes["n"]
+		source.polls[node].found["n"] = position{last: mark}
+		if poll(); source.polls[node].found["n"].last == mark {
+			idle = true
+			break
+		}
+	}
+	if !idle {
+		t.Error("of 1000 pairs of polls none took what the one before had found")
+	}
+	at[0] = position{last: mark}
+	change(t, source.pool, "n")
+	if !poll() {
+		t.Error("a change after an idle poll: got none")
+	}
+	source.placed.placements = mark
+	if poll(); len(source.polls) > 0 {
+		t.Errorf("after shards moved: got %d kept polls, want none", len(source.polls))
+	}
+	if poll(); source.placed.placements == mark || len(source.polls) != 1 {
+		t.Errorf("the poll after: got placement %d and %d kept polls, want another and 1", source.placed.placements, len(source.polls))
+	}
+	source.pool.Close()
+	if _, err := source.poll(t.Context(), names, at); err == nil || len(source.polls) > 0 {
+		t.Errorf("a poll that failed: got error %v and %d kept polls, want an error and none", err, len(source.polls))
 	}
 }
 
@@ -140,7 +186,7 @@ func TestCallsRunOnTheNodePostgres(t *testing.T) {
 	}
 	pool := openPool(t)
 	change(t, pool, "n")
-	for _, call := range []string{`memory.revision('n')`, `memory.behind('n', 'dense', 1)`, `memory.positions('n', '{n}')`} {
+	for _, call := range []string{`memory.revision('n')`, `memory.behind('n', 'dense', 1)`, `memory.committed('n')`, `memory.positions('n', '{n}')`} {
 		rows, err := pool.Query(t.Context(), "EXPLAIN (VERBOSE) SELECT * FROM "+call)
 		if err != nil {
 			t.Fatalf("%s: %v", call, err)

@@ -20,8 +20,28 @@ type postgresSource struct {
 	pool    *pgxpool.Pool
 	standby *postgres.Standby
 
-	mu    sync.Mutex
-	nodes map[string]int // by namespace
+	mu     sync.Mutex
+	placed placed
+	polls  map[int]polled // by node
+}
+
+// placed says which node has a namespace.
+type placed struct {
+	placements int64 // memory.placements(), when the nodes were asked for
+	nodes      map[string]int
+}
+
+// polled is what a poll of a node found.
+type polled struct {
+	names     []string
+	committed committed // before found was read
+	found     map[string]position
+}
+
+// committed is what memory.committed returns.
+type committed struct {
+	snapshot   string
+	placements int64
 }
 
 // scanning and lookingUp are settings for statements that read a whole namespace, and for those that look up by key, whatever
@@ -84,9 +104,9 @@ func (p *postgresSource) poll(ctx context.Context, namespaces []string, at []pos
 	var asking sync.WaitGroup
 	var mu sync.Mutex
 	found := make(map[string]position, len(at))
-	for _, names := range nodes {
+	for node, names := range nodes {
 		asking.Go(func() {
-			there, failed := p.positions(ctx, names)
+			there, failed := p.pollNode(ctx, node, names)
 			mu.Lock()
 			defer mu.Unlock()
 			maps.Copy(found, there)
@@ -101,6 +121,41 @@ func (p *postgresSource) poll(ctx context.Context, namespaces []string, at []pos
 		changed[i] = found[name] != at[i]
 	}
 	return changed, nil
+}
+
+// pollNode returns the positions of a node's namespaces. It reads them only if something was committed on the node since it last did.
+func (p *postgresSource) pollNode(ctx context.Context, node int, names []string) (map[string]position, error) {
+	slices.Sort(names)
+	p.mu.Lock()
+	last := p.polls[node]
+	delete(p.polls, node) // until this succeeds: a server that crashed may give the same numbers to other transactions
+	p.mu.Unlock()
+	now, err := postgres.Call(ctx, p.standby.Or(p.pool), postgres.AllNamespaces, `SELECT * FROM memory.committed($1)`, []any{names[0]}, scanCommitted)
+	if err != nil {
+		return nil, err
+	}
+	if now[0] != last.committed || !slices.Equal(names, last.names) {
+		last = polled{names: names, committed: now[0]}
+		if last.found, err = p.positions(ctx, names); err != nil {
+			return nil, err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if last.committed.placements != p.placed.placements { // what this node commits need not be about all of the names
+		p.placed = placed{}
+		return last.found, nil
+	}
+	if p.polls == nil {
+		p.polls = map[int]polled{}
+	}
+	p.polls[node] = last
+	return last.found, nil
+}
+
+func scanCommitted(row pgx.CollectableRow) (c committed, err error) {
+	err = row.Scan(&c.snapshot, &c.placements)
+	return c, err
 }
 
 func (p *postgresSource) still(ctx context.Context, namespace string, at position) (bool, error) {
@@ -121,27 +176,27 @@ func (p *postgresSource) positions(ctx context.Context, names []string) (map[str
 	return found, err
 }
 
-// byNode returns the namespaces by the node that had them when they were first asked about, lately. If one has moved, asking for its
-// position there is slower and no less right.
+// byNode returns the namespaces by the node that has them. If one has moved since it was asked about, asking for its position there is
+// slower and no less right.
 func (p *postgresSource) byNode(ctx context.Context, namespaces []string) (map[int][]string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if slices.ContainsFunc(namespaces, func(name string) bool { _, known := p.nodes[name]; return !known }) {
-		rows, _ := p.pool.Query(ctx, `SELECT name, memory.node(name) FROM unnest($1::text[]) AS name`, namespaces)
-		p.nodes = make(map[string]int, len(namespaces))
+	if slices.ContainsFunc(namespaces, func(name string) bool { _, known := p.placed.nodes[name]; return !known }) {
+		rows, _ := p.pool.Query(ctx, `SELECT name, memory.node(name), memory.placements() FROM unnest($1::text[]) AS name`, namespaces)
+		now := placed{nodes: make(map[string]int, len(namespaces))}
 		var name string
 		var node int
-		if _, err := pgx.ForEachRow(rows, []any{&name, &node}, func() error {
-			p.nodes[name] = node
+		if _, err := pgx.ForEachRow(rows, []any{&name, &node, &now.placements}, func() error {
+			now.nodes[name] = node
 			return nil
 		}); err != nil {
-			p.nodes = nil
 			return nil, err
 		}
+		p.placed = now
 	}
 	nodes := map[int][]string{}
 	for _, name := range namespaces {
-		nodes[p.nodes[name]] = append(nodes[p.nodes[name]], name)
+		nodes[p.placed.nodes[name]] = append(nodes[p.placed.nodes[name]], name)
 	}
 	return nodes, nil
 }
@@ -150,9 +205,6 @@ func (p *postgresSource) byNode(ctx context.Context, namespaces []string) (map[i
 const logAge = "10 minutes"
 
 func (p *postgresSource) prune(ctx context.Context) error {
-	p.mu.Lock()
-	p.nodes = nil // namespaces may have moved
-	p.mu.Unlock()
 	_, err := postgres.In(p.pool, postgres.AllNamespaces).Exec(ctx, `SELECT memory.prune_log($1::text::interval)`, logAge)
 	return err
 }

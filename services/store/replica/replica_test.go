@@ -128,6 +128,37 @@ func TestImagesFollow(t *testing.T) {
 	})
 }
 
+// TestVersions: an image's version changes with its namespace, and with nothing else.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		set := images(t, f, strict())
+		version := func(namespace string) int64 {
+			view, err := set.View(t.Context(), namespace, replica.Need{Part: "titles"}, 1)
+			if err != nil {
+				t.Fatalf("view of %s: %v", namespace, err)
+			}
+			defer view.Close()
+			return view.Version
+		}
+		f.Insert(t, storetest.Record("a", "first", nil), storetest.Record("b", "other", nil))
+		a, b := version("a"), version("b")
+		if a == 0 || a == b {
+			t.Errorf("versions of two images: got %d and %d, want two numbers", a, b)
+		}
+		f.Insert(t, storetest.Record("b", "second", nil))
+		if again := version("a"); again != a {
+			t.Errorf("after a write elsewhere: got version %d, want %d", again, a)
+		}
+		if again := version("b"); again == b {
+			t.Errorf("after a write: got version %d again", again)
+		}
+		if none := version("none"); none != 0 {
+			t.Errorf("of no namespace: got version %d, want 0", none)
+		}
+	})
+}
+
 // change makes a random change.
 func change(t *testing.T, f *storetest.Fixture, random *rand.Rand, namespace string, known map[string][]uuid.UUID, step int) {
 	t.Helper()

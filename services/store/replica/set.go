@@ -34,17 +34,18 @@ const (
 
 // Set keeps the images of namespaces.
 type Set struct {
-	config Config
-	bytes  int64 // bound on all images
-	source source
-	log    *slog.Logger
-	legs   []registered
-	empty  *image // of namespaces that do not exist
-	told   atomic.Int64
-	away   atomic.Bool
-	wake   chan struct{}
-	loads  chan struct{} // a semaphore
-	stop   context.Context
+	config   Config
+	bytes    int64 // bound on all images
+	source   source
+	log      *slog.Logger
+	legs     []registered
+	empty    *image // of namespaces that do not exist
+	told     atomic.Int64
+	versions atomic.Int64 // of images, so far
+	away     atomic.Bool
+	wake     chan struct{}
+	loads    chan struct{} // a semaphore
+	stop     context.Context
 
 	mu     sync.Mutex
 	images map[imageKey]*image
@@ -72,11 +73,12 @@ type image struct {
 	turn      chan struct{} // its holder changes the image; a mutex that can be waited for with a context
 
 	// mu guards what searches read.
-	mu    sync.RWMutex
-	rows  *Rows
-	parts []Part
-	seen  sequences
-	dead  bool // another namespace has the name now
+	mu      sync.RWMutex
+	rows    *Rows
+	parts   []Part
+	seen    sequences
+	version int64 // View.Version
+	dead    bool  // another namespace has the name now
 
 	// Guarded by turn.
 	at      position
@@ -207,7 +209,7 @@ func (s *Set) view(ctx context.Context, img *image, need Need, arrived time.Time
 	if v.Stale && s.legs[place].kind == Records && img.seen.has(need.AtLeast) {
 		v.Stale = false
 	}
-	v.Rows, v.Part, v.close = img.rows, img.parts[place], img.mu.RUnlock
+	v.Rows, v.Part, v.Version, v.close = img.rows, img.parts[place], img.version, img.mu.RUnlock
 	v.Selection = img.rows.Select(need.Filter, need.AsOf)
 	if img != s.empty {
 		s.mu.Lock()

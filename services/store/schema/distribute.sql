@@ -115,6 +115,11 @@ END $identify$;
 CREATE OR REPLACE FUNCTION memory.node(namespace text) RETURNS int LANGUAGE sql STABLE AS $$
     SELECT groupid FROM pg_catalog.pg_dist_placement WHERE shardid = get_shard_id_for_distribution_column('memory.namespaces', namespace) LIMIT 1
 $$;
+CREATE OR REPLACE FUNCTION memory.placements() RETURNS bigint LANGUAGE sql STABLE AS $$ SELECT max(placementid) FROM pg_catalog.pg_dist_placement $$;
+ALTER FUNCTION memory.positions(text, text[]) RESET plan_cache_mode;
+ALTER FUNCTION memory.revision(text) RESET plan_cache_mode;
+ALTER FUNCTION memory.behind(text, text, int) RESET plan_cache_mode;
 SELECT create_distributed_function('memory.revision(text)', 'asked', colocate_with := 'memory.namespaces');
+SELECT create_distributed_function('memory.committed(text)', 'beside', colocate_with := 'memory.namespaces');
 SELECT create_distributed_function('memory.behind(text, text, int)', 'asked', colocate_with := 'memory.namespaces');
 SELECT create_distributed_function('memory.positions(text, text[])', 'beside', colocate_with := 'memory.namespaces');
