@@ -20,7 +20,8 @@ const (
 	firstPause = time.Millisecond
 	maxPause   = 20 * time.Millisecond
 
-	// maxBehind bounds the count of memories that an index has yet to process. A count is used for behindAge.
+	// maxBehind bounds the count of memories that an index has yet to process. A count is used for behindAge, and a count of none for
+	// as long as the copy in memory that is searched does not change.
 	maxBehind = 10_000
 	behindAge = time.Second
 	// behindTime bounds the time of counting. A search that has ended waits behindGrace for it, and then returns the last
@@ -86,6 +87,7 @@ type gauge struct {
 // figure is the last count of one namespace.
 type figure struct {
 	n        int64
+	version  int64 // of the copy in memory that had been searched, as Result.Version
 	at       time.Time
 	counting chan struct{} // closed at the end of the running count; nil if none runs
 }
@@ -95,34 +97,33 @@ func newGauge(index AsyncIndex) *gauge {
 	return &gauge{index: index, figures: figures}
 }
 
-// start starts a count if the last is older than behindAge. read returns the latest count.
-func (g *gauge) start(ctx context.Context, namespace string) (read func() int64) {
+// read returns the latest count, after a search of a version. It starts a count if the last is too old.
+func (g *gauge) read(ctx context.Context, namespace string, version int64) int64 {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	f, known := g.figures.Get(namespace)
 	if !known {
 		f = &figure{}
 		g.figures.Add(namespace, f)
 	}
-	if f.counting == nil && (f.at.IsZero() || time.Since(f.at) >= behindAge) {
+	same := f.n == 0 && f.version != 0 && f.version == version
+	if !same && f.counting == nil && (f.at.IsZero() || time.Since(f.at) >= behindAge) {
 		f.counting = make(chan struct{})
-		go g.count(context.WithoutCancel(ctx), namespace, f)
+		go g.count(context.WithoutCancel(ctx), namespace, version, f)
 	}
 	counting := f.counting
-	return func() int64 {
-		if counting != nil {
-			select {
-			case <-counting:
-			case <-time.After(behindGrace):
-			}
+	g.mu.Unlock()
+	if counting != nil {
+		select {
+		case <-counting:
+		case <-time.After(behindGrace):
 		}
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return f.n
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return f.n
 }
 
-func (g *gauge) count(ctx context.Context, namespace string, f *figure) {
+func (g *gauge) count(ctx context.Context, namespace string, version int64, f *figure) {
 	ctx, cancel := context.WithTimeout(ctx, behindTime)
 	defer cancel()
 	var n int64
@@ -133,7 +134,7 @@ func (g *gauge) count(ctx context.Context, namespace string, f *figure) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err == nil {
-		f.n = n
+		f.n, f.version = n, version
 	}
 	f.at = time.Now() // also after a failure, to spare a database in trouble
 	close(f.counting)

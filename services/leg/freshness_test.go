@@ -172,6 +172,41 @@ func TestBehindIsCountedBeside(t *testing.T) {
 	})
 }
 
+// TestNothingBehind: a count of none holds until the copy that is searched changes. Any other is repeated.
+func TestNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		version, behind, counts := int64(1), int64(0), 0
+		s := serveFollower(t, follower{
+			searcher: func(context.Context, leg.Query) (leg.Result, error) { return leg.Result{Version: version}, nil },
+			behind: func(context.Context) (int64, error) {
+				counts++
+				return behind, nil
+			},
+		})
+		for _, x := range []struct {
+			when            string
+			version, behind int64
+			counts          int // so far
+		}{
+			{"first", 1, 0, 1},
+			{"nothing changed", 1, 0, 1},
+			{"a memory is written", 2, 3, 2},
+			{"it is not indexed yet", 2, 3, 3},
+			{"it is indexed", 3, 0, 4},
+			{"nothing changes any more", 3, 0, 4},
+			{"the copy has left memory", 0, 0, 5},
+			{"and is still not there", 0, 0, 6},
+		} {
+			time.Sleep(2 * time.Second)
+			version, behind = x.version, x.behind
+			resp, err := s.Search(t.Context(), &triskelev1.SearchRequest{Namespace: "n", Depth: 1})
+			if err != nil || resp.GetBehind() != x.behind || counts != x.counts {
+				t.Errorf("%s: behind by %d after %d counts, want %d after %d; %v", x.when, resp.GetBehind(), counts, x.behind, x.counts, err)
+			}
+		}
+	})
+}
+
 // TestPanicWhileCounting costs the count, not the search, nor the process.
 func TestPanicWhileCounting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

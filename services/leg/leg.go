@@ -116,14 +116,15 @@ type Result struct {
 	Memories   int64 // of the namespace in the index; 0 if unknown
 	Terms      int   // distinct words of the query without stop words; 0 if unknown
 
-	Age   time.Duration // how old what was searched may be, if it is a copy in memory
-	Away  bool          // the database does not answer, so that the copy gets older
-	Stale bool          // the copy lacks the write of Query.AtLeast
+	Age     time.Duration // how old what was searched may be, if it is a copy in memory
+	Version int64         // of that copy: another number after each change; 0 if there is no copy
+	Away    bool          // the database does not answer, so that the copy gets older
+	Stale   bool          // the copy lacks the write of Query.AtLeast
 }
 
 // From says in a result which view it was made of.
 func (r *Result) From(v *replica.View) {
-	r.Age, r.Stale = v.Age, v.Stale
+	r.Age, r.Version, r.Stale = v.Age, v.Version, v.Stale
 	if r.Away = v.Away != ""; r.Away && r.Reason == "" {
 		r.Reason = v.Away
 	}
@@ -313,10 +314,7 @@ func (s *Server) record(ctx context.Context, span trace.Span, start time.Time, s
 
 // searchFresh searches. If the query asks for a write, it first waits for it, for at most waitShare of the budget.
 func (s *Server) searchFresh(ctx context.Context, start time.Time, budget time.Duration, query Query) (result Result, fresh freshness, err error) {
-	readBehind, caughtUp := func() int64 { return 0 }, func() bool { return true }
-	if s.behind != nil {
-		readBehind = s.behind.start(ctx, query.Namespace)
-	}
+	caughtUp := func() bool { return true }
 	searching := s.withTextCheck(ctx, query)
 	if query.AtLeast > 0 {
 		span := trace.SpanFromContext(ctx)
@@ -336,8 +334,8 @@ func (s *Server) searchFresh(ctx context.Context, start time.Time, budget time.D
 	}
 	result, err = s.searcher.Search(searching, query)
 	fresh.stale = fresh.stale || !caughtUp()
-	if err == nil {
-		fresh.behind = readBehind()
+	if err == nil && s.behind != nil {
+		fresh.behind = s.behind.read(ctx, query.Namespace, result.Version)
 	}
 	return result, fresh, err
 }
