@@ -29,7 +29,7 @@ func (w *Worker) measure() (stop func(), err error) {
 		metric.WithDescription("Time of one call of an indexer, by index and outcome: indexed, failed, paused."),
 		metric.WithExplicitBucketBoundaries(.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120))
 	w.metrics.memories, errs[1] = meter.Int64Counter("triskele.index.memories",
-		metric.WithDescription("Memories by index and outcome: indexed, failed (will be retried), given_up."))
+		metric.WithDescription("Memories taken from the queue, by index and outcome: indexed, failed (will be retried), given_up."))
 	pending, err := meter.Int64ObservableGauge("triskele.index.pending",
 		metric.WithDescription("Memories that wait to be indexed, without dead letters."))
 	errs[2] = err
