@@ -87,7 +87,8 @@ type gauge struct {
 // figure is the last count of one namespace.
 type figure struct {
 	n        int64
-	version  int64 // of the copy in memory that had been searched, as Result.Version
+	version  int64 // of the copy in memory that had been searched before the count, as Result.Version
+	searched int64 // the version that was searched last
 	at       time.Time
 	counting chan struct{} // closed at the end of the running count; nil if none runs
 }
@@ -97,30 +98,45 @@ func newGauge(index AsyncIndex) *gauge {
 	return &gauge{index: index, figures: figures}
 }
 
-// read returns the latest count, after a search of a version. It starts a count if the last is too old.
-func (g *gauge) read(ctx context.Context, namespace string, version int64) int64 {
+// start starts a count before a search, unless the last one found none, and nothing seems to have been written since. read returns the
+// latest count after a search of a version.
+func (g *gauge) start(ctx context.Context, namespace string, written bool) (read func(version int64) int64) {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	f, known := g.figures.Get(namespace)
 	if !known {
 		f = &figure{}
 		g.figures.Add(namespace, f)
 	}
-	same := f.n == 0 && f.version != 0 && f.version == version
-	if !same && f.counting == nil && (f.at.IsZero() || time.Since(f.at) >= behindAge) {
-		f.counting = make(chan struct{})
-		go g.count(context.WithoutCancel(ctx), namespace, version, f)
+	if written || f.n > 0 || f.version == 0 || f.version != f.searched {
+		g.begin(ctx, namespace, f)
 	}
-	counting := f.counting
-	g.mu.Unlock()
-	if counting != nil {
-		select {
-		case <-counting:
-		case <-time.After(behindGrace):
+	return func(version int64) int64 {
+		g.mu.Lock()
+		if f.searched != version {
+			f.searched = version
+			g.begin(ctx, namespace, f)
 		}
+		counting := f.counting
+		g.mu.Unlock()
+		if counting != nil {
+			select {
+			case <-counting:
+			case <-time.After(behindGrace):
+			}
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return f.n
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return f.n
+}
+
+// begin begins a count, unless one runs or the last is recent.
+func (g *gauge) begin(ctx context.Context, namespace string, f *figure) {
+	if f.counting == nil && (f.at.IsZero() || time.Since(f.at) >= behindAge) {
+		f.counting = make(chan struct{})
+		go g.count(context.WithoutCancel(ctx), namespace, f.searched, f)
+	}
 }
 
 func (g *gauge) count(ctx context.Context, namespace string, version int64, f *figure) {

@@ -189,13 +189,15 @@ func TestNothingBehind(t *testing.T) {
 			counts          int // so far
 		}{
 			{"first", 1, 0, 1},
-			{"nothing changed", 1, 0, 1},
-			{"a memory is written", 2, 3, 2},
-			{"it is not indexed yet", 2, 3, 3},
-			{"it is indexed", 3, 0, 4},
-			{"nothing changes any more", 3, 0, 4},
-			{"the copy has left memory", 0, 0, 5},
-			{"and is still not there", 0, 0, 6},
+			{"the version was not known before", 1, 0, 2},
+			{"nothing changed", 1, 0, 2},
+			{"a memory is written", 2, 3, 3},
+			{"it is not indexed yet", 2, 3, 4},
+			{"it is indexed", 3, 0, 5},
+			{"nothing known of version 3", 3, 0, 6},
+			{"nothing changes any more", 3, 0, 6},
+			{"the copy has left memory", 0, 0, 7},
+			{"and is still not there", 0, 0, 8},
 		} {
 			time.Sleep(2 * time.Second)
 			version, behind = x.version, x.behind

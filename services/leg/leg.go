@@ -314,7 +314,10 @@ func (s *Server) record(ctx context.Context, span trace.Span, start time.Time, s
 
 // searchFresh searches. If the query asks for a write, it first waits for it, for at most waitShare of the budget.
 func (s *Server) searchFresh(ctx context.Context, start time.Time, budget time.Duration, query Query) (result Result, fresh freshness, err error) {
-	caughtUp := func() bool { return true }
+	readBehind, caughtUp := func(int64) int64 { return 0 }, func() bool { return true }
+	if s.behind != nil {
+		readBehind = s.behind.start(ctx, query.Namespace, query.AtLeast > 0)
+	}
 	searching := s.withTextCheck(ctx, query)
 	if query.AtLeast > 0 {
 		span := trace.SpanFromContext(ctx)
@@ -334,8 +337,8 @@ func (s *Server) searchFresh(ctx context.Context, start time.Time, budget time.D
 	}
 	result, err = s.searcher.Search(searching, query)
 	fresh.stale = fresh.stale || !caughtUp()
-	if err == nil && s.behind != nil {
-		fresh.behind = s.behind.read(ctx, query.Namespace, result.Version)
+	if err == nil {
+		fresh.behind = readBehind(result.Version)
 	}
 	return result, fresh, err
 }
