@@ -98,8 +98,8 @@ func newGauge(index AsyncIndex) *gauge {
 	return &gauge{index: index, figures: figures}
 }
 
-// start starts a count before a search, unless the last one found none, and nothing seems to have been written since. read returns the
-// latest count after a search of a version.
+// start starts a count before a search, unless the last one found none and nothing was written since, as far as is known. After the
+// search, read takes the version that was searched, and returns the latest count.
 func (g *gauge) start(ctx context.Context, namespace string, written bool) (read func(version int64) int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

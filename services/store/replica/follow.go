@@ -279,8 +279,8 @@ func (u *update) readRecords(ctx context.Context, tx Tx, img *image, ids []uuid.
 	return nil
 }
 
-// apply changes an image, which then has another version: at once, or in steps between which searches go on. Then a new memory may lack its words for a
-// moment.
+// apply changes an image: at once, or in steps between which searches go on. Then a new memory may lack its words for a
+// moment. If anything changed, the image gets the version.
 func (u update) apply(img *image, version int64) {
 	locked := func(fn func()) {
 		img.mu.Lock()
