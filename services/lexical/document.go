@@ -2,17 +2,12 @@ package lexical
 
 import (
 	"cmp"
-	"context"
 	"encoding/binary"
 	"errors"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/store/record"
 )
 
@@ -73,23 +68,6 @@ func (l language) occurrences(r record.Record) []occurrence {
 		return cmp.Or(cmp.Compare(a.term, b.term), cmp.Compare(a.position, b.position), cmp.Compare(a.field, b.field))
 	})
 	return slices.CompactFunc(found, func(a, b occurrence) bool { return a.term == b.term && a.position == b.position })
-}
-
-// inWords calls fn with each record's occurrences. A transaction waits for it, so all processors share the work.
-func inWords(ctx context.Context, records []record.Record, settings map[string]Settings, fn func(i int, found []occurrence)) error {
-	var working errgroup.Group
-	share := (len(records) + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0)
-	for from := 0; from < len(records); from += share {
-		working.Go(func() error {
-			return panics.Catch(ctx, nil, "split into words", func() error {
-				for i := from; i < min(from+share, len(records)); i++ {
-					fn(i, settings[records[i].Namespace].language().occurrences(records[i]))
-				}
-				return nil
-			})
-		})
-	}
-	return working.Wait()
 }
 
 // encode returns the row of a memory with the given occurrences.

@@ -13,13 +13,13 @@ import (
 const maxMatches = 64
 
 // Matches returns the places of a query's words in each record of a namespace.
-func (PostgresIndex) Matches(ctx context.Context, db postgres.Batcher, namespace, query string, records []record.Record) ([]record.Matches, error) {
+func (*PostgresIndex) Matches(ctx context.Context, db postgres.Batcher, namespace, query string, records []record.Record) ([]record.Matches, error) {
 	settings, err := readSettings(ctx, db, namespace)
 	return settings.matches(query, records), err
 }
 
 // Matches returns the places of a query's words in each record of a namespace.
-func (SQLiteIndex) Matches(ctx context.Context, db *sqlite.DB, namespace, query string, records []record.Record) ([]record.Matches, error) {
+func (*SQLiteIndex) Matches(ctx context.Context, db *sqlite.DB, namespace, query string, records []record.Record) ([]record.Matches, error) {
 	settings, err := settingsOf(ctx, db.Read, namespace)
 	return settings.matches(query, records), err
 }

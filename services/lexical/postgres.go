@@ -22,10 +22,18 @@ import (
 const settingsLock = `hashtextextended('lexical settings of ' || namespace, 0)`
 
 // PostgresIndex writes the forward index in the record's own transaction.
-type PostgresIndex struct{}
+type PostgresIndex struct{ splitter }
 
-// Put adds or replaces the records' documents. A document whose words have not changed is not written.
-func (PostgresIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record) error {
+// Prepare splits records into words. put adds or replaces documents of records, these or others. A document whose words have not
+// changed is not written.
+func (p *PostgresIndex) Prepare(ctx context.Context, records []record.Record) (put func(context.Context, pgx.Tx, []record.Record) error) {
+	ready := p.split(ctx, records, true)
+	return func(ctx context.Context, tx pgx.Tx, records []record.Record) error {
+		return putPostgres(ctx, tx, records, ready)
+	}
+}
+
+func putPostgres(ctx context.Context, tx pgx.Tx, records []record.Record, ready split) error {
 	n := len(records)
 	namespaces, ids, vectors, terms := make([]string, n), make([]uuid.UUID, n), make([]string, n), make([][]byte, n)
 	for i, r := range records {
@@ -35,8 +43,12 @@ func (PostgresIndex) Put(ctx context.Context, tx pgx.Tx, records []record.Record
 	if err != nil {
 		return err
 	}
-	if err := inWords(ctx, records, settings, func(i int, found []occurrence) { vectors[i], terms[i] = tsvector(found), encode(records[i], found) }); err != nil {
+	rows, err := ready.in(ctx, records, settings)
+	if err != nil {
 		return err
+	}
+	for i, row := range rows {
+		vectors[i], terms[i] = row.tsvector, row.terms
 	}
 	// The order prevents deadlocks of transactions with the same memories.
 	_, err = tx.Exec(ctx, `

@@ -64,7 +64,7 @@ func (p *Postgres) Reindex(ctx context.Context, namespace string) error {
 				after = r.ID
 				changes.Add(namespace, string(replica.Records), r.ID)
 			}
-			return PostgresIndex{}.Put(ctx, tx, records)
+			return putPostgres(ctx, tx, records, split{vectors: true})
 		})
 		if err != nil {
 			return err

@@ -75,7 +75,7 @@ func (s *SQLite) Reindex(ctx context.Context, namespace string) error {
 				return err
 			}
 			more = len(records) == reindexBatch
-			if err := (SQLiteIndex{}).Put(ctx, tx, records); err != nil {
+			if err := putSQLite(ctx, tx, records, split{}); err != nil {
 				return err
 			}
 			return s.log(ctx, tx, namespace, ids...)

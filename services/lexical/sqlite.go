@@ -13,10 +13,17 @@ import (
 )
 
 // SQLiteIndex writes the forward index in the record's own transaction.
-type SQLiteIndex struct{}
+type SQLiteIndex struct{ splitter }
 
-// Put adds or replaces the records' documents.
-func (SQLiteIndex) Put(ctx context.Context, tx *sql.Tx, records []record.Record) error {
+// Prepare splits records into words. put adds or replaces documents of records, these or others.
+func (s *SQLiteIndex) Prepare(ctx context.Context, records []record.Record) (put func(context.Context, *sql.Tx, []record.Record) error) {
+	ready := s.split(ctx, records, false)
+	return func(ctx context.Context, tx *sql.Tx, records []record.Record) error {
+		return putSQLite(ctx, tx, records, ready)
+	}
+}
+
+func putSQLite(ctx context.Context, tx *sql.Tx, records []record.Record, ready split) error {
 	statement, err := tx.PrepareContext(ctx, `INSERT INTO lexical_documents (namespace, memory_id, terms) VALUES (?, ?, ?)
 		ON CONFLICT (namespace, memory_id) DO UPDATE SET terms = excluded.terms WHERE terms IS NOT excluded.terms`)
 	if err != nil {
@@ -32,12 +39,12 @@ func (SQLiteIndex) Put(ctx context.Context, tx *sql.Tx, records []record.Record)
 			return err
 		}
 	}
-	terms := make([][]byte, len(records))
-	if err := inWords(ctx, records, settings, func(i int, found []occurrence) { terms[i] = encode(records[i], found) }); err != nil {
+	rows, err := ready.in(ctx, records, settings)
+	if err != nil {
 		return err
 	}
 	for i, r := range records {
-		if _, err := statement.ExecContext(ctx, r.Namespace, r.ID[:], terms[i]); err != nil {
+		if _, err := statement.ExecContext(ctx, r.Namespace, r.ID[:], rows[i].terms); err != nil {
 			return err
 		}
 	}

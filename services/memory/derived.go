@@ -23,8 +23,17 @@ type Derived[Tx any] interface {
 // putter is what Prepare returns, for either engine.
 type putter func(ctx context.Context, tx transaction, stored map[record.Key]bool) error
 
-// prepared are the derived indexes that are ready for an insert, by name.
-type prepared map[string]putter
+// inlinePutter adds or replaces the entries of records in the inline index.
+type inlinePutter func(ctx context.Context, tx transaction, records []record.Record) error
+
+// prepared are the indexes that are ready for an insert: the inline one, and derived ones by name.
+type prepared struct {
+	inline  inlinePutter
+	derived map[string]putter
+}
+
+// unprepared has no derived index, and an inline one that does all of its work in the transaction.
+func (w writes) unprepared(ctx context.Context) prepared { return prepared{inline: w.inline(ctx, nil)} }
 
 // derivers prepare derived indexes, by name.
 type derivers map[string]func(ctx context.Context, records []record.Record) (putter, error)
@@ -39,15 +48,15 @@ func deriver[Tx any](d Derived[Tx], in func(transaction) Tx) func(context.Contex
 	}
 }
 
-// prepare prepares all indexes at once. It leaves out those that fail: a task is enqueued for them.
-func (d derivers) prepare(ctx context.Context, records []record.Record) prepared {
-	ready := make([]putter, len(d))
-	names := slices.Sorted(maps.Keys(d))
+// prepare prepares all indexes at once. It leaves out derived ones that fail: a task is enqueued for them.
+func (w writes) prepare(ctx context.Context, records []record.Record) prepared {
+	ready := make([]putter, len(w.derived))
+	names := slices.Sorted(maps.Keys(w.derived))
 	var preparing errgroup.Group
 	for i, name := range names {
 		preparing.Go(func() error {
 			return panics.Catch(ctx, nil, "prepare "+name, func() error {
-				put, err := d[name](ctx, records)
+				put, err := w.derived[name](ctx, records)
 				if err == nil {
 					ready[i] = put
 				}
@@ -55,11 +64,11 @@ func (d derivers) prepare(ctx context.Context, records []record.Record) prepared
 			})
 		})
 	}
+	p := prepared{inline: w.inline(ctx, records), derived: map[string]putter{}}
 	_ = preparing.Wait()
-	p := prepared{}
 	for i, name := range names {
 		if ready[i] != nil {
-			p[name] = ready[i]
+			p.derived[name] = ready[i]
 		}
 	}
 	return p
@@ -76,8 +85,8 @@ func (p prepared) put(ctx context.Context, tx transaction, records []record.Reco
 			stored[r.Key()] = true
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(p)) {
-		if err := panics.Catch(ctx, nil, "put "+name, func() error { return p[name](ctx, tx, stored) }); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(p.derived)) {
+		if err := panics.Catch(ctx, nil, "put "+name, func() error { return p.derived[name](ctx, tx, stored) }); err != nil {
 			return errors.Join(errDerived, err)
 		}
 	}

@@ -17,7 +17,9 @@ import (
 // noIndex is an inline index without rows, whose foreign keys would notice that a memory is absent.
 type noIndex struct{}
 
-func (noIndex) Put(context.Context, pgx.Tx, []record.Record) error { return nil }
+func (noIndex) Prepare(context.Context, []record.Record) func(context.Context, pgx.Tx, []record.Record) error {
+	return func(context.Context, pgx.Tx, []record.Record) error { return nil }
+}
 
 func (noIndex) Matches(context.Context, postgres.Batcher, string, string, []record.Record) ([]record.Matches, error) {
 	return nil, nil

@@ -27,8 +27,9 @@ const txAttempts = 5
 
 // PostgresIndex is an index kept in the record's own transaction. Foreign keys delete rows of forgotten records.
 type PostgresIndex interface {
-	// Put adds or replaces the records' entries.
-	Put(ctx context.Context, tx pgx.Tx, records []record.Record) error
+	// Prepare does what needs no transaction for records that are about to be stored. put adds or replaces entries of records, these
+	// or others.
+	Prepare(ctx context.Context, records []record.Record) (put func(ctx context.Context, tx pgx.Tx, records []record.Record) error)
 	// Matches returns the places of a query's words in each record of a namespace.
 	Matches(ctx context.Context, db postgres.Batcher, namespace, query string, records []record.Record) ([]record.Matches, error)
 }
@@ -46,8 +47,8 @@ type Postgres struct {
 	Committed func()
 
 	writes
-	pool   *pgxpool.Pool
-	inline PostgresIndex
+	pool  *pgxpool.Pool
+	words PostgresIndex
 	// lockTime is the lock_timeout of a write.
 	lockTime time.Duration
 }
@@ -55,8 +56,14 @@ type Postgres struct {
 var _ Store = (*Postgres)(nil)
 
 // NewPostgres returns a store that keeps the inline index in each record's transaction.
-func NewPostgres(pool *pgxpool.Pool, inline PostgresIndex) *Postgres {
-	s := &Postgres{pool: pool, inline: inline, Last: &diskerr.Last{}, lockTime: 10 * time.Second}
+func NewPostgres(pool *pgxpool.Pool, words PostgresIndex) *Postgres {
+	s := &Postgres{pool: pool, words: words, Last: &diskerr.Last{}, lockTime: 10 * time.Second}
+	s.inline = func(ctx context.Context, records []record.Record) inlinePutter {
+		put := words.Prepare(ctx, records)
+		return func(ctx context.Context, tx transaction, records []record.Record) error {
+			return put(ctx, tx.(postgresTx).Tx, records)
+		}
+	}
 	s.derived = derivers{}
 	s.run = func(ctx context.Context, fn func(transaction) error) error {
 		return s.write(ctx, func(tx postgresTx) error { return fn(tx) })
@@ -273,6 +280,10 @@ func (s *Postgres) Plan(ctx context.Context, records []record.Record) ([]Inserte
 	return plan.outcome(), err
 }
 
+// planAnew records make a transaction plan its statements anew, which takes some milliseconds. A plan that was made while a table was
+// empty, and is kept, may read all of a namespace for a few keys, until the server has analysed the table a minute later.
+const planAnew = 100
+
 // prepare creates the records' namespaces and takes a sequence number for each record.
 func prepare(ctx context.Context, tx pgx.Tx, records []record.Record) (sequences []int64, err error) {
 	names := namespacesOf(records)
@@ -283,6 +294,9 @@ func prepare(ctx context.Context, tx pgx.Tx, records []record.Record) (sequences
 	})
 	for _, name := range names {
 		batch.Queue(`INSERT INTO memory.namespaces (name) VALUES ($1) ON CONFLICT DO NOTHING`, name)
+	}
+	if len(records) >= planAnew {
+		batch.Queue(`DISCARD PLANS`)
 	}
 	return sequences, postgres.In(tx, scope(names)).Send(ctx, batch)
 }
@@ -327,10 +341,10 @@ func orNull[T comparable](v T) *T {
 
 // index updates the inline index and enqueues the derived ones that are not ready.
 func (tx postgresTx) index(ctx context.Context, records []record.Record, ready prepared) error {
-	if err := tx.inline.Put(ctx, tx.Tx, records); err != nil {
+	if err := ready.inline(ctx, tx, records); err != nil {
 		return fmt.Errorf("lexical index: %w", err)
 	}
-	return queue.EnqueuePostgres(ctx, tx.Tx, records, slices.Collect(maps.Keys(ready)))
+	return queue.EnqueuePostgres(ctx, tx.Tx, records, slices.Collect(maps.Keys(ready.derived)))
 }
 
 func (tx postgresTx) current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error) {
@@ -369,7 +383,7 @@ func (tx postgresTx) replace(ctx context.Context, r *record.Record) error {
 		tx.Add(r.Namespace, string(replica.Vectors), r.ID)
 		tx.Add(r.Namespace, string(replica.Graph), r.ID)
 	}
-	return tx.index(ctx, []record.Record{*r}, nil)
+	return tx.index(ctx, []record.Record{*r}, tx.unprepared(ctx))
 }
 
 func (tx postgresTx) remove(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
@@ -495,7 +509,7 @@ func get(ctx context.Context, pool *pgxpool.Pool, namespace string, ids []uuid.U
 func (s *Postgres) Matches(ctx context.Context, namespace, query string, records []record.Record) ([]record.Matches, error) {
 	var matches []record.Matches
 	err := s.read(func(pool *pgxpool.Pool) (err error) {
-		matches, err = s.inline.Matches(ctx, pool, namespace, query, records)
+		matches, err = s.words.Matches(ctx, pool, namespace, query, records)
 		return err
 	})
 	return matches, err

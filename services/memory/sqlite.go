@@ -19,8 +19,9 @@ import (
 
 // SQLiteIndex is an index kept in the record's own transaction. Foreign keys delete rows of forgotten records.
 type SQLiteIndex interface {
-	// Put adds or replaces the records' entries.
-	Put(ctx context.Context, tx *sql.Tx, records []record.Record) error
+	// Prepare does what needs no transaction for records that are about to be stored. put adds or replaces entries of records, these
+	// or others.
+	Prepare(ctx context.Context, records []record.Record) (put func(ctx context.Context, tx *sql.Tx, records []record.Record) error)
 	// Matches returns the places of a query's words in each record of a namespace.
 	Matches(ctx context.Context, db *sqlite.DB, namespace, query string, records []record.Record) ([]record.Matches, error)
 }
@@ -28,16 +29,22 @@ type SQLiteIndex interface {
 // SQLite keeps records in a SQLite file.
 type SQLite struct {
 	writes
-	db     *sqlite.DB
-	inline SQLiteIndex
-	wake   func()
+	db    *sqlite.DB
+	words SQLiteIndex
+	wake  func()
 }
 
 var _ Store = (*SQLite)(nil)
 
 // NewSQLite returns a store that keeps the inline index in each record's transaction and calls wake after each write.
-func NewSQLite(db *sqlite.DB, inline SQLiteIndex, wake func()) *SQLite {
-	s := &SQLite{db: db, inline: inline, wake: wake}
+func NewSQLite(db *sqlite.DB, words SQLiteIndex, wake func()) *SQLite {
+	s := &SQLite{db: db, words: words, wake: wake}
+	s.inline = func(ctx context.Context, records []record.Record) inlinePutter {
+		put := words.Prepare(ctx, records)
+		return func(ctx context.Context, tx transaction, records []record.Record) error {
+			return put(ctx, tx.(sqliteTx).Tx, records)
+		}
+	}
 	s.derived = derivers{}
 	s.run = func(ctx context.Context, fn func(transaction) error) error {
 		return s.write(ctx, func(tx sqliteTx) error { return fn(tx) })
@@ -170,10 +177,10 @@ func (tx sqliteTx) numbers(ctx context.Context, n int) (first int64, err error) 
 
 // index updates the inline index and enqueues the derived ones that are not ready.
 func (tx sqliteTx) index(ctx context.Context, records []record.Record, ready prepared) error {
-	if err := tx.inline.Put(ctx, tx.Tx, records); err != nil {
+	if err := ready.inline(ctx, tx, records); err != nil {
 		return fmt.Errorf("lexical index: %w", err)
 	}
-	return queue.EnqueueSQLite(ctx, tx.Tx, records, slices.Collect(maps.Keys(ready)))
+	return queue.EnqueueSQLite(ctx, tx.Tx, records, slices.Collect(maps.Keys(ready.derived)))
 }
 
 // current needs no lock: its transaction has the only write connection.
@@ -204,7 +211,7 @@ func (tx sqliteTx) replace(ctx context.Context, r *record.Record) error {
 		WHERE namespace = ?1 AND id = ?2`, values...); err != nil {
 		return err
 	}
-	return tx.index(ctx, []record.Record{*r}, nil)
+	return tx.index(ctx, []record.Record{*r}, tx.unprepared(ctx))
 }
 
 func (tx sqliteTx) remove(ctx context.Context, namespace string, ids []uuid.UUID) (int64, error) {
@@ -278,7 +285,7 @@ func (s *SQLite) Get(ctx context.Context, namespace string, ids []uuid.UUID) ([]
 
 // Matches implements Store.
 func (s *SQLite) Matches(ctx context.Context, namespace, query string, records []record.Record) ([]record.Matches, error) {
-	return s.inline.Matches(ctx, s.db, namespace, query, records)
+	return s.words.Matches(ctx, s.db, namespace, query, records)
 }
 
 // List implements Store.

@@ -18,6 +18,8 @@ type transaction interface {
 	current(ctx context.Context, namespace string, id uuid.UUID) (record.Record, error)
 	// insert is Store.Insert. Derived indexes that are prepared get no tasks.
 	insert(ctx context.Context, records []record.Record, ready prepared) ([]Inserted, error)
+	// unprepared is for records whose indexes were not prepared.
+	unprepared(ctx context.Context) prepared
 	// replace writes a changed record, sets its Sequence and updates its indexes.
 	replace(ctx context.Context, r *record.Record) error
 	// links returns those of the memories that have both a predecessor and a successor.
@@ -34,7 +36,9 @@ type transaction interface {
 // writes are the writes of a Store that follow the same rules on both engines. Each is one transaction.
 type writes struct {
 	// run runs fn in a transaction of the engine, several times if it conflicts with others.
-	run     func(ctx context.Context, fn func(transaction) error) error
+	run func(ctx context.Context, fn func(transaction) error) error
+	// inline prepares the index that is kept in each record's transaction.
+	inline  func(ctx context.Context, records []record.Record) inlinePutter
 	derived derivers
 }
 
@@ -54,14 +58,15 @@ func (w writes) Insert(ctx context.Context, records []record.Record) ([]Inserted
 
 // Prepare implements Store.
 func (w writes) Prepare(ctx context.Context, records []record.Record) func(context.Context) ([]Inserted, error) {
-	ready := w.derived.prepare(ctx, records)
+	ready := w.prepare(ctx, records)
 	return func(ctx context.Context) ([]Inserted, error) {
 		insert := func(ready prepared) ([]Inserted, error) {
 			return returning(ctx, w, func(tx transaction) ([]Inserted, error) { return tx.insert(ctx, records, ready) })
 		}
 		inserted, err := insert(ready)
 		if errors.Is(err, errDerived) && ctx.Err() == nil { // a worker of the queue tries again, and says why it fails
-			return insert(nil)
+			ready.derived = nil
+			return insert(ready)
 		}
 		return inserted, err
 	}
@@ -163,7 +168,7 @@ func supersede(ctx context.Context, tx transaction, id uuid.UUID, expected int64
 	if replacement.Thread == "" {
 		replacement.Thread, replacement.Position = current.Thread, current.Position
 	}
-	inserted, err := tx.insert(ctx, []record.Record{replacement}, nil)
+	inserted, err := tx.insert(ctx, []record.Record{replacement}, tx.unprepared(ctx))
 	if err != nil {
 		return stored, old, err
 	}

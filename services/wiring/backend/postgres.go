@@ -59,7 +59,7 @@ func OpenPostgres(ctx context.Context, url string, tel *telemetry.Service) (*Pos
 
 // Memory implements Backend.
 func (b *Postgres) Memory() memory.Store {
-	store := memory.NewPostgres(b.pool, lexical.PostgresIndex{})
+	store := memory.NewPostgres(b.pool, &lexical.PostgresIndex{})
 	store.Standby, store.Last, store.Committed = b.Standby, &b.last, b.told
 	for name, index := range b.derived {
 		store.Derive(name, index)

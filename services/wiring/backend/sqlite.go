@@ -39,7 +39,7 @@ func OpenSQLite(path string, tel *telemetry.Service) (*SQLite, error) {
 
 // Memory implements Backend.
 func (b *SQLite) Memory() memory.Store {
-	store := memory.NewSQLite(b.db, lexical.SQLiteIndex{}, func() {
+	store := memory.NewSQLite(b.db, &lexical.SQLiteIndex{}, func() {
 		b.told()
 		b.wake()
 	})

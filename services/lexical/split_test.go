@@ -1,0 +1,58 @@
+package lexical
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/triskele/triskele/services/store/record"
+)
+
+// What is split before the transaction is what the transaction would have split: in the language that the namespace has by then, of the
+// texts that are stored.
+func TestSplitBeforeTheTransaction(t *testing.T) {
+	german := DefaultSettings()
+	german.Language = "german"
+	settings := map[string]Settings{"english": DefaultSettings(), "german": german}
+	records := []record.Record{
+		{Namespace: "english", ID: uuid.New(), Title: "Deploys", Content: "The houses were deployed", Keywords: []string{"housing"}, Tags: []string{"ops"}, Category: "work"},
+		{Namespace: "german", ID: uuid.New(), Content: "Die Häuser wurden gebaut"},
+	}
+	var s splitter
+	for _, vectors := range []bool{true, false} {
+		want, err := rowsOf(t.Context(), records, settings, vectors)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(what string, ready split, records []record.Record, want []row) {
+			t.Helper()
+			got, err := ready.in(t.Context(), records, settings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("tsvectors %v, %s: got %q, want %q", vectors, what, got, want)
+			}
+		}
+		check("nothing ready", split{vectors: vectors}, records, want)
+		check("ready", s.split(t.Context(), records, vectors), records, want)
+		if got := s.split(t.Context(), records, vectors).languages; got["german"] != "german" || got["english"] != DefaultSettings().Language {
+			t.Errorf("the languages are guessed as %v, want the last ones", got)
+		}
+		check("others", s.split(t.Context(), records[:1], vectors), records[1:], want[1:])
+
+		changed := records[0]
+		changed.Tags = []string{"dev"}
+		wantChanged, err := rowsOf(t.Context(), []record.Record{changed}, settings, vectors)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("other tags", s.split(t.Context(), records, vectors), []record.Record{changed}, wantChanged)
+
+		s.learn(map[string]Settings{"german": DefaultSettings()})
+		if got := s.split(t.Context(), records, vectors).languages["german"]; got != DefaultSettings().Language {
+			t.Errorf("the language is guessed as %q after it was the default, want the default", got)
+		}
+	}
+}
