@@ -180,6 +180,20 @@ func mentionsIn(docs []document, known map[int64]int64, ends map[uuid.UUID][]int
 	return out
 }
 
+// salient returns the distinct concepts that are mentioned saliently enough to get a vector.
+func salient(mentions [][]mention) []int64 {
+	var ids []int64
+	for _, list := range mentions {
+		for _, m := range list {
+			if m.salience >= salienceResolved {
+				ids = append(ids, m.concept)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 // mentions returns the document's concepts and the known ones in its text, most salient first, and the ends of the
 // memory's facts.
 func (d document) mentions(known map[int64]int64, ends []int64) []mention {

@@ -57,7 +57,7 @@ func (p *Postgres) Index(ctx context.Context, records []record.Record) error {
 				}
 			}
 			for _, ns := range namespaces {
-				if err := putPostgres(ctx, tx, changes, ns, documents[ns], false); err != nil {
+				if _, err := putPostgres(ctx, tx, changes, ns, documents[ns], false); err != nil {
 					return err
 				}
 			}
@@ -78,10 +78,11 @@ func (p *Postgres) Prepare(_ context.Context, records []record.Record) (func(con
 	prepared := prepare(records)
 	return func(ctx context.Context, tx postgres.WriteTx, stored map[record.Key]bool) error {
 		return prepared.each(stored, func(namespace string, docs []document) error {
-			if err := putPostgres(ctx, tx.Tx, tx.Changes, namespace, docs, true); err != nil {
+			concepts, err := putPostgres(ctx, tx.Tx, tx.Changes, namespace, docs, true)
+			if err != nil {
 				return err
 			}
-			return p.embed(ctx, postgresVectors{tx}, namespace, documentIDs(docs))
+			return p.embedNew(ctx, postgresVectors{tx}, namespace, documentIDs(docs), concepts)
 		})
 	}, nil
 }
@@ -111,14 +112,14 @@ func lockCurrent(ctx context.Context, tx pgx.Tx, namespace string, docs []docume
 	return slices.DeleteFunc(slices.Clone(docs), func(d document) bool { return current[d.record.ID] != d.record.Revision }), nil
 }
 
-// putPostgres replaces the documents of one namespace. New ones replace none.
-func putPostgres(ctx context.Context, tx pgx.Tx, changes postgres.Changes, namespace string, docs []document, fresh bool) error {
+// putPostgres replaces the documents of one namespace. New ones replace none. It returns the concepts that they mention saliently.
+func putPostgres(ctx context.Context, tx pgx.Tx, changes postgres.Changes, namespace string, docs []document, fresh bool) (concepts []int64, err error) {
 	if len(docs) == 0 {
-		return nil
+		return nil, nil
 	}
 	known, ends, counts, err := preparePostgres(ctx, tx, namespace, docs, fresh)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var put struct {
 		memories    []uuid.UUID
@@ -179,7 +180,7 @@ func putPostgres(ctx context.Context, tx pgx.Tx, changes postgres.Changes, names
 	counts.queue(batch, namespace)
 	batch.Queue(touchPostgres, namespace, put.memories, put.keys)
 	changes.Add(namespace, string(replica.Graph), put.memories...)
-	return tx.SendBatch(ctx, batch).Close()
+	return salient(mentions), tx.SendBatch(ctx, batch).Close()
 }
 
 // mentionCounts finds out how many more mentions each concept has after a transaction, which holds the namespace's lock.
@@ -301,11 +302,12 @@ func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []do
 // knownPostgres returns the mentions of the known concepts among phrases, by id, after the statements of a batch. If the namespace
 // has fewer concepts than there are phrases, it returns them all: that is faster than to look up each.
 func knownPostgres(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, namespace string, phrases []phrase) (known map[int64]int64, err error) {
-	batch.Queue("SELECT id, mentions FROM graph.concepts WHERE namespace = $1 LIMIT $2", namespace, len(phrases)).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(`SELECT id, mentions FROM graph.concepts WHERE namespace = $1
+		AND NOT EXISTS (SELECT FROM graph.concepts WHERE namespace = $1 LIMIT 1 OFFSET $2)`, namespace, len(phrases)).Query(func(rows pgx.Rows) (err error) {
 		known, err = collectKnown(rows)
 		return err
 	})
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil || len(known) < len(phrases) {
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil || len(known) > 0 {
 		return known, err
 	}
 	rows, err := tx.Query(ctx, selectKnown, namespace, conceptIDs(phrases))

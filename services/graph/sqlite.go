@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -46,7 +48,7 @@ func (s *SQLite) Index(ctx context.Context, records []record.Record) error {
 			if err != nil {
 				return err
 			}
-			if err := putSQLite(ctx, tx, ns, docs, false); err != nil {
+			if _, err := putSQLite(ctx, tx, ns, docs, false); err != nil {
 				return err
 			}
 		}
@@ -62,26 +64,28 @@ func (s *SQLite) Prepare(_ context.Context, records []record.Record) (func(conte
 	prepared := prepare(records)
 	return func(ctx context.Context, tx *sql.Tx, stored map[record.Key]bool) error {
 		return prepared.each(stored, func(namespace string, docs []document) error {
-			if err := putSQLite(ctx, tx, namespace, docs, true); err != nil {
+			concepts, err := putSQLite(ctx, tx, namespace, docs, true)
+			if err != nil {
 				return err
 			}
-			return s.embed(ctx, sqliteVectors{tx}, namespace, documentIDs(docs))
+			return s.embedNew(ctx, sqliteVectors{tx}, namespace, documentIDs(docs), concepts)
 		})
 	}, nil
 }
 
-// putSQLite replaces the documents of one namespace, which are current. New ones replace none.
-func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []document, fresh bool) error {
+// putSQLite replaces the documents of one namespace, which are current. New ones replace none. It returns the concepts that they mention
+// saliently.
+func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []document, fresh bool) (concepts []int64, err error) {
 	if len(docs) == 0 {
-		return nil
+		return nil, nil
 	}
 	var phrases []phrase
-	var concepts [][4]any             // id, key, name, kind
+	var named [][4]any                // id, key, name, kind
 	read := make([][2]any, len(docs)) // memory, digest
 	for i, d := range docs {
 		phrases = append(phrases, d.phrases...)
 		for _, c := range d.concepts {
-			concepts = append(concepts, [4]any{conceptID(c.Key), c.Key, c.Name, c.Kind})
+			named = append(named, [4]any{conceptID(c.Key), c.Key, c.Name, c.Kind})
 		}
 		read[i] = [2]any{d.record.ID, digest(d.record)}
 	}
@@ -91,22 +95,21 @@ func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []documen
 		DELETE FROM graph_facts WHERE namespace = ?1 AND memory_id IN (SELECT unhex(value ->> 0, '-') FROM json_each(?2)) AND (origin = 'text' OR origin = 'model'
 			AND NOT EXISTS (SELECT 1 FROM graph_extractions x JOIN json_each(?2) j ON x.digest = j.value ->> 1
 				WHERE x.namespace = graph_facts.namespace AND x.memory_id = graph_facts.memory_id AND x.memory_id = unhex(j.value ->> 0, '-')))`, namespace, read); err != nil {
-			return err
+			return nil, err
 		}
-		var err error
 		if ends, err = endsSQLite(ctx, tx, namespace, read); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	known, err := knownSQLite(ctx, tx, namespace, phrases)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := execSQLite(ctx, tx, `
 		INSERT INTO graph_concepts (namespace, id, key, name, kind)
 		SELECT ?1, value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?2) WHERE true
-		ON CONFLICT (namespace, id) DO NOTHING`, namespace, concepts); err != nil {
-		return err
+		ON CONFLICT (namespace, id) DO NOTHING`, namespace, named); err != nil {
+		return nil, err
 	}
 	memories := make([][3]any, len(docs)) // id, mentions, links
 	var aliases [][4]any                  // memory, alias, concept, since
@@ -114,23 +117,49 @@ func putSQLite(ctx context.Context, tx *sql.Tx, namespace string, docs []documen
 	for i, d := range docs {
 		links, err := json.Marshal(authorLinks(d.record))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		memories[i] = [3]any{d.record.ID, storedMentions(mentions[i]), string(links)}
 		for _, a := range d.aliases() {
 			aliases = append(aliases, [4]any{d.record.ID, a.alias, a.of, since(d.record).UnixMicro()})
 		}
 	}
-	if err := execSQLite(ctx, tx, `
-		INSERT INTO graph_memories (namespace, memory_id, mentions, links)
-		SELECT ?1, unhex(value ->> 0, '-'), value ->> 1, value ->> 2 FROM json_each(?2) WHERE true
-		ON CONFLICT (namespace, memory_id) DO UPDATE SET mentions = excluded.mentions, links = excluded.links`, namespace, memories); err != nil {
-		return err
+	put := `INSERT INTO graph_memories (namespace, memory_id, mentions, links) SELECT ?1, unhex(value ->> 0, '-'), value ->> 1, value ->> 2 FROM json_each(?2) WHERE true
+		ON CONFLICT (namespace, memory_id) DO UPDATE SET mentions = excluded.mentions, links = excluded.links`
+	if fresh {
+		put = `INSERT INTO graph_memories (namespace, memory_id, mentions, links, counted) SELECT ?1, unhex(value ->> 0, '-'), value ->> 1, value ->> 2, 1 FROM json_each(?2)`
+		if err := countSQLite(ctx, tx, namespace, mentions); err != nil {
+			return nil, err
+		}
 	}
-	return execSQLite(ctx, tx, `
+	if err := execSQLite(ctx, tx, put, namespace, memories); err != nil {
+		return nil, err
+	}
+	return salient(mentions), execSQLite(ctx, tx, `
 		INSERT INTO graph_facts (namespace, memory_id, source_id, target_id, relation, valid_from)
 		SELECT ?1, unhex(value ->> 0, '-'), value ->> 1, value ->> 2, '`+AliasRelation+`', value ->> 3 FROM json_each(?2) WHERE true
 		ON CONFLICT DO NOTHING`, namespace, aliases)
+}
+
+// countSQLite counts mentions of concepts by new memories.
+func countSQLite(ctx context.Context, tx *sql.Tx, namespace string, mentions [][]mention) error {
+	more := map[int64]int64{}
+	for _, list := range mentions {
+		for _, m := range list {
+			more[m.concept]++
+		}
+	}
+	count, err := tx.PrepareContext(ctx, `UPDATE graph_concepts SET mentions = mentions + ? WHERE namespace = ? AND id = ?`)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = count.Close() }()
+	for _, id := range slices.Sorted(maps.Keys(more)) {
+		if _, err := count.ExecContext(ctx, more[id], namespace, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // execSQLite runs a statement with a namespace, ?1, and a list as JSON, ?2, unless the list is empty.
@@ -251,10 +280,10 @@ func knownSQLite(ctx context.Context, tx *sql.Tx, namespace string, phrases []ph
 		}
 		return n, rows.Err()
 	}
-	if n, err := read(`SELECT id, mentions FROM graph_concepts WHERE namespace = ? LIMIT ?`, namespace, len(phrases)); err != nil || n < len(phrases) {
+	if n, err := read(`SELECT id, mentions FROM graph_concepts WHERE namespace = ?1
+		AND NOT EXISTS (SELECT 1 FROM graph_concepts WHERE namespace = ?1 LIMIT 1 OFFSET ?2)`, namespace, len(phrases)); err != nil || n > 0 {
 		return known, err
 	}
-	clear(known)
 	var args sqlite.Args
 	_, err := read(`SELECT c.id, c.mentions FROM json_each(`+args.AddJSON(conceptIDs(phrases))+`) j
 		CROSS JOIN graph_concepts c ON c.namespace = `+args.Add(namespace)+` AND c.id = j.value`, args...)

@@ -39,6 +39,13 @@ type vectorTables interface {
 	putVectors(ctx context.Context, namespace, model string, memories []uuid.UUID, of []unembedded, vectors []code) error
 }
 
+// newVectorTables are the tables in a transaction that has just stored memories.
+type newVectorTables interface {
+	vectorTables
+	// unembeddedOf returns those of the concepts without a vector of model.
+	unembeddedOf(ctx context.Context, namespace, model string, concepts []int64) ([]unembedded, error)
+}
+
 // vectorStore stores vectors.
 type vectorStore interface {
 	vectorTables
@@ -64,11 +71,36 @@ func (s *searcher) embed(ctx context.Context, in vectorTables, namespace string,
 	if s.config.Embedder == nil || len(memories) == 0 {
 		return nil
 	}
-	prefix := s.config.Embedder.Model().DocumentPrefix
 	list, err := in.unembedded(ctx, namespace, s.config.modelName(), memories)
 	if err != nil || len(list) == 0 {
 		return err
 	}
+	return s.embedAs(ctx, in, namespace, memories, list, func(ctx context.Context) ([]unembedded, error) {
+		return in.unembedded(ctx, namespace, s.config.modelName(), memories)
+	})
+}
+
+// embedNew is embed for memories whose records the transaction has just stored. They state no facts that need vectors, and concepts are
+// what they mention saliently.
+func (s *searcher) embedNew(ctx context.Context, in newVectorTables, namespace string, memories []uuid.UUID, concepts []int64) error {
+	if s.config.Embedder == nil || len(concepts) == 0 {
+		return nil
+	}
+	lacking := func(ctx context.Context) ([]unembedded, error) {
+		return in.unembeddedOf(ctx, namespace, s.config.modelName(), concepts)
+	}
+	list, err := lacking(ctx)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	return s.embedAs(ctx, in, namespace, memories, list, lacking)
+}
+
+// embedAs makes vectors for a list, as long as still has what is in it.
+func (s *searcher) embedAs(ctx context.Context, in vectorTables, namespace string, memories []uuid.UUID, list []unembedded,
+	still func(context.Context) ([]unembedded, error),
+) error {
+	prefix := s.config.Embedder.Model().DocumentPrefix
 	codes := make([]code, 0, len(list))
 	for batch := range slices.Chunk(list, maxTexts) {
 		texts := make([]string, len(batch))
@@ -76,7 +108,7 @@ func (s *searcher) embed(ctx context.Context, in vectorTables, namespace string,
 			texts[i] = prefix + u.text
 		}
 		checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) {
-			still, err := in.unembedded(ctx, namespace, s.config.modelName(), memories)
+			still, err := still(ctx)
 			gone := slices.ContainsFunc(batch, func(u unembedded) bool { return !slices.Contains(still, u) })
 			return !gone, err
 		})

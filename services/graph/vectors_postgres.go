@@ -38,10 +38,22 @@ func (p postgresVectors) unembedded(ctx context.Context, namespace, model string
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (u unembedded, err error) {
-		err = row.Scan(&u.concept, &u.target, &u.relation, &u.text)
-		return u, err
-	})
+	return pgx.CollectRows(rows, scanUnembedded)
+}
+
+func scanUnembedded(row pgx.CollectableRow) (u unembedded, err error) {
+	err = row.Scan(&u.concept, &u.target, &u.relation, &u.text)
+	return u, err
+}
+
+// unembeddedOf implements newVectorTables.
+func (p postgresVectors) unembeddedOf(ctx context.Context, namespace, model string, concepts []int64) ([]unembedded, error) {
+	rows, err := p.Query(ctx, `SELECT id, 0::bigint, '', name FROM graph.concepts WHERE namespace = $1 AND id = ANY($2) AND vector_model IS DISTINCT FROM $3`,
+		namespace, concepts, model)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanUnembedded)
 }
 
 // putVectors implements vectorStore.

@@ -39,6 +39,18 @@ func unembeddedSQLite(ctx context.Context, db sqlite.Queryer, namespace, model s
 		CROSS JOIN graph_concepts s ON s.namespace = e.namespace AND s.id = e.source_id
 		CROSS JOIN graph_concepts t ON t.namespace = e.namespace AND t.id = e.target_id
 		WHERE e.origin <> 'text' AND e.relation <> `+args.Add(AliasRelation)+` AND e.vector_model IS NOT `+of, args...)
+	return collectUnembedded(rows, err)
+}
+
+// unembeddedOf implements newVectorTables.
+func (s sqliteVectors) unembeddedOf(ctx context.Context, namespace, model string, concepts []int64) ([]unembedded, error) {
+	var args sqlite.Args
+	return collectUnembedded(s.QueryContext(ctx, `
+		SELECT c.id, 0, '', c.name FROM json_each(`+args.AddJSON(concepts)+`) j
+		CROSS JOIN graph_concepts c ON c.namespace = `+args.Add(namespace)+` AND c.id = j.value WHERE c.vector_model IS NOT `+args.Add(model), args...))
+}
+
+func collectUnembedded(rows *sql.Rows, err error) ([]unembedded, error) {
 	if err != nil {
 		return nil, err
 	}
