@@ -52,12 +52,13 @@ func load(ctx context.Context, pool *pgxpool.Pool, seed uint64, n int) (loaded, 
 		})); err != nil {
 			return err
 		}
+		var words lexical.PostgresIndex
 		for from := 0; from < n; from += 1000 {
 			batch := make([]record.Record, min(1000, n-from))
 			for i := range batch {
 				batch[i] = record.Record{Namespace: namespace, ID: l.ids[from+i], Content: l.contents[from+i]}
 			}
-			if err := (lexical.PostgresIndex{}).Put(ctx, tx, batch); err != nil {
+			if err := words.Prepare(ctx, batch)(ctx, tx, batch); err != nil {
 				return err
 			}
 		}
@@ -94,7 +95,7 @@ func writeCost(ctx context.Context, pool *pgxpool.Pool, seed uint64, n, batch in
 		for _, store := range []struct {
 			spent *time.Duration
 			store *memory.Postgres
-		}{{&with, memory.NewPostgres(pool, lexical.PostgresIndex{})}, {&without, memory.NewPostgres(pool, none{})}} {
+		}{{&with, memory.NewPostgres(pool, &lexical.PostgresIndex{})}, {&without, memory.NewPostgres(pool, &none{})}} {
 			records := make([]record.Record, batch)
 			for i := range records {
 				now := record.Now()
@@ -116,4 +117,6 @@ func writeCost(ctx context.Context, pool *pgxpool.Pool, seed uint64, n, batch in
 // none is no index.
 type none struct{ lexical.PostgresIndex }
 
-func (none) Put(context.Context, pgx.Tx, []record.Record) error { return nil }
+func (*none) Prepare(context.Context, []record.Record) func(context.Context, pgx.Tx, []record.Record) error {
+	return func(context.Context, pgx.Tx, []record.Record) error { return nil }
+}
