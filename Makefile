@@ -83,7 +83,7 @@ ifndef CITUS
 else
 	$(CITUS_TEST) -timeout 1h -run 'Postgres|/postgres' -skip '$(CITUS_SKIP)' ./services/store/queue ./services/store/replica ./services/memory ./services/lexical ./services/dense ./services/graph
 	cd tests && $(CITUS_TEST) -v -timeout 6h -run '^(TestHistory|TestNamespacesStayApart)$$/^postgres' ./e2e -history.ops $(OPS) -history.seed $(SEED) -recalls $(RECALLS)
-	cd tests && $(CITUS_TEST) -v -timeout 2h -tags citus -run '^(TestDistributed|TestWritesOfWorkers|TestFaultMatrix)$$' ./e2e -faults.recalls $(FAULT_RECALLS) -citus.single '$(SINGLE)' -citus.stop '$(STOP)' -citus.start '$(START)'
+	cd tests && $(CITUS_TEST) -v -timeout 2h -tags citus -run '^(TestDistributed|TestWritesOfWorkers|TestFaultMatrix)$$' ./e2e -citus.single '$(SINGLE)' -citus.stop '$(STOP)' -citus.start '$(START)'
 endif
 # Partitions, planner choices and sessions of one server, which a cluster does not have.
 CITUS_SKIP = Partition|UseTheIndex|IndexIsBuiltWhereItIsUsed|IndexFindsWhatIsNearest
