@@ -68,39 +68,29 @@ func (c Config) modelName() string {
 // embed makes vectors for the names and facts of memories. It reads the texts from the tables, which have none of
 // sensitive memories, and sends only texts that still exist.
 func (s *searcher) embed(ctx context.Context, in vectorTables, namespace string, memories []uuid.UUID) error {
-	if s.config.Embedder == nil || len(memories) == 0 {
-		return nil
-	}
-	list, err := in.unembedded(ctx, namespace, s.config.modelName(), memories)
-	if err != nil || len(list) == 0 {
-		return err
-	}
-	return s.embedAs(ctx, in, namespace, memories, list, func(ctx context.Context) ([]unembedded, error) {
+	return s.embedLacking(ctx, in, namespace, memories, func(ctx context.Context) ([]unembedded, error) {
 		return in.unembedded(ctx, namespace, s.config.modelName(), memories)
 	})
 }
 
-// embedNew is embed for memories whose records the transaction has just stored. They state no facts that need vectors, and concepts are
-// what they mention saliently.
+// embedNew is embed for memories that the transaction has just stored. They state no facts that need vectors, and concepts are what
+// they mention saliently.
 func (s *searcher) embedNew(ctx context.Context, in newVectorTables, namespace string, memories []uuid.UUID, concepts []int64) error {
-	if s.config.Embedder == nil || len(concepts) == 0 {
+	return s.embedLacking(ctx, in, namespace, memories, func(ctx context.Context) ([]unembedded, error) {
+		return in.unembeddedOf(ctx, namespace, s.config.modelName(), concepts)
+	})
+}
+
+// embedLacking makes vectors for what lacks one.
+func (s *searcher) embedLacking(ctx context.Context, in vectorTables, namespace string, memories []uuid.UUID, lacking func(context.Context) ([]unembedded, error)) error {
+	if s.config.Embedder == nil || len(memories) == 0 {
 		return nil
 	}
-	lacking := func(ctx context.Context) ([]unembedded, error) {
-		return in.unembeddedOf(ctx, namespace, s.config.modelName(), concepts)
-	}
+	prefix := s.config.Embedder.Model().DocumentPrefix
 	list, err := lacking(ctx)
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	return s.embedAs(ctx, in, namespace, memories, list, lacking)
-}
-
-// embedAs makes vectors for a list, as long as still has what is in it.
-func (s *searcher) embedAs(ctx context.Context, in vectorTables, namespace string, memories []uuid.UUID, list []unembedded,
-	still func(context.Context) ([]unembedded, error),
-) error {
-	prefix := s.config.Embedder.Model().DocumentPrefix
 	codes := make([]code, 0, len(list))
 	for batch := range slices.Chunk(list, maxTexts) {
 		texts := make([]string, len(batch))
@@ -108,7 +98,7 @@ func (s *searcher) embedAs(ctx context.Context, in vectorTables, namespace strin
 			texts[i] = prefix + u.text
 		}
 		checked := endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) {
-			still, err := still(ctx)
+			still, err := lacking(ctx)
 			gone := slices.ContainsFunc(batch, func(u unembedded) bool { return !slices.Contains(still, u) })
 			return !gone, err
 		})

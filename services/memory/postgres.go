@@ -281,7 +281,7 @@ func (s *Postgres) Plan(ctx context.Context, records []record.Record) ([]Inserte
 }
 
 // planAnew records make a transaction plan its statements anew, which takes some milliseconds. A plan that was made while a table was
-// empty, and is kept, may read all of a namespace for a few keys, until the server has analysed the table a minute later.
+// empty may read all of a namespace for a few keys. It is kept until the server has analysed the table a minute later.
 const planAnew = 100
 
 // prepare creates the records' namespaces and takes a sequence number for each record.
