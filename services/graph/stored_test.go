@@ -34,7 +34,7 @@ func TestInTheTransactionThatStores(t *testing.T) {
 			for range 120 {
 				i := len(all)
 				r := storetest.Record(ns, fmt.Sprintf("Teo met Host%d and the kestrel%d in Aldermouth.", i/7, i%5), func(r *record.Record) {
-					r.Tags = []string{fmt.Sprintf("kestrel%d", i%11)}
+					r.Tags = []string{fmt.Sprintf("kestrel%d", i%11), "harbour"}
 				})
 				batch, all, ids = append(batch, r), append(all, r), append(ids, r.ID)
 			}
@@ -44,7 +44,15 @@ func TestInTheTransactionThatStores(t *testing.T) {
 			t.Fatalf("%+v, %v: want no memory that waits to be indexed", status, err)
 		}
 		consistent(t, f)
+		before := sizes(t, f)
+		few := storetest.Record(ns, "down at the harbour", nil) // fewer phrases than there are concepts, so each is looked up
+		f.Insert(t, few)
+		all, ids = append(all, few), append(ids, few.ID)
+		consistent(t, f)
 		stored := sizes(t, f)
+		if want := [2]int{before[0], before[1] + 1}; stored != want {
+			t.Errorf("%v concepts and mentions after a text with a known name, want %v", stored, want)
+		}
 		if n := count(t, f, "concepts", "vector_model IS NULL"); n != 0 {
 			t.Errorf("%d concepts have no vector, want none", n)
 		}
