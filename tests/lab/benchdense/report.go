@@ -75,10 +75,10 @@ func report(f flags, r results) string {
 ![Time of the whole leg by number of memories](dense.svg)
 
 ## Time
-Milliseconds. Embed is a query that is not remembered yet, one after another; search is what the leg does with its vector; leg is the whole, as a gRPC client
-on a loopback socket sees it. First is the first search of a process, which waits for the vectors to be read. "PostgreSQL, index" has
-no room for vectors in memory. CPU is the processor
-time of a search, mean, in the leg's process and in PostgreSQL's. Load is the machine's one-minute load average.
+Milliseconds. "Embed" embeds a query that is not cached. "Search" searches with its vector. "Leg" is the whole call, for a
+gRPC client on a loopback socket. "First" is the first search of a process, which waits for the vectors to be read.
+"PostgreSQL, index" keeps no vectors in memory. CPU is the mean processor time of a search, in the leg's process and in
+PostgreSQL's. Load is the machine's one-minute load average.
 
 | memories | store | embed p50 | p95 | search p50 | p95 | CPU | in PostgreSQL | leg p50 | p95 | p99 | first | load |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
