@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 type settings struct {
@@ -36,6 +37,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "importbench:", err)
 		os.Exit(1)
 	}
+}
+
+// progress says what is being done, and when it began.
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }
 
 func run(ctx context.Context, s settings, counts string) error {
@@ -62,14 +68,17 @@ func run(ctx context.Context, s settings, counts string) error {
 			return err
 		}
 		for _, engine := range []string{"SQLite", "PostgreSQL"} {
+			progress("%s: %d records", engine, n)
 			m, err := s.measure(ctx, engine, file, n)
 			if err != nil {
 				return fmt.Errorf("%s, %d records: %w", engine, n, err)
 			}
+			progress("%s: %.0f records/s until searchable", engine, float64(n)/m.searchable.Seconds())
 			measured = append(measured, m)
 			if i < len(s.counts)-1 {
 				continue
 			}
+			progress("%s: the same records, interrupted", engine)
 			broken, err := s.interrupt(ctx, engine, file, n)
 			if err != nil {
 				return fmt.Errorf("%s, interrupted: %w", engine, err)
