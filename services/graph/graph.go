@@ -165,12 +165,12 @@ func (p prepared) each(stored map[record.Key]bool, fn func(namespace string, doc
 const linkedTogether = 64
 
 // mentionsIn returns the mentions of each document. known are the concepts before the documents; those of the documents are added.
-func mentionsIn(docs []document, known map[int64]int64, ends map[uuid.UUID][]int64) [][]mention {
+func mentionsIn(docs []document, known map[int64]bool, ends map[uuid.UUID][]int64) [][]mention {
 	out := make([][]mention, 0, len(docs))
 	for together := range slices.Chunk(docs, linkedTogether) {
 		for _, d := range together {
 			for _, c := range d.concepts {
-				known[conceptID(c.Key)] += 0
+				known[conceptID(c.Key)] = true
 			}
 		}
 		for _, d := range together {
@@ -196,7 +196,7 @@ func salient(mentions [][]mention) []int64 {
 
 // mentions returns the document's concepts and the known ones in its text, most salient first, and the ends of the
 // memory's facts.
-func (d document) mentions(known map[int64]int64, ends []int64) []mention {
+func (d document) mentions(known map[int64]bool, ends []int64) []mention {
 	var out []mention
 	seen := map[int64]bool{}
 	add := func(id int64, salience float64) {

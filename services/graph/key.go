@@ -154,7 +154,7 @@ func phrases(ws []word, n int) []phrase {
 
 // longest returns the phrases that name a known concept, in text order. It drops phrases inside longer ones and
 // repeated concepts.
-func longest(ps []phrase, known map[int64]int64) []phrase {
+func longest[T any](ps []phrase, known map[int64]T) []phrase {
 	var matched []phrase
 	for _, p := range ps {
 		if _, ok := known[p.concept]; ok {

@@ -23,16 +23,16 @@ func TestLinkedTogether(t *testing.T) {
 		})
 	}
 	_, all := documents(records)
-	got := mentionsIn(all["n"], map[int64]int64{conceptID("old crane"): 7}, nil)
+	got := mentionsIn(all["n"], map[int64]bool{conceptID("old crane"): true}, nil)
 
 	var want [][]mention
-	known := map[int64]int64{conceptID("old crane"): 7}
+	known := map[int64]bool{conceptID("old crane"): true}
 	forward := 0 // mentions of concepts that come later in the batch
 	for together := range slices.Chunk(records, linkedTogether) {
 		_, some := documents(together)
 		want = append(want, mentionsIn(some["n"], known, nil)...)
 		for _, d := range some["n"] {
-			known[conceptID(d.concepts[0].Key)]++
+			known[conceptID(d.concepts[0].Key)] = true
 		}
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -242,9 +242,9 @@ const touchPostgres = `
 	ON CONFLICT (namespace, memory_id) DO UPDATE SET key = excluded.key`
 
 // preparePostgres locks the namespace's graph, removes the facts that documents no longer state, and adds their concepts. It
-// returns the mentions of each concept that the texts may name, as before, the ends of the memories' remaining facts, and the
+// returns the concepts that the texts may name and that were there before, the ends of the memories' remaining facts, and the
 // mentions to count from.
-func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []document, fresh bool) (known map[int64]int64, ends map[uuid.UUID][]int64, counts *mentionCounts, err error) {
+func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []document, fresh bool) (known map[int64]bool, ends map[uuid.UUID][]int64, counts *mentionCounts, err error) {
 	concepts := map[int64]Concept{}
 	var phrases []phrase
 	var memories []uuid.UUID
@@ -299,22 +299,28 @@ func preparePostgres(ctx context.Context, tx pgx.Tx, namespace string, docs []do
 	return known, ends, counts, tx.SendBatch(ctx, batch).Close()
 }
 
-// knownPostgres returns the mentions of the known concepts among phrases, by id, after the statements of a batch. If the namespace
-// has fewer concepts than there are phrases, it returns them all: that is faster than to look up each.
-func knownPostgres(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, namespace string, phrases []phrase) (known map[int64]int64, err error) {
-	batch.Queue(`SELECT id, mentions FROM graph.concepts WHERE namespace = $1
-		AND NOT EXISTS (SELECT FROM graph.concepts WHERE namespace = $1 LIMIT 1 OFFSET $2)`, namespace, len(phrases)).Query(func(rows pgx.Rows) (err error) {
-		known, err = collectKnown(rows)
+// knownPostgres returns which phrases are known concepts, after the statements of a batch. If the namespace has fewer concepts than there
+// are phrases, it returns them all: that is faster than to look up each.
+func knownPostgres(ctx context.Context, tx pgx.Tx, batch *pgx.Batch, namespace string, phrases []phrase) (map[int64]bool, error) {
+	known, ids := map[int64]bool{}, conceptIDs(phrases)
+	collect := func(rows pgx.Rows) error {
+		var id int64
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			known[id] = true
+			return nil
+		})
 		return err
-	})
+	}
+	batch.Queue(`SELECT id FROM graph.concepts WHERE namespace = $1
+		AND NOT EXISTS (SELECT FROM graph.concepts WHERE namespace = $1 LIMIT 1 OFFSET $2)`, namespace, len(ids)).Query(collect)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil || len(known) > 0 {
 		return known, err
 	}
-	rows, err := tx.Query(ctx, selectKnown, namespace, conceptIDs(phrases))
+	rows, err := tx.Query(ctx, "SELECT id FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)", namespace, ids)
 	if err != nil {
 		return nil, err
 	}
-	return collectKnown(rows)
+	return known, collect(rows)
 }
 
 // optional is nil for the zero time.
@@ -323,19 +329,6 @@ func optional(t time.Time) *time.Time {
 		return nil
 	}
 	return &t
-}
-
-const selectKnown = "SELECT id, mentions FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)"
-
-// collectKnown returns the mentions of each known concept, by id.
-func collectKnown(rows pgx.Rows) (map[int64]int64, error) {
-	known := map[int64]int64{}
-	var id, mentions int64
-	_, err := pgx.ForEachRow(rows, []any{&id, &mentions}, func() error {
-		known[id] = mentions
-		return nil
-	})
-	return known, err
 }
 
 // planning turns off JIT: compilation takes a hundred times as long as the walk.
@@ -362,12 +355,16 @@ func (p *Postgres) walk(ctx context.Context, q leg.Query, phrases []phrase) (leg
 
 // startsPostgres picks the query's start concepts.
 func startsPostgres(ctx context.Context, tx pgx.Tx, namespace string, phrases []phrase) ([]start, error) {
-	rows, err := tx.Query(ctx, selectKnown, namespace, conceptIDs(phrases))
+	rows, err := tx.Query(ctx, "SELECT id, mentions FROM graph.concepts WHERE namespace = $1 AND id = ANY($2)", namespace, conceptIDs(phrases))
 	if err != nil {
 		return nil, err
 	}
-	known, err := collectKnown(rows)
-	if err != nil {
+	known := map[int64]int64{}
+	var id, mentions int64
+	if _, err := pgx.ForEachRow(rows, []any{&id, &mentions}, func() error {
+		known[id] = mentions
+		return nil
+	}); err != nil {
 		return nil, err
 	}
 	return link(phrases, known, func() (n int64, err error) {
