@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -166,7 +167,7 @@ func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, 
 	}
 	results := make(chan ended, len(now)) // has room for all: a search that is not waited for does not block
 	running := map[int]bool{}
-	for _, i := range now {
+	for _, i := range g.slowestLast(now, outcomes) {
 		if g.allot(ctx, &outcomes[i], left) {
 			running[i] = true
 			s := outcomes[i].search
@@ -198,6 +199,14 @@ func (g *Gateway) wave(ctx context.Context, r *recall, outcomes []outcome, now, 
 		}
 	}
 	return false
+}
+
+// slowestLast orders searches by what their legs usually take. Of goroutines that become ready, Go's scheduler runs the latest first, on
+// the same processor. So the slowest leg in this process does not wait for another one to end.
+func (g *Gateway) slowestLast(searches []int, outcomes []outcome) []int {
+	return slices.SortedStableFunc(slices.Values(searches), func(a, b int) int {
+		return cmp.Compare(g.legs[outcomes[a].leg].latency.Median(), g.legs[outcomes[b].leg].latency.Median())
+	})
 }
 
 // allot gives a search its part of the wave's time. It returns false if the leg is off or the time is too little.

@@ -9,10 +9,10 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/replica"
@@ -25,8 +25,8 @@ const (
 	exactRows, likelyPerHit, minLikely, likelyOf = 2048, 6, 300, 20_000
 	// scoreRows vectors are scored between two checks of the deadline.
 	scoreRows = 256
-	// partRows are compared in a thread of their own.
-	partRows = 4 * blockRows
+	// A search of helped blocks is shared by two processors, of twice as many by three.
+	helped = 8
 	// estimated groups are compared at once.
 	estimated = 32
 	// One of sparsest groups is sampled, or fewer, so that about sampledGroups are.
@@ -213,49 +213,54 @@ func (c comparison) likely(ctx context.Context, n, total int) (reason string, er
 // lowest is below every estimate.
 var lowest = float32(math.Inf(-1))
 
-// scan makes candidates of the selected rows of the first groups whose estimates are not below a bound. Large parts have threads of
-// their own.
+// scan makes candidates of the selected rows of the first groups whose estimates are not below a bound. Of many vectors, each
+// processor takes the next block while there is one. So one that is busy with another leg holds nothing up.
 func (c comparison) scan(ctx context.Context, e estimator, groups int, bound float32) (reason string, err error) {
-	parts := max(1, min(runtime.GOMAXPROCS(0), groups*groupRows/partRows))
-	share := (groups + parts - 1) / parts
-	reasons, others := make([]string, parts), make([]comparison, parts)
-	scanning, scan := errgroup.WithContext(ctx)
-	part := func(i int) (err error) {
-		reasons[i], err = others[i].scanPart(scan, e, i*share, min((i+1)*share, groups), bound)
-		return err
-	}
-	others[0] = c
-	for i := 1; i < parts; i++ {
-		others[i] = c
-		others[i].scratch = scratches.Get().(*scratch)
-		defer scratches.Put(others[i].scratch)
-		scanning.Go(func() error { return part(i) })
-	}
-	first := part(0)
-	if err := cmp.Or(scanning.Wait(), first); err != nil {
-		return "", err
-	}
-	for _, other := range others[1:] {
-		c.candidates = append(c.candidates, other.candidates...)
-	}
-	return cmp.Or(reasons...), nil
-}
-
-// scanPart is scan of some groups, in this thread.
-func (c comparison) scanPart(ctx context.Context, e estimator, from, to int, bound float32) (reason string, err error) {
-	c.candidates = c.candidates[:0]
-	for first := from; first < to; first += blockRows / groupRows {
-		if first > from {
-			if err := ctx.Err(); err != nil {
-				return "", err
-			}
-			if passed(c.until) {
-				return fmt.Sprintf("only %d of %d vectors were compared in time", (first-from)*groupRows, (to-from)*groupRows), nil
-			}
+	const size = blockRows / groupRows
+	blocks := (groups + size - 1) / size
+	var taken, compared atomic.Int64
+	var left sync.WaitGroup // of blocks
+	left.Add(blocks)
+	take := func() (block int) { return int(taken.Add(1)) - 1 }
+	compare := func(c comparison, block int) {
+		defer left.Done()
+		if block > 0 && (ctx.Err() != nil || passed(c.until)) {
+			return
 		}
-		c.estimateGroups(e, first, min(first+blockRows/groupRows, to), bound)
+		end := min((block+1)*size, groups)
+		c.estimateGroups(e, block*size, end, bound)
+		compared.Add(int64(end - block*size))
 	}
-	return "", nil
+	helpers := make([]*scratch, min(runtime.GOMAXPROCS(0), blocks/helped+1)-1)
+	for i := range helpers {
+		go func() {
+			for block := take(); block < blocks; block = take() {
+				if helpers[i] == nil {
+					helpers[i] = scratches.Get().(*scratch)
+					helpers[i].candidates = helpers[i].candidates[:0]
+				}
+				helper := c
+				helper.scratch = helpers[i]
+				compare(helper, block)
+			}
+		}()
+	}
+	c.candidates = c.candidates[:0]
+	for block := take(); block < blocks; block = take() {
+		compare(c, block)
+	}
+	left.Wait()
+	for _, helper := range helpers {
+		if helper != nil {
+			c.candidates = append(c.candidates, helper.candidates...)
+			scratches.Put(helper)
+		}
+	}
+	n := int(compared.Load())
+	if n == groups {
+		return "", nil
+	}
+	return fmt.Sprintf("only %d of %d vectors were compared in time", n*groupRows, groups*groupRows), ctx.Err()
 }
 
 // estimateGroups adds the selected rows of groups whose estimates are not below a bound. It skips groups of which a filter selects

@@ -2,7 +2,9 @@ package dense
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -317,6 +319,44 @@ func TestSampleMisleads(t *testing.T) {
 	q := leg.Query{Depth: 40}
 	if got, want := m.search(t, query, q), m.exact(query, q); recall(t, got, want) < q.Depth {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestProcessorsShareAScan: they find what one finds, each row once, and stop at the deadline or with the context.
+func TestProcessorsShareAScan(t *testing.T) {
+	m, queries := clusters(2*helped*blockRows, 32)
+	groups := m.rows.Len() / groupRows
+	scan := func(ctx context.Context, until time.Time, bound float32) (found []candidate, reason string, err error) {
+		c := comparison{m, new(scratch), m.rows.Select(record.Filter{}, time.Time{}), prepared(queries[0]), until}
+		reason, err = c.scan(ctx, newEstimator(c.query), groups, bound)
+		slices.SortFunc(c.candidates, func(a, b candidate) int { return cmp.Compare(a.row, b.row) })
+		return c.candidates, reason, err
+	}
+	processors := runtime.GOMAXPROCS(1)
+	all, _, _ := scan(t.Context(), time.Time{}, lowest)
+	bound := worst(keepBest(slices.Clone(all), 1000))
+	best, _, _ := scan(t.Context(), time.Time{}, bound)
+	runtime.GOMAXPROCS(processors)
+	if len(all) < m.rows.Len()/2 || len(best) < 1000 || len(best) > 2000 {
+		t.Fatalf("one processor found %d of %d rows, and %d of the best 1000", len(all), m.rows.Len(), len(best))
+	}
+	for i := range 40 {
+		bound, want := lowest, all
+		if i%2 == 1 {
+			bound, want = worst(best), best
+		}
+		if got, reason, err := scan(t.Context(), time.Time{}, bound); err != nil || reason != "" || !slices.Equal(got, want) {
+			t.Fatalf("got %d rows, %q, %v, want %d", len(got), reason, err, len(want))
+		}
+	}
+	late := fmt.Sprintf("only %d of %d vectors were compared in time", blockRows, m.rows.Len())
+	if got, reason, err := scan(t.Context(), time.Now().Add(-time.Second), lowest); err != nil || reason != late || len(got) == 0 || len(got) > blockRows {
+		t.Errorf("after the deadline: got %d rows, %q, %v, want %q", len(got), reason, err, late)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := scan(cancelled, time.Time{}, lowest); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: got %v, want %v", err, context.Canceled)
 	}
 }
 

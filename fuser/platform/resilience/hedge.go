@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	samples    = 256 // latencies that the quantile is taken of
-	fewSamples = 32  // with fewer the quantile is unknown; it is computed again after so many new ones
-	// outdated is how long after the last call the quantile is unknown again.
+	samples    = 256 // latencies that the quantiles are taken of
+	fewSamples = 32  // with fewer the quantiles are unknown; they are computed again after so many new ones
+	// outdated is how long after the last call the quantiles are unknown again.
 	outdated = 10 * time.Second
 )
 
 // Latency keeps the durations of recent calls. The zero value is ready to use, and is safe for concurrent use.
 type Latency struct {
-	mu     sync.Mutex
-	recent [samples]time.Duration
-	n      int // calls seen
-	last   time.Time
-	p95    time.Duration
+	mu          sync.Mutex
+	recent      [samples]time.Duration
+	n           int // calls seen
+	last        time.Time
+	median, p95 time.Duration
 }
 
 // Add records a call.
@@ -34,19 +34,23 @@ func (l *Latency) Add(took time.Duration) {
 	if l.n++; l.n%fewSamples == 0 {
 		sorted := slices.Clone(l.recent[:min(l.n, samples)])
 		slices.Sort(sorted)
-		l.p95 = sorted[len(sorted)*95/100]
+		l.median, l.p95 = sorted[len(sorted)/2], sorted[len(sorted)*95/100]
 	}
 }
 
-// P95 is the 95th percentile of recent calls. It is 0 if fewer than 32 calls are known, or the last one is more than ten
-// seconds ago.
-func (l *Latency) P95() time.Duration {
+// Median is the median of recent calls. It is 0 if fewer than 32 calls are known, or the last one is more than ten seconds ago.
+func (l *Latency) Median() time.Duration { return l.known(&l.median) }
+
+// P95 is the 95th percentile of recent calls, known as the median is.
+func (l *Latency) P95() time.Duration { return l.known(&l.p95) }
+
+func (l *Latency) known(quantile *time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if time.Since(l.last) > outdated {
 		return 0
 	}
-	return l.p95
+	return *quantile
 }
 
 // Hedge makes a call, and the same call once more if the first has not ended after a while. The first success counts, and

@@ -128,8 +128,8 @@ func TestLatency(t *testing.T) {
 		for i := range 31 {
 			l.Add(time.Duration(i) * ms)
 		}
-		if l.P95() != 0 {
-			t.Errorf("%v of 31 calls", l.P95())
+		if l.P95() != 0 || l.Median() != 0 {
+			t.Errorf("got %v and %v of 31 calls, want 0", l.P95(), l.Median())
 		}
 		for i := range 1000 {
 			l.Add(time.Duration(i%100) * ms)
@@ -137,6 +137,9 @@ func TestLatency(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if p := l.P95(); p < 93*ms || p > 97*ms {
 			t.Errorf("p95 %v", p)
+		}
+		if m := l.Median(); m < 40*ms || m > 60*ms {
+			t.Errorf("median %v", m)
 		}
 		time.Sleep(ms)
 		if p := l.P95(); p != 0 {
