@@ -74,11 +74,13 @@ func (b *bench) load(ctx context.Context, st *store, texts []note) error {
 		return err
 	}
 	start = time.Now()
-	for answered := false; !answered; { // no leg of a large namespace may answer while it is loaded
+	for ; ; time.Sleep(100 * time.Millisecond) { // no leg of a large namespace may answer while it is loaded
 		_, err = triskelev1.NewRecallServiceClient(st.conn).Recall(ctx, &triskelev1.RecallRequest{
 			Namespaces: []string{namespace}, Query: texts[0].content, Budget: durationpb.New(budget),
 		})
-		answered = status.Code(err) != codes.Unavailable || time.Since(start) > 2*time.Minute
+		if status.Code(err) != codes.Unavailable || time.Since(start) > 2*time.Minute {
+			break
+		}
 	}
 	st.cold = time.Since(start)
 	st.resident = resident(st.process.Process.Pid)
