@@ -184,9 +184,9 @@ bench-fuser: ## Time the gateway itself, and over sockets beside the bare fan-ou
 RECALL_MEMORIES ?= 20000
 CLIENTS ?= 1,8
 .PHONY: bench-recall
-bench-recall: build ## Time recalls through five processes and in one, and write docs/bench/recall.md: [RECALL_MEMORIES=20000] [CLIENTS=1,8]
+bench-recall: build ## Time recalls through five processes and in one, and write docs/bench/recall.md, or recall-N.md for another size: [RECALL_MEMORIES=20000] [CLIENTS=1,8] [WEAVIATE=HOST:HTTPPORT,HOST:GRPCPORT]
 	@test -n "$${TRISKELE_TEST_POSTGRES:-}" || tests/postgres.sh install
-	tests/postgres.sh run go run ./tests/lab/recallbench -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)"
+	tests/postgres.sh run go run ./tests/lab/recallbench -memories $(RECALL_MEMORIES) -clients "$(CLIENTS)" -weaviate "$(WEAVIATE)"
 
 QUERIES ?= 2000
 .PHONY: bench-telemetry

@@ -357,6 +357,7 @@ func (s *Set) remove(img *image) {
 	s.recent.Remove(img.element)
 	delete(s.images, img.key())
 	s.total -= img.bytes
+	hold(-img.bytes)
 	img.bytes = 0
 }
 
@@ -366,6 +367,7 @@ func (s *Set) weigh(img *image, bytes int64) {
 		return
 	}
 	s.total += bytes - img.bytes
+	hold(bytes - img.bytes)
 	img.bytes = bytes
 	s.evict(img)
 }

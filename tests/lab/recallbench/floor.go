@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	"github.com/triskele/triskele/fuser/platform/telemetry"
@@ -37,7 +39,7 @@ func newFloor(ctx context.Context, tel *telemetry.Service) (*floor, error) {
 		if err != nil {
 			return nil, err
 		}
-		server := grpc.NewServer()
+		server := grpc.NewServer(grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}))
 		triskelev1.RegisterLegServiceServer(server, ready{answer: answer})
 		go func() { _ = server.Serve(listener) }()
 		context.AfterFunc(ctx, server.Stop)
@@ -51,7 +53,7 @@ func newFloor(ctx context.Context, tel *telemetry.Service) (*floor, error) {
 }
 
 // ask calls all three at once.
-func (f *floor) ask(ctx context.Context) error {
+func (f *floor) ask(ctx context.Context, _ question) (found bool, err error) {
 	errs := make(chan error, len(f.legs))
 	for _, leg := range f.legs {
 		go func() {
@@ -61,8 +63,8 @@ func (f *floor) ask(ctx context.Context) error {
 	}
 	for range f.legs {
 		if err := <-errs; err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return false, nil
 }

@@ -23,20 +23,25 @@ type settings struct {
 	clients  []int
 	seed     uint64
 
+	weaviate  string // addresses of a Weaviate server to compare with, HTTP and gRPC; "" for none
 	telemetry bool   // compare what telemetry costs, instead of architectures
 	capacity  string // sizes of namespaces to measure what each service needs, instead
 }
+
+// fewMemories is the size that recall.md reports. Others have their number in their report's name.
+const fewMemories = 20_000
 
 func main() {
 	s := settings{}
 	var clients string
 	flag.StringVar(&s.programs, "programs", "bin", "`FOLDER` of the programs")
 	flag.StringVar(&s.url, "postgres", os.Getenv("TRISKELE_TEST_POSTGRES"), "PostgreSQL `URL`; a database is made on it and dropped")
-	flag.StringVar(&s.out, "out", "docs/bench", "`FOLDER` for recall.md")
-	flag.IntVar(&s.memories, "memories", 20_000, "how many there are")
+	flag.StringVar(&s.out, "out", "docs/bench", "`FOLDER` for the report")
+	flag.IntVar(&s.memories, "memories", fewMemories, "how many there are")
 	flag.IntVar(&s.queries, "queries", 500, "how many are asked in each way, with each number of clients")
 	flag.StringVar(&clients, "clients", "1,8", "how many ask at a time, in turn")
 	flag.Uint64Var(&s.seed, "seed", 1, "of the memories and queries")
+	flag.StringVar(&s.weaviate, "weaviate", "", "compare with a Weaviate server at `HTTP,GRPC`, two addresses HOST:PORT; a class is made there and deleted")
 	flag.BoolVar(&s.telemetry, "telemetry", false, "compare what telemetry costs instead, and write telemetry.md")
 	flag.StringVar(&s.capacity, "capacity", "", "measure what each service needs for a query and for a memory instead, with so many `MEMORIES`, in turn, and write capacity.md")
 	flag.Parse()
@@ -81,7 +86,15 @@ func (s *settings) run(ctx context.Context, clients string) (err error) {
 		}
 	}
 	b.stores = stores
+	if s.weaviate != "" {
+		if err := b.startWeaviate(ctx, s.weaviate, texts); err != nil {
+			return err
+		}
+	}
 	start, report, file := b.startOthers, b.report, "recall.md"
+	if s.memories != fewMemories {
+		file = fmt.Sprintf("recall-%d.md", s.memories)
+	}
 	if s.telemetry {
 		start, report, file = b.startTelemetries, b.reportTelemetry, "telemetry.md"
 	}

@@ -33,8 +33,8 @@ const yardstickWay = "the bare fan-out"
 type way struct {
 	name string
 	conn *grpc.ClientConn
-	tag  string                          // filter; "" for none
-	ask  func(ctx context.Context) error // instead of a recall, if not nil
+	tag  string                                                        // filter; "" for none
+	ask  func(ctx context.Context, q question) (found bool, err error) // instead of a recall, if not nil
 
 	processes []*exec.Cmd // that answer, if their processor time is of interest
 }
@@ -108,15 +108,18 @@ func busy(processes []*exec.Cmd) (total time.Duration) {
 
 func (w way) run(ctx context.Context, queries []question, clients int) (measurement, error) {
 	m := measurement{times: make([]time.Duration, len(queries))}
-	recall := func(q question) (*triskelev1.RecallResponse, error) {
+	recall := func(q question) (found, degraded bool, err error) {
 		if w.ask != nil {
-			return nil, w.ask(ctx)
+			found, err = w.ask(ctx, q)
+			return found, false, err
 		}
 		req := &triskelev1.RecallRequest{Namespaces: []string{namespace}, Query: q.text, Budget: durationpb.New(budget)}
 		if w.tag != "" {
 			req.Filter = &triskelev1.Filter{TagsAll: []string{w.tag}}
 		}
-		return triskelev1.NewRecallServiceClient(w.conn).Recall(ctx, req)
+		resp, err := triskelev1.NewRecallServiceClient(w.conn).Recall(ctx, req)
+		found = slices.ContainsFunc(resp.GetHits(), func(h *triskelev1.Hit) bool { return h.GetMemory().GetContent() == q.source })
+		return found, resp.GetDegraded(), err
 	}
 	var next, found, degraded atomic.Int64
 	var wg sync.WaitGroup
@@ -126,17 +129,17 @@ func (w way) run(ctx context.Context, queries []question, clients int) (measurem
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(queries)); i = next.Add(1) - 1 {
 				start := time.Now()
-				resp, err := recall(queries[i])
+				has, less, err := recall(queries[i])
 				m.times[i] = time.Since(start)
 				if err != nil {
 					errs <- err
 					return
 				}
-				if resp.GetDegraded() {
-					degraded.Add(1)
-				}
-				if slices.ContainsFunc(resp.GetHits(), func(h *triskelev1.Hit) bool { return h.GetMemory().GetContent() == queries[i].source }) {
+				if has {
 					found.Add(1)
+				}
+				if less {
+					degraded.Add(1)
 				}
 			}
 		})
@@ -157,10 +160,14 @@ func (b *bench) report(ctx context.Context, s settings, clients, loadBefore stri
 	if err := b.admin.QueryRow(ctx, "SELECT 'PostgreSQL ' || current_setting('server_version') || ', fsync ' || current_setting('fsync')").Scan(&server); err != nil {
 		return "", err
 	}
+	compared := ""
+	if b.peer != nil {
+		compared = " WEAVIATE=HTTP,GRPC"
+	}
 	var out strings.Builder
 	fmt.Fprintf(&out, `# A recall on both stores, with filters, and through sockets
 
-    make bench-recall RECALL_MEMORIES=%d CLIENTS=%s
+    make bench-recall RECALL_MEMORIES=%d CLIENTS=%s%s
 
 - Date: %s
 - Machine: %d cores, %s/%s, %s; %s; one-minute load average %s before, %s afterwards
@@ -168,7 +175,7 @@ func (b *bench) report(ctx context.Context, s settings, clients, loadBefore stri
 - Queries: %d, 3 to 10 words of a memory, one in three with its title; 10 hits with contents, a budget of %v, so nothing is left out
 - Every way answers every query, in %d rounds in which the ways take turns, all on one database. A client waits for its
   answer before it asks again. Milliseconds as the client sees them, on a loopback socket
-
+%s
 The bare fan-out is three calls at once to servers on sockets, which each return 50 hits that are ready. The ratios are to it with
 as many clients. "10 %% pass" is a filter of a tag that so many memories have. Without threads no memory has neighbours that lend: the
 difference is what surroundings take. Searchable means that every leg finds all memories. The queries of one way come again in the
@@ -176,8 +183,8 @@ next, so the contents of their hits are mostly in the memory service's cache.
 
 | clients | way | p50 | p95 | p99 | recalls/s | p50 ratio | p95 ratio | source@10 | degraded |
 |---|---|---|---|---|---|---|---|---|---|
-`, s.memories, clients, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), server, loadBefore, loadAverage(),
-		s.memories, vocabulary, exponent, offset, subjects, s.seed, inThread, s.queries, budget, rounds)
+`, s.memories, clients, compared, time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), server, loadBefore, loadAverage(),
+		s.memories, vocabulary, exponent, offset, subjects, s.seed, inThread, s.queries, budget, rounds, b.besides(s.memories))
 	for _, m := range measured {
 		yardstick := measured[slices.IndexFunc(measured, func(o measurement) bool { return o.way == yardstickWay && o.clients == m.clients })]
 		fmt.Fprintf(&out, "| %d | %s | %s | %s | %s | %.0f | %.2f | %.2f | %.3f | %d |\n", m.clients, m.way, ms(m.at(50)), ms(m.at(95)), ms(m.at(99)), m.perSecond(),
@@ -189,6 +196,16 @@ next, so the contents of their hits are mostly in the memory service's cache.
 			float64(s.memories)/st.searchable.Seconds(), float64(st.disk)/float64(s.memories)/1000, st.cold.Seconds(), st.resident>>20)
 	}
 	return out.String(), nil
+}
+
+// besides says how the peer was asked, as a list's next item.
+func (b *bench) besides(memories int) string {
+	if b.peer == nil {
+		return ""
+	}
+	return fmt.Sprintf(`- Weaviate %s, one node with its defaults and vectors of the built-in model: hybrid search by gRPC, relative scores, words and vectors
+  of equal weight, 10 objects with their properties. It stored and indexed %.0f memories/s, and was asked %v later
+`, b.peer.version, float64(memories)/b.peer.stored.Seconds(), settling)
 }
 
 // loadAverage is that of the last minute, as the kernel writes it.

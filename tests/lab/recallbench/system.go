@@ -42,7 +42,8 @@ type bench struct {
 	one       *grpc.ClientConn // to a gateway that has the legs in its process, on PostgreSQL
 	folders   []string         // of SQLite files
 	stores    []*store
-	ways      []way // that are compared
+	ways      []way     // that are compared
+	peer      *weaviate // that is compared, too, or nil
 }
 
 // start makes a database with nothing in it.
@@ -95,11 +96,37 @@ func (b *bench) startOthers(ctx context.Context) error {
 		{name: "PostgreSQL, one process", conn: b.one},
 		{name: "PostgreSQL, five processes", conn: fanOut},
 	}
+	if b.peer != nil {
+		b.ways = append(b.ways, way{name: "Weaviate", ask: b.peer.ask("")})
+	}
 	for _, s := range shares {
 		b.ways = append(b.ways, way{name: "SQLite, one process, " + s.tag + " pass", conn: lite, tag: s.tag},
 			way{name: "PostgreSQL, one process, " + s.tag + " pass", conn: b.one, tag: s.tag})
+		if b.peer != nil {
+			b.ways = append(b.ways, way{name: "Weaviate, " + s.tag + " pass", ask: b.peer.ask(s.tag)})
+		}
 	}
 	return nil
+}
+
+// settling is time for Weaviate to write its memtables, which it does after a minute without writes. Until then it searches words slowly.
+const settling = 90 * time.Second
+
+// startWeaviate loads the memories into a class of a server.
+func (b *bench) startWeaviate(ctx context.Context, addresses string, texts []note) (err error) {
+	if b.peer, err = newWeaviate(ctx, addresses); err != nil {
+		return err
+	}
+	start := time.Now()
+	err = b.peer.load(ctx, texts)
+	b.peer.stored = time.Since(start)
+	b.progress("Weaviate: %d memories are stored; its words are written to disk within %v", len(texts), settling)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(settling):
+		return err
+	}
 }
 
 // startSQLite starts a gateway on a SQLite file.
@@ -197,6 +224,9 @@ func (b *bench) stopProcesses() {
 // stop ends everything and drops the database.
 func (b *bench) stop() {
 	b.stopProcesses()
+	if b.peer != nil {
+		b.peer.stop()
+	}
 	for _, folder := range b.folders {
 		_ = os.RemoveAll(folder)
 	}
