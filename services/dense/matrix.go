@@ -92,12 +92,17 @@ func (m *matrix) Read(ctx context.Context, tx replica.Tx, namespace string, ids 
 		})
 	}
 	if ids == nil {
-		return nil, each(readAll, []any{namespace, m.of.model}, func(scale float32) {
-			if row, known := m.rows.Row(id); known {
+		find := m.rows.InOrder()
+		err := each(readAll, []any{namespace, m.of.model}, func(scale float32) {
+			if row, known := find(id); known {
 				m.set(row, halves, scale)
 			}
 			halves = halves[:0]
 		})
+		if err == nil && m.count >= leastWhitened {
+			m.renew(ctx) // the first search will need it
+		}
+		return nil, err
 	}
 	scales := make(map[uuid.UUID]float32, len(ids)) // in the order of halves
 	order := make([]uuid.UUID, 0, len(ids))

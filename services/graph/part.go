@@ -105,11 +105,11 @@ func (n *network) load(ctx context.Context, tx replica.Tx, namespace string) err
 	var all []edge
 	var row uint32 // of the last memory
 	var last uuid.UUID
-	known := false
+	known, inOrder := false, n.rows.InOrder()
 	find := func(id uuid.UUID) bool {
 		if id != last {
 			last = id
-			row, known = n.rows.Row(id)
+			row, known = inOrder(id)
 		}
 		return known
 	}

@@ -146,15 +146,13 @@ func (d *document) decode(row []byte) error {
 				*half, row = 15+int(more), row[n:]
 			}
 		}
-		if shared > last.to-last.from || own == 0 || own > len(row) || shared+own > maxTermBytes {
+		ends := last.from + shared // of what the terms share
+		if ends > last.to || own == 0 || own > len(row) || shared+own > maxTermBytes || ends < last.to && row[0] <= d.names[ends] {
 			return errDocument
 		}
 		term := documentTerm{from: len(d.names)}
-		d.names = append(append(d.names, d.names[last.from:last.from+shared]...), row[:own]...)
+		d.names = append(append(d.names, d.names[last.from:ends]...), row[:own]...)
 		term.to = len(d.names)
-		if len(d.terms) > 0 && string(d.name(last)) >= string(d.name(term)) {
-			return errDocument
-		}
 		row = row[own:]
 		var n int
 		if term.tf, n = frequencyIn(row); n <= 0 {

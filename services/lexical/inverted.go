@@ -158,21 +158,22 @@ func (p *inverted) keeps(name []byte) bool {
 // document.
 func (p *inverted) put(ctx context.Context, id uuid.UUID, encoded []byte) {
 	row, known := p.rows.Row(id)
-	if !known || row >= maxRows {
-		return
+	switch {
+	case !known || row >= maxRows:
+	case encoded == nil || !p.decoded.decodeOf(ctx, id, encoded):
+		p.Drop(row)
+	default:
+		p.replace(row, &p.decoded)
 	}
-	var err error
-	if encoded != nil {
-		err = p.decoded.decode(encoded)
-	}
+}
+
+// decodeOf decodes the document of a memory. It logs a damaged one and returns false.
+func (d *document) decodeOf(ctx context.Context, id uuid.UUID, encoded []byte) bool {
+	err := d.decode(encoded)
 	if err != nil {
 		slog.WarnContext(ctx, "a memory is missing in the lexical index", "memory", id.String(), "error", err.Error())
 	}
-	if encoded == nil || err != nil {
-		p.Drop(row)
-		return
-	}
-	p.replace(row, &p.decoded)
+	return err == nil
 }
 
 // set takes the namespace's settings over.

@@ -530,6 +530,7 @@ func FuzzDocument(f *testing.F) {
 	}
 	f.Add([]byte{})
 	f.Add(make([]byte, documentHeader))
+	f.Add(encode(record.Record{}, []occurrence{{"beta", 0, 0}, {"alpha", 1, 0}}))
 	f.Fuzz(func(t *testing.T, row []byte) {
 		var d document
 		if d.decode(row) != nil {

@@ -14,51 +14,56 @@ import (
 
 const (
 	// loadRows is the number of rows that are handed over at a time while a namespace is loaded.
-	loadRows = 512
+	loadRows = 128
 	// Lists of up to pagePostings postings share an array of sharedPages pages after loading.
 	pagePostings, sharedPages = 1 << 12, 16
 )
 
-// unread are rows of the forward index that have been read, but not decoded.
-type unread struct {
-	ids  []uuid.UUID
-	ends []int // of the rows in data
-	data []byte
+// fetched is the document of a row, with the bytes that it refers to.
+type fetched struct {
+	row      uint32
+	encoded  []byte
+	document document
 }
 
-// load fills an empty index. read calls put for each memory. Another goroutine numbers the terms meanwhile, and all processors
-// make the postings in the end, out of the forward index.
-func (p *inverted) load(ctx context.Context, read func(put func(id uuid.UUID, row []byte)) error) error {
+// load fills an empty index. read calls put for each memory, which decodes its document. Another goroutine numbers the terms
+// meanwhile, and all processors make the postings in the end, out of the forward index.
+func (p *inverted) load(ctx context.Context, read func(put func(id uuid.UUID, encoded []byte)) error) error {
 	p.loading = newTallies(p.rows.Len())
-	batches, used := make(chan *unread, 4), make(chan *unread, 5) // as many as there are
+	batches, used := make(chan []fetched, 4), make(chan []fetched, 5) // as many as there are
 	for range cap(used) {
-		used <- &unread{}
+		used <- make([]fetched, 0, loadRows)
 	}
 	var numbering errgroup.Group
 	numbering.Go(func() error {
 		err := panics.Catch(ctx, nil, "load words", func() error {
 			for b := range batches {
-				from := 0
-				for i, id := range b.ids {
-					p.put(ctx, id, b.data[from:b.ends[i]])
-					from = b.ends[i]
+				for i := range b {
+					p.replace(b[i].row, &b[i].document)
 				}
 				p.loaded.Store(p.bytes)
-				b.ids, b.ends, b.data = b.ids[:0], b.ends[:0], b.data[:0]
-				used <- b
+				used <- b[:0]
 			}
 			return nil
 		})
 		for range batches { // after a panic the reader must not wait for ever
-			used <- &unread{}
+			used <- make([]fetched, 0, loadRows)
 		}
 		return err
 	})
-	b := <-used
-	err := read(func(id uuid.UUID, row []byte) {
-		b.data = append(b.data, row...)
-		b.ids, b.ends = append(b.ids, id), append(b.ends, len(b.data))
-		if len(b.ids) == loadRows {
+	b, find := <-used, p.rows.InOrder()
+	err := read(func(id uuid.UUID, encoded []byte) {
+		row, known := find(id)
+		if !known || row >= maxRows {
+			return
+		}
+		b = b[:len(b)+1]
+		next := &b[len(b)-1]
+		next.row, next.encoded = row, append(next.encoded[:0], encoded...)
+		if !next.document.decodeOf(ctx, id, next.encoded) {
+			b = b[:len(b)-1]
+		}
+		if len(b) == cap(b) {
 			batches <- b
 			b = <-used
 		}

@@ -15,12 +15,14 @@ var held struct {
 
 // hold counts memory of images, and tells the garbage collector how much garbage may wait, in percent of what is live. Go's 100
 // would double the memory of large images, which hold few pointers and seldom change, so they are collected at little cost.
-func hold(bytes int64) {
+func (s *Set) hold(bytes int64) {
 	held.Lock()
 	defer held.Unlock()
 	held.bytes += bytes
 	percent := 100
 	switch {
+	case s.config.Brief:
+		percent = 400 // such a process ends before its garbage matters
 	case held.bytes > 512<<20:
 		percent = 25
 	case held.bytes > 128<<20:

@@ -110,6 +110,7 @@ func newSet(ctx context.Context, from source, config Config, meter metric.Meter,
 		config: config, bytes: config.Memory << 20, source: from, log: log, images: map[imageKey]*image{},
 		wake: make(chan struct{}, 1), loads: make(chan struct{}, 2), stop: ctx, empty: &image{rows: NewRows(), loaded: true},
 	}
+	s.hold(0)
 	for _, gauge := range []struct {
 		name, unit, description string
 		value                   func() int64
@@ -357,7 +358,7 @@ func (s *Set) remove(img *image) {
 	s.recent.Remove(img.element)
 	delete(s.images, img.key())
 	s.total -= img.bytes
-	hold(-img.bytes)
+	s.hold(-img.bytes)
 	img.bytes = 0
 }
 
@@ -367,7 +368,7 @@ func (s *Set) weigh(img *image, bytes int64) {
 		return
 	}
 	s.total += bytes - img.bytes
-	hold(bytes - img.bytes)
+	s.hold(bytes - img.bytes)
 	img.bytes = bytes
 	s.evict(img)
 }
