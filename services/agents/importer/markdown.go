@@ -70,16 +70,6 @@ type storedPassage struct {
 
 var _ Mirror = (*Markdown)(nil)
 
-// Sync makes a namespace hold the notes of a folder as they are now, deletions included.
-func Sync(ctx context.Context, memories triskelev1.MemoryServiceClient, folder, namespace string, options Options) (*Report, error) {
-	source, err := OpenFolder(folder, namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = source.Close() }()
-	return Run(ctx, memories, source, options)
-}
-
 // OpenFolder opens a folder of notes. Links that lead out of it are not followed. Close it when done.
 func OpenFolder(folder, namespace string) (*Markdown, error) {
 	name, err := filepath.Abs(folder)

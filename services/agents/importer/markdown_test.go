@@ -2,6 +2,7 @@ package importer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -464,8 +465,12 @@ func TestSync(t *testing.T) {
 	}
 	sync := func(what string, stored, unchanged, updated, forgotten int64) {
 		t.Helper()
-		report, err := importer.Sync(t.Context(), f.Client(t), path, "notes", importer.Options{})
+		folder, err := importer.OpenFolder(path, "notes")
 		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := importer.Run(t.Context(), f.Client(t), folder, importer.Options{})
+		if err := errors.Join(err, folder.Close()); err != nil {
 			t.Fatal(err)
 		}
 		want(t, what, report, stored, unchanged, updated, forgotten, 0)
