@@ -33,11 +33,33 @@ const (
 
 // search implements fallback. A namespace that is known to be too large for memory is searched through the index, once that
 // is built.
-func (p *Postgres) search(ctx context.Context, q leg.Query, vector []float32, cause error) (hits []leg.Hit, err error) {
+func (p *Postgres) search(ctx context.Context, q leg.Query, vector []float32, cause error) (hits []leg.Hit, cut string, err error) {
 	s := search{p, q, vector}
-	if hits, all, err := s.exact(ctx, p.ExactUpTo); err != nil || all {
-		return aboveMinScore(hits, q), err
+	some, all, err := s.exact(ctx, p.ExactUpTo)
+	if err != nil || all {
+		return aboveMinScore(some, q), "", err
 	}
+	rest, cancel := context.WithTimeout(ctx, restOf(ctx)) // leaves time to answer with some
+	defer cancel()
+	if hits, err = s.others(rest, cause); postgres.IsTimeout(err) && ctx.Err() == nil {
+		return aboveMinScore(some, q), fmt.Sprintf("only %d vectors were compared in time", p.ExactUpTo+1), nil
+	}
+	return aboveMinScore(hits, q), "", err
+}
+
+// restOf is the time that comparing all vectors may take.
+func restOf(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return time.Minute
+	}
+	left := time.Until(deadline)
+	return left - max(left/20, 5*time.Millisecond)
+}
+
+// others searches what an exact search of the first vectors has left.
+func (s search) others(ctx context.Context, cause error) (hits []leg.Hit, err error) {
+	p, q := s.Postgres, s.q
 	built, err := p.index.built(ctx, p)
 	if err != nil {
 		return nil, err
@@ -47,11 +69,11 @@ func (p *Postgres) search(ctx context.Context, q leg.Query, vector []float32, ca
 		p.index.want(p)
 	case built:
 		if hits, err = s.approximate(ctx); err != nil || len(hits) == q.Depth {
-			return aboveMinScore(hits, q), err
+			return hits, err
 		}
 	}
 	hits, _, err = s.exact(ctx, math.MaxInt32) // the index may miss hits
-	return aboveMinScore(hits, q), err
+	return hits, err
 }
 
 // scores implements fallback.

@@ -1,6 +1,7 @@
 package dense_test
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -9,9 +10,12 @@ import (
 
 	"github.com/google/uuid"
 
+	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/dense"
 	"github.com/triskele/triskele/services/embed"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -200,4 +204,41 @@ func TestIndexIsBuiltWhereItIsUsed(t *testing.T) {
 	if n := count(t, f, `SELECT count(*) FROM pg_indexes WHERE schemaname = 'dense' AND indexdef LIKE '%model_id = 1%'`, ""); n != 0 {
 		t.Errorf("%d indexes of the removed model are left", n)
 	}
+}
+
+// cold is a part that is never loaded.
+type cold struct{}
+
+func (cold) Read(ctx context.Context, _ replica.Tx, _ string, _ []uuid.UUID) (func(), error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+func (cold) Drop(uint32)  {}
+func (cold) Bytes() int64 { return 0 }
+
+// TestColdAndSlow: a search in the database that has too little time for all vectors answers with some.
+func TestColdAndSlow(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	images := f.ImagesWith(t, replica.DefaultConfig())
+	images.Register("cold", replica.Records, func(*replica.Rows) replica.Part { return cold{} })
+	store, err := openWith(t, f, images, embed.NewHashed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed(t, f, "ns", 30_000)
+	store.(*dense.Postgres).ExactUpTo = 100
+	for patience := 20 * time.Millisecond; patience < time.Minute; patience += patience / 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		result, err := store.Search(ctx, leg.Query{Namespace: "ns", Text: "soil budget train", Depth: 10})
+		cancel()
+		if err != nil {
+			continue // too little for some, even
+		}
+		if result.State != triskelev1.LegState_LEG_STATE_TRUNCATED || len(result.Hits) != 10 {
+			t.Errorf("got %v with %d hits within %v, want TRUNCATED with 10", result.State, len(result.Hits), patience)
+		}
+		return
+	}
+	t.Error("no search answered within a minute")
 }

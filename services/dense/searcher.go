@@ -35,7 +35,7 @@ type searcher struct {
 
 // fallback searches the stored vectors.
 type fallback interface {
-	search(ctx context.Context, q leg.Query, vector []float32, cause error) ([]leg.Hit, error)
+	search(ctx context.Context, q leg.Query, vector []float32, cause error) (hits []leg.Hit, cut string, err error)
 	scores(ctx context.Context, namespace string, vector []float32, ids []uuid.UUID) ([]leg.Score, error)
 }
 
@@ -97,7 +97,10 @@ func (s *searcher) Search(ctx context.Context, q leg.Query) (leg.Result, error) 
 			err = nil
 		} else {
 			qualify(&result, triskelev1.LegState_LEG_STATE_FALLBACK, cause.Error()+", so it was searched in the database")
-			result.Hits, err = s.fallback.search(ctx, q, vector, cause)
+			var cut string
+			if result.Hits, cut, err = s.fallback.search(ctx, q, vector, cause); cut != "" {
+				qualify(&result, triskelev1.LegState_LEG_STATE_TRUNCATED, cut)
+			}
 		}
 	}
 	if err != nil {

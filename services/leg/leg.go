@@ -345,7 +345,7 @@ func (s *Server) searchFresh(ctx context.Context, start time.Time, budget time.D
 
 // failure returns the state and reason of a search that failed, for telemetry, and the client's error.
 func (s *Server) failure(ctx context.Context, err error) (state triskelev1.LegState, reason string, public error) {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || postgres.IsTimeout(err) { // the server's timer may be first
 		public = status.Error(codes.DeadlineExceeded, "the search did not finish within its budget")
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return triskelev1.LegState_LEG_STATE_SKIPPED, "cancelled by the caller", public

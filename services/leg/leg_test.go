@@ -123,7 +123,8 @@ func TestSearchErrors(t *testing.T) {
 		"field":    {&record.FieldError{Field: "vector", MustBe: "must have 3 dimensions"}, codes.InvalidArgument},
 		"unable":   {&leg.UnableError{Reason: "no embedder", Cause: errors.New("hunter2")}, codes.FailedPrecondition},
 		"node":     {&pgconn.PgError{Code: "08006", Message: "hunter2"}, codes.FailedPrecondition},
-		"internal": {errors.New("hunter2"), codes.Unknown}, // not a status: the server's guard hides it
+		"timeout":  {&pgconn.PgError{Code: "57014", Message: "hunter2"}, codes.DeadlineExceeded}, // the server's timer was first
+		"internal": {errors.New("hunter2"), codes.Unknown},                                       // not a status: the server's guard hides it
 	} {
 		s := serve(t, func(context.Context, leg.Query) (leg.Result, error) { return leg.Result{}, x.err })
 		_, err := s.Search(t.Context(), &triskelev1.SearchRequest{Namespace: "n", Depth: 1})

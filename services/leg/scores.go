@@ -12,6 +12,7 @@ import (
 
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 )
 
@@ -60,7 +61,7 @@ func (s *Server) ScoreByIds(ctx context.Context, req *triskelev1.ScoreByIdsReque
 	}
 	scores, kind, err := scorer.Scores(s.withTextCheck(ctx, query), query, ids)
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case err != nil && (ctx.Err() != nil || postgres.IsTimeout(err)):
 		return nil, status.Error(codes.DeadlineExceeded, "the memories were not scored within the budget")
 	case err != nil:
 		return nil, s.public(ctx, err)

@@ -272,6 +272,9 @@ func TestLiveness(t *testing.T) {
 		if got, want := found(nil), []string{"lasting", "new", "sensitive"}; !slices.Equal(got, want) {
 			t.Errorf("found %q, want %q", got, want)
 		}
+		if got, want := found(func(q *leg.Query) { q.AsOf = time.Now().AddDate(-1, 0, 0) }), []string{"lasting", "new", "sensitive"}; !slices.Equal(got, want) {
+			t.Errorf("as of a year ago found %q, want %q: only the graph takes notice", got, want)
+		}
 		if got, want := found(func(q *leg.Query) { q.Filter.IncludeSuperseded = true }), []string{"lasting", "new", "old", "sensitive"}; !slices.Equal(got, want) {
 			t.Errorf("with superseded ones found %q, want %q", got, want)
 		}

@@ -40,7 +40,7 @@ func (i images) view(ctx context.Context, q leg.Query, fn func(v *replica.View, 
 	if i.hasRank && q.Scorer == triskelev1.Scorer_SCORER_TS_RANK {
 		return errRank
 	}
-	v, err := i.set.View(ctx, q.Namespace, replica.Need{Part: PartName, Filter: q.Filter, AsOf: q.AsOf, AtLeast: q.AtLeast, Question: q.Text}, i.loadShare)
+	v, err := i.set.View(ctx, q.Namespace, replica.Need{Part: PartName, Filter: q.Filter, AtLeast: q.AtLeast, Question: q.Text}, i.loadShare)
 	if err != nil {
 		return err
 	}

@@ -28,9 +28,12 @@ func (p *Postgres) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]
 	return scores, triskelev1.ScoreKind_SCORE_KIND_TS_RANK, err
 }
 
-// Scores implements leg.Scorer. A memory without a term of the query scores 0.
+// Scores implements leg.Scorer. A memory without a term of the query scores 0. There are no scores if the namespace is not in memory.
 func (s *SQLite) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]leg.Score, triskelev1.ScoreKind, error) {
 	scores, err := s.images.scores(ctx, q, ids)
+	if inSQL(err) {
+		err = nil // there is no SQL search here
+	}
 	return scores, triskelev1.ScoreKind_SCORE_KIND_BM25, err
 }
 

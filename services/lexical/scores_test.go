@@ -11,6 +11,7 @@ import (
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/lexical"
 	"github.com/triskele/triskele/services/store/record"
+	"github.com/triskele/triskele/services/store/replica"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
 
@@ -72,6 +73,21 @@ func TestScores(t *testing.T) {
 			t.Errorf("a query without words: %v, %v", scores, err)
 		}
 	})
+}
+
+// TestNoScoresFromTheFile: SQLite has no search in SQL that could score.
+func TestNoScoresFromTheFile(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	c := newCorpus(f)
+	c.add(t, "one", "a merlin", nil)
+	scores, _, err := lexical.NewSQLite(f.DB, f.ImagesWith(t, replica.Config{})).Scores(t.Context(), leg.Query{Namespace: "ns", Text: "merlin"}, []uuid.UUID{c.records["one"].ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(scores) != 0 {
+		t.Errorf("got %v, want no scores", scores)
+	}
 }
 
 // TestIdentifierWeighsOnce: an identifier is looked for whole and in parts, and counts as the heavier of the two.
