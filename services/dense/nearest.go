@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/leg"
 	"github.com/triskele/triskele/services/store/replica"
 )
@@ -234,15 +235,19 @@ func (c comparison) scan(ctx context.Context, e estimator, groups int, bound flo
 	helpers := make([]*scratch, min(runtime.GOMAXPROCS(0), blocks/helped+1)-1)
 	for i := range helpers {
 		go func() {
-			for block := take(); block < blocks; block = take() {
-				if helpers[i] == nil {
-					helpers[i] = scratches.Get().(*scratch)
-					helpers[i].candidates = helpers[i].candidates[:0]
+			// After a panic the block counts as not compared.
+			_ = panics.Catch(ctx, nil, "compare vectors", func() error {
+				for block := take(); block < blocks; block = take() {
+					if helpers[i] == nil {
+						helpers[i] = scratches.Get().(*scratch)
+						helpers[i].candidates = helpers[i].candidates[:0]
+					}
+					helper := c
+					helper.scratch = helpers[i]
+					compare(helper, block)
 				}
-				helper := c
-				helper.scratch = helpers[i]
-				compare(helper, block)
-			}
+				return nil
+			})
 		}()
 	}
 	c.candidates = c.candidates[:0]
