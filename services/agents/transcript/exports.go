@@ -1,24 +1,55 @@
 package transcript
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"slices"
 )
 
-// conversations reads an array of conversations one by one, with what reads the turns of one.
+// mostConversation bounds what is read of one conversation, in bytes. A small archive can hold a huge one.
+const mostConversation = 64 << 20
+
+// boundedReader reads left bytes, and then fails.
+type boundedReader struct {
+	in   io.Reader
+	left int
+}
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("a conversation has more than %d bytes", mostConversation)
+	}
+	n, err := b.in.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// conversations reads an array of conversations one by one, with what reads the turns of one. Values of another type than expected
+// are left out.
 func conversations[C any](in io.Reader, turns func(C) []Turn) iter.Seq2[Turn, error] {
 	return func(yield func(Turn, error) bool) {
-		decoder := json.NewDecoder(in)
-		if first, err := decoder.Token(); err != nil || first != json.Delim('[') {
+		buffered := bufio.NewReader(in)
+		if first, _ := buffered.Peek(3); bytes.Equal(first, []byte("\ufeff")) {
+			_, _ = buffered.Discard(3)
+		}
+		bounded := &boundedReader{buffered, mostConversation}
+		decoder := json.NewDecoder(bounded)
+		if first, err := decoder.Token(); err != nil {
 			yield(Turn{}, fmt.Errorf("this is no list of conversations: %w", err))
 			return
+		} else if first != json.Delim('[') {
+			yield(Turn{}, errors.New("this is no list of conversations"))
+			return
 		}
-		for decoder.More() {
+		for ; decoder.More(); bounded.left = mostConversation {
 			var conversation C
-			if err := decoder.Decode(&conversation); err != nil {
+			var odd *json.UnmarshalTypeError // the rest is decoded nevertheless
+			if err := decoder.Decode(&conversation); err != nil && !errors.As(err, &odd) {
 				yield(Turn{}, err)
 				return
 			}
@@ -76,7 +107,7 @@ type gptConversation struct {
 			}
 			Recipient string
 			Metadata  struct {
-				Hidden bool `json:"is_visually_hidden_from_conversation"`
+				Hidden any `json:"is_visually_hidden_from_conversation"`
 			}
 		}
 	}
@@ -91,7 +122,7 @@ func chatGPT(c gptConversation) (turns []Turn) {
 	for at := c.Current; at != "" && !seen[at]; at = c.Mapping[at].Parent {
 		seen[at] = true
 		m := c.Mapping[at].Message
-		if m == nil || m.Metadata.Hidden || (m.Recipient != "" && m.Recipient != "all") || (m.Content.Type != "text" && m.Content.Type != "multimodal_text") {
+		if m == nil || fmt.Sprint(m.Metadata.Hidden) == "true" || (m.Recipient != "" && m.Recipient != "all") || (m.Content.Type != "text" && m.Content.Type != "multimodal_text") {
 			continue
 		}
 		if role := map[string]string{"user": User, "assistant": Agent}[m.Author.Role]; role != "" {

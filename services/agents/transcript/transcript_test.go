@@ -94,6 +94,43 @@ func TestFormats(t *testing.T) {
 	check(transcript.Gemini, olderGemini, texts[transcript.Gemini].turns)
 }
 
+// A value of an odd type costs itself, and no later conversation. A byte order mark is no problem. A conversation without an end is
+// not read to memory's end.
+func TestOddExports(t *testing.T) {
+	t.Parallel()
+	claude := func(id, name string) string {
+		return `{"uuid":"` + id + `","name":` + name + `,"chat_messages":[{"uuid":"1","sender":"human","text":"Hello"}]}`
+	}
+	gpt := func(id, hidden string) string {
+		return `{"id":"` + id + `","current_node":"n","mapping":{"n":{"message":{"id":"1","author":{"role":"user"},"content":{"content_type":"text","parts":["Hello"]},"metadata":{"is_visually_hidden_from_conversation":` + hidden + `}}}}}`
+	}
+	for _, x := range []struct {
+		format     transcript.Format
+		text, want string
+		failure    string
+	}{
+		{transcript.Claude, "[" + claude("a", `"x"`) + "," + claude("b", `{"x":1}`) + ",5," + claude("c", "null") + "]", "abc", ""},
+		{transcript.ChatGPT, "[" + gpt("a", "false") + "," + gpt("b", `"true"`) + "," + gpt("c", `{}`) + "," + gpt("d", `null`) + "]", "acd", ""},
+		{transcript.ChatGPT, "\ufeff[" + gpt("a", "false") + "]", "a", ""},
+		{transcript.ChatGPT, `{"conversations":[]}`, "", "this is no list of conversations"},
+		{transcript.ChatGPT, "[" + gpt("a", "false") + "," + gpt("b", "false")[:40], "a", "unexpected EOF"},
+		{transcript.Claude, "[" + claude("a", `"x"`) + "," + claude("b", `"`+strings.Repeat("a", 65<<20)+`"`) + "]", "a", "a conversation has more than 67108864 bytes"},
+	} {
+		var got, failure string
+		for turn, err := range transcript.Read(x.format, strings.NewReader(x.text)) {
+			if got += turn.Thread; err != nil {
+				failure = err.Error()
+			}
+		}
+		if got != x.want {
+			t.Errorf("%s %.60s: got %q, want %q", x.format, x.text, got, x.want)
+		}
+		if failure != x.failure {
+			t.Errorf("%s %.60s: got error %q, want %q", x.format, x.text, failure, x.failure)
+		}
+	}
+}
+
 // A file that grows is read in parts, at any place where a part ends, with each turn once. Only what an agent says last in a part can
 // be more than in the whole: it may go on in the next part.
 func TestDeltas(t *testing.T) {
