@@ -21,6 +21,7 @@ type provider struct {
 	texts    int  // bound on the texts of a request
 	bytes    int  // bound on all texts of a request: providers bound tokens, and a token has at least one byte
 	maxText  int  // bound on the bytes of one text; 0 if the server cuts texts itself
+	tokens   int  // a little below the bound on the tokens of one text; 0 if the server cuts texts itself
 	shortens bool // the server can shorten vectors
 	request  func(c Config, kind kind, texts []string) any
 	read     func(answer []byte, texts int) (response, error)
@@ -34,7 +35,7 @@ type response struct {
 
 var providers = map[string]provider{
 	"openai": {
-		url: "https://api.openai.com", path: "/v1/embeddings", texts: 2048, bytes: 300_000, maxText: 24_000, shortens: true,
+		url: "https://api.openai.com", path: "/v1/embeddings", texts: 2048, bytes: 300_000, maxText: 24_000, tokens: 8000, shortens: true,
 		request: func(c Config, _ kind, texts []string) any {
 			return struct {
 				Input      []string `json:"input"`

@@ -1,9 +1,10 @@
 // Package remote embeds by asking a server over HTTP. It speaks four provider APIs: OpenAI's (also Ollama, llama.cpp and
 // vLLM), Voyage's, Cohere's, and that of Hugging Face's text-embeddings-inference (TEI). The process for a list of texts is:
 //
-//  1. Long texts are cut, and the list is divided into batches within the provider's limits.
+//  1. Texts above a length in bytes are cut, and the list is divided into batches within the provider's limits.
 //  2. Batches are sent concurrently, up to a concurrency limit.
-//  3. A request passes a circuit breaker. Failures that may be temporary are retried with backoff, within the deadline.
+//  3. A request passes a circuit breaker. Failures that may be temporary are retried with backoff, within the deadline. A server
+//     that refuses texts with too many tokens for it is asked once more, with shorter ones.
 //  4. The answer must have one finite vector of the right dimensions for each text. Vectors are scaled to length 1.
 //
 // Texts leave this process, so callers must not pass texts of sensitive memories. Errors and logs name the server and the
@@ -18,6 +19,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -115,7 +117,7 @@ func (e *Embedder) Model() embed.Model { return e.model }
 
 // EmbedQuery implements embed.Embedder.
 func (e *Embedder) EmbedQuery(ctx context.Context, text string) ([]float32, error) {
-	vectors, err := e.request(ctx, query, []string{e.cut(text)})
+	vectors, err := e.request(ctx, query, []string{cut(text, e.config.MaxText)})
 	if err != nil {
 		return nil, err
 	}
@@ -124,17 +126,17 @@ func (e *Embedder) EmbedQuery(ctx context.Context, text string) ([]float32, erro
 
 // EmbedDocuments implements embed.Embedder. It sends batches concurrently. If one fails, the others are cancelled.
 func (e *Embedder) EmbedDocuments(ctx context.Context, texts []string) ([][]float32, error) {
-	cut := make([]string, len(texts))
+	bounded := make([]string, len(texts))
 	for i, text := range texts {
-		cut[i] = e.cut(text)
+		bounded[i] = cut(text, e.config.MaxText)
 	}
 	vectors := make([][]float32, len(texts))
 	batches, ctx := errgroup.WithContext(ctx)
-	for next := 0; next < len(cut); {
-		from, to := next, e.batch(cut, next)
+	for next := 0; next < len(bounded); {
+		from, to := next, e.batch(bounded, next)
 		batches.Go(func() error {
 			return panics.Catch(ctx, nil, "embed a batch", func() error {
-				got, err := e.request(ctx, document, cut[from:to])
+				got, err := e.request(ctx, document, bounded[from:to])
 				copy(vectors[from:to], got)
 				return err
 			})
@@ -159,9 +161,9 @@ func (e *Embedder) batch(texts []string, from int) int {
 	return len(texts)
 }
 
-// cut shortens a text to MaxText bytes, at a character's boundary.
-func (e *Embedder) cut(text string) string {
-	if end := e.config.MaxText; end > 0 && len(text) > end {
+// cut shortens a text to so many bytes, at a character's boundary. 0 is no bound.
+func cut(text string, end int) string {
+	if end > 0 && len(text) > end {
 		for end > 0 && !utf8.RuneStart(text[end]) {
 			end--
 		}
@@ -187,10 +189,28 @@ func serverFailed(err error) bool {
 	return err != nil && (retryable(err) || errors.As(err, &malformed))
 }
 
+// shorter returns texts that are within the provider's limit in tokens for sure, if the error may be due to longer ones.
+func (e *Embedder) shorter(texts []string, err error) []string {
+	var status *endpoint.StatusError
+	most := e.provider.tokens
+	if most == 0 || !errors.As(err, &status) || status.Code != http.StatusBadRequest ||
+		!slices.ContainsFunc(texts, func(text string) bool { return len(text) > most }) {
+		return nil
+	}
+	shorter := make([]string, len(texts))
+	for i, text := range texts {
+		shorter[i] = cut(text, most)
+	}
+	return shorter
+}
+
 // request asks for the vectors of one batch, and records a span and metrics.
 func (e *Embedder) request(ctx context.Context, kind kind, texts []string) ([][]float32, error) {
 	ctx, end := e.observe(ctx, len(texts))
 	answer, err := e.ask(ctx, kind, texts)
+	if shorter := e.shorter(texts, err); shorter != nil {
+		answer, err = e.ask(ctx, kind, shorter)
+	}
 	end(answer.tokens, err)
 	return answer.vectors, err
 }

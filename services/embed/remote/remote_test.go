@@ -465,6 +465,42 @@ func TestLongTextsAreCut(t *testing.T) {
 	}
 }
 
+// Some texts have a token for each byte or two. If the server refuses them, they are sent once more, within its limit for sure.
+func TestTooManyTokens(t *testing.T) {
+	t.Parallel()
+	limit := 8192
+	url, requests := server(t, func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Input []string }
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		for _, text := range body.Input {
+			if len(text) > limit {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+		}
+		_, _ = io.WriteString(w, `{"data":[{"index":0,"embedding":[3,4]},{"index":1,"embedding":[3,4]}]}`)
+	})
+	e := newEmbedder(t, Config{Provider: "openai", URL: url})
+	texts := []string{"short", strings.Repeat("日", 4000)}
+	if _, err := e.EmbedDocuments(t.Context(), texts); err != nil {
+		t.Errorf("got %v, want no error", err)
+	}
+	got := requests()
+	if len(got) != 2 {
+		t.Fatalf("got %d requests, want 2", len(got))
+	}
+	if input := got[1].body["input"].([]any); input[0] != "short" || input[1] != strings.Repeat("日", 2666) {
+		t.Errorf("got %.20q and %d bytes, want 7998 bytes of the second text", input[0], len(fmt.Sprint(input[1])))
+	}
+	limit = 0
+	if _, err := e.EmbedDocuments(t.Context(), texts); err == nil || len(requests()) != 4 {
+		t.Errorf("a server that refuses everything: got %v after %d requests, want an error after 2", err, len(requests())-2)
+	}
+	if _, err := e.EmbedDocuments(t.Context(), texts[:1]); err == nil || len(requests()) != 5 {
+		t.Errorf("a short text: got %v after %d requests, want an error after 1", err, len(requests())-4)
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]Config{
