@@ -150,20 +150,31 @@ func (t *Tokenizer) ID(token string) (id int, known bool) {
 // IDs returns the ids of a text's tokens, without tokens for its start and end.
 func (t *Tokenizer) IDs(text string) []int {
 	var ids []int
-	for text != "" {
+	next := make([]int, len(t.added)) // the place of each added token, up to date unless below from
+	for i := range next {
+		next[i] = -1
+	}
+	for from := 0; from < len(text); {
 		at, token := len(text), ""
-		for _, added := range t.added {
-			if i := strings.Index(text[:min(at+len(added), len(text))], added); i >= 0 && i < at {
-				at, token = i, added
+		for i, added := range t.added {
+			if next[i] < from {
+				if next[i] = strings.Index(text[from:], added); next[i] < 0 {
+					next[i] = len(text)
+				} else {
+					next[i] += from
+				}
+			}
+			if next[i] < at {
+				at, token = next[i], added
 			}
 		}
-		for _, word := range t.split(text[:at]) {
+		for _, word := range t.split(text[from:at]) {
 			ids = t.pieces(ids, word)
 		}
 		if token != "" {
 			ids = append(ids, t.vocabulary[token])
 		}
-		text = text[at+len(token):]
+		from = at + len(token)
 	}
 	return ids
 }

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/triskele/triskele/services/embed/internal/wordpiece"
 )
@@ -96,7 +98,7 @@ func TestUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string][]int{
-		"Sea sea Seaside!": {4, 1, 4, 5, 6}, "Seabird Sea": {1, 4}, "[SEP]Sea[CLS]": {3, 4, 2}, "": nil, "Séa": {1},
+		"Sea sea Seaside!": {4, 1, 4, 5, 6}, "Seabird Sea": {1, 4}, "[SEP]Sea[CLS]": {3, 4, 2}, "": nil, "Séa": {1}, "Sea[CLS]Sea![SEP] Sea[PAD][CLS]": {4, 2, 4, 6, 3, 4, 0, 2},
 	} {
 		if got := tokenizer.IDs(text); !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", text, got, want)
@@ -109,5 +111,22 @@ func TestUnknown(t *testing.T) {
 		if _, err := wordpiece.FromVocabulary(tokens, true); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// The time for a text of added tokens grows with its length, not with its square.
+func TestManyAddedTokens(t *testing.T) {
+	t.Parallel()
+	tokenizer, err := wordpiece.FromVocabulary([]string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 400_000
+	start := time.Now()
+	if got := len(tokenizer.IDs(strings.Repeat("[SEP]", n))); got != n {
+		t.Errorf("got %d tokens, want %d", got, n)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("took %v", took)
 	}
 }
