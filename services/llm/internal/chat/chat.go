@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -230,17 +231,41 @@ func NumberSchema(first, last int) map[string]any {
 	return map[string]any{"type": "integer", "enum": numbers}
 }
 
+// mostBraces bounds the places at which Object looks for an object, as it reads the same text again for nested ones.
+const mostBraces = 1000
+
 // Object returns the JSON object of an answer. Without a schema, models may write their reasoning first, or put the object
-// into a code fence.
+// into a code fence, with text around it. The last of several objects is the answer, unless it follows another one directly.
 func Object(text string) string {
-	if _, after, ok := strings.Cut(text, "</think>"); ok {
-		text = after
+	if json.Valid([]byte(text)) {
+		return text
 	}
-	text = strings.TrimSpace(text)
-	if fenced, ok := strings.CutPrefix(text, "```"); ok {
-		text = strings.TrimSuffix(strings.TrimPrefix(fenced, "json"), "```")
+	found, rest := text, text
+	for range mostBraces {
+		start := strings.IndexByte(rest, '{')
+		if start < 0 {
+			break
+		}
+		between := rest[:start]
+		rest = rest[start:]
+		decoder := json.NewDecoder(strings.NewReader(rest))
+		var object json.RawMessage
+		err := decoder.Decode(&object)
+		switch {
+		case err == nil && found != text && strings.TrimSpace(between) == "": // two answers
+			return text
+		case err == nil:
+			found, rest = string(object), rest[decoder.InputOffset():]
+		case errors.Is(err, io.ErrUnexpectedEOF): // the answer is cut off
+			return text
+		default:
+			rest = rest[1:]
+		}
 	}
-	return text
+	if strings.Contains(rest, "</think>") { // it was a thought
+		return text
+	}
+	return found
 }
 
 // complete sends one request and returns the model's answer.

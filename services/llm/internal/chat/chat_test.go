@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,4 +35,34 @@ func TestRateLimiter(t *testing.T) {
 			t.Errorf("a long hold: %v after %v", err, time.Since(start))
 		}
 	})
+}
+
+func TestObject(t *testing.T) {
+	t.Parallel()
+	const want = `{"a":1}`
+	for _, text := range []string{
+		want, "\n" + want + "\n", "I think this.\n" + want, "Here it is:\n```json\n" + want + "\n```", "```json\n" + want + "\n```\nI chose so because it is one.",
+		"```JSON\n" + want + "```", "<think>{x} or {\"a\":2}</think> b</think>" + want, "{ is a brace. " + want,
+	} {
+		if got := strings.TrimSpace(chat.Object(text)); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	const tag = `{"content":"The tag </think> ends a {thought}."}`
+	for _, text := range []string{tag, "Here it is:\n```json\n" + tag + "\n```"} {
+		if got := chat.Object(text); got != tag {
+			t.Errorf("%q: got %q, want %q", text, got, tag)
+		}
+	}
+	// A thought, a part of an object, and one of two answers are no answer.
+	for _, text := range []string{`<think>{"a":1}</think>I cannot.`, `{"a":1} or {"a":`, `{"a":1} {"a":2}`, "no", ""} {
+		if got := chat.Object(text); got != text {
+			t.Errorf("%q: got %q, want it as it is", text, got)
+		}
+	}
+	start := time.Now()
+	chat.Object(strings.Repeat(`{"a":`, 200_000))
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("nested objects without an end: took %v", took)
+	}
 }
