@@ -94,8 +94,7 @@ func TestFormats(t *testing.T) {
 	check(transcript.Gemini, olderGemini, texts[transcript.Gemini].turns)
 }
 
-// A value of an odd type costs itself, and no later conversation. A byte order mark is no problem. A conversation without an end is
-// not read to memory's end.
+// A value of an odd type costs itself, and no later conversation. A byte order mark is skipped, and a huge conversation not read.
 func TestOddExports(t *testing.T) {
 	t.Parallel()
 	claude := func(id, name string) string {
