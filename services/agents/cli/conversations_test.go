@@ -133,6 +133,24 @@ func TestImportMem0(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 
+	// Ids may be numbers, and a memory of another shape is skipped alone.
+	if err := os.WriteFile(export, []byte("\ufeff"+`[{"id":1,"memory":"Likes tea","user_id":5},{"id":2,"memory":{}},{"id":3,"memory":"Lives in Kiel"}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = run("", "import", export, "--from=mem0", "--namespace=numbers", "--no-resume", to)
+	if got.code != 3 || !strings.Contains(got.out, "stored 2") || !strings.Contains(got.out, "not a memory") {
+		t.Errorf("numbers: got %+v, want 2 stored and one skipped", got)
+	}
+	if out := must(t, "", "export", "--namespace=numbers", to); !strings.Contains(out, `"user_id":"5"`) {
+		t.Errorf("numbers: got %s, want the user 5", out)
+	}
+	if err := os.WriteFile(export, []byte(`[{"id":1`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := run("", "import", export, "--from=mem0", to); got.code != 1 || !strings.Contains(got.err, "unexpected end of JSON") {
+		t.Errorf("a broken file: got %+v, want what is wrong with it", got)
+	}
+
 	history := filepath.Join(folder, "history.db")
 	db, err := sql.Open("sqlite", history)
 	if err != nil {

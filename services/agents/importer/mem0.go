@@ -29,16 +29,28 @@ var _ Source = (*Mem0)(nil)
 
 // mem0Memory is a memory as mem0's API returns it.
 type mem0Memory struct {
-	ID         string
+	ID         mem0ID
 	Memory     string
 	Text       string // in older versions
-	UserID     string `json:"user_id"`
-	AgentID    string `json:"agent_id"`
-	RunID      string `json:"run_id"`
+	UserID     mem0ID `json:"user_id"`
+	AgentID    mem0ID `json:"agent_id"`
+	RunID      mem0ID `json:"run_id"`
 	Categories []string
 	Metadata   map[string]any
-	CreatedAt  any `json:"created_at"`
-	UpdatedAt  any `json:"updated_at"`
+	CreatedAt  any   `json:"created_at"`
+	UpdatedAt  any   `json:"updated_at"`
+	wrong      error // the reason if it is no memory
+}
+
+// mem0ID is a text, or a number as it is written.
+type mem0ID string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (id *mem0ID) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, (*string)(id)) == nil {
+		return nil
+	}
+	return json.Unmarshal(data, (*json.Number)(id))
 }
 
 // OpenMem0 reads a file.
@@ -52,15 +64,24 @@ func OpenMem0(ctx context.Context, location, namespace string) (*Mem0, error) {
 		m.memories, err = mem0History(ctx, location)
 		return m, err
 	}
-	var wrapped struct{ Results, Memories []mem0Memory }
-	if json.Unmarshal(text, &m.memories) == nil {
-		return m, nil
+	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff")))
+	var list []json.RawMessage
+	if bytes.HasPrefix(text, []byte("[")) {
+		err = json.Unmarshal(text, &list)
+	} else {
+		var wrapped struct{ Results, Memories []json.RawMessage }
+		err = json.Unmarshal(text, &wrapped)
+		list = append(wrapped.Results, wrapped.Memories...)
 	}
-	if err := json.Unmarshal(text, &wrapped); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("%s has no memories of mem0: %w", location, err)
 	}
-	if m.memories = append(wrapped.Results, wrapped.Memories...); m.memories == nil {
+	if list == nil {
 		return nil, errors.New(location + " has no memories of mem0: a list, or an object with results")
+	}
+	m.memories = make([]mem0Memory, len(list))
+	for i, one := range list {
+		m.memories[i].wrong = json.Unmarshal(one, &m.memories[i])
 	}
 	return m, nil
 }
@@ -99,23 +120,26 @@ func (m *Mem0) Items(context.Context) iter.Seq2[Item, error] {
 }
 
 func (m *Mem0) item(position string, one mem0Memory) (Item, error) {
+	if one.wrong != nil {
+		return skip(position, "not a memory", "not a memory: "+one.wrong.Error()), nil
+	}
 	content := one.Memory
 	if content == "" {
 		content = one.Text
 	}
 	item := Item{Position: position, Replaces: true, Memory: &triskelev1.Memory{Namespace: m.namespace, Content: content, Source: "mem0"}}
 	if one.ID == "" {
-		one.ID, item.Replaces = content, false
+		one.ID, item.Replaces = mem0ID(content), false
 	}
-	item.Memory.Id = uuid.NewSHA1(uuid.NameSpaceURL, []byte(mem0IDs+m.namespace+"\x00"+one.ID)).String()
+	item.Memory.Id = uuid.NewSHA1(uuid.NameSpaceURL, []byte(mem0IDs+m.namespace+"\x00"+string(one.ID))).String()
 	item.Memory.Tags = item.list("tags", one.Categories, maxTags)
 	metadata := map[string]any{}
 	for key, value := range one.Metadata {
 		metadata[key] = value
 	}
-	for key, value := range map[string]string{"user_id": one.UserID, "agent_id": one.AgentID, "run_id": one.RunID} {
+	for key, value := range map[string]mem0ID{"user_id": one.UserID, "agent_id": one.AgentID, "run_id": one.RunID} {
 		if value != "" {
-			metadata[key] = value
+			metadata[key] = string(value)
 		}
 	}
 	if len(metadata) > 0 {
