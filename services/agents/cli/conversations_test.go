@@ -202,6 +202,32 @@ func TestImportKeepsWhatWasCaptured(t *testing.T) {
 	}
 }
 
+// Sessions are read where Claude Code keeps them, and from nowhere if that is unknown.
+func TestImportFromTheUsualPlace(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "projects", "w", "s1.jsonl")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(`{"type":"user","uuid":"1","sessionId":"s1","cwd":"/w","message":{"content":"When is the harbour crane serviced?"}}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := "--address=" + serve(t)
+	from := func(environment map[string]string) (code int, out string) {
+		var b bytes.Buffer
+		env := cli.Env{Out: &b, Err: &b, Getenv: func(name string) string { return environment[name] }, Now: clock}
+		code = cli.Run(t.Context(), []string{"import", "--from=claude-code", "--no-resume", address}, env)
+		return code, b.String()
+	}
+	if code, out := from(map[string]string{"HOME": t.TempDir(), "CLAUDE_CONFIG_DIR": folder}); code != 0 || !strings.Contains(out, "stored 1") {
+		t.Errorf("a folder that is moved: got %d, %s", code, out)
+	}
+	if code, out := from(nil); code != 1 || !strings.Contains(out, "the home folder is unknown") {
+		t.Errorf("no home folder: got %d, %s", code, out)
+	}
+}
+
 // A folder that is watched is imported again when a note changes.
 func TestSync(t *testing.T) {
 	t.Parallel()

@@ -60,6 +60,22 @@ var usualPlaces = map[string]string{
 	"claude-code": ".claude/projects", "codex": ".codex/sessions", "gemini": ".gemini/tmp", "basic-memory": "basic-memory",
 }
 
+// usualPlace returns the folder of an agent or its memories.
+func usualPlace(from string, getenv func(string) string) (string, error) {
+	if folder := getenv("CLAUDE_CONFIG_DIR"); from == "claude-code" && filepath.IsAbs(folder) {
+		return filepath.Join(folder, "projects"), nil
+	}
+	variable := "HOME"
+	if runtime.GOOS == "windows" {
+		variable = "USERPROFILE"
+	}
+	home := getenv(variable)
+	if !filepath.IsAbs(home) {
+		return "", fmt.Errorf("the home folder is unknown, as %s is not set: name what to import", variable)
+	}
+	return filepath.Join(home, filepath.FromSlash(usualPlaces[from])), nil
+}
+
 // skippedError ends a complete import that skipped some items.
 type skippedError struct{ n int64 }
 
@@ -73,7 +89,10 @@ func (c *importCmd) Run(ctx context.Context, env *Env) error {
 // run imports and shows the report.
 func (c *importCmd) run(ctx context.Context, env *Env, show func(*importer.Report) error) error {
 	if c.File == "" {
-		c.File = filepath.Join(env.Getenv("HOME"), filepath.FromSlash(usualPlaces[c.From]))
+		var err error
+		if c.File, err = usualPlace(c.From, env.Getenv); err != nil {
+			return err
+		}
 	}
 	source, closeSource, err := c.source(ctx, env)
 	if err != nil {
