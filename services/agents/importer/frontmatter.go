@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -137,8 +138,16 @@ func (f frontMatter) apply(item *Item) []noteLink {
 		item.note("title cut off", fmt.Sprintf("a title has at most %d bytes", maxTitle))
 	}
 	m.Category = f.text(use("category")...)
+	if len(m.GetCategory()) > maxCategory {
+		m.Category = clip(m.GetCategory(), maxCategory)
+		item.note("category cut off", fmt.Sprintf("a category has at most %d bytes", maxCategory))
+	}
 	if source := f.text(use("source")...); source != "" {
 		m.Source = source
+	}
+	if len(m.GetSource()) > maxSource {
+		m.Source = clip(m.GetSource(), maxSource)
+		item.note("source cut off", fmt.Sprintf("a source has at most %d bytes", maxSource))
 	}
 	for _, tag := range f.texts(use("tags", "tag")...) {
 		for _, t := range strings.Fields(tag) {
@@ -154,9 +163,11 @@ func (f frontMatter) apply(item *Item) []noteLink {
 		m.Sensitive = m.GetSensitive() || item.sensitive(v)
 	}
 	use("sensitive", "private")
-	if v, err := strconv.ParseFloat(f.text("importance"), 64); err == nil {
+	if v, err := strconv.ParseFloat(f.text("importance"), 64); err == nil && v >= 0 && v <= 1 {
 		use("importance")
 		m.Importance = &v
+	} else if err == nil {
+		item.note("importance not understood", "it is no number from 0 to 1, and is kept as metadata")
 	}
 	f.times(item, use)
 	return f.others(item, used)
@@ -171,7 +182,7 @@ func (f frontMatter) others(item *Item, used map[string]bool) (links []noteLink)
 		}
 		if targets, only := wikilinks(f[key]); only {
 			for _, target := range targets {
-				links = append(links, noteLink{at: -1, relation: key, target: target, wiki: true})
+				links = append(links, noteLink{at: -1, relation: cmp.Or(key, linksTo), target: target, wiki: true})
 			}
 			continue
 		}

@@ -32,6 +32,7 @@ const (
 	maxLinks    = 256
 	maxTitle    = 512
 	maxSource   = 512
+	maxCategory = 64
 	maxRelation = 64
 	linksTo     = "links_to"
 	noteIDs     = "https://github.com/triskele/triskele/importer/note/"
@@ -259,6 +260,10 @@ func (s *Markdown) items(name string) ([]Item, error) {
 		base.Memory.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	}
 	base.Memory.Metadata.Fields[NoteFolder] = structpb.NewStringValue(s.name)
+	if _, err := record.FromProto(&triskelev1.Memory{Metadata: base.Memory.GetMetadata()}); err != nil {
+		base.note("metadata left out", err.Error())
+		base.Memory.Metadata.Fields = map[string]*structpb.Value{NoteFolder: base.Memory.GetMetadata().GetFields()[NoteFolder]}
+	}
 	passages := cut(text, body.blocks)
 	items := make([]Item, len(passages))
 	seen := map[string]int{}

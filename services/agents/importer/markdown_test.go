@@ -79,6 +79,10 @@ func reasons(item importer.Item) string {
 
 func TestFrontMatter(t *testing.T) {
 	t.Parallel()
+	var many strings.Builder
+	for i := range 64 {
+		fmt.Fprintf(&many, "k%d: 1\n", i)
+	}
 	items := read(t, notes(t, folder(map[string]string{
 		"boats/Heron.md": "---\ntitle: The Heron\ntags: [boat, '#wood', tall ship]\naliases: [H-1, \"Old Heron\"]\ncreated: 2024-02-03\nupdated: 2024-02-04T05:06:07+02:00\n" +
 			"date: 2023-01-01\nexpires: 2999-01-01 10:00\ncategory: fact\nimportance: 0.75\nsensitive: yes\nRelated-To: [[Teo]]\nowners: [\"[[Teo]]\", \"[[Nobody|x]]\"]\n" +
@@ -95,10 +99,13 @@ func TestFrontMatter(t *testing.T) {
 		"folder.md/a.md": "in a folder whose name is that of a note",
 		"latin.md":       "caf\xe9",
 		"far.md":         "---\nimportance: 11\n---\nx",
+		"long.md":        "---\nsource: https://example.org/" + strings.Repeat("s", 600) + "\ncategory: " + strings.Repeat("c", 65) + "\n\"\": \"[[far]]\"\n---\nx",
+		"many.md":        "---\n" + many.String() + "---\nx",
+		"large.md":       "---\nk: " + strings.Repeat("v", 17<<10) + "\n---\nx",
 		".trash/Old.md":  "gone",
 		"picture.png":    "x",
 	})))
-	if got, want := fmt.Sprint(slices.Sorted(maps.Keys(items))), "[Empty.md boats/Heron.md broken.md far.md folder.md/a.md latin.md list.md open.md people/Teo.md plain.markdown secret.md toml.md twice.md]"; got != want {
+	if got, want := fmt.Sprint(slices.Sorted(maps.Keys(items))), "[Empty.md boats/Heron.md broken.md far.md folder.md/a.md large.md latin.md list.md long.md many.md open.md people/Teo.md plain.markdown secret.md toml.md twice.md]"; got != want {
 		t.Fatalf("notes %s", got)
 	}
 	heron := items["boats/Heron.md"]
@@ -141,10 +148,31 @@ func TestFrontMatter(t *testing.T) {
 			t.Errorf("%s: got %+v, want a sensitive note with %q", position, got, want)
 		}
 	}
-	for position, want := range map[string]string{"latin.md": "not UTF-8", "far.md": "invalid importance"} {
-		if p := items[position].Problem; p == nil || p.Reason != want || strings.Contains(p.Detail, "[") {
-			t.Errorf("%s: %+v", position, p)
+	for position, want := range map[string]string{
+		"far.md":   "importance not understood: it is no number from 0 to 1, and is kept as metadata",
+		"long.md":  "category cut off: a category has at most 64 bytes, source cut off: a source has at most 512 bytes",
+		"many.md":  "metadata left out: metadata: must have at most 64 keys",
+		"large.md": "metadata left out: metadata: must be at most 16384 bytes as JSON",
+	} {
+		got := items[position]
+		if got.Problem != nil {
+			t.Errorf("%s: got problem %+v, want none", position, got.Problem)
 		}
+		if got := reasons(got); got != want {
+			t.Errorf("%s: got notes %q, want %q", position, got, want)
+		}
+	}
+	if got := fmt.Sprint(items["far.md"].Memory.GetMetadata().AsMap()); got != "map[importance:11 note_folder:/vault]" {
+		t.Errorf("far.md: got metadata %s, want the importance in it", got)
+	}
+	if got := fmt.Sprint(items["many.md"].Memory.GetMetadata().AsMap()); got != "map[note_folder:/vault]" {
+		t.Errorf("many.md: got metadata %s, want the folder only", got)
+	}
+	if got, want := links(items, "long.md"), "links_to far.md"; got != want {
+		t.Errorf("long.md: got links %q, want %q", got, want)
+	}
+	if p := items["latin.md"].Problem; p == nil || p.Reason != "not UTF-8" || strings.Contains(p.Detail, "[") {
+		t.Errorf("latin.md: %+v", p)
 	}
 }
 
