@@ -1,6 +1,7 @@
 package dense
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,7 +124,7 @@ func notInMemory(err error) bool {
 
 // inMemory searches the image of the namespace.
 func (s *searcher) inMemory(ctx context.Context, q leg.Query, vector []float32, result *leg.Result) error {
-	view, err := s.images.View(ctx, q.Namespace, replica.Need{Part: part, Filter: q.Filter, AtLeast: q.AtLeast, Question: q.Text}, s.loading)
+	view, err := s.view(ctx, q, replica.Need{Part: part, Filter: q.Filter, AtLeast: q.AtLeast, Question: q.Text})
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (s *searcher) inMemory(ctx context.Context, q leg.Query, vector []float32, 
 	work := scratches.Get().(*scratch)
 	defer scratches.Put(work)
 	m := view.Part.(*matrix)
-	vector = m.whiten(ctx, q, vector)
+	vector = m.whiten(q, vector)
 	if q.ReturnVector {
 		result.Vector = vector
 	}
@@ -143,6 +144,27 @@ func (s *searcher) inMemory(ctx context.Context, q leg.Query, vector []float32, 
 		qualify(result, triskelev1.LegState_LEG_STATE_TRUNCATED, cut)
 	}
 	return err
+}
+
+// view returns the image of the query's namespace. The first search waits for the directions of its vectors, for a part of the time,
+// without the image's lock: changes wait for that.
+func (s *searcher) view(ctx context.Context, q leg.Query, need replica.Need) (*replica.View, error) {
+	view, err := s.images.View(ctx, q.Namespace, need, s.loading)
+	if err != nil {
+		return nil, err
+	}
+	made := view.Part.(*matrix).lacking(ctx, q)
+	if made == nil {
+		return view, nil
+	}
+	view.Close()
+	wait, cancel := context.WithDeadline(ctx, cmp.Or(share(ctx, 0.5), time.Now().Add(time.Minute)))
+	defer cancel()
+	select {
+	case <-made:
+	case <-wait.Done():
+	}
+	return s.images.View(ctx, q.Namespace, need, s.loading)
 }
 
 // qualify adds a reason to a result. TRUNCATED is stronger than FALLBACK.
@@ -175,13 +197,13 @@ func (s *searcher) Scores(ctx context.Context, q leg.Query, ids []uuid.UUID) ([]
 }
 
 func (s *searcher) scoresInMemory(ctx context.Context, q leg.Query, vector []float32, ids []uuid.UUID) ([]leg.Score, error) {
-	view, err := s.images.View(ctx, q.Namespace, replica.Need{Part: part, Filter: q.Filter, Question: q.Text}, s.loading)
+	view, err := s.view(ctx, q, replica.Need{Part: part, Filter: q.Filter, Question: q.Text})
 	if err != nil {
 		return nil, err
 	}
 	defer view.Close()
 	m := view.Part.(*matrix)
-	c := comparison{matrix: m, selection: view.Selection, query: prepared(m.whiten(ctx, q, vector))}
+	c := comparison{matrix: m, selection: view.Selection, query: prepared(m.whiten(q, vector))}
 	return c.scoresOf(q, ids), nil
 }
 

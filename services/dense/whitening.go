@@ -1,13 +1,11 @@
 package dense
 
 import (
-	"cmp"
 	"context"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/x448/float16"
@@ -63,29 +61,29 @@ func (w *whitening) of(vector []float32) []float32 {
 	return vector
 }
 
-// whiten returns the vector of a query's text for this namespace. A vector that the caller gave stays as it is. The first search
-// of a namespace waits for the directions, for part of its time; without them the vector stays as it is, too.
-func (m *matrix) whiten(ctx context.Context, q leg.Query, vector []float32) []float32 {
+// whiten returns the vector of a query's text for this namespace. A vector that the caller gave stays as it is, and so does
+// any as long as there are no directions.
+func (m *matrix) whiten(q leg.Query, vector []float32) []float32 {
+	if w := m.whitening.Load(); w != nil && m.count >= leastWhitened && len(q.Vector) == 0 {
+		return w.of(vector)
+	}
+	return vector
+}
+
+// lacking has directions computed if a query needs them and there are none, or old ones. It returns a channel that is closed when
+// there are the first ones, or nil if there is nothing to wait for.
+func (m *matrix) lacking(ctx context.Context, q leg.Query) (made <-chan struct{}) {
 	if m.count < leastWhitened || len(q.Vector) > 0 {
-		return vector
+		return nil
 	}
 	w := m.whitening.Load()
-	if w == nil || (m.changes-w.changes)*renewedAfter > m.count {
-		made := m.renew(ctx)
-		if w == nil {
-			wait, cancel := context.WithDeadline(ctx, cmp.Or(share(ctx, 0.5), time.Now().Add(time.Minute)))
-			defer cancel()
-			select {
-			case <-made:
-			case <-wait.Done():
-			}
-			w = m.whitening.Load()
-		}
+	if w != nil && (m.changes-w.changes)*renewedAfter <= m.count {
+		return nil
 	}
-	if w == nil {
-		return vector
+	if made = m.renew(ctx); w == nil {
+		return made
 	}
-	return w.of(vector)
+	return nil
 }
 
 // renew computes the directions anew, unless that is being done. The channel is closed afterwards.

@@ -80,14 +80,24 @@ func TestWhiteningFollows(t *testing.T) {
 	m := alikeMatrix(rand.Perm(leastWhitened), dimensions)
 	query := make([]float32, dimensions)
 	query[3], query[5] = 0.8, 0.6
-	if got := m.whiten(t.Context(), leg.Query{Vector: query}, query); !slices.Equal(got, query) {
+	if m.lacking(t.Context(), leg.Query{Vector: query}) != nil {
+		t.Error("a query with a vector waits for directions")
+	}
+	made := m.lacking(t.Context(), leg.Query{Text: "x"})
+	if made == nil {
+		t.Fatal("the first query does not wait for the directions")
+	}
+	<-made
+	if got := m.whiten(leg.Query{Vector: query}, query); !slices.Equal(got, query) {
 		t.Errorf("a given vector became %v", got)
 	}
-	if got := m.whiten(t.Context(), leg.Query{Text: "x"}, query); slices.Equal(got, query) {
+	if got := m.whiten(leg.Query{Text: "x"}, query); slices.Equal(got, query) {
 		t.Error("the vector of a text stayed as it is")
 	}
 	first := m.whitening.Load()
-	m.whiten(t.Context(), leg.Query{Text: "x"}, query)
+	if m.lacking(t.Context(), leg.Query{Text: "x"}) != nil {
+		t.Error("the directions are lacking without a change")
+	}
 	if m.whitening.Load() != first {
 		t.Error("the directions were computed anew without a change")
 	}
@@ -100,7 +110,9 @@ func TestWhiteningFollows(t *testing.T) {
 	for row := range uint32(leastWhitened/renewedAfter + 1) {
 		m.set(row, halves, scale)
 	}
-	m.whiten(t.Context(), leg.Query{Text: "x"}, query)
+	if m.lacking(t.Context(), leg.Query{Text: "x"}) != nil {
+		t.Error("a query waits for new directions")
+	}
 	<-m.renew(t.Context())
 	if m.whitening.Load() == first {
 		t.Error("the directions are still those from before an eighth of the vectors changed")
