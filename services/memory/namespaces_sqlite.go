@@ -92,7 +92,13 @@ func (s *SQLite) DeleteNamespace(ctx context.Context, name string) (forgotten in
 		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM memories WHERE namespace = ?`, name).Scan(&forgotten); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM namespaces WHERE name = ?`, name)
+		if _, err := tx.ExecContext(ctx, `DELETE FROM namespaces WHERE name = ?`, name); err != nil {
+			return err
+		}
+		// The log counts on, so that a follower that is loading the namespace hears of its end, and keeps no row of it.
+		_, err := tx.ExecContext(ctx, `
+			INSERT INTO log (namespace, memory_id, part) VALUES (?1, zeroblob(16), 'm');
+			DELETE FROM log WHERE namespace = ?1`, name)
 		return err
 	})
 	return forgotten, err
