@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -115,9 +116,14 @@ func (s *Set) poll(ctx context.Context, images []*image) error {
 	for i, img := range polled {
 		if changed[i] {
 			reading, cancel := context.WithTimeout(ctx, catchUpTime)
-			err := s.catchUp(reading, img, Need{}, start, told, true)
+			err := panics.Catch(ctx, s.log, "bring a namespace up to date", func() error { return s.catchUp(reading, img, Need{}, start, told, true) })
 			cancel()
-			if err != nil && !errors.Is(err, errDead) {
+			switch {
+			case err == nil || errors.Is(err, errDead) || errors.Is(err, errBusy):
+			case answered(err): // by what cannot be read: the other namespaces go on
+				s.log.WarnContext(ctx, "a namespace will be loaded anew: its changes cannot be read", "error", err.Error())
+				s.bury(img)
+			default:
 				return err
 			}
 			continue
@@ -149,15 +155,23 @@ func (s *Set) note(img *image, at time.Time, told int64) {
 func (s *Set) catchUp(ctx context.Context, img *image, need Need, arrived time.Time, told int64, changed bool) error {
 	select {
 	case img.turn <- struct{}{}:
-		defer func() { <-img.turn }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return errBusy
 	}
+	inTurn := true
+	defer func() {
+		if inTurn {
+			<-img.turn
+		}
+	}()
 	s.mu.Lock()
 	// A standby has replayed a write only where a search has waited for it, which each does by itself.
 	current := img.checked.After(arrived) && img.told >= told && need.AtLeast == 0
 	s.mu.Unlock()
-	keys := img.rows.missing(need.Filter.Metadata) // only the holder of turn changes them
+	keys := img.rows.missing(need.Filter.Metadata)               // only the holder of turn changes them
+	if len(keys) > 0 && len(img.rows.keys)+len(keys) > maxKeys { // the others will be forgotten
+		keys = slices.Collect(maps.Keys(need.Filter.Metadata))
+	}
 	if current && len(keys) == 0 {
 		return nil
 	}
@@ -182,19 +196,39 @@ func (s *Set) catchUp(ctx context.Context, img *image, need Need, arrived time.T
 		s.bury(img)
 		return errDead
 	}
-	u.apply(img, s.versions.Add(1))
-	img.at = u.now
-	s.note(img, start, told)
-	if u.memories() > 0 && time.Since(img.weighed) > weighEvery {
-		img.weighed = start
-		size := img.size()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.weigh(img, size); size > s.bytes { // found again when it is loaded
-			s.remove(img)
-		}
+	applied := make(chan error, 1)
+	inTurn = false
+	go func() { // it waits for slow searches, longer than this one may
+		err := panics.Catch(ctx, s.log, "apply changes", func() error {
+			u.apply(img, s.versions.Add(1))
+			img.at = u.now
+			s.note(img, start, told)
+			s.weighChanged(img, u)
+			return nil
+		})
+		<-img.turn
+		applied <- err
+	}()
+	select {
+	case err := <-applied:
+		return err
+	case <-ctx.Done():
+		return errBusy
 	}
-	return nil
+}
+
+// weighChanged computes the size of an image that has changed, now and then.
+func (s *Set) weighChanged(img *image, u update) {
+	if u.memories() == 0 || time.Since(img.weighed) <= weighEvery {
+		return
+	}
+	img.weighed = time.Now()
+	size := img.size()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.weigh(img, size); size > s.bytes { // found again when it is loaded
+		s.remove(img)
+	}
 }
 
 // bury removes an image whose name another namespace has now.
@@ -249,6 +283,9 @@ func (s *Set) readUpdate(ctx context.Context, tx Tx, img *image, keys []string) 
 		if err := readMetadata(ctx, tx, img.namespace, key, nil, func(id uuid.UUID, name string) {
 			u.labels = append(u.labels, labelled{id, name})
 		}); err != nil {
+			if ctx.Err() != nil { // all memories take long to read
+				err = errBusy
+			}
 			return u, err
 		}
 	}

@@ -19,6 +19,7 @@ import (
 type postgresSource struct {
 	pool    *pgxpool.Pool
 	standby *postgres.Standby
+	whole   chan struct{} // a semaphore: loading leaves half of the connections to others
 
 	mu     sync.Mutex
 	placed placed
@@ -55,6 +56,12 @@ func (p *postgresSource) snapshot(ctx context.Context, namespace string, whole b
 	settings := lookingUp
 	if whole {
 		settings = scanning
+		select {
+		case p.whole <- struct{}{}:
+			defer func() { <-p.whole }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	return postgres.Search(ctx, p.standby.Or(p.pool), namespace, settings, func(tx pgx.Tx) error { return fn(Tx{postgres: tx}) })
 }
@@ -182,7 +189,7 @@ func (p *postgresSource) byNode(ctx context.Context, namespaces []string) (map[i
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if slices.ContainsFunc(namespaces, func(name string) bool { _, known := p.placed.nodes[name]; return !known }) {
-		rows, _ := p.pool.Query(ctx, `SELECT name, memory.node(name), memory.placements() FROM unnest($1::text[]) AS name`, namespaces)
+		rows, _ := p.standby.Or(p.pool).Query(ctx, `SELECT name, memory.node(name), memory.placements() FROM unnest($1::text[]) AS name`, namespaces)
 		now := placed{nodes: make(map[string]int, len(namespaces))}
 		var name string
 		var node int

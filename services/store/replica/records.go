@@ -8,14 +8,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// selectMemories selects what Rows have of memories. Times are microseconds.
+// selectMemories selects what Rows have of memories. Times are microseconds; as 0 means none, an end before 1970 is 1.
 var selectMemories = Statement{
 	Postgres: `SELECT m.id, m.importance, (extract(epoch FROM m.created_at) * 1000000)::bigint, (extract(epoch FROM coalesce(m.occurred_at, m.created_at)) * 1000000)::bigint,
-		CASE WHEN m.superseded_by IS NULL THEN 0 ELSE (extract(epoch FROM m.updated_at) * 1000000)::bigint END,
-		coalesce((extract(epoch FROM m.expires_at) * 1000000)::bigint, 0), to_json(m.tags)::text, m.category, m.sequence, m.thread, coalesce(m.position, 9007199254740992)
+		CASE WHEN m.superseded_by IS NULL THEN 0 ELSE greatest((extract(epoch FROM m.updated_at) * 1000000)::bigint, 1) END,
+		CASE WHEN m.expires_at IS NULL THEN 0 ELSE greatest((extract(epoch FROM m.expires_at) * 1000000)::bigint, 1) END, to_json(m.tags)::text, m.category, m.sequence, m.thread, coalesce(m.position, 9007199254740992)
 		FROM memory.memories m WHERE m.namespace = $1`,
-	SQLite: `SELECT m.id, m.importance, m.created_at, coalesce(m.occurred_at, m.created_at), CASE WHEN m.superseded_by IS NULL THEN 0 ELSE m.updated_at END,
-		coalesce(m.expires_at, 0), m.tags, m.category, m.sequence, m.thread, coalesce(m.position, 9007199254740992)
+	SQLite: `SELECT m.id, m.importance, m.created_at, coalesce(m.occurred_at, m.created_at), CASE WHEN m.superseded_by IS NULL THEN 0 ELSE max(m.updated_at, 1) END,
+		coalesce(max(m.expires_at, 1), 0), m.tags, m.category, m.sequence, m.thread, coalesce(m.position, 9007199254740992)
 		FROM memories m WHERE m.namespace = ?1`,
 }
 
@@ -35,7 +35,7 @@ func (s Statement) among(n int) Statement {
 }
 
 // readMemories reads memories, all if ids is nil, and calls fn for each with its newest write. The memory is valid until fn
-// returns.
+// returns. It leaves out a memory whose tags are damaged: no filter may pass it.
 func readMemories(ctx context.Context, tx Tx, namespace string, ids []uuid.UUID, fn func(m *Memory, sequence int64)) error {
 	var m Memory
 	var tags Raw
@@ -53,7 +53,7 @@ func readMemories(ctx context.Context, tx Tx, namespace string, ids []uuid.UUID,
 			if len(tags) > 2 {
 				list = list[:0]
 				if err := json.Unmarshal(tags, &list); err != nil {
-					return fmt.Errorf("tags of memory %s: %w", m.ID, err)
+					return nil //nolint:nilerr // see above
 				}
 				m.Tags = list
 			}

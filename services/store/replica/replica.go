@@ -91,7 +91,7 @@ type View struct {
 	*Rows
 	*Selection
 	Part Part
-	// Age is how old the image may be. Away says why it is older than Config.MaxAge: the database does not answer. Version is
+	// Age is how old the image may be. Away says why it is older than Config.MaxAge. Version is
 	// another number after each change, of no other image of this process; 0 for a namespace that does not exist.
 	Age     time.Duration
 	Away    string
@@ -116,3 +116,6 @@ var (
 
 // away is a View's reason when the database does not answer.
 const away = "the database does not answer: searched what is in memory"
+
+// busy is the reason when bringing the image up to date takes longer than the search has.
+const busy = "changes are being read: searched what is in memory"

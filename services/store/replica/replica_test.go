@@ -3,11 +3,13 @@ package replica_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -394,6 +396,227 @@ func TestHurriedSearches(t *testing.T) {
 				view.Close()
 			}
 			cancel()
+		}
+		if got := set.Concern(); got != "" {
+			t.Errorf("concern: got %q, want none", got)
+		}
+	})
+}
+
+// holding is a part that waits while a namespace is loaded, but for those that are called small.
+type holding struct {
+	reads chan string // namespaces
+	hold  chan struct{}
+}
+
+func newHolding() holding { return holding{make(chan string, 100), make(chan struct{})} }
+
+func (p holding) Read(ctx context.Context, _ replica.Tx, namespace string, ids []uuid.UUID) (func(), error) {
+	if ids == nil && namespace != "small" {
+		p.reads <- namespace
+		select {
+		case <-p.hold:
+		case <-ctx.Done():
+		}
+	}
+	return nil, nil
+}
+func (holding) Drop(uint32)  {}
+func (holding) Bytes() int64 { return 0 }
+
+// within is a View of at most d.
+func within(t *testing.T, d time.Duration, set *replica.Set, namespace string, need replica.Need) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	view, err := set.View(ctx, namespace, need, 0.5)
+	if err == nil {
+		view.Close()
+	}
+	return err
+}
+
+func TestForgottenWhileLoaded(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		f.Insert(t, storetest.Record("n", "x", nil))
+		set, part := images(t, f, strict()), newHolding()
+		set.Register("holding", replica.Records, func(*replica.Rows) replica.Part { return part })
+		loaded := make(chan int)
+		go func() { loaded <- len(search(t, set, "n", record.Filter{})) }()
+		<-part.reads // the rows have been read
+		if _, err := f.Memory.DeleteNamespace(t.Context(), "n"); err != nil {
+			t.Fatal(err)
+		}
+		close(part.hold)
+		<-loaded
+		if got := search(t, set, "n", record.Filter{}); len(got) > 0 {
+			t.Errorf("found %v in a namespace that was forgotten", got)
+		}
+	})
+}
+
+// A filter's keys are all in memory after a search, also if some were and there was no room for the others.
+func TestKeysThatPushEachOtherOut(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		f.Insert(t, storetest.Record("n", "x", func(r *record.Record) {
+			r.Title, r.Metadata = "match", map[string]any{"k0": "a", "new": "b"}
+		}))
+		set := images(t, f, strict())
+		for i := range 32 {
+			search(t, set, "n", record.Filter{Metadata: map[string]any{fmt.Sprintf("k%d", i): "a"}})
+		}
+		both := record.Filter{Metadata: map[string]any{"k0": "a", "new": "b"}}
+		if got := search(t, set, "n", both); len(got) != 1 {
+			t.Errorf("found %v by a filter of two keys, want the memory", got)
+		}
+		others := make(chan struct{})
+		go func() {
+			defer close(others)
+			for i := range 300 {
+				_ = within(t, time.Minute, set, "n", replica.Need{Part: "titles", Filter: record.Filter{Metadata: map[string]any{fmt.Sprintf("other%d", i): "a"}}})
+			}
+		}()
+		for searching := true; searching; {
+			select {
+			case <-others:
+				searching = false
+			default:
+			}
+			if got := search(t, set, "n", both); len(got) != 1 {
+				t.Fatalf("found %v while other searches push the keys out, want the memory", got)
+			}
+		}
+	})
+}
+
+// Searches keep their time while a change waits for a slow search.
+func TestDeadlineWhileAChangeWaits(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		f.Insert(t, storetest.Record("n", "x", nil))
+		set := images(t, f, replica.Config{Memory: 64, MaxAge: 10 * time.Millisecond})
+		slow, err := set.View(t.Context(), "n", replica.Need{Part: "titles"}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer slow.Close()
+		f.Insert(t, storetest.Record("n", "y", nil))
+		go set.Follow(t.Context())
+		for begun := time.Now(); time.Since(begun) < 300*time.Millisecond; {
+			called, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			view, err := set.View(called, "n", replica.Need{Part: "titles"}, 1)
+			if err == nil {
+				view.Close()
+			} else if called.Err() == nil {
+				t.Errorf("got %v before the deadline", err)
+			}
+			cancel()
+		}
+	})
+}
+
+// Loading leaves connections to others, so that what is in memory stays current.
+func TestLoadingLeavesConnectionsPostgres(t *testing.T) {
+	t.Parallel()
+	f := storetest.Postgres(t)
+	f.Insert(t, storetest.Record("a", "x", nil), storetest.Record("b", "x", nil), storetest.Record("small", "x", nil))
+	set, part := f.ImagesWith(t, strict()), newHolding()
+	defer close(part.hold)
+	for _, leg := range []string{"lexical", "dense", "graph"} {
+		set.Register(leg, replica.Records, func(*replica.Rows) replica.Part { return part })
+	}
+	for _, namespace := range []string{"a", "b"} {
+		if err := within(t, 100*time.Millisecond, set, namespace, replica.Need{Part: "dense"}); !errors.Is(err, replica.ErrCold) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("view of %s, which is loaded: %v", namespace, err)
+		}
+		<-part.reads
+	}
+	if got, most := f.Pool.Stat().AcquiredConns(), f.Pool.Stat().MaxConns(); got > most/2 {
+		t.Errorf("%d of %d connections are used for loading, want half of them at most", got, most)
+	}
+	if err := within(t, 10*time.Second, set, "small", replica.Need{Part: "dense"}); err != nil && !errors.Is(err, replica.ErrCold) {
+		t.Errorf("view of another namespace: %v", err)
+	}
+}
+
+// One namespace that cannot be read leaves the others current, and a damaged memory leaves its namespace.
+func TestDamagedRows(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	set, part := images(t, f, replica.Config{Memory: 64, MaxAge: 10 * time.Millisecond}), &failing{}
+	set.Register("failing", replica.Records, func(*replica.Rows) replica.Part { return part })
+	f.Insert(t, storetest.Record("bad", "x", nil), storetest.Record("good", "x", nil))
+	search(t, set, "bad", record.Filter{})
+	search(t, set, "good", record.Filter{})
+	part.failing.Store(true)
+	go set.Follow(t.Context())
+	f.Insert(t, storetest.Record("bad", "y", nil), storetest.Record("good", "y", nil))
+	for len(search(t, set, "good", record.Filter{})) < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	if got := set.Concern(); got != "" {
+		t.Errorf("concern: got %q, want none", got)
+	}
+	if _, err := set.View(t.Context(), "bad", replica.Need{Part: "titles"}, 1); err == nil {
+		t.Error("a namespace that cannot be read was searched")
+	}
+	part.failing.Store(false)
+	if _, err := f.DB.Write.ExecContext(t.Context(), `UPDATE memories SET tags = '[1]' WHERE namespace = 'good' AND content = 'y'`); err != nil {
+		t.Fatal(err)
+	}
+	if got := search(t, images(t, f, strict()), "good", record.Filter{}); len(got) != 1 {
+		t.Errorf("got %v beside a memory with damaged tags, want one memory", got)
+	}
+}
+
+// failing is a part that can read no namespace that is called bad.
+type failing struct{ failing atomic.Bool }
+
+func (*failing) Drop(uint32)  {}
+func (*failing) Bytes() int64 { return 0 }
+
+func (p *failing) Read(ctx context.Context, tx replica.Tx, namespace string, _ []uuid.UUID) (func(), error) {
+	if !p.failing.Load() || namespace != "bad" {
+		return nil, nil
+	}
+	var one int
+	return nil, tx.Each(ctx, replica.Statement{Postgres: `SELECT 1`, SQLite: `SELECT 1`}, nil, []any{&one}, func() error { return errors.New("damaged") })
+}
+
+// What expired before 1970 has expired.
+func TestExpiredLongAgo(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		for _, at := range []time.Time{time.Unix(0, 0).UTC(), time.Date(1969, 7, 20, 0, 0, 0, 0, time.UTC)} {
+			f.Insert(t, storetest.Record("n", "x", func(r *record.Record) { r.ExpiresAt = at }))
+		}
+		if got := search(t, images(t, f, strict()), "n", record.Filter{}); len(got) != 0 {
+			t.Errorf("found %v, which expired before 1970 or then", got)
+		}
+	})
+}
+
+// A search whose time is too short for a filter's metadata leaves the key in memory for others, and says nothing about the database.
+func TestMetadataTakesLong(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		for range 20 {
+			records := make([]record.Record, 1000)
+			for i := range records {
+				records[i] = storetest.Record("n", "x", func(r *record.Record) { r.Metadata = map[string]any{"k": fmt.Sprint(i % 7)} })
+			}
+			f.Insert(t, records...)
+		}
+		set := images(t, f, replica.Config{Memory: 64, MaxAge: time.Minute})
+		search(t, set, "n", record.Filter{})
+		need := replica.Need{Part: "titles", Filter: record.Filter{Metadata: map[string]any{"k": "3"}}}
+		deadline := 2 * time.Millisecond
+		for err := within(t, deadline, set, "n", need); err != nil; err = within(t, deadline, set, "n", need) {
+			if !errors.Is(err, replica.ErrCold) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("a search in a hurry: %v", err)
+			}
 		}
 		if got := set.Concern(); got != "" {
 			t.Errorf("concern: got %q, want none", got)

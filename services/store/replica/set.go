@@ -4,15 +4,18 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/sqlite"
 )
@@ -28,6 +31,8 @@ const (
 	catchUpShare = 0.5
 	// writeShare is the same for a search that asks for a write: a standby may take half of the time to receive it.
 	writeShare = 0.8
+	// mostTries bounds how often a search takes another image because one is dead, or lacks what it needs.
+	mostTries = 5
 	// A search that has less time than leastWait to catch up says nothing about the database if it fails to: Follow finds out.
 	leastWait = 50 * time.Millisecond
 )
@@ -80,6 +85,8 @@ type image struct {
 	version int64 // View.Version
 	dead    bool  // another namespace has the name now
 
+	completing atomic.Bool
+
 	// Guarded by turn.
 	at      position
 	weighed time.Time // when bytes was computed
@@ -97,7 +104,11 @@ type image struct {
 
 // NewPostgres returns an empty Set that follows a database, or its standby if that is not nil. Loading ends with ctx.
 func NewPostgres(ctx context.Context, pool *pgxpool.Pool, standby *postgres.Standby, config Config, meter metric.Meter, log *slog.Logger) *Set {
-	return newSet(ctx, &postgresSource{pool: pool, standby: standby}, config, meter, log)
+	half := 1
+	if pool != nil {
+		half = max(1, int(standby.Or(pool).Config().MaxConns)/2)
+	}
+	return newSet(ctx, &postgresSource{pool: pool, standby: standby, whole: make(chan struct{}, half)}, config, meter, log)
 }
 
 // NewSQLite returns an empty Set that follows a file. Loading ends with ctx.
@@ -151,7 +162,8 @@ func (s *Set) Told() { s.told.Add(1) }
 // must not ask the database meanwhile.
 func (s *Set) View(ctx context.Context, namespace string, need Need, share float64) (*View, error) {
 	arrived, told := time.Now(), s.told.Load()
-	for sure := need.AtLeast == 0; ; {
+	sure := need.AtLeast == 0
+	for range mostTries {
 		img, err := s.loadedImage(ctx, namespace, need.Question, share)
 		if err != nil {
 			return nil, err
@@ -167,10 +179,11 @@ func (s *Set) View(ctx context.Context, namespace string, need Need, share float
 			}
 		}
 		view, err := s.view(ctx, img, need, arrived, told)
-		if !errors.Is(err, errDead) {
+		if !errors.Is(err, errDead) && !errors.Is(err, errForgot) {
 			return view, err
 		}
 	}
+	return nil, ErrCold
 }
 
 // absent reports whether a namespace does not exist.
@@ -183,29 +196,47 @@ func (s *Set) absent(ctx context.Context, namespace string) (absent bool, err er
 	return absent, err
 }
 
-// errDead says that another namespace has the name of an image.
-var errDead = errors.New("the namespace is another one now")
+var (
+	// errForgot says that another search's keys have pushed out those of a filter.
+	errForgot  = errors.New("the metadata of the filter has been forgotten")
+	errUnknown = errors.New("the database does not answer, and the metadata of the filter is not in memory")
+	// errDead says that another namespace has the name of an image, or that its changes cannot be read.
+	errDead = errors.New("the namespace is another one now")
+	// errBusy says that bringing an image up to date takes longer than a search has. The database answers.
+	errBusy = fmt.Errorf("%s: %w", busy, context.DeadlineExceeded)
+)
 
 func (s *Set) view(ctx context.Context, img *image, need Need, arrived time.Time, told int64) (*View, error) {
 	place := s.place(need.Part)
 	v := &View{}
-	if img != s.empty && s.behind(img, place, need, arrived, told) {
-		err := s.askInTime(ctx, img, need, arrived, told)
+	lacking := errForgot // what a filter's keys are missing for
+	if img != s.empty {
+		asks, err := s.behind(ctx, img, place, need, arrived, told)
+		if err != nil {
+			return nil, err
+		}
+		if asks {
+			err = s.askInTime(ctx, img, need, arrived, told)
+		}
 		switch {
 		case errors.Is(err, errDead) || err != nil && (s.config.Fresh || ctx.Err() != nil):
 			return nil, err
+		case errors.Is(err, errBusy):
+			v.Away, v.Stale, lacking = busy, need.AtLeast > 0, ErrCold
 		case err != nil:
-			v.Away, v.Stale = away, need.AtLeast > 0
+			v.Away, v.Stale, lacking = away, need.AtLeast > 0, errUnknown
 		}
 	}
-	img.mu.RLock()
+	if err := img.rLock(ctx); err != nil {
+		return nil, err
+	}
 	if img.dead {
 		img.mu.RUnlock()
 		return nil, errDead
 	}
-	if v.Away != "" && !img.rows.knows(need.Filter.Metadata) {
+	if img != s.empty && !img.rows.knows(need.Filter.Metadata) {
 		img.mu.RUnlock()
-		return nil, errors.New("the database does not answer, and the metadata of the filter is not in memory")
+		return nil, lacking
 	}
 	if v.Stale && s.legs[place].kind == Records && img.seen.has(need.AtLeast) {
 		v.Stale = false
@@ -220,6 +251,18 @@ func (s *Set) view(ctx context.Context, img *image, need Need, arrived time.Time
 	return v, nil
 }
 
+// rLock locks for reading. A change waits for the searches that go on, and all others wait for the change: some have less time.
+func (img *image) rLock(ctx context.Context) error {
+	for !img.mu.TryRLock() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Microsecond):
+		}
+	}
+	return nil
+}
+
 func (s *Set) place(part string) int {
 	for i, l := range s.legs {
 		if l.name == part {
@@ -230,17 +273,19 @@ func (s *Set) place(part string) int {
 }
 
 // behind reports whether a search has to ask the database first.
-func (s *Set) behind(img *image, place int, need Need, arrived time.Time, told int64) bool {
+func (s *Set) behind(ctx context.Context, img *image, place int, need Need, arrived time.Time, told int64) (bool, error) {
 	s.mu.Lock()
 	checked, heard := img.checked, img.told
 	s.mu.Unlock()
 	if arrived.Sub(checked) > s.config.MaxAge || s.config.MaxAge == 0 || heard < told {
-		return true
+		return true, nil
 	}
-	img.mu.RLock()
+	if err := img.rLock(ctx); err != nil {
+		return false, err
+	}
 	defer img.mu.RUnlock()
 	return img.dead || !img.rows.knows(need.Filter.Metadata) ||
-		need.AtLeast > 0 && !(s.legs[place].kind == Records && img.seen.has(need.AtLeast))
+		need.AtLeast > 0 && !(s.legs[place].kind == Records && img.seen.has(need.AtLeast)), nil
 }
 
 // askInTime brings an image up to date within a share of ctx's time. While the database is known not to answer, it fails at
@@ -262,10 +307,41 @@ func (s *Set) askInTime(ctx context.Context, img *image, need Need, arrived time
 		defer cancel()
 	}
 	err := s.catchUp(ctx, img, need, arrived, told, false)
-	if err != nil && !hurried && !errors.Is(err, errDead) && !errors.Is(err, context.Canceled) {
+	switch {
+	case errors.Is(err, errBusy) || err != nil && hurried && ctx.Err() != nil:
+		s.complete(img, need)
+		return errBusy
+	case err == nil || errors.Is(err, errDead) || errors.Is(err, context.Canceled):
+	case answered(err):
+		s.bury(img)
+		return errDead
+	default:
 		s.lost(ctx, err)
 	}
 	return err
+}
+
+// complete reads a filter's metadata for the searches to come, if one had too little time to.
+func (s *Set) complete(img *image, need Need) {
+	if len(need.Filter.Metadata) == 0 || !img.completing.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer img.completing.Store(false)
+		ctx, cancel := context.WithTimeout(s.stop, catchUpTime)
+		defer cancel()
+		_ = panics.Catch(ctx, s.log, "read the metadata of a filter", func() error {
+			return s.catchUp(ctx, img, Need{Filter: need.Filter}, time.Now(), 0, true)
+		})
+	}()
+}
+
+// answered reports whether an error shows that the database answers, but what it has cannot be read.
+func answered(err error) bool {
+	var server *pgconn.PgError
+	var row *rowError
+	var panicked *panics.Error
+	return !postgres.IsTimeout(err) && !postgres.IsUnreachable(err) && (errors.As(err, &row) || errors.As(err, &panicked) || errors.As(err, &server))
 }
 
 var errAway = errors.New(away)
@@ -323,7 +399,10 @@ func (s *Set) find(namespace, question string) (*image, <-chan struct{}, error) 
 		img = &image{namespace: namespace, question: question, turn: make(chan struct{}, 1)}
 		img.element = s.recent.PushFront(img)
 		s.images[key] = img
-		s.evict(img)
+		if s.evict(img); len(s.images) > maxImages { // all others are being loaded
+			s.remove(img)
+			return nil, nil, ErrCold
+		}
 	}
 	s.recent.MoveToFront(img.element)
 	if now := time.Now(); now.Sub(img.used) > inUseFor {

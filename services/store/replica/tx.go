@@ -50,8 +50,19 @@ func (r *Raw) ScanBytes(from []byte) error {
 	return nil
 }
 
+// rowError is an error of a row that the database has sent.
+type rowError struct{ error }
+
+func (e *rowError) Unwrap() error { return e.error }
+
 // Each runs a query, scans each row into targets and calls fn.
-func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, fn func() error) error {
+func (tx Tx) Each(ctx context.Context, s Statement, args []any, targets []any, read func() error) error {
+	fn := func() error {
+		if err := read(); err != nil {
+			return &rowError{err}
+		}
+		return nil
+	}
 	if tx.check != nil {
 		fn = checked(tx.check, fn)
 	}
