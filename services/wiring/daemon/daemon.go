@@ -81,6 +81,8 @@ func run(ctx context.Context, track string, f flags, build Build, tel *telemetry
 	server.CompileRules()
 	var working sync.WaitGroup
 	defer working.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop() // the work ends also when serving fails
 	for name, work := range service.Work {
 		working.Go(func() { panics.Keep(ctx, log, name, work) })
 	}
