@@ -120,10 +120,27 @@ func metadataFromProto(s *structpb.Struct) (map[string]any, error) {
 	if len(encoded) > maxMetadataBytes {
 		return nil, &FieldError{"metadata", fmt.Sprintf("must be at most %d bytes as JSON", maxMetadataBytes)}
 	}
-	if strings.Contains(string(encoded), `\u0000`) {
+	if hasNUL(metadata) {
 		return nil, &FieldError{"metadata", "must not contain NUL characters"}
 	}
 	return metadata, nil
+}
+
+// hasNUL reports whether a text in a JSON value contains the character NUL, which PostgreSQL cannot store.
+func hasNUL(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return strings.ContainsRune(v, 0)
+	case []any:
+		return slices.ContainsFunc(v, hasNUL)
+	case map[string]any:
+		for key, inner := range v {
+			if hasNUL(key) || hasNUL(inner) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // positive returns 0 for -0, which only some databases keep.

@@ -78,6 +78,9 @@ func TestWhatCannotBeDeclaredIsChecked(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if _, err := record.FromProto(&triskelev1.Memory{Metadata: one(structpb.NewStringValue(`written as \u0000`))}); err != nil {
+		t.Errorf("a text that only describes NUL: got %v, want no error", err)
+	}
 	for name, v := range map[string]*structpb.Value{
 		"object": structpb.NewStructValue(one(structpb.NewNullValue())), "list": structpb.NewListValue(&structpb.ListValue{}),
 		"null": structpb.NewNullValue(), "infinity": structpb.NewNumberValue(math.Inf(1)), "NUL": structpb.NewStringValue("\x00"),
