@@ -62,9 +62,10 @@ func (c *contents) Get(ctx context.Context, namespace string, ids []uuid.UUID) (
 		}
 		last.revision = n.Revision.Token
 	}
-	records, err := c.Store.Get(ctx, namespace, ids)
-	if err != nil {
-		return nil, err
+	behind := false
+	records, err := c.Store.Get(context.WithValue(ctx, behindKey{}, &behind), namespace, ids)
+	if err != nil || behind {
+		return records, err
 	}
 	c.kept.Set(contentKey{namespace: namespace}, kept{revision: last.revision, bytes: keptBytes})
 	for _, r := range records {

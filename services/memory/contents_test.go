@@ -2,12 +2,17 @@ package memory_test
 
 import (
 	"context"
+	"errors"
+	"net"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/wiring/storetest"
 )
@@ -88,4 +93,49 @@ func TestContentsAreKept(t *testing.T) {
 		}
 		get(1, nil, first)
 	})
+}
+
+// What a standby still has while the primary is away is not kept: the primary may have forgotten it.
+func TestStandbysContentsAreNotKept(t *testing.T) {
+	t.Parallel()
+	primary, lagging := storetest.Postgres(t), storetest.Postgres(t)
+	kept, forgotten := storetest.Record("n", "kept", nil), storetest.Record("n", "forgotten", nil)
+	primary.Insert(t, kept)
+	lagging.Insert(t, kept, forgotten)
+	config := primary.Pool.Config()
+	var away atomic.Bool
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if away.Load() {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: errors.New("the primary is away")}
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	store := memory.NewPostgres(pool, noIndex{})
+	if store.Standby, err = postgres.OpenStandby(t.Context(), lagging.Pool.Config().ConnString(), pool, storetest.Telemetry(t)); err != nil {
+		t.Fatal(err)
+	}
+	defer store.Standby.Close()
+	server := memory.NewServer(store)
+	get := func(r record.Record) int {
+		resp, err := server.Get(t.Context(), &triskelev1.GetRequest{Namespace: "n", Ids: []string{r.ID.String()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(resp.GetMemories())
+	}
+	get(kept) // from now on the namespace's revision is known
+	away.Store(true)
+	pool.Reset()
+	if got := get(forgotten); got != 1 {
+		t.Fatalf("got %d memories of the standby, want 1", got)
+	}
+	away.Store(false)
+	if got := get(forgotten); got != 0 {
+		t.Errorf("got %d memories that the primary has forgotten, want none", got)
+	}
 }

@@ -29,10 +29,6 @@ var (
 	ErrRevision = errors.New("revision is not the expected one")
 	// ErrSuperseded: the memory has been replaced already and cannot be replaced twice.
 	ErrSuperseded = errors.New("already superseded")
-	// ErrUnreachable: the database cannot be reached or written to now. Whether a write took place is unknown.
-	ErrUnreachable = errors.New("the database cannot be reached")
-	// ErrNodeAway: that holds for the node alone that has the namespace.
-	ErrNodeAway = errors.New("the database's node of the namespace cannot be reached")
 	// ErrLocked: a write waited too long for a lock. Nothing was written.
 	ErrLocked = errors.New("locked by another transaction")
 )

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -121,7 +123,7 @@ func (s *Server) ListNamespaces(ctx context.Context, req *triskelev1.ListNamespa
 	ctx, cancel := context.WithTimeout(ctx, s.limits.call)
 	defer cancel()
 	after, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
-	if err != nil {
+	if err != nil || !utf8.Valid(after) || slices.Contains(after, 0) {
 		return nil, rpc.Invalid("page_token", "must be the next_page_token of an earlier page")
 	}
 	size := defaultPageSize

@@ -2,6 +2,8 @@ package memory_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,6 +20,7 @@ import (
 
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/memory"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 	"github.com/triskele/triskele/services/store/schema"
 	"github.com/triskele/triskele/services/wiring/storetest"
@@ -266,4 +270,65 @@ func TestPagesAreBounded(t *testing.T) {
 			t.Errorf("get of 200 memories: got %d", got)
 		}
 	})
+}
+
+// Tokens that no page has given are refused before a database sees them.
+func TestForeignPageTokens(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		f.Insert(t, storetest.Record("n", "x", nil))
+		server := memory.NewServer(f.Memory)
+		for _, name := range []string{"\x00", "\xff\xfe"} {
+			token := base64.RawURLEncoding.EncodeToString([]byte(name))
+			if _, err := server.ListNamespaces(t.Context(), &triskelev1.ListNamespacesRequest{PageToken: token}); status.Code(err) != codes.InvalidArgument {
+				t.Errorf("namespaces after %q: got %v, want INVALID_ARGUMENT", name, err)
+			}
+		}
+		for _, at := range []uint64{1 << 63, 1<<63 - 1} {
+			token := base64.RawURLEncoding.EncodeToString(append(binary.BigEndian.AppendUint64(nil, at), make([]byte, 16)...))
+			if _, err := server.List(t.Context(), &triskelev1.ListRequest{Namespace: "n", PageToken: token}); status.Code(err) != codes.InvalidArgument {
+				t.Errorf("memories after the time %d: got %v, want INVALID_ARGUMENT", at, err)
+			}
+		}
+	})
+}
+
+// Each call says that the database is away, so that its caller tries again.
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	tel := storetest.Telemetry(t)
+	pool, err := postgres.Open(t.Context(), "postgres://nobody@127.0.0.1:1/nothing", tel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	server := memory.NewServer(memory.NewPostgres(pool, noIndex{}))
+	m := &triskelev1.Memory{Namespace: "n", Content: "x"}
+	for name, call := range map[string]func() error{
+		"Get": func() error {
+			_, err := server.Get(t.Context(), &triskelev1.GetRequest{Namespace: "n", Ids: []string{uuid.NewString()}})
+			return err
+		},
+		"Remember": func() error {
+			_, err := server.Remember(t.Context(), &triskelev1.RememberRequest{Memory: m})
+			return err
+		},
+		"List": func() error { _, err := server.List(t.Context(), &triskelev1.ListRequest{Namespace: "n"}); return err },
+		"GetNamespace": func() error {
+			_, err := server.GetNamespace(t.Context(), &triskelev1.GetNamespaceRequest{Namespace: "n"})
+			return err
+		},
+		"ListNamespaces": func() error {
+			_, err := server.ListNamespaces(t.Context(), &triskelev1.ListNamespacesRequest{})
+			return err
+		},
+		"ListDecisions": func() error {
+			_, err := server.ListDecisions(t.Context(), &triskelev1.ListDecisionsRequest{Namespace: "n"})
+			return err
+		},
+	} {
+		if err := call(); status.Code(err) != codes.Unavailable {
+			t.Errorf("%s: got %v, want UNAVAILABLE", name, err)
+		}
+	}
 }

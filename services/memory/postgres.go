@@ -114,7 +114,7 @@ func (s *Postgres) wrap(ctx context.Context, err error) error {
 	case postgres.IsReadOnly(err) && s.primary(ctx): // hosted servers become read-only when their disk is full
 		return fmt.Errorf("%w: %w", diskerr.ErrReadOnly, err)
 	}
-	return postgres.Wrap(unreachable(err))
+	return postgres.Wrap(err)
 }
 
 // primary reports whether the server is known to be no standby.
@@ -122,17 +122,6 @@ func (s *Postgres) primary(ctx context.Context) bool {
 	var standby bool
 	err := s.pool.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
 	return err == nil && !standby
-}
-
-// unreachable marks connection errors.
-func unreachable(err error) error {
-	if postgres.IsNodeAway(err) {
-		return fmt.Errorf("%w: %w", ErrNodeAway, err)
-	}
-	if postgres.IsUnreachable(err) {
-		return fmt.Errorf("%w: %w", ErrUnreachable, err)
-	}
-	return err
 }
 
 func (tx postgresTx) insert(ctx context.Context, records []record.Record, ready prepared) ([]Inserted, error) {
@@ -479,7 +468,7 @@ func (tx postgresTx) expired(ctx context.Context, before time.Time, n int) (map[
 
 // Get implements Store.
 func (s *Postgres) Get(ctx context.Context, namespace string, ids []uuid.UUID) (records []record.Record, err error) {
-	err = s.read(func(pool *pgxpool.Pool) error {
+	err = s.read(ctx, func(pool *pgxpool.Pool) error {
 		records, err = get(ctx, pool, namespace, ids)
 		return err
 	})
@@ -487,14 +476,20 @@ func (s *Postgres) Get(ctx context.Context, namespace string, ids []uuid.UUID) (
 }
 
 // read calls fn with the primary, or with the standby while the primary is unreachable.
-func (s *Postgres) read(fn func(*pgxpool.Pool) error) error {
+func (s *Postgres) read(ctx context.Context, fn func(*pgxpool.Pool) error) error {
 	if !s.Standby.Alone() {
 		if err := fn(s.pool); s.Standby == nil || !postgres.IsUnreachable(err) {
-			return unreachable(err)
+			return err
 		}
 	}
-	return unreachable(fn(s.Standby.Or(s.pool)))
+	if behind, ok := ctx.Value(behindKey{}).(*bool); ok && s.Standby != nil {
+		*behind = true
+	}
+	return fn(s.Standby.Or(s.pool))
 }
+
+// behindKey is the key of a *bool that becomes true when a standby is read, which may not have replayed the newest writes.
+type behindKey struct{}
 
 func get(ctx context.Context, pool *pgxpool.Pool, namespace string, ids []uuid.UUID) ([]record.Record, error) {
 	rows, err := postgres.In(pool, namespace).Query(ctx, `SELECT `+postgres.RecordColumns+` FROM unnest($2::uuid[]) WITH ORDINALITY AS wanted (id, position)
@@ -508,7 +503,7 @@ func get(ctx context.Context, pool *pgxpool.Pool, namespace string, ids []uuid.U
 // Matches implements Store.
 func (s *Postgres) Matches(ctx context.Context, namespace, query string, records []record.Record) ([]record.Matches, error) {
 	var matches []record.Matches
-	err := s.read(func(pool *pgxpool.Pool) (err error) {
+	err := s.read(ctx, func(pool *pgxpool.Pool) (err error) {
 		matches, err = s.words.Matches(ctx, pool, namespace, query, records)
 		return err
 	})
@@ -557,7 +552,7 @@ func (s *Postgres) Scan(ctx context.Context, namespace string, batch int, fn fun
 
 // snapshot runs fn in a read-only transaction on one snapshot.
 func (s *Postgres) snapshot(ctx context.Context, fn func(pgx.Tx) error) error {
-	return unreachable(pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn))
+	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn)
 }
 
 // newer returns up to n records after the cursor, oldest first.

@@ -18,12 +18,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/triskele/triskele/fuser/platform/panics"
 	"github.com/triskele/triskele/fuser/platform/revision"
 	"github.com/triskele/triskele/fuser/platform/rpc"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 	"github.com/triskele/triskele/services/store/diskerr"
+	"github.com/triskele/triskele/services/store/postgres"
 	"github.com/triskele/triskele/services/store/record"
 )
 
@@ -171,9 +173,9 @@ func storeError(err error) error {
 		return status.Errorf(codes.FailedPrecondition, "%v: nothing can be stored until this is fixed; recall still works", of)
 	case errors.Is(err, ErrLocked):
 		return status.Error(codes.Aborted, "other calls have held locks on the same memories or namespace for too long; try again")
-	case errors.Is(err, ErrNodeAway):
+	case postgres.IsNodeAway(err):
 		return rpc.PartAway("the node of the database that has this namespace cannot be reached; try again")
-	case errors.Is(err, ErrUnreachable):
+	case postgres.IsUnreachable(err):
 		return status.Error(codes.Unavailable, "the database cannot be reached; try again")
 	}
 	return err
@@ -487,7 +489,8 @@ func decodeCursor(token string) (Cursor, error) {
 	if err != nil || len(raw) != 24 {
 		return Cursor{}, errors.New("not a cursor")
 	}
-	return Cursor{time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC(), uuid.UUID(raw[8:])}, nil
+	at := time.UnixMicro(int64(binary.BigEndian.Uint64(raw))).UTC()
+	return Cursor{at, uuid.UUID(raw[8:])}, timestamppb.New(at).CheckValid()
 }
 
 // Import implements triskelev1.MemoryServiceServer. It prepares a message's memories while those of the one before are stored.

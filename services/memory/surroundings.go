@@ -69,7 +69,7 @@ func (s *Postgres) Surroundings(ctx context.Context, namespace string, of []reco
 	if batch.Len() == 0 {
 		return found, nil
 	}
-	return found, s.read(func(pool *pgxpool.Pool) error { return postgres.In(pool, namespace).Send(ctx, batch) })
+	return found, s.read(ctx, func(pool *pgxpool.Pool) error { return postgres.In(pool, namespace).Send(ctx, batch) })
 }
 
 // Surroundings implements Store.
