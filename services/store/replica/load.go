@@ -123,11 +123,15 @@ func (s *Set) putAll(ctx context.Context, tx Tx, img *image) error {
 	batches := make(chan []Memory, 2)
 	putting.Go(func() error {
 		err := panics.Catch(ctx, s.log, "load rows", func() error {
+			weighed := 0 // rows
 			for batch := range batches {
 				for _, m := range batch {
 					img.rows.Put(m)
 				}
-				bytes.Store(img.rows.bytes())
+				if n := img.rows.Len(); n > weighed+weighed/8 { // not each time: with tags of their own it takes as long as the rows
+					weighed = n
+					bytes.Store(img.rows.bytes())
+				}
 			}
 			return nil
 		})
