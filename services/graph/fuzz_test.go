@@ -116,7 +116,7 @@ func FuzzNetwork(f *testing.F) {
 				s.hops(n, q, rows.Select(q.Filter, q.AsOf).Has, phrases(text, maxNameWords))
 			}
 		}
-		view := &View{n, map[int64]string{conceptID("x"): "x"}, func() {}}
+		view := &View{n, momentOf(time.Time{}, false), map[int64]string{conceptID("x"): "x"}, func() {}}
 		view.Stats()
 		view.Triples()
 		for _, name := range []string{"x", "heron crane"} {

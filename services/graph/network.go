@@ -318,14 +318,22 @@ func remove(list []uint32, v uint32) []uint32 {
 type moment struct {
 	at         int64 // microseconds; 0 is now
 	superseded bool  // include superseded memories
+	newest     map[single][]factRef
+}
+
+// single is what can have one target at a time: the facts of a relation that a concept is the source of.
+type single struct {
+	source   uint32
+	relation string
 }
 
 // momentOf returns a search's moment; zero asOf is now.
 func momentOf(asOf time.Time, superseded bool) moment {
-	if asOf.IsZero() {
-		return moment{superseded: superseded}
+	t := moment{superseded: superseded, newest: map[single][]factRef{}}
+	if !asOf.IsZero() {
+		t.at = asOf.UnixMicro()
 	}
-	return moment{asOf.UnixMicro(), superseded}
+	return t
 }
 
 // within reports whether a span has the moment.
@@ -338,6 +346,9 @@ func (t moment) within(from, to int64) bool {
 
 // live reports whether a memory takes part in a search.
 func (n *network) live(memory uint32, t moment) bool {
+	if int(memory) >= len(n.memories) { // of an image's row that the graph does not have yet, or never: it is sensitive
+		return false
+	}
 	if indexed := n.memories[memory].indexed; !indexed || t.superseded && t.at == 0 {
 		return indexed
 	}
@@ -353,8 +364,37 @@ func (n *network) holds(r factRef, t moment) bool {
 	if !n.live(r.memory, moment{at: t.at}) || !t.within(f.From, f.To) {
 		return false
 	}
-	_, closed := n.closing(r, t)
-	return !closed
+	if !f.Single {
+		return true
+	}
+	of := single{f.source, f.Relation}
+	if _, known := t.newest[of]; !known {
+		n.findNewest(f.source, t)
+	}
+	return !slices.ContainsFunc(t.newest[of], func(by factRef) bool {
+		return n.memories[by.memory].Facts[by.fact].Target != f.Target && n.after(by, r)
+	})
+}
+
+// findNewest finds, for each relation of a concept, the newest single fact, and the newest one with another target.
+func (n *network) findNewest(source uint32, t moment) {
+	for _, r := range n.concepts[source].facts {
+		f := &n.memories[r.memory].Facts[r.fact]
+		if f.source != source || !f.Single || !n.live(r.memory, moment{at: t.at}) || !t.within(f.From, f.To) {
+			continue
+		}
+		of := single{source, f.Relation}
+		found := t.newest[of]
+		differs := len(found) > 0 && n.memories[found[0].memory].Facts[found[0].fact].Target != f.Target
+		switch {
+		case len(found) == 0, n.after(r, found[0]) && differs:
+			t.newest[of] = slices.Insert(found[:min(len(found), 1)], 0, r)
+		case n.after(r, found[0]):
+			found[0] = r
+		case differs && (len(found) == 1 || n.after(r, found[1])):
+			t.newest[of] = append(found[:1], r)
+		}
+	}
 }
 
 // closing returns the earliest later fact that has closed a fact.

@@ -164,6 +164,22 @@ func put(t *testing.T, s store, facts ...graph.Fact) {
 
 // TestFactsReplaceEachOther: of a relation with one object at a time the newest fact holds, whatever came in first, and an
 // older one holds again when the newer one's evidence is gone.
+// The other legs find memories that the graph has no row of: sensitive ones, and those that it has not indexed yet.
+func TestSeedThatTheGraphLacks(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := openWith(f, graph.DefaultConfig())
+		teo := storetest.Record(ns, "Teo Marin keeps the lighthouse", func(r *record.Record) { r.Title = "Teo Marin" })
+		private := storetest.Record(ns, "the PIN is 1234", func(r *record.Record) { r.Sensitive = true })
+		f.Insert(t, teo, private)
+		f.Drain(t, "graph", s)
+		q := leg.Query{Text: "Teo Marin", Traversal: triskelev1.Traversal_TRAVERSAL_PAGERANK, Seeds: []leg.Seed{{ID: private.ID, Score: 2}}}
+		if hits := search(t, s, q).Hits; len(hits) != 1 || hits[0].ID != teo.ID {
+			t.Errorf("found %v, want memory %s", hits, teo.ID)
+		}
+	})
+}
+
 func TestFactsReplaceEachOther(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s := open(f)
@@ -235,6 +251,25 @@ func TestFactsEnd(t *testing.T) {
 				t.Errorf("before: found %s", got)
 			}
 		})
+	})
+}
+
+// An end at 1970 is one: databases that count from there have 0 for it.
+func TestFactThatEndedAt1970(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		s := open(f)
+		end := time.Unix(0, 0).UTC()
+		r := storetest.Record(ns, "chronicle", func(r *record.Record) { r.OccurredAt = end.AddDate(-10, 0, 0) })
+		f.Insert(t, r)
+		f.Drain(t, "graph", s)
+		if _, err := s.(graph.Facts).PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{{
+			Memory: r.ID, Subject: "Orsolya", Relation: "is mayor of", Object: "Kittiwake", From: end.AddDate(-10, 0, 0), To: end,
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, s, leg.Query{Text: "Orsolya"})
+		expect(t, s, leg.Query{Text: "Orsolya", AsOf: end.AddDate(-1, 0, 0)}, r)
 	})
 }
 

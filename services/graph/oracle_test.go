@@ -203,7 +203,7 @@ func TestWalksAreExact(t *testing.T) {
 			q.Filter.TagsAny = []string{"some"}
 		}
 		ps := phrases(text, maxNameWords)
-		starts := n.link(text, ps, moment{})
+		starts := n.link(text, ps, momentOf(time.Time{}, false))
 		pass := n.rows.Select(q.Filter, time.Time{}).Has
 		found := s.rank(n, q, pass, text, ps, meaning{})
 		if found == nil {
@@ -216,11 +216,11 @@ func TestWalksAreExact(t *testing.T) {
 			seeds = append(seeds, seed{conceptNodeAt(c.concept), c.weight})
 			named[c.concept] = true
 		}
-		scores := exact(n, seeds, moment{}, n.hub(), s.config.MaxDegree, named)
+		scores := exact(n, seeds, momentOf(time.Time{}, false), n.hub(), s.config.MaxDegree, named)
 		for _, c := range slices.SortedFunc(maps.Keys(named), n.byID) { // as evenPages
 			best := 0.
 			page := func(a arc) bool {
-				return a.salience >= salienceTitle && scores[memoryAt(a.to)] > 0 && n.live(a.to, moment{}) && !n.stale(a.to, moment{})
+				return a.salience >= salienceTitle && scores[memoryAt(a.to)] > 0 && n.live(a.to, momentOf(time.Time{}, false)) && !n.stale(a.to, momentOf(time.Time{}, false))
 			}
 			for _, a := range n.concepts[c].mentions {
 				if page(a) {
@@ -235,7 +235,7 @@ func TestWalksAreExact(t *testing.T) {
 		}
 		var want []leg.Hit
 		for v, score := range scores {
-			if v, at := node(v), node(v).place(); score > 0 && !v.isConcept() && pass(at) && !n.stale(at, moment{}) {
+			if v, at := node(v), node(v).place(); score > 0 && !v.isConcept() && pass(at) && !n.stale(at, momentOf(time.Time{}, false)) {
 				want = append(want, leg.HitAt(n.rows, at, math.Round(score*1e9)/1e9))
 			}
 		}
@@ -387,6 +387,38 @@ func BenchmarkWalk(b *testing.B) {
 				b.ReportMetric(float64(took[len(took)*95/100].Microseconds()), "p95-us")
 				b.ReportMetric(float64(n.Bytes())/(1<<20), "MB")
 			})
+		}
+	}
+}
+
+// A fact holds unless closing finds one that has closed it.
+func TestFactsThatCloseOthers(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		rows := replica.NewRows()
+		n := newNetwork(rows, reader{})
+		for id := range int64(6) {
+			m := replica.Memory{ID: fuzzID(id), To: max(0, random.Int64N(4)-2)}
+			var facts []factRow
+			for range random.IntN(6) {
+				facts = append(facts, factRow{
+					Source: random.Int64N(2), Target: 2 + random.Int64N(3), Relation: []string{"is", "has"}[random.IntN(2)], Single: random.IntN(5) > 0,
+					From: random.Int64N(5), To: max(0, random.Int64N(20)-14),
+				})
+			}
+			n.put(rows.Put(m), m.ID, memoryRows{Facts: facts})
+		}
+		for _, at := range []time.Time{{}, time.UnixMicro(1), time.UnixMicro(2), time.UnixMicro(3)} {
+			now := momentOf(at, false)
+			for row := range uint32(6) {
+				for i, f := range n.memories[row].Facts {
+					r := factRef{row, uint32(i)}
+					_, closed := n.closing(r, now)
+					if want := n.live(row, now) && now.within(f.From, f.To) && !closed; n.holds(r, now) != want {
+						t.Fatalf("at %v, fact %+v of memory %d holds: got %v, want %v", at, f, row, !want, want)
+					}
+				}
+			}
 		}
 	}
 }

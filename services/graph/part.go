@@ -215,7 +215,7 @@ func (n *network) texts(ctx context.Context, tx replica.Tx, namespace string, id
 	})
 }
 
-// facts reads facts of memories, sorted; nil means of all.
+// facts reads facts of memories, sorted; nil means of all. As an end of 0 means none, one at 1970 is 1.
 func (n *network) facts(ctx context.Context, tx replica.Tx, namespace string, ids []uuid.UUID, fn func(memory uuid.UUID, f factRow)) error {
 	args := []any{namespace, n.model}
 	which := [2]string{}
@@ -229,10 +229,10 @@ func (n *network) facts(ctx context.Context, tx replica.Tx, namespace string, id
 	return tx.Each(ctx, replica.Statement{
 		Postgres: `
 			SELECT memory_id, source_id, target_id, relation, single, (extract(epoch FROM valid_from) * 1000000)::bigint,
-				coalesce((extract(epoch FROM valid_to) * 1000000)::bigint, 0), CASE WHEN vector_model = $2 THEN vector END
+				CASE WHEN valid_to IS NULL THEN 0 ELSE coalesce(nullif((extract(epoch FROM valid_to) * 1000000)::bigint, 0), 1) END, CASE WHEN vector_model = $2 THEN vector END
 			FROM graph.facts WHERE namespace = $1` + which[0] + ` ORDER BY memory_id, source_id, target_id, relation COLLATE "C"`,
 		SQLite: `
-			SELECT memory_id, source_id, target_id, relation, single, valid_from, coalesce(valid_to, 0), CASE WHEN vector_model = ?2 THEN vector END
+			SELECT memory_id, source_id, target_id, relation, single, valid_from, CASE WHEN valid_to IS NULL THEN 0 ELSE coalesce(nullif(valid_to, 0), 1) END, CASE WHEN vector_model = ?2 THEN vector END
 			FROM graph_facts WHERE namespace = ?1` + which[1] + ` ORDER BY memory_id, source_id, target_id, relation`,
 	}, args, []any{&memory, &f.Source, &f.Target, &f.Relation, &f.Single, &f.From, &f.To, &vector}, func() error {
 		f.Vector = toCode(vector)

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"time"
+
+	"github.com/triskele/triskele/fuser/platform/panics"
 )
 
 // samples are unrelated short statements.
@@ -31,37 +34,79 @@ func (s scale) share(cosine float64) float64 {
 	return (cosine - s.unlike) / (s.same - s.unlike)
 }
 
+const (
+	// calibrationTime bounds the requests to an embedder that measure its scale.
+	calibrationTime = 10 * time.Second
+	// calibrateAgain is the time after which they are tried again if they failed.
+	calibrateAgain = 10 * time.Second
+)
+
 // calibration measures an embedder's scale once, on first use.
 type calibration struct {
-	mu    sync.Mutex
-	done  bool
-	found scale
+	mu        sync.Mutex
+	measuring chan struct{} // closed at its end; nil if it does not go on
+	retry     time.Time
+	err       error
+	found     *scale
 }
 
-// scale returns the embedder's scale.
+// scale returns the embedder's scale. A search waits no longer than ctx for the first one's requests.
 func (s *searcher) scale(ctx context.Context) (scale, error) {
 	c := s.calibration
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.done {
-		return c.found, nil
+	if c.found == nil && c.measuring == nil && time.Now().After(c.retry) {
+		c.measuring = make(chan struct{})
+		go s.calibrate(context.WithoutCancel(ctx), c.measuring)
 	}
+	measuring := c.measuring
+	c.mu.Unlock()
+	if measuring != nil {
+		select {
+		case <-measuring:
+		case <-ctx.Done():
+			return scale{}, ctx.Err()
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.found == nil {
+		return scale{}, c.err
+	}
+	return *c.found, nil
+}
+
+func (s *searcher) calibrate(ctx context.Context, end chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, calibrationTime)
+	defer cancel()
+	var found *scale
+	err := panics.Catch(ctx, nil, "measure an embedder's scale", func() (err error) {
+		found, err = s.measure(ctx)
+		return err
+	})
+	c := s.calibration
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.found, c.err, c.retry, c.measuring = found, err, time.Now().Add(calibrateAgain), nil
+	close(end)
+}
+
+func (s *searcher) measure(ctx context.Context) (*scale, error) {
 	asked, told, err := s.bothWays(ctx, samples)
 	if err != nil {
-		return scale{}, err
+		return nil, err
 	}
+	found := &scale{}
 	n := float64(len(samples))
 	for i := range asked {
 		for j := range told {
 			if i == j {
-				c.found.same += cosine(asked[i], told[j]) / n
+				found.same += cosine(asked[i], told[j]) / n
 			} else {
-				c.found.unlike += cosine(asked[i], told[j]) / (n * (n - 1))
+				found.unlike += cosine(asked[i], told[j]) / (n * (n - 1))
 			}
 		}
 	}
-	c.done = true
-	return c.found, nil
+	return found, nil
 }
 
 // bothWays embeds texts as queries and as documents.

@@ -91,33 +91,32 @@ func (s *searcher) fallback(ctx context.Context, q leg.Query, ps []phrase, reaso
 
 // inMemory searches the namespace's image. It reports whether the query links to a concept.
 func (s *searcher) inMemory(ctx context.Context, q leg.Query, text []word, ps []phrase, means meaning) (leg.Result, bool, error) {
+	result, found, err := s.inView(ctx, q, text, ps, means)
+	if found != nil && q.Explain {
+		result.Paths = s.steps(ctx, q.Namespace, found.paths)
+	}
+	return result, found != nil, err
+}
+
+// inView does so without the names of paths. Its ranking is nil if the query links to no concept.
+func (s *searcher) inView(ctx context.Context, q leg.Query, text []word, ps []phrase, means meaning) (leg.Result, *ranking, error) {
 	view, err := s.images.View(ctx, q.Namespace, replica.Need{Part: indexName, Filter: q.Filter, AsOf: q.AsOf, AtLeast: q.AtLeast, Question: q.Text}, s.share)
 	if err != nil {
-		return leg.Result{}, false, err
+		return leg.Result{}, nil, err
 	}
-	found := s.inView(view, q, text, ps, means)
+	defer view.Close()
+	var found *ranking
+	if n := view.Part.(*network); q.Traversal == triskelev1.Traversal_TRAVERSAL_PAGERANK {
+		found = s.rank(n, q, view.Has, text, ps, means)
+	} else {
+		found = s.hops(n, q, view.Has, ps)
+	}
 	result := abstained(reasonNotLinked, q.Traversal)
 	if found != nil {
 		result = leg.Result{Hits: found.hits, ScoreKind: scoreKind(q.Traversal), Coverage: found.coverage}
 	}
 	result.From(view)
-	view.Close()
-	if found == nil {
-		return result, false, nil
-	}
-	if q.Explain {
-		result.Paths = s.steps(ctx, q.Namespace, found.paths)
-	}
-	return result, true, nil
-}
-
-// inView searches an image. It returns nil if the query links to no concept.
-func (s *searcher) inView(view *replica.View, q leg.Query, text []word, ps []phrase, means meaning) *ranking {
-	n := view.Part.(*network)
-	if q.Traversal == triskelev1.Traversal_TRAVERSAL_PAGERANK {
-		return s.rank(n, q, view.Has, text, ps, means)
-	}
-	return s.hops(n, q, view.Has, ps)
+	return result, found, nil
 }
 
 // ranking is the result of a search in memory.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -273,4 +274,38 @@ func TestNamesAreAskedAboutBeforeTheyAreSent(t *testing.T) {
 			t.Errorf("%v, and the server heard %d bytes", err, heard.Load())
 		}
 	})
+}
+
+// stuck is an embedder that does not answer.
+type stuck struct{ meanings }
+
+func (*stuck) EmbedQuery(ctx context.Context, _ string) ([]float32, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A search does not wait for the embedder as long as another one may.
+func TestStuckEmbedder(t *testing.T) {
+	t.Parallel()
+	f := storetest.SQLite(t)
+	index(t, f, openWith(f, graph.DefaultConfig()), tagged("It is painted green.", "harbour gatehouse keepers"))
+	s := means(f, &stuck{meanings{name: "first"}})
+	first, cancel := context.WithCancel(t.Context())
+	patient := make(chan struct{})
+	go func() {
+		defer close(patient)
+		_, _ = s.Search(first, leg.Query{Namespace: ns, Text: "watchmen entrance port", Depth: 10})
+	}()
+	hurried, end := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer end()
+	if result, err := s.Search(hurried, leg.Query{Namespace: ns, Text: "watchmen entrance port", Depth: 10}); err != nil || len(result.Hits) > 0 {
+		t.Errorf("got %v, %v; want no hits", result, err)
+	}
+	select {
+	case <-patient:
+		t.Error("the search with time ended first")
+	default:
+	}
+	cancel()
+	<-patient
 }

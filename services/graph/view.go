@@ -28,6 +28,7 @@ type Viewer interface {
 // View shows a namespace's graph in memory. It stays as it is until Close.
 type View struct {
 	network *network
+	now     moment
 	names   map[int64]string
 	close   func()
 }
@@ -50,7 +51,7 @@ func (s *searcher) View(ctx context.Context, namespace string) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &View{view.Part.(*network), names, view.Close}, nil
+	return &View{view.Part.(*network), momentOf(time.Time{}, false), names, view.Close}, nil
 }
 
 // Close ends the use of a view.
@@ -187,7 +188,7 @@ func (v *View) statement(r factRef) Statement {
 	if to := rows.To[r.memory]; to != 0 && (f.To == 0 || to < f.To) {
 		s.To = fromMicros(to)
 	}
-	if by, closed := v.network.closing(r, moment{}); closed {
+	if by, closed := v.network.closing(r, v.now); closed {
 		if at := fromMicros(v.network.memories[by.memory].Facts[by.fact].From); s.To.IsZero() || at.Before(s.To) {
 			s.To, s.ClosedBy = at, rows.IDs[by.memory]
 		}
@@ -225,13 +226,13 @@ func (v *View) Neighbours(name string) []Neighbour {
 	row := &v.network.concepts[at]
 	for _, m := range row.mentions {
 		for _, a := range v.network.memories[m.to].mentions {
-			if a.to != at && v.network.live(m.to, moment{}) {
+			if a.to != at && v.network.live(m.to, v.now) {
 				of(v.network.concepts[a.to].id).Memories++
 			}
 		}
 	}
 	for _, r := range row.facts {
-		if f := &v.network.memories[r.memory].Facts[r.fact]; v.network.holds(r, moment{}) {
+		if f := &v.network.memories[r.memory].Facts[r.fact]; v.network.holds(r, v.now) {
 			other := f.Target
 			if other == row.id {
 				other = f.Source
@@ -261,7 +262,7 @@ func (v *View) Path(from, to string) []leg.Step {
 		return nil
 	}
 	w := walker{
-		n: v.network, time: moment{superseded: true}, named: func(string) bool { return false }, least: 1, hub: len(v.network.memories), explain: true,
+		n: v.network, time: momentOf(time.Time{}, true), named: func(string) bool { return false }, least: 1, hub: len(v.network.memories), explain: true,
 		maxLinks: math.MaxInt,
 	}
 	way := w.shortest(conceptNodeAt(start), conceptNodeAt(end))
@@ -317,7 +318,7 @@ func (v *View) pairs(mention func(memory uuid.UUID, concept int64, salience floa
 	}
 	for _, at := range v.memories() {
 		for i := range v.network.memories[at].Facts {
-			if r := (factRef{at, uint32(i)}); v.network.holds(r, moment{}) {
+			if r := (factRef{at, uint32(i)}); v.network.holds(r, v.now) {
 				f := &v.network.memories[at].Facts[i]
 				fact(v.statement(r), f.Source, f.Target)
 			}
