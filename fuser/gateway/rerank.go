@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/budget"
+	"github.com/triskele/triskele/fuser/platform/endpoint"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -50,12 +51,14 @@ func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *tris
 	report := &triskelev1.RerankReport{State: triskelev1.LegState_LEG_STATE_ABSTAINED, Model: g.config.Rerank.Model}
 	var places []int // in winners
 	var texts []string
+	shown := map[string][]string{} // ids by namespace
 	for i, w := range winners[:min(len(winners), r.settings[0].rerank.top)] {
 		switch {
 		case w.memory.GetSensitive():
 			report.Withheld++
 		case w.memory != nil:
 			places, texts = append(places, i), append(texts, text(w.memory))
+			shown[w.Namespace] = append(shown[w.Namespace], w.ID)
 		}
 	}
 	switch {
@@ -68,12 +71,25 @@ func (g *Gateway) rerank(ctx context.Context, r *recall, winners []winner) *tris
 	case len(texts) < 2:
 		report.Reason = "there are fewer than two memories that it may put in order"
 	default:
-		if scores := g.askReranker(ctx, r, texts, report); scores != nil {
+		if scores := g.askReranker(g.whilePresentable(ctx, shown), r, texts, report); scores != nil {
 			reorder(winners, places, scores)
 			report.Reranked = int32(len(scores))
 		}
 	}
 	return report
+}
+
+// whilePresentable has requests with the texts of memories sent only if all still exist and none has turned sensitive.
+func (g *Gateway) whilePresentable(ctx context.Context, shown map[string][]string) context.Context {
+	return endpoint.WithCheck(ctx, func(ctx context.Context) (bool, error) {
+		for namespace, ids := range shown {
+			resp, err := g.memory.Get(ctx, &triskelev1.GetRequest{Namespace: namespace, Ids: ids})
+			if err != nil || len(resp.GetMemories()) < len(ids) || slices.ContainsFunc(resp.GetMemories(), (*triskelev1.Memory).GetSensitive) {
+				return false, err
+			}
+		}
+		return true, nil
+	})
 }
 
 // reorder sorts the winners at the given places among themselves, the highest score first. Equal scores keep their order.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -12,10 +15,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/triskele/triskele/fuser/budget"
 	"github.com/triskele/triskele/fuser/gateway"
+	"github.com/triskele/triskele/fuser/rerank"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -312,5 +317,44 @@ func TestTextOfAMemory(t *testing.T) {
 	}
 	if !slices.Equal(told, []string{id, id}) {
 		t.Errorf("the leg was told of %q", told)
+	}
+}
+
+// turning is a memory service whose memory b turns sensitive after it was read once.
+type turning struct {
+	memories
+	reads *int
+}
+
+func (s turning) Get(ctx context.Context, req *triskelev1.GetRequest, options ...grpc.CallOption) (*triskelev1.GetResponse, error) {
+	if *s.reads++; *s.reads > 1 {
+		s.sensitive = []string{"b"}
+	}
+	return s.memories.Get(ctx, req, options...)
+}
+
+// Texts are checked again just before they are sent, after any wait for the reranker.
+func TestWhatTurnsSensitiveIsNotReranked(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); len(body) > 0 {
+			t.Errorf("the reranker got %s, want nothing", body)
+		}
+		_, _ = io.WriteString(w, `[{"index": 0, "score": 1}, {"index": 1, "score": 2}]`)
+	}))
+	defer server.Close()
+	config, err := rerank.Flags{Server: "tei:" + server.URL, Top: 10, Limit: 1, Min: ms, MaxText: 8192}.Open(func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := configured(t, func(c *gateway.Config) { c.Rerank = config }, turning{reads: new(int)}, finds(bm25, "a", "b"), finds(cosine), finds(hops))
+	resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+		reranked(r)
+		r.Budget = durationpb.New(5 * time.Second)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.GetRerank().GetReranked() != 0 {
+		t.Errorf("got %v, want nothing reranked", resp.GetRerank())
 	}
 }

@@ -82,6 +82,8 @@ func (c *Client) Rerank(ctx context.Context, query string, texts []string) ([]fl
 		return nil, statusError(status.Code)
 	case errors.Is(err, endpoint.ErrTooLong):
 		return nil, fmt.Errorf("malformed answer: more than %d bytes", limit)
+	case errors.Is(err, endpoint.ErrWithdrawn):
+		return nil, fmt.Errorf("%w: a memory is gone or has turned sensitive", gateway.ErrRefused)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
