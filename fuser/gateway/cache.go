@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -135,11 +136,11 @@ func (g *Gateway) store(r *recall, slot *cacheSlot, resp *triskelev1.RecallRespo
 		return
 	}
 	a := cachedAnswer{revision: slot.revision, made: r.start, until: r.start.Add(g.config.Cache.TTL)}
-	for _, h := range resp.GetHits() {
-		if h.GetMemory().GetSensitive() {
+	for m := range given(resp) {
+		if m.GetSensitive() {
 			return
 		}
-		if at := h.GetMemory().GetExpiresAt(); at != nil && at.AsTime().Before(a.until) {
+		if at := m.GetExpiresAt(); at != nil && at.AsTime().Before(a.until) {
 			a.until = at.AsTime()
 		}
 	}
@@ -149,6 +150,19 @@ func (g *Gateway) store(r *recall, slot *cacheSlot, resp *triskelev1.RecallRespo
 		g.cache.Set(slot.key, a)
 	}
 	resp.Spans = spans
+}
+
+// given yields all memories in a response.
+func given(resp *triskelev1.RecallResponse) iter.Seq[*triskelev1.Memory] {
+	return func(yield func(*triskelev1.Memory) bool) {
+		for _, h := range slices.Concat(resp.GetHits(), resp.GetLeftOut()) {
+			for _, m := range slices.Concat([]*triskelev1.Memory{h.GetMemory()}, h.GetSurroundings().GetBefore(), h.GetSurroundings().GetAfter()) {
+				if !yield(m) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // partial says whether the leg might give more if it were asked again.

@@ -103,7 +103,13 @@ func TestAnswersAreRemembered(t *testing.T) {
 		"as old as they are": {first: func(r *triskelev1.RecallRequest) {
 			r.Recency = &triskelev1.Recency{Weight: .1, HalfLife: durationpb.New(time.Hour)}
 		}},
-		"with a sensitive memory":      {memory: ledger{memories: memories{sensitive: []string{"b"}}}},
+		"with a sensitive memory": {memory: ledger{memories: memories{sensitive: []string{"b"}}}},
+		"with a sensitive one left out": {memory: ledger{memories: memories{sensitive: []string{"b"}}}, first: func(r *triskelev1.RecallRequest) {
+			r.MinScore, r.ReturnLeftOut = &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_RRF, Value: 1}, 10
+		}},
+		"before one that is left out expires": {memory: ledger{expires: time.Unix(0, 0)}, first: func(r *triskelev1.RecallRequest) {
+			r.MinScore, r.ReturnLeftOut = &triskelev1.MinScore{Scale: triskelev1.ScoreScale_SCORE_SCALE_RRF, Value: 1}, 10
+		}},
 		"with contents missing":        {memory: ledger{memories: memories{down: true}}},
 		"with a leg that fails":        {legs: []leg{lexical, fails(codes.Unavailable), finds(hops)}},
 		"with a leg that is late":      {legs: []leg{lexical, after(time.Hour, cosine), finds(hops)}},
