@@ -42,8 +42,21 @@ func TestOtherMachinesAreRefused(t *testing.T) {
 	}
 }
 
+// TestForeignPagesAreRefused: a foreign page's name may resolve to this machine for a browser on it.
+func TestForeignPagesAreRefused(t *testing.T) {
+	if w := askedBy(t, "127.0.0.1:1", nil); w.Code != http.StatusMisdirectedRequest {
+		t.Errorf("got %d %s, want 421", w.Code, w.Body)
+	}
+}
+
 // asked returns the answer to a recall from another machine.
 func asked(t *testing.T, gate rpc.Gate) *httptest.ResponseRecorder {
+	t.Helper()
+	return askedBy(t, "192.0.2.1:1", gate)
+}
+
+// askedBy returns the answer to a recall that an address sends to example.com.
+func askedBy(t *testing.T, from string, gate rpc.Gate) *httptest.ResponseRecorder {
 	t.Helper()
 	process, err := telemetry.Start(t.Context())
 	if err != nil {
@@ -64,6 +77,7 @@ func asked(t *testing.T, gate rpc.Gate) *httptest.ResponseRecorder {
 	defer cancel()
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/recall", unread{t})
 	r.Header.Set("Content-Type", "application/json")
+	r.RemoteAddr = from
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, r)
 	return w

@@ -133,6 +133,10 @@ func (p *page) near(next http.HandlerFunc) http.HandlerFunc {
 			fail(w, status.Error(codes.PermissionDenied, "the gateway has no tokens, so its memories are shown on its own machine only: see --tokens"))
 			return
 		}
+		if p.gate == nil { // nor foreign pages in a browser here
+			rpc.Loopback(next).ServeHTTP(w, r)
+			return
+		}
 		next(w, r)
 	}
 }
