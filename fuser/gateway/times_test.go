@@ -116,3 +116,16 @@ func TestTimesRaiseOdds(t *testing.T) {
 		t.Errorf("got odds times %v, and %v for another memory after %v, want 4 and the same", got, scores["a3"], scores["a0"])
 	}
 }
+
+// What a quota brings in stays in, whatever a time in the query puts first.
+func TestTimeAndQuota(t *testing.T) {
+	memory := dated{dates: map[string]string{"a": "2023-05-03"}}
+	g := newGateway(t, memory, finds(bm25, "a", "b", "c"), finds(cosine, "a", "b", "c"), finds(hops, "x", "y"))
+	resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+		r.Query = "what happened in May 2023?"
+		r.Limit, r.Legs = new(int32(3)), map[string]*triskelev1.LegOptions{"graph": {Quota: new(int32(2))}}
+	}))
+	if err != nil || order(resp) != "a x y" {
+		t.Errorf("got %s, %v; want a x y", order(resp), err)
+	}
+}

@@ -37,11 +37,13 @@ func (g *Gateway) winners(ctx context.Context, r *recall, result fusion.Result) 
 	pool := slices.Concat(result.Hits, result.Reserve)
 	settings := r.settings[0]
 	want, query := r.fusion.Limit, ""
-	if settings.reranks(r.req) {
-		want = max(want, settings.rerank.top)
-	}
-	if r.times.any() {
-		want = max(want, maxTimed)
+	if len(r.fusion.Quotas) == 0 { // with them, what is in the new order must be returned
+		if settings.reranks(r.req) {
+			want = max(want, settings.rerank.top)
+		}
+		if r.times.any() {
+			want = max(want, maxTimed)
+		}
 	}
 	if r.req.GetExplain() && !r.req.GetIdsOnly() {
 		query = r.req.GetQuery()

@@ -265,9 +265,18 @@ func back(now time.Time, unit string, n int) time.Time {
 	case "week":
 		return now.AddDate(0, 0, -7*n)
 	case "month":
-		return now.AddDate(0, -n, 0)
+		return monthsBack(now, n)
 	}
-	return now.AddDate(-n, 0, 0)
+	return monthsBack(now, 12*n)
+}
+
+// monthsBack keeps the day, or else takes the month's last: a month before 31 March is 28 February, not 3 March.
+func monthsBack(now time.Time, n int) time.Time {
+	at := now.AddDate(0, -n, 0)
+	if at.Day() != now.Day() {
+		at = at.AddDate(0, 0, -at.Day())
+	}
+	return at
 }
 
 // ago is as exact as its unit: a day, the days around a day some weeks ago, a month, a year.

@@ -64,6 +64,24 @@ func TestTimes(t *testing.T) {
 	}
 }
 
+// Months have different lengths.
+func TestEndsOfMonths(t *testing.T) {
+	for _, x := range []struct{ day, text, want string }{
+		{"2026-03-31", "a month ago", "a month ago: 2026-02-01/2026-03-01"},
+		{"2026-05-31", "three months ago", "three months ago: 2026-02-01/2026-03-01"},
+		{"2024-02-29", "in the last year", "last year: 2023-01-01/2024-01-01"},
+		{"2026-12-31", "in the last 1 month", "last 1 month: 2026-11-30/2026-12-31"},
+	} {
+		now, err := time.Parse(time.DateOnly, x.day)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := show(timespan.Find(x.text, now)); got != x.want {
+			t.Errorf("%s on %s: got %s, want %s", x.text, x.day, got, x.want)
+		}
+	}
+}
+
 // What looks like a time and is none.
 func TestTraps(t *testing.T) {
 	for _, text := range []string{
