@@ -70,30 +70,52 @@ type fetched struct {
 	reason   string
 }
 
+// fetchedAtOnce is the most memories that are fetched in one call, whose answer is limited.
+const fetchedAtOnce = 100
+
+// and adds another part of a namespace's winners.
+func (f fetched) and(other fetched) fetched {
+	if other.state == triskelev1.LegState_LEG_STATE_UNSPECIFIED {
+		return f
+	}
+	if other.reason != "" {
+		f.state, f.reason = other.state, other.reason
+	}
+	f.memories, f.matches = merged(f.memories, other.memories), merged(f.matches, other.matches)
+	return f
+}
+
+func merged[V any](a, b map[string]V) map[string]V {
+	if len(a) == 0 {
+		return b
+	}
+	maps.Copy(a, b)
+	return a
+}
+
 // contents fetches memories by namespace, and the matches of the query's words in them unless it is empty. A failure costs the
 // contents only. The report says how the fetches ended.
 func (g *Gateway) contents(ctx context.Context, r *recall, fused []fusion.Fused, query string, report *triskelev1.ContentsReport) map[string]fetched {
 	start := time.Now()
-	requests := map[string]*triskelev1.GetRequest{}
+	ids := map[string][]string{}
 	for _, f := range fused {
-		if requests[f.Namespace] == nil {
-			requests[f.Namespace] = &triskelev1.GetRequest{Namespace: f.Namespace, Query: query}
-		}
-		requests[f.Namespace].Ids = append(requests[f.Namespace].Ids, f.ID)
+		ids[f.Namespace] = append(ids[f.Namespace], f.ID)
 	}
 	given := g.forMemory(r)
 	ctx, cancel := context.WithTimeout(ctx, given)
 	defer cancel()
 	var fetching []func()
 	var mu sync.Mutex
-	out := make(map[string]fetched, len(requests))
-	for namespace, req := range requests {
-		fetching = append(fetching, func() {
-			f := g.fetch(ctx, req, given)
-			mu.Lock()
-			defer mu.Unlock()
-			out[namespace] = f
-		})
+	out := make(map[string]fetched, len(ids))
+	for namespace, all := range ids {
+		for some := range slices.Chunk(all, fetchedAtOnce) {
+			fetching = append(fetching, func() {
+				f := g.fetch(ctx, &triskelev1.GetRequest{Namespace: namespace, Ids: some, Query: query}, given)
+				mu.Lock()
+				defer mu.Unlock()
+				out[namespace] = f.and(out[namespace])
+			})
+		}
 	}
 	g.workers.All(fetching)
 	report.Budget = durationpb.New(max(report.GetBudget().AsDuration(), given))

@@ -70,23 +70,25 @@ func (g *Gateway) surround(ctx context.Context, r *recall, hits []*triskelev1.Hi
 
 // belowSuccessors moves each superseded memory behind the one that superseded it, if that is among the winners too.
 func belowSuccessors(winners []winner) []winner {
-	for range winners { // a chain takes a pass for each of its members
-		moved := false
-		for i := 0; i < len(winners); i++ {
-			by := winners[i].memory.GetSupersededBy()
-			if by == "" {
-				continue
-			}
-			at := slices.IndexFunc(winners, func(w winner) bool { return w.ID == by && w.Namespace == winners[i].Namespace })
-			if at > i {
-				w := winners[i]
-				winners = slices.Insert(slices.Delete(winners, i, i+1), at, w)
-				moved = true
-			}
-		}
-		if !moved {
-			break
+	type key struct{ namespace, id string }
+	at := make(map[key]int, len(winners))
+	for i, w := range winners {
+		at[key{w.Namespace, w.ID}] = i
+	}
+	out, behind := make([]winner, 0, len(winners)), map[int][]int{}
+	var put func(i int)
+	put = func(i int) {
+		out = append(out, winners[i])
+		for _, superseded := range behind[i] {
+			put(superseded)
 		}
 	}
-	return winners
+	for i, w := range winners {
+		if by, there := at[key{w.Namespace, w.memory.GetSupersededBy()}]; there && by > i {
+			behind[by] = append(behind[by], i)
+		} else {
+			put(i)
+		}
+	}
+	return out
 }

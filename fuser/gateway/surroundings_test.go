@@ -2,14 +2,18 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/triskele/triskele/fuser/gateway"
 	triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 )
 
@@ -92,5 +96,34 @@ func TestSupersededRanksBelowItsSuccessor(t *testing.T) {
 	resp, err := newGateway(t, memory, legs...).Recall(t.Context(), request(include))
 	if err != nil || order(resp) != "x c d b a" {
 		t.Errorf("got %s, %v, want x c d b a", order(resp), err)
+	}
+}
+
+// A long chain takes no longer than its length, and a circle ends.
+func TestLongChainOfSuccessors(t *testing.T) {
+	const n = 1000
+	var ids []string
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("x%04d", i))
+	}
+	for _, circle := range []bool{false, true} {
+		successors := map[string]string{}
+		for i := range n - 1 {
+			successors[ids[i]] = ids[i+1]
+		}
+		if circle {
+			successors[ids[n-1]] = ids[0]
+		}
+		g := configured(t, func(c *gateway.Config) { c.Legs[0].Depth = n }, talk{successors: successors}, finds(bm25, ids...), finds(cosine), finds(hops))
+		resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) {
+			r.Limit, r.Explain, r.Budget = new(int32(n)), false, durationpb.New(10*time.Second)
+			r.Filter = &triskelev1.Filter{IncludeSuperseded: true}
+		}))
+		if err != nil || len(resp.GetHits()) != n {
+			t.Fatalf("circle %v: got %d hits, %v; want %d", circle, len(resp.GetHits()), err, n)
+		}
+		if got := resp.GetHits()[0].GetId(); got != ids[n-1] {
+			t.Errorf("circle %v: first is %s, want %s", circle, got, ids[n-1])
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -126,4 +127,39 @@ func TestDuplicatesAreNotReranked(t *testing.T) {
 	if err != nil || order(resp) != "d c a e" || resp.GetRerank().GetReranked() != 3 {
 		t.Errorf("%v, %v", resp, err)
 	}
+}
+
+// An answer of the memory service is limited, so large parts are fetched apart.
+func TestContentsAreFetchedInParts(t *testing.T) {
+	var ids []string
+	for i := range 250 {
+		ids = append(ids, fmt.Sprintf("x%03d", i))
+	}
+	var mu sync.Mutex
+	var calls, most int
+	g := configured(t, func(c *gateway.Config) { c.Legs[0].Depth = 250 }, oneByOne{counting{memories{}, &calls, &most}, &mu}, finds(bm25, ids...), finds(cosine), finds(hops))
+	resp, err := g.Recall(t.Context(), request(func(r *triskelev1.RecallRequest) { r.Limit = new(int32(250)) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range resp.GetHits() {
+		if want := "content of " + ids[i]; h.GetMemory().GetContent() != want {
+			t.Fatalf("hit %d: got %q, want %q", i, h.GetMemory().GetContent(), want)
+		}
+	}
+	if len(resp.GetHits()) != 250 || calls != 3 || most != 100 {
+		t.Errorf("got %d hits by %d calls of %d ids at most, want 250 by 3 of 100", len(resp.GetHits()), calls, most)
+	}
+}
+
+// oneByOne makes calls one after the other.
+type oneByOne struct {
+	counting
+	mu *sync.Mutex
+}
+
+func (o oneByOne) Get(ctx context.Context, req *triskelev1.GetRequest, options ...grpc.CallOption) (*triskelev1.GetResponse, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.counting.Get(ctx, req, options...)
 }
