@@ -958,8 +958,8 @@ type RecallRequest struct {
 	OnTimeout MissPolicy `protobuf:"varint,25,opt,name=on_timeout,json=onTimeout,proto3,enum=triskele.v1.MissPolicy" json:"on_timeout,omitempty"`
 	// Answer as soon as so many legs have, if those outstanding cannot change which memories are returned. They can still
 	// have changed the order of these, and raised their scores. 0 means unset, and as many as there are legs waits for all.
-	// Has no effect with a quota, min_score, exact_bonus, completed scores, reranking, diversity, a time in the query, or an order by
-	// recency.
+	// Has no effect with the calibrated fusion, which is the default, a quota, min_score, exact_bonus, completed scores, reranking,
+	// diversity, a time in the query, or an order by recency.
 	Quorum int32 `protobuf:"varint,26,opt,name=quorum,proto3" json:"quorum,omitempty"`
 	// Off unless given here or by a policy.
 	Recency *Recency `protobuf:"bytes,27,opt,name=recency,proto3" json:"recency,omitempty"`

@@ -507,8 +507,8 @@ export type RecallRequest = Message<"triskele.v1.RecallRequest"> & {
   /**
    * Answer as soon as so many legs have, if those outstanding cannot change which memories are returned. They can still
    * have changed the order of these, and raised their scores. 0 means unset, and as many as there are legs waits for all.
-   * Has no effect with a quota, min_score, exact_bonus, completed scores, reranking, diversity, a time in the query, or an order by
-   * recency.
+   * Has no effect with the calibrated fusion, which is the default, a quota, min_score, exact_bonus, completed scores, reranking,
+   * diversity, a time in the query, or an order by recency.
    *
    * @generated from field: int32 quorum = 26;
    */
