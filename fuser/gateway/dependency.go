@@ -160,7 +160,7 @@ func (d *dependency) result(err error, given time.Duration) resilience.Result {
 		return resilience.Failure
 	case codes.Canceled:
 		return resilience.Ignored
-	case codes.Unavailable, codes.Internal, codes.Unknown, codes.DataLoss, codes.ResourceExhausted:
+	case codes.Unavailable, codes.Internal, codes.Unknown, codes.ResourceExhausted:
 		return resilience.Failure
 	}
 	return resilience.Success

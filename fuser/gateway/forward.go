@@ -27,9 +27,9 @@ func NewForwarder(memory triskelev1.MemoryServiceClient) *Forwarder {
 
 func forwarded[T any](resp T, err error) (T, error) { return resp, hideAddress(err) }
 
-// hideAddress replaces the text of a transport error, which quotes the peer's address.
+// hideAddress replaces the text of a transport error, which quotes the peer's address. Those of the service itself have details.
 func hideAddress(err error) error {
-	if status.Code(err) == codes.Unavailable {
+	if st := status.Convert(err); st.Code() == codes.Unavailable && len(st.Details()) == 0 {
 		return status.Error(codes.Unavailable, "the memory service cannot be reached")
 	}
 	return err

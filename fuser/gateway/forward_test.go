@@ -51,3 +51,33 @@ func TestExportToSomebodyAsleep(t *testing.T) {
 		}
 	})
 }
+
+// without is a memory service without its database.
+type without struct {
+	triskelev1.MemoryServiceClient
+	err error
+}
+
+func (w without) Get(context.Context, *triskelev1.GetRequest, ...grpc.CallOption) (*triskelev1.GetResponse, error) {
+	return nil, w.err
+}
+
+// The service's own errors pass. Those of its connection name its address.
+func TestUnavailable(t *testing.T) {
+	for _, x := range []struct {
+		err  error
+		want string
+	}{
+		{rpc.StoreAway("the database cannot be reached"), "the database cannot be reached"},
+		{rpc.PartAway("the node cannot be reached"), "the node cannot be reached"},
+		{status.Error(codes.Unavailable, "dial tcp 10.0.0.7:7401: refused"), "the memory service cannot be reached"},
+	} {
+		_, err := gateway.NewForwarder(without{err: x.err}).Get(t.Context(), &triskelev1.GetRequest{})
+		if got := status.Convert(err).Message(); got != x.want {
+			t.Errorf("got %q, want %q", got, x.want)
+		}
+		if rpc.IsPartAway(err) != rpc.IsPartAway(x.err) {
+			t.Errorf("%q is about a part: got %v, want %v", x.want, rpc.IsPartAway(err), rpc.IsPartAway(x.err))
+		}
+	}
+}

@@ -120,6 +120,9 @@ func outgoing(r *http.Request) context.Context {
 	ctx := r.Context()
 	for _, name := range append([]string{"Authorization"}, passed...) {
 		for _, value := range r.Header.Values(name) {
+			if strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' }) { // gRPC would refuse the call with an internal error
+				continue
+			}
 			ctx = metadata.AppendToOutgoingContext(ctx, strings.ToLower(name), value)
 		}
 	}

@@ -117,6 +117,9 @@ func TestGRPCWeb(t *testing.T) {
 			t.Errorf("%s: %+v", kind, a)
 		}
 	}
+	if a := g.call("/triskele.v1.RecallService/Recall", web1, recall, "Baggage: user=é"); a.trailers["grpc-status"] != "0" {
+		t.Errorf("a header beyond ASCII: %+v", a)
+	}
 	imported := encoded(t, &triskelev1.ImportRequest{Memories: []*triskelev1.Memory{{Namespace: "acme/ops", Content: "x"}}})
 	a := g.call("/triskele.v1.MemoryService/Import", web1, append(imported, imported...))
 	stored := &triskelev1.ImportResponse{}

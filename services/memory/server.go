@@ -176,7 +176,7 @@ func storeError(err error) error {
 	case postgres.IsNodeAway(err):
 		return rpc.PartAway("the node of the database that has this namespace cannot be reached; try again")
 	case postgres.IsUnreachable(err):
-		return status.Error(codes.Unavailable, "the database cannot be reached; try again")
+		return rpc.StoreAway("the database cannot be reached; try again")
 	}
 	return err
 }

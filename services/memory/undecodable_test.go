@@ -84,14 +84,14 @@ func TestClientLearnsNoMoreThanThatItFailed(t *testing.T) {
 		f.Insert(t, bad)
 		f.Corrupt(t, bad.ID, `links = '[{"target": "private"}]'`)
 		_, err := client.Get(t.Context(), &triskelev1.GetRequest{Namespace: "n", Ids: []string{bad.ID.String()}})
-		if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "private") || strings.Contains(err.Error(), "links") {
+		if status.Code(err) != codes.DataLoss || strings.Contains(err.Error(), "private") || strings.Contains(err.Error(), "links") {
 			t.Errorf("the client is told %v", err)
 		}
 		exported, err := client.Export(t.Context(), &triskelev1.ExportRequest{Namespace: "n"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := exported.Recv(); status.Code(err) != codes.Internal {
+		if _, err := exported.Recv(); status.Code(err) != codes.DataLoss {
 			t.Errorf("an export ends with %v", err)
 		}
 		if text := log.String(); strings.Count(text, bad.ID.String()) != 2 || !strings.Contains(text, "column links") || strings.Contains(text, "private") {

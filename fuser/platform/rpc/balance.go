@@ -26,6 +26,8 @@ import (
 const (
 	// balancerName is the policy's name in a service config.
 	balancerName = "triskele_round_robin"
+	// leastPatience is the least time of a call whose timeout says something about the address.
+	leastPatience = 20 * time.Millisecond
 	// resolveEvery is the interval of DNS look-ups, which find new pods.
 	resolveEvery = 3 * time.Second
 )
@@ -180,10 +182,16 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 			return result, err
 		}
 		e.running.Add(1)
+		deadline, limited := info.Ctx.Deadline()
+		hurried := limited && time.Until(deadline) < leastPatience
 		tell := result.Done
 		result.Done = func(end balancer.DoneInfo) {
 			e.running.Add(-1)
-			done(resultOf(end.Err))
+			if hurried && status.Code(end.Err) == codes.DeadlineExceeded {
+				done(resilience.Ignored)
+			} else {
+				done(resultOf(end.Err))
+			}
 			if tell != nil {
 				tell(end)
 			}
@@ -199,7 +207,7 @@ func resultOf(err error) resilience.Result {
 		return resilience.Success
 	}
 	switch status.Code(err) {
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss:
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown:
 		return resilience.Failure
 	case codes.Canceled:
 		return resilience.Ignored

@@ -29,8 +29,12 @@ type replica struct {
 	fails  atomic.Bool
 }
 
-func (r *replica) Search(context.Context, *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
+func (r *replica) Search(ctx context.Context, req *triskelev1.SearchRequest) (*triskelev1.SearchResponse, error) {
 	r.calls.Add(1)
+	if req.GetQuery() == "takes too long" {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if r.fails.Load() {
 		return nil, status.Error(codes.Internal, "broken")
 	}
@@ -149,6 +153,56 @@ func TestReplicasComeAndGo(t *testing.T) {
 		if err := search(); status.Code(err) != codes.Internal {
 			t.Fatalf("all are broken: %v", err)
 		}
+	}
+}
+
+// TestHurriedCalls: calls with little time say nothing about the replica that their namespace prefers.
+func TestHurriedCalls(t *testing.T) {
+	t.Parallel()
+	process, err := telemetry.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tel := process.Service("test")
+	port, names := freePort(t), rpctest.ServeNames(t)
+	replicas := []*replica{startReplica(t, tel, 1, port, true), startReplica(t, tel, 2, port, true)}
+	names.Set("leg.test", 1, 2)
+	conn, err := rpc.Dial(names.Target("leg.test", port), tel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	leg := triskelev1.NewLegServiceClient(conn)
+	search := func(query string, given time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), given)
+		defer cancel()
+		_, err := leg.Search(rpc.Near(ctx, "n"), &triskelev1.SearchRequest{Namespace: "n", Query: query, Depth: 1})
+		return err
+	}
+	for deadline := time.Now().Add(30 * time.Second); replicas[0].calls.Load() == 0 || replicas[1].calls.Load() == 0; {
+		if _, err := leg.Search(t.Context(), &triskelev1.SearchRequest{Namespace: "n", Query: "q", Depth: 1}); err != nil || time.Now().After(deadline) {
+			t.Fatalf("one of the replicas gets no calls: %v", err)
+		}
+	}
+	counts := func() [2]int64 { return [2]int64{replicas[0].calls.Load(), replicas[1].calls.Load()} }
+	preferred, before := 0, counts()
+	if err := search("q", 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if counts()[1] > before[1] {
+		preferred = 1
+	}
+	for range 20 {
+		if err := search("takes too long", 5*time.Millisecond); status.Code(err) != codes.DeadlineExceeded {
+			t.Fatalf("got %v, want DEADLINE_EXCEEDED", err)
+		}
+	}
+	before = counts()
+	if err := search("q", 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if counts()[preferred] == before[preferred] {
+		t.Error("the preferred replica gets no calls any more")
 	}
 }
 

@@ -22,8 +22,13 @@ func Invalid(field, mustBe string) error {
 const partAway = "PART_AWAY"
 
 // PartAway returns an UNAVAILABLE error about the request's namespace alone: circuit breakers do not count it against the service.
-func PartAway(message string) error {
-	st, err := status.New(codes.Unavailable, message).WithDetails(&errdetails.ErrorInfo{Reason: partAway, Domain: "triskele"})
+func PartAway(message string) error { return unavailable(partAway, message) }
+
+// StoreAway returns an UNAVAILABLE error of a service that answers, but cannot reach its database.
+func StoreAway(message string) error { return unavailable("STORE_AWAY", message) }
+
+func unavailable(reason, message string) error {
+	st, err := status.New(codes.Unavailable, message).WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: "triskele"})
 	if err != nil {
 		return status.Error(codes.Unavailable, message)
 	}
@@ -109,13 +114,14 @@ const (
 
 var (
 	errInternal = status.Error(codes.Internal, "internal error; the server's log has the cause")
+	errDamaged  = status.Error(codes.DataLoss, "something stored cannot be decoded; the server's log has the cause")
 	errDeadline = status.Error(codes.DeadlineExceeded, "the deadline passed before the work was done")
 	errCanceled = status.Error(codes.Canceled, "the call was cancelled")
 )
 
-// Ended turns a call's error into one for the caller: nil, or a short gRPC status that leaks nothing. Only a bare
-// status passes, since a wrapped one would send the whole text of its wrapper. CANCELLED and internal errors after
-// the deadline become DEADLINE_EXCEEDED.
+// Ended turns a call's error into one for the caller: nil, or a short gRPC status that leaks nothing. Only a bare status passes,
+// since a wrapped one would send the whole text of its wrapper. CANCELLED and internal errors after the deadline become
+// DEADLINE_EXCEEDED. An error with a method Damaged becomes DATA_LOSS.
 func Ended(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -130,7 +136,10 @@ func Ended(ctx context.Context, err error) error {
 			return short(st.GRPCStatus())
 		}
 	}
+	var damaged interface{ Damaged() }
 	switch {
+	case errors.As(err, &damaged):
+		return errDamaged
 	case late, errors.Is(err, context.DeadlineExceeded):
 		return errDeadline
 	case ended, errors.Is(err, context.Canceled):

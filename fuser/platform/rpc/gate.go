@@ -116,7 +116,7 @@ func (r *registrar) pass(ctx context.Context, method string, single bool, handle
 func (r *registrar) outcome(ctx context.Context, method string, err error) error {
 	out := Ended(ctx, err)
 	var panicked *panics.Error // already in the log
-	if status.Code(out) == codes.Internal && !errors.As(err, &panicked) {
+	if code := status.Code(out); (code == codes.Internal || code == codes.DataLoss) && !errors.As(err, &panicked) {
 		r.log.ErrorContext(ctx, "call failed", "method", method, "error", err.Error())
 	}
 	return out

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// messageTime bounds the arrival of a large message, since it holds memory that others wait for.
+// messageTime bounds the arrival of a large message and the call's end behind it, since it holds memory that others wait for.
 const messageTime = time.Minute
 
 // wire is a grpc-go stream below message framing. The library's receive has one limit for all methods, and
@@ -62,7 +62,13 @@ func (in *intake) next(message any) error {
 		return err
 	}
 	if in.single {
-		if err := stream.ReadMessageHeader(make([]byte, frameHeader)); !errors.Is(err, io.EOF) {
+		end := func() (struct{}, error) { return struct{}{}, stream.ReadMessageHeader(make([]byte, frameHeader)) }
+		if data.Len() > largeBytes {
+			_, err = inTime("call did not end", end)
+		} else {
+			_, err = end()
+		}
+		if !errors.Is(err, io.EOF) {
 			data.Free()
 			if err == nil {
 				err = status.Error(codes.InvalidArgument, "the call has more than one message")
@@ -110,22 +116,27 @@ func (in *intake) read(stream wire) (mem.BufferSlice, error) {
 		return nil, err
 	}
 	in.release = append(in.release, release)
-	type received struct {
-		data mem.BufferSlice
-		err  error
+	return inTime("message did not arrive", func() (mem.BufferSlice, error) { return stream.Read(n) })
+}
+
+// inTime returns what read does, or an error after messageTime.
+func inTime[T any](what string, read func() (T, error)) (out T, err error) {
+	type outcome struct {
+		out T
+		err error
 	}
-	done := make(chan received, 1)
+	done := make(chan outcome, 1)
 	go func() { // ends with the call at the latest
-		data, err := stream.Read(n)
-		done <- received{data, err}
+		out, err := read()
+		done <- outcome{out, err}
 	}()
 	timer := time.NewTimer(messageTime)
 	defer timer.Stop()
 	select {
-	case r := <-done:
-		return r.data, r.err
+	case o := <-done:
+		return o.out, o.err
 	case <-timer.C:
-		return nil, status.Errorf(codes.DeadlineExceeded, "the message did not arrive within %v", messageTime)
+		return out, status.Errorf(codes.DeadlineExceeded, "the %s within %v", what, messageTime)
 	}
 }
 

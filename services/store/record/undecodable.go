@@ -18,6 +18,9 @@ func (e *UndecodableError) Error() string {
 	return fmt.Sprintf("memory %s in %s: %s", e.ID, e.Namespace, e.Public())
 }
 
+// Damaged marks the error for clients: it is about one memory, and the service is sound.
+func (e *UndecodableError) Damaged() {}
+
 // Public returns the error without the memory's id and namespace.
 func (e *UndecodableError) Public() string {
 	if e.Column == "" {
