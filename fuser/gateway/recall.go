@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -41,7 +42,8 @@ func (g *Gateway) Recall(ctx context.Context, req *triskelev1.RecallRequest) (*t
 	start := time.Now()
 	take := func() []*triskelev1.Span { return nil }
 	if sc := trace.SpanContextFromContext(ctx); sc.IsSampled() && (req.GetReturnSpans() || g.config.Recent != nil) {
-		take = g.tel.Recorder.Watch(sc.TraceID())
+		take = sync.OnceValue(g.tel.Recorder.Watch(sc.TraceID()))
+		defer take() // also after a panic
 	}
 	var note *recent.Recall
 	if g.config.Recent != nil {
@@ -226,6 +228,7 @@ func (g *Gateway) addLeftOut(ctx context.Context, r *recall, resp *triskelev1.Re
 	apart.settings[0].rerank.on, apart.settings[0].similarity = false, 0
 	winners, _, _ := g.winners(ctx, &apart, fusion.Result{Hits: leftOut})
 	for i, w := range winners {
+		w.rank += len(resp.GetHits())
 		resp.LeftOut = append(resp.LeftOut, r.hit(w, len(resp.GetHits())+i+1, outcomes))
 	}
 }
