@@ -15,13 +15,23 @@ type rule struct {
 	kind string
 	// hint is in every match; a text without it is not searched. Empty for none. The comparison ignores case.
 	hint    string
-	pattern *regexp.Regexp // the secret is the last group, or the match if there is none
+	pattern *regexp.Regexp // the secret is the last group that matches, or all if there is none
 	check   func(secret string) bool
 }
 
 func format(kind, hint, pattern string) rule {
 	return rule{kind: kind, hint: hint, pattern: regexp.MustCompile(pattern)}
 }
+
+const (
+	passwords = `(?:password|passwd|passphrase|passwort|kennwort|pwd|(?-i:[A-Z0-9]_PASS))`
+	keys      = `(?:secret|token|credentials?|(?:api|access|private|auth|secret|encryption|signing|master|hmac|jwt)[_-]?key(?:[_-]?base)?)`
+	// assigned is what stands between a name and its value, also in Markdown, and in JSON within JSON.
+	assigned = `\\*["'\x60]?[*_]{0,2}(?:[,\s]+["']?value["']?\s*[:=]|\s*(?::\s*str(?:ing)?\s*=|=>|:=|=|:))\s*(?:[*_]{1,2}\s+)?`
+	// A closing quote has no letter behind it, which an apostrophe has.
+	quoted = `[a-z@$]?(?:"((?:[^"\\\n]|\\[^\n])*)"\B|'((?:[^'\\\n]|\\[^\n])*)'\B|\x60([^\x60\n]*)\x60|\\+["']([^"'\n]*?)\\+["'])`
+	value  = `(?:` + quoted + `|["'\x60]?([^\s"'\x60,;)}\]]*[^\s"'\x60,;)}\]\\]))`
+)
 
 // rules are tried in this order. A text that one of them has replaced is not searched again. They are compiled when they are needed
 // first: most commands need none.
@@ -61,12 +71,19 @@ var rules = sync.OnceValue(func() []rule {
 		format("Triskele token", "trsk_", `\btrsk_[\w-]{16,}`),
 		format("token", "eyj", `\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*`),
 		format("Azure key", "accountkey=", `(?i)AccountKey=([A-Za-z0-9+/]{40,}={0,2})`),
-		format("password", "://", `[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@'"<>]{0,100}:([^\s/@'"<>]{3,200})@`),
+		format("password", "://", `[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@'"<>]{0,100}:([^\s/'"<>]{3,200})@`),
+		{"password", "curl", regexp.MustCompile(`(?i)\bcurl\b(?:[^\n]|\\\r?\n)*?\s(?:-[a-z]*u\s+|-u|--(?:proxy-)?user[\s=]+)["']?[^\s:"']*:([^\s"']+)`), notPlaceholder},
+		{"password", "sshpass", regexp.MustCompile(`\bsshpass\s+-p\s*` + value), notPlaceholder},
 		{"token", "authorization", regexp.MustCompile(`(?i)\bauthorization['"]?\s*[:=]\s*['"]?(?:bearer|basic|token)\s+([\w.~+/=-]{8,})`), notPlaceholder},
 		{"token", "bearer", regexp.MustCompile(`(?i)\bbearer\s+([\w.~+/=-]{20,})`), random},
-		{"password", "", regexp.MustCompile(`(?i)(?:^|[\s"'{,;(_.-])(?:[\w.-]*(?:password|passwd|passphrase|pwd))['"]?\s*(?:=>|:=|=|:)\s*['"` + "`" + `]?([^\s'"` + "`" + `,;)}\]]{4,200})`), notPlaceholder},
-		{"secret", "", regexp.MustCompile(`(?i)(?:^|[\s"'{,;(_.-])(?:[\w.-]*(?:secret|token|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?key|credentials?))['"]?\s*(?:=>|:=|=|:)\s*['"` + "`" + `]?([^\s'"` + "`" + `,;)}\]]{8,400})`), random},
-		{"password", "pass", regexp.MustCompile(`(?i)\b(?:password|passphrase|passcode)\s+(?:is|was|to|ist|lautet)\s+['"` + "`" + `]?([^\s'"` + "`" + `]{4,200})`), mixed},
+		{"password", "", regexp.MustCompile(`(?i)` + passwords + `(?:` + assigned + value + `|>([^<\n]*)</)`), notPlaceholder},
+		{"password", "--", regexp.MustCompile(`(?i)--[\w-]*` + passwords + `\s+` + quoted), notPlaceholder},
+		{"password", "--", regexp.MustCompile(`(?i)--[\w-]*` + passwords + `\s+([^\s'"` + "`" + `-]\S*)`), mixed},
+		{"secret", "", regexp.MustCompile(`(?i)` + keys + `(?:` + assigned + value + `|>([^<\n]*)</)`), random},
+		{"secret", "--", regexp.MustCompile(`(?i)--[\w-]*` + keys + `\s+` + value), random},
+		{"secret", "|", regexp.MustCompile(`(?im)^[ \t]*\|[^\n]*?(?:` + passwords + `|` + keys + `)[ *_\x60]*\|[ *_\x60]*([^\s|\x60]{8,})[ \x60]*\|`), drawn},
+		{"password", "pass", regexp.MustCompile(`(?i)(?:[a-z0-9]_pass` + assigned + value + `|\bpass['"]?\s*[:=]\s*` + quoted + `)`), drawn},
+		{"password", "", regexp.MustCompile(`(?i)\b(?:password|passphrase|passcode|passwort|kennwort)(?:\s+(?:for|of|on|für)(?:\s+[^\s.,:;]+){1,4}?)?(?::|\s+(?:is|was|to|ist|war|lautet):?)\s+['"` + "`" + `]?([^\s'"` + "`" + `]{4,200})`), mixed},
 	}
 })
 
@@ -80,7 +97,11 @@ func Redact(text string) (string, int) {
 		var b strings.Builder
 		from := 0
 		for _, match := range r.pattern.FindAllStringSubmatchIndex(text, -1) {
-			start, end := match[len(match)-2], match[len(match)-1]
+			group := len(match) - 2
+			for match[group] < 0 {
+				group -= 2
+			}
+			start, end := match[group], match[group+1]
 			secret := text[start:end]
 			if strings.HasPrefix(secret, "[redacted") || r.check != nil && !r.check(secret) {
 				continue
@@ -96,10 +117,29 @@ func Redact(text string) (string, int) {
 	return text, n
 }
 
-var placeholder = regexp.MustCompile(`(?i)^(?:[<$%{(\[*.]|x+$|\*+|your|my_|example|changeme|none|null|nil|true|false|string|process\.env|os\.|env\.|getenv|self\.|config\.|settings\.|[a-z_.]+\()`)
+// placeholder matches what stands for a value: a variable, a call, a path, a type, dots. A password can begin like one.
+var placeholder = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^(?:` + strings.Join([]string{
+		`\$\(.*`, `\$\{[^:]*`, `\$\{(?:\{|\w+:\?).*`, `\$[a-z_]+(?:(?:->|::|[.\[/]).*)?`, `(?-i:\$[A-Z_][A-Z0-9_]*)`, `\$env:\w+`,
+		`%(?:\(\w+\))?[-+#0-9.]*[a-z]`, `%\w+%`, `<[^<>]*>`, `<[a-z_-]*`, `\{[{%\w.$ -]*\}*`, `\([a-z .]*\)?`, `\[[a-z_ ]*\]?[a-z_. ]*`,
+		`[*x•._-]+`, `\*+(?:\[\])?[a-z_.]*\**`, `\.[a-z]+`, `your[-_ a-z]*`, `my_[a-z_]*`, `example[-_. a-z]*`,
+		`(?:changeme|none|null|nil|undefined|true|false|string|str|secretstr|varchar2|required|optional|hidden|must)(?:[|&.?\[<].*)?`,
+		`(?:type|description|format|title|label|name|key|default|valuefrom|secretkeyref):`,
+		`(?:process\.env|os|env|getenv|self|config|settings|secrets)[.\[(][\w.\[(:]*`, `[a-z_][\w.:>-]*\([\w.:&*$?({\[-]*\)*`, `[a-z_][\w.]*\[[\w.+-]*`,
+		`[a-z_][\w.?:>-]*(?:\.|->|::)\w*(?:password|passwd|passphrase|pwd|pass|secret|token|key|value)`,
+		`(?:~|\.+|[a-z]:)[/\\].*`, `/(?:etc|run|var|home|usr|opt|root|tmp|users|mnt|srv|app|src|work\w*)(?:/.*)?`,
+		`[,);\]}].*`,
+	}, "|") + `)[.,:;!?]*$`)
+})
 
-// notPlaceholder reports whether a value is more than a variable or a word that stands for one.
-func notPlaceholder(value string) bool { return !placeholder.MatchString(value) }
+// message matches what a text about a password has, unlike a passphrase.
+var message = regexp.MustCompile(`(?i)\b(?:pass(?:word|phrase|wort)s?|kennwort|secrets?|tokens?|must|your|please|required|invalid|enter|characters)\b`)
+
+// notPlaceholder reports whether a value is more than a variable, or a word or sentence that stands for one.
+func notPlaceholder(value string) bool {
+	sentence := strings.Contains(value, " ") && (len(value) > 100 || message.MatchString(value))
+	return len(value) >= 4 && !sentence && !placeholder().MatchString(value)
+}
 
 // mixed reports whether a value is a password and not a word: it has a digit or a sign inside.
 func mixed(value string) bool {
@@ -109,9 +149,14 @@ func mixed(value string) bool {
 	})
 }
 
+// drawn reports whether a value is a password where identifiers, words and numbers are as likely.
+func drawn(value string) bool {
+	return len(value) >= 6 && notPlaceholder(value) && mixed(strings.ReplaceAll(value, "_", "")) && strings.ContainsFunc(value, unicode.IsLetter)
+}
+
 // random reports whether a value looks as if it was drawn: it has digits and letters, and many different ones.
 func random(value string) bool {
-	return notPlaceholder(value) && strings.ContainsFunc(value, unicode.IsDigit) && strings.ContainsFunc(value, unicode.IsLetter) && entropy(value) >= 2.8
+	return len(value) >= 8 && !strings.Contains(value, " ") && notPlaceholder(value) && strings.ContainsFunc(value, unicode.IsDigit) && strings.ContainsFunc(value, unicode.IsLetter) && entropy(value) >= 2.8
 }
 
 // entropy returns Shannon's entropy of the bytes of a value, in bits a byte.

@@ -17,6 +17,9 @@ func hex(n int) string { return strings.Repeat("0f1e2d3c4b5a6978", n/16+1)[:n] }
 
 func letters(n int) string { return strings.Repeat("aBdEgHjKmNpQsTvWyZcF", n/20+1)[:n] }
 
+// easy is a password as people choose them.
+const easy = "hunter" + "22xyz"
+
 func TestSecretsAreRemoved(t *testing.T) {
 	t.Parallel()
 	for name, secret := range map[string]string{
@@ -59,6 +62,39 @@ func TestSecretsAreRemoved(t *testing.T) {
 		"api_key: '" + run(32) + "'":                                                                         "api_key: '[redacted: secret]'",
 		"The password is tr0ub4" + "dor&3, keep it":                                                          "The password is [redacted: password] keep it",
 		"https://hooks.slack.com/services/" + "T00000000/B00000000/" + run(24):                               "https://hooks.slack.com/services/[redacted: webhook]",
+		"SECRET_KEY=" + run(24):                                                                              "SECRET_KEY=[redacted: secret]",
+		"ENCRYPTION_KEY: '" + run(24) + "'":                                                                  "ENCRYPTION_KEY: '[redacted: secret]'",
+		"DB_PASS=sword" + "fish":                                                                             "DB_PASS=[redacted: password]",
+		"smtp_pass: " + easy:                                                                                 "smtp_pass: [redacted: password]",
+		`auth: {user: "ada", pass: "` + easy + `"}`:                                                          `auth: {user: "ada", pass: "[redacted: password]"}`,
+		"Passwort: " + easy:                                                                                  "Passwort: [redacted: password]",
+		"Das Passwort lautet " + easy:                                                                        "Das Passwort lautet [redacted: password]",
+		"the password is: " + easy:                                                                           "the password is: [redacted: password]",
+		"the password for the test server is " + easy:                                                        "the password for the test server is [redacted: password]",
+		`curl -d "{\"password\":\"` + easy + `\"}" u`:                                                        `curl -d "{\"password\":\"[redacted: password]\"}" u`,
+		"**Password:** " + easy + " x":                                                                       "**Password:** [redacted: password] x",
+		"- **Password**: `" + easy + "`":                                                                     "- **Password**: `[redacted: password]`",
+		"| a | b |\n|---|---|\n| DB password | `" + easy + "` |":                                             "| a | b |\n|---|---|\n| DB password | `[redacted: secret]` |",
+		"<user>ada</user><password>" + easy + "</password>":                                                  "<user>ada</user><password>[redacted: password]</password>",
+		`<property name="password" value="` + easy + `"/>`:                                                   `<property name="password" value="[redacted: password]"/>`,
+		"- name: DB_PASSWORD\n  value: " + easy:                                                              "- name: DB_PASSWORD\n  value: [redacted: password]",
+		"mysql --password " + easy + " -u app":                                                               "mysql --password [redacted: password] -u app",
+		"tool --db-password 'sword" + "fish'":                                                                "tool --db-password '[redacted: password]'",
+		"tool --api-key " + run(24) + " run":                                                                 "tool --api-key [redacted: secret] run",
+		"curl -sSu admin:" + easy + " https://x":                                                             "curl -sSu admin:[redacted: password] https://x",
+		"curl https://x \\\n  --user 'ada:" + easy + "'":                                                     "curl https://x \\\n  --user 'ada:[redacted: password]'",
+		"sshpass -p " + easy + " ssh a@b":                                                                    "sshpass -p [redacted: password] ssh a@b",
+		`password: "correct horse battery staple"`:                                                           `password: "[redacted: password]"`,
+		"DB_PASSWORD='ab12,cd;34ef'":                                                                         "DB_PASSWORD='[redacted: password]'",
+		`$password = "it\"s` + easy + `";`:                                                                   `$password = "[redacted: password]";`,
+		`password: str = "` + easy + `"`:                                                                     `password: str = "[redacted: password]"`,
+		"password: $uper" + "S3cret!":                                                                        "password: [redacted: password]",
+		"password=true" + "blue42":                                                                           "password=[redacted: password]",
+		"password=my_dog_" + "Rex1":                                                                          "password=[redacted: password]",
+		"password=Stringer" + "77!":                                                                          "password=[redacted: password]",
+		"password=*Adm1n" + "*9x":                                                                            "password=[redacted: password]",
+		"PASSWORD=${PASSWORD:-" + easy + "}":                                                                 "PASSWORD=[redacted: password]}",
+		"postgres://app:" + "p@ssw0rd77@db/x":                                                                "postgres://app:[redacted: password]@db/x",
 		"AccountKey=" + run(86) + "==;x":                                                                     "AccountKey=[redacted: Azure key];x",
 	} {
 		if got, n := secrets.Redact(text); got != want || n != 1 {
@@ -76,6 +112,19 @@ func TestOrdinaryTextStays(t *testing.T) {
 		"commit 31acdec9f3b869a27cf0b1d817d3fc9f9f26c0bd", "id 01984b7e-3c9a-7cc1-8a5e-2f1d7b9c0e11",
 		"https://example.com:8080/path@v1.2.3", "see https://github.com/triskele/triskele@main", "max_tokens: 1500", "the token budget is 600",
 		"sk-learn is a library", "eyJ is how tokens begin", "func token(secret string) error", "secret: true", "key-value stores",
+		"The password is stored in the vault.", "reset your password: go to settings", "token: 5 of 10", `token: "5 of 10 items left"`,
+		"The password for the vault is 32 characters long.", "Das Passwort ist im Tresor hinterlegt.", "Change the password to something else.",
+		"--- PASS: TestLogin_2 (0.00s)", "pass: 12/12 tests", "first_pass=0.95", "two-pass: 4x faster", "PWD=/home/ada/src2",
+		"| password | string | required |", "| password | created_at |", "| password | VARCHAR(255) |", "| password | the user's, 8 characters |",
+		"cat x | jq .password | sha256sum | cut -c1-8", "use --password to log in", "--password-stdin", "triskele --token <token> <path>",
+		`<label for="password">Password:</label>`, `<input type="password" name="x1">`, `{"password": "Your password must have 8 characters"}`,
+		`{"password": {"type": "string"}}`, "password:\n  type: string", `pw = input("Password: ")`, `pass: "two words"`,
+		"password = req.body.password", "connect(password=args.db_password)", "password = hashPassword(x1)", "Password: **hidden**", "password: ********",
+		"private_key: ~/.ssh/id_ed25519", "secret: /run/secrets/db_2", `password: "${DB_PASSWORD}"`, `password: "<your password 1>"`, "password: {{ db_password2 }}",
+		"curl -u $USER:$PASSWORD https://x", "curl -XPUT https://x:8080/a", "docker run -u 1000:1000 x", `sshpass -p "$SSH_PASS" ssh a@b`,
+		"SECRET_KEY = os.environ['K1']", "primary_key: users_2024_id1", "the secret ingredient: cinnamon", "key: 01984b7e-3c9a-7cc1-8a5e-2f1d7b9c0e11",
+		"resp.NextPageToken = memories[from+size-1].GetId()", `secret := s.remember(&v1.Memory{Namespace: "trace"})`, `docker run -v "$PWD:/mnt" x`,
+		"see https://example.com:8080/a and mail ada@example.com", "type Token struct { Secret string }",
 		"sha256:" + hex(64), "git@github.com:triskele/triskele.git", "tokens=12345678", "next_page_token: empty on the last page",
 	} {
 		if got, n := secrets.Redact(text); got != text || n != 0 {
