@@ -163,14 +163,14 @@ func (c Change) Apply() error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target // a link into a folder of settings stays a link
 	}
+	if now, err := read(path); err != nil || !bytes.Equal(now, c.Before) {
+		return cmp.Or(err, fmt.Errorf("%s has changed meanwhile: run the command again", c.Path))
+	}
 	if c.After == nil {
 		return os.Remove(path)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
-	}
-	if now, err := read(path); err != nil || !bytes.Equal(now, c.Before) {
-		return cmp.Or(err, fmt.Errorf("%s has changed meanwhile: run the command again", c.Path))
 	}
 	kept, err := read(c.Path + backup)
 	switch {

@@ -239,6 +239,38 @@ func TestConnectReplaces(t *testing.T) {
 	}
 }
 
+// Undo leaves alone what Triskele never wrote: files with empty objects and lists, and files that changed since the plan.
+func TestConnectUndoesOnlyItsOwn(t *testing.T) {
+	t.Parallel()
+	for path, x := range map[string]struct{ client, text string }{
+		".cursor/mcp.json":      {"cursor", "{\n  \"mcpServers\": {}\n}\n"},
+		".cursor/hooks.json":    {"cursor", "{\"version\": 1, \"hooks\": {}}\n"},
+		".claude/settings.json": {"claude-code", "{\"hooks\": {\"Stop\": []}}\n"},
+		".codex/hooks.json":     {"codex", "{\"hooks\": {}}\n"},
+	} {
+		home, folder := at(t, "linux")
+		put(t, filepath.Join(folder, path), x.text)
+		if changes, err := client(t, x.client).PlanUndo(home); err != nil || len(changes) > 0 {
+			t.Errorf("%s: undo changes %v, %v; want nothing", path, changes, err)
+		}
+	}
+	home, folder := at(t, "linux")
+	c := client(t, "claude-desktop")
+	changes, err := c.Plan(home, program)
+	apply(t, changes, err)
+	if changes, err = c.PlanUndo(home); err != nil || len(changes) != 1 || changes[0].After != nil {
+		t.Fatalf("undo changes %v, %v; want the file's end", changes, err)
+	}
+	path := filepath.Join(folder, ".config", "Claude", "claude_desktop_config.json")
+	put(t, path, "{\"theme\": \"dark\"}\n")
+	if err := changes[0].Apply(); err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
+		t.Errorf("error %v, want that the file has changed", err)
+	}
+	if got := get(t, path); !strings.Contains(got, "dark") {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestConnectLeavesWhatItCannotEdit(t *testing.T) {
 	t.Parallel()
 	for path, x := range map[string]struct{ client, text, want string }{

@@ -126,19 +126,12 @@ func (d *document) set(v any, path ...string) error {
 
 // remove removes the value at a path, and the objects around it that are empty then.
 func (d *document) remove(path ...string) {
+	if d.find(path...) == nil {
+		return // an empty object was somebody else's
+	}
 	for n := len(path); n > 0; n-- {
-		parent := d.find(path[:n-1]...)
-		if parent == nil {
-			continue
-		}
-		object, ok := parent.Value.(*hujson.Object)
-		if !ok {
-			continue
-		}
+		object := d.find(path[:n-1]...).Value.(*hujson.Object)
 		i := member(object, path[n-1])
-		if i < 0 {
-			continue
-		}
 		if n < len(path) && !empty(object.Members[i].Value) {
 			return
 		}
@@ -311,12 +304,13 @@ func (d *document) removeHooks(event string) {
 	if !ok {
 		return
 	}
-	for i := len(list.Elements) - 1; i >= 0; i-- {
+	before := len(list.Elements)
+	for i := before - 1; i >= 0; i-- {
 		if isOurs(list.Elements[i]) {
 			list.Elements = cut(list.Elements, &list.AfterExtra, i)
 		}
 	}
-	if len(list.Elements) == 0 && empty(*found) {
+	if len(list.Elements) < before && empty(*found) {
 		d.remove("hooks", event)
 	}
 }
