@@ -118,7 +118,14 @@ func jsonServer(path, kind, servers string) file {
 	return file{
 		path: path,
 		add: edited(func(d *document, p Program) error {
-			return d.set(server{kind, p.Path, p.MCP}, servers, "triskele")
+			if d.find(servers, "triskele", "command") == nil {
+				return d.set(server{kind, p.Path, p.MCP}, servers, "triskele")
+			}
+			var err error // what else the user wrote there stays
+			if kind != "" {
+				err = d.set(kind, servers, "triskele", "type")
+			}
+			return errors.Join(err, d.set(p.Path, servers, "triskele", "command"), d.set(p.MCP, servers, "triskele", "args"))
 		}),
 		remove: removed(func(d *document) { d.remove(servers, "triskele") }),
 		server: func(text []byte) ([]string, error) {

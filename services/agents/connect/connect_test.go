@@ -247,6 +247,7 @@ func TestConnectUndoesOnlyItsOwn(t *testing.T) {
 		".cursor/hooks.json":    {"cursor", "{\"version\": 1, \"hooks\": {}}\n"},
 		".claude/settings.json": {"claude-code", "{\"hooks\": {\"Stop\": []}}\n"},
 		".codex/hooks.json":     {"codex", "{\"hooks\": {}}\n"},
+		".codex/config.toml":    {"codex", "[mcp_servers]\n"},
 	} {
 		home, folder := at(t, "linux")
 		put(t, filepath.Join(folder, path), x.text)
@@ -268,6 +269,76 @@ func TestConnectUndoesOnlyItsOwn(t *testing.T) {
 	}
 	if got := get(t, path); !strings.Contains(got, "dark") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A new command line changes nothing else in Triskele's own entry, nor in the comments around it.
+func TestConnectKeepsWhatUsersAdd(t *testing.T) {
+	t.Parallel()
+	const toml = `model = "o" # best
+
+
+# Ours since May.
+[mcp_servers.triskele] # team
+command = "/old/triskele" # pinned
+# Ask Ada.
+args = [
+  "mcp", # tools
+]
+startup_timeout_sec = 60
+
+[mcp_servers.triskele.env]
+TRISKELE_TOKEN_FILE = "/x"
+
+# Ask Bo before you change the profile.
+# profile = "old"
+[profiles.fast]
+notes = """
+[mcp_servers.triskele]
+"""
+`
+	const json = `{
+  "mcpServers": {
+    // ours
+    "triskele": {
+      // of the team
+      "env": {"TRISKELE_TOKEN_FILE": "/x"},
+      "command": "/old/triskele", // pinned
+      "args": ["mcp"],
+      "disabled": false
+    }
+  }
+}
+`
+	replaced := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
+	for path, x := range map[string]struct{ client, before, after, undone string }{
+		".codex/config.toml": {
+			"codex", toml,
+			replaced(toml, "/old/", "/opt/my tools/", "[\n  \"mcp\", # tools\n]", `["mcp", "--namespace", "work"]`),
+			toml[:strings.Index(toml, "[mcp")] + toml[strings.Index(toml, "\n# Ask Bo"):],
+		},
+		".cursor/mcp.json": {
+			"cursor", json,
+			replaced(json, "/old/", "/opt/my tools/", `["mcp"]`, "[\n        \"mcp\",\n        \"--namespace\",\n        \"work\"\n      ]"),
+			"{\n  \"mcpServers\": {\n    // ours\n  }\n}\n",
+		},
+	} {
+		home, folder := at(t, "linux")
+		put(t, filepath.Join(folder, path), x.before)
+		c := client(t, x.client)
+		changes, err := c.Plan(home, program)
+		apply(t, changes, err)
+		if got := get(t, filepath.Join(folder, path)); got != x.after {
+			t.Errorf("%s: got\n%s\nwant\n%s", path, got, x.after)
+		}
+		if again, err := c.Plan(home, program); err != nil || len(again) > 0 {
+			t.Errorf("%s: a second run changes %v, %v; want nothing", path, again, err)
+		}
+		changes, err = c.PlanUndo(home)
+		apply(t, changes, err)
+		if got := get(t, filepath.Join(folder, path)); got != x.undone {
+			t.Errorf("%s after undo: got\n%s\nwant\n%s", path, got, x.undone)
+		}
 	}
 }
 

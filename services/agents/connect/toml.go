@@ -1,74 +1,172 @@
 package connect
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
 )
 
 // tables is the key of MCP servers in Codex's configuration.
 const tables = "mcp_servers"
 
-// header matches the headers of this program's tables.
-var header = regexp.MustCompile(`^\s*\[\s*` + tables + `\s*\.\s*"?triskele"?\s*[\].]`)
+// table is the name of this program's table.
+var table = []string{tables, "triskele"}
 
 var errInline = errors.New("it has the server triskele in a form that this program does not edit; remove that server by hand")
 
-// addTable appends the MCP server as a table, or replaces it. The other lines stay as they are.
+// part is a header, a key with its value, or a comment in lines of its own. Parts are lines; blank lines stand between them.
+type part struct {
+	kind     unstable.Kind
+	in       []string // the table of the last header
+	key      []string
+	from, to int // of the lines, with the last line's end
+	value    int // where the key ends
+	end      int // where the value ends
+}
+
+// parts parses a text.
+func parts(text []byte) (list []part, err error) {
+	p := unstable.Parser{KeepComments: true}
+	p.Reset(text)
+	var in []string
+	for p.NextExpression() {
+		node := p.Expression()
+		one := part{kind: node.Kind, end: -1}
+		at := node.Raw
+		if node.Kind != unstable.Comment {
+			for keys := node.Key(); keys.Next(); {
+				if len(one.key) == 0 {
+					at = keys.Node().Raw
+				}
+				one.key = append(one.key, string(keys.Node().Data))
+				one.value = int(keys.Node().Raw.Offset + keys.Node().Raw.Length)
+			}
+			if comment := node.Next(); comment != nil {
+				one.end = int(comment.Raw.Offset)
+			}
+		}
+		if node.Kind == unstable.Table || node.Kind == unstable.ArrayTable {
+			in = one.key
+		}
+		one.in = in
+		one.from = bytes.LastIndexByte(text[:at.Offset], '\n') + 1
+		list = append(list, one)
+	}
+	if p.Error() != nil {
+		return nil, fmt.Errorf("it is not TOML: %w", p.Error())
+	}
+	for i := range list {
+		next := len(text)
+		if i+1 < len(list) {
+			next = list[i+1].from
+		}
+		last := list[i].from + len(bytes.TrimRight(text[list[i].from:next], " \t\r\n"))
+		list[i].to = next
+		if end := bytes.IndexByte(text[last:next], '\n'); end >= 0 {
+			list[i].to = last + end + 1
+		}
+		if list[i].end < 0 {
+			list[i].end = last
+		}
+		list[i].end = list[i].value + len(bytes.TrimRight(text[list[i].value:list[i].end], " \t"))
+	}
+	return list, nil
+}
+
+// addTable appends the MCP server as a table, or sets the command line in the one there is. All other bytes stay as they are.
 func addTable(text []byte, p Program) ([]byte, error) {
-	rest, err := removeTable(text)
+	want, err := unmarshal(text)
 	if err != nil {
 		return nil, err
 	}
-	quoted := make([]string, len(p.MCP))
+	quoted, args := make([]string, len(p.MCP)), make([]any, len(p.MCP))
 	for i, arg := range p.MCP {
-		quoted[i] = strconv.Quote(arg)
+		quoted[i], args[i] = strconv.Quote(arg), arg
 	}
-	table := fmt.Sprintf("[%s.triskele]\ncommand = %s\nargs = [%s]\n", tables, strconv.Quote(p.Path), strings.Join(quoted, ", "))
-	if held, err := tableServer(text); err == nil && reflect.DeepEqual(held, append([]string{p.Path}, p.MCP...)) {
-		return text, nil
+	lines := []struct {
+		key, text string
+		value     any
+	}{{"command", strconv.Quote(p.Path), p.Path}, {"args", "[" + strings.Join(quoted, ", ") + "]", args}}
+	servers, _ := want[tables].(map[string]any)
+	server, _ := servers["triskele"].(map[string]any)
+	after := slices.Clone(text)
+	if server["command"] == nil { // there is none, or one that is not started as a program
+		if after, err = removeTable(text); err != nil {
+			return nil, err
+		}
+		if len(after) > 0 {
+			if after[len(after)-1] != '\n' {
+				after = append(after, '\n')
+			}
+			after = append(after, '\n')
+		}
+		after = fmt.Appendf(after, "[%s.triskele]\n", tables)
+		for _, line := range lines {
+			after = fmt.Appendf(after, "%s = %s\n", line.key, line.text)
+		}
+		if servers == nil {
+			servers = map[string]any{}
+			want[tables] = servers
+		}
+		server = map[string]any{"command": p.Path, "args": args}
+		servers["triskele"] = server
 	}
-	after := string(rest)
-	if after != "" {
-		after = strings.TrimRight(after, "\n") + "\n\n"
+	for _, line := range lines {
+		if reflect.DeepEqual(server[line.key], line.value) {
+			continue
+		}
+		list, err := parts(after)
+		if err != nil {
+			return nil, err
+		}
+		at := func(kind unstable.Kind, key ...string) int {
+			return slices.IndexFunc(list, func(x part) bool { return x.kind == kind && slices.Equal(x.in, table) && slices.Equal(x.key, key) })
+		}
+		if i := at(unstable.KeyValue, line.key); i >= 0 {
+			after = slices.Replace(after, list[i].value, list[i].end, []byte(" = "+line.text)...)
+		} else if i := at(unstable.KeyValue, "command"); i >= 0 {
+			after = slices.Insert(after, list[i].end, []byte("\n"+line.key+" = "+line.text)...)
+		}
+		server[line.key] = line.value
 	}
-	after += table
-	if held, err := tableServer([]byte(after)); err != nil || !reflect.DeepEqual(held, append([]string{p.Path}, p.MCP...)) {
-		return nil, errors.Join(errInline, err)
+	if got, err := unmarshal(after); err != nil || !reflect.DeepEqual(got, want) {
+		return nil, errInline
 	}
-	return []byte(after), nil
+	return after, nil
 }
 
-// removeTable removes the tables of this program, and checks that nothing else is gone.
+// removeTable removes the tables of this program, each with the blank line before it, and checks that nothing else is gone.
 func removeTable(text []byte) ([]byte, error) {
-	var want, got map[string]any
-	if err := toml.Unmarshal(text, &want); err != nil {
-		return nil, fmt.Errorf("it is not TOML: %w", err)
+	want, err := unmarshal(text)
+	if err != nil {
+		return nil, err
 	}
-	var b strings.Builder
-	inside := false
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(strings.TrimSpace(line), "[") {
-			inside = header.MatchString(line)
-		}
-		if !inside {
-			b.WriteString(line)
-		}
+	list, err := parts(text)
+	if err != nil {
+		return nil, err
 	}
-	after := b.String()
-	if len(after) < len(text) {
-		after = strings.TrimRight(after, "\n")
-		if after != "" {
-			after += "\n"
+	after := slices.Clone(text)
+	for i, to := len(list)-1, 0; i >= 0; i-- { // backwards, so that the places of those before stay
+		if len(list[i].in) < 2 || !slices.Equal(list[i].in[:2], table) {
+			continue
 		}
-	}
-	if err := toml.Unmarshal([]byte(after), &got); err != nil {
-		return nil, errInline
+		if list[i].kind != unstable.Comment { // a comment below the last line of a table may be about the next one
+			to = max(to, list[i].to)
+		}
+		if list[i].kind == unstable.Table || list[i].kind == unstable.ArrayTable {
+			from := list[i].from
+			if before := bytes.TrimSuffix(bytes.TrimSuffix(text[:from], []byte("\n")), []byte("\r")); len(before) == 0 || before[len(before)-1] == '\n' {
+				from = len(before)
+			}
+			after, to = slices.Delete(after, from, to), 0
+		}
 	}
 	if servers, ok := want[tables].(map[string]any); ok {
 		delete(servers, "triskele")
@@ -76,10 +174,22 @@ func removeTable(text []byte) ([]byte, error) {
 			delete(want, tables)
 		}
 	}
-	if len(want) != len(got) || len(want) > 0 && !reflect.DeepEqual(want, got) {
+	got, err := unmarshal(after)
+	if servers, ok := got[tables].(map[string]any); ok && len(servers) == 0 {
+		delete(got, tables)
+	}
+	if err != nil || !reflect.DeepEqual(want, got) {
 		return nil, errInline
 	}
-	return []byte(after), nil
+	return after, nil
+}
+
+func unmarshal(text []byte) (map[string]any, error) {
+	values := map[string]any{}
+	if err := toml.Unmarshal(text, &values); err != nil {
+		return nil, fmt.Errorf("it is not TOML: %w", err)
+	}
+	return values, nil
 }
 
 // tableServer returns the command line of the MCP server, or nil.
