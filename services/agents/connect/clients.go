@@ -117,7 +117,7 @@ func (h Home) zed() (string, error) {
 func jsonServer(path, kind, servers string) file {
 	return file{
 		path: path,
-		add: edited(func(d *document, p Program) error {
+		add: edited(func(d *document, p Program, _ string) error {
 			if d.find(servers, "triskele", "command") == nil {
 				return d.set(server{kind, p.Path, p.MCP}, servers, "triskele")
 			}
@@ -127,7 +127,7 @@ func jsonServer(path, kind, servers string) file {
 			}
 			return errors.Join(err, d.set(p.Path, servers, "triskele", "command"), d.set(p.MCP, servers, "triskele", "args"))
 		}),
-		remove: removed(func(d *document) { d.remove(servers, "triskele") }),
+		remove: removed(func(d *document, _ string) { d.remove(servers, "triskele") }),
 		server: func(text []byte) ([]string, error) {
 			d, err := parse(text)
 			if err != nil {
@@ -154,20 +154,20 @@ func jsonHooks(path string, events []event, second int) file {
 	}
 	return file{
 		path: path,
-		add: edited(func(d *document, p Program) error {
+		add: edited(func(d *document, p Program, started string) error {
 			for _, e := range events {
-				if err := d.setHook(e.name, group{[]hook{{"command", p.hook(), e.timeout * second}}}); err != nil {
+				if err := d.setHook(e.name, group{[]hook{{"command", p.hook(), e.timeout * second}}}, p.Path, started); err != nil {
 					return err
 				}
 			}
 			return nil
 		}),
-		remove: removed(func(d *document) {
+		remove: removed(func(d *document, started string) {
 			for _, name := range names {
-				d.removeHooks(name)
+				d.removeHooks(name, started)
 			}
 		}),
-		hooked: func(text []byte) bool { return hooked(text, names) },
+		hooked: func(text []byte, started string) bool { return hooked(text, names, started) },
 	}
 }
 
@@ -176,16 +176,16 @@ func cursorHooks(path string) file {
 	const name = "beforeSubmitPrompt"
 	return file{
 		path: path,
-		add: edited(func(d *document, p Program) error {
+		add: edited(func(d *document, p Program, started string) error {
 			if d.find("version") == nil {
 				if err := d.set(1, "version"); err != nil {
 					return err
 				}
 			}
-			return d.setHook(name, hook{Command: p.hook()})
+			return d.setHook(name, hook{Command: p.hook()}, p.Path, started)
 		}),
-		remove: removed(func(d *document) { d.removeHooks(name) }),
-		hooked: func(text []byte) bool { return hooked(text, []string{name}) },
+		remove: removed(func(d *document, started string) { d.removeHooks(name, started) }),
+		hooked: func(text []byte, started string) bool { return hooked(text, []string{name}, started) },
 	}
 }
 
@@ -193,44 +193,44 @@ func cursorHooks(path string) file {
 func both(s, h file) file {
 	return file{
 		path: s.path, server: s.server, hooked: h.hooked,
-		add: func(text []byte, p Program) ([]byte, error) {
-			text, err := s.add(text, p)
+		add: func(text []byte, p Program, started string) ([]byte, error) {
+			text, err := s.add(text, p, started)
 			if err != nil {
 				return nil, err
 			}
-			return h.add(text, p)
+			return h.add(text, p, started)
 		},
-		remove: func(text []byte) ([]byte, error) {
-			text, err := s.remove(text)
+		remove: func(text []byte, started string) ([]byte, error) {
+			text, err := s.remove(text, started)
 			if err != nil {
 				return nil, err
 			}
-			return h.remove(text)
+			return h.remove(text, started)
 		},
 	}
 }
 
-func edited(edit func(*document, Program) error) func([]byte, Program) ([]byte, error) {
-	return func(text []byte, p Program) ([]byte, error) {
+func edited(edit func(d *document, p Program, started string) error) func([]byte, Program, string) ([]byte, error) {
+	return func(text []byte, p Program, started string) ([]byte, error) {
 		d, err := parse(text)
 		if err != nil {
 			return nil, err
 		}
-		if err := edit(d, p); err != nil {
+		if err := edit(d, p, started); err != nil {
 			return nil, err
 		}
 		return d.text(), nil
 	}
 }
 
-func removed(edit func(*document)) func([]byte) ([]byte, error) {
-	return func(text []byte) ([]byte, error) {
+func removed(edit func(d *document, started string)) func([]byte, string) ([]byte, error) {
+	return func(text []byte, started string) ([]byte, error) {
 		d, err := parse(text)
 		if err != nil {
 			return nil, err
 		}
 		before := d.text()
-		edit(d)
+		edit(d, started)
 		if after := d.text(); string(after) != string(before) {
 			return after, nil
 		}
@@ -239,7 +239,7 @@ func removed(edit func(*document)) func([]byte) ([]byte, error) {
 }
 
 // hooked reports whether each of the events has a hook of this program.
-func hooked(text []byte, events []string) bool {
+func hooked(text []byte, events []string, started string) bool {
 	d, err := parse(text)
 	if err != nil {
 		return false
@@ -250,7 +250,7 @@ func hooked(text []byte, events []string) bool {
 			return false
 		}
 		list, ok := found.Value.(*hujson.Array)
-		if !ok || !slices.ContainsFunc(list.Elements, isOurs) {
+		if !ok || !slices.ContainsFunc(list.Elements, func(v hujson.Value) bool { return isOurs(v, started) }) {
 			return false
 		}
 	}

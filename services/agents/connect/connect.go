@@ -43,18 +43,19 @@ type Client struct {
 	Name  string // as users type it
 	Title string
 	Hooks bool // the client runs hooks
-	// files returns the client's files. It fails if the home folder is unknown.
+	// files returns the client's files, the one with the server first. It fails if the home folder is unknown.
 	files func(Home) ([]file, error)
 }
 
 // file is a configuration file with its edits.
 type file struct {
-	path   string
-	add    func(text []byte, p Program) ([]byte, error)
-	remove func(text []byte) ([]byte, error)
+	path string
+	// The edits. started is the program that the client starts now, or "": hooks may start it by any name.
+	add    func(text []byte, p Program, started string) ([]byte, error)
+	remove func(text []byte, started string) ([]byte, error)
 	// server returns the command line of the MCP server in a text, or nil. It is nil for files without one.
 	server func(text []byte) ([]string, error)
-	hooked func(text []byte) bool // reports whether a text has the hooks; nil for files without hooks
+	hooked func(text []byte, started string) bool // reports whether a text has the hooks; nil for files without hooks
 }
 
 // Find returns the client of a name.
@@ -74,16 +75,16 @@ type Change struct {
 
 // Plan returns the changes that connect the client. It returns none if it is connected in the same way already.
 func (c Client) Plan(home Home, p Program) ([]Change, error) {
-	return c.plan(home, func(f file, text []byte) ([]byte, error) { return f.add(text, p) })
+	return c.plan(home, func(f file, text []byte, started string) ([]byte, error) { return f.add(text, p, started) })
 }
 
 // PlanUndo returns the changes that remove Triskele from the client's files.
 func (c Client) PlanUndo(home Home) ([]Change, error) {
-	return c.plan(home, func(f file, text []byte) ([]byte, error) {
+	return c.plan(home, func(f file, text []byte, started string) ([]byte, error) {
 		if text == nil {
 			return nil, nil
 		}
-		after, err := f.remove(text)
+		after, err := f.remove(text, started)
 		if err == nil && !bytes.Equal(after, text) && nothing(after) && !exists(f.path+backup) {
 			return nil, nil // the file was Triskele's alone
 		}
@@ -91,17 +92,23 @@ func (c Client) PlanUndo(home Home) ([]Change, error) {
 	})
 }
 
-func (c Client) plan(home Home, edit func(file, []byte) ([]byte, error)) (changes []Change, err error) {
+func (c Client) plan(home Home, edit func(f file, text []byte, started string) ([]byte, error)) (changes []Change, err error) {
 	files, err := c.files(home)
 	if err != nil {
 		return nil, err
 	}
+	started := ""
 	for _, f := range files {
 		text, err := read(f.path)
 		if err != nil {
 			return nil, err
 		}
-		after, err := edit(f, text)
+		if f.server != nil {
+			if line, err := f.server(text); err == nil && line != nil {
+				started = line[0]
+			}
+		}
+		after, err := edit(f, text, started)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w; it was left as it is", f.path, err)
 		}
@@ -139,7 +146,11 @@ func (c Client) Look(home Home) (s State, err error) {
 				return s, fmt.Errorf("%s: %w", f.path, err)
 			}
 		}
-		s.Hooked = s.Hooked || f.hooked != nil && f.hooked(text)
+		started := ""
+		if s.Server != nil {
+			started = s.Server[0]
+		}
+		s.Hooked = s.Hooked || f.hooked != nil && f.hooked(text, started)
 	}
 	return s, nil
 }

@@ -342,6 +342,47 @@ notes = """
 	}
 }
 
+// Hooks are known by the program of the MCP server, whatever its name is.
+func TestConnectKnowsItsHooksByAnyName(t *testing.T) {
+	t.Parallel()
+	for name, events := range map[string]int{"claude-code": 5, "codex": 4, "cursor": 1, "gemini": 5} {
+		home, folder := at(t, "linux")
+		c := client(t, name)
+		hooks := func() string {
+			files, _ := filepath.Glob(filepath.Join(folder, ".*", "*.json"))
+			text := ""
+			for _, file := range files {
+				text += get(t, file)
+			}
+			return text
+		}
+		for _, path := range []string{"/opt/triskele-linux-amd64", "/opt/my tools/tk", "/opt/triskele"} {
+			p := program
+			p.Path = path
+			changes, err := c.Plan(home, p)
+			apply(t, changes, err)
+			if again, err := c.Plan(home, p); err != nil || len(again) > 0 {
+				t.Errorf("%s: a second run with %s changes %v, %v; want nothing", name, path, again, err)
+			}
+			if got := strings.Count(hooks(), " hook --namespace"); got != events {
+				t.Errorf("%s: %d hooks with %s, want %d", name, got, path, events)
+			}
+			if state, err := c.Look(home); err != nil || !state.Hooked {
+				t.Errorf("%s with %s: state %+v, %v; want hooks", name, path, state, err)
+			}
+		}
+		p := program
+		p.Path = "/opt/tk"
+		changes, err := c.Plan(home, p)
+		apply(t, changes, err)
+		changes, err = c.PlanUndo(home)
+		apply(t, changes, err)
+		if got := hooks(); strings.Contains(got, "tk") {
+			t.Errorf("%s: undo leaves\n%s", name, got)
+		}
+	}
+}
+
 func TestConnectLeavesWhatItCannotEdit(t *testing.T) {
 	t.Parallel()
 	for path, x := range map[string]struct{ client, text, want string }{

@@ -233,7 +233,7 @@ func nothing(text []byte) bool {
 	return empty(d.root)
 }
 
-// ours matches the command of a hook of this program.
+// ours matches the command of a hook of this program by its usual name.
 var ours = regexp.MustCompile(`^"?([^"]*[/\\])?triskele(\.exe)?"? hook( |$)`)
 
 // hook is an entry in a list of hooks. Clients of the Claude family nest it in a group; Cursor does not.
@@ -247,8 +247,8 @@ type group struct {
 	Hooks []hook `json:"hooks"`
 }
 
-// isOurs reports whether an entry of an event's list has only hooks of this program.
-func isOurs(v hujson.Value) bool {
+// isOurs reports whether an entry of an event's list has only hooks of this program, which may be at other paths than the usual.
+func isOurs(v hujson.Value, paths ...string) bool {
 	var entry struct {
 		hook
 		Hooks []hook `json:"hooks"`
@@ -256,14 +256,19 @@ func isOurs(v hujson.Value) bool {
 	if decode(v, &entry) != nil {
 		return false
 	}
-	if entry.Command != "" {
-		return ours.MatchString(entry.Command)
+	foreign := func(h hook) bool {
+		return !ours.MatchString(h.Command) && !slices.ContainsFunc(paths, func(path string) bool {
+			return path != "" && strings.HasPrefix(h.Command+" ", Program{Path: path, Hook: []string{"hook"}}.hook()+" ")
+		})
 	}
-	return len(entry.Hooks) > 0 && !slices.ContainsFunc(entry.Hooks, func(h hook) bool { return !ours.MatchString(h.Command) })
+	if entry.Command != "" {
+		return !foreign(entry.hook)
+	}
+	return len(entry.Hooks) > 0 && !slices.ContainsFunc(entry.Hooks, foreign)
 }
 
 // setHook makes entry the only one of this program in the list of an event.
-func (d *document) setHook(event string, entry any) error {
+func (d *document) setHook(event string, entry any, paths ...string) error {
 	if d.find("hooks", event) == nil {
 		if err := d.set([]any{}, "hooks", event); err != nil {
 			return err
@@ -276,7 +281,7 @@ func (d *document) setHook(event string, entry any) error {
 	kept := false
 	for i := len(list.Elements) - 1; i >= 0; i-- {
 		switch {
-		case !isOurs(list.Elements[i]):
+		case !isOurs(list.Elements[i], paths...):
 		case !kept && same(list.Elements[i], entry):
 			kept = true
 		default:
@@ -295,7 +300,7 @@ func (d *document) setHook(event string, entry any) error {
 }
 
 // removeHooks removes this program's entries of an event.
-func (d *document) removeHooks(event string) {
+func (d *document) removeHooks(event string, paths ...string) {
 	found := d.find("hooks", event)
 	if found == nil {
 		return
@@ -306,7 +311,7 @@ func (d *document) removeHooks(event string) {
 	}
 	before := len(list.Elements)
 	for i := before - 1; i >= 0; i-- {
-		if isOurs(list.Elements[i]) {
+		if isOurs(list.Elements[i], paths...) {
 			list.Elements = cut(list.Elements, &list.AfterExtra, i)
 		}
 	}
