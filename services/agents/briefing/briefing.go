@@ -101,7 +101,7 @@ func New(resp *triskelev1.RecallResponse, options Options) Briefing {
 		content, shortened := shorten(m, hit.GetMatches().GetContent(), longest)
 		var marks []string
 		if at := hit.GetMatchedTime(); at != "" {
-			marks = append(marks, "matched: "+clean(render.Plain(at)))
+			marks = append(marks, "matched: "+Line(at))
 		}
 		if options.IDs {
 			marks = append(marks, "id "+hit.GetId())
@@ -204,7 +204,7 @@ func shorten(m *triskelev1.Memory, matches []*triskelev1.TextRange, tokens int) 
 // draw returns the text for one memory: a heading with title, date, source and marks, and the quoted content.
 func draw(number int, m *triskelev1.Memory, content string, marks []string) string {
 	about := []string{dateOf(m).Format(time.DateOnly)}
-	if source := clean(render.Plain(m.GetSource())); source != "" {
+	if source := Line(m.GetSource()); source != "" {
 		about = append(about, "from "+source)
 	}
 	if m.GetSensitive() {
@@ -214,7 +214,7 @@ func draw(number int, m *triskelev1.Memory, content string, marks []string) stri
 		about = append(about, "superseded by "+m.GetSupersededBy())
 	}
 	heading := strings.Join(append(about, marks...), ", ")
-	if title := clean(render.Plain(m.GetTitle())); title != "" && !strings.HasPrefix(content, title) {
+	if title := Line(m.GetTitle()); title != "" && !strings.HasPrefix(content, title) {
 		heading = title + " (" + heading + ")"
 	}
 	return fmt.Sprintf("%d. %s\n> %s\n", number, heading, strings.ReplaceAll(strings.TrimSpace(content), "\n", "\n> "))
@@ -266,16 +266,37 @@ func wordBefore(text string, at int) int {
 	return from
 }
 
-// frame matches text that imitates the frame's tags.
-var frame = regexp.MustCompile(`(?i)<(\s*/?\s*memories)`)
+// frame matches text that imitates the frame's tags, or those in which agents hand on what a hook or they themselves say.
+var frame = regexp.MustCompile(`(?i)<(\s*/?\s*(memories|system[-_]reminder|[a-z-]+-hook|hook_context))`)
 
-// clean defuses text that could mislead a model: it removes format characters, which nobody sees, and breaks the frame's tags.
-// Unicode's tag characters are among the former, and have been used to hide instructions. The two joiners of letters stay.
+// Line returns a text of a memory in one line, safe to show.
+func Line(text string) string { return clean(render.Plain(text)) }
+
+// clean defuses text that could mislead a model: it removes characters that nobody sees, and breaks the frame's tags. Unicode's tag
+// characters and variation selectors are among the former, and have been used to hide instructions. What writing needs stays: one
+// joiner behind a letter or emoji beyond ASCII, and one selector behind an emoji or a Mongolian letter.
 func clean(text string) string {
+	var last rune // that stays
 	return frame.ReplaceAllString(strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d' {
+		keep := true
+		switch {
+		case r == '\u2028' || r == '\u2029': // they look like line ends, and are quoted like them
+			r = '\n'
+		case r == '\u2800': // a blank in Braille
+			r = ' '
+		case r == '\u200c' || r == '\u200d':
+			keep = last > unicode.MaxASCII && (unicode.IsLetter(last) || unicode.IsMark(last) || unicode.IsSymbol(last))
+		case r == '\ufe0e' || r == '\ufe0f':
+			keep = last > unicode.MaxASCII && (unicode.IsSymbol(last) || unicode.IsPunct(last))
+		case unicode.Is(unicode.Variation_Selector, r):
+			keep = unicode.Is(unicode.Mongolian, r) && unicode.Is(unicode.Mongolian, last) && unicode.IsLetter(last)
+		case unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point):
+			keep = false
+		}
+		if !keep {
 			return -1
 		}
+		last = r
 		return r
 	}, text), "‹$1")
 }
