@@ -248,7 +248,7 @@ func (s *server) recall(ctx context.Context, in recallInput) (string, recallOutp
 	out := recallOutput{Memories: []found{}, Degraded: resp.GetDegradedReason(), Repeated: brief.Repeated, Omitted: brief.Omitted}
 	for _, entry := range brief.Entries {
 		f := foundOf(entry.Hit.GetMemory(), entry.Content, entry.Shortened)
-		f.Score, f.FoundBy, f.MatchedTime = entry.Hit.GetScore(), briefing.FoundBy(entry.Hit), entry.Hit.GetMatchedTime()
+		f.Score, f.FoundBy, f.MatchedTime = entry.Hit.GetScore(), briefing.FoundBy(entry.Hit), briefing.Line(entry.Hit.GetMatchedTime())
 		for _, aside := range entry.Before {
 			f.Before = append(f.Before, beside{aside.Memory.GetId(), aside.Content})
 		}
@@ -289,10 +289,14 @@ func foundOf(m *triskelev1.Memory, content string, shortened bool) found {
 		}
 		return t.AsTime().Format(time.RFC3339)
 	}
+	var tags []string
+	for _, tag := range m.GetTags() {
+		tags = append(tags, briefing.Line(tag))
+	}
 	return found{
-		ID: m.GetId(), Title: m.GetTitle(), Content: content, Shortened: shortened, Tags: m.GetTags(), Source: m.GetSource(),
+		ID: m.GetId(), Title: briefing.Line(m.GetTitle()), Content: content, Shortened: shortened, Tags: tags, Source: briefing.Line(m.GetSource()),
 		CreatedAt: at(m.GetCreatedAt()), OccurredAt: at(m.GetOccurredAt()), Sensitive: m.GetSensitive(), Revision: m.GetRevision(),
-		Thread: m.GetThread(), Position: m.Position, SupersededBy: m.GetSupersededBy(),
+		Thread: briefing.Line(m.GetThread()), Position: m.Position, SupersededBy: m.GetSupersededBy(),
 	}
 }
 
