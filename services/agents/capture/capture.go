@@ -89,6 +89,7 @@ type Session struct {
 	Path      string // of the transcript
 	Namespace string
 	State     string // folder of positions; empty starts at the beginning and keeps none
+	Folder    string // the agent's working directory, for transcripts that do not name it
 	Now       time.Time
 }
 
@@ -120,6 +121,7 @@ func (s Session) read() (report Report, next int64, err error) {
 	}
 	chooser := NewChooser()
 	for _, turn := range turns {
+		turn.Folder = cmp.Or(turn.Folder, s.Folder)
 		choice, err := chooser.Choose(turn)
 		if err != nil {
 			return report, 0, err
@@ -232,6 +234,8 @@ func (r *Report) store(ctx context.Context, store Store, namespace string) error
 	for _, m := range held.GetMemories() {
 		known[m.GetId()] = true
 	}
+	looking, cancel := halfOf(ctx)
+	defer cancel()
 	var seen []shingles.Sketch
 	r.Memories = slices.DeleteFunc(r.Memories, func(m *triskelev1.Memory) bool {
 		if known[m.GetId()] {
@@ -239,7 +243,7 @@ func (r *Report) store(ctx context.Context, store Store, namespace string) error
 		}
 		sketch := shingles.Of(m.GetContent())
 		same := func(s shingles.Sketch) bool { return s.Similarity(sketch) >= nearDuplicate }
-		if slices.ContainsFunc(seen, same) || slices.ContainsFunc(similar(ctx, store, m), same) {
+		if slices.ContainsFunc(seen, same) || slices.ContainsFunc(similar(looking, store, m), same) {
 			return true
 		}
 		seen = append(seen, sketch)
@@ -251,6 +255,14 @@ func (r *Report) store(ctx context.Context, store Store, namespace string) error
 		return nil
 	}
 	return store.Import(ctx, r.Memories)
+}
+
+// halfOf returns a context for half of the time. The look-ups of a long delta leave time to store it, or each later event would fail, too.
+func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(deadline)/2)
+	}
+	return context.WithCancel(ctx)
 }
 
 // similar returns the sketches of stored memories that are most like a turn. It returns none if they are not to be had: a duplicate

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -203,6 +204,94 @@ func TestIgnore(t *testing.T) {
 			t.Errorf("%q: got %+v, %v; want %d kept", ignore, report, err, want)
 		}
 	}
+}
+
+// Files are known however they are named, and what cannot be read ignores everything.
+func TestIgnoredNames(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	below := filepath.Join(folder, "src")
+	if err := os.Mkdir(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, capture.IgnoreFile)
+	if err := os.WriteFile(file, []byte("\ufeff/secret\r\n/src/key.txt\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ignore, err := capture.ReadIgnore(below)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{
+		"read ../secret/plan.md": true, "read key.txt.": true, "in ./key.txt:12:3": true, "`secret/x`:12": true, "see secret/x#L3-L9": true, "**secret/x**": true,
+		"see file://" + folder + "/secret/x": true, "@./secret/x": true, `secret\x`: true, "the secret/other": true,
+		"read other/key.txt": false, "keep it secret2": false, "the 2/3 of key.txt2": false,
+	} {
+		if got := ignore.Matches(text); got != want {
+			t.Errorf("%s: ignored is %v, want %v", text, got, want)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	for about, write := range map[string]func() error{
+		"UTF-16":               func() error { return os.WriteFile(file, []byte("\xff\xfe*\x00\n\x00"), 0o600) },
+		"a link to nothing":    func() error { return os.Symlink(filepath.Join(folder, "nothing"), file) },
+		"a folder of the name": func() error { return os.Mkdir(file, 0o700) },
+	} {
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+		if ignore, err := capture.ReadIgnore(below); err != nil || !ignore.Matches("anything") {
+			t.Errorf("%s: got %+v, %v; want that everything is ignored", about, ignore, err)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Transcripts of Gemini do not name the folder: the event does.
+func TestFolderOfTheEvent(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, capture.IgnoreFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := session(t, `{"sessionId":"s1","projectHash":"abc"}`+"\n"+`{"id":"1","type":"user","content":"When is the harbour crane serviced, and by whom?"}`+"\n")
+	s.Folder = folder
+	if report, err := s.Preview(); err != nil || report.Ignored != 1 || report.Kept != 0 {
+		t.Errorf("got %+v, %v; want 1 ignored", report, err)
+	}
+}
+
+// slow is a store whose recalls take all the time that they are given.
+type slow struct{ shelf }
+
+func (*slow) Recall(ctx context.Context, _ *triskelev1.RecallRequest, _ ...grpc.CallOption) (*triskelev1.RecallResponse, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (s *slow) Import(ctx context.Context, memories []*triskelev1.Memory) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.shelf.Import(ctx, memories)
+}
+
+// A look-up that takes too long costs no turns.
+func TestSlowLookUps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := session(t, line("1", "user", "/w", "When is the harbour crane serviced?")+line("2", "user", "/w", "Who paints the lighthouse in autumn?"))
+		var store slow
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if report, err := s.Run(ctx, &store); err != nil || report.Kept != 2 {
+			t.Errorf("got %+v, %v; want 2 kept", report, err)
+		}
+	})
 }
 
 // What expired long ago is not stored, and a long turn is shortened.

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -16,6 +18,7 @@ const IgnoreFile = ".triskeleignore"
 type Ignore struct {
 	everything bool
 	folder     string // the file's
+	below      string // the path of the session's folder from there
 	patterns   []string
 }
 
@@ -26,10 +29,15 @@ func ReadIgnore(folder string) (*Ignore, error) {
 		return &Ignore{}, nil
 	}
 	for at := folder; ; at = filepath.Dir(at) {
-		text, err := os.ReadFile(filepath.Join(at, IgnoreFile))
+		file := filepath.Join(at, IgnoreFile)
+		text, err := os.ReadFile(file)
 		switch {
 		case err == nil:
-			return parseIgnore(at, string(text)), nil
+			i := parseIgnore(at, string(text))
+			i.below, err = filepath.Rel(at, folder)
+			return i, err
+		case exists(file): // what it lists is unknown
+			return &Ignore{everything: true}, nil
 		case !absent(err):
 			return nil, err
 		case at == filepath.Dir(at):
@@ -38,9 +46,14 @@ func ReadIgnore(folder string) (*Ignore, error) {
 	}
 }
 
+func exists(file string) bool {
+	_, err := os.Lstat(file)
+	return err == nil
+}
+
 func parseIgnore(folder, text string) *Ignore {
-	i := &Ignore{folder: folder}
-	for line := range strings.Lines(text) {
+	i := &Ignore{folder: folder, everything: strings.Contains(text, "\x00")} // UTF-16 is not read
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
@@ -64,17 +77,21 @@ func (i *Ignore) Matches(text string) bool {
 	if len(i.patterns) == 0 {
 		return false
 	}
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`()<>[]{},;|=", r) }) {
-		name := strings.TrimRight(word, ".:!?")
-		if rest, inside := strings.CutPrefix(name, i.folder+"/"); inside {
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`()<>[]{},;|=*", r) }) {
+		name := strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(word, "@"), "file://"), `\`, "/")
+		name = strings.TrimRight(place.ReplaceAllString(name, ""), ".:!?")
+		if rest, inside := strings.CutPrefix(name, filepath.ToSlash(i.folder)+"/"); inside {
 			name = rest
 		}
-		name = strings.TrimPrefix(path.Clean(filepath.ToSlash(strings.TrimPrefix(name, "@"))), "/")
-		for _, pattern := range i.patterns {
-			if ok, _ := doublestar.Match(pattern, name); ok {
+		for _, name := range []string{name, path.Join(filepath.ToSlash(i.below), name)} {
+			name = strings.TrimPrefix(path.Clean(name), "/")
+			if slices.ContainsFunc(i.patterns, func(pattern string) bool { ok, _ := doublestar.Match(pattern, name); return ok }) {
 				return true
 			}
 		}
 	}
 	return false
 }
+
+// place matches the line that a file's name can be followed by.
+var place = regexp.MustCompile(`(:\d+(:\d+)?|#L?\d+(-L?\d+)?)[.:!?]*$`)

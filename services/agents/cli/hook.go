@@ -173,7 +173,7 @@ func (c *hookCmd) detach(env *Env, s hook.Session) error {
 func (c *hookCmd) store(ctx context.Context, env *Env, s hook.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, storing)
 	defer cancel()
-	session := capture.Session{Path: s.Transcript, Namespace: c.Namespace[0], Now: env.Now()}
+	session := capture.Session{Path: s.Transcript, Namespace: c.Namespace[0], Folder: s.Folder, Now: env.Now()}
 	if folder, err := stateFolder(runtime.GOOS, env.Getenv); err == nil {
 		session.State = filepath.Join(folder, "capture")
 	}
