@@ -34,8 +34,8 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 func conversations[C any](in io.Reader, turns func(C) []Turn) iter.Seq2[Turn, error] {
 	return func(yield func(Turn, error) bool) {
 		buffered := bufio.NewReader(in)
-		if first, _ := buffered.Peek(3); bytes.Equal(first, []byte("\ufeff")) {
-			_, _ = buffered.Discard(3)
+		if first, _ := buffered.Peek(len(byteOrderMark)); bytes.Equal(first, byteOrderMark) {
+			_, _ = buffered.Discard(len(byteOrderMark))
 		}
 		bounded := &boundedReader{buffered, mostConversation}
 		decoder := json.NewDecoder(bounded)

@@ -64,7 +64,7 @@ var errFormat = errors.New("this is no transcript of Claude Code, Codex or Gemin
 // Detect returns the format of an agent's transcript.
 func Detect(file io.Reader) (Format, error) {
 	in := bufio.NewReader(file)
-	for range 20 {
+	for range 1000 { // a session that goes on begins with summaries of others
 		line, _, err := record(in)
 		var first struct {
 			Type        string
@@ -113,10 +113,9 @@ func Delta(path string, from int64) (turns []Turn, next int64, err error) {
 	}
 	whole := io.NewSectionReader(file, 0, info.Size())
 	head, _, _ := record(bufio.NewReader(whole))
-	if !json.Valid(head) { // one object over many lines, which is written anew as a whole
+	if format == Gemini && isObject(head) { // it is written anew as a whole: the position counts its turns
 		_, _ = whole.Seek(0, io.SeekStart)
-		turns, err = collect(Read(format, whole))
-		return turns, 0, err
+		return ofObject(whole, from)
 	}
 	r := newReader(format)
 	if from > 0 {
@@ -130,6 +129,31 @@ func Delta(path string, from int64) (turns []Turn, next int64, err error) {
 	text = text[:bytes.LastIndexByte(text, '\n')+1]
 	turns, err = collect(final(r.lines(bytes.NewReader(text), from)))
 	return turns, from + int64(len(text)), err
+}
+
+// ofObject returns the turns of a session in one object, from one of them on, and their number.
+func ofObject(in io.Reader, from int64) ([]Turn, int64, error) {
+	all, err := collect(geminiObject(in))
+	if err != nil {
+		return nil, from, err
+	}
+	if from > int64(len(all)) {
+		from = 0
+	}
+	turns, err := collect(final(func(yield func(Turn, error) bool) {
+		for _, turn := range all[from:] {
+			if !yield(turn, nil) {
+				return
+			}
+		}
+	}))
+	return turns, int64(len(all)), err
+}
+
+// isObject reports whether a session whose first line is head is one object, and not a record a line.
+func isObject(head []byte) bool {
+	var object struct{ Messages json.RawMessage }
+	return json.Unmarshal(head, &object) != nil || object.Messages != nil
 }
 
 func collect(turns iter.Seq2[Turn, error]) (out []Turn, err error) {
@@ -151,10 +175,11 @@ func Read(format Format, in io.Reader) iter.Seq2[Turn, error] {
 		return final(conversations(in, claudeWeb))
 	case Gemini:
 		buffered := bufio.NewReader(in)
-		if first, err := buffered.Peek(2); err == nil && first[0] == '{' && first[1] != '"' {
-			return final(geminiObject(buffered))
+		head, _, _ := record(buffered)
+		in = io.MultiReader(bytes.NewReader(head), buffered)
+		if isObject(head) {
+			return final(geminiObject(in))
 		}
-		in = buffered
 	}
 	return final(newReader(format).lines(in, 0))
 }
@@ -181,12 +206,14 @@ func newReader(format Format) *reader {
 func (r *reader) lines(in io.Reader, at int64) iter.Seq2[Turn, error] {
 	return func(yield func(Turn, error) bool) {
 		buffered := bufio.NewReaderSize(in, 1<<16)
-		seen := map[string]bool{}
+		seen, last := map[string]bool{}, ""
 		for {
 			line, length, err := record(buffered)
-			if turn, ok := r.message(line, at); ok && !seen[turn.ID] {
-				seen[turn.ID] = r.repeated
-				if turn.Text = said(turn.Text); turn.Text != "" && !yield(turn, nil) {
+			turn, ok := r.message(line, at)
+			again := seen[turn.ID] && (turn.ID != last || turn.Role != Agent) // an answer is written as it grows
+			if turn.Text = said(turn.Text); ok && turn.Text != "" && !again {
+				seen[turn.ID], last = r.repeated, turn.ID
+				if !yield(turn, nil) {
 					return
 				}
 			}
@@ -202,7 +229,9 @@ func (r *reader) lines(in io.Reader, at int64) iter.Seq2[Turn, error] {
 	}
 }
 
-// record reads a line and its length with the line end. The line is nil if it is longer than mostRecord.
+var byteOrderMark = []byte("\ufeff")
+
+// record reads a line and its length with the line end. The line is nil if it is longer than mostRecord, and without a byte order mark.
 func record(in *bufio.Reader) (line []byte, length int64, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
@@ -213,7 +242,7 @@ func record(in *bufio.Reader) (line []byte, length int64, err error) {
 			line = nil
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, length, err
+			return bytes.TrimPrefix(line, byteOrderMark), length, err
 		}
 	}
 }
@@ -245,10 +274,19 @@ func final(turns iter.Seq2[Turn, error]) iter.Seq2[Turn, error] {
 
 var (
 	// inserted is what programs put into messages, with what is between the tags.
-	inserted = regexp.MustCompile(`(?s)<(system-reminder|environment_context|user_instructions|permissions instructions|collaboration_mode|INSTRUCTIONS|memories)>.*?</(system-reminder|environment_context|user_instructions|permissions instructions|collaboration_mode|INSTRUCTIONS|memories)>`)
+	inserted = between("system-reminder", "environment_context", "user_instructions", "permissions instructions", "collaboration_mode", "INSTRUCTIONS", "memories",
+		"ide_selection", "ide_opened_file", "ide_diagnostics")
 	// notes are the beginnings of messages that nobody said.
 	notes = regexp.MustCompile(`^(<(command-|local-command|bash-|task-notification|turn_aborted)|\[Request interrupted|Caveat: The messages below|# AGENTS\.md instructions|This session is being continued from)`)
 )
+
+// between matches texts between a tag and its end.
+func between(tags ...string) *regexp.Regexp {
+	for i, tag := range tags {
+		tags[i] = "<" + tag + ">.*?</" + tag + ">"
+	}
+	return regexp.MustCompile("(?s)" + strings.Join(tags, "|"))
+}
 
 // said returns the part of a message that somebody said, or "".
 func said(text string) string {
@@ -275,12 +313,13 @@ func (p *parts) UnmarshalJSON(data []byte) error {
 	}
 	var texts []string
 	for _, one := range list {
+		var text *string
 		var part struct {
 			Type string
 			Text string
 		}
-		if json.Unmarshal(one, &text) == nil {
-			texts = append(texts, text)
+		if json.Unmarshal(one, &text) == nil && text != nil {
+			texts = append(texts, *text)
 		} else if json.Unmarshal(one, &part) == nil && (part.Type == "" || strings.HasSuffix(part.Type, "text")) && part.Text != "" {
 			texts = append(texts, part.Text)
 		}

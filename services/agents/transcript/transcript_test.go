@@ -94,6 +94,39 @@ func TestFormats(t *testing.T) {
 	check(transcript.Gemini, olderGemini, texts[transcript.Gemini].turns)
 }
 
+func TestOddTranscripts(t *testing.T) {
+	t.Parallel()
+	claude := func(id, content string) string {
+		return `{"type":"user","uuid":"` + id + `","sessionId":"s","message":{"role":"user","content":` + content + "}}\n"
+	}
+	gemini := `{"sessionId":"s","projectHash":"h"}` + "\n"
+	for _, x := range []struct {
+		about, text, want string
+	}{
+		{"tags in tags", claude("1", `"<system-reminder>x <memories>y</memories> z</system-reminder>\nHello"`), "Hello"},
+		{"tags that do not match", claude("1", `"Why <memories>? And </INSTRUCTIONS> too"`), "Why <memories>? And </INSTRUCTIONS> too"},
+		{"what is selected in an editor", claude("1", `"<ide_selection>code</ide_selection>What is this?"`), "What is this?"},
+		{"a part that is null", claude("1", `["alpha",null,"beta"]`), "alpha\n\nbeta"},
+		{"a byte order mark", "\ufeff" + claude("1", `"Hello"`), "Hello"},
+		{"summaries of other sessions", strings.Repeat(`{"type":"summary","summary":"x","leafUuid":"y"}`+"\n", 100) + claude("1", `"Hello"`), "Hello"},
+		{"an answer that grows", gemini + `{"id":"1","type":"gemini","content":""}` + "\n" + `{"id":"1","type":"gemini","content":"In"}` + "\n" + `{"id":"1","type":"gemini","content":"In spring."}` + "\n", "In spring."},
+		{"an object in one line", `{"sessionId":"s","projectHash":"h","messages":[{"id":"1","type":"user","content":"Hello"}]}`, "Hello"},
+	} {
+		path := filepath.Join(t.TempDir(), "session")
+		if err := os.WriteFile(path, []byte(x.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		turns, _, err := transcript.Delta(path, 0)
+		if err != nil || len(turns) != 1 {
+			t.Errorf("%s: got %v, %v; want one turn", x.about, turns, err)
+			continue
+		}
+		if turns[0].Text != x.want {
+			t.Errorf("%s: got %q, want %q", x.about, turns[0].Text, x.want)
+		}
+	}
+}
+
 // A value of an odd type costs itself, and no later conversation. A byte order mark is skipped, and a huge conversation not read.
 func TestOddExports(t *testing.T) {
 	t.Parallel()
@@ -166,8 +199,11 @@ func TestDeltas(t *testing.T) {
 	if err := os.WriteFile(path, []byte(olderGemini), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if turns, next, err := transcript.Delta(path, 0); len(turns) != 2 || next != 0 || err != nil {
-		t.Errorf("one object: %v, %d, %v", turns, next, err)
+	for _, from := range []int64{0, 1, 2, 9} {
+		want := map[int64]int{0: 2, 1: 1, 2: 0, 9: 2}[from]
+		if turns, next, err := transcript.Delta(path, from); len(turns) != want || next != 2 || err != nil {
+			t.Errorf("one object from %d on: got %v, %d, %v; want %d turns and the position 2", from, turns, next, err, want)
+		}
 	}
 	if err := os.WriteFile(path, []byte("hello\n"), 0o600); err != nil {
 		t.Fatal(err)
