@@ -166,12 +166,43 @@ func TestSpansOfTime(t *testing.T) {
 	}
 }
 
+// What is no message of JSON-RPC gets an error as its answer, and ends nothing. The messages of a batch are read one by one.
+func TestInvalidLines(t *testing.T) {
+	t.Parallel()
+	const ping = `{"jsonrpc":"2.0","method":"ping"}`
+	for _, x := range []struct{ line, read, answer string }{
+		{"nonsense", "", `null,"error":{"code":-32700`},
+		{"null", "", `null,"error":{"code":-32600`},
+		{"{}", "", `null,"error":{"code":-32600`},
+		{"[]", "", `null,"error":{"code":-32600`},
+		{`{"jsonrpc":"1.0","id":7,"method":"ping"}`, "", `7,"error":{"code":-32600`},
+		{`{"id":"x","method":"ping"}`, "", `"x","error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, "", `null,"error":{"code":-32600`},
+		{`{"jsonrpc":"2.0","method":"x","params":[]}`, `{"jsonrpc":"2.0","method":"x","params":[]}` + "\n", ""},
+		{"\ufeff" + ping, ping + "\n", ""},
+		{"[" + ping + ",5," + ping + "]", ping + "\n" + ping + "\n", `null,"error":{"code":-32600`},
+	} {
+		var out strings.Builder
+		got, err := io.ReadAll(mcpserver.NewLines(strings.NewReader(x.line), &out, time.Minute))
+		if err != nil || string(got) != x.read {
+			t.Errorf("%s: got %q, %v; want %q", x.line, got, err, x.read)
+		}
+		want := ""
+		if x.answer != "" {
+			want = `{"jsonrpc":"2.0","id":` + x.answer
+		}
+		if !strings.HasPrefix(out.String(), want) || want == "" && out.Len() > 0 {
+			t.Errorf("%s: answered by %q, want %q", x.line, out.String(), want)
+		}
+	}
+}
+
 // At the end of input, what was asked is answered first; what is never answered is waited for as long as patience lasts.
 func TestLinesEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		lines := mcpserver.NewLines(strings.NewReader(`{"id":1,"method":"a"}`+"\nnonsense\n\n"+`{"id":2,"method":"b"}`+"\n"+`{"method":"notifications/cancelled","params":{"requestId":2}}`), &out, time.Minute)
+		lines := mcpserver.NewLines(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"a"}`+"\nnonsense\n\n"+`{"jsonrpc":"2.0","id":2,"method":"b"}`+"\n"+`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`), &out, time.Minute)
 		var got []byte
 		ended := make(chan time.Time, 1)
 		began := time.Now()
@@ -200,7 +231,7 @@ func TestLinesEnd(t *testing.T) {
 		}
 
 		began = time.Now()
-		if _, err := io.ReadAll(mcpserver.NewLines(strings.NewReader(`{"id":1,"method":"a"}`), &out, time.Minute)); err != nil || time.Since(began) != time.Minute {
+		if _, err := io.ReadAll(mcpserver.NewLines(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"a"}`), &out, time.Minute)); err != nil || time.Since(began) != time.Minute {
 			t.Errorf("without an answer: %v after %v, want one minute", err, time.Since(began))
 		}
 	})

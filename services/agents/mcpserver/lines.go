@@ -4,16 +4,20 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"strconv"
 	"sync"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // mostFrame bounds a line of a client, in bytes. The largest memory is well below it.
 const mostFrame = 4 << 20
 
-// Lines is a client's connection over standard input and output. It keeps a session alive that the SDK would end: a line that is no
-// JSON gets an error as its answer, and at the end of input the requests before it are answered first.
+// Lines is a client's connection over standard input and output. It keeps a session alive that the SDK would end: a message that is
+// none of JSON-RPC gets an error as its answer, and at the end of input the requests before it are answered first.
 type Lines struct {
 	in       *bufio.Reader
 	out      io.Writer
@@ -38,9 +42,13 @@ func NewLines(in io.Reader, out io.Writer, patience time.Duration) *Lines {
 type frame struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
-	Params struct {
-		RequestID json.RawMessage `json:"requestId"` // of a cancelled request, which is not answered
-	} `json:"params"`
+	Params json.RawMessage `json:"params"`
+}
+
+// answerable reports whether a message can be answered: its id is a text or a whole number, as MCP wants it.
+func (f frame) answerable() bool {
+	_, err := strconv.ParseInt(string(f.ID), 10, 64)
+	return err == nil || len(f.ID) > 0 && f.ID[0] == '"'
 }
 
 // Read implements io.Reader: it returns the valid lines.
@@ -73,33 +81,53 @@ func (l *Lines) line() (line []byte, err error) {
 	}
 }
 
-// accept hands a line on, or answers it with an error.
+// accept hands the messages of a line on, each in a line of its own, or answers them with an error.
 func (l *Lines) accept(line []byte) {
-	var one frame
-	var several []frame
+	line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\ufeff")))
+	var messages []json.RawMessage
 	switch {
-	case json.Unmarshal(line, &one) == nil:
-		several = []frame{one}
-	case json.Unmarshal(line, &several) == nil:
-	default:
-		if len(bytes.TrimSpace(line)) > 0 {
-			_, _ = l.Write([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the line is no JSON message"}}` + "\n"))
+	case len(line) == 0:
+	case !json.Valid(line):
+		l.refuse("null", jsonrpc.CodeParseError, "the line is no JSON message")
+	case json.Unmarshal(line, &messages) == nil && len(messages) > 0:
+		for _, message := range messages {
+			l.handOn(message)
 		}
+	default:
+		l.handOn(line)
+	}
+}
+
+func (l *Lines) handOn(message []byte) {
+	var f frame
+	err := json.Unmarshal(message, &f)
+	anonymous := len(f.ID) == 0 || string(f.ID) == "null"
+	if _, invalid := jsonrpc.DecodeMessage(message); err != nil || invalid != nil || !anonymous && !f.answerable() {
+		id := "null"
+		if f.answerable() {
+			id = string(f.ID)
+		}
+		l.refuse(id, jsonrpc.CodeInvalidRequest, "this is no message of JSON-RPC 2.0")
 		return
 	}
 	l.mu.Lock()
-	for _, f := range several {
-		if f.Method != "" && len(f.ID) > 0 && string(f.ID) != "null" {
-			l.open[string(f.ID)] = true
+	defer l.mu.Unlock()
+	switch {
+	case f.Method == "notifications/cancelled":
+		var cancelled struct {
+			RequestID json.RawMessage `json:"requestId"` // it is not answered
 		}
-		if f.Method == "notifications/cancelled" {
-			delete(l.open, string(f.Params.RequestID))
-		}
+		_ = json.Unmarshal(f.Params, &cancelled)
+		delete(l.open, string(cancelled.RequestID))
+	case f.Method != "" && !anonymous:
+		l.open[string(f.ID)] = true
 	}
-	l.mu.Unlock()
-	if l.rest = line; line[len(line)-1] != '\n' {
-		l.rest = append(l.rest, '\n')
-	}
+	l.rest = append(append(l.rest, message...), '\n')
+}
+
+// refuse answers a message with an error.
+func (l *Lines) refuse(id string, code int, why string) {
+	_, _ = fmt.Fprintf(l, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`+"\n", id, code, why)
 }
 
 // Write implements io.Writer. The SDK writes a message at a time.
