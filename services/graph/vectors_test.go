@@ -296,7 +296,7 @@ func TestStuckEmbedder(t *testing.T) {
 		defer close(patient)
 		_, _ = s.Search(first, leg.Query{Namespace: ns, Text: "watchmen entrance port", Depth: 10})
 	}()
-	hurried, end := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	hurried, end := context.WithTimeout(t.Context(), 2*time.Second)
 	defer end()
 	if result, err := s.Search(hurried, leg.Query{Namespace: ns, Text: "watchmen entrance port", Depth: 10}); err != nil || len(result.Hits) > 0 {
 		t.Errorf("got %v, %v; want no hits", result, err)

@@ -609,7 +609,7 @@ func TestExpiredLongAgo(t *testing.T) {
 func TestMetadataTakesLong(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
-		for range 20 {
+		for range 5 {
 			records := make([]record.Record, 1000)
 			for i := range records {
 				records[i] = storetest.Record("n", "x", func(r *record.Record) { r.Metadata = map[string]any{"k": fmt.Sprint(i % 7)} })
