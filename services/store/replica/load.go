@@ -22,6 +22,8 @@ const (
 	checkEvery = 1 << 14
 	// putAtOnce is the number of memories that are handed over at a time while an image is loaded.
 	putAtOnce = 1 << 11
+	// small is the number of memories up to which a namespace need not wait for the loads of larger ones.
+	small = 10_000
 )
 
 var errNoNamespace = errors.New("the namespace does not exist")
@@ -33,14 +35,13 @@ func (s *Set) load(img *image) {
 	var at position
 	start, told := time.Now(), s.told.Load()
 	err := panics.Catch(ctx, s.log, "load a namespace", func() (err error) {
-		select {
-		case s.loads <- struct{}{}:
-			defer func() { <-s.loads }()
-		case <-ctx.Done():
-			return ctx.Err()
+		whole, release, err := s.admit(ctx, img.namespace)
+		if err != nil {
+			return err
 		}
+		defer release()
 		start, told = time.Now(), s.told.Load()
-		at, err = s.read(ctx, img)
+		at, err = s.read(ctx, img, whole)
 		return err
 	})
 	s.mu.Lock()
@@ -67,9 +68,46 @@ func (s *Set) load(img *image) {
 	}
 }
 
+// admit waits until a namespace may be loaded. It need not wait for large ones if it is small; then whole is false.
+func (s *Set) admit(ctx context.Context, namespace string) (whole bool, release func(), err error) {
+	large, other := func() { <-s.loads }, func() { <-s.smallLoads }
+	select {
+	case s.loads <- struct{}{}:
+		return true, large, nil
+	default:
+	}
+	select {
+	case s.loads <- struct{}{}:
+		return true, large, nil
+	case s.smallLoads <- struct{}{}:
+	case <-ctx.Done():
+		return false, nil, ctx.Err()
+	}
+	n := 0
+	err = s.source.snapshot(ctx, namespace, false, func(tx Tx) error {
+		return tx.Each(ctx, Statement{
+			Postgres: `SELECT count(*) FROM (SELECT FROM memory.memories WHERE namespace = $1 LIMIT $2) AS m`,
+			SQLite:   `SELECT count(*) FROM (SELECT 1 FROM memories WHERE namespace = ?1 LIMIT ?2)`,
+		}, []any{namespace, small + 1}, []any{&n}, func() error { return nil })
+	})
+	if err == nil && n <= small {
+		return false, other, nil
+	}
+	other()
+	if err != nil {
+		return false, nil, err
+	}
+	select {
+	case s.loads <- struct{}{}:
+		return true, large, nil
+	case <-ctx.Done():
+		return false, nil, ctx.Err()
+	}
+}
+
 // read fills an image. The parts are read side by side, each on a snapshot that is later than that of the rows: what changed
 // in between is in the log.
-func (s *Set) read(ctx context.Context, img *image) (at position, err error) {
+func (s *Set) read(ctx context.Context, img *image, whole bool) (at position, err error) {
 	img.rows, img.parts = NewRows(), nil
 	for _, l := range s.legs {
 		part := l.empty(img.rows)
@@ -78,7 +116,7 @@ func (s *Set) read(ctx context.Context, img *image) (at position, err error) {
 		}
 		img.parts = append(img.parts, part)
 	}
-	err = s.source.snapshot(ctx, img.namespace, true, func(tx Tx) error {
+	err = s.source.snapshot(ctx, img.namespace, whole, func(tx Tx) error {
 		c, err := s.source.since(ctx, tx, img.namespace, position{})
 		if err != nil {
 			return err
@@ -96,7 +134,7 @@ func (s *Set) read(ctx context.Context, img *image) (at position, err error) {
 	for i, part := range img.parts {
 		reading.Go(func() error {
 			return panics.Catch(ctx, s.log, "load a part of a namespace", func() error {
-				return s.source.snapshot(ctx, img.namespace, true, func(tx Tx) error {
+				return s.source.snapshot(ctx, img.namespace, whole, func(tx Tx) error {
 					tx.check = func() error { return s.fits(rowBytes + part.Bytes()) }
 					apply, err := part.Read(ctx, tx, img.namespace, nil)
 					if err != nil {

@@ -592,6 +592,40 @@ func (p *failing) Read(ctx context.Context, tx replica.Tx, namespace string, _ [
 	return nil, tx.Each(ctx, replica.Statement{Postgres: `SELECT 1`, SQLite: `SELECT 1`}, nil, []any{&one}, func() error { return errors.New("damaged") })
 }
 
+// holdingLarge is a part that reads nothing but what is called small until hold is closed.
+type holdingLarge struct{ hold chan struct{} }
+
+func (holdingLarge) Drop(uint32)  {}
+func (holdingLarge) Bytes() int64 { return 0 }
+
+func (p holdingLarge) Read(_ context.Context, _ replica.Tx, namespace string, _ []uuid.UUID) (func(), error) {
+	if namespace != "small" {
+		<-p.hold
+	}
+	return nil, nil
+}
+
+// A small namespace does not wait for the loads of others.
+func TestSmallNamespacesPass(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
+		set, part := images(t, f, strict()), holdingLarge{make(chan struct{})}
+		set.Register("holding", replica.Records, func(*replica.Rows) replica.Part { return part })
+		defer close(part.hold)
+		for _, namespace := range []string{"a", "b", "c", "small"} {
+			f.Insert(t, storetest.Record(namespace, "x", nil))
+		}
+		for _, namespace := range []string{"a", "b", "c"} {
+			if err := within(t, 50*time.Millisecond, set, namespace, replica.Need{Part: "titles"}); err == nil {
+				t.Fatalf("%s was searched before it was read", namespace)
+			}
+		}
+		if err := within(t, time.Minute, set, "small", replica.Need{Part: "titles"}); err != nil {
+			t.Errorf("a small namespace beside others that are loaded: got %v, want no error", err)
+		}
+	})
+}
+
 // What expired before 1970 has expired.
 func TestExpiredLongAgo(t *testing.T) {
 	t.Parallel()

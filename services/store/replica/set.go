@@ -50,7 +50,9 @@ type Set struct {
 	away     atomic.Bool
 	wake     chan struct{}
 	loads    chan struct{} // a semaphore
-	stop     context.Context
+	// smallLoads is another one, for small namespaces while loads is taken.
+	smallLoads chan struct{}
+	stop       context.Context
 
 	mu     sync.Mutex
 	images map[imageKey]*image
@@ -119,7 +121,7 @@ func NewSQLite(ctx context.Context, db *sqlite.DB, config Config, meter metric.M
 func newSet(ctx context.Context, from source, config Config, meter metric.Meter, log *slog.Logger) *Set {
 	s := &Set{
 		config: config, bytes: config.Memory << 20, source: from, log: log, images: map[imageKey]*image{},
-		wake: make(chan struct{}, 1), loads: make(chan struct{}, 2), stop: ctx, empty: &image{rows: NewRows(), loaded: true},
+		wake: make(chan struct{}, 1), loads: make(chan struct{}, 2), smallLoads: make(chan struct{}, 2), stop: ctx, empty: &image{rows: NewRows(), loaded: true},
 	}
 	s.hold(0)
 	for _, gauge := range []struct {

@@ -8,7 +8,7 @@ import (
 
 // source is the database of either engine.
 type source interface {
-	// snapshot runs fn on one snapshot, about one namespace. whole says that fn reads all of it, and not a few memories by id.
+	// snapshot runs fn on one snapshot, about one namespace. whole says that fn reads all of a large one, and not few memories.
 	snapshot(ctx context.Context, namespace string, whole bool, fn func(Tx) error) error
 	// since returns the memories that changed after a position, by kind, and the position of the snapshot. exists is false
 	// for a namespace that does not exist. Without a position nothing is read but the snapshot's.
