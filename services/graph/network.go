@@ -331,7 +331,7 @@ type single struct {
 func momentOf(asOf time.Time, superseded bool) moment {
 	t := moment{superseded: superseded, newest: map[single][]factRef{}}
 	if !asOf.IsZero() {
-		t.at = asOf.UnixMicro()
+		t.at = cmp.Or(asOf.UnixMicro(), 1) // 0 is now
 	}
 	return t
 }

@@ -162,8 +162,6 @@ func put(t *testing.T, s store, facts ...graph.Fact) {
 	}
 }
 
-// TestFactsReplaceEachOther: of a relation with one object at a time the newest fact holds, whatever came in first, and an
-// older one holds again when the newer one's evidence is gone.
 // The other legs find memories that the graph has no row of: sensitive ones, and those that it has not indexed yet.
 func TestSeedThatTheGraphLacks(t *testing.T) {
 	t.Parallel()
@@ -180,6 +178,8 @@ func TestSeedThatTheGraphLacks(t *testing.T) {
 	})
 }
 
+// TestFactsReplaceEachOther: of a relation with one object at a time the newest fact holds, whatever came in first, and an
+// older one holds again when the newer one's evidence is gone.
 func TestFactsReplaceEachOther(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
 		s := open(f)
@@ -254,7 +254,7 @@ func TestFactsEnd(t *testing.T) {
 	})
 }
 
-// An end at 1970 is one: databases that count from there have 0 for it.
+// An end at 1970 is one, and so is a search of that time: what counts from there has 0 for it.
 func TestFactThatEndedAt1970(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T, f *storetest.Fixture) {
@@ -263,13 +263,13 @@ func TestFactThatEndedAt1970(t *testing.T) {
 		r := storetest.Record(ns, "chronicle", func(r *record.Record) { r.OccurredAt = end.AddDate(-10, 0, 0) })
 		f.Insert(t, r)
 		f.Drain(t, "graph", s)
-		if _, err := s.(graph.Facts).PutFacts(t.Context(), ns, graph.OriginImport, []graph.Fact{{
-			Memory: r.ID, Subject: "Orsolya", Relation: "is mayor of", Object: "Kittiwake", From: end.AddDate(-10, 0, 0), To: end,
-		}}); err != nil {
-			t.Fatal(err)
-		}
+		put(t, s, graph.Fact{Memory: r.ID, Subject: "Orsolya", Relation: "is mayor of", Object: "Kittiwake", From: end.AddDate(-10, 0, 0), To: end})
 		expect(t, s, leg.Query{Text: "Orsolya"})
 		expect(t, s, leg.Query{Text: "Orsolya", AsOf: end.AddDate(-1, 0, 0)}, r)
+		expect(t, s, leg.Query{Text: "Orsolya", AsOf: end})
+		put(t, s, graph.Fact{Memory: r.ID, Subject: "Piroska", Relation: "is mayor of", Object: "Kittiwake", From: end.AddDate(-10, 0, 0), To: end.AddDate(1, 0, 0)})
+		expect(t, s, leg.Query{Text: "Piroska"})
+		expect(t, s, leg.Query{Text: "Piroska", AsOf: end}, r)
 	})
 }
 
