@@ -2,34 +2,37 @@ package replica
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"sync"
 )
 
-// held is the memory of all images in the process, and percent what the garbage collector was told last.
-var held struct {
-	sync.Mutex
-	bytes   int64
-	percent int
-}
+// allowedGarbage is how much garbage may wait for the collector. Go's default, as much as is live, would double the memory of large
+// images. They hold few pointers, so collecting more often costs little.
+const allowedGarbage = 128 << 20
 
-// hold counts memory of images, and tells the garbage collector how much garbage may wait, in percent of what is live. Go's 100
-// would double the memory of large images, which hold few pointers and seldom change, so they are collected at little cost.
-func (s *Set) hold(bytes int64) {
-	held.Lock()
-	defer held.Unlock()
-	held.bytes += bytes
+// boundGarbage bounds the garbage of this process from now on, unless GOGC is set. After each collection it tells the collector
+// what part of the live memory allowedGarbage is.
+var boundGarbage = sync.OnceFunc(func() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
 	percent := 100
-	switch {
-	case s.config.Brief:
-		percent = 400 // such a process ends before its garbage matters
-	case held.bytes > 512<<20:
-		percent = 25
-	case held.bytes > 128<<20:
-		percent = 50
+	var again func(int)
+	again = func(int) {
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		if next := garbagePercent(live[0].Value.Uint64()); next != percent {
+			percent = next
+			debug.SetGCPercent(percent)
+		}
+		runtime.AddCleanup(new([16]byte), again, 0) // runs after the next collection
 	}
-	if percent != held.percent && os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
-		held.percent = percent
-	}
+	again(0)
+})
+
+// garbagePercent returns allowedGarbage in percent of live memory, from 5 to 100.
+func garbagePercent(live uint64) int {
+	return int(min(max(allowedGarbage*100/max(live, 1), 5), 100))
 }

@@ -1,31 +1,40 @@
 package replica
 
 import (
-	"runtime/debug"
+	"os"
+	"runtime"
+	"runtime/metrics"
 	"testing"
+	"time"
 )
 
-func TestLessGarbageBesideLargeImages(t *testing.T) {
-	t.Setenv("GOGC", "")
-	percent := func() int {
-		p := debug.SetGCPercent(100)
-		debug.SetGCPercent(p)
-		return p
-	}
-	s := &Set{}
-	for _, step := range []struct {
-		bytes int64
-		want  int
-	}{{0, 100}, {200 << 20, 50}, {800 << 20, 25}, {-700 << 20, 50}, {-300 << 20, 100}} {
-		s.hold(step.bytes)
-		if got := percent(); got != step.want {
-			t.Errorf("after %d MB more, GOGC is %d, want %d", step.bytes>>20, got, step.want)
+func TestGarbagePercent(t *testing.T) {
+	for _, test := range []struct {
+		live uint64
+		want int
+	}{{0, 100}, {100 << 20, 100}, {256 << 20, 50}, {1 << 30, 12}, {1 << 40, 5}} {
+		if got := garbagePercent(test.live); got != test.want {
+			t.Errorf("with %d MiB live, %d %% may be garbage, want %d", test.live>>20, got, test.want)
 		}
 	}
-	t.Setenv("GOGC", "80")
-	s.hold(800 << 20)
-	if got := percent(); got != 100 {
-		t.Errorf("with GOGC set, it is %d, want 100 as before", got)
+}
+
+func TestLessGarbageBesideMuchMemory(t *testing.T) {
+	if os.Getenv("GOGC") != "" {
+		t.Skip("GOGC is set, so it stays as it is")
 	}
-	s.hold(-800 << 20)
+	boundGarbage()
+	large := make([]byte, 1<<30) // which nobody touches
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		runtime.GC()
+		set := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(set)
+		if set[0].Value.Uint64() <= 12 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("GOGC is %d beside 1 GiB, want at most 12", set[0].Value.Uint64())
+		}
+	}
+	runtime.KeepAlive(large)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -123,7 +124,11 @@ func newSet(ctx context.Context, from source, config Config, meter metric.Meter,
 		config: config, bytes: config.Memory << 20, source: from, log: log, images: map[imageKey]*image{},
 		wake: make(chan struct{}, 1), loads: make(chan struct{}, 2), smallLoads: make(chan struct{}, 2), stop: ctx, empty: &image{rows: NewRows(), loaded: true},
 	}
-	s.hold(0)
+	if config.Brief {
+		debug.SetGCPercent(400) // such a process ends before its garbage matters
+	} else {
+		boundGarbage()
+	}
 	for _, gauge := range []struct {
 		name, unit, description string
 		value                   func() int64
@@ -439,7 +444,6 @@ func (s *Set) remove(img *image) {
 	s.recent.Remove(img.element)
 	delete(s.images, img.key())
 	s.total -= img.bytes
-	s.hold(-img.bytes)
 	img.bytes = 0
 }
 
@@ -449,7 +453,6 @@ func (s *Set) weigh(img *image, bytes int64) {
 		return
 	}
 	s.total += bytes - img.bytes
-	s.hold(bytes - img.bytes)
 	img.bytes = bytes
 	s.evict(img)
 }
