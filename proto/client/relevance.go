@@ -7,8 +7,8 @@ import triskelev1 "github.com/triskele/triskele/proto/triskele/v1"
 // Possible it is noise, also to somebody who asked.
 const (
 	Likely   = 0.5
-	Maybe    = 0.15
-	Possible = 0.03
+	Maybe    = 0.08
+	Possible = 0.02
 )
 
 // Relevance names a probability of relevance: likely, maybe or unlikely.

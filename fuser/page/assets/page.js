@@ -146,7 +146,7 @@ function folded(content, nodes) {
 // relevance says how likely a memory answers. The bounds are those of the command line.
 function relevance(probability) {
   const percent = probability < 0.01 ? "<1" : probability > 0.99 ? ">99" : (100 * probability).toFixed(0);
-  return `${probability >= 0.5 ? "likely" : probability >= 0.15 ? "maybe" : "unlikely"}, ${percent} %`;
+  return `${probability >= 0.5 ? "likely" : probability >= 0.08 ? "maybe" : "unlikely"}, ${percent} %`;
 }
 
 function formula(c, hit, fusion) {

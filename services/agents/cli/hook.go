@@ -31,7 +31,7 @@ import (
 type hookCmd struct {
 	Within    time.Duration `help:"Exit at the latest this long after the start." default:"300ms" env:"TRISKELE_HOOK_WITHIN"`
 	MaxTokens int           `help:"Maximum number of tokens to print, estimated." default:"600" env:"TRISKELE_HOOK_MAX_TOKENS"`
-	MinScore  float64       `help:"Minimum probability that a memory is relevant to the prompt, 0 to 1." default:"0.15" env:"TRISKELE_HOOK_MIN_SCORE"`
+	MinScore  float64       `help:"Minimum probability that a memory is relevant to the prompt, 0 to 1." default:"0.08" env:"TRISKELE_HOOK_MIN_SCORE"`
 	Sensitive bool          `help:"Also print sensitive memories."`
 	Capture   bool          `help:"Store what was said when the agent has answered." default:"true" negatable:"" env:"TRISKELE_CAPTURE"`
 	Format    string        `help:"Output format: json as the calling agent expects it, or text." enum:"json,text" default:"json"`

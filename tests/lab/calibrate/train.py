@@ -31,7 +31,10 @@ LOST_WEIGHT = 1  # of a question with legs lost
 SHALLOW = 12  # candidates whose best rank is beyond this are sampled
 SAMPLED = 0.08
 FREE_PENALTY, ORDER_PENALTY, PROBABILITY_PENALTY = 1e-6, 0.03, 1e-3
-LOGISTIC = 10  # weight of the logistic loss
+LOGISTIC = 6  # weight of the logistic loss
+# The hook and the agents take the first places or nothing: in the logistic loss, questions asked of another namespace count more,
+# and so do candidates near a leg's first place.
+ELSEWHERE, BY_BEST_RANK = 4, 0.5
 SEED = 1
 
 # Pieces of the functions: feature, knots, and the feature that a term is multiplied by.
@@ -80,6 +83,8 @@ PROBABILITY = [
     ("dense_spread", [0, 0.05, 0.1], ""),
     ("dense_mean", [0, 0.1, 0.2, 0.3], ""),
     ("dense_best", [0, 0.5], "memories"),
+    ("dense_best", [0, 0.2, 0.4, 0.6], "terms"),
+    ("dense_best", [0, 0.2, 0.4, 0.6], "lexical_best_matched"),
     ("graph_coverage", [0, 0.5, 1], ""),
     ("terms", [0, 2, 4, 8, 16], ""),
     ("memories", [0, 1, 2, 3, 4.3], ""),
@@ -151,6 +156,8 @@ class Source:
         self.stands_for = np.where(deep[keep], 1 / SAMPLED, 1).astype(np.float32)
         self.of = of[keep]
         self.weight = weight * WEIGHTS.get(self.name, 1.0) / weight.sum()
+        sort = np.where([q["sort"] == "elsewhere" for q in self.questions], ELSEWHERE, 1)
+        self.logistic = (sort * self.weight)[self.of] * np.maximum(best[keep], 0.02) ** BY_BEST_RANK * self.stands_for
 
 
 def fit(sources):
@@ -166,7 +173,7 @@ def fit(sources):
     share = weight[of[starts]] * (answers > 0)
     share = share / share.sum()
     target, offset = y / np.maximum(answers, 1)[segment], np.log(stands_for)
-    by_row = weight[of] * stands_for
+    by_row = np.concatenate([s.logistic for s in sources])
     by_row = LOGISTIC * by_row / by_row.sum()
     n, m = order.shape[1], probability.shape[1]
     free = len(FREE_TERMS)
