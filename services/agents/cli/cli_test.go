@@ -135,16 +135,16 @@ func TestRecallForAPrompt(t *testing.T) {
 		must(t, "", "remember", fmt.Sprintf("Crane %d stands on pier %d and is serviced in spring, by %s.", i, 30-i, strings.Repeat(string(rune('a'+i%26)), 3)), to)
 	}
 	must(t, "", "remember", "Crane 7 stands on pier 23, and is serviced in spring by hhh!", to)
-	out := must(t, "", "recall", "which crane is serviced in spring", "--max-tokens=400", budget, to)
+	out := must(t, "", "recall", "which crane is serviced in spring", "--max-tokens=150", budget, to)
 	wantContains(t, "a prompt's text", out, "<memories>\n", "> Crane ", "</memories>\n")
-	if n := briefing.Tokens(out); n > 400 || n < 250 {
+	if n := briefing.Tokens(out); n > 150 || n < 100 {
 		t.Errorf("%d tokens", n)
 	}
 	if strings.Contains(out, "pier 23 ") && strings.Contains(out, "pier 23,") {
 		t.Errorf("a duplicate:\n%s", out)
 	}
 	resp := &triskelev1.RecallResponse{}
-	if err := protojson.Unmarshal([]byte(must(t, "", "recall", "which crane is serviced in spring", "--max-tokens=400", "--json", budget, to)), resp); err != nil || len(resp.GetHits()) != strings.Count(out, "\n> ") {
+	if err := protojson.Unmarshal([]byte(must(t, "", "recall", "which crane is serviced in spring", "--max-tokens=150", "--json", budget, to)), resp); err != nil || len(resp.GetHits()) != strings.Count(out, "\n> ") {
 		t.Errorf("%d hits as JSON, %d as text: %v", len(resp.GetHits()), strings.Count(out, "\n> "), err)
 	}
 	if got := run("", "recall", "x", "--max-tokens=10", "--ids-only", to); got.code != 2 {
