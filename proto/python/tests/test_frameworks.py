@@ -76,6 +76,10 @@ def test_langgraph_items(client, store, namespace):
     assert store.list_namespaces(prefix=prefix, suffix=("bob",)) == [(*prefix, "bob")]
     assert store.list_namespaces(prefix=(prefix[0], "*"), suffix=("ada",), limit=1) == [ada] or len(prefix) != 2
 
+    memory = next(m for m in client.list("/".join(ada)) if m.source == "langgraph:music")
+    client.update("/".join(ada), memory.id, content="Ada likes Bach.")
+    assert store.get(ada, "music").value == {"content": "Ada likes Bach."}
+
     store.delete(ada, "drinks")
     assert store.get(ada, "drinks") is None
     assert [i.key for i in asyncio.run(store.asearch(ada))] == ["music"]

@@ -1,4 +1,4 @@
-import { create, type DescMessage, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
+import { create, type DescMessage, type MessageInitShape, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import { type Client as Stub, Code, createClient, type Transport } from "@connectrpc/connect";
 import { check } from "./check.js";
 import { from, TriskeleError } from "./errors.js";
@@ -14,8 +14,9 @@ import { RecallRequestSchema, type RecallResponse, RecallService, RecallServiceG
 const defaultTimeoutMs = 10_000;
 /** Bounds each batch of an import without a time of its own: the gateway works no longer on one. */
 const importTimeoutMs = 120_000;
-/** Memories in a batch of an import. The gateway accepts 1,000 of them and 16 MiB. */
+/** Bound a batch of an import in memories and bytes. The gateway accepts 1,000 of them and 16 MiB. */
 const batchSize = 200;
+const batchBytes = 8 << 20;
 const attempts = 3;
 
 /** `timeoutMs` bounds a call in milliseconds, and is the budget of a recall. `signal` ends it earlier. */
@@ -90,10 +91,10 @@ export class Client {
    */
   async import(memories: Iterable<MemoryFields>, fields: Omit<Fields<typeof ImportRequestSchema>, "memories"> = {}, options?: CallOptions): Promise<ImportResponse> {
     const total = create(ImportResponseSchema);
-    const rest = [...memories];
-    for (let start = 0; start < rest.length; start += batchSize) {
-      const request = made(ImportRequestSchema, { ...fields, memories: rest.slice(start, start + batchSize) });
-      const done = await call((message: typeof request, o) => this.memories.import(once(message), o), request, { timeoutMs: importTimeoutMs, ...options });
+    const within = { ...options, timeoutMs: options?.timeoutMs ?? importTimeoutMs };
+    for (const batch of batches(memories)) {
+      const request = create(ImportRequestSchema, { ...fields, memories: batch });
+      const done = await call((message: typeof request, o) => this.memories.import(once(message), o), request, within);
       total.stored += done.stored;
       total.unchanged += done.unchanged;
       total.ids.push(...done.ids);
@@ -168,6 +169,25 @@ function made<Desc extends DescMessage>(desc: Desc, init: MessageInitShape<Desc>
   const message = create(desc, init);
   check(desc, message);
   return message;
+}
+
+/** Yields memories in groups that fit a message of an import. It throws InvalidArgument at one that no gateway would accept. */
+function* batches(memories: Iterable<MemoryFields>): Generator<Memory[]> {
+  let batch: Memory[] = [], bytes = 0, number = 0;
+  for (const fields of memories) {
+    const memory = create(MemorySchema, fields);
+    check(MemorySchema, memory, `memories[${number++}]`);
+    const more = toBinary(MemorySchema, memory).length;
+    if (batch.length === batchSize || (batch.length > 0 && bytes + more > batchBytes)) {
+      yield batch;
+      [batch, bytes] = [[], 0];
+    }
+    batch.push(memory);
+    bytes += more;
+  }
+  if (batch.length > 0) {
+    yield batch;
+  }
 }
 
 type Method<I, O> = (request: I, options: CallOptions) => Promise<O>;

@@ -70,6 +70,14 @@ test("an import can be repeated", async () => {
   assert.deepEqual([again.stored, again.unchanged], [0n, 450n]);
 });
 
+test("an import of large memories fits the gateway's messages", async () => {
+  const namespace = somewhere();
+  const large = { metadata: { notes: "x".repeat(16_000) }, tags: Array.from({ length: 32 }, (_, n) => "t".repeat(120) + n) };
+  const memories = Array.from({ length: 200 }, (_, n) => ({ namespace, content: `${n + 100} `.repeat(16_300), ...large }));
+  assert.equal((await client.import(memories, {}, { timeoutMs: undefined })).stored, 200n);
+  await assert.rejects(client.import([...memories.slice(0, 20), { namespace, content: "y".repeat(70_000) }]), fails(Code.InvalidArgument, "memories[20].content"));
+});
+
 /** A gateway that fails as often as it is told, and keeps what it was called with. */
 async function fake() {
   const state = { failures: 0, calls: [], hold: Promise.resolve() };

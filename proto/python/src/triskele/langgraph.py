@@ -130,12 +130,21 @@ def _scalars(value: Mapping[str, Any]) -> dict[str, Any]:
 def _parts(memory: memory_pb2.Memory) -> dict[str, Any]:
     mine = memory.source.startswith(_SOURCE)
     return {
-        "value": json.loads(memory.content) if mine else {"content": memory.content},
+        "value": _value(memory.content, mine),
         "key": memory.source.removeprefix(_SOURCE) if mine else memory.id,
         "namespace": tuple(memory.namespace.split("/")),
         "created_at": memory.created_at.ToDatetime(timezone.utc),
         "updated_at": memory.updated_at.ToDatetime(timezone.utc),
     }
+
+
+def _value(text: str, mine: bool) -> dict[str, Any]:
+    """Returns what was put, unless others stored the text or have changed it to something else since."""
+    try:
+        value = json.loads(text) if mine else None
+    except ValueError:
+        value = None
+    return value if isinstance(value, dict) else {"content": text}
 
 
 def _item(memory: memory_pb2.Memory) -> Item:
